@@ -182,7 +182,7 @@ fn demo_agent(stage: &DemoSandbox) -> Result<()> {
     Ok(())
 }
 
-/// Whether `PATH` contains a program of this name.
+/// Returns whether `PATH` contains a program of this name.
 fn is_on_path(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|directory| directory.join(name).is_file())

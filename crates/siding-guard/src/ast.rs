@@ -1,7 +1,8 @@
 //! The syntax tree of a shell text, reduced to the few node types that the rules need.
 //!
-//! A compound command records which of its parts always run and which may run. Values that only the
-//! running shell knows (a variable, the output of a command) are pieces of their own in a word.
+//! A node for a compound command distinguishes the parts that always run from those that may run. A
+//! value that only the running shell knows (a variable, the output of a command) is a separate
+//! piece of its word.
 
 mod origin;
 
@@ -30,7 +31,7 @@ impl Span {
         &text[start..end]
     }
 
-    /// Returns the smallest span that covers both.
+    /// Returns the smallest span that covers `self` and `other`.
     pub(crate) fn join(self, other: Self) -> Self {
         Self { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
@@ -76,7 +77,7 @@ pub(crate) enum Node {
 pub(crate) enum GroupKind {
     /// In the current shell.
     CurrentShell,
-    /// In a shell of their own.
+    /// In a subshell, whose changes to variables and directory are lost.
     Subshell,
     /// Concurrently with the current shell.
     Coprocess,
@@ -96,11 +97,11 @@ pub(crate) struct Loop {
 /// The condition of a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LoopKind {
-    /// Once for each word, or by arithmetic.
+    /// Runs once for each word, or as an arithmetic `for ((…))` says.
     For,
-    /// While, or until, its condition holds.
+    /// `while` and `until`: runs while, or until, the condition holds.
     Until,
-    /// `for ((;;))` without a condition.
+    /// `for ((;;))`, which has no condition.
     Endless,
     /// `select`: until the user ends it.
     Menu,
@@ -128,7 +129,7 @@ pub(crate) enum Redirect {
     Reads(Word),
     /// A heredoc or a herestring on standard input.
     Heredoc(Word),
-    /// `2>&1` and others of which only the words matter.
+    /// `2>&1` and other redirections, of which the rules need only the words.
     Other(Word),
 }
 
@@ -136,7 +137,7 @@ pub(crate) enum Redirect {
 #[derive(Debug, Default)]
 pub(crate) struct Word {
     pub(crate) pieces: Vec<Piece>,
-    /// Whether it contains `{a,b}`, which the shell expands to several words.
+    /// Whether the word contains `{a,b}`, which the shell expands to several words.
     pub(crate) has_braces: bool,
     pub(crate) span: Span,
 }
@@ -154,13 +155,13 @@ pub(crate) enum Piece {
     ProcessSubstitution { body: Vec<Statement> },
     /// A command substitution that the parser leaves as text, still to be parsed.
     Unparsed { text: String, origin: Origin },
-    /// A value that only the running shell knows, and the words in it; a number if it is
-    /// arithmetic.
+    /// A value that only the running shell knows, and the words in its expression. An arithmetic
+    /// expression always gives a number.
     Unknown { words: Vec<Word>, is_arithmetic: bool },
 }
 
 impl Word {
-    /// Whether the word may contain commands.
+    /// Returns whether the word may contain commands.
     pub(crate) fn may_run_commands(&self) -> bool {
         self.pieces.iter().any(|piece| {
             !matches!(piece, Piece::Text { .. } | Piece::Variable { default: None, .. })

@@ -6,8 +6,8 @@ use crate::ast::{GroupKind, Node, Origin, Statement, Word};
 use crate::parse::parse;
 
 /// Returns the simple commands that a bash text runs and waits for, in order: those of lists,
-/// pipelines, groups, loops and branches. `None` for a text that does not parse or is longer than
-/// [`MAX_SCRIPT_BYTES`](crate::MAX_SCRIPT_BYTES).
+/// pipelines, groups, loops and branches. Returns `None` for a text that does not parse or is
+/// longer than [`MAX_SCRIPT_BYTES`](crate::MAX_SCRIPT_BYTES).
 ///
 /// Background commands (`&`), bodies of functions, and commands inside words such as `$(…)` are
 /// omitted.
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
     use crate::parse::MAX_SCRIPT_BYTES;
 
-    /// The commands as lines, with `?` for a word that only the running shell knows.
+    /// Returns the commands as lines, with `?` for a word that only the running shell knows.
     fn command_lines(text: &str) -> Vec<String> {
         let commands = simple_commands(text).unwrap_or_else(|| panic!("`{text}` parses"));
         let line = |command: &SimpleCommand| {
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(simple_commands(""), Some(Vec::new()));
     }
 
-    /// Parsers tend to overflow their stack on deeply nested input.
+    /// A recursive parser would overflow the stack on this input and abort the program.
     #[test]
     fn deep_nesting_does_not_overflow_the_stack() {
         for (open, close) in [("(", ")"), ("$(", ")"), ("{ ", "; }"), ("`", "`"), ("if ", "")] {

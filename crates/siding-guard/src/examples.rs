@@ -1,4 +1,4 @@
-//! Checks the examples of rules.
+//! Checks that rules match, or do not match, their own example commands.
 
 use serde::Serialize;
 

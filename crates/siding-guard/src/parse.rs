@@ -1,7 +1,8 @@
 //! Parses texts to [`ast`](crate::ast).
 //!
-//! Wraps the parser crate, whose types stay private to this module. Also handles constructs that it
-//! leaves unparsed: the commands in `${ …; }`, in escaped backticks, and an unclosed `${`.
+//! Wraps the parser crate, whose types stay private to this module. Also parses what the crate
+//! leaves unparsed, which are the commands in `${ …; }` and in escaped backticks, and reports an
+//! unclosed `${`.
 
 mod commands;
 mod fragments;
@@ -22,8 +23,8 @@ const MAX_ARITHMETIC_EXPRESSIONS: usize = 256;
 /// at 100 levels, but takes minutes for thousands of `a[`.
 const MAX_OPEN_BRACKETS: i32 = 250;
 
-/// Maximum number of operators that join commands. A chain is a tree as deep as the chain is long,
-/// and dropping it needs that much stack.
+/// Maximum number of operators that join commands. The parser returns a chain as a tree as deep as
+/// the chain is long, and dropping a deep tree recursively overflows the stack.
 const MAX_CONTROL_OPERATORS: usize = 600;
 
 /// Maximum number of consecutive words such as `time`: the parser recurses for each, without a
@@ -33,7 +34,7 @@ const MAX_PREFIX_WORDS: usize = 16;
 /// A parsed text.
 #[derive(Debug, Default)]
 pub(crate) struct Parsed {
-    /// The commands in order; of a text that does not parse, those that could be parsed.
+    /// The commands in order. If the text does not parse, only the commands that could be parsed.
     pub(crate) statements: Vec<Statement>,
     /// The parts that could not be parsed. Empty for a text that bash accepts.
     pub(crate) errors: Vec<ParseError>,
@@ -98,7 +99,8 @@ pub(crate) fn parse(text: &str, origin: Origin) -> Parsed {
     parsed
 }
 
-/// Whether a text would take too long to parse. Ignores quoting.
+/// Returns whether a text would take too long to parse, because more than [`MAX_OPEN_BRACKETS`]
+/// brackets of one kind are open. Quoted brackets are counted too, because the check must be cheap.
 fn is_too_deep(text: &str) -> bool {
     let mut open = [0_i32; 3];
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! Rules, as data: the commands that need a question or are denied.
+//! Rules, as data: the commands that the guard denies, or about which it asks a person first.
 //!
 //! Owns the format of rule files, the built-in rules, the combination of layers, and the match of a
 //! rule with an [observation](crate::resolve::Observation). siding-core finds and reads the files.

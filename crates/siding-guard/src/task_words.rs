@@ -5,7 +5,8 @@ use siding_model::spec::TaskCommand;
 
 use crate::simple_commands;
 
-/// Shells whose texts are parsed as bash. Their common syntax is sufficient to find the words.
+/// Shells whose texts are parsed as bash. The syntax that these shells share with bash suffices to
+/// find the words.
 const BASH_LIKE_SHELLS: [&str; 5] = ["bash", "sh", "dash", "ksh", "zsh"];
 
 /// Returns the simple commands of a task's command; an empty list if its text cannot be parsed.

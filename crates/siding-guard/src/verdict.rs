@@ -17,16 +17,16 @@ use rule_match::matching_rules;
 /// How a command is about to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExecMode {
-    /// A caller waits for it.
+    /// A caller waits for the command.
     Foreground,
-    /// No caller waits for it.
+    /// No caller waits for the command.
     Background,
-    /// No caller waits for it, and nobody can answer a question about it.
+    /// No caller waits for the command, and no person can answer a question about it.
     Unattended,
 }
 
 impl ExecMode {
-    /// Whether no caller waits for the command.
+    /// Returns whether no caller waits for the command.
     #[must_use]
     pub const fn is_background(self) -> bool {
         matches!(self, Self::Background | Self::Unattended)
@@ -50,9 +50,9 @@ pub struct GuardReport {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ParseCompleteness {
-    /// Completely.
+    /// The whole text could be parsed.
     Clean,
-    /// Only partly.
+    /// Only a part of the text could be parsed.
     Partial,
 }
 
@@ -114,7 +114,8 @@ fn build_finding(rule: &Rule, observation: &Observation, text: &str, mode: ExecM
         (None, Observation::Construct { detail: Some(detail), .. }) => {
             (rule.verdict, format!("{}: {detail}", rule.reason))
         }
-        // Without a person, a question would hang, or count as a yes.
+        // Without a person to answer, the question would block, or the host would take it as
+        // accepted.
         (None, _) if rule.background_only && mode == ExecMode::Unattended => {
             (GuardVerdict::Deny, rule.reason.clone())
         }
@@ -131,8 +132,8 @@ fn build_finding(rule: &Rule, observation: &Observation, text: &str, mode: ExecM
 }
 
 /// Returns the programs that a text runs, with their arguments, as far as the text determines them.
-/// This is the guard's view through wrappers, with `?` for values that only the running shell
-/// knows.
+/// Wrappers are replaced by the commands that they run, and `?` stands for a value that only the
+/// running shell knows.
 #[must_use]
 pub fn resolve_commands(text: &str) -> Vec<(Span, String)> {
     let command_line = |call: &Call| {
@@ -155,7 +156,7 @@ pub fn resolve_commands(text: &str) -> Vec<(Span, String)> {
     calls.collect()
 }
 
-/// Whether siding, or a rule, knows how a program uses its arguments.
+/// Returns whether siding, or a rule, knows how a program uses its arguments.
 fn is_known_or_has_rule(rules: &Rules, program: &str) -> bool {
     is_known(program) || rules.has_rule_for(program)
 }

@@ -21,12 +21,12 @@ impl AllowedHosts {
         Self(names)
     }
 
-    /// Whether a `Host` header has one of these names, with any port.
+    /// Returns whether a `Host` header has one of these names, with any port.
     pub(crate) fn allows_host(&self, host: &str) -> bool {
         self.0.iter().any(|name| matches_with_optional_port(host, name))
     }
 
-    /// Whether an `Origin` header names a page served from this machine.
+    /// Returns whether an `Origin` header names a page served from this machine.
     pub(crate) fn allows_origin(&self, origin: &str) -> bool {
         let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
         rest.is_some_and(|rest| {
@@ -35,7 +35,7 @@ impl AllowedHosts {
     }
 }
 
-/// Whether `given` is `name`, optionally followed by a port.
+/// Returns whether `given` is `name`, optionally followed by a port.
 fn matches_with_optional_port(given: &str, name: &str) -> bool {
     let Some((head, rest)) = given.split_at_checked(name.len()) else { return false };
     let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());

@@ -61,7 +61,7 @@ pub fn client_builder(url: &Url) -> Result<reqwest::ClientBuilder, ClientError> 
     Ok(builder)
 }
 
-/// Whether the URL's host is this machine.
+/// Returns whether the URL's host is this machine.
 #[must_use]
 pub fn is_loopback_url(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return false };

@@ -179,8 +179,8 @@ where
     let _peer_gone = connection.await;
 }
 
-/// Whether a connection belongs to this user. The kernel knows the owner of a socket only when the
-/// peer is on this machine; a remote peer passes, and the token decides.
+/// Returns whether a connection belongs to this user. The kernel knows the owner of a socket only
+/// when the peer is on this machine; a remote peer passes, and the token decides.
 fn is_same_user(stream: &TcpStream, peer: SocketAddr, address: SocketAddr) -> bool {
     let local = stream.local_addr().unwrap_or(address);
     match tcp_sockets::connection_owner_uid(peer, local) {
@@ -189,7 +189,7 @@ fn is_same_user(stream: &TcpStream, peer: SocketAddr, address: SocketAddr) -> bo
     }
 }
 
-/// Whether a peer whose socket is not in this machine's tables may be on another machine.
+/// Returns whether a peer whose socket is not in this machine's tables may be on another machine.
 fn may_be_remote(peer: IpAddr, local: IpAddr) -> bool {
     let peer = peer.to_canonical();
     !peer.is_loopback() && peer != local.to_canonical()

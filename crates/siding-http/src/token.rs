@@ -62,8 +62,8 @@ impl Token {
         }
     }
 
-    /// Whether the header carries the token. Compares in constant time, so that timing reveals no
-    /// prefix.
+    /// Returns whether the header carries the token. Compares in constant time, so that timing
+    /// reveals no prefix.
     pub(crate) fn matches_header(&self, header: &[u8]) -> bool {
         let Some((scheme, given)) = header.split_at_checked(BEARER_PREFIX.len()) else {
             return false;

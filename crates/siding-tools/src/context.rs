@@ -118,8 +118,8 @@ impl ToolContext {
         }
     }
 
-    /// Whether the client's hooks deliver the notices of all its sessions. They do if they have
-    /// opened a session for this session's owner.
+    /// Returns whether the client's hooks deliver the notices of all its sessions. They do if they
+    /// have opened a session for this session's owner.
     pub(crate) fn hooks_deliver_notices(&self) -> bool {
         let own =
             procfs::boot_id().ok().zip(session::read(&self.root, &self.session).ok().flatten());

@@ -12,8 +12,8 @@ use super::AstConverter;
 use crate::ast::{Assignment, GroupKind, Loop, LoopKind, Node, Piece, Redirect, Statement, Word};
 
 impl AstConverter<'_> {
-    // The parser limits the nesting depth (100 levels, chains of 1,000), and thereby the recursion
-    // in this module.
+    // The functions of this module recurse at most as deep as the parser nests (100 levels, chains
+    // of 1,000).
     pub(super) fn statements(&mut self, sequence: &StmtSeq) -> Vec<Statement> {
         sequence.iter().map(|statement| self.statement(statement)).collect()
     }
@@ -84,8 +84,8 @@ impl AstConverter<'_> {
         first.iter().chain(rest).map(|word| self.word(word)).collect()
     }
 
-    /// Flattens a list of commands joined by the same kind of operator: the parser nests it to the
-    /// left, up to 1,000 levels deep.
+    /// Flattens a list of commands joined by the same kind of operator, which the parser nests to
+    /// the left, up to 1,000 levels deep.
     fn pipeline_or_chain(&mut self, command: &BinaryCommand) -> Node {
         let is_pipe = |op: BinaryOp| matches!(op, BinaryOp::Pipe | BinaryOp::PipeAll);
         let piped = is_pipe(command.op);
@@ -207,8 +207,9 @@ impl AstConverter<'_> {
         let value = match &assignment.value {
             AssignmentValue::Scalar(word) => Some(self.word(word)),
             AssignmentValue::Compound(array) => {
-                // The parser accepts `a=(b`; bash waits for the parenthesis. In a `declare`, the
-                // span of an array covers only its elements.
+                // The parser accepts `a=(b`, but bash waits for the parenthesis. In a `declare`,
+                // the span of an array covers only its elements, so the parenthesis is searched
+                // behind the span too.
                 let behind = self.text.get(array.span.end.offset()..).unwrap_or_default();
                 let is_closed = array.span.slice(self.text).ends_with(')')
                     || behind.trim_start().starts_with(')');
@@ -229,7 +230,7 @@ impl AstConverter<'_> {
             }
         };
         let element = self.element_name(&assignment.target);
-        // An element of an array is not the variable's value.
+        // `a[i]=x` sets one element, so its value must not be recorded as the value of `a`.
         let is_named = assignment.target.subscript.is_none() || element.is_some();
         let name = element.unwrap_or_else(|| assignment.target.name.to_string());
         let value = value.filter(|_| is_named);

@@ -15,8 +15,8 @@ impl AstConverter<'_> {
         word.map(|word| self.word(word)).into_iter().collect()
     }
 
-    /// Returns the name of an element, `a[0]`, or of all elements, `a[@]`. `None` for a computed
-    /// index, and without a subscript.
+    /// Returns the name of an element, `a[0]`, or of all elements, `a[@]`. Returns `None` for a
+    /// computed index, and without a subscript.
     pub(super) fn element_name(&self, reference: &VarRef) -> Option<String> {
         let subscript = reference.subscript.as_deref()?.syntax_text(self.text);
         let is_number = !subscript.is_empty() && subscript.bytes().all(|b| b.is_ascii_digit());
@@ -134,8 +134,8 @@ impl AstConverter<'_> {
         words
     }
 
-    /// Returns the words of `[[ … ]]`. Iterative, because the parser nests a thousand `&&` to the
-    /// left.
+    /// Returns the words of `[[ … ]]`. Uses a loop instead of recursion, because the parser nests a
+    /// thousand `&&` to the left.
     pub(super) fn condition_words(&mut self, expression: &ConditionalExpr) -> Vec<Word> {
         let (mut open, mut words) = (vec![expression], vec![]);
         while let Some(expression) = open.pop() {

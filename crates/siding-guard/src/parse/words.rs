@@ -109,11 +109,13 @@ impl AstConverter<'_> {
 
     /// Returns a literal without its backslashes.
     fn literal_piece(&mut self, raw: &str, span: shuck_ast::Span, quoting: Quoting) -> Piece {
-        // The parser has already removed the backslashes of some quoted characters.
+        // The parser has already removed the backslashes of some quoted characters, so the source
+        // text is used if both differ in backslashes only.
         let source = self.text.get(span.start.offset()..span.end.offset()).unwrap_or(raw);
         let is_same = source.len() > raw.len() && source.replace('\\', "") == raw.replace('\\', "");
         let raw = if is_same { source } else { raw };
-        // Beyond its depth limit, the parser silently treats an expansion as literal characters.
+        // Beyond its depth limit, the parser silently returns an expansion as literal characters,
+        // so the commands in it would be missed without this error.
         if has_expansion(raw) {
             let literal_span = self.span(span);
             self.report_error(literal_span, "nested too deeply to be parsed");
@@ -158,7 +160,8 @@ impl AstConverter<'_> {
     ) -> Piece {
         let source = self.text.get(span.start.offset()..span.end.offset()).unwrap_or_default();
         let inner = source.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
-        // For escaped backticks in backticks, the parser returns the inner ones as characters.
+        // For escaped backticks in backticks, the parser returns the inner ones as characters, so
+        // the inner text is parsed again.
         if syntax == CommandSubstitutionSyntax::Backtick
             && let Some(inner) = inner
             && inner.contains('\\')
@@ -209,8 +212,8 @@ impl AstConverter<'_> {
         }
     }
 
-    /// Handles `${ cmd; }` and `${| cmd; }` of bash 5.3, which the parser returns as a variable
-    /// without a name.
+    /// Returns the piece for `${ cmd; }` or `${| cmd; }` of bash 5.3, which the parser returns as a
+    /// variable without a name.
     fn nofork_substitution(&self, span: shuck_ast::Span) -> Option<Piece> {
         let source = self.text.get(span.start.offset()..span.end.offset())?;
         let inner = source.strip_prefix("${")?.strip_suffix('}')?;
@@ -291,7 +294,7 @@ impl AstConverter<'_> {
     }
 }
 
-/// Whether the text contains `$(`, `${` or a backtick without a backslash.
+/// Returns whether the text contains `$(`, `${` or a backtick without a backslash.
 fn has_expansion(raw: &str) -> bool {
     let mut chars = raw.chars().peekable();
     while let Some(c) = chars.next() {

@@ -163,7 +163,8 @@ impl Walker {
     }
 }
 
-/// The key under which the variables record that `set -e` is on; no variable can have this name.
+/// The key under which [`Variables`] records that `set -e` is on. No variable can have this name,
+/// because it contains a blank.
 pub(super) const ERREXIT_KEY: &str = "set -e";
 
 /// Variables that name a file which a shell runs at its start.
@@ -193,7 +194,7 @@ const COMMAND_VARIABLES: &[&str] = &[
     "VISUAL",
 ];
 
-/// Whether other programs run the value of this variable.
+/// Returns whether other programs run the value of this variable.
 pub(super) fn is_command_variable(variable: &str) -> bool {
     COMMAND_VARIABLES.contains(&variable)
 }
@@ -207,7 +208,7 @@ fn is_variable_name(text: &str) -> bool {
 fn read_values(read: Option<&str>, names: usize) -> Vec<String> {
     match read {
         Some(text) if names == 1 => text.lines().map(|line| line.trim().to_owned()).collect(),
-        // It does not matter which of several process ids a variable holds.
+        // A variable holds one of several process ids; which one makes no difference to the rules.
         Some(text) if text.trim().chars().all(|c| c == PID_LOOKUP_MARKER) => {
             vec![PID_LOOKUP_MARKER.to_string()]
         }

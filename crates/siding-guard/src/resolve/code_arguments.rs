@@ -74,7 +74,8 @@ const CODE_OPTIONS: &[(&str, &[&str])] = &[
     ("cargo", &["-s", "--shell"]),
 ];
 
-/// Handles the programs of this module. Returns whether nothing is left to unwrap.
+/// Queues the shell texts in the arguments of the programs of this module. Returns whether nothing
+/// is left to unwrap.
 pub(super) fn resolve_code_arguments(
     walker: &mut Walker,
     program: &str,
@@ -181,7 +182,7 @@ fn queue_option_values(
     }
 }
 
-/// Whether a word is this option, or a group of letters that ends with it: `-qec`.
+/// Returns whether a word is this option, or a group of letters that ends with it: `-qec`.
 pub(super) fn is_option_or_last_letter(word: &str, option: &str) -> bool {
     let letter = option.strip_prefix('-').filter(|letter| letter.len() == 1);
     let letters = word.strip_prefix('-').unwrap_or_default();
@@ -191,8 +192,8 @@ pub(super) fn is_option_or_last_letter(word: &str, option: &str) -> bool {
         })
 }
 
-/// Whether the argument of `trap` is code: not in `trap - INT` and `trap '' INT`. The function name
-/// in `trap cleanup EXIT` parses as code.
+/// Returns whether the argument of `trap` is code: it is none in `trap - INT` and `trap '' INT`.
+/// The function name in `trap cleanup EXIT` is code too.
 fn is_trap_code(field: &Field) -> bool {
     !field.text.is_empty() && !field.text.starts_with('-')
 }
@@ -217,7 +218,8 @@ fn resolve_eval(walker: &mut Walker, args: &[Field], context: &ExecContext) {
         _ => args,
     };
     let has_lines = |field: &&Field| field.text.trim_matches('\n').contains('\n');
-    // The lines of an unquoted value become one line, and so do several arguments.
+    // `eval` joins the words of an unquoted value, or several arguments, to one line, so a line
+    // break in them is lost.
     let lost = args.len() > 1
         && args.iter().any(|field| field.was_split && !field.text.starts_with(NONEMPTY_MARKER))
         || args.len() > 1 && args.iter().any(|field| has_lines(&field));
@@ -234,7 +236,8 @@ fn resolve_eval(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     }
 }
 
-/// Handles `env -S 'text'`; without it, `env` is an ordinary wrapper.
+/// Queues the text of `env -S 'text'`. Returns false without `-S`, because `env` is then an
+/// ordinary wrapper.
 fn resolve_env(walker: &mut Walker, args: &[Field], context: &ExecContext) -> bool {
     for (at, field) in args.iter().enumerate() {
         let text = field.text.as_str();
@@ -259,7 +262,7 @@ fn resolve_env(walker: &mut Walker, args: &[Field], context: &ExecContext) -> bo
             walker.queue_field(&field, context);
             return true;
         }
-        // A function exported through the environment.
+        // `BASH_FUNC_name%%=() { …; }` is a function that bash imports from the environment.
         if let Some((_, body)) = text.split_once("%%=()").filter(|_| text.starts_with("BASH_FUNC_"))
         {
             walker.queue_field(
@@ -277,7 +280,7 @@ fn resolve_env(walker: &mut Walker, args: &[Field], context: &ExecContext) -> bo
     false
 }
 
-/// Handles `-o ProxyCommand=…` and the like.
+/// Queues the commands in options such as `-o ProxyCommand=…`.
 fn resolve_ssh_options(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     for (at, field) in args.iter().enumerate() {
         let next =
@@ -311,8 +314,8 @@ fn resolve_ssh(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     queue_joined_words(walker, command, context);
 }
 
-/// Handles `adb -s DEVICE shell 'rm -r /sdcard'`: the device's shell runs the words joined with
-/// spaces.
+/// Queues the text of `adb -s DEVICE shell 'rm -r /sdcard'`: the device's shell runs the words
+/// joined with spaces.
 fn resolve_adb(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     let words = skip_options(args, &["-s", "-t", "-H", "-P", "-L"], 0);
     if let Some((first, text)) = words.split_first()
@@ -353,7 +356,7 @@ fn resolve_git(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     }
 }
 
-/// Whether git runs the value of this setting.
+/// Returns whether git runs the value of this setting.
 fn is_git_command_setting(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     let parts: Vec<&str> = key.split('.').collect();
@@ -374,7 +377,7 @@ fn is_git_command_setting(key: &str) -> bool {
     }
 }
 
-/// Handles `siding run 'text'`, `siding run -- program words`, and other subcommands that run a
+/// Resolves `siding run 'text'`, `siding run -- program words`, and other subcommands that run a
 /// command.
 fn resolve_siding(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     const SIDING_VALUE_OPTIONS: &[&str] = &[

@@ -18,7 +18,8 @@ pub(super) const SHELLS: &[&str] = &[
 /// Interpreters that run code from standard input; a version number may follow the name.
 pub(super) const INTERPRETERS: &[&str] = &["lua", "node", "perl", "php", "pypy", "python", "ruby"];
 
-/// Programs whose output comes from elsewhere or is encoded.
+/// Programs whose output cannot be known from the text, because it is downloaded, decoded or
+/// decompressed.
 const OPAQUE_PROGRAMS: &[&str] = &[
     "aria2c", "base32", "base64", "bunzip2", "curl", "fetch", "gpg", "gunzip", "http", "nc",
     "ncat", "openssl", "rev", "socat", "tr", "uudecode", "wget", "xxd", "xz", "zcat",
@@ -55,7 +56,7 @@ const MAX_GUESSED_SUFFIXES: usize = 8;
 impl Walker {
     /// Resolves one command, with the arguments that the program receives.
     pub(super) fn resolve_call(&mut self, fields: &[Field], span: Span, context: &ExecContext) {
-        // Each level of `xargs xargs xargs …` recurses into this function.
+        // Each level of `xargs xargs xargs …` recurses into this function, so the depth is limited.
         if self.call_depth >= MAX_NESTED_CALLS {
             self.report_too_deep(span);
             return;
@@ -83,7 +84,7 @@ impl Walker {
             let conventional = first.variable.as_deref().and_then(conventional_program);
             let name = conventional.unwrap_or(&first.text);
             if programs::is_dynamic_name(name) {
-                // `run() { "$@"; }` runs its caller's command.
+                // `run() { "$@"; }` runs the command of its caller, which is resolved at the call.
                 let is_argument = first.variable.as_deref().is_some_and(is_positional_parameter);
                 if context.unknown_wrapper.is_none()
                     && !(context.is_function_definition && is_argument)
@@ -213,8 +214,8 @@ impl Walker {
         }
     }
 
-    /// Queues a file that a shell runs. For a process substitution, that is the output of its
-    /// commands.
+    /// Queues the content of a file that a shell runs. The content of a process substitution is the
+    /// output of its commands.
     pub(super) fn queue_script_file(&mut self, file: &Field, context: &ExecContext) {
         if matches!(file.text.as_str(), "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0") {
             return self.queue_stdin(std::slice::from_ref(file), context);
@@ -260,7 +261,8 @@ impl Walker {
         match &context.stdin {
             Some(field) => {
                 let field = field.clone();
-                // A command in it without a redirection reads the lines after it.
+                // A command in the text reads the lines after its own, unless its input is
+                // redirected.
                 let inner = ExecContext {
                     stdin: None,
                     upstream: vec![],
@@ -319,7 +321,9 @@ impl Walker {
         }
     }
 
-    /// Tries whether the arguments of an unknown program are a command for which a rule exists.
+    /// Resolves the arguments of an unknown program, from each of the first words on, as a command,
+    /// because the program may be a wrapper. What is found is marked as a guess by
+    /// [`ExecContext::unknown_wrapper`].
     fn guess_wrapped_command(&mut self, program: &str, args: &[Field], context: &ExecContext) {
         if context.unknown_wrapper.is_some() || programs::is_known(program) {
             return;
@@ -351,14 +355,14 @@ impl Walker {
     }
 }
 
-/// Whether this is `command -v NAME`, which only looks up a program.
+/// Returns whether this is `command -v NAME`, which only looks up a program.
 fn is_command_lookup(program: &str, args: &[Field]) -> bool {
     let looks_up =
         |option: &str| option.strip_prefix('-').is_some_and(|letters| letters.contains(['v', 'V']));
     program == "command" && args.first().is_some_and(|first| looks_up(&first.text))
 }
 
-/// Whether a variable is an argument of a function or a script.
+/// Returns whether a variable is an argument of a function or a script.
 fn is_positional_parameter(variable: &str) -> bool {
     matches!(variable, "@" | "*") || variable.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -29,8 +29,8 @@ impl Walker {
         }
     }
 
-    /// Adds the possibility that a `cd` failed and the next command runs in the old directory: `cd
-    /// x; rm -rf *`.
+    /// Adds the old directory to the possible ones, because in `cd x; rm -rf *` the `cd` may fail
+    /// and `rm` then runs in the old directory.
     pub(super) fn allow_failed_cd(&mut self, before: &Rc<Variables>) {
         let is_strict = self.variables.get(ERREXIT_KEY, 0).is_some();
         let is_there = |directory: &String| {
@@ -46,7 +46,8 @@ impl Walker {
         }
     }
 
-    /// Returns the working directory of the current command, for the current choice of directories.
+    /// Returns the working directory that is assumed for the current command; see
+    /// [`Walker::directory_choice`].
     pub(super) fn current_directory(&self) -> String {
         self.variables.get("PWD", self.directory_choice).unwrap_or_else(|| ".".to_owned())
     }

@@ -7,7 +7,8 @@ use super::walk::{ExecContext, Walker};
 use super::wrappers::skip_options;
 
 /// Programs with a command language in which `!` or `shell` starts a shell command, and the options
-/// that take such commands. An argument that begins with `+` also is such a command.
+/// that take commands of that language. An argument that begins with `+` is also a command of that
+/// language.
 const COMMAND_OPTIONS: &[(&str, &[&str])] = &[
     ("ed", &[]),
     ("ex", &["-c", "--cmd"]),
@@ -26,8 +27,8 @@ const COMMAND_OPTIONS: &[(&str, &[&str])] = &[
     ("vim", &["-c", "--cmd"]),
 ];
 
-/// Queues the shell commands of `vim -c '!…'`, `gdb -ex 'shell …'`, `psql -c '\! …'`, and of such
-/// lines on standard input.
+/// Queues the shell commands of `vim -c '!…'`, `gdb -ex 'shell …'`, `psql -c '\! …'`, and of lines
+/// with such commands on standard input.
 pub(super) fn resolve_shell_escapes(
     walker: &mut Walker,
     program: &str,
@@ -73,7 +74,7 @@ pub(super) fn resolve_shell_escapes(
     }
 }
 
-/// Handles `tmux new-session 'text'`, `tmux new-session -d program words` and `screen -dmS name
+/// Resolves `tmux new-session 'text'`, `tmux new-session -d program words` and `screen -dmS name
 /// program words`.
 pub(super) fn resolve_terminal(
     walker: &mut Walker,
@@ -103,8 +104,8 @@ pub(super) fn resolve_terminal(
     }
 }
 
-/// Queues the recipes of a makefile within the command: `make -f - <<'E'`, `make --eval='x:; rm
-/// y'`.
+/// Queues the recipes of a makefile that the text itself contains: `make -f - <<'E'`, `make
+/// --eval='x:; rm y'`.
 pub(super) fn resolve_makefile(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     let reads = args.windows(2).any(|pair| pair[0].text == "-f" && pair[1].text == "-");
     let stdin = context.stdin.as_ref().filter(|_| reads).map(|field| (field.text.as_str(), field));
@@ -119,7 +120,7 @@ pub(super) fn resolve_makefile(walker: &mut Walker, args: &[Field], context: &Ex
     });
     let inner = ExecContext { stdin: None, upstream: vec![], ..context.clone() };
     for field in args {
-        // The shell for all recipes.
+        // `SHELL=` names the command that make runs for each recipe.
         if let Some(text) = field.text.strip_prefix("SHELL=").filter(|text| text.contains(' ')) {
             walker.queue_field(
                 &Field { text: text.to_owned(), offset: None, ..field.clone() },

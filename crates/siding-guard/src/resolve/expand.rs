@@ -4,13 +4,14 @@ use super::output;
 use super::variables::Variables;
 use crate::ast::{Piece, Span, Statement, Word};
 
-/// Marks a value in a field that only the running shell knows. It may be empty.
+/// Marks a value in a field that only the running shell knows and that may be empty.
 pub(crate) const UNKNOWN_MARKER: char = '\u{E000}';
-/// Marks an unknown value that is not empty and comes from the text itself.
+/// Marks an unknown value that is not empty, such as the output of `date`.
 pub(crate) const NONEMPTY_MARKER: char = '\u{E001}';
 /// Marks the ids of processes that were looked up by name.
 pub(crate) const PID_LOOKUP_MARKER: char = '\u{E002}';
-/// Separates the words of `"$@"` and `"${a[@]}"`, which stay separate in quotes.
+/// Separates the words of `"$@"` and `"${a[@]}"`, which the shell does not join although they are
+/// quoted.
 pub(crate) const FIELD_SEPARATOR: char = '\u{E003}';
 
 /// Maximum bytes of a word with its values; a longer word counts as unknown.
@@ -28,9 +29,10 @@ pub(crate) struct Field {
     pub(crate) offset: Option<usize>,
     /// For a process substitution: its programs, and their output if it is known.
     pub(crate) process_substitution: Option<(Vec<String>, Option<String>)>,
-    /// Whether a part of it came from an unquoted `$(…)` or variable.
+    /// Whether a part of the field came from an unquoted `$(…)` or variable, whose value the shell
+    /// splits.
     pub(crate) was_split: bool,
-    /// The name of the variable if the field is only that variable, and its value is unknown.
+    /// The name of a variable with an unknown value, if the field consists of this variable only.
     pub(crate) variable: Option<String>,
 }
 
@@ -139,7 +141,7 @@ impl FieldBuilder {
     /// Adds a value, which the shell splits unless it is quoted.
     fn push_value(&mut self, value: &str, is_quoted: bool) {
         self.current.offset = None;
-        // `a=$a$a` doubles the value in each line.
+        // Repeated lines `a=$a$a` double the value each time, so the size is limited.
         let is_short = self.current.text.len() + value.len() <= MAX_FIELD_BYTES;
         let value = if is_short { value } else { "\u{E000}" };
         if !self.splits_words {
@@ -198,7 +200,8 @@ impl FieldBuilder {
     }
 }
 
-/// Returns the names of the programs in a body if they are fixed, including those in `<(…)`.
+/// Returns the names of the programs in a body that are known before it runs, including those in
+/// `<(…)`.
 pub(crate) fn program_names(body: &[Statement]) -> Vec<String> {
     let mut found = vec![];
     for statement in body {

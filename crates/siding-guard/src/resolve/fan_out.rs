@@ -33,8 +33,8 @@ pub(super) fn resolve_xargs(walker: &mut Walker, args: &[Field], context: &ExecC
         read.map(|text| split_input(text, placeholder.is_some() || splits_by_line(options)));
     let words =
         words.filter(|given| !given.is_empty()).unwrap_or_else(|| vec![UNKNOWN_MARKER.to_string()]);
-    // The command does not read this input, but rules need to know which programs produced the
-    // words.
+    // xargs reads this input, not the command. The upstream programs are kept, because rules need
+    // to know which programs produced the words.
     let mut inner = ExecContext { stdin: None, ..context.clone() };
     inner.upstream.push("xargs".to_owned());
     match placeholder {
@@ -52,7 +52,7 @@ pub(super) fn resolve_xargs(walker: &mut Walker, args: &[Field], context: &ExecC
     }
 }
 
-/// Maximum number of words passed to one command; the words after them count as unknown.
+/// Maximum number of words passed to one command; any further words are taken as unknown.
 const MAX_INPUT_WORDS: usize = 64;
 
 /// Returns the words into which `xargs` splits its input.
@@ -66,7 +66,7 @@ fn split_input(text: &str, by_line: bool) -> Vec<String> {
     given
 }
 
-/// Whether `-0` or `-d` splits the input into lines instead of words.
+/// Returns whether `-0` or `-d` splits the input into lines instead of words.
 fn splits_by_line(options: &[Field]) -> bool {
     let by_line = |option: &str| {
         option.starts_with("-d")
@@ -127,7 +127,7 @@ pub(super) fn resolve_parallel(walker: &mut Walker, args: &[Field], context: &Ex
     let end = command.iter().position(|field| field.text.starts_with(":::"));
     let (command, given) = command.split_at(end.unwrap_or(command.len()));
     if command.is_empty() {
-        // The words themselves are the commands.
+        // Without a command, `parallel` runs each word as a command.
         for field in given.iter().filter(|field| !field.text.starts_with(":::")) {
             walker.queue_field(field, context);
         }
@@ -163,8 +163,8 @@ pub(super) fn resolve_parallel(walker: &mut Walker, args: &[Field], context: &Ex
             .collect();
         let text = joined.join(" ");
         walker.queue_field(&Field { text, span, ..Field::default() }, &inner);
-        // Also resolve the intended meaning of `parallel bash -c '…'`, without the effect of the
-        // quoting.
+        // The join loses the quotes of `parallel bash -c '…'`, so the words are also resolved as
+        // the author probably meant them.
         let fields: Vec<Field> =
             words.into_iter().map(|(text, _)| Field { text, span, ..Field::default() }).collect();
         if has_code_option(&fields) {
@@ -173,7 +173,7 @@ pub(super) fn resolve_parallel(walker: &mut Walker, args: &[Field], context: &Ex
     }
 }
 
-/// Whether the words contain `-c`, as in `bash -c …` and `sudo sh -c …`.
+/// Returns whether the words contain `-c`, as in `bash -c …` and `sudo sh -c …`.
 fn has_code_option(fields: &[Field]) -> bool {
     fields.iter().any(|field| field.text == "-c" || field.text == "-lc")
 }
@@ -264,7 +264,8 @@ pub(super) fn resolve_find(
         for one in &found {
             let fields = match has_mark {
                 true => replace_placeholder(command, "{}", one),
-                // `fd -x` appends its matches; `find` runs the command unchanged.
+                // Without a placeholder, `fd -x` appends its matches, and `find` runs the command
+                // unchanged.
                 false if !is_find => Walker::append_argument(command, one.clone()),
                 false => command.to_vec(),
             };

@@ -53,13 +53,14 @@ pub(super) fn listed_paths(program: &str, args: &[&str]) -> Option<Vec<String>> 
     }
 }
 
-/// Returns the listed paths that remain after a program that selects some of them.
+/// Returns the paths that remain of a listing after a filter such as `grep`, which selects an
+/// unknown part of them.
 pub(super) fn filtered_paths(text: &str) -> String {
     if !text.contains('*') {
         return text.to_owned();
     }
-    // A filter in a longer pipeline selects matches below the starting points, not these
-    // themselves.
+    // The filter may select any match below a starting point, so each pattern becomes its directory
+    // and an unknown name.
     let lines = text.lines().filter_map(|line| {
         let at = line.find('*')?;
         Some(format!("{}{NONEMPTY_MARKER}\n", &line[..at]))
@@ -117,7 +118,7 @@ pub(super) fn find_patterns(args: &[&str]) -> Vec<String> {
                     names.push(name.to_owned());
                 }
             }
-            // `-name .git -prune -o …`: these names are excluded.
+            // In `-name .git -prune -o …`, `find` excludes the names before `-prune`.
             "-prune" if matches!(rest.first(), Some(&("-o" | "-or"))) => names.clear(),
             "-empty" | "-nouser" | "-nogroup" => is_narrow |= !is_not,
             "-type" | "-maxdepth" | "-mindepth" | "-xtype" => {
@@ -182,7 +183,7 @@ pub(super) fn fd_patterns(args: &[&str]) -> Vec<String> {
     places.iter().flat_map(patterns_for).collect()
 }
 
-/// Handles `ls`, which prints names without their directory.
+/// Returns patterns for the names that `ls` prints, which do not include the directory.
 fn ls_patterns(args: &[&str]) -> Option<Vec<String>> {
     let (options, operands): (Vec<&str>, Vec<&str>) =
         args.iter().copied().partition(|arg| arg.starts_with('-'));
@@ -201,7 +202,8 @@ fn ls_patterns(args: &[&str]) -> Option<Vec<String>> {
     })
 }
 
-/// Handles `git ls-files`; with an option that lists untracked or deleted files, returns `None`.
+/// Returns patterns for the files that `git ls-files` lists, or `None` with an option that lists
+/// untracked or deleted files.
 fn git_ls_files_patterns(args: &[&str]) -> Option<Vec<String>> {
     let (first, rest) = args.split_first()?;
     if *first != "ls-files" {
@@ -220,7 +222,7 @@ fn git_ls_files_patterns(args: &[&str]) -> Option<Vec<String>> {
     })
 }
 
-/// Handles `grep -l`, which lists unknown files.
+/// Returns patterns for the files that `grep -l` lists, any of those that it searches.
 fn grep_list_patterns(program: &str, args: &[&str]) -> Option<Vec<String>> {
     let lists = |arg: &&str| match arg.strip_prefix("--") {
         Some(long) => matches!(long, "files-with-matches" | "files-without-match"),
@@ -235,7 +237,8 @@ fn grep_list_patterns(program: &str, args: &[&str]) -> Option<Vec<String>> {
     Some(places.iter().map(|place| glob_below(place, &NONEMPTY_MARKER.to_string())).collect())
 }
 
-/// Handles `pgrep NAME`; a search for the children of a known process is not a lookup by name.
+/// Returns the marker for process ids that `pgrep NAME` looks up by name. Returns `None` for a
+/// search for the children of a known process, which is no lookup by name.
 fn process_lookup(args: &[&str]) -> Option<Vec<String>> {
     let is_name = |arg: &&str| !arg.starts_with('-') && !arg.is_empty();
     let is_family =

@@ -25,7 +25,8 @@ fn downloaded_content() -> String {
     FIELD_SEPARATOR.to_string()
 }
 
-/// The key under which the variables record a file's content; no variable can have this name.
+/// Returns the key under which the variables record a file's content. No variable can have this
+/// name, because it contains a blank.
 fn file_key(path: &str) -> String {
     format!("file {}", path.trim_start_matches("./"))
 }
@@ -83,7 +84,7 @@ impl Walker {
         Rc::make_mut(&mut self.variables).set(UNPACKED_KEY, directory, true);
     }
 
-    /// Whether this is a script in the directory of an unpacked download.
+    /// Returns whether the path names a script in the directory of an unpacked download.
     fn is_unpacked_script(&self, path: &str) -> bool {
         let is_script = path.ends_with(".sh") || path.ends_with("/install");
         let directory = self.variables.get(UNPACKED_KEY, 0);

@@ -1,12 +1,12 @@
 //! Commands in code of other languages: `os.system('…')`, `execSync("…")`, `qx(…)`.
 //!
 //! No language is parsed. The string literals after the name of a function that starts programs are
-//! taken as a command; consecutive ones are its words. Whether the code runs is a guess.
+//! taken as the words of a command. Whether the code calls that function is not checked.
 
 use super::expand::Field;
 use super::walk::{ExecContext, Walker};
 
-/// Programs that take code as an argument, without a version number.
+/// Names, without a version number, of programs that take code as an argument.
 const CODE_PROGRAMS: &[&str] = &[
     "Rscript",
     "R",
@@ -85,7 +85,7 @@ const BACKTICK_LANGUAGES: &[&str] = &["julia", "perl", "php", "ruby"];
 /// Maximum bytes of code that are searched.
 const MAX_CODE_BYTES: usize = 16 << 10;
 
-/// Whether a program has this name, with or without a version number.
+/// Returns whether a program has this name, with or without a version number.
 pub(super) fn is_version_of(program: &str, name: &str) -> bool {
     program.strip_prefix(name).is_some_and(|rest| {
         rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
@@ -93,7 +93,7 @@ pub(super) fn is_version_of(program: &str, name: &str) -> bool {
     })
 }
 
-/// Whether a program takes code of a language.
+/// Returns whether a program takes code of a language.
 pub(super) fn takes_code(program: &str) -> bool {
     CODE_PROGRAMS.iter().any(|name| is_version_of(program, name))
 }
@@ -173,8 +173,8 @@ fn next_string_literal(code: &str) -> Option<(&str, char, String, &str)> {
     None
 }
 
-/// Whether a string literal after this text is a command: `os.system(`, `subprocess.run([`, `exec
-/// `.
+/// Returns whether a string literal after this text is a command: `os.system(`, `subprocess.run([`,
+/// `exec `.
 fn follows_spawn_function(gap: &str) -> bool {
     // Prefixes of Python strings: `f"…"`, `r'…'`.
     let gap = gap

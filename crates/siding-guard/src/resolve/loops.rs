@@ -50,7 +50,8 @@ fn classify_wait_loop(
     condition: &[Observation],
     body: &[Observation],
 ) -> Option<Construct> {
-    // `while read line; do …; sleep 1; done` ends with its input, `while shift` with its arguments.
+    // A loop such as `while read line; do …; sleep 1; done` ends with its input, and `while shift`
+    // with the arguments, so neither is a wait.
     let ends = |call: &Call| {
         matches!(call.program.as_str(), "read" | "shift" | "getopts" | "mapfile" | "readarray")
     };
@@ -81,8 +82,8 @@ fn all_calls(observations: &[Observation], wanted: &dyn Fn(&Call) -> bool) -> bo
     observations.iter().all(|seen| !matches!(seen, Observation::Call(call) if !wanted(call)))
 }
 
-/// Whether the condition is always true: `for ((;;))`, `while true`, `until false`, `while :`,
-/// `while [ 1 ]`, `while ((1))`.
+/// Returns whether the condition is always true: `for ((;;))`, `while true`, `until false`, `while
+/// :`, `while [ 1 ]`, `while ((1))`.
 fn is_always_true(loop_node: &Loop) -> bool {
     if loop_node.kind == LoopKind::Endless {
         return true;
@@ -101,12 +102,12 @@ fn is_always_true(loop_node: &Loop) -> bool {
     )
 }
 
-/// Whether the body contains `break`, `exit` or `return`.
+/// Returns whether the body contains `break`, `exit` or `return`.
 fn has_jump(body: &[Statement]) -> bool {
     any_statement(body, &|statement| matches!(statement.node, Node::Jump(_)))
 }
 
-/// Whether a loop counts or reads the clock, and therefore ends.
+/// Returns whether a loop counts or reads the clock, and therefore ends.
 fn is_counted(loop_node: &Loop) -> bool {
     let is_clock = |piece: &Piece| match piece {
         Piece::Unknown { is_arithmetic: is_number, .. } => *is_number,
@@ -124,7 +125,8 @@ fn is_counted(loop_node: &Loop) -> bool {
             let name = words.first().and_then(Word::static_text);
             assignments.iter().any(in_value)
                 || name.is_some_and(|name| name == "let")
-                // `echo $((1+1))` is not a count.
+                // Arithmetic in the words of another command, such as `echo $((1+1))`, counts no
+                // iterations.
                 || !words.is_empty() && is_test_command(words) && words.iter().any(in_word)
         }
         Node::Expression(words) => words.iter().any(in_word),

@@ -26,21 +26,22 @@ pub(crate) struct Call {
     pub(crate) program: String,
     pub(crate) args: Vec<Arg>,
     pub(crate) span: Span,
-    /// Programs that write to its standard input, the nearest last.
+    /// Programs that write to the program's standard input, the nearest last.
     pub(crate) upstream: Vec<String>,
-    /// Programs that read its output.
+    /// Programs that read the program's output.
     pub(crate) downstream: Vec<String>,
-    /// Whether its standard input is a pipe or a file.
+    /// Whether the program's standard input is a pipe or a file.
     pub(crate) has_redirected_stdin: bool,
-    /// The file that is its standard input.
+    /// The file that is the program's standard input.
     pub(crate) stdin_file: Option<String>,
-    /// The content of its standard input, if the text determines it.
+    /// The content of the program's standard input, if the text determines it.
     pub(crate) stdin_text: Option<String>,
-    /// Its working directory; `.` if the text does not change it.
+    /// The program's working directory; `.` if the text does not change the directory.
     pub(crate) directory: String,
-    /// Whether a wrapper limits its time.
+    /// Whether a wrapper such as `timeout` limits the running time.
     pub(crate) has_timeout: bool,
-    /// The unknown program whose arguments it was found in. Then it is a guess that it runs at all.
+    /// The unknown program in whose arguments the call was found. Whether the call runs at all is
+    /// then a guess.
     pub(crate) unknown_wrapper: Option<String>,
 }
 
@@ -65,16 +66,16 @@ pub(crate) enum Construct {
     PipeToShell,
     /// A function that starts itself twice.
     ForkBomb,
-    /// `eval` with several lines, which it joins with spaces.
+    /// `eval` with words from several lines, which `eval` joins to one line.
     EvalLines,
-    /// A command that reads the input from which the commands after it come, or an input without a
-    /// writer.
+    /// A command that reads the input from which the shell reads the commands after it, or an input
+    /// that nothing writes.
     InputTaken,
     /// A read of a named pipe that nothing in the text writes.
     EmptyPipe,
     /// A loop that checks for a process and sleeps.
     ProcessWaiter,
-    /// A loop that checks for another condition, or is endless, and sleeps.
+    /// A loop that sleeps, and checks for another condition or has no end.
     Polling,
     /// `&` without a later `wait`.
     SentAway,

@@ -18,8 +18,8 @@ const LINE_FILTERS: &[&str] = &[
     "egrep", "fgrep", "grep", "head", "pv", "rg", "shuf", "sort", "sponge", "tac", "tail", "uniq",
 ];
 
-/// Programs that print settings for a shell, as in `eval "$(ssh-agent)"`, with the argument that
-/// makes them do so; an empty one means always.
+/// Programs that print settings for a shell, as in `eval "$(ssh-agent)"`, each with the argument
+/// that makes it do so; empty if it needs no argument.
 const SHELL_SETTINGS_GENERATORS: &[(&str, &str)] = &[
     ("asdf", ""),
     ("brew", "shellenv"),
@@ -56,7 +56,7 @@ const SHELL_SETTINGS_GENERATORS: &[(&str, &str)] = &[
     ("zoxide", "init"),
 ];
 
-/// Returns the output of a body; `None` if it is unknown.
+/// Returns the output of a body, or `None` if the output is unknown.
 pub(crate) fn body_output(body: &[Statement], variables: &Variables) -> Option<String> {
     match body {
         [] => Some(String::new()),
@@ -144,7 +144,7 @@ fn simple_output(
             Some(if escapes { unescape(&text) } else { text } + "\n")
         }
         "printf" => format_printf(&args),
-        // A part of a list of process ids is a list of process ids.
+        // These filters select parts of a list of process ids, and the result is still such a list.
         "awk" | "cut" | "gawk" | "mawk" | "sed" | "tr" | "xargs"
             if is_pid_list(input.as_deref()) =>
         {
@@ -173,7 +173,8 @@ fn simple_output(
             decode_hex(&input?)
         }
         "openssl" if is_base64_decode(&args) => String::from_utf8(decode_base64(&input?)?).ok(),
-        // Each call gets a path of its own, so that content written to it is found again.
+        // The marker with the position of the call gives each call a path of its own, under which
+        // content written to the file is found again.
         "mktemp" | "tempfile" => Some(format!("{NONEMPTY_MARKER}{}", words[0].span.start)),
         _ if NONEMPTY_OUTPUT_PROGRAMS.contains(&name) => nonempty(),
         _ => file_listing::listed_paths(name, &args).map(|all| all.join("\n") + "\n"),
@@ -190,7 +191,7 @@ fn is_base64_decode(args: &[&str]) -> bool {
     args.contains(&"-d") && (args.contains(&"base64") || args.contains(&"-base64"))
 }
 
-/// Whether the program reads standard input, because it names no file.
+/// Returns whether the program reads standard input, because it names no file.
 fn reads_input(name: &str, args: &[&str]) -> bool {
     let changes = |arg: &&str| {
         let letters = arg.strip_prefix('-').unwrap_or_default();
@@ -200,7 +201,8 @@ fn reads_input(name: &str, args: &[&str]) -> bool {
     let is_number =
         |arg: &str| arg.starts_with('+') || arg.bytes().all(|byte| byte.is_ascii_digit());
     let operands = args.iter().filter(|arg| !arg.starts_with('-') && !is_number(arg)).count();
-    // `sort -r` still reads its input.
+    // For the other filters such an option changes the input, but `sort -r` still reads standard
+    // input.
     operands <= own && (name == "sort" || !args.iter().any(changes))
 }
 
@@ -229,8 +231,8 @@ fn lookup_output(name: &str, args: &[&str]) -> Option<String> {
     }
 }
 
-/// Returns the path that `realpath .`, `readlink -f ~` or `dirname "$PWD"` prints: another name of
-/// the same place. `None` for an unknown path.
+/// Returns a name of the path that `realpath .`, `readlink -f ~` or `dirname "$PWD"` prints, such
+/// as `$PWD/..`. Returns `None` for an unknown path.
 fn path_output(name: &str, args: &[&str]) -> Option<String> {
     let path = args.iter().rfind(|arg| !arg.starts_with('-'))?;
     if path.contains([UNKNOWN_MARKER, NONEMPTY_MARKER]) {

@@ -5,11 +5,11 @@ use super::expand::{Field, NONEMPTY_MARKER, PID_LOOKUP_MARKER, UNKNOWN_MARKER, b
 use super::interpreter_code::is_version_of;
 use super::wrappers::{self, WRAPPERS};
 
-/// Programs and builtins whose arguments are data. A program that is not listed may be a wrapper of
-/// the user.
+/// Programs and builtins whose arguments are data. Any other program may be a wrapper that runs its
+/// arguments.
 const KNOWN_PROGRAMS: &str = include_str!("../../rules/known.txt");
 
-/// Whether siding knows how a program uses its arguments.
+/// Returns whether siding knows how a program uses its arguments.
 pub(crate) fn is_known(program: &str) -> bool {
     KNOWN_PROGRAMS.split_ascii_whitespace().any(|name| name == program)
         || SHELLS.contains(&program)
@@ -17,13 +17,14 @@ pub(crate) fn is_known(program: &str) -> bool {
         || WRAPPERS.iter().any(|wrapper| wrapper.program == program)
 }
 
-/// Programs that pass their arguments to other programs, or to a shell, in a way of their own.
+/// Programs that pass their arguments to other programs, or to a shell, and that are resolved by
+/// code and not by [`WRAPPERS`](super::wrappers::WRAPPERS).
 const DELEGATING_PROGRAMS: &[&str] = &[
     "alias", "autossh", "bfs", "entr", "env", "eval", "fd", "fdfind", "find", "parallel", "script",
     "sem", "ssh", "su", "tmux", "screen", "watch", "xargs",
 ];
 
-/// Whether a program runs some of its words, so that options in them are not its own.
+/// Returns whether a program runs some of its words, so that options in them are not its own.
 pub(crate) fn runs_arguments<'w>(program: &str, words: impl Iterator<Item = &'w str>) -> bool {
     let field = |word: &str| Field { text: word.to_owned(), ..Field::default() };
     SHELLS.contains(&program)
@@ -34,10 +35,11 @@ pub(crate) fn runs_arguments<'w>(program: &str, words: impl Iterator<Item = &'w 
                 .is_some_and(|inner| !inner.is_empty())
 }
 
-/// Whether a program's name is known only at run time.
+/// Returns whether a program's name is known only at run time.
 pub(super) fn is_dynamic_name(name: &str) -> bool {
     let base = basename(name);
-    // `./$NAME`, `build/test_*`: any program of a directory within the project.
+    // `./$NAME` and `build/test_*` name some program in a directory of the project, which no rule
+    // knows.
     let directory = &name[..name.len() - base.len()];
     let is_own = !directory.starts_with(['/', '~'])
         && !directory.is_empty()
@@ -52,17 +54,17 @@ pub(super) fn is_dynamic_name(name: &str) -> bool {
         && !is_own
 }
 
-/// Whether a glob pattern may expand to a program that siding knows.
+/// Returns whether a glob pattern may expand to a program that siding knows.
 fn may_match_known_program(pattern: &str) -> bool {
     let names = KNOWN_PROGRAMS.split_ascii_whitespace().chain(SHELLS.iter().copied());
     let names = names.chain(WRAPPERS.iter().map(|wrapper| wrapper.program));
     names.chain(INTERPRETERS.iter().copied()).any(|name| may_match(pattern, name))
 }
 
-/// Whether a name matches a glob pattern; `[…]` matches any character.
+/// Returns whether a name matches a glob pattern; `[…]` matches any character.
 fn may_match(pattern: &str, name: &str) -> bool {
     let (mut rest, mut left) = (pattern, name);
-    // Where to resume when the text after the last `*` does not match.
+    // The position at which to resume when the text after the last `*` does not match.
     let mut retry_at: Option<(&str, &str)> = None;
     loop {
         if let Some(behind) = rest.strip_prefix('*') {

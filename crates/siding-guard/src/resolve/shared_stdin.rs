@@ -1,4 +1,4 @@
-//! Commands that read standard input which other commands need.
+//! Detects commands that read standard input from which the shell reads further commands.
 
 use super::observation::{Call, Construct, Observation};
 use super::walk::{CodeSource, ExecContext, Walker};
@@ -50,7 +50,7 @@ const STDIN_READERS: &[(&str, usize)] = &[
     ("zsh", 1),
 ];
 
-/// Options with which these programs read other input, or none.
+/// Options with which the [`STDIN_READERS`] read something other than standard input, or nothing.
 const NO_STDIN_OPTIONS: &[&str] = &[
     "-V",
     "-a",
@@ -76,7 +76,8 @@ const NO_STDIN_OPTIONS: &[&str] = &[
 ];
 
 impl Walker {
-    /// Walks the commands of a text, and reports the one that reads the input of the others.
+    /// Walks the commands of a text, and reports each command that reads the input from which the
+    /// shell reads the commands after it.
     pub(super) fn walk_checking_stdin(
         &mut self,
         statements: &[Statement],
@@ -146,7 +147,7 @@ fn stdin_reader_span(observation: &Observation) -> Option<Span> {
     }
 }
 
-/// Whether a call reads the standard input that it shares with other commands.
+/// Returns whether a call reads the standard input that it shares with other commands.
 fn reads_shared_stdin(call: &Call) -> bool {
     if call.has_redirected_stdin || call.unknown_wrapper.is_some() || call.has_timeout {
         return false;
@@ -163,7 +164,8 @@ fn reads_shared_stdin(call: &Call) -> bool {
                     && text.ends_with(&option[1..])
         })
     };
-    // With these programs the option does not change the input: `read -r`, `sort -n`, `sed -n x`.
+    // Only with these programs do the options change the input. Others use the same letters
+    // differently: `read -r`, `sort -n`, `sed -n x`.
     let has_own = matches!(
         call.program.as_str(),
         "bash"

@@ -85,7 +85,8 @@ impl Walker {
                     .collect()
             })
             .collect();
-        // These assignments hold for this command only, including a text that it runs.
+        // These assignments hold only for this command and for a text that it runs, so the
+        // variables are restored afterwards.
         let before = Rc::clone(&self.variables);
         self.assign(assignments, context);
         let directories = self.variables.count_values("PWD");

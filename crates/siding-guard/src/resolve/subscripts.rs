@@ -1,7 +1,7 @@
 //! Text that bash expands a second time: subscripts in quoted words, values of prompts.
 //!
-//! `test -v 'a[$(x)]'` runs `x`: a builtin that receives the name of an element evaluates its
-//! subscript. Arithmetic does the same with the values of its variables.
+//! `test -v 'a[$(x)]'` runs `x`: a builtin that receives the name of an array element evaluates the
+//! subscript. Arithmetic also evaluates subscripts in the values of its variables.
 
 use super::expand::Field;
 use super::walk::{ExecContext, Walker};
@@ -53,7 +53,7 @@ impl Walker {
     }
 }
 
-/// Whether a text has the form `NAME[…$(…)…]`.
+/// Returns whether a text has the form `NAME[…$(…)…]`.
 fn has_commands_in_subscript(text: &str) -> bool {
     let Some((name, rest)) = text.split_once('[') else { return false };
     let is_name = |name: &str| {

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use super::expand::{FIELD_SEPARATOR, NONEMPTY_MARKER, UNKNOWN_MARKER};
 
-/// Maximum number of possible values tracked for one variable; with more it counts as unknown.
+/// Maximum number of possible values tracked for one variable; a variable with more counts as
+/// unknown.
 const MAX_VALUES_PER_VARIABLE: usize = 16;
 
 /// The possible values of variables.
@@ -91,7 +92,7 @@ impl Variables {
         self.values.get(name).map_or(1, Vec::len)
     }
 
-    /// Returns the possible value with this index, modulo their number.
+    /// Returns the possible value with the index `choice` modulo the number of values.
     pub(crate) fn get(&self, name: &str, choice: usize) -> Option<String> {
         if let Some(values) = self.values.get(name) {
             return values.get(choice % values.len().max(1)).cloned();
@@ -112,10 +113,10 @@ impl Variables {
         match name {
             "HOME" => Some("~".to_owned()),
             "PWD" | "OLDPWD" => Some(".".to_owned()),
-            // The shell itself, and its parent, which is an agent.
+            // These are the pids of the shell itself and of its parent, which is an agent.
             "$" | "BASHPID" | "PPID" => Some(format!("{NONEMPTY_MARKER}self")),
             "SHELL" | "BASH" => Some("/bin/bash".to_owned()),
-            // Set in every shell and never empty.
+            // These are set in every shell and are never empty.
             "!" | "?" | "#" | "UID" | "EUID" | "RANDOM" | "SECONDS" | "LINENO" | "0" => {
                 Some(NONEMPTY_MARKER.to_string())
             }

@@ -33,19 +33,19 @@ pub(crate) fn walk(text: &str) -> (Vec<Observation>, bool) {
 /// The surroundings of a command.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ExecContext {
-    /// Programs that write to its standard input.
+    /// Programs that write to the command's standard input.
     pub(super) upstream: Vec<String>,
-    /// Programs that read its output.
+    /// Programs that read the command's output.
     pub(super) downstream: Vec<String>,
-    /// The content of its standard input, if the text determines it.
+    /// The content of the command's standard input, if the text determines it.
     pub(super) stdin: Option<Field>,
-    /// Whether its standard input is a pipe or a file.
+    /// Whether the command's standard input is a pipe or a file.
     pub(super) has_redirected_stdin: bool,
-    /// The file that is its standard input.
+    /// The file that is the command's standard input.
     pub(super) stdin_file: Option<String>,
-    /// Whether a wrapper limits its time.
+    /// Whether a wrapper such as `timeout` limits the running time.
     pub(super) has_timeout: bool,
-    /// The unknown program whose arguments it was found in.
+    /// The unknown program in whose arguments the command was found.
     pub(super) unknown_wrapper: Option<String>,
     /// Whether this is the body of a function without a call, so that its arguments are unknown.
     pub(super) is_function_definition: bool,
@@ -71,9 +71,9 @@ enum WorkCode {
 pub(super) enum CodeSource {
     /// As an argument, or as the judged text itself.
     Word,
-    /// As the argument of `eval`: its commands share the shell's standard input.
+    /// As the argument of `eval`: the commands of the text share the shell's standard input.
     Eval,
-    /// On standard input: a line that a command in it reads is not run.
+    /// On standard input: a line that a command of the text reads is no longer run by the shell.
     Stdin,
 }
 
@@ -167,7 +167,8 @@ impl Walker {
         }
     }
 
-    /// Counts a command. Returns false when the limit is exceeded.
+    /// Counts a command. Returns false, and reports [`Construct::TooDeep`], when [`MAX_STEPS`] is
+    /// exceeded.
     pub(super) fn count_step(&mut self, span: Span) -> bool {
         self.step_count += 1;
         if self.step_count > MAX_STEPS {
@@ -184,7 +185,8 @@ impl Walker {
         match work.code {
             WorkCode::Text { text, origin, source: carrier } => {
                 let parsed = parse(&text, origin);
-                // It is a guess that this is a shell text, so a parse error is not reported.
+                // An argument of an unknown program need not be a shell text, so a parse error in
+                // it is not reported.
                 if work.context.unknown_wrapper.is_none() {
                     self.errors.extend(parsed.errors);
                 }
@@ -232,7 +234,7 @@ impl Walker {
         }
     }
 
-    /// Walks commands that run in a shell of their own.
+    /// Walks commands that run in a subshell, and then restores the variables and the directory.
     fn in_subshell(&mut self, body: impl FnOnce(&mut Self)) {
         let before = Rc::clone(&self.variables);
         body(self);
@@ -322,7 +324,8 @@ impl Walker {
             self.report_construct(Construct::ForkBomb, span);
         }
         Rc::make_mut(&mut self.functions).insert(name.to_owned(), Rc::clone(body));
-        // Walk the body once without arguments, because commands outside of the text may call it.
+        // Walks the body once without arguments, because commands outside of the text may call the
+        // function.
         let context = ExecContext {
             is_function_definition: true,
             has_redirected_stdin: true,
@@ -383,8 +386,8 @@ impl Walker {
     }
 }
 
-/// Whether a command waits for a background command or stops it: `wait`, `fg`, `kill $!`, `kill
-/// %1`.
+/// Returns whether a command waits for a background command or stops it: `wait`, `fg`, `kill $!`,
+/// `kill %1`.
 fn awaits_background(observation: &Observation) -> bool {
     let Observation::Call(call) = observation else { return false };
     let is_own =
@@ -396,7 +399,7 @@ fn awaits_background(observation: &Observation) -> bool {
     }
 }
 
-/// Whether the statement consists only of a `cd`.
+/// Returns whether the statement consists only of a `cd`.
 fn is_cd(statement: &Statement) -> bool {
     let Node::Simple { words, .. } = &statement.node else { return false };
     words

@@ -10,7 +10,7 @@ pub(super) struct Wrapper {
     pub(super) subcommand: &'static str,
     /// Options whose value is the next word.
     pub(super) value_options: &'static [&'static str],
-    /// Number of its own operands before the command.
+    /// Number of the program's own operands before the command.
     pub(super) positional_count: usize,
 }
 
@@ -306,7 +306,7 @@ pub(super) fn wrapped_command<'f>(program: &str, args: &'f [Field]) -> Option<&'
         if wrapper.subcommand.is_empty() {
             return Some(skip_options(args, wrapper.value_options, wrapper.positional_count));
         }
-        // Options before the subcommand belong to the program: `kubectl -n web exec`.
+        // Options of the program itself may precede the subcommand: `kubectl -n web exec`.
         let at = args.iter().position(|field| field.text == wrapper.subcommand);
         let Some(at) = at.filter(|at| are_options_only(&args[..*at], wrapper.value_options)) else {
             continue;
@@ -320,7 +320,7 @@ pub(super) fn wrapped_command<'f>(program: &str, args: &'f [Field]) -> Option<&'
     None
 }
 
-/// Whether these words are only options and their values.
+/// Returns whether these words are only options and their values.
 fn are_options_only(mut words: &[Field], values: &[&str]) -> bool {
     while let Some((first, rest)) = words.split_first() {
         if !first.text.starts_with('-') {
@@ -345,7 +345,8 @@ pub(super) fn skip_options<'f>(
         if text == "--" && !options_ended {
             options_ended = true;
             rest = after;
-            // In `kubectl exec POD -- CMD`, the remaining operands are missing.
+            // After `--` the command follows, so operands that are still expected, as in `kubectl
+            // exec -- CMD`, are missing.
             continue;
         }
         let is_option = text.starts_with('-') && text.len() > 1 && !options_ended;

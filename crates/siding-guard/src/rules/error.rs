@@ -42,7 +42,7 @@ pub enum RuleError {
         /// The name of the set.
         set: String,
     },
-    /// A matcher without a condition would match everything.
+    /// A matcher has no condition, so it would match every command.
     #[error("{source_}: rule `{rule}`: each `when` needs a program, code, writes or shape")]
     EmptyMatcher {
         /// The file.
@@ -62,7 +62,7 @@ pub enum RuleError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleWarning {
-    /// A project file makes the guard less strict.
+    /// A part of a project file that would make the guard less strict.
     #[error("{source_}: `{what}` is ignored: a project can only make the guard stricter")]
     LooseningIgnored {
         /// The file.

@@ -23,9 +23,9 @@ pub struct Rule {
     pub suggestion: Option<String>,
     /// Whether the rule matches only commands that run in the background.
     pub background_only: bool,
-    /// The file that set the verdict, or else the one that defined the rule.
+    /// The last file that changed the verdict; without such a file, the file that defined the rule.
     pub source: RuleSource,
-    /// Commands that the rule matches, and similar ones that no rule matches.
+    /// Commands that the rule matches, and similar commands that no rule matches.
     pub examples: Examples,
     pub(crate) matchers: Vec<Matcher>,
     pub(crate) exceptions: Vec<Matcher>,
@@ -36,10 +36,10 @@ pub struct Rule {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Examples {
-    /// The rule matches these.
+    /// Commands that the rule matches.
     #[serde(rename = "match")]
     pub matching: Vec<String>,
-    /// No rule matches these.
+    /// Commands that no rule matches.
     pub mismatch: Vec<String>,
 }
 
@@ -52,7 +52,8 @@ pub(super) struct RawRuleFile {
     pub(super) verdicts: BTreeMap<String, GuardVerdict>,
     /// Named lists of patterns.
     pub(super) sets: BTreeMap<String, Vec<String>>,
-    /// For each program, its options whose value is the next word. Only in built-in files.
+    /// For each program, its options whose value is the next word. Only built-in files may contain
+    /// this table.
     pub(super) values: BTreeMap<String, Vec<String>>,
     pub(super) rule: Vec<RawRule>,
     pub(super) except: Vec<RawException>,
@@ -80,7 +81,8 @@ pub(super) struct RawException {
     pub(super) when: Vec<RawMatcher>,
 }
 
-/// The conditions of a match. All given ones must hold; of a list, at least one entry.
+/// The conditions of a match. All conditions that are given must hold. A list holds if one of its
+/// entries matches, except where its comment says that all must.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawMatcher {
@@ -106,20 +108,20 @@ pub(super) struct RawMatcher {
     pub(super) words: Vec<String>,
     /// Words that must all be absent, including options.
     pub(super) not_words: Vec<String>,
-    /// Files that a word names, also after `@`, `=` or `:` in it, or that are standard input.
-    /// Ignores values of options for the program's own key files.
+    /// Files that are standard input, or that a word names, also after `@`, `=` or `:` in the word.
+    /// The values of options for the program's own key files are ignored.
     pub(super) mentions: Vec<String>,
     /// Any words and the content of standard input, ignoring case.
     pub(super) code: Vec<String>,
     /// A second condition like `code`: both lists must match.
     pub(super) code_too: Vec<String>,
-    /// As `code`, except strings that SQL only compares with.
+    /// Like `code`, but without the strings that an SQL statement only compares with.
     pub(super) sql: Vec<String>,
-    /// Programs that write to its standard input.
+    /// Programs that write to the standard input of the matched program.
     pub(super) from: Vec<String>,
-    /// Programs that read its output.
+    /// Programs that read the output of the matched program.
     pub(super) to: Vec<String>,
-    /// Programs that must not read its output.
+    /// Programs that must not read the output of the matched program.
     pub(super) not_to: Vec<String>,
     /// Variables that are set, as `NAME=value`.
     pub(super) sets: Vec<String>,

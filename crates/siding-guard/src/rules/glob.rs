@@ -7,9 +7,9 @@ use crate::resolve::{NONEMPTY_MARKER, PID_LOOKUP_MARKER, UNKNOWN_MARKER};
 pub(crate) enum GlobKind {
     /// Any characters.
     Text,
-    /// Any characters, and letters match in either case.
+    /// Any characters. Letters match in either case.
     Code,
-    /// Any characters except `/`; `**` matches those too.
+    /// Any characters except `/`; `**` also matches `/`.
     Path,
 }
 
@@ -41,8 +41,8 @@ enum GlobToken {
 
 impl Glob {
     /// Compiles a pattern: `*`, `?`, `\` before a literal character, `<any>` for a value that is
-    /// known only at run time, `<some>` for one that is not empty, `<found>` for processes that
-    /// were looked up by name.
+    /// known only at run time, `<some>` for a value that is known only at run time and is not
+    /// empty, `<found>` for processes that were looked up by name.
     pub(crate) fn new(pattern: &str, kind: GlobKind) -> Self {
         let mut marks = parse_pattern(pattern, kind);
         let is_one = |mark: &GlobToken| matches!(mark, GlobToken::Literal(_));
@@ -63,8 +63,8 @@ impl Glob {
         }
     }
 
-    /// Whether the pattern matches a path relative to the working directory: `.`, `*`, `.git`. In
-    /// another directory the same word names another path.
+    /// Returns whether the pattern matches a path relative to the working directory: `.`, `*`,
+    /// `.git`. In another directory the same word names another path.
     pub(crate) const fn depends_on_cwd(&self) -> bool {
         self.depends_on_cwd
     }
@@ -74,7 +74,7 @@ impl Glob {
         self.middle.is_empty().then_some(self.prefix.as_str())
     }
 
-    /// Whether the whole text matches.
+    /// Returns whether the whole text matches.
     pub(crate) fn matches(&self, text: &str) -> bool {
         match self.ignores_case {
             true => self.matches_exactly(&text.to_ascii_lowercase()),
@@ -125,7 +125,7 @@ impl Glob {
         reached[self.middle.len()]
     }
 
-    /// Adds the states that follow a `*`, because it also matches the empty string.
+    /// Adds the state after each reached `*`, because a `*` also matches the empty string.
     fn add_epsilon_moves(&self, reached: &mut [bool]) {
         for (at, mark) in self.middle.iter().enumerate() {
             if reached[at] && matches!(mark, GlobToken::AnyString { .. }) {
@@ -198,7 +198,7 @@ mod tests {
         assert!(glob.matches(&"aab".repeat(50)));
     }
 
-    /// The meaning of patterns, implemented by backtracking.
+    /// Matches by backtracking, as a reference for the results of the NFA.
     fn matches_by_backtracking(marks: &[GlobToken], text: &[char]) -> bool {
         match (marks, text) {
             ([], text) => text.is_empty(),

@@ -14,12 +14,12 @@ pub enum GuardVerdict {
     Allow,
     /// A person should review the command first.
     Ask,
-    /// It must not run.
+    /// The command must not run.
     Deny,
 }
 
 impl GuardVerdict {
-    /// Returns its word.
+    /// Returns the word for the verdict in rule files, JSON and text.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

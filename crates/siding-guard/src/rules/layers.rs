@@ -63,7 +63,7 @@ pub struct Rules {
     sets: BTreeMap<String, Vec<String>>,
     locked: Vec<String>,
     warnings: Vec<RuleWarning>,
-    /// The matchers by program name. Those with a wildcard in the name are in `glob_matchers`.
+    /// The matchers by program name. Matchers with a wildcard in the name are in `glob_matchers`.
     index: HashMap<String, Vec<MatcherIndex>>,
     glob_matchers: Vec<MatcherIndex>,
 }
@@ -93,7 +93,7 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// The first error in a file of another layer. No part of that file is in force then.
+    /// The first error in a file of another layer. In that case no part of the file is in force.
     pub fn add_layer(&mut self, text: &str, source: RuleSource) -> Result<(), RuleError> {
         let mut new = self.clone();
         match new.add_file(text, &source) {
@@ -169,8 +169,9 @@ impl Rules {
         file_sets: &BTreeMap<String, Vec<String>>,
         source: &RuleSource,
     ) -> Result<Vec<Matcher>, RuleError> {
-        // A file's sets are visible in that file only, after the built-in ones: no file can change
-        // the meaning of a rule in another file.
+        // The built-in sets are searched first and a file's own sets after them. The sets of a file
+        // are visible in that file only, so no file can change the meaning of a rule in another
+        // file.
         let compiled = raw.iter().map(|raw| Matcher::new(raw, &[&self.sets, file_sets]));
         compiled.collect::<Result<_, _>>().map_err(|set| RuleError::UnknownSet {
             source_: source.clone(),
@@ -261,7 +262,7 @@ impl Rules {
             .map(|(rule, matcher)| (&self.rules[*rule], &self.rules[*rule].matchers[*matcher]))
     }
 
-    /// Whether a rule names a program. A rule for any program does not count.
+    /// Returns whether a rule names a program. Rules that match every program are left out.
     pub(crate) fn has_rule_for(&self, program: &str) -> bool {
         let names = |glob: &Glob| glob.matches(program) && !glob.matches("");
         self.rules_for_program(program).any(|(_, matcher)| matcher.program.iter().any(names))

@@ -8,7 +8,7 @@ use super::operands::{MatchInput, normalized_forms};
 use super::sql::strip_compared_strings;
 use crate::resolve::{Construct, Observation};
 
-/// One set of conditions of a rule. All given ones must hold.
+/// One set of conditions of a rule. All conditions that are given must hold.
 #[derive(Debug, Clone)]
 pub(crate) struct Matcher {
     pub(super) program: Vec<Glob>,
@@ -93,7 +93,7 @@ impl Matcher {
         })
     }
 
-    /// Whether the matcher has no condition.
+    /// Returns whether the matcher has no condition.
     pub(super) fn is_empty(&self) -> bool {
         self.program.is_empty()
             && self.sets.is_empty()
@@ -123,12 +123,12 @@ impl Matcher {
         forms.iter().any(is_one) && !forms.iter().any(|to| any_glob_matches(&self.not_args, to))
     }
 
-    /// Whether the matcher names a program.
+    /// Returns whether the matcher names a program.
     pub(crate) fn names_program(&self, program: &str) -> bool {
         any_glob_matches(&self.program, program)
     }
 
-    /// Whether the matcher matches the call of a program that it names.
+    /// Returns whether the matcher matches the call of a program that it names.
     pub(crate) fn matches_call(&self, input: &MatchInput<'_>) -> bool {
         let call = input.call;
         if self.unbounded && call.has_timeout {
@@ -140,8 +140,8 @@ impl Matcher {
             || self.without.iter().any(|names| input.has_option(names, false))
             || self.no_args && count_named_operands(operands) > 0
             || self.at_most.is_some_and(|most| count_named_operands(operands) > most)
-            // The cheap conditions first: most rules for any program depend on the reader of its
-            // output.
+            // The cheap conditions are tested first. Most rules without a program name are rejected
+            // by the program that reads the output.
             || !self.to.is_empty() && !call.downstream.iter().any(|name| any_glob_matches(&self.to, name))
             || call.downstream.iter().any(|name| any_glob_matches(&self.not_to, name))
             || self.terminal && call.has_redirected_stdin
@@ -168,8 +168,9 @@ impl Matcher {
     fn matches_words<'l>(&self, input: &'l MatchInput<'_>, operands: &[&'l str]) -> bool {
         let call = input.call;
         let forms = |word: &str| input.path_forms(word);
-        // Match the unchanged word too: an operand may be a name, number or mode instead of a path.
-        // But `*` is always a path, and another one in another directory.
+        // The unchanged word is matched too, because an operand may be a name, number or mode
+        // instead of a path. A pattern such as `*` always means a path, so in another directory it
+        // must match only the normalized forms.
         let is_plain = |glob: &Glob| call.directory == "." || !glob.depends_on_cwd();
         let fits = |globs: &[Glob], word: &str| {
             let forms = forms(word);
@@ -239,7 +240,7 @@ fn compile_pattern(pattern: &str, kind: GlobKind) -> impl Iterator<Item = Glob> 
     std::iter::once(Glob::new(pattern, kind)).chain(stem)
 }
 
-/// Whether a matcher can match this kind of observation.
+/// Returns whether a matcher can match this kind of observation.
 pub(crate) fn can_match(matcher: &Matcher, observation: &Observation) -> bool {
     match observation {
         Observation::Call(_) => !matcher.program.is_empty(),

@@ -19,7 +19,7 @@ pub(crate) struct MatchInput<'c> {
     pub(crate) operands: Vec<&'c str>,
     /// The value of `--target-directory`.
     target: Option<&'c str>,
-    /// Normalized forms of paths, cached because many rules need the same.
+    /// Normalized forms of paths, cached because many rules need the forms of the same word.
     path_cache: RefCell<HashMap<String, Rc<[String]>>>,
 }
 
@@ -35,7 +35,7 @@ impl<'c> MatchInput<'c> {
                 break;
             }
             if word.len() < 2 || !word.starts_with('-') {
-                // `docker compose -f FILE`, but `docker rm -f`.
+                // `-f` takes a value in `docker compose -f FILE`, but not in `docker rm -f`.
                 if operands.is_empty() && word == "compose" {
                     value_options = options_of(&format!("{} compose", call.program));
                 }
@@ -103,9 +103,9 @@ impl<'c> MatchInput<'c> {
         found
     }
 
-    /// Whether an option is given, by one of its names `-f|--force`. It may be one of several
-    /// letters, have a value after `=`, and with `may_shorten` be a prefix of a long name
-    /// (getopt_long(3)).
+    /// Returns whether an option is given, by one of its names `-f|--force`. The option may be one
+    /// letter of a group and may have a value after `=`. With `may_shorten`, a prefix of a long
+    /// name is accepted too, as getopt_long(3) does.
     pub(crate) fn has_option(&self, names: &str, may_shorten: bool) -> bool {
         names
             .split('|')
@@ -142,7 +142,7 @@ const KEY_FILE_OPTIONS: &[&str] = &[
 /// File transfer clients that read commands from standard input or from an option.
 const TRANSFER_CLIENTS: &[&str] = &["cadaver", "ftp", "lftp", "ncftp", "sftp", "smbclient", "tftp"];
 
-/// Commands of these clients that send files.
+/// Commands of the [`TRANSFER_CLIENTS`] that send files.
 const UPLOAD_COMMANDS: &[&str] = &["append", "mput", "put", "reput", "send"];
 
 /// Returns the arguments of upload commands in a text.
@@ -196,7 +196,7 @@ fn option_matches(word: &str, name: &str, may_shorten: bool) -> bool {
 }
 
 /// Normalizes a path lexically: removes `//`, `.`, `x/..` and a trailing slash. A relative path is
-/// joined to the directory unless that is `.`.
+/// joined to `directory`, unless `directory` is `.`.
 pub(crate) fn normalize_path(text: &str, directory: &str) -> String {
     if text.contains("://") {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! Removes strings from SQL that are only compared with.
+//! Removes from SQL the strings with which a statement only compares values.
 
 use std::borrow::Cow;
 
@@ -14,9 +14,9 @@ const DYNAMIC_SQL_KEYWORDS: &[&str] = &["dblink", "eval", "exec", "prepare"];
 
 /// Returns SQL without the strings after comparison operators: `like '%drop table%'`.
 ///
-/// A text whose strings cannot be determined reliably, or which may run a string, is returned
-/// unchanged, and a string with `;` is kept: it is better to ask once too often than to miss a
-/// statement.
+/// A text whose strings cannot be determined reliably, or that may run a string as SQL, is returned
+/// unchanged. A string with `;` is kept too. In doubt the guard asks once too often instead of
+/// missing a statement.
 pub(super) fn strip_compared_strings(text: &str) -> Cow<'_, str> {
     let folded = text.to_ascii_lowercase();
     let is_uncertain =

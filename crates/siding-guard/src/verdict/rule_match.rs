@@ -15,8 +15,8 @@ pub(super) fn matching_rules<'r>(
     };
     match observation {
         Observation::Call(call) => {
-            // A wrapper with a rule of its own is known, so its arguments are not guessed to be a
-            // command.
+            // If a rule exists for the wrapper, siding knows the program, and its arguments are not
+            // taken for a command.
             if call
                 .unknown_wrapper
                 .as_deref()
@@ -64,15 +64,17 @@ pub(super) fn matching_rules<'r>(
     }
 }
 
-/// Whether a program only prints its help or a plan: `kubectl delete --help`, `aws s3 rb help`,
-/// `helm uninstall x --dry-run`. False for programs that pass these words on.
+/// Returns whether a program only prints its help or a plan: `kubectl delete --help`, `aws s3 rb
+/// help`, `helm uninstall x --dry-run`. Returns false if the program passes these words to another
+/// program.
 fn is_help_or_dry_run(call: &Call) -> bool {
     let mut own_words =
         call.args.iter().map(|arg| arg.text.as_str()).take_while(|word| *word != "--");
     let operands = || call.args.iter().map(|arg| arg.text.as_str()).filter(|w| !w.starts_with('-'));
     let is_first =
         matches!(call.program.as_str(), "apt" | "docker" | "gh" | "git" | "kubectl" | "npm");
-    // In `cargo yank --version 1.0.0` the option has a value.
+    // `--version` prints a version only as the last word; in `cargo yank --version 1.0.0` it has a
+    // value.
     let is_version = call.args.last().is_some_and(|last| last.text == "--version");
     let is_dry = |word: &str| {
         matches!(word, "--dry-run" | "--dryrun" | "--dry-run=client" | "--dry-run=server")

@@ -22,7 +22,7 @@ fn commands_that_hang_are_denied_when_unattended() {
         let judgement = judge(text, &Rules::builtin(), ExecMode::Unattended);
         assert!(judgement.findings.iter().all(|finding| finding.instead.is_some()), "{text}");
     }
-    // A rule that asks in every mode keeps its verdict: the host decides whom it asks.
+    // A rule that asks in every mode keeps its verdict, because the host decides whom to ask.
     assert_eq!(verdict("sudo ls", ExecMode::Unattended), GuardVerdict::Ask);
     assert_eq!(
         verdict("mywrap tail -f log", ExecMode::Unattended),

@@ -1,4 +1,5 @@
-//! bash runs command substitutions in every place that it expands.
+//! bash runs command substitutions in every place that it expands, so the guard must find them
+//! there.
 
 use siding_guard::GuardVerdict;
 
@@ -28,7 +29,7 @@ fn substitutions_are_found_wherever_bash_expands() {
     }
 }
 
-/// A builtin that receives the name of an element evaluates its subscript, quoted or not.
+/// A builtin that receives the name of an array element evaluates the subscript, quoted or not.
 #[test]
 fn subscripts_and_prompts_are_expanded_again() {
     for text in [

@@ -1,5 +1,5 @@
-//! Tests with random texts. Rust's fuzzer needs a nightly compiler; these tests run with all
-//! others, print the seed of a failure, and run more cases with `PROPTEST_CASES`.
+//! Tests with random texts. cargo-fuzz needs a nightly compiler, so these tests use proptest.
+//! `PROPTEST_CASES` raises the number of cases, and a failure prints its seed.
 
 use proptest::prelude::*;
 use siding_guard::{ExecMode, GuardVerdict, Rules, judge};

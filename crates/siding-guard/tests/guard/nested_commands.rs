@@ -4,7 +4,7 @@ use siding_guard::GuardVerdict;
 
 use crate::{assert_finding, judge_foreground, matched_rules};
 
-/// Failure F60: a rule that missed a later segment of a list, or a command in a wrapper.
+/// Failure F60: a rule missed a later segment of a list, or a command in a wrapper.
 #[test]
 fn list_segments_and_wrappers_do_not_hide_a_command() {
     for text in [
@@ -27,7 +27,7 @@ fn list_segments_and_wrappers_do_not_hide_a_command() {
     assert_finding("./tool --then rm -rf /", GuardVerdict::Ask, "rm-root");
 }
 
-/// Failure F61: `bash -c`, base64, eval, and a heredoc for a shell.
+/// Failure F61: a rule missed commands in `bash -c`, base64, `eval` and a heredoc for a shell.
 #[test]
 fn nested_shell_texts_are_parsed() {
     for text in [
@@ -60,7 +60,7 @@ fn nested_shell_texts_are_parsed() {
     }
 }
 
-/// Failure F62: a heredoc that is data, and a commit message.
+/// Failure F62: a rule matched a heredoc that is data, or a commit message.
 #[test]
 fn data_is_not_taken_for_a_command() {
     for text in [

@@ -68,7 +68,7 @@ fn deep_nesting_is_judged_in_bounded_time() {
                     | "cat <<E\n"
                     | "x=$x$x; "
                     | "[[ a && "
-                    // A program with backticks in its name.
+                    // An escaped backtick is part of a program's name, so nothing is nested here.
                     | "\\`"
             );
             assert!(verdict != GuardVerdict::Allow || is_inert, "{open} {depth}");

@@ -2,7 +2,7 @@
 //!
 //! | notice | record | expires |
 //! |---|---|---|
-//! | `ended` | the event that ended the task; an adopted command's own exit is reported by its host instead | never |
+//! | `ended` | the event that ended the task; the host reports an adopted command's own exit | never |
 //! | `lingering` | the leader's end, if the tree is alive and no stop was requested | when the task ends |
 //! | `stalled` | evidence of a stall | when the task writes, receives input, or ends |
 //! | `ready` | the readiness condition holds | when the task ends |

@@ -227,7 +227,7 @@ fn add_ended_task(
     Ok(TaskSummary::from(&view))
 }
 
-/// Whether the condition is the end of the task.
+/// Returns whether the condition is the end of the task.
 const fn is_end(hit: &MetCondition) -> bool {
     matches!(hit.detail, Some(WaitDetail::Outcome(_)) | None)
 }
