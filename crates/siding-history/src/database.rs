@@ -31,7 +31,7 @@ pub struct History {
 /// The result of an operation on the history.
 #[derive(Debug)]
 pub struct HistoryOutcome<T> {
-    /// The result itself.
+    /// The value that `work` returned.
     pub value: T,
     /// The new path of a quarantined file, and why it was damaged.
     pub quarantined: Option<(PathBuf, HistoryError)>,
@@ -54,7 +54,8 @@ pub fn with_history<T>(
         |result: &Result<T, HistoryError>| matches!(result, Err(HistoryError::Damaged { .. }));
     let mut result = attempt();
     if is_damaged(&result) {
-        // Another process may have just quarantined it; then the new file must stay.
+        // Another process may have just quarantined the damaged file. The second attempt then
+        // succeeds on the new file, which must stay in place.
         result = attempt();
     }
     match result {
@@ -87,14 +88,15 @@ impl History {
     /// Opens the file, creating it if it is missing.
     pub(crate) fn open(root: &StateDir) -> Result<Self, HistoryError> {
         let path = root.path().join(DATABASE_FILE_NAME);
-        // SQLite would create it with the mode that the umask allows, which may let others read it.
+        // SQLite would create the file with a mode that depends on the umask, so other users might
+        // be able to read it.
         match file::open_at(root, DATABASE_FILE_NAME, file::OpenMode::CreateNew) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(HistoryError::Io { doing: "create", path, source: error });
             }
             Ok(_) | Err(_) => {}
         }
-        // The connection is used by this thread only.
+        // SQLite's mutexes are not needed, because only this thread uses the connection.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let database = Connection::open_with_flags(&path, flags)
             .map_err(|error| HistoryError::from_sqlite(&path, &error))?;
@@ -133,10 +135,11 @@ impl History {
 
 fn configure(database: &Connection) -> rusqlite::Result<()> {
     database.busy_timeout(BUSY_TIMEOUT)?;
-    // A power failure may lose the last writes; they are then ingested from the journals again.
+    // With `NORMAL` a power failure may lose the last writes, which the next query ingests from the
+    // journals again.
     database.pragma_update(None, "synchronous", "NORMAL")?;
     database.pragma_update(None, "foreign_keys", true)?;
-    // The file's content is untrusted: its schema must not call functions with side effects.
+    // The file may come from elsewhere, so its schema must not call functions with side effects.
     database.pragma_update(None, "trusted_schema", false)
 }
 
@@ -147,7 +150,8 @@ fn quarantine_file(root: &StateDir) -> Result<PathBuf, HistoryError> {
         HistoryError::Io { doing: "set aside", path: root.path().join(DATABASE_FILE_NAME), source }
     })?;
     for suffix in SIDECAR_SUFFIXES {
-        // Usually there is none: SQLite removes them when the last connection closes.
+        // Usually there are no such files, because SQLite removes them when the last connection
+        // closes.
         let _best_effort = file::rename_noreplace(
             root,
             &format!("{DATABASE_FILE_NAME}{suffix}"),

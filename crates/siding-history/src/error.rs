@@ -11,7 +11,7 @@ use crate::schema::FORMAT;
 /// Why the history cannot be used. The rest of siding works without it.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
-    /// A newer siding wrote the file. It is left alone.
+    /// A newer siding wrote the file, which is left unchanged.
     #[error(
         "`{path}` has format {found}, this build reads up to {FORMAT}; the file was not changed: upgrade siding, or move the file away to start a new one"
     )]
@@ -64,8 +64,8 @@ impl HistoryError {
         let (path, why) = (path.to_owned(), error.to_string());
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { path },
-            // `Unknown` (SQLITE_ERROR) is a statement that does not fit the tables. All statements
-            // are constant, so the tables are not siding's.
+            // `Unknown` (SQLITE_ERROR) means that a statement does not match the tables. All
+            // statements are constant, so siding did not create these tables.
             Some(
                 ErrorCode::DatabaseCorrupt
                 | ErrorCode::NotADatabase
@@ -74,7 +74,8 @@ impl HistoryError {
                 | ErrorCode::TypeMismatch,
             ) => Self::Damaged { path, why },
             Some(_) => Self::Unusable { path, why },
-            // A value or statement that rusqlite itself rejects.
+            // Errors of rusqlite itself, such as a value of the wrong type, mean that siding did
+            // not write the row.
             None => Self::Damaged { path, why },
         }
     }

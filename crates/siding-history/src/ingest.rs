@@ -14,15 +14,16 @@ use siding_model::process::UnixMs;
 use crate::database::History;
 use crate::error::HistoryError;
 
-/// Runs stored for one command in one directory. More would not make the median better.
+/// Most runs stored for one command in one directory. More runs would hardly change the median.
 pub const MAX_RUNS_PER_COMMAND: u32 = 50;
-/// Commands stored. Above this number, those that have not run for the longest time are removed.
+/// Most commands stored. Beyond this number, the commands that have not run for the longest time
+/// are removed.
 pub const MAX_COMMANDS: u32 = 2_000;
 /// How long a command is stored after its last run.
 pub const MAX_COMMAND_AGE: Duration = Duration::from_secs(180 * 24 * 60 * 60);
 
-/// Number of removed tasks at which their ids are deleted from `ingested`. Below it, a query that
-/// finds no new task writes nothing.
+/// Number of removed tasks at which their ids are deleted from `ingested`. Fewer ids are left in
+/// the table, so that a query that finds no new task writes nothing.
 const FORGET_BATCH_TASKS: usize = 256;
 
 impl History {
@@ -34,7 +35,7 @@ impl History {
     ///
     /// # Errors
     ///
-    /// [`HistoryError`]; nothing was ingested then.
+    /// [`HistoryError`], in which case nothing was ingested.
     pub fn ingest(&mut self, root: &StateDir, limit: usize) -> Result<usize, HistoryError> {
         let tasks: HashSet<TaskId> = root.all_tasks()?.into_iter().collect();
         let ingested = self.ingested_tasks()?;

@@ -1,9 +1,9 @@
 //! The history of ended commands: how long they ran and how they ended.
 //!
-//! Owns `history.db` in the state directory. Its content comes from the journals of ended tasks, so
-//! it may be deleted at any time; only runs whose tasks retention has removed are lost.
-//! `siding_model::history` interprets the runs. The history must never be needed to run, stop or
-//! show a task, and the shim never links it.
+//! Owns `history.db` in the state directory. The file's content comes from the journals of ended
+//! tasks, so the file may be deleted at any time. Only the runs of tasks that retention has removed
+//! are then lost. `siding_model::history` interprets the runs. The history must never be needed to
+//! run, stop or show a task, and the shim never links it.
 
 #![forbid(unsafe_code)]
 

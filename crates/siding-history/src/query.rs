@@ -35,8 +35,8 @@ const FILTER_CLAUSE: &str = "(?1 IS NULL OR c.command = ?1
     AND (?2 IS NULL OR c.cwd = ?2)";
 
 impl History {
-    /// Returns the expectation for a command, as it was typed, in a directory. `None` when the
-    /// history has too few runs.
+    /// Returns the expectation for a command, as it was typed, in a directory. Returns `None` when
+    /// the history has too few runs.
     ///
     /// # Errors
     ///

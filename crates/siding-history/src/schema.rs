@@ -2,13 +2,13 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-/// The format of the file, stored in its `user_version`. Raised when a table changes its meaning;
-/// adding a nullable column does not raise it.
+/// The format of the file, stored in its `user_version`. Raised when a table changes its meaning,
+/// but not when a nullable column is added, which older builds ignore.
 pub const FORMAT: i64 = 1;
 
 /// `commands`: a normalized command text in a directory. `runs`: one row for each run; `outcome`
 /// has the form of `--json`, `ran_ms` and `peak_memory` may be null. `ingested`: tasks whose
-/// journal was read and still exists, so that it is not read again.
+/// journal was read and still exists, so that no journal is read twice.
 const CREATE_TABLES_SQL: &str = "
 CREATE TABLE commands (
     id INTEGER PRIMARY KEY,
@@ -33,7 +33,7 @@ CREATE TABLE ingested (task TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 /// The format of a database file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileFormat {
-    /// The current format; an empty file has just been given it.
+    /// The current format, also for an empty file in which the tables have just been created.
     Current,
     /// A newer format.
     Newer(i64),
@@ -50,7 +50,7 @@ pub(crate) fn create_or_check(database: &mut Connection) -> rusqlite::Result<Fil
         ..0 => return Ok(FileFormat::Unrecognized),
     }
     if count_tables(database)? > 0 {
-        // Another process may have just created them.
+        // Another process may have just created the tables.
         let is_ours = format_version(database)? == FORMAT;
         return Ok(if is_ours { FileFormat::Current } else { FileFormat::Unrecognized });
     }

@@ -190,7 +190,7 @@ fn only_an_exit_gives_a_complete_duration() {
     };
     use siding_model::history::RunLength;
     let by = "user".to_owned();
-    // Up to the decision to stop, not up to the kill.
+    // The length of a stopped run ends with the decision to stop, not with the kill.
     assert_eq!(length("stopped"), (Some(40), RunLength::AtLeast(40), Outcome::Stopped { by }));
     let deadline = Outcome::Deadline { limit_ms: 1_000 };
     assert_eq!(length("late"), (Some(1_000), RunLength::AtLeast(1_000), deadline));
@@ -304,7 +304,8 @@ fn the_database_is_readable_by_its_owner_only() {
     assert_eq!(modes, [0o600; 3]);
 }
 
-/// A file that siding did not write is moved away, not overwritten, and a new one replaces it.
+/// A file that siding did not write is moved away instead of being overwritten, and a new file
+/// replaces it.
 #[test]
 fn a_damaged_file_is_quarantined_and_rebuilt() {
     type Damage = fn(&TestState);
@@ -374,7 +375,7 @@ fn an_unusable_file_is_reported() {
     assert_eq!(memory.ingest(&state.root, NO_LIMIT).unwrap(), 1);
 }
 
-/// A row that only a newer siding can parse does not hide the others.
+/// A row that only a newer siding can parse does not hide the other rows.
 #[test]
 fn an_unreadable_row_is_skipped() {
     let state = TestState::new();

@@ -1,4 +1,5 @@
-//! The allow-list of `Host` and `Origin` values, which protects against DNS rebinding.
+//! The allow-list of `Host` and `Origin` values. It protects against DNS rebinding, in which a web
+//! page lets its own host name resolve to this machine.
 
 use std::net::IpAddr;
 
@@ -9,7 +10,8 @@ pub(crate) const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"]
 pub(crate) struct AllowedHosts(Vec<String>);
 
 impl AllowedHosts {
-    /// Takes the address at which the server listens, and its other names.
+    /// Creates the list from the loopback names, the address at which the server listens, and the
+    /// server's other names.
     pub(crate) fn new(address: IpAddr, hosts: &[String]) -> Self {
         let mut names: Vec<String> = LOOPBACK_NAMES.map(str::to_owned).into();
         names.extend(hosts.iter().cloned());

@@ -39,7 +39,8 @@ pub enum ClientError {
 /// Returns a builder of a client for one server.
 ///
 /// The client follows no redirection, because a request meant for one server must not reach
-/// another. It uses the proxies of the environment, except for connections to this machine.
+/// another. Requests go through the proxies that the environment names, except those to this
+/// machine.
 ///
 /// # Errors
 ///
@@ -69,7 +70,7 @@ pub fn is_loopback_url(url: &Url) -> bool {
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Returns the root certificates of this machine. The store stays empty for a URL without TLS.
+/// Returns the root certificates of this machine, or an empty store for a URL without TLS.
 fn load_root_certificates(url: &Url) -> Result<RootCertStore, ClientError> {
     let mut roots = RootCertStore::empty();
     if url.scheme() == "https" {

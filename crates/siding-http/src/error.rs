@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 /// Why a server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// Others could reach it.
+    /// Other machines could reach the address, and the caller has not allowed that.
     #[error("{address} can be reached from other machines; allow that with --allow-remote")]
     RemoteNotAllowed {
         /// The requested address.
@@ -15,19 +15,19 @@ pub enum ServerError {
     /// The token is easy to guess.
     #[error("the token in {variable} has {length} characters, at least {least} are wanted")]
     WeakToken {
-        /// Where it came from.
+        /// The environment variable that holds the token.
         variable: &'static str,
-        /// Its length.
+        /// Number of characters of the token.
         length: usize,
-        /// The least.
+        /// Fewest characters that are allowed.
         least: usize,
     },
     /// A system call failed.
     #[error("could not {doing}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed, as an infinitive.
         doing: &'static str,
-        /// The reason.
+        /// The error of the operating system.
         source: io::Error,
     },
 }

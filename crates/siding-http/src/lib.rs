@@ -1,6 +1,6 @@
 //! HTTP for siding's servers and clients.
 //!
-//! [`HttpServer`] listens and decides which requests are accepted, in the same way for all of
+//! [`HttpServer`] listens and decides which requests are accepted, by the same rules for all of
 //! siding's servers. [`client`] builds the client for requests to other servers, [`BlockingPost`]
 //! uses it from a thread, and [`TransportError`] describes why a request got no response.
 

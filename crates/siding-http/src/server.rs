@@ -1,9 +1,9 @@
 //! Listening, and the checks that a request must pass.
 //!
-//! Four independent checks, and a request must pass them all: the server listens on a loopback
-//! address unless the caller allows others; a connection from this machine must belong to this
-//! user; `Host` and `Origin` must have values that a page of another site cannot send (DNS
-//! rebinding); and the request must carry the token.
+//! A request must pass four independent checks: the server listens on a loopback address unless the
+//! caller allows others; a connection from this machine must belong to this user; `Host` and
+//! `Origin` must have values that a page of another site cannot send (DNS rebinding); and the
+//! request must carry the token.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -33,7 +33,7 @@ pub type ResponseBody = BoxBody<Bytes, Infallible>;
 /// Where a server listens, and which clients it accepts.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// Which of siding's servers this is.
+    /// The names that distinguish the server from siding's other servers.
     pub kind: ServerKind,
     /// The address to listen on.
     pub address: SocketAddr,
@@ -43,7 +43,7 @@ pub struct ServerOptions {
     pub allowed_hosts: Vec<String>,
 }
 
-/// A server that listens and does not serve yet.
+/// A server that listens but does not accept connections yet.
 pub struct HttpServer {
     listener: TcpListener,
     address: SocketAddr,
@@ -81,14 +81,14 @@ impl HttpServer {
         self.address
     }
 
-    /// Returns a line for the user about the token. It contains a generated token, and only this
-    /// line does.
+    /// Returns a line for the user about the token. If the token was generated, this line is the
+    /// only text that contains it.
     #[must_use]
     pub fn token_line(&self) -> String {
         self.policy.token.token_line()
     }
 
-    /// Returns the checks on requests, for the request handler.
+    /// Returns the checks that the request handler must apply.
     #[must_use]
     pub fn policy(&self) -> Arc<AccessPolicy> {
         Arc::clone(&self.policy)
@@ -115,23 +115,24 @@ impl HttpServer {
                         tokio::spawn(serve_connection(Arc::clone(&handler), stream));
                     }
                     Ok(_refused_peer) => {}
-                    // No descriptor is left (EMFILE). Wait for a connection to close instead of
-                    // spinning.
+                    // accept(2) fails immediately while no descriptor is left (EMFILE), so a loop
+                    // without a pause would use a whole core.
                     Err(_) => tokio::time::sleep(ACCEPT_RETRY_PAUSE).await,
                 },
                 _ = interrupt.recv() => break,
                 _ = end.recv() => break,
             }
         }
-        // A connection may hold the `Arc` of the policy until the process exits, so `Drop` may come
-        // too late.
+        // A connection may hold the `Arc` of the policy until the process exits, so the file is
+        // removed here and not only by `Drop`.
         self.policy.token.remove_file();
         Ok(())
     }
 }
 
 impl AccessPolicy {
-    /// Returns the rejection of a request without the token, `None` when the token is valid.
+    /// Returns the response that rejects a request without the token, or `None` when the token is
+    /// valid.
     #[must_use]
     pub fn token_rejection(&self, headers: &HeaderMap) -> Option<Response<ResponseBody>> {
         let given = headers.get(header::AUTHORIZATION);
@@ -144,8 +145,8 @@ impl AccessPolicy {
         Some(refused)
     }
 
-    /// Returns the rejection of a request that a page of another site may have sent, `None` for any
-    /// other.
+    /// Returns the response that rejects a request that a page of another site may have sent, or
+    /// `None` for any other request.
     #[must_use]
     pub fn host_rejection(&self, headers: &HeaderMap) -> Option<Response<ResponseBody>> {
         let text = |name| headers.get(name).map(|value: &header::HeaderValue| value.as_bytes());
@@ -175,12 +176,13 @@ where
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .serve_connection(TokioIo::new(stream), service);
-    // A client may disconnect at any time.
+    // An error only means that the client disconnected.
     let _peer_gone = connection.await;
 }
 
 /// Returns whether a connection belongs to this user. The kernel knows the owner of a socket only
-/// when the peer is on this machine; a remote peer passes, and the token decides.
+/// when the peer is on this machine. A peer on another machine passes this check, so only the token
+/// protects against it.
 fn is_same_user(stream: &TcpStream, peer: SocketAddr, address: SocketAddr) -> bool {
     let local = stream.local_addr().unwrap_or(address);
     match tcp_sockets::connection_owner_uid(peer, local) {

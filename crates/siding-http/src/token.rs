@@ -14,7 +14,7 @@ const MIN_TOKEN_CHARS: usize = 16;
 /// The scheme in the `Authorization` header.
 const BEARER_PREFIX: &[u8] = b"Bearer ";
 
-/// Which server it is.
+/// The names that distinguish one of siding's servers from the others.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerKind {
     /// The prefix of the name of the token file.
@@ -24,7 +24,7 @@ pub struct ServerKind {
     pub token_variable: &'static str,
 }
 
-/// The token, and the file that holds a generated one while the server runs.
+/// The token, and the file that holds a generated token while the server runs.
 pub(crate) struct Token {
     text: String,
     /// The environment variable that holds the token; `None` for a generated one.
@@ -53,7 +53,7 @@ impl Token {
         Ok(Self { text, variable: None, file })
     }
 
-    /// Returns the line for the user; it contains a generated token.
+    /// Returns the line for the user, which contains the token if it was generated.
     pub(crate) fn token_line(&self) -> String {
         match (self.variable, &self.file) {
             (Some(variable), _) => format!("token: the value of {variable}"),
@@ -62,8 +62,8 @@ impl Token {
         }
     }
 
-    /// Returns whether the header carries the token. Compares in constant time, so that timing
-    /// reveals no prefix.
+    /// Returns whether the header carries the token. The comparison takes constant time, so that
+    /// its duration reveals no prefix of the token.
     pub(crate) fn matches_header(&self, header: &[u8]) -> bool {
         let Some((scheme, given)) = header.split_at_checked(BEARER_PREFIX.len()) else {
             return false;
@@ -101,8 +101,8 @@ fn write_private_file(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     }
-    // An earlier server at this port may have left a file. Create a new one, so that its mode is
-    // known.
+    // An earlier server at this port may have left a file. A new file is created, so that its mode
+    // is known.
     match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}

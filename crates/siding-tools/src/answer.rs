@@ -21,19 +21,21 @@ const MESSAGE_COLUMNS: usize = 2_000;
 /// The result of a tool call.
 #[derive(Debug, Default)]
 pub struct ToolAnswer {
-    /// The state and the next step, in siding's own words. No task can write these lines.
+    /// The state and the next step, in siding's own words. None of these lines contains output of a
+    /// task.
     pub lines: Vec<String>,
-    /// Output of a task, in a block of its own, so that no line of it can pass for one of siding's.
+    /// Output of a task. The output is a separate block, so that no line of output can be taken for
+    /// a line of siding.
     pub output: Option<String>,
-    /// Notices about other tasks, in a block of their own.
+    /// Notices about other tasks, also as a separate block.
     pub notices: Option<String>,
     /// The fields of the tool's structured content in addition to those that repeat the text;
     /// `None` for an answer that is only text.
     pub(crate) details: Option<Map<String, Value>>,
     /// Whether some part of the request failed.
     pub is_error: bool,
-    /// The task that continues in the background although its caller would have waited. A caller
-    /// with another way to wait uses it.
+    /// The task that continues in the background although its caller would have waited, so that the
+    /// caller can wait for it in another way.
     pub background_task: Option<TaskId>,
     /// Acknowledgements to record once the client has the answer.
     pub delivery_acks: Vec<DeliveryAck>,

@@ -1,5 +1,5 @@
-//! Notices about the session's other tasks, appended to the answer of a tool. Without hooks, a
-//! client has no other way to receive them.
+//! Notices about the session's other tasks, appended to the answer of a tool, because a client
+//! without hooks has no other way to receive notices.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -25,11 +25,11 @@ pub fn add_to_answer(context: &ToolContext, answer: &mut ToolAnswer) {
     let Ok(outbox) = Outbox::new(&context.root, context.session.clone(), Consumer::agent()) else {
         return;
     };
-    // Locked before the outbox is read: another answer's notice is then either in this set or
-    // acknowledged.
+    // The set is locked before the outbox is read, so that a notice in another answer is either
+    // still in the set or already acknowledged.
     let mut in_flight = context.notices_in_flight.lock();
     let Ok(mut pending) = outbox.pending() else { return };
-    // The answer itself reports these tasks.
+    // Notices about tasks whose state the answer itself reports are left out.
     let reported: HashSet<TaskId> =
         answer.delivery_acks.iter().filter_map(DeliveryAck::task).collect();
     pending
@@ -39,8 +39,8 @@ pub fn add_to_answer(context: &ToolContext, answer: &mut ToolAnswer) {
         return;
     }
     let (text, ids) = format_notices(context.dialect, pending.notices);
-    // This line is siding's own. A task's output may look like a notice, so only this line
-    // announces one.
+    // A task's output may look like a notice. Only this line, which no task can write, announces
+    // real ones.
     answer
         .lines
         .push("notices about this session's background tasks are in the last block".to_owned());

@@ -1,5 +1,5 @@
 //! Parsing of a model's arguments: lenient when only one meaning is possible. Otherwise the error
-//! names the argument, the given value and the allowed ones.
+//! names the argument, the given value and the allowed values.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -77,8 +77,8 @@ fn normalize_names(given: Map<String, Value>, fields: &Map<String, Value>) -> Ma
 
 /// Describes why a type rejects arguments that match its schema.
 fn describe_type_error<T: DeserializeOwned>(given: &Map<String, Value>, why: &str) -> String {
-    // The error does not name the argument. It is the argument without which the error would
-    // differ.
+    // serde's error does not name the argument. The argument at fault is the one whose removal
+    // changes the error.
     let is_at_fault = |name: &&String| {
         let mut others = given.clone();
         others.remove(name.as_str());
@@ -164,7 +164,7 @@ fn coerce_items(items: Vec<Value>, schema: &Value) -> Result<Value, Value> {
 fn coerce_fields(fields: Map<String, Value>, schema: &Value) -> Result<Value, Value> {
     let one = |(name, value): (String, Value)| match coerce(value, schema) {
         Ok(value) => Ok((name, value)),
-        // The error is about one field of an object, so return the field with its name.
+        // Only one field of the object is wrong, so the error shows this field with its name.
         Err(wrong) => Err(Value::Object(Map::from_iter([(name, wrong)]))),
     };
     fields.into_iter().map(one).collect::<Result<_, _>>().map(Value::Object)
@@ -334,7 +334,7 @@ mod tests {
             json!({ "path": "a", "env": env }),
             &["`env`", "{\"B\":[]}", "each with a text"],
         );
-        // The singular and the plural together are ambiguous.
+        // A call with both the singular and the plural name is ambiguous.
         assert_refused(json!({ "path": "a", "name": "x", "names": ["y"] }), &["`name`", "`names`"]);
         assert_refused(
             json!({ "path": "a", "how": "well" }),

@@ -13,8 +13,8 @@ use tokio::io::unix::AsyncFd;
 
 /// Descriptors to wait for.
 ///
-/// Each wait registers them again: the library's set of descriptors changes with every poll, and
-/// epoll reports one that is already readable immediately.
+/// Each wait creates a new set, because the library's descriptors change with every poll. No event
+/// is lost in between: epoll immediately reports a descriptor that is already readable.
 #[derive(Debug)]
 pub struct ReadableFds(Vec<AsyncFd<OwnedFd>>);
 
@@ -23,8 +23,8 @@ impl ReadableFds {
     ///
     /// # Errors
     ///
-    /// The I/O error of epoll_ctl(2) or dup(2): no descriptor is left, or one of them is a regular
-    /// file.
+    /// The I/O error of epoll_ctl(2) or dup(2): the process has no free descriptor, or one of
+    /// `descriptors` is a regular file.
     #[expect(
         deprecated,
         reason = "its successor is unsafe because others may close a borrowed descriptor; \
@@ -37,8 +37,8 @@ impl ReadableFds {
         descriptors.iter().map(register).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Returns when a descriptor becomes readable or reaches its end. Never returns when there is
-    /// none.
+    /// Returns when a descriptor becomes readable or reaches end of file. Never returns for an
+    /// empty set.
     ///
     /// # Errors
     ///
@@ -61,8 +61,8 @@ pub async fn sleep_until(moment: MonotonicMs) {
     tokio::time::sleep(Duration::from_millis(moment.ms_since(clock::monotonic_now()))).await;
 }
 
-/// Runs `work`, which blocks for a short time, or longer when a killed shim must be replaced,
-/// without blocking other tasks of the runtime.
+/// Runs `work` without blocking other tasks of the runtime. `work` may block for a short time, or
+/// longer when a killed shim must be replaced.
 pub fn run_blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }

@@ -11,11 +11,12 @@ use crate::context::{TaskSnapshot, ToolContext};
 pub enum CancelReason {
     /// The caller no longer wants the result.
     ResultUnwanted,
-    /// The caller has disconnected; its session decides about its tasks.
+    /// The caller has disconnected. Its tasks continue until its session ends them.
     CallerGone,
 }
 
-/// Limits a wait to what the caller can be kept waiting; `None` is a wait until the end.
+/// Limits a wait to the longest time for which the caller can be kept waiting; `None` is a wait
+/// until the end.
 pub(crate) fn limited_wait<C: CallContext>(call: &C, wanted: Option<Duration>) -> Option<Duration> {
     let limit = call.limit_wait(wanted.unwrap_or(Duration::MAX));
     (limit < Duration::MAX).then_some(limit)
@@ -23,15 +24,15 @@ pub(crate) fn limited_wait<C: CallContext>(call: &C, wanted: Option<Duration>) -
 
 /// A caller that waits for a task.
 pub trait AsyncCaller: Send {
-    /// The caller's name, for the record of a task that it stops.
+    /// Returns the caller's name, which the journal records as the requester of a stop.
     fn name(&self) -> &'static str;
 
-    /// Resolves when the caller cancels the call. Create the future once for a whole wait: if it
-    /// were created in each iteration, a busy loop would never poll it to completion.
+    /// Resolves when the caller cancels the call. Create the future once for a whole wait: a future
+    /// that is created again in each iteration of a busy loop is never polled to completion.
     fn cancelled(&self) -> impl Future<Output = CancelReason> + Send + 'static;
 
     /// Resolves when the caller wants the task to continue in the background. Create the future
-    /// once for a whole wait, as [`Self::cancelled`].
+    /// once for a whole wait, as for [`Self::cancelled`].
     fn sent_to_background(&self) -> impl Future<Output = ()> + Send + 'static;
 
     /// Resolves when the next progress report is due.

@@ -37,7 +37,7 @@ pub const SHIM_PROGRAM: &CStr = SELF_EXE;
 pub struct ToolContext {
     /// The state directory.
     pub root: StateDir,
-    /// The session to which new tasks belong.
+    /// The session that owns new tasks.
     pub session: SessionId,
     /// The session's owner; `None` if another process opened the session.
     owner: Option<ProcRef>,
@@ -62,8 +62,9 @@ impl ToolContext {
         Self { root, session, owner, dialect, notices_in_flight, answers_carry_notices: false }
     }
 
-    /// Returns the session for a new task, because a task in an ended session would be stopped
-    /// immediately. Reopens this context's own session while its owner lives.
+    /// Returns the session for a new task, after a check that the session has not ended, because a
+    /// task of an ended session is stopped immediately. Reopens an ended session if its owner is
+    /// alive.
     ///
     /// # Errors
     ///
@@ -80,8 +81,8 @@ impl ToolContext {
         Ok(self.session.clone())
     }
 
-    /// Decides how long a call waits for a command: a budget, or `None` to wait until the end. For
-    /// a call in the background the caller decides.
+    /// Decides how long a call waits for a command: a budget, or `None` to wait until the end. A
+    /// call that requests the background does not wait for the end and needs no budget.
     pub(crate) fn budget(&self, settings: &Settings, names_budget: bool) -> Option<Duration> {
         let request = if names_budget { WaitRequest::Budget } else { WaitRequest::Unspecified };
         let is_subagent = session::is_subagent(&self.session);
@@ -118,8 +119,8 @@ impl ToolContext {
         }
     }
 
-    /// Returns whether the client's hooks deliver the notices of all its sessions. They do if they
-    /// have opened a session for this session's owner.
+    /// Returns whether the client's hooks deliver the notices of all its sessions. The hooks do so
+    /// if they have opened a session for the owner of this session.
     pub(crate) fn hooks_deliver_notices(&self) -> bool {
         let own =
             procfs::boot_id().ok().zip(session::read(&self.root, &self.session).ok().flatten());
@@ -187,8 +188,8 @@ impl ToolContext {
         }
     }
 
-    /// Records what an answer has shown. If that fails, the notice is delivered again: notices are
-    /// delivered at least once.
+    /// Records what an answer has shown. If the record cannot be written, the notice is delivered
+    /// again, because notices are delivered at least once.
     pub fn acknowledge(&self, acks: Vec<DeliveryAck>) {
         for ack in acks {
             match ack {

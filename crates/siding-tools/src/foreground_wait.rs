@@ -20,7 +20,10 @@ use crate::context::{SHIM_PROGRAM, TaskSnapshot, ToolContext};
 
 /// Waits for a task as long as the policy says, and returns its state then.
 ///
-/// # Errors
+/// When the caller no longer wants the result, the command is interrupted, as by Ctrl-C at a
+/// terminal, because it ran only for this call. A task in the background continues, and so does the
+/// task of a client that has disconnected, until its session ends it. A task with readiness
+/// conditions is waited for until it is ready, and then continues in the background.
 ///
 /// [`ToolError::Cancelled`] if the caller has left. A caller that no longer wants the result
 /// interrupts a command that ran for this call alone, as Ctrl-C at a terminal does; the tree has

@@ -1,9 +1,10 @@
 //! siding's tools for a model: their arguments, actions and answers.
 //!
-//! The MCP server and siding's own agent offer them. Each implements [`CallContext`] and receives a
-//! [`ToolAnswer`], which it delivers to the model in its own way. A tool does what a command of the
-//! program does, with the same functions of `siding-core`: blocking calls are short, and long waits
-//! are on descriptors.
+//! The MCP server and siding's own agent offer these tools to their models. Both implement
+//! [`CallContext`], receive a [`ToolAnswer`] for each call, and deliver the answer to the model in
+//! the form of their protocol. A tool calls the functions of `siding-core` that the program's
+//! command of the same name calls. Blocking calls are short; a long wait is for descriptors to
+//! become readable.
 
 #![forbid(unsafe_code)]
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use siding_model::notice::NoticeId;
 
-/// The notices in answers that have not been delivered yet, so that only one of several concurrent
-/// calls includes each of them.
+/// The notices in answers that have not been delivered yet. Other calls leave these notices out, so
+/// that only one of several concurrent answers contains a notice.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NoticesInFlight(Arc<Mutex<HashSet<NoticeId>>>);
 
@@ -16,7 +16,8 @@ impl NoticesInFlight {
     }
 }
 
-/// The notices in one answer. Dropping this makes unacknowledged ones available to other answers.
+/// The notices in one answer. Dropping the value makes the notices that are not acknowledged
+/// available to other answers.
 #[derive(Debug)]
 pub struct AnswerNotices {
     pub(crate) ids: Vec<NoticeId>,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::structured::StructuredAnswer;
 
-/// Returns the schema of the arguments, a type with named fields.
+/// Returns the schema of the arguments `T`, which must be a type with named fields.
 #[must_use]
 pub fn for_arguments<T: JsonSchema>() -> Map<String, Value> {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
@@ -93,8 +93,8 @@ fn remove_descriptions(schema: &mut Value) {
     }
 }
 
-/// Removes what a model does not need: the default, which the description states, and the type
-/// `null`, because a model can omit the field instead.
+/// Removes what a model does not need from an argument: the default, which the description states,
+/// and the type `null`, because a model can omit the argument instead.
 fn shorten(field: &mut Map<String, Value>) {
     field.remove("default");
     field.remove("format");

@@ -1,8 +1,8 @@
 //! A tool's structured content (MCP), in addition to the text for a model.
 //!
 //! Some clients show a model only the text, others only the structured content (Claude Code 2.1.330
-//! and Codex 0.169), so each is complete, and as short as possible. The schemas may gain fields; no
-//! field is renamed, removed or given another meaning.
+//! and Codex 0.169). The text and the structured content are therefore both complete, and as short
+//! as possible. The schemas may gain fields; no field is renamed, removed or given another meaning.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -43,30 +43,30 @@ pub(crate) struct TaskSummary {
     command: String,
     /// Phase of the task.
     phase: PhaseName,
-    /// Whether a caller waits for it; otherwise why it is in the background.
+    /// Whether a caller waits for the task; otherwise why it is in the background.
     placement: PlacementView,
-    /// How it ended; null until all of its processes have ended.
+    /// How the task ended; null until all of its processes have ended.
     outcome: Option<Outcome>,
-    /// How its shell or program ended, while descendants still run.
+    /// How the task's shell or program ended, while descendants still run.
     #[serde(skip_serializing_if = "Option::is_none")]
     leader_outcome: Option<Outcome>,
-    /// Milliseconds from its start to its end, or until now.
+    /// Milliseconds from the task's start to its end, or until now.
     elapsed_ms: u64,
-    /// When it will be stopped, RFC 3339; omitted once it has ended.
+    /// When the task will be stopped, RFC 3339; omitted once it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     deadline_at: Option<String>,
-    /// Its usual duration in milliseconds, if that is known.
+    /// Usual duration of the command in milliseconds, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     expected_ms: Option<u64>,
-    /// Whether it is ready, if it was started with conditions for that.
+    /// Whether the task is ready, if it was started with conditions for that.
     #[serde(skip_serializing_if = "Option::is_none")]
     ready: Option<bool>,
-    /// TCP ports on which it listens.
+    /// TCP ports on which the task listens.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     listening: Vec<u16>,
-    /// The file that holds its output.
+    /// The file that holds the task's output.
     output_file: String,
-    /// Bytes of output.
+    /// Bytes that the task has written.
     output_bytes: u64,
 }
 
@@ -144,7 +144,7 @@ pub(crate) struct StopResult {
     /// The processes that were ended and those that could not be, if there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stop_report: Option<StopReport>,
-    /// Why it could not be stopped.
+    /// Why the task could not be stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
 }
@@ -178,7 +178,8 @@ pub(crate) struct WhyDetails {
 pub(crate) fn to_fields<T: Serialize>(details: &T) -> Option<Map<String, Value>> {
     match serde_json::to_value(details) {
         Ok(Value::Object(fields)) => Some(fields),
-        // Unreachable: these types are structs, and none has a map with keys that are not strings.
+        // Unreachable: `T` is always a struct, and none of these structs has a map whose keys are
+        // not strings.
         Ok(_) | Err(_) => None,
     }
 }

@@ -31,7 +31,7 @@ pub fn status_answer(context: &ToolContext, view: &TaskView) -> ToolAnswer {
 /// Returns the advice on the next step, if there is any.
 #[must_use]
 pub fn next_step(context: &ToolContext, view: &TaskView) -> Option<String> {
-    // Only a background task has a notice, and finding the channel reads files.
+    // Finding the channel reads files, and only the end of a background task gives a notice.
     let channel = match (view.phase, view.placement.why) {
         (PhaseName::Running, Some(_)) => context.notice_channel(),
         (_, _) => NoticeChannel::PollOnly,
@@ -43,7 +43,7 @@ pub fn next_step(context: &ToolContext, view: &TaskView) -> Option<String> {
 ///
 /// # Errors
 ///
-/// [`ToolError::Io`] when its output cannot be read.
+/// [`ToolError::Io`] when the output cannot be read.
 pub fn answer_with_output(
     context: &ToolContext,
     snapshot: &TaskSnapshot,
@@ -65,7 +65,7 @@ pub fn answer_with_output(
     Ok(answer)
 }
 
-/// Returns the limits that a task has exceeded without being stopped for it, one line each.
+/// Returns one line for each limit that a task has exceeded and that did not stop the task.
 #[must_use]
 pub fn passed_limits(view: &TaskView, snapshot: &TaskSnapshot) -> Vec<String> {
     let limits = &snapshot.state.spec.limits;

@@ -30,7 +30,7 @@ pub use self_task::{SelfTask, start_self_task as begin_own};
 /// A tool as it is offered to a model.
 #[derive(Debug, Clone, Copy)]
 pub struct Tool {
-    /// The name, which is also that of the program's command that does the same.
+    /// The name, which is also the name of the corresponding command of the program.
     pub name: &'static str,
     /// What the tool does and when to use it.
     pub description: &'static str,

@@ -163,7 +163,7 @@ impl Walker {
     }
 }
 
-/// The key under which [`Variables`] records that `set -e` is on. No variable can have this name,
+/// The key under which the variables record that `set -e` is on. No variable can have this name,
 /// because it contains a blank.
 pub(super) const ERREXIT_KEY: &str = "set -e";
 

@@ -19,7 +19,8 @@ List this session's tasks: the running ones and the most recently ended ones.";
 
 /// Ended tasks listed.
 const MAX_SHOWN_ENDED_TASKS: usize = 10;
-/// Ended tasks whose journals are read for all sessions, or that are kept for one session.
+/// Most ended tasks whose journals are read for a list of all sessions, and most that are kept for
+/// a list of one session.
 const MAX_READ_ENDED_TASKS: usize = 64;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -78,15 +79,14 @@ pub enum TaskScope {
 /// [`ToolError::Store`] when the state directory cannot be read.
 pub fn task_views(context: &ToolContext, scope: TaskScope) -> Result<Vec<TaskView>, ToolError> {
     let live = context.root.live_tasks()?;
-    // Taking a snapshot recovers a task whose shim was killed, so that no ended task is listed as
-    // running.
+    // `snapshot` repairs a task whose shim was killed, so that no ended task is listed as running.
     for id in &live {
         let _best_effort = context.snapshot(*id);
     }
     let mut ids = context.root.all_tasks()?;
     if scope == TaskScope::All {
-        // Most journals need not be opened. For one session they must be: a task's session is in
-        // its journal.
+        // For all sessions, only the newest journals are opened. For one session every journal must
+        // be opened, because only the journal names the session of a task.
         ids = listing::most_recent(&context.root, ids, MAX_READ_ENDED_TASKS);
     }
     ids.extend(live);

@@ -61,7 +61,8 @@ fn read_output(context: &ToolContext, args: &OutputArgs) -> Result<ToolAnswer, T
     let snapshot = context.snapshot(context.find_task(&args.id)?)?;
     let TaskSnapshot { dir, state } = &snapshot;
     let read_error = |source| ToolError::Io { doing: "read the output", source };
-    // Only output that directly follows the previously read output moves the read cursor.
+    // The read cursor moves only when the shown output directly follows the output that was read
+    // before.
     let is_plain_read = args.tail.is_none() && args.grep.is_none() && !args.errors;
     let read_cursor = output::load_read_cursor(dir, &context.session).map_err(read_error)?;
     let mut from = args.since.unwrap_or(if is_plain_read { read_cursor } else { 0 });
@@ -129,12 +130,12 @@ fn select_size(args: &OutputArgs, is_plain_read: bool) -> Result<TextLimit, Tool
     let max = match args.max_bytes {
         Some(max) => max.max(MIN_PAGE_BYTES),
         None => {
-            // An error in the settings file must not prevent reading.
+            // An error in the settings file must not prevent a task's output from being read.
             let found = settings::read(&Environment::from_process());
             found.settings.output_max_bytes.to_usize()
         }
     };
-    // A caller that names an offset continues from there; any other wants an overview.
+    // A caller that names an offset reads page by page; any other caller gets head and tail.
     Ok(if args.since.is_some() && is_plain_read {
         TextLimit::Page(max)
     } else {

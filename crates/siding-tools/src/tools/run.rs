@@ -37,8 +37,8 @@ not lost: it continues in the background, and the answer has its task id for `wa
 `stop`. For servers and watchers set `background`, and `wait_for` to learn when they are ready. \
 Every task is stopped with all its processes at its `timeout`, and when this client ends.";
 
-/// How long a background command is watched for an early failure, unless the setting is longer
-/// (promise P10).
+/// Shortest time for which a background command is watched for an early failure (promise P10); a
+/// setting may extend it.
 pub(super) const EARLY_FAILURE_WAIT: Duration = Duration::from_millis(200);
 
 /// The arguments of `run`.
@@ -74,7 +74,8 @@ pub struct RunArgs {
     #[serde(default)]
     pub allow_duplicate: bool,
     /// Whether a command that is expected to exceed the budget starts in the background if no
-    /// setting decides that. Not visible to a model: the tool's provider sets it.
+    /// setting decides that. The field is not part of the schema; the MCP server or the agent sets
+    /// it.
     #[serde(skip)]
     #[schemars(skip)]
     pub may_start_in_background: bool,
@@ -83,10 +84,10 @@ pub struct RunArgs {
 /// The decisions made before the task is started.
 struct RunPlan {
     task: PreparedTask,
-    /// How long the caller waits; `None` until the end.
+    /// How long the caller waits; `None` is a wait until the end.
     budget: Option<Duration>,
     max_output_bytes: usize,
-    /// Notes for the caller about these decisions.
+    /// Notes for the caller about the decisions in this plan.
     notes: Vec<String>,
     /// A note for the caller when the budget has passed.
     cap_note: Option<String>,
@@ -137,7 +138,7 @@ pub(super) async fn call<C: CallContext>(
     Ok(answer)
 }
 
-/// Waits for a started task as long as its caller does.
+/// Waits for a started task until the caller's budget has passed or the caller stops waiting.
 pub(super) async fn wait_for_task<C: CallContext>(
     context: &ToolContext,
     call: &mut C,
@@ -199,7 +200,8 @@ fn plan_run<C: CallContext>(
     let wanted = context.budget(&settings, args.budget.is_some());
     let may_decide = settings.auto_background
         || args.may_start_in_background && *settings.origin(Key::AutoBackground) == Origin::BuiltIn;
-    // Without a budget the caller waits, even for a command that is known to take long.
+    // A call without a budget always waits for the end, so a command that is known to take long
+    // does not start in the background.
     let background_request =
         match (wants_background, wanted.filter(|_| may_decide && settings.background_tasks)) {
             (true, _) => PlacementRequest::Background,
@@ -211,7 +213,7 @@ fn plan_run<C: CallContext>(
         decide_auto_background(context, (&command, cwd.as_str()), background_request, limit);
     let note = auto_background.as_ref().and_then(|found| found.explanation(limit));
     let (placement, budget) = match &auto_background {
-        // Waits for the readiness conditions, at most for the budget.
+        // The call waits for the readiness conditions, at most for the budget.
         Some(_) if !conditions.is_empty() => {
             (Placement::Foreground, limited_wait(call, Some(limit)))
         }

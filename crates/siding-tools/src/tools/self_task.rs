@@ -21,9 +21,9 @@ pub struct SelfTask {
     pub kind: TaskKind,
     /// A name for people.
     pub name: String,
-    /// The source of its standard input.
+    /// The source of the task's standard input.
     pub stdin: StdinMode,
-    /// Whether the call waits only for its start.
+    /// Whether the call waits only for the start of the task.
     pub background: bool,
     /// Seconds to wait before the task moves to the background.
     pub budget: Option<f64>,
@@ -37,7 +37,7 @@ pub struct SelfTask {
 ///
 /// # Errors
 ///
-/// [`ToolError`]; no task is running then.
+/// [`ToolError`], in which case no task is running.
 pub async fn start_self_task<C: CallContext, P>(
     context: &ToolContext,
     call: &mut C,
@@ -74,8 +74,8 @@ pub async fn start_self_task<C: CallContext, P>(
             .id(id)
             .name(name)
             .stdin(stdin)
-            // This program needs the same access as its caller. The network policy is for commands,
-            // including those that the program runs.
+            // siding's own program needs the network access of its caller. The network policy applies
+            // to the commands that this program runs.
             .without_net_policy()
             // The program is silent while the others work, so a stall would mean nothing. The
             // deadline bounds it.

@@ -28,7 +28,7 @@ pub(super) const DESCRIPTION: &str = "\
 Stop tasks with all their processes: asks them to end, kills those that remain after `grace`, and \
 answers when it is proven that none is left.";
 
-/// The time a stop is expected to take at most without a `grace`: the default of `kill_grace`.
+/// Longest time that a stop without `grace` is expected to take: the default of `kill_grace`.
 const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -129,7 +129,8 @@ async fn stop_all<C: CallContext>(
                 call.report_progress(context, snapshot.as_ref(), grace.unwrap_or(DEFAULT_GRACE)).await;
             }
             _gone = &mut cancelled => {
-                // The stops continue even if their results are not read.
+                // A requested stop must not be cut short, so the stops continue although nobody
+                // reads their results.
                 stops.detach_all();
                 return Err(ToolError::Cancelled);
             }
@@ -139,7 +140,8 @@ async fn stop_all<C: CallContext>(
     Ok(results)
 }
 
-/// Adds how a task ended to the answer.
+/// Adds the state of a task after the stop, and the processes that survived the stop, to the
+/// answer.
 fn add_result(
     context: &ToolContext,
     id: TaskId,

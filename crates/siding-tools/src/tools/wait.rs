@@ -89,8 +89,8 @@ pub(super) async fn wait_until<C: CallContext>(
 ) -> Result<ToolAnswer, ToolError> {
     let wanted: Vec<String> = conditions.iter().map(ToString::to_string).collect();
     let wanted = one_line(&wanted.join(", "), LINE_COLUMNS);
-    // The limit of open descriptors (RLIMIT_NOFILE) is not raised: commands started here inherit
-    // it.
+    // The limit of open descriptors (RLIMIT_NOFILE) is not raised for a large wait, because
+    // commands that this process starts would inherit the higher limit.
     let start =
         || Waiter::new(&context.root, SHIM_PROGRAM, ids, conditions, quantifier, millis(bound));
     let mut waiter = run_blocking(start)?;
@@ -201,7 +201,8 @@ fn build_answer(
     Ok(answer)
 }
 
-/// Adds how a task ended, with a summary of its output if it is the only task.
+/// Adds the end of a task to the answer, with a summary of its output if the call names no other
+/// task.
 fn add_ended_task(
     context: &ToolContext,
     id: TaskId,
@@ -242,7 +243,7 @@ fn wait_bound(args: &WaitArgs) -> Result<Duration, ToolError> {
     if let Some(timeout) = args.timeout {
         let timeout = text::parse_seconds("timeout", timeout)?;
         if timeout.is_zero() {
-            // A single check without waiting.
+            // A timeout of zero asks for one check without a wait.
             return Ok(timeout);
         }
         let text = format!("{}ms", millis(timeout).max(1));
