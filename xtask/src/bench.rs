@@ -39,8 +39,8 @@ system is what is measured. Figures of a busy machine are worth little.
 fn run_bench(arguments: &[String]) -> Result<ExitCode> {
     let workspace = Workspace::open()?;
     let started = Instant::now();
-    // One after the other: a joint build would unify their features, and the shipped program has
-    // none of the tests' pause points.
+    // The packages are built one after the other, because a joint build would unify their features
+    // and so compile the failpoints of the tests (`pause-points`) into the shipped program.
     build_release(&workspace, &["--package", "siding-cli"])?;
     build_release(&workspace, &["--package", "siding-e2e", "--bin", "siding-bench"])?;
     eprintln!("built in {}", format_duration(started.elapsed()));

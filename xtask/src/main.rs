@@ -1,6 +1,7 @@
 //! The project's own tasks: `cargo xtask COMMAND`.
 //!
-//! One file per command. A new one is a module with a `COMMAND`, named once in [`COMMANDS`].
+//! Each command has one file. To add a command, write a module with a `COMMAND` and add that
+//! constant to [`COMMANDS`].
 
 #![forbid(unsafe_code)]
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// The packages of the workspace and everything they are built from.
+/// The packages of the workspace and all their dependencies.
 pub(crate) struct Metadata {
     /// The target directory of cargo.
     pub(crate) target_directory: PathBuf,
@@ -21,13 +21,13 @@ pub(crate) struct Metadata {
 /// One package of this workspace.
 pub(crate) struct Member {
     id: String,
-    /// Its version.
+    /// Version of the package.
     pub(crate) version: String,
-    /// The directory of its `Cargo.toml`.
+    /// The directory of the package's `Cargo.toml`.
     pub(crate) directory: PathBuf,
-    /// Names of the packages that its `Cargo.toml` names, for any kind of dependency.
+    /// Names of the packages in `Cargo.toml`, for any kind of dependency.
     pub(crate) direct_dependencies: Vec<String>,
-    /// The root files of its library, programs and build script.
+    /// The root files of the library, the programs and the build script.
     pub(crate) root_files: Vec<PathBuf>,
 }
 
@@ -62,10 +62,10 @@ impl Metadata {
         Ok(parsed)
     }
 
-    /// Returns the chain of package names through which `from` depends on `wanted`; `None` if it
-    /// does not.
+    /// Returns the shortest chain of package names through which `from` depends on `wanted`, or
+    /// `None` if `from` does not depend on it.
     pub(crate) fn dependency_chain(&self, from: &Member, wanted: &str) -> Option<Vec<&str>> {
-        // Breadth first, so that the result is a shortest chain.
+        // The search is breadth-first, so that the result is a shortest chain.
         let mut came_from: BTreeMap<&str, Option<&str>> =
             BTreeMap::from([(from.id.as_str(), None)]);
         let mut queue = std::collections::VecDeque::from([from.id.as_str()]);
@@ -129,7 +129,7 @@ fn string_field<'v>(value: &'v Value, key: &str) -> Result<&'v str> {
 
 #[cfg(test)]
 pub(crate) mod fixtures {
-    //! Invented workspaces for tests.
+    //! Builds invented workspaces for tests.
 
     use serde_json::{Value, json};
 

@@ -24,11 +24,12 @@ writes the recorded screen to docs/session.svg, which README.md shows. Prints th
 
 /// The picture, relative to the root of the repository.
 const PICTURE_PATH: &str = "docs/session.svg";
-/// Sets the terminal's size: its width is the width of the picture.
+/// The command that sets the terminal's size. The width of the terminal is the width of the
+/// picture.
 const SET_TERMINAL_SIZE: &str = "stty cols 80 rows 24";
-/// The path in the picture that replaces the temporary state directory: the usual one.
+/// The usual state directory, which replaces the temporary one in the picture.
 const SHOWN_STATE_DIR: &str = "~/.local/state/siding";
-/// Begins the bold text of a command that was typed, and ends it.
+/// The escape sequences that begin and end bold text, for commands that were typed.
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
 
@@ -51,7 +52,7 @@ fn draw_picture(arguments: &[String]) -> Result<ExitCode> {
 /// Runs the commands of the picture and returns the screen with its colors, as ANSI text.
 fn record_session(sandbox: &DemoSandbox) -> Result<String> {
     let mut recording = Recording { sandbox, screen: String::new() };
-    // One job at a time, otherwise a fast machine finishes before the budget has passed.
+    // Cargo runs one job at a time, otherwise a fast machine finishes before the budget has passed.
     let check = ["cargo", "check", "-p", "siding-core", "--jobs", "1"];
     recording.run(&[&["run", "--budget", "3s", "--"], &check[..]].concat())?;
     let build = sandbox.running_task_id()?;
@@ -67,15 +68,15 @@ fn record_session(sandbox: &DemoSandbox) -> Result<String> {
     Ok(recording.screen)
 }
 
-/// A terminal session: each command as it was typed, and its output.
+/// A terminal session: each typed command with its output.
 struct Recording<'a> {
     sandbox: &'a DemoSandbox,
     screen: String,
 }
 
 impl Recording<'_> {
-    /// Runs `siding` with these words, none of which holds a single quote, on a terminal of its own
-    /// and appends the command and its output.
+    /// Runs `siding` with these words on a new terminal, and appends the command and its output. No
+    /// word may contain a single quote.
     fn run(&mut self, words: &[&str]) -> Result<()> {
         let typed = format_command_line(words);
         println!("{typed}");

@@ -1,8 +1,8 @@
 //! `cargo xtask prose`: the language of comments and documents.
 //!
-//! Counts markers of unidiomatic English, the ones that readers of this project stumbled over, and
-//! draws a seeded sample to read. A marker is a hint, not a verdict: the sample, read by a person
-//! who did not write it, is the measure.
+//! Counts markers of unidiomatic English that readers of this project have reported, and draws a
+//! seeded sample of sentences. A marker is only a hint; the measure is how many sentences of the
+//! sample a new reader would rewrite.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,13 +29,14 @@ Usage: cargo xtask prose [--sample N] [--seed S] [--hits] [PATH...]
     run: command,
 };
 
-/// The most markers in 1,000 sentences that `cargo xtask check` accepts. It falls and never rises.
+/// Most markers in 1,000 sentences that `cargo xtask check` accepts. This number may be lowered but
+/// never raised.
 const MAX_MARKERS_PER_1000: f64 = 5.0;
 
 /// The files with the most markers that the summary names.
 const WORST_FILES: usize = 10;
 
-/// A phrase that usually stands where standard English has a shorter one.
+/// A phrase for which standard English usually has a shorter one.
 struct Marker {
     name: &'static str,
     pattern: &'static str,
@@ -85,7 +86,7 @@ impl Sentence {
     }
 }
 
-/// Denies more markers than the ceiling allows.
+/// Denies more than [`MAX_MARKERS_PER_1000`] markers in 1,000 sentences.
 pub(crate) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let sentences = read(workspace, &[])?;
     let count = count_markers(&sentences)?;
@@ -171,7 +172,8 @@ fn count_markers(sentences: &[Sentence]) -> Result<MarkerCount<'_>> {
         MarkerCount { sentences: sentences.len(), per_marker: Vec::new(), hits: Vec::new() };
     for marker in MARKERS {
         let pattern = Regex::new(marker.pattern)?;
-        // A question may open with its pronoun.
+        // A question may begin with a pronoun such as "what", so patterns for the start of a
+        // sentence skip questions.
         let is_hit = |sentence: &&Sentence| {
             pattern.is_match(&sentence.text)
                 && !(marker.pattern.starts_with('^') && sentence.text.ends_with('?'))
@@ -195,7 +197,7 @@ fn read(workspace: &Workspace, paths: &[PathBuf]) -> Result<Vec<Sentence>> {
             files.push(path.clone());
         }
     }
-    // The test data is text by other authors.
+    // Corpus and fixtures hold text of other authors.
     files.retain(|path| !path.iter().any(|part| part == "corpus" || part == "fixtures"));
     let boundary = Regex::new(r#"[.!?:](\s+)[A-Z`\["]"#)?;
     let mut sentences = Vec::new();

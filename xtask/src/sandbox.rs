@@ -1,4 +1,4 @@
-//! The program and a state directory of its own, for the commands that show siding at work.
+//! A built program with a temporary state directory, for the commands that show siding at work.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::duration::format_duration;
 use crate::workspace::Workspace;
 
-/// The profile of the build: a release build takes about twice as long.
+/// The profile of the build; a release build would take about twice as long.
 const CARGO_PROFILE: &str = "demo";
 
 /// Builds the program and returns its path.
@@ -25,7 +25,7 @@ pub(crate) fn build_program(workspace: &Workspace) -> Result<PathBuf> {
     Ok(workspace.metadata.target_directory.join(CARGO_PROFILE).join("siding"))
 }
 
-/// A temporary state directory, and the program. Dropping it stops everything that was started.
+/// A temporary state directory, and the program. Dropping the sandbox stops all its tasks.
 pub(crate) struct DemoSandbox {
     program: PathBuf,
     pub(crate) temp_dir: PathBuf,
@@ -56,7 +56,7 @@ impl DemoSandbox {
             .env("PATH", path)
             .env("SIDING_STATE_DIR", self.state_dir())
             .stdin(Stdio::null())
-            // Cargo's progress bar is for terminals.
+            // Cargo's progress bar would fill the recorded output with control sequences.
             .env("CARGO_TERM_PROGRESS_WHEN", "never")
     }
 
@@ -70,7 +70,7 @@ impl DemoSandbox {
     /// Prints a call and runs it with its output passed through.
     pub(crate) fn run_streaming(&self, words: &[&str]) -> Result<ExitStatus> {
         println!("{}", format_command_line(words));
-        // Both to one stream, so that they also stay in order in a file.
+        // Output and errors go to one stream, so that they also stay in order in a file.
         self.siding_command(words)
             .stdout(std::io::stdout())
             .stderr(std::io::stdout())

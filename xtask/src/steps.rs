@@ -38,7 +38,7 @@ pub(crate) enum StepOutcome {
     Passed,
     /// The check passed, with a note for the reader.
     PassedWithNote(String),
-    /// The check could not run here, for this reason. Under CI that is a failure instead.
+    /// The check could not run here, for this reason. Under CI such a step fails.
     Skipped(String),
 }
 

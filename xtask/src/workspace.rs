@@ -14,21 +14,21 @@ pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
     /// The output of `cargo metadata`.
     pub(crate) metadata: Metadata,
-    /// Whether `CI` is set. Then no step may be skipped.
+    /// Whether `CI` is set, in which case no step may be skipped.
     pub(crate) is_ci: bool,
     /// The cargo that started this program, so that all steps use the same toolchain.
     cargo: OsString,
 }
 
-/// The target for which dependencies are checked: packages only for other systems are not built
-/// into siding.
+/// The target for which dependencies are checked, so that packages for other systems, which are not
+/// built into siding, are left out.
 const TARGET_TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
 impl Workspace {
     /// Finds the workspace of this program, and runs `cargo metadata`.
     pub(crate) fn open() -> Result<Self> {
-        // `cargo run` sets the variable. The compiled-in path is right unless the checkout was
-        // moved.
+        // `cargo run` sets the variable. Without it, the compiled-in path is used, which is right
+        // unless the checkout was moved.
         let here = std::env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
         let root = here.parent().context("xtask lies in the workspace")?.to_path_buf();
@@ -133,7 +133,7 @@ impl PreparedCommand {
         self
     }
 
-    /// Prints the command line and runs it, with its output passed through.
+    /// Prints the command line and runs the program, with its output passed through.
     pub(crate) fn run(mut self) -> Result<()> {
         println!("  $ {} {}", self.display_name, self.arguments);
         let status = self
@@ -147,13 +147,14 @@ impl PreparedCommand {
         Ok(())
     }
 
-    /// Runs it and returns its standard output; `None` if it could not start or failed.
+    /// Runs the program and returns its standard output, or `None` if the program could not start
+    /// or failed.
     pub(crate) fn read_stdout(mut self) -> Option<String> {
         let output = self.command.stdin(Stdio::null()).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Returns whether it starts and succeeds, without showing its output.
+    /// Returns whether the program starts and succeeds. Its output is not shown.
     pub(crate) fn succeeds_silently(self) -> bool {
         self.read_stdout().is_some()
     }

@@ -1,7 +1,7 @@
 //! The allowed dependencies between crates.
 //!
 //! The tables below correspond to the diagram in ARCHITECTURE.md. A crate that is in no table fails
-//! the step, so a new one needs a decision about its place.
+//! the step, so that a new crate needs a decision about its allowed dependencies.
 
 use anyhow::{Context, Result, bail};
 
@@ -14,9 +14,9 @@ struct CrateRule {
     name: &'static str,
     /// Crates of this workspace that its `Cargo.toml` may name, for any kind of dependency.
     allowed_crates: &'static [&'static str],
-    /// Packages that must not be in its dependency tree, at any depth.
+    /// Packages that must not be in the crate's dependency tree, at any depth.
     banned_packages: &'static [&'static [&'static str]],
-    /// Whether it may call the operating system directly, through libc or rustix.
+    /// Whether the crate may call the operating system directly, through libc or rustix.
     may_call_os: bool,
 }
 
@@ -55,8 +55,7 @@ const CRATE_RULES: &[CrateRule] = &[
         may_call_os: true,
     },
     CrateRule {
-        // Only this crate uses SQLite: the programs that run or supervise a task are built without
-        // it.
+        // Only this crate may use SQLite, so that the shim is built without it.
         name: "siding-history",
         allowed_crates: &["siding-core", "siding-model"],
         banned_packages: &[ASYNC_PACKAGES, ARGUMENT_PARSERS],
@@ -75,7 +74,7 @@ const CRATE_RULES: &[CrateRule] = &[
         may_call_os: false,
     },
     CrateRule {
-        // For HTTP servers and clients; the webhook's client is older, and blocking.
+        // HTTP servers and clients, except the blocking client for webhooks in siding-core.
         name: "siding-http",
         allowed_crates: &["siding-core"],
         banned_packages: &[ARGUMENT_PARSERS, SQLITE_PACKAGES],
@@ -108,7 +107,7 @@ const CRATE_RULES: &[CrateRule] = &[
         may_call_os: false,
     },
     CrateRule {
-        // It runs the agent as a program, and has no dependency on it.
+        // siding-agent is missing here, because siding-a2a runs the agent as a program.
         name: "siding-a2a",
         allowed_crates: &["siding-core", "siding-model", "siding-tools", "siding-http"],
         banned_packages: &[ARGUMENT_PARSERS],

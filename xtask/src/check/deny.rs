@@ -21,13 +21,14 @@ pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     if let Err(error) = fetch_advisories(workspace, &program) {
         return Ok(StepOutcome::PassedWithNote(format!("advisories not checked: {error}")));
     }
-    // Offline: the check uses the fetched database, so a later network failure cannot affect it.
+    // With `--offline`, the check uses the database that was fetched above, so a network failure
+    // cannot affect the check.
     workspace.command(&program, &["--locked", "--offline", "check", "advisories"]).run()?;
     Ok(StepOutcome::Passed)
 }
 
-/// Fetches the database of advisories. A failure is not a failure of the check: there may be no
-/// network.
+/// Fetches the database of advisories. A failed fetch does not fail the step, because the machine
+/// may have no network.
 fn fetch_advisories(workspace: &Workspace, program: &Path) -> Result<()> {
     workspace
         .command(program, &["fetch", "db"])
@@ -39,8 +40,8 @@ fn fetch_advisories(workspace: &Workspace, program: &Path) -> Result<()> {
         .context("their database could not be fetched")
 }
 
-/// Returns a cargo-deny of the right version: the one on `PATH`, the one built before, or a new one
-/// under the target directory, where it does not touch the user's installation.
+/// Returns a cargo-deny of the right version: from `PATH`, from an earlier build, or newly built.
+/// The builds are under the target directory, so that they do not replace the user's installation.
 fn find_or_install(workspace: &Workspace) -> Result<PathBuf> {
     let tools = workspace.metadata.target_directory.join("tools");
     let ours = tools.join("bin").join("cargo-deny");
@@ -69,7 +70,8 @@ fn find_or_install(workspace: &Workspace) -> Result<PathBuf> {
         .env("CARGO_TARGET_DIR", &build)
         .run()
         .context("could not install cargo-deny")?;
-    // The remaining build directory is large and not needed again.
+    // The build directory is large, and cargo has copied the only file that is needed, the program,
+    // to `--root`.
     std::fs::remove_dir_all(&build)
         .with_context(|| format!("could not remove `{}`", build.display()))?;
     if !has_pinned_version(workspace, &ours) {

@@ -1,6 +1,6 @@
-//! Links between the documents, and from them to files of the workspace.
+//! Links between the documents, and from documents to files of the workspace.
 //!
-//! Checks only links within the checkout; fetches nothing.
+//! The step checks only links within the checkout and fetches no page.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ fn find_links(text: &str) -> Vec<Link> {
         let inline = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
         let definition = prose.strip_prefix('[').and_then(|rest| rest.split_once("]: "));
         for target in inline.map(|(target, _)| target).chain(definition.map(|(_, target)| target)) {
-            // A title may follow the target.
+            // A title may follow the target, so only the first word is used.
             let target = target.split_whitespace().next().unwrap_or_default();
             let target = target.trim_matches(['<', '>']);
             if !target.contains("://") && !target.starts_with("mailto:") {

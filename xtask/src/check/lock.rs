@@ -1,11 +1,13 @@
-//! The limit of locked packages: siding is responsible for each of them.
+//! The limit of locked packages, because each package is code that siding must be able to vouch
+//! for.
 
 use anyhow::{Context, Result, bail};
 
 use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
-/// Maximum number of packages in `Cargo.lock`. Raise it deliberately, in the commit that needs it.
+/// Maximum number of packages in `Cargo.lock`. Raise the limit in the commit that adds the
+/// packages, and say here why.
 ///
 /// The MCP server added 56: the SDK and tokio, hyper for HTTP, and their dependencies. The models of
 /// siding-agent added 103: genai implements two APIs, and its dependency reqwest needs HTTP/2, TLS,

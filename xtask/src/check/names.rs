@@ -1,8 +1,8 @@
 //! Names that do not say what they name.
 //!
 //! `xtask/names.txt` lists the refused names, each with the standard terms to use. In addition, a
-//! public name may be declared only a few times, because it identifies nothing if it is declared
-//! everywhere.
+//! public name may be declared at most [`MAX_DECLARATIONS`] times, because a name that many modules
+//! declare identifies nothing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,8 +26,8 @@ const IDIOMS: &[&str] = &[
     "load", "save", "find", "id", "check", "from_str", "command", "kind", "stop", "wait",
 ];
 
-/// Names that each module of a table declares once: `edit_file::TOOL_NAME`, `stop::Args`. The
-/// module says which one is meant.
+/// Names that each module of a group declares once, and that are used with the module's name:
+/// `edit_file::TOOL_NAME`, `stop::Args`.
 const TABLE_ENTRIES: &[&str] = &[
     "Args",
     "COMMAND",
@@ -50,7 +50,7 @@ enum Kind {
     Type,
     /// A function of a module.
     Function,
-    /// A function of a type, which its type qualifies.
+    /// A function of a type. Its name is always read with the type.
     Method,
     Constant,
 }

@@ -1,6 +1,8 @@
-//! `docs/promises.md`: the tests that it cites exist, and so do the numbers of it that are cited.
+//! Checks `docs/promises.md`: the tests that the page cites must exist, and so must each row that
+//! another file cites.
 //!
-//! The page holds three kinds of rows. Each is a line of a table whose first cell is its number:
+//! The page holds three kinds of rows. Each row is a line of a table, and its first cell is the
+//! number:
 //!
 //! ```text
 //! | P12 | promise | kernel facts      | tests |
@@ -23,10 +25,11 @@ use crate::workspace::Workspace;
 /// The page, from the root of the workspace.
 const PAGE: &str = "docs/promises.md";
 
-/// The text in place of the tests of a promise without a test.
+/// The content of the cell of tests if a promise has no test.
 const NO_TEST: &str = "none yet";
 
-/// Promises and failures that may lack a test. Lower it in the commit that adds one.
+/// Most promises and failures without a test. Lower the number in the commit that adds a test for
+/// one.
 const MAX_WITHOUT_TEST: usize = 3;
 
 /// Directories whose files may cite the page, in addition to the documents at the root.
@@ -35,8 +38,8 @@ const CITING: &[&str] = &["crates", "docs", "tools"];
 /// Extensions of the files that may cite the page.
 const CITING_EXTENSIONS: &[&str] = &["md", "py", "rs", "sh", "toml"];
 
-/// Denies rows without an existing test, citations of numbers that are not on the page, and more
-/// promises without a test than before.
+/// Denies rows that cite a missing test, citations of numbers that are not on the page, and more
+/// rows without a test than [`MAX_WITHOUT_TEST`].
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let page = read(&workspace.root.join(PAGE))?;
     let rows = parse_rows(&page);
@@ -108,7 +111,7 @@ impl Kind {
         }
     }
 
-    /// Returns the number of cells of such a row, including the number.
+    /// Returns the number of cells in a row of this kind, including the cell of the row's number.
     fn cells(self) -> usize {
         match self {
             Self::Promise | Self::KernelFact => 4,
@@ -127,7 +130,7 @@ struct Row {
 }
 
 impl Row {
-    /// Returns the cell of tests. `None` for a kernel fact, which has none.
+    /// Returns the cell of tests, or `None` for a kernel fact, whose row has no such cell.
     fn tests(&self) -> Option<&str> {
         match self.kind {
             Kind::Promise | Kind::Failure => self.cells.last().map(String::as_str),
@@ -259,7 +262,8 @@ fn citations(text: &str) -> Vec<(usize, String)> {
             let announced = match word.to_ascii_lowercase().as_str() {
                 "promise" | "promises" => Some(Kind::Promise),
                 "failure" | "failures" => Some(Kind::Failure),
-                // The second word of `kernel fact`.
+                // A kernel fact is cited as `kernel fact K3`, so the word before the number is
+                // `fact`.
                 "fact" | "facts" => Some(Kind::KernelFact),
                 _ => None,
             };

@@ -1,8 +1,7 @@
 //! Dependencies between the top-level modules of each crate.
 //!
-//! A crate whose top-level modules form a cycle can be neither read nor tested in any order. The
-//! graph is built from the paths in the source, `crate::room::…` and `super::room::…`, without unit
-//! tests.
+//! In a cycle of top-level modules, no module can be read or tested before the others. The graph is
+//! built from the paths in the source, `crate::room::…` and `super::room::…`, without unit tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -137,7 +136,7 @@ fn collect_paths(stream: &TokenStream, depth: usize, used: &mut BTreeSet<String>
     }
 }
 
-/// Returns the position after `::` if it is at `at`.
+/// Returns the position after `::` if the tokens at `at` are `::`.
 fn after_separator(tokens: &[TokenTree], at: usize) -> Option<usize> {
     let is_colon =
         |token: &TokenTree| matches!(token, TokenTree::Punct(mark) if mark.as_char() == ':');

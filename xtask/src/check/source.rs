@@ -1,6 +1,7 @@
 //! The places where unsafe code and system calls are allowed.
 //!
-//! Reads tokens ([`tokens`](super::tokens)), so a comment may mention `unsafe`.
+//! The step reads tokens ([`tokens`](super::tokens)) instead of text, so that a comment may mention
+//! `unsafe`.
 
 use anyhow::{Result, bail};
 use proc_macro2::{Ident, TokenStream, TokenTree};
@@ -9,21 +10,22 @@ use super::tokens::{identifiers, read, without_unit_tests};
 use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
-/// The only place for both.
+/// The only place for unsafe code and system calls.
 const SYS_PATHS: &[&str] = &["crates/siding-core/src/sys", "crates/siding-core/src/sys.rs"];
 
-/// The crate that contains this place. It cannot forbid unsafe code as a whole, and it is the only
-/// shipped crate with a dependency that can call the system ([`crates`](super::crates) checks
-/// that).
+/// The crate that contains [`SYS_PATHS`]. Among the shipped crates, only this one may lack
+/// `#![forbid(unsafe_code)]`, and only this one may depend on a package that can call the system,
+/// which [`crates`](super::crates) checks.
 const SYS_CRATE: &str = "siding-core";
 
-/// Never shipped: its programs misbehave on purpose and may call the system anywhere.
+/// The crate of the end-to-end tests. It is never shipped, and its programs misbehave on purpose,
+/// so any of its files may call the system.
 const E2E_CRATE: &str = "siding-e2e";
 
 /// Crate names that indicate a system call.
 const OS_CALL_CRATES: &[&str] = &["libc", "rustix", "nix"];
 
-/// Denies unsafe code and system calls in all other places.
+/// Denies unsafe code and system calls outside of [`SYS_PATHS`].
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let mut violations = Vec::new();
     for (name, member) in &workspace.metadata.members {

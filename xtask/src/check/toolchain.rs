@@ -21,14 +21,14 @@ pub(super) fn run_clippy(workspace: &Workspace) -> Result<StepOutcome> {
     }
     let everything = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     workspace.cargo(&everything).run()?;
-    // A build of the whole workspace enables the tests' pause points in all crates. The installed
-    // program is built without them, so it is checked again on its own.
+    // A build of the whole workspace enables the failpoints of the tests in all crates. The
+    // installed program is built without failpoints, so its package is checked once more alone.
     let shipped = ["clippy", "--package", "siding-cli", "--locked", "--", "-D", "warnings"];
     workspace.cargo(&shipped).run()?;
     Ok(StepOutcome::Passed)
 }
 
-/// Denies warnings of rustdoc, above all broken links.
+/// Denies warnings of rustdoc, most of which are broken links.
 pub(super) fn build_docs(workspace: &Workspace) -> Result<StepOutcome> {
     workspace
         .cargo(&["doc", "--workspace", "--no-deps", "--locked", "--document-private-items"])
@@ -43,8 +43,8 @@ pub(super) fn run_tests(workspace: &Workspace) -> Result<StepOutcome> {
         workspace.cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]).run()?;
         return Ok(StepOutcome::Passed);
     }
-    // nextest cannot run the examples in the documentation. They run first, so that its summary is
-    // last.
+    // nextest cannot run the examples in the documentation. The examples run first, so that the
+    // summary of nextest is printed last.
     workspace.cargo(&["test", "--doc", "--workspace", "--locked", "--quiet"]).run()?;
     // Most tests wait for processes and need little CPU time, so more threads than cores are
     // useful.

@@ -25,8 +25,8 @@ pub enum UnownedReapMode {
 }
 
 impl UnownedReapMode {
-    /// Returns the mode for this run. A default `end` that nobody set explicitly becomes `report`
-    /// until a report was given on this machine.
+    /// Returns the mode for this run. An `end` that is only the default becomes `report` until a
+    /// report was given on this machine.
     #[must_use]
     pub const fn effective(self, is_chosen: bool, is_reported: bool) -> Self {
         match self {

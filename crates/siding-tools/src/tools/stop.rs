@@ -129,8 +129,8 @@ async fn stop_all<C: CallContext>(
                 call.report_progress(context, snapshot.as_ref(), grace.unwrap_or(DEFAULT_GRACE)).await;
             }
             _gone = &mut cancelled => {
-                // A requested stop must not be cut short, so the stops continue although nobody
-                // reads their results.
+                // A requested stop must not be cut short, so the stops continue although the caller
+                // no longer reads the results.
                 stops.detach_all();
                 return Err(ToolError::Cancelled);
             }
