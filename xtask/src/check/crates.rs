@@ -74,7 +74,7 @@ const CRATE_RULES: &[CrateRule] = &[
         may_call_os: false,
     },
     CrateRule {
-        // HTTP servers and clients, except the blocking client for webhooks in siding-core.
+        // HTTP servers and clients, except the blocking client for webhooks in siding-cli.
         name: "siding-http",
         allowed_crates: &["siding-core"],
         banned_packages: &[ARGUMENT_PARSERS, SQLITE_PACKAGES],

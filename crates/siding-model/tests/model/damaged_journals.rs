@@ -1,5 +1,5 @@
-//! Journals that were truncated by a crash or damaged by a disk: reading them must never panic and
-//! never invent a state.
+//! Journals that were truncated by a crash or damaged by a disk. Replaying such a journal must
+//! never panic and never return a state that the records do not prove.
 
 use siding_model::journal::{JournalError, Replayed, TaskState, replay};
 use siding_model::lifecycle::TaskEvent;
@@ -101,8 +101,8 @@ fn a_journal_resumed_after_any_crash_replays() {
 #[test]
 fn a_journal_resumed_after_two_crashes_replays() {
     let journal = sample_journal();
-    // Testing every cut takes minutes; this step reaches every part of a line and every type of
-    // line.
+    // Testing every cut takes minutes. A step of 41 bytes reaches every part of a line and every
+    // type of line.
     for cut in (0..journal.bytes.len()).step_by(41) {
         let first = journal.bytes[..cut].to_vec();
         let Ok(folded) = replay(&first) else { continue };
@@ -115,9 +115,9 @@ fn a_journal_resumed_after_two_crashes_replays() {
             let twice = second[..again].to_vec();
             let folded = match replay(&twice) {
                 Ok(folded) => folded,
-                // Two torn lines without a complete one after them are indistinguishable from
-                // damage to the last record. A third shim would be needed to tell, so at least the
-                // error must be precise.
+                // Two torn lines without a complete line after them look like damage to the last
+                // record, until a third shim appends a record. The error must at least name the
+                // right record.
                 Err(JournalError::Corrupt { seq, .. }) => {
                     assert_eq!(seq, folded.state.next_seq, "cut at {cut}, {again}");
                     continue;
@@ -149,7 +149,7 @@ fn every_damaged_byte_is_detected() {
             }
             let folded = replay(&bytes);
             if at == last {
-                // Without its newline the last line counts as torn.
+                // A last line without its newline is taken for a torn one.
                 let before = &journal.states[journal.states.len() - 2];
                 assert_eq!(folded.map(|folded| folded.state).as_ref(), Ok(before));
                 continue;
@@ -173,7 +173,8 @@ fn damage_is_harmless_only_within_a_torn_line() {
     let folded = replay(&torn).expect("a torn line is not an error");
     let bytes = append_after_crash(torn.clone(), &folded, &sample_records::takeover_record(3_000));
     let expected = replay(&bytes).expect("it was resumed").state;
-    // The bytes of the torn line are irrelevant; its newline separates it from the next record.
+    // The bytes of the torn line do not matter, but the newline after them separates them from the
+    // next record.
     let harmless = whole.len()..torn.len();
     for at in 0..bytes.len() - 1 {
         let mut damaged = bytes.clone();
@@ -191,8 +192,8 @@ fn damage_is_harmless_only_within_a_torn_line() {
     }
 }
 
-/// A damaged line is ignored only if its sequence number is reused, which proves that it was never
-/// acted on.
+/// A damaged line is ignored only if a later line has the same sequence number, which proves that
+/// no shim acted on the damaged line.
 #[test]
 fn a_damaged_complete_line_is_always_an_error() {
     let lines = sample_records::journal_lines(&sample_records::full_journal());

@@ -68,7 +68,7 @@ fn sample(at: u64, processes: &[ProcessFacts]) -> TaskSample {
     TaskSample { taken_at: MonotonicMs(at), processes: processes.to_vec() }
 }
 
-/// A shell that waits for its children, with these children.
+/// Returns a shell that waits for its children, followed by these children.
 fn tree(children: Vec<ProcessFacts>) -> Vec<ProcessFacts> {
     let mut all = vec![process(LEADER_PID, 1, vec![blocked_in(BlockingCall::Child, &[])])];
     all.extend(children);
@@ -99,7 +99,7 @@ fn processes_blocked_on_stdin_are_found() {
     for doing in [
         blocked_read(FdObject::TaskStdin),
         blocked_read(FdObject::Terminal),
-        // vim reads from standard error, which is the task's output.
+        // vim may read the keyboard from standard error, which is the task's output pipe.
         blocked_read(FdObject::OutputPipe),
         blocked_poll(&[FdObject::Terminal]),
         blocked_poll(&[FdObject::TaskStdin]),
@@ -131,7 +131,7 @@ fn a_reader_with_concurrent_work_is_not_waiting_for_input() {
     let serving = (WhyVerdict::Serving, None, Certainty::Hard);
     for threads in [vec![accepts(), reader()], vec![reader(), accepts()]] {
         assert_eq!(diagnose_children(vec![process(101, LEADER_PID, threads.clone())], ""), serving);
-        // The server replaced the shell by exec.
+        // The server is the leader itself, because the shell has called execve(2).
         let found = diagnose_processes(&[process(LEADER_PID, 1, threads)], "");
         assert_eq!((found.verdict, found.is_urgent()), (WhyVerdict::Serving, false));
     }
@@ -153,7 +153,7 @@ fn a_reader_with_concurrent_work_is_not_waiting_for_input() {
     );
     let hard = (WhyVerdict::InputWait, None, Certainty::Hard);
     assert_eq!(diagnose_children(beside(blocked_in(BlockingCall::Futex, &[])), ""), hard);
-    // A shell prompts while a background job runs: its own job, or that of a script.
+    // A shell may prompt while a background job runs, which the shell itself or a script started.
     let job = |parent| process(102, parent, vec![blocked_in(BlockingCall::Sleep, &[])]);
     let own = [process(LEADER_PID, 1, vec![reader()]), job(LEADER_PID)];
     assert_eq!(diagnose_processes(&own, "").verdict, WhyVerdict::InputWait);
@@ -161,7 +161,7 @@ fn a_reader_with_concurrent_work_is_not_waiting_for_input() {
     assert_eq!(diagnose_children(script, ""), hard);
 }
 
-/// Failure F38: blocking calls that resemble a wait for input but are none.
+/// Failure F38: blocking calls on other objects resemble a wait for input.
 #[test]
 fn reading_another_object_is_not_waiting_for_input() {
     use FdObject::{Fifo, File, FileWatch, Listener, Pipe, Socket, WakeupFd};
@@ -204,8 +204,8 @@ fn reading_another_object_is_not_waiting_for_input() {
     }
 }
 
-/// A loop that polls the input from time to time does work; that it sleeps between polls proves
-/// nothing.
+/// A loop that polls the input from time to time does work. The sleep between two polls is no wait
+/// for input.
 #[test]
 fn a_polling_loop_is_not_blocked_on_input() {
     let poll =
@@ -248,7 +248,8 @@ fn a_concurrent_reader_is_reported() {
     let mut all = vec![process(LEADER_PID, 1, vec![blocked_read(FdObject::TaskStdin)])];
     all.push(process(102, LEADER_PID, vec![blocked_in(BlockingCall::Sleep, &[])]));
     assert_eq!(diagnose_processes(&all, "").verdict, WhyVerdict::InputWait);
-    // Nor do processes between the reader and the leader: script(1) around a shell.
+    // Processes between the reader and the leader, such as script(1) around a shell, do not prevent
+    // the verdict either.
     let outer = process(
         101,
         LEADER_PID,
@@ -331,7 +332,8 @@ fn cpu_time_covers_the_whole_tree() {
     let found = diagnose(&sample(0, &busy(0)), &sample(1_000, &busy(98)), &tail);
     assert_eq!((found.verdict, found.cpu_permille), (WhyVerdict::Busy, 980));
     assert_eq!((found.certainty, found.process_path.last()), (Certainty::Hard, Some(&101)));
-    // A loop of short programs: their time moves to the parent when they have ended.
+    // In a loop of short programs, the processor time of each program moves to its parent when the
+    // parent has waited for it.
     let mut parent = tree(vec![child(blocked_in(BlockingCall::Child, &[]))]);
     let before = sample(0, &parent);
     parent[1].reaped_children_ticks = 50;
@@ -409,8 +411,7 @@ proptest! {
             prop_assert_eq!(found.certainty, Certainty::Hard);
         }
         prop_assert_eq!(found.waiting_on.is_some(), found.verdict == WhyVerdict::Waiting);
-        // The chain leads from a process without a parent in the tree down to the explaining
-        // process.
+        // Each process of the path is the parent of the next one.
         for pair in found.process_path.windows(2) {
             let child = all.iter().find(|one| one.process.pid == pair[1]).expect("in the tree");
             prop_assert_eq!(child.parent, pair[0]);

@@ -47,7 +47,7 @@ const FIXTURES: [(&str, FixtureCheck); 10] = [
 fn every_fixture_replays_to_its_expected_state() {
     for (name, check) in FIXTURES {
         let bytes = read_fixture(name);
-        // This output appears only when the test fails.
+        // The test harness prints this line only when the test fails.
         #[expect(clippy::disallowed_macros, reason = "a failing test names the fixture")]
         {
             println!("fixture {name}");
@@ -130,7 +130,7 @@ fn check_background_deadline(folded: &Replayed) {
 fn check_lingering_stopped(folded: &Replayed) {
     let state = &folded.state;
     check_common(state);
-    // The shell ended before the stop, so its own end remains the outcome.
+    // The shell ended before the stop, so the exit of the shell remains the outcome.
     assert_eq!(state.lifecycle.phase(), &ended_phase(Outcome::Exited { code: 0 }, leader_exit(0)));
     assert_eq!(state.lifecycle.placement(), Placement::Background { why: BackgroundReason::Asked });
     assert_eq!(state.spec.stdin, StdinMode::Pipe);
@@ -152,7 +152,7 @@ fn check_rescued(folded: &Replayed) {
     assert_eq!(state.shim, ProcRef { pid: 5151, start_ticks: 100_900 });
     let lost = (4096, "No space left on device (os error 28)".to_owned());
     assert_eq!(state.output_lost, Some(lost));
-    // Two records with this number were started; the torn one does not count.
+    // Two lines have the sequence number of the takeover; the torn line is ignored.
     assert_eq!(state.next_seq, 7);
     assert_eq!(state.lifecycle.placement(), Placement::Foreground);
 }
@@ -256,7 +256,8 @@ fn list_names(directory: &str) -> Vec<String> {
     entries.map(name).collect()
 }
 
-/// Wrote the fixtures. Kept as an example for the next format; it never changes an existing file.
+/// Writes the fixtures that do not exist yet, for the next format. An existing file is never
+/// changed.
 #[test]
 #[ignore = "writes into the source tree; for a new format only"]
 fn write_missing_fixtures() {

@@ -157,7 +157,7 @@ fn impossible_records_are_corruption_at_their_offset() {
     for (expected, records) in cases {
         let lines = sample_records::journal_lines(&records);
         let (last, before) = lines.split_last().expect("there are records");
-        // Everything before it is valid, so the error must concern the last record.
+        // All records before the last one are valid, so the error must concern the last one.
         assert!(replay(&before.concat()).is_ok(), "{records:#?}");
         assert_corrupt(
             &[before.concat(), last.clone()].concat(),
@@ -200,8 +200,8 @@ fn a_newer_format_is_detected_before_anything_else() {
     assert!(expected_parts.iter().all(|part| error.contains(part)), "{error}");
 }
 
-/// A program of format 1 does not know `ready`. It would consider a journal that contains one
-/// damaged, and remove the task's files; it ignores a journal of a newer format.
+/// A program of format 1 does not know `ready`. It would take a journal with such a record for
+/// damaged and remove the task's files, but ignores a journal of a newer format.
 #[test]
 fn only_a_task_with_conditions_has_the_ready_format() {
     assert_eq!(record::format_for(&sample_records::task_spec(), None), BASE_FORMAT);
@@ -225,7 +225,8 @@ fn only_a_task_with_conditions_has_the_ready_format() {
     assert!(!String::from_utf8_lossy(&plain.concat()).contains("wait_for"));
 }
 
-/// The same rule for `expiring`, which only tasks with a cap of at least ten minutes can have.
+/// Only tasks with a cap of at least ten minutes can have an `expiring` record, so only their
+/// journals need the newer format.
 #[test]
 fn only_a_task_with_a_deadline_notice_has_the_expiring_format() {
     let long =
@@ -238,9 +239,9 @@ fn only_a_task_with_a_deadline_notice_has_the_expiring_format() {
     }
 }
 
-/// The same rule for `resumed`, which only tasks with an input pipe or other destinations of output
-/// can have. It is not written to a journal of an older format, even when a shim of this build
-/// takes over.
+/// Only tasks with an input pipe, or with output that siding cannot read, can have a `resumed`
+/// record, so only their journals need the newer format. A shim of this build that takes over a
+/// task with an older format does not write the record.
 #[test]
 fn only_a_task_with_piped_stdin_has_the_resumed_format() {
     let piped = TaskSpec { stdin: StdinMode::Pipe, ..sample_records::task_spec() };
@@ -266,7 +267,8 @@ fn only_a_task_with_piped_stdin_has_the_resumed_format() {
     assert!(!state.may_resume());
 }
 
-/// A later release of the same format may add fields to a record; older ones must still read it.
+/// A later release of the same format may add fields to a record, which older releases must still
+/// read.
 #[test]
 fn unknown_fields_are_ignored_at_every_level() {
     let records = sample_records::full_journal();
@@ -328,7 +330,7 @@ fn an_unknown_record_kind_is_named_in_the_error() {
     }
 }
 
-/// The journals of users stay readable only if these names never change.
+/// A build with other names could not read the journals that users already have.
 #[test]
 fn the_journal_field_names_are_pinned() {
     let words: Vec<String> = sample_records::full_journal()
@@ -393,7 +395,8 @@ fn assert_corrupt(bytes: &[u8], seq: usize, offset: usize, expected: &str) {
     assert!(why.contains(expected), "`{why}` does not say `{expected}`");
 }
 
-/// A journal of any format may contain a timeout: an older reader interprets it as the budget.
+/// A journal of any format may contain the reason `timeout`, which an older reader must read as
+/// `budget`.
 #[test]
 fn older_readers_ignore_the_timeout_field() {
     let placed = |why| event_record(7, TaskEvent::Placed { why });
@@ -412,8 +415,8 @@ fn older_readers_ignore_the_timeout_field() {
     }
 }
 
-/// An older program would end processes with the mark of an ended task. It must therefore not read
-/// that an adopted task was released, and ignores a journal that may say so.
+/// An older program would end processes with the mark of an ended task. A journal that may contain
+/// `released` therefore has a newer format, so that such a program ignores it.
 #[test]
 fn only_an_adopted_task_in_the_released_format_can_be_released() {
     let adopted = Some(AdoptionInfo::default());

@@ -43,7 +43,7 @@ fn simultaneous_stop_deadline_and_hand_over_give_one_outcome() {
     }
 }
 
-/// Rules over histories that never reach a phase would hold trivially.
+/// If the random histories never reached a phase, the rules about this phase would hold trivially.
 #[test]
 fn random_histories_reach_every_phase() {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
@@ -77,8 +77,8 @@ fn a_stop_with_an_endless_grace_is_bounded_by_the_deadline() {
     assert_eq!(life.wake_at(), Some(life.deadline().plus_ms(sample_records::task_spec().grace_ms)));
 }
 
-/// A takeover may find descendants of a leader that it never observed. Without an event for this
-/// the task would stay in `Starting`, where neither the deadline nor a stop ends it.
+/// A takeover may find descendants of a leader that no record identifies. Without an event for this
+/// case the task would stay in `Starting`, where neither the deadline nor a stop ends it.
 #[test]
 fn a_task_whose_leader_was_never_seen_can_be_stopped() {
     let end = LeaderEnd::Unknown { why: "gone".to_owned() };
@@ -93,8 +93,8 @@ fn a_task_whose_leader_was_never_seen_can_be_stopped() {
     assert_eq!(effects.len(), 2, "{effects:?}");
 }
 
-/// The kernel may end a tree at an enforced limit before siding does. The limit then is the
-/// outcome, not the signal, which has no known sender.
+/// The kernel may end a tree at an enforced limit before siding does. The outcome is then the limit
+/// and not the signal, whose sender is unknown.
 #[test]
 fn a_kernel_kill_at_a_limit_has_the_limit_outcome() {
     let which = LimitKind::Memory;

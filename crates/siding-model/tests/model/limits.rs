@@ -50,7 +50,8 @@ fn each_breach_episode_is_reported_once() {
     assert_eq!(reported, [(2, text.to_owned()), (7, text.to_owned())]);
 }
 
-/// Failure F57: ten forks of a process of 50 MB do not use 500 MB.
+/// Failure F57: the sum of resident sizes counts shared pages repeatedly, so ten forks of a process
+/// of 50 MB seem to use 500 MB.
 #[test]
 fn shared_memory_counts_once() {
     let limits = Limits { memory: 200 << 20, ..Limits::default() };
@@ -98,8 +99,8 @@ fn low_system_memory_is_reported_for_tasks_large_enough_to_fix_it() {
     assert_eq!(on_record(own).breach_details(look(2, 900, 700)).len(), 1, "another one");
 }
 
-/// A shim that is killed between the record of the breach and that of the stop has not stopped the
-/// task; the shim that takes over does.
+/// A shim that is killed between the record of the breach and the record of the stop has not
+/// stopped the task. The shim that takes over must stop it.
 #[test]
 fn a_missed_limit_stop_is_started_after_a_takeover() {
     let fds = |limits, told: &[Breach]| {
@@ -178,8 +179,8 @@ fn a_busy_loop_is_reported_and_a_writing_compiler_is_not() {
     assert_eq!(run_cpu_load(4_000, 1_000, 0, 20).len(), 1, "several threads");
 }
 
-/// The CPU time of an ended process moves to its parent, and to the shim. It must not count twice,
-/// and a series of short processes computes as much as one long process.
+/// The CPU time of an ended process moves to its parent, and to the shim. This time must not be
+/// added twice, and a series of short processes must give the same breach as one long process.
 #[test]
 fn a_loop_of_short_processes_is_a_busy_loop() {
     let mut watched = TrackedTask::new(Limits { cpu_spin_ms: 5_000, ..Limits::default() });
@@ -194,7 +195,7 @@ fn a_loop_of_short_processes_is_a_busy_loop() {
     assert_eq!(breach_count, 1);
 }
 
-/// The bucket holds one second of a burst, but not ten.
+/// The allowed burst covers one second at this rate, but not ten seconds.
 #[test]
 fn a_burst_does_not_exceed_the_output_rate() {
     let run = |seconds: &[u64]| {
@@ -258,7 +259,7 @@ fn only_a_single_long_connection_exceeds_the_age_limit() {
     assert_eq!(reported, [text]);
 }
 
-/// A shim that takes over knows the recorded breaches.
+/// A shim that takes over receives the recorded breaches and must not record them again.
 #[test]
 fn recorded_breaches_are_not_reported_again() {
     let limits = Limits { fds: 10, sent: 10, ..Limits::default() };

@@ -1,7 +1,7 @@
 //! Tests of the model through its public interface.
 //!
 //! - `lifecycle`, `rules`, `mutants`: rules over random histories, and mutants that prove that each
-//!   rule detects errors;
+//!   rule detects a fault;
 //! - `journal`, `damaged_journals`: replay of complete, truncated, damaged and forged journals;
 //! - `fixtures`: journals of released formats, which must always load;
 //! - `wait`, `ready`, `monitor`: the end of waits, and the reporting of lines;

@@ -27,8 +27,8 @@ fn any_history() -> impl Strategy<Value = Vec<(u64, Vec<String>)>> {
 }
 
 proptest! {
-    /// Every line is reported once and in order, only text without space in a record is missing,
-    /// and the rate is never exceeded.
+    /// Every line is reported once and in order, the only missing text is what did not fit into a
+    /// record, and the rate is never exceeded.
     #[test]
     fn no_line_is_lost_and_no_rate_exceeded(history in any_history()) {
         let mut coalescer = new_coalescer();
@@ -37,7 +37,7 @@ proptest! {
         let mut batches: Vec<(MonotonicMs, LineBatch)> = Vec::new();
         for (pause, texts) in history {
             let until = now.plus_ms(pause);
-            // Like a shim, which wakes at the requested time.
+            // The loop wakes at the requested time, as a shim does.
             while let Some(at) = coalescer.wake_at().filter(|at| *at <= until) {
                 now = now.max(at);
                 let due = drain_due(&mut coalescer, now);
@@ -114,7 +114,7 @@ fn a_flood_is_one_record_with_its_count() {
     assert_eq!(coalescer.next_batch(MonotonicMs(10)).map(|one| one.text), Some("after".to_owned()));
 }
 
-/// A journal stays readable under any cap on a task's lifetime.
+/// The growing interval keeps a journal readable under any cap on a task's lifetime.
 #[test]
 fn after_many_records_one_per_minute_is_written() {
     let mut coalescer =

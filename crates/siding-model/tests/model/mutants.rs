@@ -1,7 +1,6 @@
 //! Deliberately broken lifecycles with one fault each, and the rule that must detect it.
 //!
-//! A rule that no mutant violates proves nothing. A new rule needs a new mutant here, which a test
-//! enforces.
+//! A rule that no mutant violates proves nothing, so a test requires a mutant for each rule.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -158,7 +157,7 @@ mutants! {
             }
         }
     }
-    /// Returns to the foreground when it ends.
+    /// Returns a task to the foreground when the task ends.
     ComesBack breaks BackgroundOnce {
         fn distort(view: &mut LifecycleView, _: &[(TaskEvent, MonotonicMs)]) {
             if matches!(view.phase, Phase::Ended { .. }) {

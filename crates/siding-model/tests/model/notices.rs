@@ -105,7 +105,7 @@ fn a_lingering_notice_lasts_until_the_task_ends() {
     assert_eq!(seqs_and_kinds(&read_notices(background_spec(), &ended)), [(4, NoticeKind::Ended)]);
 }
 
-/// Each stall gives a notice while it lasts. Earlier stalls are only counted.
+/// A stall gives a notice while it lasts. For earlier stalls only the number is reported.
 #[test]
 fn only_the_last_stall_is_reported_with_the_count() {
     let stall = |after_ms| Record::Stalled(Box::new(sample_records::stall_record(after_ms)));
@@ -122,7 +122,7 @@ fn only_the_last_stall_is_reported_with_the_count() {
     let story_of_three = read_notices(background_spec(), &three);
     assert_eq!(seqs_and_kinds(&story_of_three), [(4, NoticeKind::Stalled)], "a notice of its own");
     assert!(says(&story_of_three).ends_with("; it has stalled 3 times so far"));
-    // After an answer the stall is over, but it still counts.
+    // After an answer the stall is over, but it is still part of the count.
     let answered = [&three[..], &[sample_records::resumed_record(260_000)]].concat();
     assert_eq!(seqs_and_kinds(&read_notices(background_spec(), &answered)), []);
     let again = read_notices(background_spec(), &[&answered[..], &[stall(350_000)]].concat());
@@ -160,7 +160,8 @@ fn expiring_record(after_ms: u64, deadline_ms: u64) -> Record {
     Record::Expiring { at: after(after_ms), deadline: after(deadline_ms) }
 }
 
-/// Promise P65: two minutes before the deadline, once for each deadline, and only while it holds.
+/// Promise P65: the notice comes two minutes before the deadline, once for each deadline, and
+/// expires when the deadline moves.
 #[test]
 fn an_expiring_notice_lasts_until_the_deadline_moves_or_a_stop() {
     let spec = spec_with_deadline_notice();
@@ -199,7 +200,8 @@ fn an_expiring_notice_lasts_until_the_deadline_moves_or_a_stop() {
     assert_eq!(seqs_and_kinds(&read_notices_with_format(spec, &ended)), [(3, NoticeKind::Ended)]);
 }
 
-/// A watchdog's breach stops no task, even if limits do, so it gives a notice of its own.
+/// A watchdog's breach never stops a task, even with `on_limit = "stop"`, so no notice of an end
+/// reports it.
 #[test]
 fn a_watchdog_breach_is_reported_even_when_limits_stop_the_task() {
     let limits = Limits { on_limit: OnLimit::Stop, ..task_spec().limits };
@@ -236,7 +238,7 @@ fn a_notice_at_the_cap_says_the_deadline_cannot_move() {
     assert_eq!(says(1_265_500), format!("`siding extend {id} 6m5s` moves it to 21m 5s"));
 }
 
-/// One notice for each deadline, and none for a short lifetime or a waiting caller.
+/// A deadline has one notice; a task with a short lifetime or a waiting caller has none.
 #[test]
 fn a_deadline_notice_is_due_once_per_deadline() {
     let due = |spec: TaskSpec, rest: &[Record]| {
@@ -263,7 +265,8 @@ fn a_deadline_notice_is_due_once_per_deadline() {
     assert_eq!(due(waited_for.clone(), &[]), None, "its caller waits");
     let placed = event_record(15_000, TaskEvent::Placed { why: BackgroundReason::Budget });
     assert_eq!(due(waited_for, &[placed]), after(780_000));
-    // A journal of an older format after a takeover by this build.
+    // A takeover by this build keeps the older format of a journal, in which `expiring` must not be
+    // written.
     let mut old = read_notices(spec, &[event_record(1, SPAWNED)]).state;
     assert_eq!(old.deadline_notice_at(), None);
     old.format = FORMAT_WITH_EXPIRING;
@@ -302,7 +305,7 @@ fn notice_times_are_the_event_times() {
         [event_record(1, SPAWNED), event_record(9_000, exited_event(7, TreeLiveness::Empty))];
     let without = read_notices(background_spec(), &records).notices.remove(0);
     assert_eq!((without.elapsed_ms, without.wall), (9_000, UnixMs(1_763_764_881_345)));
-    // The clock was set in between: the recorded time counts.
+    // The wall clock was set during the run, so the notice has the recorded time of the end.
     let set = [&records[..], &[closed_record(100_000)]].concat();
     let with = read_notices(background_spec(), &set).notices.remove(0);
     assert_eq!((with.elapsed_ms, with.wall), (9_000, UnixMs(1_763_764_972_345)));
@@ -364,7 +367,7 @@ fn notices_are_ordered_by_priority_then_time() {
     assert_eq!(notices.map(|notice| notice.id.seq), [1, 3, 2, 4]);
 }
 
-/// The newest line is last, and it is complete.
+/// The summary ends with the newest line, which must not be cut.
 #[test]
 fn a_matched_line_is_reported_whole() {
     let text = format!("{}end", "x".repeat(Monitor::MAX_TEXT_BYTES - 3));
@@ -526,8 +529,9 @@ fn a_masked_pipeline_failure_is_reported() {
     }
 }
 
-/// Texts that try to escape from their element (failure F26): tags of siding and of hosts, ends of
-/// CDATA sections, comments, entities, and characters that hide text or change its direction.
+/// Returns texts that try to escape from their XML element (failure F26): tags of siding and of
+/// hosts, ends of CDATA sections, comments, entities, and characters that hide text or change its
+/// direction.
 fn hostile_text() -> impl Strategy<Value = String> {
     let token = prop_oneof![
         4 => prop::sample::select(vec![
@@ -596,7 +600,7 @@ proptest! {
         prop_assert_eq!((text(5), text(8)), (&*view.command, &*view.summary));
         prop_assert_eq!(ours[7].attributes().len(), 1);
 
-        // The evidence of a detector is untrusted as well.
+        // A detector's evidence contains text of the task, so it is untrusted too.
         let evidence = [(path, says.clone().into())].into_iter().collect();
         let news = NoticeEvent::Stalled { certainty: StallCertainty::Hard, text: says, evidence };
         let view = NoticeView::new(&state, &notice_with(news, 0, 3), output(""), &summary);
@@ -607,7 +611,7 @@ proptest! {
     }
 
     /// For all histories: the end of a task gives exactly one notice, with the number of the record
-    /// that ended it, and no notice of a live task is an end.
+    /// that ended the task, and a live task has no notice of an end.
     #[test]
     fn every_end_gives_exactly_one_notice(story in any_history()) {
         let mut at = sample_records::STARTED;

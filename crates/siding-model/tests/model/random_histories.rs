@@ -26,7 +26,8 @@ pub(crate) struct HistoryStep {
 /// The action of a step.
 #[derive(Debug, Clone)]
 pub(crate) enum StepAction {
-    /// Delivers an event, whether or not it makes sense. Times in it are relative to the start.
+    /// Delivers an event, possible in the current phase or not. Times in the event are relative to
+    /// the start.
     Deliver(TaskEvent),
     /// Sleeps until the next timer and delivers its event, as a correct shim does.
     SleepUntilTimer,

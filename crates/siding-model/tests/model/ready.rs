@@ -81,8 +81,8 @@ fn no_ready_notice_after_the_end() {
     assert_eq!(notice_view(&story).summary, "out", "it was ready, and nobody is told otherwise");
 }
 
-/// The notice of an end before readiness mentions that the task was not ready, as far as that was
-/// observed.
+/// The notice of an end before readiness says that the task was not ready, or that readiness was
+/// not observed to the end.
 #[test]
 fn an_end_before_ready_says_so() {
     let end = || event_record(9, exited_event(0, TreeLiveness::Empty));
@@ -135,7 +135,7 @@ fn a_hostile_line_cannot_inject_xml() {
 
 proptest! {
     /// In all histories, a task is reported as ready at most once and never after its end, and the
-    /// end of a task that was not ready mentions that.
+    /// notice of the end says so if the task was never ready.
     #[test]
     fn a_ready_notice_is_given_at_most_once(
         ready_ms in prop::option::of(0..400_u64),
@@ -160,8 +160,8 @@ proptest! {
         prop_assert_eq!(unready, end_ms.is_some() && !was_ready);
     }
 
-    /// For any duration of the checks, readiness is detected in time, and the checks use at most a
-    /// hundredth of the time.
+    /// However long the checks take, readiness is detected within the promised delay, and the
+    /// checks use at most a hundredth of the time.
     #[test]
     fn the_long_wait_backoff_is_cheap_and_timely(costs in prop::collection::vec(0..50_u64, 1..200)) {
         let mut patience = LongWaitBackoff::new(STARTED);

@@ -14,14 +14,15 @@ pub(crate) type RuleResult = Result<(), String>;
 /// A property that must hold in every history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// A change is recorded before it is acted on, and there are no effects without a change.
+    /// A change is recorded before any other effect, and an event that changes nothing has no
+    /// effects.
     RecordFirst,
     /// A due timer makes progress, so that a shim cannot spin, and no timer is lost.
     TimersProgress,
     /// A timer is set, at the right time, wherever the passage of time alone changes something.
     TimersAreSet,
-    /// The lifecycle reads no clock: a history behaves the same at any start time. Suspend
-    /// therefore counts only as far as the clock of the caller counts it, which is not at all.
+    /// The lifecycle reads no clock: a history behaves the same at any start time. Time in suspend
+    /// has no effect, because the caller's clock does not advance then.
     OnlyDifferencesCount,
     /// The deadline never exceeds the cap. It moves only on request, before any stop was requested,
     /// and never into the past.
@@ -36,13 +37,14 @@ pub(crate) enum Rule {
     SecondStopShortens,
     /// A stop never lets a task live longer than its deadline would have.
     StopIsNoExtension,
-    /// An empty tree is no end while the leader's end is unknown, because the leader is part of it.
+    /// An empty tree is no end while the leader's end is unknown, because the leader is part of the
+    /// tree.
     LeaderIsPartOfTheTree,
     /// The end is final, and it is announced exactly once.
     EndIsFinal,
-    /// The outcome is never made up: an event reported it.
+    /// An event reported the outcome.
     OutcomeWasSeen,
-    /// The first requester of the end is named, whether it is a person or the deadline.
+    /// The outcome names the first requester of the end, which may be a person or the deadline.
     FirstAskerIsNamed,
     /// The leader's own end remains the outcome if it preceded every stop decision.
     OwnEndStays,
@@ -147,7 +149,7 @@ fn is_ended(phase: &Phase) -> bool {
     matches!(phase, Phase::Ended { .. })
 }
 
-/// Returns whether no stop was requested yet.
+/// Returns whether the phase is one before any stop request.
 fn has_no_stop_request(phase: &Phase) -> bool {
     match phase {
         Phase::Starting { stop: None } | Phase::Running { .. } | Phase::Lingering { .. } => true,

@@ -46,7 +46,7 @@ fn generated<T: JsonSchema>() -> Value {
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
-/// Tests the comparison itself.
+/// Without this test, a comparison that accepts everything would go unnoticed.
 #[test]
 fn a_schema_that_breaks_the_contract_is_detected() {
     let good = generated::<TaskView>();
@@ -116,7 +116,7 @@ fn compare(contract: &Value, own: &Value, root: &Value, at: &str, found: &mut Ve
     }
 }
 
-/// Compares the variants by their `kind`: both sides must have the same ones.
+/// Compares the variants by their `kind`: both schemas must have the same kinds.
 fn compare_variants(
     promised: &Value,
     own: &Value,

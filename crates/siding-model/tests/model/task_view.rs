@@ -203,7 +203,7 @@ fn unknown_values_are_null() {
     }
 }
 
-/// Tests the check itself.
+/// Without this test, a check that accepts everything would go unnoticed.
 #[test]
 fn a_task_that_violates_the_schema_is_detected() {
     let schema = published_schema("task");
@@ -256,7 +256,7 @@ fn mismatch(schema: &Value, value: &Value, at: &str) -> Option<String> {
             (!fits).then(|| format!("{at} is {value}, not like {rule}"))
         }
         // In JSON Schema, `required` and `properties` apply only to objects, so a null would
-        // satisfy every alternative of `oneOf`. Here they imply an object.
+        // satisfy every alternative of `oneOf`. Here both keywords require an object.
         "required" | "properties" if !value.is_object() => (!value.is_null()
             || !words.contains_key("type"))
         .then(|| format!("{at} is {value}, no object")),

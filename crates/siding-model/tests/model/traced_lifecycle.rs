@@ -87,7 +87,8 @@ pub(crate) struct Trace {
     pub(crate) shifted_steps: Vec<TraceStep>,
 }
 
-/// Two start times with an odd difference, so that no rounding hides it.
+/// Two start times with an odd difference, so that a lifecycle that rounds times gives different
+/// results.
 const START_TIMES: [MonotonicMs; 2] = [MonotonicMs(1 << 20), MonotonicMs((1 << 20) + 999_983)];
 
 /// Runs a history on two new lifecycles.
@@ -142,7 +143,8 @@ fn timer_status<M: TracedLifecycle>(
     }
 }
 
-/// Times in a history are relative to the start; a lifecycle needs the clock's.
+/// Returns the event with times of the clock, because the times in a history are relative to the
+/// start.
 fn to_absolute(event: &TaskEvent, started: MonotonicMs) -> TaskEvent {
     let mut event = event.clone();
     if let TaskEvent::Extended { deadline } = &mut event {

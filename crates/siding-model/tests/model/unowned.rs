@@ -1,4 +1,4 @@
-//! Unowned orphans: which ones are selected, and above all which ones never are.
+//! The selection of unowned orphans, above all the processes that must never be selected.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -92,7 +92,7 @@ fn an_orphaned_tree_is_selected_whole_and_once() {
     assert_eq!(verdicts.kept, []);
 }
 
-/// Failure F15: under `systemd --user` or `tini` the parent of an orphan is not 1.
+/// Failure F15: under `systemd --user` or `tini` the parent of an orphan is not process 1.
 #[test]
 fn children_of_another_subreaper_are_orphans() {
     for reaper in ["/usr/lib/systemd/systemd --user", "tini -- sleep"] {
@@ -110,7 +110,8 @@ fn a_live_host_ancestor_keeps_its_helpers() {
         let why = keep_reasons(&all);
         assert!(matches!(why.as_slice(), [KeepReason::LiveHost { pid: 7, .. }, _]), "{why:?}");
     }
-    // Even above a subreaper, and as the first process of a container.
+    // A host also protects the tree when a subreaper is between them, and when the host is the
+    // first process of a container.
     let mut all = process_table(sandbox_tree(8));
     all.extend([process(7, 1, "claude"), process(8, 7, "tini -- bash")]);
     assert!(matches!(keep_reasons(&all)[0], KeepReason::LiveHost { pid: 7, .. }));
@@ -159,7 +160,7 @@ fn doubtful_processes_are_kept() {
             },
             |why| matches!(why, KeepReason::LiveParent { pid: 9, .. }),
         ),
-        // A cycle caused by reused pids.
+        // Reused pids can form a cycle of parents.
         (|all| find_mut(all, 10).ppid = 14, |why| matches!(why, KeepReason::HiddenAncestor)),
     ];
     for (number, (change, is_right)) in cases.into_iter().enumerate() {
@@ -182,7 +183,7 @@ fn an_orphan_without_a_matching_rule_is_kept() {
     assert_eq!(select(&all), ReapDecision::default());
 }
 
-/// On a shared machine there are many of them, and they are not even listed as kept.
+/// A shared machine has many relays of other users, so they are not even listed as kept.
 #[test]
 fn relays_of_other_users_are_ignored() {
     for uid in [Some(0), Some(USER_UID + 1), None] {
@@ -239,7 +240,7 @@ fn an_orphaned_relay_is_selected_despite_a_terminal() {
     let own = OrphanRule { name: "own".to_owned(), ..OrphanRule::built_in().remove(0) };
     let viewer = Requester { pid: REQUESTER_PID, uid: USER_UID, min_age: MIN_AGE };
     assert!(select_orphan_trees(&all, &[own], viewer).trees.is_empty());
-    // Too young, or below a living host of any name.
+    // A relay is kept if it is too young, or if a living host of any name is its ancestor.
     find_mut(&mut all, 50).age = MIN_AGE - Duration::from_secs(1);
     assert!(matches!(keep_reasons(&all)[0], KeepReason::TooYoung { pid: 50, .. }));
     for host in ["claude", "node /x/cli.js", "/versions/2.1.330 -p"] {
@@ -261,17 +262,19 @@ fn a_relay_is_kept_while_a_live_process_names_its_socket() {
     let why = verdicts.kept.iter().find(|spared| spared.process.pid == 50);
     let why = &why.expect("a reason").reason;
     assert!(matches!(why, KeepReason::SocketInUse { pid: 61, .. }), "{why}");
-    // When that session has ended too, both are selected, although each refers to the socket.
+    // When the live session has ended too, both processes are selected, although each refers to the
+    // socket.
     all.retain(|one| one.process.pid != 60);
     find_mut(&mut all, 61).ppid = 1;
     assert_eq!(selected_pids(&select(&all)), [50, 61]);
-    // A process that refers to another socket is irrelevant.
+    // A process that refers to another socket does not protect the relay.
     find_mut(&mut all, 61).argv[2] = "/tmp/claude-http-0000.sock".to_owned();
     find_mut(&mut all, 61).age = Duration::ZERO;
     assert_eq!(selected_pids(&select(&all)), [50]);
 }
 
-/// Arbitrary tables: the parent of each process is an earlier, a later or an invisible one.
+/// Returns arbitrary tables, in which the parent of a process may be an earlier, a later or an
+/// invisible process.
 fn any_table() -> impl Strategy<Value = Vec<ProcessInfo>> {
     let line = prop::sample::select(vec![
         "socat A UNIX-CONNECT:/tmp/claude-http-1.sock",
@@ -349,7 +352,7 @@ proptest! {
         }
     }
 
-    /// Every process that matches a rule and is not selected has a reason.
+    /// Every process that matches a rule and is not selected has a [`KeepReason`].
     #[test]
     fn every_unselected_match_has_a_keep_reason(all in any_table()) {
         let verdicts = select(&all);

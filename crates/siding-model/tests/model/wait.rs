@@ -46,8 +46,8 @@ fn any_history() -> impl Strategy<Value = WaitHistory> {
     })
 }
 
-/// Computes the verdict from the whole history: for each pair, the first event that settles it
-/// counts.
+/// Computes the verdict from the whole history. The first event about a pair of task and condition
+/// decides its state.
 fn expected_verdict(story: &WaitHistory, upto: usize) -> Option<WaitVerdict> {
     let pairs = (0..story.tasks)
         .flat_map(|task| (0..story.conditions.len()).map(move |condition| (task, condition)));
@@ -132,8 +132,8 @@ proptest! {
         }
     }
 
-    /// For any duration of the checks, they use at most a tenth of the time, and cheap checks are
-    /// frequent enough.
+    /// However long the checks take, they use at most a tenth of the time, and cheap checks are
+    /// frequent.
     #[test]
     fn checks_use_at_most_a_tenth_of_the_time(costs in prop::collection::vec(0..400_u64, 1..60)) {
         let mut pace = CheckBackoff::new(5, 100);

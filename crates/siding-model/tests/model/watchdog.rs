@@ -1,4 +1,5 @@
-//! The watchdogs of tasks without limits, and the healthy look-alikes that they must not report.
+//! The watchdogs of tasks without limits, and healthy tasks with high usage that no watchdog may
+//! report.
 
 use siding_model::limits::{
     Breach, Connection, ConnectionLog, Limits, OnLimit, ProcessUsage, Thresholds, Usage, Watchdog,
@@ -128,7 +129,7 @@ fn a_compiler_is_not_a_busy_loop() {
     assert_no_breach(&lines);
     let files = |at: u64| Usage { written_bytes: Some(at / (2 * MINUTE_MS)), ..cpu_usage(at) };
     assert_no_breach(&files);
-    // Bursts on all cores, with little activity between them.
+    // A build in bursts on all cores, with little activity between the bursts.
     assert_no_breach(&|at| cpu_usage(at / (5 * MINUTE_MS) * 2 * MINUTE_MS));
     assert_no_breach(&|at| cpu_usage(at / 2));
     // A compiler that writes nothing is reported, because it is indistinguishable from a loop.
@@ -142,7 +143,7 @@ fn cpu_time_before_the_watch_does_not_count() {
     assert_no_breach(&|_| cpu_usage(HOUR_MS));
 }
 
-/// Promise P95, descriptor leak: 4,096 in the tree.
+/// Promise P95, descriptor leak: 4,096 descriptors in the tree.
 #[test]
 fn a_descriptor_leak_is_reported() {
     let leak = |at: u64| {
@@ -189,7 +190,7 @@ fn a_long_upload_is_reported() {
     assert!(breach.detail.ends_with(text), "{}", breach.detail);
 }
 
-/// Database connections are old too: idle with keepalives, busy with queries, or accepted.
+/// Connections of databases get old too, while they send keepalives or queries, or serve a client.
 #[test]
 fn a_database_connection_is_not_a_long_upload() {
     assert_no_breach(&|at| with_connection(at, connection(at / 100, at / 100)));
@@ -218,7 +219,7 @@ fn a_package_download_is_not_exfiltration() {
     assert_no_breach(&|at| with_connection(at, connection(at / 10, at * 10_000)));
 }
 
-/// Promise P101: an idle task is rarely sampled, and its connections never are.
+/// Promise P101: an idle task is rarely sampled, and its connections are never sampled.
 #[test]
 fn an_idle_task_is_sampled_at_growing_intervals() {
     let idle = run_default_watchdog(&|_| Usage {

@@ -28,7 +28,8 @@ fn requests() -> Vec<ShimRequest> {
         ShimRequest::Usage,
         ShimRequest::Ping,
     ];
-    // Forces an addition above for each new kind: this match does not compile otherwise.
+    // This match does not compile when a kind of request is added, as a reminder to add it to
+    // `requests` above.
     for request in &requests {
         match request {
             ShimRequest::Subscribe { .. }

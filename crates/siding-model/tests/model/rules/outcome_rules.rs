@@ -1,4 +1,4 @@
-//! Rules about the outcome: there is one, it is final, and it was observed.
+//! Rules about the outcome: a task has one outcome, which is final and was observed.
 
 use siding_model::lifecycle::{LifecycleEffect, Phase, TaskEvent};
 use siding_model::outcome::{LeaderEnd, Outcome};
@@ -76,7 +76,7 @@ pub(super) fn outcome_was_observed(trace: &Trace) -> RuleResult {
         Outcome::Limit { which } => any_step(&|turn| {
             turn.event == TaskEvent::LimitPassed { which: *which } && turn.changed()
         }),
-        // No event of the model leads to these outcomes yet.
+        // No event of the random histories causes one of the other outcomes.
         _ => false,
     };
     require(seen, || format!("nobody told of {outcome:?}"))
@@ -106,7 +106,7 @@ pub(super) fn own_end_stays(trace: &Trace) -> RuleResult {
         return Ok(());
     };
     if matches!(outcome, Outcome::Released { .. }) {
-        // Processes of the task are alive, so the leader's end is not that of the task.
+        // Processes of a released task are alive, so the leader's end is not the end of the task.
         return Ok(());
     }
     if let TaskEvent::LeaderEnded { end, .. } = &first.event {

@@ -35,7 +35,8 @@ fn grace_end(turns: &[TraceStep], ask: usize, spec: &TaskSpec) -> Option<Monoton
     } else {
         return None;
     };
-    // The grace starts with the signal, and a task in `Starting` has no process to receive one.
+    // The grace starts with the signal, and a task in `Starting` has no process to which a signal
+    // could be sent.
     let begins = turns[ask..]
         .iter()
         .find(|turn| !matches!(turn.after.phase, Phase::Starting { .. }))
@@ -66,7 +67,7 @@ pub(super) fn stop_is_kept(trace: &Trace) -> RuleResult {
     Ok(())
 }
 
-/// The tree receives the requested signal once, as soon as there is a tree.
+/// Checks that the tree receives the requested signal once, as soon as a process exists.
 fn signals_once(turn: &TraceStep) -> RuleResult {
     let before = matches!(turn.before.phase, Phase::Stopping { .. });
     let sent: Vec<&LifecycleEffect> =
