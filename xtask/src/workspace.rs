@@ -154,7 +154,7 @@ impl PreparedCommand {
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Returns whether the program starts and succeeds. Its output is not shown.
+    /// Returns whether the program starts and succeeds. The output of the program is not shown.
     pub(crate) fn succeeds_silently(self) -> bool {
         self.read_stdout().is_some()
     }

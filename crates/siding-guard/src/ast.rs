@@ -50,17 +50,18 @@ pub(crate) struct Statement {
 /// The kind of a command.
 #[derive(Debug)]
 pub(crate) enum Node {
-    /// A program, builtin or function with its arguments; without words only assignments.
+    /// A program, builtin or function with its arguments. Without words the command consists only
+    /// of assignments.
     Simple { assignments: Vec<Assignment>, words: Vec<Word> },
     /// `export`, `local`, `declare` and the like.
     Declaration { assignments: Vec<Assignment>, words: Vec<Word> },
     /// Commands joined by `|`.
     Pipeline(Vec<Statement>),
-    /// Commands joined by `&&` and `||`: the first always runs, the others may run.
+    /// Commands joined by `&&` and `||`: the first always runs, each later one may run.
     Chain(Vec<Statement>),
     /// `{ …; }`, `( … )`, `time …`, `coproc …`.
     Group { body: Vec<Statement>, kind: GroupKind },
-    /// `if` and `case`: the first part always runs, each of the others may run.
+    /// `if` and `case`: the part `always` runs in any case, each part of `maybe` may run.
     Branches { words: Vec<Word>, always: Vec<Statement>, maybe: Vec<Vec<Statement>> },
     /// A loop.
     Loop(Box<Loop>),
@@ -103,7 +104,7 @@ pub(crate) enum LoopKind {
     Until,
     /// `for ((;;))`, which has no condition.
     Endless,
-    /// `select`: until the user ends it.
+    /// `select`, which repeats until the user ends the input.
     Menu,
 }
 

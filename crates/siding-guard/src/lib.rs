@@ -5,8 +5,8 @@
 //! text → parse → resolve → rules → verdict
 //! ```
 //! Owns the parser of shell texts, which is private, the knowledge of programs that run others, and
-//! the rules. Pure: it reads no file and no clock, and starts no process. The guard is not a
-//! sandbox: a command that is written to evade the guard passes.
+//! the rules. The crate is pure: it reads no file and no clock, and starts no process. The guard is
+//! not a sandbox: a command that is written to evade the guard passes.
 
 #![forbid(unsafe_code)]
 

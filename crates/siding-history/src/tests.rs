@@ -1,4 +1,4 @@
-//! Tests of the history on a state directory of their own, with journals as shims write them.
+//! Tests of the history, each on a private state directory with journals as shims write them.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! The allow-list of `Host` and `Origin` values. It protects against DNS rebinding, in which a web
-//! page lets its own host name resolve to this machine.
+//! The allow-list of `Host` and `Origin` values. The list protects against DNS rebinding, in which
+//! a web page lets its own host name resolve to this machine.
 
 use std::net::IpAddr;
 

@@ -180,9 +180,9 @@ where
     let _peer_gone = connection.await;
 }
 
-/// Returns whether a connection belongs to this user. The kernel knows the owner of a socket only
-/// when the peer is on this machine. A peer on another machine passes this check, so only the token
-/// protects against it.
+/// Returns whether a connection comes from a process of this user. The kernel knows the owner of a
+/// socket only when the peer is on this machine. A peer on another machine passes this check, so
+/// only the token protects against it.
 fn is_same_user(stream: &TcpStream, peer: SocketAddr, address: SocketAddr) -> bool {
     let local = stream.local_addr().unwrap_or(address);
     match tcp_sockets::connection_owner_uid(peer, local) {

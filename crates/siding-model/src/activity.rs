@@ -175,8 +175,8 @@ impl Period {
     /// last report if that is longer. Returns `None` when the last report is too recent.
     #[must_use]
     pub fn for_daily_report(last: Option<UnixMs>, now: UnixMs) -> Option<Self> {
-        // After the clock was set back, the age is negative. Its absolute value keeps a report from
-        // being due a second time.
+        // The age is negative after the clock was set back. The absolute value then keeps a second
+        // report from being due immediately.
         let age = last.map(|last| now.0.saturating_sub(last.0).abs());
         if age.is_some_and(|age| age < MIN_DAILY_REPORT_INTERVAL_MS) {
             return None;

@@ -86,8 +86,8 @@ pub fn find_host_command(words: &[String]) -> Option<TaskCommand> {
         .find_map(|from| find_quoted_command(dash_c_text(&words[from..])?, MAX_SHELL_NESTING))
 }
 
-/// Returns the command from a host's wrapper text, or from such a text nested in this one as a
-/// shell argument.
+/// Returns the command from a host's wrapper text, which is either `text` itself or nested in it as
+/// a shell's argument.
 fn find_quoted_command(text: &str, nesting_left: u32) -> Option<TaskCommand> {
     if let Some(text) = unwrap_host_text(text) {
         return Some(TaskCommand::Shell { text, shell: "bash".to_owned() });

@@ -65,7 +65,7 @@ impl Dialect {
 /// How the reader of an advice learns that a background task has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoticeChannel {
-    /// Only by polling.
+    /// The reader receives no notice and has to poll.
     PollOnly,
     /// By a notice that siding's agent or the hooks of the host deliver.
     Pushed,

@@ -40,8 +40,8 @@ pub enum WaitRequest {
     Unspecified,
     /// The call asks for the background.
     Background,
-    /// The call specifies a budget. Its value is in [`BudgetPolicy::budget`], because the arguments
-    /// of a call are the topmost layer of the settings.
+    /// The call specifies a budget, whose value is in [`BudgetPolicy::budget`], because the
+    /// arguments of a call are the topmost layer of the settings.
     Budget,
     /// The call asks to wait for the end, however long that takes.
     UntilEnd,
@@ -104,8 +104,8 @@ impl CallerWait {
     }
 }
 
-/// A shell call of a host that has a budget of its own: at its timeout the host moves a foreground
-/// command to the background.
+/// A shell call of a host that implements a budget itself: at the timeout of the call, the host
+/// moves a foreground command to the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostCall<'c> {
     /// The command text.
@@ -124,8 +124,8 @@ pub struct HostCall<'c> {
 impl BudgetPolicy {
     /// Decides the timeout of a host's shell call; `None` leaves the call as it is.
     ///
-    /// A call whose timeout is shorter than the budget keeps its timeout. So does a call whose
-    /// command the host kills at the timeout, because a budget would only make that kill come
+    /// A call whose timeout is shorter than the budget keeps its timeout. A call whose command the
+    /// host kills at the timeout keeps it too, because a budget would only make the kill come
     /// earlier.
     #[must_use]
     pub fn decide_host_timeout(self, call: &HostCall<'_>) -> Option<Duration> {

@@ -1,9 +1,9 @@
 //! Predictions about a command from its ended runs.
 //!
-//! Owns the definition of the same command ([`normalize_command`]), the length of a run and whether
-//! it is complete ([`Run`]), the usual duration ([`Expectation`]), and the decision to start a
-//! command in the background ([`decide_auto_background`]). Callers pass the runs in; this module
-//! never looks them up.
+//! Owns the rule about which texts are one command ([`normalize_command`]), the length of a run and
+//! whether it is complete ([`Run`]), the usual duration ([`Expectation`]), and the decision to
+//! start a command in the background ([`decide_auto_background`]). Callers pass the runs in; this
+//! module never looks them up.
 
 mod auto_background;
 mod expectation;

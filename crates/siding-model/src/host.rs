@@ -24,8 +24,8 @@ pub use scan_schedule::{BellByte, ScanSchedule};
 /// Newest format of a [`HostRecord`].
 pub const HOST_RECORD_FORMAT: u32 = 1;
 
-/// The record of a host. It exists while a supervisor watches the host, and until the processes
-/// that the host left have been ended.
+/// The record of a host. The record exists from the start of the host's supervisor until the
+/// processes that the host left have been ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostRecord {
     /// Format version of the record.

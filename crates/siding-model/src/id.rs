@@ -103,8 +103,8 @@ impl TaskKind {
         }
     }
 
-    /// Returns the kind tag in the low bits of an id. A shell command has none: it uses all
-    /// remaining values.
+    /// Returns the kind tag in the low bits of an id. A shell command has no tag, because its ids
+    /// use all remaining values.
     const fn tag_bits(self) -> Option<u64> {
         match self {
             Self::LocalBash => None,
@@ -291,8 +291,9 @@ impl Birthmark {
     /// Birthmark of siding's host supervisors. A supervisor never carries a host mark, because it
     /// terminates all processes with the mark of a host that has ended.
     pub const SUPERVISOR: Self = Self(TaskId::MAX_BITS + 1);
-    /// Birthmark of a process that has been released from its task. It is smaller than every task's
-    /// birthmark, so that an unprivileged process can still be given it.
+    /// Birthmark of a process that has been released from its task. This number is smaller than
+    /// every task's birthmark, so that it can be set in place of one: without privileges, a hard
+    /// limit can only be lowered.
     pub const RELEASED: Self = Self(TaskId::MIN_BITS - 1);
 }
 

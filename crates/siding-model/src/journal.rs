@@ -60,7 +60,7 @@ pub struct TaskState {
     pub shim: ProcRef,
     /// Directory of the task's control group, if one was planned.
     pub cgroup: Option<String>,
-    /// How siding adopted the command; `None` for a command that siding started.
+    /// The facts about an adopted command; `None` for a command that siding started.
     pub adopted: Option<AdoptionInfo>,
     /// Start on the monotonic clock.
     pub started: MonotonicMs,
@@ -315,7 +315,7 @@ pub struct Replayed {
     pub state: TaskState,
     /// Length of the replayed records, in bytes. At most one torn line follows.
     pub valid_bytes: usize,
-    /// Whether the last line has no newline yet; the next writer must write it first.
+    /// Whether the last line has no newline. The next writer must then write a newline first.
     pub is_torn: bool,
 }
 
@@ -430,8 +430,9 @@ impl<'a> JournalLines<'a> {
     /// Returns whether the damaged line that was just read, and the damaged lines after it, were
     /// torn by crashes. If so, advances to the next whole record.
     ///
-    /// A shim that takes over ends the torn line with a newline and reuses its sequence number. The
-    /// number of a complete record is never reused, so damage to such a record leaves a gap.
+    /// A shim that takes over ends the torn line with a newline and reuses the line's sequence
+    /// number. The number of a complete record is never reused, so damage to such a record leaves a
+    /// gap.
     fn skip_torn(&mut self, expected: u64) -> bool {
         let mut ahead = JournalLines { ..*self };
         let next = loop {

@@ -1,8 +1,8 @@
 //! The decisions of siding, without their effects.
 //!
 //! Owns ids, the lifecycle of a task, journal records and their replay, the protocol between
-//! clients and shims, limits, waits, monitors, retention, and the format of printed JSON. It must
-//! never read a clock, open a file, start a process or spawn a thread: time and bytes are
+//! clients and shims, limits, waits, monitors, retention, and the format of printed JSON. The crate
+//! must never read a clock, open a file, start a process or spawn a thread: time and bytes are
 //! arguments, and decisions are return values.
 
 #![forbid(unsafe_code)]

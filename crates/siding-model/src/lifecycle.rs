@@ -12,10 +12,10 @@
 //!  Running, Lingering ──released, processes live──────────────────────► Ended
 //! ```
 //!
-//! [`Lifecycle::step`] is the only function that changes a phase. It reads no clock and has no side
-//! effects: time is an argument, and effects are return values. The journal holds only the events
-//! that changed the state, so a reader replays them through the same function and treats an event
-//! that changes nothing as corruption.
+//! [`Lifecycle::step`] is the only function that changes a phase. The function reads no clock and
+//! has no side effects: time is an argument, and effects are return values. The journal holds only
+//! the events that changed the state, so a reader replays them through the same function and treats
+//! an event that changes nothing as corruption.
 
 mod event;
 mod phase;

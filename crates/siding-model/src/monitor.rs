@@ -113,7 +113,8 @@ impl LineCoalescer {
         }
     }
 
-    /// Returns the next batch that may be reported now. Call it until it returns `None`.
+    /// Returns the next batch that may be reported now. Call this function until the result is
+    /// `None`.
     pub fn next_batch(&mut self, now: MonotonicMs) -> Option<LineBatch> {
         self.refill(now);
         if self.pending.is_empty() || self.tokens == 0 {

@@ -1,7 +1,7 @@
 //! Network policies: which part of the network a task may reach.
 //!
 //! A policy is a word, or a word and a list, with the same spelling in flags, settings, the journal
-//! and output. siding-core enforces it.
+//! and output. siding-core enforces the policy.
 
 mod policy;
 mod ports;

@@ -97,7 +97,8 @@ impl MonotonicMs {
     }
 }
 
-/// Wall-clock time in milliseconds since 1970. It is only displayed, never used for deadlines.
+/// Wall-clock time in milliseconds since 1970. This time is only displayed, never used for
+/// deadlines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
 #[serde(transparent)]
 pub struct UnixMs(pub i64);

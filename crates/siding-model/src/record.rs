@@ -292,7 +292,7 @@ impl OutputGap {
     }
 }
 
-/// Appends one line to `out`. Session journals use the same line format for their own records.
+/// Appends one line to `out`. Session journals use this line format for their own records.
 ///
 /// # Panics
 ///

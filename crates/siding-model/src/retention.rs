@@ -14,7 +14,7 @@ use crate::size::Bytes;
 pub struct EndedTask<Id> {
     /// The task's id.
     pub id: Id,
-    /// Time of the end. A time in the future, after the clock was set back, counts as now.
+    /// Time of the end. A time in the future, after the clock was set back, is treated as now.
     pub ended_at: UnixMs,
     /// Disk usage of the task's directory.
     pub bytes: Bytes,

@@ -1,4 +1,5 @@
-//! The specification of a task. It is written once, in the first record of the task's journal.
+//! The specification of a task. The specification is written once, in the first record of the
+//! task's journal.
 
 pub mod self_command;
 
@@ -150,7 +151,7 @@ pub struct TaskSpec {
     /// Name of the file under `same/` that makes a second launch of the same command detectable.
     pub same_key: String,
     /// The first task with the same command and directory that was still running when the caller
-    /// insisted on this one.
+    /// insisted on starting this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicate_of: Option<TaskId>,
     /// The output lines that are reported while the task runs.

@@ -40,7 +40,7 @@ pub fn add_to_answer(context: &ToolContext, answer: &mut ToolAnswer) {
     }
     let (text, ids) = format_notices(context.dialect, pending.notices);
     // A task's output may look like a notice. Only this line, which no task can write, announces
-    // real ones.
+    // real notices.
     answer
         .lines
         .push("notices about this session's background tasks are in the last block".to_owned());

@@ -11,7 +11,7 @@ use crate::schema;
 /// Columns shown of a wrong value.
 const SHOWN_VALUE_COLUMNS: usize = 60;
 
-/// Parses the arguments of a tool. A null argument counts as omitted.
+/// Parses the arguments of a tool. A null argument is treated as omitted.
 ///
 /// # Errors
 ///

@@ -11,7 +11,7 @@ use crate::context::{TaskSnapshot, ToolContext};
 pub enum CancelReason {
     /// The caller no longer wants the result.
     ResultUnwanted,
-    /// The caller has disconnected. Its tasks continue until its session ends them.
+    /// The caller has disconnected. The caller's tasks continue until its session ends.
     CallerGone,
 }
 

@@ -22,8 +22,8 @@ pub const LINE_COLUMNS: usize = 160;
 pub(crate) struct StructuredAnswer<T> {
     /// The state of the tasks and what to do next, in siding's own words.
     pub(crate) message: String,
-    /// Output of a task, as far as the answer shows it; omitted when it shows none. This is the
-    /// task's text.
+    /// Output of a task, as far as the answer shows it; omitted when it shows none. This is
+    /// untrusted text of the task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<String>,
     /// Notices about other tasks of the session, when there are new ones.
@@ -97,7 +97,7 @@ pub(crate) struct RunDetails {
     /// The task of the command; omitted when it was not started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) task: Option<TaskSummary>,
-    /// The task that already runs the same command, so that this one was not started.
+    /// The task that already runs the same command, so that no new task was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duplicate_of: Option<TaskId>,
     /// Whether `output` omits a part of the output so far.

@@ -50,7 +50,7 @@ enum Kind {
     Type,
     /// A function of a module.
     Function,
-    /// A function of a type. Its name is always read with the type.
+    /// A function of a type. The name of a method is always read together with the type.
     Method,
     Constant,
 }

@@ -18,8 +18,8 @@ const SYS_PATHS: &[&str] = &["crates/siding-core/src/sys", "crates/siding-core/s
 /// which [`crates`](super::crates) checks.
 const SYS_CRATE: &str = "siding-core";
 
-/// The crate of the end-to-end tests. It is never shipped, and its programs misbehave on purpose,
-/// so any of its files may call the system.
+/// The crate of the end-to-end tests. This crate is never shipped, and its programs misbehave on
+/// purpose, so any file of it may call the system.
 const E2E_CRATE: &str = "siding-e2e";
 
 /// Crate names that indicate a system call.

@@ -261,7 +261,7 @@ impl AstConverter<'_> {
     }
 }
 
-/// Repairs `NAME=<(…)`: the parser ends the assignment before `<` and returns the rest as a word.
+/// Repairs `NAME=<(…)`: the parser ends the assignment before `<` and returns `<(…)` as a word.
 fn attach_process_substitution(assignments: &mut [Assignment], words: &mut Vec<Word>) {
     let Some(value) = assignments.last_mut().and_then(|last| last.value.as_mut()) else { return };
     let is_rest = |word: &Word| {

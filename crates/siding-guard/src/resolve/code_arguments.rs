@@ -1,4 +1,4 @@
-//! Programs with arguments that are shell texts, or that join their arguments to one.
+//! Programs whose arguments are shell texts, or that join their arguments to one shell text.
 
 use super::assignments::is_command_variable;
 use super::embedded_shells;

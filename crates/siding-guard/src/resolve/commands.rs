@@ -168,7 +168,7 @@ impl Walker {
         }));
     }
 
-    /// Resolves a shell: it runs a text, a file, or its standard input.
+    /// Resolves the call of a shell, which runs a text, a file, or its standard input.
     fn resolve_shell(&mut self, args: &[Field], context: &ExecContext) {
         let mut rest = args;
         while let Some((first, after)) = rest.split_first() {
@@ -226,7 +226,7 @@ impl Walker {
             Some((_, Some(text))) => {
                 self.queue_text(text.clone(), Origin::DerivedFrom(file.span), context);
             }
-            // `source <(cat .env)` is the same as `source .env`.
+            // `source <(cat .env)` does no more than `source .env`, so it is not reported.
             Some((programs, None)) if programs.iter().all(|program| program == "cat") => {}
             Some((_, None)) => self.report_construct(Construct::PipeToShell, file.span),
             None => self.queue_written_file(file, context),

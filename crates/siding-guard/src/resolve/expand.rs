@@ -14,7 +14,7 @@ pub(crate) const PID_LOOKUP_MARKER: char = '\u{E002}';
 /// quoted.
 pub(crate) const FIELD_SEPARATOR: char = '\u{E003}';
 
-/// Maximum bytes of a word with its values; a longer word counts as unknown.
+/// Maximum bytes of a word with its values; a longer word is treated as unknown.
 const MAX_FIELD_BYTES: usize = 64 << 10;
 
 /// Maximum number of words to which braces expand one word.

@@ -1,8 +1,8 @@
 //! The paths that a program lists: `find`, `fd`, `ls`, `git ls-files`, `grep -l`.
 //!
 //! The list is known only at run time, but the text determines its directory and the form of its
-//! names: `find src -name '*.o'` lists `src/**/*.o`. These are the patterns that `rm *` would
-//! receive, so the same rules match `rm -rf *` and `ls | xargs rm -rf`.
+//! names: `find src -name '*.o'` lists `src/**/*.o`. The patterns have the form of the arguments in
+//! `rm *`, so a rule that matches `rm -rf *` also matches `ls | xargs rm -rf`.
 
 use super::expand::{NONEMPTY_MARKER, PID_LOOKUP_MARKER};
 
@@ -33,7 +33,8 @@ const FIND_TESTS_WITH_VALUE: &[&str] = &[
     "-newermt",
 ];
 
-/// Returns patterns for the paths that a program lists; `None` if it is not known to list any.
+/// Returns patterns for the paths that a program lists; `None` if the program is not known to list
+/// paths.
 pub(super) fn listed_paths(program: &str, args: &[&str]) -> Option<Vec<String>> {
     match program {
         "find" | "bfs" => Some(find_patterns(args)),

@@ -126,7 +126,7 @@ impl Walker {
         is_shell
     }
 
-    /// Passes an interpreter's script file to it as if it were standard input.
+    /// Passes the content of an interpreter's script file to the interpreter as standard input.
     pub(super) fn load_interpreted_file(
         &mut self,
         program: &str,

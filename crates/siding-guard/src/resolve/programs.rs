@@ -24,7 +24,8 @@ const DELEGATING_PROGRAMS: &[&str] = &[
     "sem", "ssh", "su", "tmux", "screen", "watch", "xargs",
 ];
 
-/// Returns whether a program runs some of its words, so that options in them are not its own.
+/// Returns whether a program runs some of its words, so that options among these words are not
+/// options of the program itself.
 pub(crate) fn runs_arguments<'w>(program: &str, words: impl Iterator<Item = &'w str>) -> bool {
     let field = |word: &str| Field { text: word.to_owned(), ..Field::default() };
     SHELLS.contains(&program)
@@ -93,7 +94,8 @@ fn may_match(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Returns the first element of a pattern, with an inner `None` for any character, and the rest.
+/// Returns the first element of a pattern, and the pattern after that element. The inner `None`
+/// matches any character.
 fn split_pattern_char(pattern: &str) -> (Option<Option<char>>, &str) {
     let mut chars = pattern.chars();
     match chars.next() {

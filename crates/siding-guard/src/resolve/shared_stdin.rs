@@ -5,7 +5,7 @@ use super::walk::{CodeSource, ExecContext, Walker};
 use crate::ast::{Span, Statement};
 
 /// Programs that read standard input unless they have at least this number of operands: `grep x`
-/// reads it, `grep x FILE` does not.
+/// reads standard input, `grep x FILE` does not.
 const STDIN_READERS: &[(&str, usize)] = &[
     ("awk", 2),
     ("base64", 1),
@@ -164,8 +164,8 @@ fn reads_shared_stdin(call: &Call) -> bool {
                     && text.ends_with(&option[1..])
         })
     };
-    // Only with these programs do the options change the input. Others use the same letters
-    // differently: `read -r`, `sort -n`, `sed -n x`.
+    // Only with these programs do the options change the input. In other programs these letters
+    // have another meaning: `read -r`, `sort -n`, `sed -n x`.
     let has_own = matches!(
         call.program.as_str(),
         "bash"

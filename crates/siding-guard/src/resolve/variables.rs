@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::expand::{FIELD_SEPARATOR, NONEMPTY_MARKER, UNKNOWN_MARKER};
 
-/// Maximum number of possible values tracked for one variable; a variable with more counts as
+/// Maximum number of possible values tracked for one variable; a variable with more is treated as
 /// unknown.
 const MAX_VALUES_PER_VARIABLE: usize = 16;
 
@@ -113,10 +113,11 @@ impl Variables {
         match name {
             "HOME" => Some("~".to_owned()),
             "PWD" | "OLDPWD" => Some(".".to_owned()),
-            // These are the pids of the shell itself and of its parent, which is an agent.
+            // `$$` and `$BASHPID` are the pid of the shell, and `$PPID` is the pid of its parent,
+            // the agent.
             "$" | "BASHPID" | "PPID" => Some(format!("{NONEMPTY_MARKER}self")),
             "SHELL" | "BASH" => Some("/bin/bash".to_owned()),
-            // These are set in every shell and are never empty.
+            // Every shell sets these variables, and none of them is ever empty.
             "!" | "?" | "#" | "UID" | "EUID" | "RANDOM" | "SECONDS" | "LINENO" | "0" => {
                 Some(NONEMPTY_MARKER.to_string())
             }
@@ -135,7 +136,7 @@ pub(crate) fn conventional_program(variable: &str) -> Option<&'static str> {
         .find_map(|(name, program)| (name == variable).then_some(program))
 }
 
-/// One `NAME=program` per line.
+/// The conventional programs of variables, one `NAME=program` per line.
 const CONVENTIONAL_PROGRAMS: &str = include_str!("../../rules/variables.txt");
 
 #[cfg(test)]

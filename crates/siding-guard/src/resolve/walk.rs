@@ -241,7 +241,8 @@ impl Walker {
         self.variables = before;
     }
 
-    /// Walks alternatives, each of which may run. All their variable values become possible.
+    /// Walks alternatives, each of which may run. Afterwards the variables may have the values of
+    /// any alternative.
     pub(super) fn walk_alternatives(&mut self, parts: &[&[Statement]], context: &ExecContext) {
         let before = Rc::clone(&self.variables);
         let mut after = Rc::clone(&before);

@@ -2,7 +2,7 @@
 
 use super::layers::{Layer, RuleSource, Rules};
 
-/// One file per subject.
+/// The texts of the built-in rule files, one for each subject.
 const BUILTIN_RULE_FILES: [&str; 10] = [
     include_str!("../../rules/sets.toml"),
     include_str!("../../rules/shapes.toml"),

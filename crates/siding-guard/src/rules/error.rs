@@ -2,7 +2,7 @@
 
 use super::layers::RuleSource;
 
-/// An error in a rule file. Its message names the location and the allowed values.
+/// An error in a rule file. The message names the location and the allowed values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {

@@ -64,7 +64,7 @@ impl Glob {
     }
 
     /// Returns whether the pattern matches a path relative to the working directory: `.`, `*`,
-    /// `.git`. In another directory the same word names another path.
+    /// `.git`. In another directory such a word names another path.
     pub(crate) const fn depends_on_cwd(&self) -> bool {
         self.depends_on_cwd
     }

@@ -41,8 +41,8 @@ impl<'c> MatchInput<'c> {
                 }
                 operands.push(word);
                 if COMMAND_PREFIX_PROGRAMS.contains(&call.program.as_str()) {
-                    // In `sudo bash -lc …`, the words after the first operand belong to another
-                    // program.
+                    // In `sudo bash -lc …`, the words after the first operand are arguments of
+                    // another program.
                     operands.extend(words);
                     break;
                 }

@@ -7,7 +7,7 @@ use super::verdict::{Certainty, WaitingOn, WhyVerdict};
 
 /// Clock ticks per second in [`super::ProcessFacts`] (`sysconf(_SC_CLK_TCK)`, 100 on every Linux).
 const TICKS_PER_SECOND: u64 = 100;
-/// Processor time at and above which a task counts as busy, in thousandths of a core.
+/// Processor time at and above which a task is busy, in thousandths of a core.
 const BUSY_PERMILLE: u32 = 100;
 /// Processor time at and above which a task is certainly busy, in thousandths of a core.
 const CERTAINLY_BUSY_PERMILLE: u32 = 500;
@@ -126,9 +126,9 @@ impl<'s> Evaluation<'s> {
     }
 
     /// Returns whether work continues that does not depend on the reader's input. The reader's
-    /// ancestors are taken to wait for the reader. So are its descendants if it has a single
-    /// thread, because it then asks on behalf of all its background jobs. Other threads of the
-    /// reader, and all other processes, work independently.
+    /// ancestors are taken to wait for the reader. The descendants of a reader with a single thread
+    /// are taken to wait too, because such a reader asks on behalf of all its background jobs.
+    /// Other threads of the reader, and all other processes, work independently.
     fn has_concurrent_work(&self, reader: &ClassifiedProcess<'s>) -> bool {
         let pid = reader.process.process.pid;
         let is_all_of_it = reader.process.threads.len() == 1;
@@ -149,7 +149,7 @@ impl<'s> Evaluation<'s> {
             .any(|other| other.activity.is_independent_work() && !self.are_related(stopped, other))
     }
 
-    /// Returns whether the two are the same process, or one is an ancestor of the other.
+    /// Returns whether both are the same process, or either is an ancestor of the other.
     fn are_related(&self, one: &ClassifiedProcess<'s>, other: &ClassifiedProcess<'s>) -> bool {
         let (one, other) = (one.process.process.pid, other.process.process.pid);
         self.ancestor_path(one).contains(&other) || self.ancestor_path(other).contains(&one)
@@ -261,7 +261,7 @@ impl<'s> Evaluation<'s> {
         Finding { verdict: WhyVerdict::InputLikely, certainty: Certainty::Soft, ..found }
     }
 
-    /// Returns whether the process was in the same state in the first sample.
+    /// Returns whether the process had its present state in the first sample too.
     fn is_unchanged(&self, one: &ClassifiedProcess<'s>) -> bool {
         let Some(before) = self.first.process(one.process.process.pid) else { return false };
         if before.process != one.process.process || before.state != one.process.state {

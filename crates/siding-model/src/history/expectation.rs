@@ -11,9 +11,9 @@ pub const MIN_RUNS: usize = 3;
 
 /// Age at which a run has half the weight of the newest one.
 ///
-/// Durations change as the code that a command works on grows; within a month most projects stay
-/// much the same. The age is relative to the newest run, so a command that has not run for a year
-/// keeps its expectation.
+/// Durations change as the code that a command works on grows; within a month most projects change
+/// little. The age is relative to the newest run, so a command that has not run for a year keeps
+/// its expectation.
 pub const RUN_HALF_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// How long a command usually takes.

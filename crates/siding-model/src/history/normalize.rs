@@ -1,4 +1,4 @@
-//! Normalization: which command texts count as the same command.
+//! Normalization: maps all texts of one command to one key.
 
 /// Longest normalized text, in bytes. A longer text is cut and gets a checksum of the whole.
 pub const MAX_NORMALIZED_BYTES: usize = 1_000;
@@ -94,8 +94,8 @@ fn assignment_lengths(text: &str) -> Option<(usize, usize)> {
     Some((start, word_length(&text[start..])))
 }
 
-/// Returns the length of the word at the start. Blanks inside parentheses belong to the word, as in
-/// `$(date +%s)` and `(a b)`.
+/// Returns the length of the word at the start. Blanks inside parentheses are part of the word, as
+/// in `$(date +%s)` and `(a b)`.
 fn word_length(text: &str) -> usize {
     let (mut at, mut depth) = (0, 0_usize);
     while let Some(c) = text[at..].chars().next() {
@@ -186,7 +186,7 @@ mod tests {
             ("make; B=7 test", "make; B= test"),
             ("env A=1 make", "env A= make"),
             ("cd x\nA=1 make", "cd x\nA= make"),
-            // These follow a command, so they are arguments.
+            // Words of this form after the program are arguments, so they keep their values.
             ("make V=1", "make V=1"),
             ("dd if=/dev/zero of=x", "dd if=/dev/zero of=x"),
             ("echo 'A=1 b'", "echo 'A=1 b'"),

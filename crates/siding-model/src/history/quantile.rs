@@ -14,7 +14,7 @@ pub struct RunSample {
 /// A quantile, or a lower bound of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantile {
-    /// This many milliseconds.
+    /// The exact quantile, in milliseconds.
     Exact(u64),
     /// More than this many milliseconds: too many runs were cut short for an exact value.
     MoreThan(u64),
@@ -45,10 +45,10 @@ const WEIGHT_TOLERANCE: f64 = 1e-9;
 
 /// Returns the length that a share `q` of the runs does not exceed, or `None` without runs.
 ///
-/// This is the estimator of Kaplan and Meier (J. Am. Stat. Assoc. 53, 1958) with weights: a run
-/// that was cut short counts among those at risk up to its observed length, and not beyond. When no
-/// run was cut short, the result is the plain weighted quantile: the shortest length that a share
-/// `q` of the weight does not exceed.
+/// Uses the estimator of Kaplan and Meier (J. Am. Stat. Assoc. 53, 1958) with weights: a run that
+/// was cut short counts among those at risk up to its observed length, and not beyond. When no run
+/// was cut short, the result is the plain weighted quantile: the shortest length that a share `q`
+/// of the weight does not exceed.
 #[must_use]
 pub fn quantile(samples: &[RunSample], q: f64) -> Option<Quantile> {
     let mut sorted: Vec<&RunSample> = samples.iter().filter(|sample| sample.weight > 0.0).collect();

@@ -49,7 +49,7 @@ impl RunSummary {
     }
 
     /// Returns the share of runs that succeeded, or `None` when none succeeded or failed. Runs that
-    /// were stopped, never started or lost count as neither.
+    /// were stopped, never started or lost are not included.
     #[must_use]
     pub fn success_rate(&self) -> Option<f64> {
         let judged = self.succeeded + self.failed;

@@ -48,7 +48,7 @@ pub struct SandboxedCommand {
 
 /// Returns the sandboxed commands among `marked`, the processes that carry the mark of `host`.
 ///
-/// A sandbox without a known wrapper text of a host counts as a command only if it was started
+/// A sandbox without a known wrapper text of a host is taken for a command only if it was started
 /// after `commands_since`, the time of the first command in clock ticks since boot: a host may run
 /// its servers in a sandbox too, and servers are not commands.
 #[must_use]
@@ -202,15 +202,15 @@ mod tests {
             marked(30, HOST, &["bwrap", "--", "sh", "-c", "npx server"]),
             marked(31, 30, &["bwrap", "--", "sh", "-c", "npx server"]),
             marked(32, 31, &["sh", "-c", "npx server"]),
-            // This sandbox belongs to the server, which is between it and the host.
+            // The server, which is between the host and this sandbox, created the sandbox.
             marked(33, 32, &["node", "server.js"]),
             marked(34, 33, &["bwrap", "--", "sh", "-c", "true"]),
             marked(35, 34, &["sh", "-c", "true"]),
         ];
         assert_eq!(sandboxed_commands(HOST, &server, None), []);
         assert_eq!(sandboxed_commands(HOST, &server, Some(31)), []);
-        // After the first command, a sandbox with the text of an unknown host version counts as a
-        // command.
+        // After the first command, a sandbox with the text of an unknown host version is taken for
+        // a command.
         let found = sandboxed_commands(HOST, &server, Some(30));
         let [command] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!(

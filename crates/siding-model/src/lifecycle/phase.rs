@@ -96,8 +96,8 @@ impl StopIntent {
             StopReason::Deadline { limit_ms } => Outcome::Deadline { limit_ms },
             StopReason::Stop { by } => Outcome::Stopped { by },
             StopReason::Limit { which } => Outcome::Limit { which },
-            // This reason exists only after the leader's end, so `ended` is set; the fallback keeps
-            // the function total.
+            // A task is stopped for `LeaderExit` only after the leader's end, so `ended` is set;
+            // the fallback keeps the function total.
             StopReason::LeaderExit => ended.map_or_else(
                 || Outcome::Lost { why: "the leader's end was not seen".to_owned() },
                 Outcome::from,

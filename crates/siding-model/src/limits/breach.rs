@@ -8,7 +8,7 @@ use crate::outcome::LimitKind;
 use crate::process::MonotonicMs;
 use crate::{duration, size};
 
-/// An exceeded limit, once per occurrence. It contains everything that a notice needs.
+/// One occurrence of an exceeded limit, with all facts that its notice needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Breach {

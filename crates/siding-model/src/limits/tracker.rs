@@ -10,7 +10,7 @@ use super::usage::{ProcessUsage, Usage};
 use crate::outcome::LimitKind;
 use crate::process::MonotonicMs;
 
-/// Share of a core at and above which a task counts as computing, in percent.
+/// Share of a core at and above which a task is computing, in percent.
 const SPIN_PERCENT: u64 = 90;
 /// Burst of output that the rate limit allows, in seconds at the full rate.
 const OUTPUT_BURST_SECONDS: u64 = 10;

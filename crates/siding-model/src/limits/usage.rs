@@ -41,7 +41,7 @@ pub struct ProcessUsage {
     /// CPU time of the process and of the children that it has waited for, in milliseconds.
     pub cpu_ms: u64,
     /// Time for which the main thread was running or waiting for a processor, in milliseconds. Zero
-    /// when the kernel does not report it, or it was not measured.
+    /// when the kernel does not report the time, or when it was not measured.
     pub runnable_ms: u64,
     /// Number of open descriptors; zero when they were not or could not be counted.
     pub fds: u64,

@@ -27,7 +27,7 @@ pub const WATCHED_LIMITS: [(LimitKind, &str); 4] = [
     (LimitKind::Sent, "watch_sent"),
 ];
 
-/// Share of a core at which a tree counts as spinning, in percent.
+/// Share of a core from which on a tree is spinning, in percent.
 const SPIN_PERCENT: u64 = 90;
 /// Share of a core at which the next samples include more facts, in percent. On a busy machine a
 /// loop may get no larger share.
@@ -36,8 +36,9 @@ const SUSPICIOUS_PERCENT: u64 = 25;
 /// processor time, in milliseconds.
 const ACTIVE_PERCENT: u64 = 1;
 const ACTIVE_CPU_MS: u64 = 20;
-/// Processes with fewer descriptors than the threshold divided by this number do not count: a tree
-/// of many processes, such as that of a browser, has thousands of descriptors without a leak.
+/// Processes with fewer descriptors than the threshold divided by this number are left out of the
+/// sum: a tree of many processes, such as that of a browser, has thousands of descriptors without a
+/// leak.
 const LEAK_SHARE_DIVISOR: u64 = 16;
 /// Shortest interval for an active task and longest interval for an idle one, in milliseconds.
 const ACTIVE_INTERVAL_MS: u64 = 60_000;

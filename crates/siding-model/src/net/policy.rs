@@ -18,7 +18,7 @@ pub enum NetPolicy {
     Unrestricted,
     /// No network at all, not even a loopback interface.
     None,
-    /// Only a loopback interface of its own.
+    /// Only a private loopback interface.
     Loopback,
     /// TCP connections to these ports on any host.
     Ports(Ports),
@@ -91,13 +91,13 @@ impl NetPolicy {
         matches!(self, Self::Unrestricted)
     }
 
-    /// Returns whether the other policy allows everything that this one allows.
+    /// Returns whether `other` allows everything that `self` allows.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
         match (self, other) {
             (_, Self::Unrestricted) | (Self::None, _) | (Self::Loopback, Self::Loopback) => true,
-            // A task with a loopback interface of its own reaches nothing outside, so `loopback` is
-            // within both.
+            // Through a private loopback interface a task reaches nothing outside, so `loopback` is
+            // within both policies.
             (Self::Loopback, Self::Ports(_) | Self::Allow(_)) => true,
             (Self::Ports(own), Self::Ports(others)) => own.is_subset_of(others),
             (Self::Allow(own), Self::Allow(others)) => own.is_subset_of(others),

@@ -46,7 +46,7 @@ impl Ports {
         self.0.iter().any(|range| range.contains(&port))
     }
 
-    /// Returns whether the other set contains all these ports.
+    /// Returns whether `other` contains all ports of `self`.
     pub(super) fn is_subset_of(&self, other: &Self) -> bool {
         self.0.iter().all(|one| {
             other.0.iter().any(|range| range.contains(one.start()) && range.contains(one.end()))

@@ -41,9 +41,9 @@ impl ProxyRequest {
     /// Parses the header of a request, or returns `None` if it is not a valid proxy request.
     ///
     /// A forwarded request asks the host to close the connection, so that each request passes the
-    /// proxy and none reaches another host on a reused connection. For the same reason `Host` is
-    /// set to the target, whatever the client wrote, and a header that servers may interpret
-    /// differently is rejected (RFC 9112, 2.2 and 5).
+    /// proxy and none reaches another host on a reused connection. To reach no other host, `Host`
+    /// is also set to the target, whatever the client wrote, and a header that servers may
+    /// interpret differently is rejected (RFC 9112, 2.2 and 5).
     #[must_use]
     pub fn parse_header(head: &[u8]) -> Option<Self> {
         let head = std::str::from_utf8(head).ok()?;

@@ -66,7 +66,7 @@ impl RemoteHosts {
             .is_some_and(|asked| self.0.iter().any(|rule| asked.is_subset_of(&rule.name)))
     }
 
-    /// Returns whether the other set admits everything that this one admits.
+    /// Returns whether `other` admits everything that `self` admits.
     pub(super) fn is_subset_of(&self, other: &Self) -> bool {
         self.0.iter().all(|rule| other.0.iter().any(|wider| rule.is_subset_of(wider)))
     }

@@ -29,7 +29,7 @@ pub enum DeliveryStatus {
 impl DeliveryStatus {
     /// Maps an HTTP status (RFC 9110 section 15).
     ///
-    /// A redirect counts as a rejection, because data for one server is not sent to another.
+    /// A redirect is a rejection, because data for one server must not be sent to another.
     #[must_use]
     pub const fn from_http_status(status: u16) -> Self {
         match status {

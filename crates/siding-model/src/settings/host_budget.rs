@@ -16,7 +16,7 @@ pub enum HostBudget {
     /// The host's own default.
     #[default]
     Off,
-    /// This duration; never zero.
+    /// The host waits for this duration, which is never zero.
     After(Duration),
 }
 

@@ -234,8 +234,8 @@ impl Settings {
         }
     }
 
-    /// Returns the age at which unowned orphans may be ended: the hard cap. A project's file cannot
-    /// lower it here, because the orphans may belong to another project.
+    /// Returns the age at which unowned orphans may be ended: the hard cap. The cap of a project's
+    /// file is not used here, because the orphans may come from another project.
     #[must_use]
     pub const fn unowned_min_age(&self) -> Duration {
         self.cap_without_projects

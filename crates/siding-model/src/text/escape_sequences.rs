@@ -29,7 +29,8 @@ pub(super) enum EscapeParser {
     ControlString,
 }
 
-/// The parameter between `CSI` and the final byte. Only a single digit has a meaning here.
+/// The parameter between `CSI` and the final byte. The sequences that redraw a line have no
+/// parameter or a single digit; all others are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CsiParameter {
     /// No parameter yet.

@@ -55,7 +55,7 @@ pub struct Requester {
     pub pid: i32,
     /// User id of the requester. Only processes of this user are considered.
     pub uid: u32,
-    /// Least age of a process for rules without an age of their own.
+    /// Least age of a process for rules that set no age.
     pub min_age: Duration,
 }
 

@@ -33,7 +33,7 @@ pub struct OrphanRule {
     pub pattern: String,
     /// Least age of a process; `None` means the hard cap of tasks in effect.
     pub min_age: Option<Duration>,
-    /// Names of the programs that count as a live host. Never empty.
+    /// Names of the programs whose living processes protect a tree. Never empty.
     pub hosts: Vec<String>,
 }
 
@@ -114,8 +114,8 @@ impl OrphanRule {
     }
 }
 
-/// Returns whether a command line, its words joined by blanks, may match a built-in rule. This
-/// quick test rejects nearly all processes without compiling a pattern.
+/// Returns whether a command line, its words joined by blanks, may match a built-in rule. The test
+/// rejects nearly all processes without the cost of compiling a pattern.
 #[must_use]
 pub fn may_match_built_in(command_line: &str) -> bool {
     command_line.contains(".sock")

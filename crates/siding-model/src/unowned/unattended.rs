@@ -52,7 +52,7 @@ pub enum ReportAudience {
 pub struct OrphanReport {
     /// Version of the record.
     pub format: u32,
-    /// Time of the report, RFC 3339. Only for display.
+    /// Time of the report, RFC 3339; only displayed.
     pub at: String,
     /// The machine on which the orphans were found.
     pub machine: String,

@@ -1,4 +1,4 @@
-//! The report of a period.
+//! The report about the tasks in a period.
 
 use siding_model::activity::{ActivityReport, ActivityTask, DiskUse, Period, ReapedProcess};
 use siding_model::outcome::{LeaderEnd, LimitKind, Outcome};

@@ -107,7 +107,7 @@ fn processes_blocked_on_stdin_are_found() {
     ] {
         assert_eq!(diagnose_children(vec![child(doing.clone())], ""), hard, "{doing:?}");
     }
-    // One thread reads; the others wait for each other.
+    // One thread reads; the other threads wait for each other.
     let futex = || blocked_in(BlockingCall::Futex, &[]);
     let node = process(
         101,
@@ -123,7 +123,7 @@ fn processes_blocked_on_stdin_are_found() {
 }
 
 /// Failure F38: a thread that reads the keyboard commands of a server, or of a tool next to its
-/// build, does not block the others. A process that only waits for the reader is blocked.
+/// build, does not block the other threads. A process that only waits for the reader is blocked.
 #[test]
 fn a_reader_with_concurrent_work_is_not_waiting_for_input() {
     let reader = || blocked_read(FdObject::TaskStdin);
@@ -230,7 +230,7 @@ fn one_sample_or_any_cpu_time_proves_no_input_wait() {
     assert_eq!(found.verdict, WhyVerdict::Quiet);
 }
 
-/// `cat | sleep 60`: the reader is named in the diagnosis, but the task does not count as stalled.
+/// `cat | sleep 60`: the reader is named in the diagnosis, but the task is not stalled.
 #[test]
 fn a_concurrent_reader_is_reported() {
     let sleep = || process(102, LEADER_PID, vec![blocked_in(BlockingCall::Sleep, &[])]);
@@ -263,7 +263,7 @@ fn a_concurrent_reader_is_reported() {
     );
 }
 
-/// Failure F39: an event loop counts as waiting for input only after a question in the output.
+/// Failure F39: an event loop is taken to wait for input only after a question in the output.
 #[test]
 fn an_event_loop_after_a_prompt_likely_waits_for_input() {
     let soft = (WhyVerdict::InputLikely, None, Certainty::Soft);

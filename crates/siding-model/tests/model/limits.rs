@@ -232,7 +232,7 @@ fn sent_bytes_are_summed_per_remote_over_all_connections() {
     let a = "192.0.2.1";
     let b = "192.0.2.2";
     assert!(look(1, vec![connection(1, a, 600), connection(2, b, 600)]).is_empty());
-    // The first connection has closed; its bytes still count.
+    // The bytes of the first connection, which has closed, are still part of the sum.
     assert_eq!(
         look(2, vec![connection(3, a, 500), connection(2, b, 700)]),
         ["max-sent: 1KiB sent to 192.0.2.1, limit 1000B; by pid 5 (p5)"]

@@ -1,4 +1,5 @@
-//! The rules of the lifecycle. Each examines a complete history and describes its violation.
+//! The rules of the lifecycle. Each rule examines a complete history and describes the violation
+//! that it finds.
 
 mod outcome_rules;
 mod step_rules;
@@ -24,8 +25,8 @@ pub(crate) enum Rule {
     /// The lifecycle reads no clock: a history behaves the same at any start time. Time in suspend
     /// has no effect, because the caller's clock does not advance then.
     OnlyDifferencesCount,
-    /// The deadline never exceeds the cap. It moves only on request, before any stop was requested,
-    /// and never into the past.
+    /// The deadline never exceeds the cap. The deadline moves only on request, before any stop was
+    /// requested, and never into the past.
     DeadlineStaysBelowCap,
     /// A task moves to the background at most once, never back, and never after its end.
     BackgroundOnce,

@@ -137,7 +137,7 @@ fn a_compiler_is_not_a_busy_loop() {
     assert_eq!(single_breach(run_default_watchdog(&silent)).1.which, LimitKind::CpuSpin);
 }
 
-/// Processor time from before the start of the watch does not count.
+/// Processor time from before the start of the watch must cause no breach.
 #[test]
 fn cpu_time_before_the_watch_does_not_count() {
     assert_no_breach(&|_| cpu_usage(HOUR_MS));
