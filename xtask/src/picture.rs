@@ -81,7 +81,7 @@ impl Recording<'_> {
         let typed = format_command_line(words);
         println!("{typed}");
         let call = typed.trim_start_matches("$ ");
-        // script(1) opens the terminal. Without one, siding prints no colors.
+        // script(1) opens the terminal. Without a terminal, siding prints no colors.
         let mut script = Command::new("script");
         script.args(["--quiet", "--command"]).arg(format!("{SET_TERMINAL_SIZE}; {call}"));
         let output = self

@@ -1,4 +1,4 @@
-//! Rules, as data: the commands that the guard denies, or about which it asks a person first.
+//! Rules, as data: the commands that the guard denies, or that a person should review first.
 //!
 //! Owns the format of rule files, the built-in rules, the combination of layers, and the match of a
 //! rule with an [observation](crate::resolve::Observation). siding-core finds and reads the files.

@@ -114,8 +114,8 @@ fn build_finding(rule: &Rule, observation: &Observation, text: &str, mode: ExecM
         (None, Observation::Construct { detail: Some(detail), .. }) => {
             (rule.verdict, format!("{}: {detail}", rule.reason))
         }
-        // Without a person to answer, the question would block, or the host would take it as
-        // accepted.
+        // Without a person to answer, the question would block, or the host would take the command
+        // as accepted.
         (None, _) if rule.background_only && mode == ExecMode::Unattended => {
             (GuardVerdict::Deny, rule.reason.clone())
         }

@@ -8,7 +8,7 @@ use siding_core::store::StoreError;
 
 use crate::schema::FORMAT;
 
-/// Why the history cannot be used. The rest of siding works without it.
+/// Why the history cannot be used. siding can run, stop and show tasks without it.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
     /// A newer siding wrote the file, which is left unchanged.

@@ -86,7 +86,7 @@ impl History {
         let failed = Self::error_mapper(&self.path);
         let mut statement = self.database.prepare(sql).map_err(&failed)?;
         let runs = statement.query_map(parameters, run_from_row).map_err(&failed)?;
-        // A row that cannot be parsed comes from a newer siding or another program; skip it.
+        // A row that cannot be parsed comes from a newer siding or another program, and is skipped.
         runs.filter_map(Result::transpose).collect::<Result<_, _>>().map_err(&failed)
     }
 }

@@ -37,8 +37,8 @@ impl TestState {
         self.root.path().join(DATABASE_FILE_NAME)
     }
 
-    /// Records a task with these events, each with its time in milliseconds. The last event ends
-    /// the task, unless it is to stay alive.
+    /// Records a task with these events, each with its time in milliseconds. The last event must
+    /// end the task, unless the test needs a running one.
     fn add_task(&self, command: &str, events: &[(u64, TaskEvent)]) -> TaskId {
         let id = self.root.new_id(TaskKind::LocalBash).unwrap();
         let accepted = AcceptedTask {

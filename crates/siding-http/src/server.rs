@@ -181,8 +181,8 @@ where
 }
 
 /// Returns whether a connection comes from a process of this user. The kernel knows the owner of a
-/// socket only when the peer is on this machine. A peer on another machine passes this check, so
-/// only the token protects against it.
+/// socket only when the peer is on this machine. A peer on another machine passes this check, and
+/// only the token can reject its requests.
 fn is_same_user(stream: &TcpStream, peer: SocketAddr, address: SocketAddr) -> bool {
     let local = stream.local_addr().unwrap_or(address);
     match tcp_sockets::connection_owner_uid(peer, local) {

@@ -19,7 +19,7 @@ const BEARER_PREFIX: &[u8] = b"Bearer ";
 pub struct ServerKind {
     /// The prefix of the name of the token file.
     pub token_file_prefix: &'static str,
-    /// The environment variable that may hold the token. Tasks must not inherit it
+    /// The environment variable that may hold the token. Tasks must not inherit this variable
     /// (`siding-core/src/task/run/environment.rs`).
     pub token_variable: &'static str,
 }

@@ -73,9 +73,9 @@ pub fn command_from_argv(words: &[String]) -> TaskCommand {
     }
 }
 
-/// Returns the command that a host runs in a shell of its own. The shell's `-c` text is either an
-/// argument in `words`, or is nested in the text of outer shells and quoted once more for each of
-/// them.
+/// Returns the command that a host runs in a shell that the host started. The shell's `-c` text is
+/// either an argument in `words`, or is nested in the text of outer shells and quoted once more for
+/// each of them.
 #[must_use]
 pub fn find_host_command(words: &[String]) -> Option<TaskCommand> {
     /// Most outer shells whose text is searched.

@@ -1,4 +1,4 @@
-//! Advice for a person or an agent: what they should know or do next, as text.
+//! Advice for a person or an agent: text about what the reader should know or do next.
 
 mod time_left;
 

@@ -13,7 +13,7 @@ use crate::spec::MIN_NOTICE_LIFETIME_MS;
 
 impl TaskState {
     /// Returns the time at which the notice of the current deadline is due, or `None` if no notice
-    /// is wanted or it has been recorded.
+    /// is wanted or the notice has been recorded.
     #[must_use]
     pub fn deadline_notice_at(&self) -> Option<MonotonicMs> {
         let deadline = self.lifecycle.deadline();

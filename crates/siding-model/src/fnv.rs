@@ -1,8 +1,8 @@
 //! 64-bit FNV-1a (RFC 9923): the hash for names of files on disk.
 //!
-//! The standard library may change its hasher in any release, so its result cannot name a file that
-//! a later build has to find. FNV is not collision-resistant: every user of such a name compares
-//! the full text as well, because an attacker can construct collisions.
+//! The standard library may change its hasher in any release, so a hash of that hasher cannot name
+//! a file that a later build has to find. FNV is not collision-resistant: every user of such a name
+//! compares the full text as well, because an attacker can construct collisions.
 
 /// The hash state after the bytes so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,9 @@
-//! Hosts: the programs through which people talk to an agent, and the rules for the processes that
-//! they start.
+//! Hosts, which are the programs through which people talk to an agent, and the rules for the
+//! processes that hosts start.
 //!
-//! A host's process carries a [`HostMark`], and so does every process that it starts outside of
-//! tasks. The host supervisor, a small process of siding, sets the mark, adopts the commands that
-//! the host runs in a sandbox, and ends the remaining processes when the host has ended
+//! A host's process carries a [`HostMark`], and so does every process that the host starts outside
+//! of tasks. The host supervisor, a small process of siding, sets the mark, adopts the commands
+//! that the host runs in a sandbox, and ends the remaining processes when the host has ended
 //! (`docs/adr/0020-host-supervisor.md`).
 
 mod excluded_programs;

@@ -190,7 +190,7 @@ impl fmt::Display for Outcome {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BackgroundReason {
-    /// The call requested it.
+    /// The call requested the background.
     Asked,
     /// The task took longer than its budget.
     Budget,

@@ -14,10 +14,10 @@ pub struct ProcRef {
     pub start_ticks: u64,
 }
 
-/// The leader of a task, as the shim that started it identifies it.
+/// The leader of a task, as identified by the shim that started the leader.
 ///
-/// A journal stores it as a [`ProcRef`], in which a start time of 0 means that it is unknown: no
-/// command is started in the first clock tick after boot.
+/// A journal stores the leader as a [`ProcRef`]. A start time of 0 means that the start time is
+/// unknown, because no command is started in the first clock tick after boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "ProcRef", into = "ProcRef")]
 pub enum LeaderRef {
@@ -75,8 +75,8 @@ pub struct BootId(pub String);
 
 /// Milliseconds for which the machine was awake since boot (`CLOCK_MONOTONIC`).
 ///
-/// Deadlines use this clock: it does not advance during suspend, and setting the wall clock does
-/// not affect it.
+/// Deadlines use this clock: the clock does not advance during suspend, and setting the wall clock
+/// does not affect it.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
 )]

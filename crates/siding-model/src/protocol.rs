@@ -2,7 +2,7 @@
 //!
 //! One message is one packet of a `SOCK_SEQPACKET` socket and holds one JSON object. A shim
 //! responds to every request after carrying it out, and pushes every journal record to its
-//! subscribers after writing it.
+//! subscribers after the record is written.
 
 use serde::{Deserialize, Serialize};
 

@@ -33,7 +33,7 @@ pub const FORMAT_WITH_RELEASED: u32 = 5;
 pub const NEWEST_FORMAT: u32 = FORMAT_WITH_RELEASED;
 
 /// Returns the oldest format that can represent a task, so that an older program can read as many
-/// journals as possible: it ignores those of newer formats.
+/// journals as possible: an older program ignores journals of newer formats.
 #[must_use]
 pub const fn format_for(spec: &TaskSpec, adopted: Option<&AdoptionInfo>) -> u32 {
     let may_deny = matches!(spec.net, NetPolicy::Allow(_));
@@ -145,8 +145,8 @@ pub struct AcceptedTask {
     pub wall: UnixMs,
     /// The shim that supervises the task.
     pub shim: ProcRef,
-    /// Directory of the control group that the shim creates next, if the task gets one. Creating it
-    /// may have failed.
+    /// Directory of the control group that the shim creates next, if the task gets one. The group
+    /// may be missing, if its creation failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
     /// The facts about a command that siding did not start.
@@ -160,7 +160,7 @@ pub struct AcceptedTask {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct AdoptionInfo {
     /// The host's own output file, if the command's standard output is a file of the user. The
-    /// task's `output` is then a symbolic link to it.
+    /// task's `output` is then a symbolic link to this file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
     /// Program of the sandbox in which the host runs the command, such as `bwrap`.

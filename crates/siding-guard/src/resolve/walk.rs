@@ -30,7 +30,7 @@ pub(crate) fn walk(text: &str) -> (Vec<Observation>, bool) {
     walker.finish()
 }
 
-/// The surroundings of a command.
+/// The input, output and limits with which a command runs, as far as the text determines them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ExecContext {
     /// Programs that write to the command's standard input.

@@ -169,8 +169,8 @@ impl Matcher {
         let call = input.call;
         let forms = |word: &str| input.path_forms(word);
         // The unchanged word is matched too, because an operand may be a name, number or mode
-        // instead of a path. A pattern such as `*` always means a path, so in another directory it
-        // must match only the normalized forms.
+        // instead of a path. A pattern such as `*` always means a path, so such a pattern must
+        // match only the normalized forms in another directory.
         let is_plain = |glob: &Glob| call.directory == "." || !glob.depends_on_cwd();
         let fits = |globs: &[Glob], word: &str| {
             let forms = forms(word);

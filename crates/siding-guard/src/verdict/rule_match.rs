@@ -73,8 +73,8 @@ fn is_help_or_dry_run(call: &Call) -> bool {
     let operands = || call.args.iter().map(|arg| arg.text.as_str()).filter(|w| !w.starts_with('-'));
     let is_first =
         matches!(call.program.as_str(), "apt" | "docker" | "gh" | "git" | "kubectl" | "npm");
-    // `--version` prints a version only as the last word; in `cargo yank --version 1.0.0` it has a
-    // value.
+    // `--version` prints a version only as the last word; in `cargo yank --version 1.0.0` the
+    // option has a value.
     let is_version = call.args.last().is_some_and(|last| last.text == "--version");
     let is_dry = |word: &str| {
         matches!(word, "--dry-run" | "--dryrun" | "--dry-run=client" | "--dry-run=server")

@@ -78,7 +78,7 @@ fn reading_an_unwritten_fifo_is_reported() {
     );
 }
 
-/// The parse error is attached to the observation, so it does not depend on the rule's name.
+/// The parse error is attached to the observation, so a rule of any name reports the error.
 #[test]
 fn a_user_rule_for_unparsable_text_includes_the_parse_error() {
     let mut rules = Rules::builtin();

@@ -182,8 +182,8 @@ impl<'s> Evaluation<'s> {
         Some(Finding::new(WhyVerdict::Busy, certainty, *subject))
     }
 
-    /// Finds a process that cannot be inspected because it runs with another user's rights, such as
-    /// sudo(8), and that shows the signs of a password prompt.
+    /// Finds a process with the signs of a password prompt among those that cannot be inspected
+    /// because they run with another user's rights, such as sudo(8).
     fn find_password_prompt(&self) -> Option<Finding<'s>> {
         let found = self.processes.iter().find(|one| {
             let asks = self.tail.prompt == Some(Prompt::Password);
@@ -253,7 +253,8 @@ impl<'s> Evaluation<'s> {
         }
     }
 
-    /// Falls back to a strict prompt at the end of the output when the kernel shows nothing more.
+    /// Replaces a finding without a proven cause by `InputLikely` if the output ends in a strict
+    /// prompt.
     fn or_prompt(&self, found: Finding<'s>) -> Finding<'s> {
         if self.tail.prompt.is_none() {
             return found;
@@ -298,7 +299,7 @@ impl<'s> Evaluation<'s> {
     }
 
     fn cpu_permille(&self) -> u32 {
-        // When a child is reaped its processor time moves to its parent, so the sums stay
+        // When a child is reaped, the child's processor time moves to its parent, so the sums stay
         // comparable.
         let sum = |sample: &TaskSample| -> u64 {
             sample.processes.iter().map(|one| one.self_ticks + one.reaped_children_ticks).sum()

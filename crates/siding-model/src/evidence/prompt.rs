@@ -42,7 +42,7 @@ pub enum Prompt {
 pub struct OutputTail {
     /// The last line with text, sanitized, and cut to a few screen lines.
     pub line: String,
-    /// The prompt in this line; `None` when it does not look like one.
+    /// The prompt in this line; `None` when the line does not look like a prompt.
     pub prompt: Option<Prompt>,
     is_unterminated: bool,
 }

@@ -27,14 +27,14 @@ pub struct ProcessFacts {
     pub process: ProcRef,
     /// Pid of the parent.
     pub parent: i32,
-    /// State letter of its first thread (proc_pid_stat(5)).
+    /// State letter of the first thread (proc_pid_stat(5)).
     pub state: char,
-    /// Value of the process's CPU clock just before its other facts were read, in nanoseconds;
+    /// Value of the process's CPU clock just before the other facts were read, in nanoseconds;
     /// `None` when the clock could not be read.
     pub cpu_ns: Option<u64>,
     /// User and system time of the process itself, in clock ticks.
     pub self_ticks: u64,
-    /// User and system time of its children that have ended and were waited for, in clock ticks.
+    /// User and system time of the children that have ended and were waited for, in clock ticks.
     pub reaped_children_ticks: u64,
     /// The resident memory, in bytes.
     pub resident_bytes: u64,
@@ -42,8 +42,8 @@ pub struct ProcessFacts {
     pub has_terminal: bool,
     /// Whether another process group is in the foreground of the controlling terminal.
     pub is_in_terminal_background: bool,
-    /// Whether its terminal echoes typed characters; `None` without a terminal, or when the
-    /// terminal was not queried.
+    /// Whether the controlling terminal echoes typed characters; `None` without a terminal, or when
+    /// the terminal was not queried.
     pub terminal_echo: Option<bool>,
     /// The threads; the main thread comes first.
     pub threads: Vec<ThreadFacts>,
@@ -86,7 +86,8 @@ pub struct BlockedSyscall {
     /// Whether the wait has no time limit.
     pub has_no_timeout: bool,
     /// Processor time of this thread, in nanoseconds. Measured only for a wait with a timeout on a
-    /// terminal or the input, where it alone distinguishes one long wait from a loop of short ones.
+    /// terminal or the input, where only this time distinguishes one long wait from a loop of short
+    /// ones.
     pub thread_cpu_ns: Option<u64>,
 }
 
@@ -141,8 +142,8 @@ pub struct BlockedOn {
 pub enum FdObject {
     /// The pipe that siding created as the task's standard input.
     TaskStdin,
-    /// The pipe into which the task writes its output. A process that reads from it waits for
-    /// input: some programs read from standard error because they expect a terminal there.
+    /// The pipe into which the task writes its output. A process that reads from this pipe waits
+    /// for input: some programs read from standard error because they expect a terminal there.
     OutputPipe,
     /// A terminal.
     Terminal,

@@ -21,7 +21,7 @@ pub enum WhyVerdict {
     InputLikely,
     /// A process that cannot be inspected has most likely asked for a password.
     PasswordLikely,
-    /// A process was stopped because it used its terminal from the background.
+    /// A process was stopped because it used the terminal from the background.
     TtyStopped,
     /// A process was stopped by a signal or a debugger.
     Stopped,
@@ -230,7 +230,7 @@ impl Evidence {
     const MAX_NAMED_STEPS: usize = 3;
 
     /// Returns the evidence adjusted for a workflow with these running steps. The workflow runner
-    /// waits for their shims over sockets, which otherwise looks like a wait for the network.
+    /// waits on the sockets of the steps' shims, which otherwise looks like a wait for the network.
     #[must_use]
     pub fn for_workflow(mut self, steps: &[TaskId]) -> Self {
         let Some(first) = steps.first().filter(|_| self.verdict == WhyVerdict::Waiting) else {

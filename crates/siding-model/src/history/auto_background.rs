@@ -22,7 +22,7 @@ pub enum PlacementRequest {
 /// The reason for starting a command in the background.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AutoBackground {
-    /// The caller requested it.
+    /// The caller requested the background.
     Requested,
     /// The command usually takes longer than the caller would wait.
     Known(Expectation),
@@ -85,8 +85,8 @@ pub fn decide_auto_background(
     let budget_ms = u64::try_from(budget.as_millis()).unwrap_or(u64::MAX);
     match known() {
         Some(known) if known.median.exceeds_ms(budget_ms) => Some(AutoBackground::Known(known)),
-        // The runs were cut short before the budget had passed, so they do not show whether it
-        // suffices.
+        // The runs were cut short before the budget had passed, so they do not show whether the
+        // budget suffices.
         Some(Expectation { median: Quantile::MoreThan(_), .. }) | None => {
             known_slow_words(commands).map(AutoBackground::Heuristic)
         }

@@ -103,7 +103,8 @@ mod tests {
     /// The example from the paper: the run that was cut short at 2 is at risk until 2.
     #[test]
     fn a_censored_run_counts_until_its_cutoff() {
-        // After 1: 3/4. At 3, two runs are left: 3/4 * 1/2 = 3/8, below one half.
+        // After 1, a share of 3/4 of the runs takes longer. At 3, two runs are left: 3/4 * 1/2 =
+        // 3/8, below one half.
         let runs = [complete_run(1), cut_run(2), complete_run(3), complete_run(4)];
         assert_eq!(quantile(&runs, 0.5), Some(Quantile::Exact(3)));
         // If it had ended at 2, the median would be 2.

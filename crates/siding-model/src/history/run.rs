@@ -14,7 +14,8 @@ use crate::process::UnixMs;
 pub enum RunLength {
     /// The command exited by itself after this many milliseconds.
     Complete(u64),
-    /// The run was cut short after this many milliseconds; it would have taken longer.
+    /// The run was cut short after this many milliseconds; without the cut it would have taken
+    /// longer.
     AtLeast(u64),
     /// The command did not run, or its end was not observed.
     Unknown,

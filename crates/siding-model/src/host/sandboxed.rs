@@ -1,4 +1,4 @@
-//! Detection of the commands that a host runs in a sandbox, among the processes below it.
+//! Detection of the commands that a host runs in a sandbox, among the descendants of the host.
 //!
 //! ```text
 //! claude ─ sh ─ bwrap ─ bwrap ─ bash ─┬─ socat

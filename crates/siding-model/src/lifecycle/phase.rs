@@ -21,7 +21,7 @@ pub enum Phase {
         /// The shell or program itself.
         leader: LeaderRef,
     },
-    /// The leader has ended, and descendants are alive.
+    /// The leader has ended, and descendants of it are alive.
     Lingering {
         /// How the leader ended.
         ended: LeaderEnd,

@@ -47,7 +47,7 @@ impl RemoteHosts {
     }
 
     /// Returns whether this host may be reached on this port. The name is the one that the client
-    /// requested; its case and a trailing dot are ignored.
+    /// requested; upper and lower case, and a trailing dot, make no difference.
     #[must_use]
     pub fn admits(&self, host: &str, port: u16) -> bool {
         let Some(asked) =

@@ -1,4 +1,5 @@
-//! Delivery of a notice to a server: the meaning of its response, and the time of the next attempt.
+//! Delivery of a notice to a server: the meaning of the server's response, and the time of the next
+//! attempt.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use jiff::tz::TimeZone;
 
 use crate::process::UnixMs;
 
-/// Delay after the first failure; each further failure doubles it.
+/// Delay after the first failure; each further failure doubles the delay.
 const INITIAL_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Longest delay between two attempts, unless the server requests a longer one.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);

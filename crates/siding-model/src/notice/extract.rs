@@ -280,7 +280,8 @@ fn notice_event(record: &Record, state: &TaskState) -> Option<(MonotonicMs, Noti
         // The phase shows the result of an event. Every recorded event changed something, but
         // moving the deadline or the placement leaves the phase unchanged.
         Record::Event { at, event } if changes_phase(event) => match state.lifecycle.phase() {
-            // The host that started an adopted command observes its end and reports it itself.
+            // The host that started an adopted command observes the end of the command and reports
+            // it to its agent.
             Phase::Ended { outcome: Outcome::Exited { .. } | Outcome::Signaled { .. }, .. }
                 if state.adopted.is_some() && matches!(event, TaskEvent::LeaderEnded { .. }) =>
             {
@@ -299,7 +300,7 @@ fn notice_event(record: &Record, state: &TaskState) -> Option<(MonotonicMs, Noti
         }
         .map(|news| (*at, news)),
         Record::Stalled(found) => Some((found.at, stall_event(&found.evidence))),
-        // If the task is stopped at this limit, the notice of its end reports the limit.
+        // If the task is stopped at this limit, the notice of the task's end reports the limit.
         Record::Limit(breach) => {
             (!state.spec.limits.stops_at(breach)).then(|| (breach.at, limit_event(breach, state)))
         }

@@ -20,12 +20,11 @@ use crate::text::{cut_head, cut_tail, make_visible};
 
 /// Longest summary, in bytes.
 pub const MAX_SUMMARY_BYTES: usize = 2 << 10;
-/// Longest command and name, in bytes. A command may have up to two megabytes; its start suffices
-/// to recognize it.
+/// Longest command and name, in bytes. A command may have up to two megabytes; the start suffices
+/// to recognize the command.
 const MAX_COMMAND_BYTES: usize = 1 << 10;
 const MAX_NAME_BYTES: usize = 128;
-/// Longest headline before the output, in bytes. The text of matched lines is allowed in addition
-/// to it.
+/// Longest headline before the output, in bytes. The text of matched lines may follow in addition.
 const MAX_HEADLINE_BYTES: usize = 512;
 
 /// One notice, as printed by `siding notices --json`.

@@ -1,9 +1,9 @@
 //! The form of a notice for a model: one XML element.
 //!
 //! Text from a task cannot leave its element: `<` and `&` are always written as entities, and so is
-//! the `>` of `]]>`. Any other `>` is kept, so that `2>/dev/null` remains as it was typed (failure
-//! F27). [`NoticeView::new`] has made control characters visible, so only characters that XML
-//! allows remain.
+//! the `>` of `]]>`. Any other `>` is kept, so that a command such as `2>/dev/null` remains as
+//! typed (failure F27). [`NoticeView::new`] has made control characters visible, so only characters
+//! that XML allows remain.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -8,7 +8,7 @@ use super::utf8::Decoder;
 /// The treatment of consecutive equal lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RepeatMode {
-    /// Keep all of them.
+    /// Keep all lines.
     #[default]
     Keep,
     /// Keep the first, followed by `… repeated 42 times` for 42 more. A single repetition and a few
@@ -86,7 +86,7 @@ impl OutputRenderer {
         out.finish();
     }
 
-    /// Returns the unterminated line in its current state; it may still be rewritten.
+    /// Returns the unterminated line in its current state, which later output may still rewrite.
     #[must_use]
     pub fn pending_line(&self) -> &str {
         self.state.line.text()

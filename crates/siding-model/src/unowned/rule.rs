@@ -11,7 +11,7 @@ const CLAUDE_SANDBOX_RULE_NAME: &str = "claude-sandbox";
 /// sandbox and the host's proxies, and the shells and `bwrap` processes around them, whose
 /// arguments contain the relays' command or the sockets. Claude Code 2.1.330 runs one relay outside
 /// of the sandbox (`socat UNIX-LISTEN:/tmp/claude-http-….sock,fork TCP:localhost:…`), which
-/// outlives it.
+/// outlives Claude Code when that is killed.
 const CLAUDE_SANDBOX_PATTERN: &str = concat!(
     r"^(\S*/)?(socat|bwrap|(ba|da|z)?sh .*socat) ",
     r".*(claude-(http|socks)-[^\s/]*|srt-mux-[0-9]+-[0-9]+)\.sock"

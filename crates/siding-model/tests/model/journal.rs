@@ -1,4 +1,4 @@
-//! Replay of whole journals: it reproduces the state of the live task and rejects impossible
+//! Replay of whole journals must reproduce the state of the live task and reject impossible
 //! sequences.
 
 use std::collections::BTreeSet;

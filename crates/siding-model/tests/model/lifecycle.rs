@@ -36,7 +36,8 @@ fn simultaneous_stop_deadline_and_hand_over_give_one_outcome() {
         for rule in Rule::ALL {
             assert_eq!(rule.check(&trace), Ok(()), "{rule:?} in {story:#?}");
         }
-        // The test is not vacuous: each of these histories reaches its end, in the background.
+        // Each of these histories must end the task in the background, otherwise the test would
+        // prove nothing.
         let last = trace.steps.last().expect("a history has steps");
         assert!(matches!(last.after.phase, Phase::Ended { .. }), "{trace:#?}");
         assert_ne!(last.after.placement, story.spec.placement, "{trace:#?}");

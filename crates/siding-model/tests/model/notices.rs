@@ -1,4 +1,5 @@
-//! The notices of a task, their order, and the protection against task output that imitates them.
+//! The notices of a task, their order, and the protection against task output that imitates a
+//! notice.
 
 use proptest::prelude::*;
 use serde_json::Map;

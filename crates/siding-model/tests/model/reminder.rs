@@ -1,4 +1,4 @@
-//! The schedule of reminders, and the selection of a host's commands for them.
+//! The schedule of reminders, and the selection of a host's commands that a reminder lists.
 
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{TaskEvent, TreeLiveness};
