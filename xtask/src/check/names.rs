@@ -23,7 +23,7 @@ const MAX_DECLARATIONS: usize = 3;
 const IDIOMS: &[&str] = &[
     "new", "open", "close", "read", "write", "parse", "path", "name", "as_str", "run", "main",
     "send", "recv", "start", "finish", "state", "text", "is_empty", "len", "iter", "push", "take",
-    "load", "save", "find", "id", "check", "from_str", "command", "kind", "stop", "wait",
+    "load", "save", "find", "id", "check", "from_str", "command", "kind", "stop", "wait", "ALL",
 ];
 
 /// Names that each module of a group declares once, and that are used with the module's name:

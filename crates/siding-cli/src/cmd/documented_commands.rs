@@ -6,12 +6,12 @@ use clap::{CommandFactory as _, Parser as _};
 
 use super::Cli;
 
-/// Where a command is written, and how much of it.
-enum Shown {
+/// How much of a command is written.
+enum Extent {
     /// A line of a `sh` or `console` block: a complete command.
-    Typed,
+    Complete,
     /// Code within a sentence, which may end anywhere: `siding wait --for`.
-    Mentioned,
+    Partial,
 }
 
 #[test]
@@ -20,12 +20,12 @@ fn siding_accepts_every_command_of_the_documents() {
     let mut count = 0;
     for path in documents() {
         let text = std::fs::read_to_string(&path).expect("a document");
-        for (line, shown, command) in shown_commands(&text) {
+        for (line, extent, command) in shown_commands(&text) {
             let Some(words) = siding_words(&command) else { continue };
             count += 1;
-            let checked = match shown {
-                Shown::Typed => check_typed(&words),
-                Shown::Mentioned => check_mentioned(&words),
+            let checked = match extent {
+                Extent::Complete => check_typed(&words),
+                Extent::Partial => check_mentioned(&words),
             };
             if let Err(mistake) = checked {
                 mistakes.push(format!("{}:{line}: `{command}`: {mistake}", path.display()));
@@ -50,7 +50,7 @@ fn documents() -> Vec<PathBuf> {
 }
 
 /// Returns the shown commands with the number of their first line.
-fn shown_commands(text: &str) -> Vec<(usize, Shown, String)> {
+fn shown_commands(text: &str) -> Vec<(usize, Extent, String)> {
     let mut commands = Vec::new();
     let mut block = None;
     let mut lines = text.lines().enumerate();
@@ -62,7 +62,7 @@ fn shown_commands(text: &str) -> Vec<(usize, Shown, String)> {
         let typed = match block {
             None => {
                 let mentioned = line.split('`').skip(1).step_by(2);
-                commands.extend(mentioned.map(|code| (index + 1, Shown::Mentioned, code.into())));
+                commands.extend(mentioned.map(|code| (index + 1, Extent::Partial, code.into())));
                 continue;
             }
             Some("sh") => line,
@@ -77,7 +77,7 @@ fn shown_commands(text: &str) -> Vec<(usize, Shown, String)> {
             typed.pop();
             typed.push_str(lines.next().expect("the line continues").1);
         }
-        commands.push((index + 1, Shown::Typed, typed));
+        commands.push((index + 1, Extent::Complete, typed));
     }
     commands
 }
