@@ -1,4 +1,4 @@
-//! `siding a2a serve` with a scripted agent: stands for an agent on another machine.
+//! Runs `siding a2a serve` with a scripted agent, in place of an agent on another machine.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use crate::{Invocation, RunningProgram, Sandbox};
 #[derive(Debug)]
 pub struct AgentServer {
     running: RunningProgram,
-    /// The address the server listens on.
+    /// The address on which the server listens.
     pub address: SocketAddr,
 }
 
@@ -48,7 +48,7 @@ impl AgentServer {
         format!("http://{}", self.address)
     }
 
-    /// Ends the server with SIGTERM, as its user does.
+    /// Stops the server with SIGTERM, as `kill` does, and waits for its exit.
     ///
     /// # Panics
     ///

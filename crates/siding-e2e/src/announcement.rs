@@ -50,7 +50,7 @@ impl Announcement {
         text.lines().filter_map(Self::parse).collect()
     }
 
-    /// Formats the line for one step, with its line break.
+    /// Formats the line that announces one step, including the line break.
     pub fn render(verb: &str, process: Process, fields: &[(&str, String)]) -> String {
         let mut line = format!("{LINE_PREFIX}{verb} pid={} start={}", process.pid, process.start);
         for (key, value) in fields {

@@ -11,7 +11,7 @@ pub(crate) fn own_group_dir() -> Option<PathBuf> {
     Some(Path::new(mount).join(path))
 }
 
-/// Removes the groups that killed tasks have left below this process's group.
+/// Removes the control groups of tasks below this process's group, which a killed shim leaves.
 pub(crate) fn remove_task_groups(ids: &[String]) {
     let Some(own) = own_group_dir() else { return };
     for id in ids {
@@ -22,7 +22,7 @@ pub(crate) fn remove_task_groups(ids: &[String]) {
     }
 }
 
-/// Removes a group and its subgroups; returns whether it is removed.
+/// Removes a group and its subgroups; returns whether the group no longer exists.
 pub(crate) fn remove_group(group: &Path) -> bool {
     for name in child_group_names(group) {
         remove_group(&group.join(name));

@@ -1,5 +1,5 @@
-//! Moves the bytes of a child's three standard streams, without threads and without waiting for an
-//! end of file that a leaked descriptor could delay forever.
+//! Transfers the bytes of a child's three standard streams without threads. Never waits for an end
+//! of file, which a descriptor leaked to another process could delay forever.
 
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -53,7 +53,8 @@ impl ChildStdio {
         self.flush_stdin();
     }
 
-    /// Closes this process's ends of the child's stdin and stdout, even with bytes in transit.
+    /// Closes this process's ends of the child's stdin and stdout immediately, so that bytes in the
+    /// pipes are lost.
     pub(crate) fn hang_up(&mut self) {
         self.stdin = None;
         self.stdout = None;
@@ -89,8 +90,8 @@ impl ChildStdio {
         ended
     }
 
-    /// Reads the available bytes. After the child's exit these are all it ever wrote, even if
-    /// another process still holds the stream.
+    /// Reads the available bytes. After the child's exit these include everything that the child
+    /// wrote, even if another process still holds the stream open.
     pub(crate) fn read_output(&mut self) {
         read_available(&mut self.stdout, &mut self.stdout_bytes);
         read_available(&mut self.stderr, &mut self.stderr_bytes);

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-/// How long [`eventually`] waits before it gives up. Far above the needs of a healthy machine: it
-/// bounds a failing test and never slows down a passing one.
+/// Time after which [`eventually`] fails. Far longer than any awaited effect takes, because only a
+/// failing test waits this long.
 pub const POLL_DEADLINE: Duration = Duration::from_secs(20);
 
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(2);
 const MAX_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Waits until `holds` returns true; `what` is the sentence shown when it never does.
+/// Waits until `holds` returns true; `what` is the failure message if it never does.
 ///
 /// # Panics
 ///
@@ -21,7 +21,8 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until `find` returns a value, and returns it; `what` is the sentence shown otherwise.
+/// Waits until `find` returns a value, and returns this value; `what` is the failure message if
+/// `find` never does.
 ///
 /// # Panics
 ///
@@ -34,8 +35,9 @@ pub fn eventually_some<T>(what: &str, find: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Polls `find` until it returns a value or `timeout` has passed. The last call comes after the
-/// deadline, so that a starved process cannot miss a value that was there in time.
+/// Polls `find` until it returns a value or `timeout` has passed. The last call is made after the
+/// timeout, so that a process without processor time cannot miss a value that appeared before the
+/// timeout.
 pub(crate) fn poll_within<T>(timeout: Duration, mut find: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + timeout;
     let mut pause = MIN_POLL_INTERVAL;

@@ -12,7 +12,7 @@ const HARMLESS: &str = include_str!("../corpus/harmless.txt");
 pub struct GuardSample {
     /// The shell text.
     pub text: String,
-    /// How the command is about to run.
+    /// Whether the command is about to run in the foreground or in the background.
     pub mode: ExecMode,
 }
 
@@ -24,7 +24,7 @@ impl GuardSample {
     }
 }
 
-/// Returns commands that a person should see first.
+/// Returns commands that a person should confirm before they run.
 #[must_use]
 pub fn dangerous_commands() -> Vec<GuardSample> {
     parse_samples(DANGEROUS)
@@ -75,8 +75,8 @@ mod tests {
         }
     }
 
-    /// The parser and bash accept the same texts: a text that only one of them accepts could be
-    /// judged as a different command than the one that runs.
+    /// If only the guard's parser or only bash accepts a text, the guard may judge another command
+    /// than the one that bash runs.
     #[test]
     fn the_parser_and_bash_accept_the_same_texts() {
         let probe = Command::new("bash").arg("--version").stdout(Stdio::null()).status();

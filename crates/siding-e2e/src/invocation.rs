@@ -1,4 +1,4 @@
-//! One call of a program: prepared, started, waited for.
+//! Prepares, starts and waits for one call of a program.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -12,7 +12,7 @@ use crate::processes::Process;
 use crate::program_output::{ProgramOutput, transcript};
 use crate::terminal::Terminal;
 
-/// Longest duration of one call before the test fails.
+/// Time after which the test fails if the called program has not exited.
 const CALL_DEADLINE: Duration = Duration::from_secs(60);
 /// How long another process may hold the output open after the program's end.
 const OUTPUT_CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -73,7 +73,7 @@ impl Invocation {
         self
     }
 
-    /// Makes stdin a pipe that stays open: see [`RunningProgram::write_stdin`].
+    /// Makes stdin a pipe that stays open until [`RunningProgram::close_stdin`].
     pub fn stdin_pipe(mut self) -> Self {
         self.keeps_stdin_open = true;
         self.stdin("")
@@ -85,8 +85,8 @@ impl Invocation {
         self
     }
 
-    /// Makes this terminal stdin, stdout and stderr. It is not the controlling terminal of the
-    /// process, so closing it sends no SIGHUP.
+    /// Makes `terminal` stdin, stdout and stderr. The terminal is not the controlling terminal of
+    /// the process, so closing it sends no SIGHUP.
     pub fn on_terminal(mut self, terminal: &Terminal) -> Self {
         let command = self.command.stdin(terminal.device_stdio()).stdout(terminal.device_stdio());
         command.stderr(terminal.device_stdio()).env("TERM", "xterm-256color");
@@ -95,34 +95,35 @@ impl Invocation {
 
     /// Runs the call as another user and group, without supplementary groups. Works only as root.
     ///
-    /// The sandbox's directories stay closed to that user: without [`Invocation::cwd`] the call
-    /// does not even start. See [`crate::Sandbox::new_for_uid`] for a sandbox of that user.
+    /// That user has no access to the sandbox's directories, so the call fails to start unless
+    /// [`Invocation::cwd`] sets another directory. [`crate::Sandbox::new_for_uid`] creates a
+    /// sandbox that such a user owns.
     pub fn as_user(mut self, uid: u32, gid: u32) -> Self {
         self.command.uid(uid).gid(gid);
         self
     }
 
-    /// Runs the call as on a kernel that lacks these system calls (`libc::SYS_…`).
+    /// Makes these system calls (`libc::SYS_…`) fail with `ENOSYS`, as on a kernel that lacks them.
     pub fn without_syscalls(mut self, calls: &[libc::c_long]) -> Self {
         crate::seccomp::deny_syscalls(&mut self.command, calls);
         self
     }
 
-    /// Stops the shim at the named pause point (`SIDING_PAUSE_AT`).
+    /// Stops the shim at the named failpoint (`SIDING_PAUSE_AT`).
     pub fn pause_at(self, point: &str) -> Self {
         self.env("SIDING_PAUSE_AT", point)
     }
 
     /// Allows a descendant to hold stdout or stderr after the program has ended.
     ///
-    /// Without this, [`RunningProgram::wait`] fails in that case, because such a descendant would
-    /// block a host that reads until the end of file.
+    /// Without this call, [`RunningProgram::wait`] fails if a descendant does so, because the
+    /// descendant would block a host that reads until the end of file.
     pub fn allow_held_output(mut self) -> Self {
         self.allows_held_output = true;
         self
     }
 
-    /// Reverts [`Invocation::allow_held_output`], which is the default for calls of `puppet`.
+    /// Reverts [`Invocation::allow_held_output`], which is set by default for calls of `puppet`.
     pub fn forbid_held_output(mut self) -> Self {
         self.allows_held_output = false;
         self
@@ -142,7 +143,7 @@ impl Invocation {
     ///
     /// # Panics
     ///
-    /// When it cannot be started.
+    /// When the program cannot be started.
     #[track_caller]
     pub fn spawn(mut self) -> RunningProgram {
         if self.input.is_some() {
@@ -176,8 +177,8 @@ impl Invocation {
     }
 }
 
-/// A started program. Dropping this value kills the program alone, as a crash would; the sandbox
-/// ends its descendants.
+/// A started program. Dropping this value kills only the program, as in a crash; dropping the
+/// sandbox kills its descendants.
 #[derive(Debug)]
 pub struct RunningProgram {
     child: Child,
@@ -211,12 +212,12 @@ impl RunningProgram {
         self.streams.close_stdin();
     }
 
-    /// Closes this end of stdin and stdout immediately, as a host that dies does.
+    /// Closes the test's ends of stdin and stdout immediately, as when a host is killed.
     pub fn hang_up(&mut self) {
         self.streams.hang_up();
     }
 
-    /// Returns the stdout so far, with invalid UTF-8 replaced.
+    /// Returns all stdout received so far, with invalid UTF-8 replaced.
     pub fn stdout_text(&mut self) -> String {
         self.streams.read_output();
         String::from_utf8_lossy(&self.streams.stdout_bytes).into_owned()

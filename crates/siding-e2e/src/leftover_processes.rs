@@ -11,12 +11,13 @@ use crate::processes::{self, Process};
 /// Longest time for killed processes to exit.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The file that tells puppets which cannot be signaled reliably to end; it is next to their log.
+/// Returns the path of the shutdown marker, next to the puppets' log. When this file exists,
+/// puppets whose pid changes too fast for a signal exit by themselves.
 pub fn shutdown_marker(log: &Path) -> PathBuf {
     log.with_extension("ending")
 }
 
-/// The traces by which the processes of one sandbox are recognized.
+/// The properties by which the processes of one sandbox are recognized.
 #[derive(Debug)]
 pub(crate) struct SandboxTraces {
     /// The entry `NAME=VALUE` in the environment.
@@ -56,8 +57,9 @@ impl SandboxTraces {
             .into_iter()
             .filter_map(|pid| {
                 let process = Process::from_pid(pid)?;
-                // Until its exec, a child of a concurrent test is a copy of this test program, with
-                // the descriptors and memory of all tests in it; it belongs to none of them.
+                // A child that another test thread has forked is a copy of this test program until
+                // its exec, with the descriptors of all tests, so its descriptors do not show whose
+                // it is.
                 let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
                 if program.is_some() && program == own_program {
                     return None;
@@ -100,7 +102,8 @@ impl SandboxTraces {
         }
     }
 
-    /// Waits at most `patience` until no process is left; returns those that are.
+    /// Waits at most `patience` until no process of the sandbox is left; returns the remaining
+    /// ones.
     pub(crate) fn wait_for_exit(&self, patience: Duration) -> Vec<Leftover> {
         let mut remaining = vec![];
         let _best_effort = poll_within(patience, || {
@@ -110,7 +113,8 @@ impl SandboxTraces {
         remaining
     }
 
-    /// Kills until a scan finds no process; returns those that could not be killed.
+    /// Kills the sandbox's processes until a scan finds none; returns those that could not be
+    /// killed.
     pub(crate) fn kill_all(&self) -> Vec<Leftover> {
         let _best_effort = std::fs::write(shutdown_marker(&self.log), "");
         let mut remaining = vec![];

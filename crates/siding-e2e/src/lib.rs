@@ -4,17 +4,17 @@
 //!   that no process outlives the test.
 //! - [`Invocation`], [`RunningProgram`], [`ProgramOutput`]: one call of `siding-under-test` or
 //!   `puppet`.
-//! - [`eventually()`], [`eventually_some`]: waiting with a long deadline and short polls.
-//! - [`processes`]: the kernel's view of processes, read without any of siding's code, so that a
-//!   bug in siding cannot hide itself.
-//! - [`TestCgroup`]: a control group of the test, delegated as systemd does.
+//! - [`eventually()`], [`eventually_some`]: waiting with a long deadline and short polls. -
+//!   [`processes`]: the state of processes, read from `/proc` without any of siding's code, so that
+//!   a bug in siding cannot hide itself. - [`TestCgroup`]: a control group for one test, delegated
+//!   as systemd delegates groups.
 //! - [`mounts`]: file systems that only one test sees.
 //! - [`Terminal`]: a pseudoterminal and the contents of its screen.
-//! - [`AgentServer`]: an A2A server with a scripted agent.
-//! - [`write_scripted_server()`]: an MCP server that fails on request.
+//! - [`AgentServer`]: an A2A server with a scripted agent. - [`write_scripted_server()`]: an MCP
+//!   server whose answers and failures a test sets.
 //! - [`Announcement`]: the lines in which `puppet` announces its steps.
-//! - [`prompt_corpus`]: ends of output that are prompts, and some that only resemble them.
-//! - [`guard_corpus`]: commands that a person should see first, and everyday ones.
+//! - [`prompt_corpus`]: ends of output that are prompts, and some that only resemble them. -
+//!   [`guard_corpus`]: commands that a person should confirm first, and harmless commands.
 //! - [`stall_cases`]: real programs that wait, and the verdict that siding must give for each.
 //! - [`fill_pattern`] and [`tree_plan`]: the pure plans of puppet's output and of its random
 //!   process trees, from which a test knows the expected result in advance.

@@ -4,8 +4,9 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::path::Path;
 
-/// Gives the calling thread and its future children a private mount namespace. Its mounts go away
-/// with them, however the test ends (mount_namespaces(7)).
+/// Moves the calling thread and its future children to a private mount namespace. The kernel
+/// removes the mounts of the namespace when the last of these has exited, however the test ends
+/// (mount_namespaces(7)).
 ///
 /// # Errors
 ///
@@ -43,7 +44,7 @@ pub fn bind_mount(from: &Path, at: &Path) -> io::Result<()> {
     mount(&c_path(from), at, libc::MS_BIND, None)
 }
 
-/// Unmounts a mount of this test.
+/// Unmounts the file system at `at`, which this test has mounted.
 pub fn unmount(at: &Path) {
     let path = c_path(at);
     // SAFETY: the pointer is to a string that lives until the call returns.

@@ -1,17 +1,18 @@
 //! The kernel's view of processes, read from `/proc` alone.
 //!
-//! This is the oracle of the tests, so it shares no code with siding. Only [`Process::kill`] and
-//! [`Process::signal`] signal a process; they use a pidfd and check the start time first.
+//! The tests compare siding's statements with this module, so it shares no code with siding. Only
+//! [`Process::kill`] and [`Process::signal`] signal a process; they use a pidfd and check the start
+//! time first.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::eventually::poll_within;
 
-/// Longest time for a beating process to append a byte on an overloaded machine; it beats every 20
-/// ms.
+/// Longest time for a process with the verb `beat` to append a byte on an overloaded machine. It
+/// appends one every 20 ms.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time without a new byte after which a heartbeat counts as stopped: 25 missed beats.
+/// Time without a new byte after which [`is_heartbeat_stopped`] returns true: 25 missed beats.
 const HEARTBEAT_STOPPED_AFTER: Duration = Duration::from_millis(500);
 
 /// One process, distinguished from a later one that reuses its pid.
@@ -55,7 +56,8 @@ impl Process {
             return;
         };
         let flags = rustix::process::PidfdFlags::empty();
-        // The pidfd pins the process first; only then does the start time prove its identity
+        // The pidfd is opened first, so that it refers to the process whose start time is then
+        // compared. In the other order, another process could reuse the pid in between
         // (pidfd_open(2)).
         let Ok(pidfd) = rustix::process::pidfd_open(pid, flags) else {
             return;
@@ -86,7 +88,8 @@ pub fn stat(pid: u32) -> Option<Stat> {
     parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The process name may contain blanks and parentheses, so the fields are counted from its end.
+/// Parses the text of `/proc/PID/stat`. The process name may contain blanks and parentheses, so the
+/// fields are counted from the last parenthesis.
 fn parse_stat(line: &[u8]) -> Option<Stat> {
     let name_end = line.iter().rposition(|&byte| byte == b')')?;
     let rest = std::str::from_utf8(&line[name_end + 1..]).ok()?;
@@ -150,8 +153,8 @@ fn numeric_entries(dir: &Path) -> Vec<u32> {
 
 /// Returns all processes below `pid` by parent links, zombies included, nearest first.
 ///
-/// An orphaned process is a child of its reaper, so it is found only when the reaper is `pid` or
-/// below it.
+/// An orphaned process is a child of its subreaper, so it is found only if the subreaper is `pid`
+/// or a descendant of `pid`.
 pub fn descendants(pid: u32) -> Vec<u32> {
     let parents: Vec<(u32, u32)> =
         list_pids().into_iter().filter_map(|pid| Some((pid, stat(pid)?.parent))).collect();
@@ -239,9 +242,9 @@ pub fn read_birthmark(pid: u32) -> Option<u64> {
     (soft == hard).then_some(soft)
 }
 
-/// Asserts that this process carries no birthmark, as it does when an agent runs the tests under
-/// siding. Processes that inherit one already belong to a task: siding neither adopts them nor
-/// treats them as residue.
+/// Asserts that this process carries no birthmark. It carries one when the tests run in a task of
+/// siding. siding neither adopts a process with a birthmark nor treats it as unowned, so the tests
+/// of both would fail.
 ///
 /// # Panics
 ///
@@ -270,14 +273,16 @@ pub fn with_birthmark(id: &str) -> Vec<Process> {
         .collect()
 }
 
-/// Whether `file` grows, because some process still beats. Returns at the first new byte.
+/// Whether `file` grows, because a process with the verb `beat` still runs. Returns at the first
+/// new byte.
 pub fn is_heartbeat_running(file: &Path) -> bool {
     grows_within(file, HEARTBEAT_TIMEOUT)
 }
 
 /// Whether `file` does not grow for 25 beats. Returns `false` at the first new byte.
 ///
-/// A process without processor time looks stopped too: combine this with [`is_alive`].
+/// A process that gets no processor time appends nothing either: combine this check with
+/// [`is_alive`].
 pub fn is_heartbeat_stopped(file: &Path) -> bool {
     !grows_within(file, HEARTBEAT_STOPPED_AFTER)
 }

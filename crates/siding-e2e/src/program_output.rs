@@ -16,7 +16,7 @@ pub struct ProgramOutput {
     pub stdout: Vec<u8>,
     /// All bytes written to stderr.
     pub stderr: Vec<u8>,
-    /// Time from just before the start to the end.
+    /// Time from just before the start of the program to its end.
     pub elapsed: Duration,
     command_text: String,
 }

@@ -1,4 +1,4 @@
-//! Finds the two programs of this package for the tests that run them.
+//! Finds the programs of this package (`siding-under-test`, `puppet`) for the tests that run them.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub(crate) fn set_cloexec_on_inherited_fds() {
 ///
 /// # Panics
 ///
-/// When it is in neither place; the message names the command that builds it.
+/// When the program is in neither place; the message names the command that builds it.
 pub(crate) fn find_program(name: &str) -> PathBuf {
     let cargo_path = std::env::var_os(format!("CARGO_BIN_EXE_{name}")).map(PathBuf::from);
     let own = std::env::current_exe().expect("the running program has a path");

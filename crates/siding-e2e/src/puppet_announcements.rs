@@ -1,4 +1,4 @@
-//! Waiting for the announcements of a sandbox's puppets.
+//! Waits for the announcements of a sandbox's puppets.
 
 use crate::announcement::Announcement;
 use crate::eventually::eventually_some;

@@ -16,7 +16,8 @@ use crate::shell_words::quote_line;
 
 /// Lifetime limit of every puppet, in milliseconds.
 const PUPPET_TTL_MS: &str = "60000";
-/// Longest time for the processes that a test has ended to exit; see [`Sandbox::expect_clean`].
+/// Time within which the processes of a test must have exited at its end; see
+/// [`Sandbox::expect_clean`].
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A temporary state directory and home, with a private environment.
@@ -28,9 +29,10 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// /tmp/sXXXXXX/puppet.log  where puppets announce their steps
 /// ```
 ///
-/// Dropping it kills every process that carries the sandbox's tag `PUPPET_SANDBOX` or the birthmark
-/// of one of its tasks, that has announced itself in the log (the start time is checked), or whose
-/// working directory or open files are in the sandbox. Then the directory is removed.
+/// Dropping the sandbox kills every process that has the sandbox's variable `PUPPET_SANDBOX` in its
+/// environment, carries the birthmark of one of the sandbox's tasks, has announced itself in the
+/// log (the start time is checked), or whose working directory or open files are in the sandbox.
+/// Then the directory is removed.
 #[derive(Debug)]
 pub struct Sandbox {
     root: PathBuf,
@@ -57,8 +59,8 @@ impl Sandbox {
         Self::create(None)
     }
 
-    /// Creates a sandbox that belongs to the user and group `uid`; its calls run as that user
-    /// unless set otherwise. Works only as root: see [`crate::is_root`].
+    /// Creates a sandbox that is owned by the user and group `uid`; its calls run as that user
+    /// unless [`Invocation::as_user`] sets another one. Works only as root: see [`crate::is_root`].
     ///
     /// # Panics
     ///
@@ -127,11 +129,12 @@ impl Sandbox {
             ("HOME", inside("h")),
             ("TERM", "dumb".to_owned()),
             ("SIDING_STATE_DIR", inside("st")),
-            // Keeps siding away from the machine's own sockets.
+            // Without this, the reaper would remove sockets of programs outside the sandbox.
             ("SIDING_REAP_SOCKETS", inside("w/claude-http-*.sock")),
-            // Keeps siding away from the machine's own processes.
+            // Without this, the reaper would terminate processes outside the sandbox.
             ("SIDING_FOREIGN_REAP", "off".to_owned()),
-            // The process that calls hooks is usually the test itself, which outlives its sandbox.
+            // The process that calls hooks is usually the test program, which would be marked as a
+            // host and runs longer than its sandbox.
             ("SIDING_SUPERVISE_HOSTS", "false".to_owned()),
             ("XDG_STATE_HOME", inside("h/.local/state")),
             ("XDG_CONFIG_HOME", inside("h/.config")),
@@ -186,8 +189,8 @@ impl Sandbox {
         if is_root() { executable_by_others(&found, &self.root) } else { found }
     }
 
-    /// Returns the words of a command that runs `puppet` with these verbs. It announces itself in
-    /// the log even with an empty environment.
+    /// Returns the words of a command that runs `puppet` with these verbs. The words contain the
+    /// path of the log, so that the puppet announces itself even with an empty environment.
     pub fn puppet_argv<A: AsRef<str>>(&self, verbs: &[A]) -> Vec<String> {
         let head = [self.program_path("puppet"), "--log".into(), self.puppet_log()];
         let head = head.iter().map(|word| word.display().to_string());
@@ -217,7 +220,8 @@ impl Sandbox {
         self.task_ids.lock().expect("the lock is not poisoned").iter().cloned().collect()
     }
 
-    /// Stores the ids, because a test may remove the records of processes that are still alive.
+    /// Stores the ids of all present tasks, because a test may later remove the records of tasks
+    /// whose processes are still alive.
     fn remember_task_ids(&self) {
         let Ok(tasks) = std::fs::read_dir(self.state_dir().join("tasks")) else {
             return;
@@ -244,7 +248,8 @@ impl Drop for Sandbox {
         let unkillable = traces.kill_all();
         cgroup_dir::remove_task_groups(&self.task_ids());
         sandbox_dir::remove(&self.root);
-        // A second panic would abort and hide the first, more useful one.
+        // A panic during a panic aborts the program, and the message of the failed test would be
+        // lost.
         if std::thread::panicking() {
             return;
         }

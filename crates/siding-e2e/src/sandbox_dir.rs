@@ -1,5 +1,5 @@
-//! The directory of a sandbox: created, assigned to its user, and removed whatever the test did to
-//! it.
+//! Creates the directory of a sandbox, sets its owner, and removes it even if the test changed its
+//! permissions.
 
 use std::fs::Permissions;
 use std::io;
@@ -20,7 +20,7 @@ pub(crate) fn set_mode_and_owner(path: &Path, mode: u32, owner: Option<u32>) {
     std::os::unix::fs::chown(path, owner, owner).expect("changing the owner succeeded");
 }
 
-/// Removes the directory, even if a test removed the permissions.
+/// Removes the directory, even if a test has removed the permissions of directories in it.
 pub(crate) fn remove(root: &Path) {
     if std::fs::remove_dir_all(root).is_err() {
         make_writable(root);

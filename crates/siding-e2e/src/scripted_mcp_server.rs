@@ -2,9 +2,10 @@
 
 use crate::Sandbox;
 
-/// Implements the older handshake. For each call of its tool the server reads the file `state`: its
-/// text is the answer; `error` gives a protocol error, `failed` a tool error; with `die` the server
-/// exits with code 3, and with `die once` it first writes `up` for the next server.
+/// A server with the older handshake (`initialize`). For each call of its tool it reads the file
+/// `state`, whose text is the answer, with these exceptions: `error` gives a protocol error,
+/// `failed` a tool error; with `die` the server exits with code 3; with `die once` it first
+/// replaces the text with `up`, so that the next server answers.
 const SERVER_SCRIPT: &str = r#"
 echo "I am $$" >&2
 answer() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"; }

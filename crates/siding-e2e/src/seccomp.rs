@@ -24,7 +24,8 @@ pub(crate) fn deny_syscalls(command: &mut Command, calls: &[libc::c_long]) {
     unsafe { command.pre_exec(install) };
 }
 
-/// Builds a filter: load the call's number, compare it with each entry, allow all others.
+/// Builds a filter that denies the listed system calls and allows all others: it loads the number
+/// of the call and compares it with each entry.
 fn filter_program(calls: &[libc::c_long]) -> Vec<libc::sock_filter> {
     let step = |code: u32, jf, k| libc::sock_filter {
         code: u16::try_from(code).expect("a filter code fits a u16"),

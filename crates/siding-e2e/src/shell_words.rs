@@ -1,7 +1,7 @@
 //! Words as a POSIX shell reads them.
 
-/// Splits a script without quotes into its words, which keeps long scripts readable: `words("fork
-/// setsid hang -- wait")`.
+/// Splits a script without quotes into its words, so that a test can write a script as one text:
+/// `words("fork setsid hang -- wait")`.
 pub fn words(script: &str) -> Vec<&str> {
     script.split_ascii_whitespace().collect()
 }

@@ -1,4 +1,4 @@
-//! A pseudoterminal with a model of its screen, as a person would see it.
+//! A pseudoterminal, with a model of the screen that a person would see.
 
 mod screen_model;
 
@@ -13,10 +13,10 @@ use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
 use crate::POLL_DEADLINE;
 use screen_model::ScreenModel;
 
-/// A terminal for a program under test: [`crate::Invocation::on_terminal`].
+/// A terminal for a program under test, to which [`crate::Invocation::on_terminal`] connects it.
 #[derive(Debug)]
 pub struct Terminal {
-    /// The master side, through which the test types and reads the screen.
+    /// The master side, through which the test sends keys and reads the program's output.
     master: OwnedFd,
     /// The slave side, which programs use.
     device: OwnedFd,
@@ -32,7 +32,7 @@ impl Terminal {
     pub fn new(columns: u16, rows: u16) -> Self {
         let (mut person, mut device) = (-1, -1);
         let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        // SAFETY: both pointers lead to an int; name and settings are null; the size lives until
+        // SAFETY: both pointers refer to an int; name and settings are null; the size lives until
         // the call returns and is only read.
         let opened = unsafe {
             libc::openpty(
@@ -78,7 +78,7 @@ impl Terminal {
     ///
     /// # Panics
     ///
-    /// When no program reads them and the terminal's buffer is full.
+    /// When no program reads the bytes and the terminal's buffer is full.
     pub fn send_keys(&self, bytes: &str) {
         let mut rest = bytes.as_bytes();
         while !rest.is_empty() {
@@ -99,15 +99,15 @@ impl Terminal {
         self.screen.resize(columns.into(), rows.into());
     }
 
-    /// Fills the output buffer, so that writers block until the terminal is read. The filling bytes
-    /// are not visible.
+    /// Fills the output buffer, so that writers block until the terminal is read. The bytes that
+    /// fill the buffer are not visible on the screen.
     ///
     /// # Panics
     ///
     /// When the device cannot be opened again.
     pub fn fill_output_buffer(&self) {
-        // Opened again, because the programs share the file status flags of the other descriptor
-        // (fcntl(2)).
+        // Opens the device again, because setting O_NONBLOCK on the existing descriptor would also
+        // set it for the programs, which share its open file description (fcntl(2)).
         let path = format!("/proc/self/fd/{}", self.device.as_raw_fd());
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let device =
@@ -116,8 +116,8 @@ impl Terminal {
         while matches!(rustix::io::write(&device, b"\r"), Ok(1..)) {}
     }
 
-    /// Closes the master side, as closing a terminal window does. A program's operations on the
-    /// slave side fail from then on.
+    /// Closes the master side, as a terminal emulator does when its window is closed. From then on
+    /// a program's operations on the slave side fail.
     pub fn close(self) {
         drop(self.master);
     }
@@ -134,7 +134,7 @@ impl Terminal {
         self.screen.scrollback_text()
     }
 
-    /// Waits until programs have written exactly these bytes, none of which changes the screen: a
+    /// Waits until programs have written exactly these bytes, which must not change the screen: a
     /// bell, for example.
     ///
     /// # Panics
@@ -156,7 +156,7 @@ impl Terminal {
     ///
     /// # Panics
     ///
-    /// When it has not appeared within [`POLL_DEADLINE`].
+    /// When `part` has not appeared within [`POLL_DEADLINE`].
     #[track_caller]
     pub fn wait_for_text(&mut self, part: &str) {
         self.wait_until(&format!("it shows {part:?}"), |shown| {
@@ -168,7 +168,7 @@ impl Terminal {
     ///
     /// # Panics
     ///
-    /// When none does within [`POLL_DEADLINE`].
+    /// When no row contains `part` within [`POLL_DEADLINE`].
     #[track_caller]
     pub fn wait_for_row(&mut self, part: &str) {
         self.wait_until(&format!("a row has {part:?}"), |shown| {

@@ -1,7 +1,7 @@
-//! A control group (cgroup2) of a test, in which siding runs as a host runs it that was given a
-//! group.
+//! A control group (cgroup2) for one test, in which siding runs as in a host to which a group was
+//! delegated.
 //!
-//! Uses none of siding's own cgroup code, so that a bug there cannot hide itself.
+//! The module uses none of siding's own cgroup code, so that a bug in that code cannot hide itself.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::chown;
@@ -31,7 +31,7 @@ pub enum CgroupOwner {
 pub struct TestCgroup(PathBuf);
 
 impl TestCgroup {
-    /// Creates a group; `None`, with a message on stdout, where the test lacks the permission.
+    /// Creates a group. Returns `None`, with a message on stdout, if the test lacks the permission.
     ///
     /// # Panics
     ///

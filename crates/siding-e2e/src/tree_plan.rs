@@ -1,7 +1,7 @@
 //! Random process trees, planned as a pure function of a seed.
 //!
-//! Puppet's verb `tree` executes the plan; a test makes the same plan to know how many members will
-//! announce themselves.
+//! Puppet's verb `tree` executes the plan; a test computes the plan of the same seed to know how
+//! many members will announce themselves.
 
 /// Highest number of members, whatever depth and width allow.
 pub const MAX_TREE_MEMBERS: usize = 150;
@@ -30,7 +30,7 @@ pub enum MemberBehavior {
     Hang,
     /// Stops itself; waits forever if it is continued.
     Stopped,
-    /// Ends the main thread while a second thread lives on.
+    /// Ends the main thread while a second thread continues.
     LeaderExits,
     /// Exits immediately and orphans its children.
     Exit,
@@ -75,8 +75,8 @@ impl TreeMember {
 
 /// Plans the tree of `seed`: at most `depth` levels below the root, 1 to `width` children each.
 ///
-/// The root is a plain member that beats, so that a test can start it as a task without special
-/// cases.
+/// The root is always a plain fork with [`MemberBehavior::Beat`], so that a test can start any tree
+/// as a task.
 pub fn plan_tree(seed: u64, depth: usize, width: usize) -> TreeMember {
     let mut rng = SplitMix64(seed);
     let mut room = MAX_TREE_MEMBERS - 1;

@@ -1,14 +1,15 @@
 //! The screen contents that result from the bytes written to a terminal.
 //!
-//! The model knows the sequences that siding may send and panics at all others: those are unescaped
-//! text of other programs, or sequences that not every terminal supports.
+//! The model interprets the sequences that siding may send and panics at all others, because
+//! another sequence is either text of a task that siding did not escape, or one that not every
+//! terminal supports.
 
 use siding_model::text::display_width;
 
-/// Follows a wide character in its second column.
+/// Fills the second column of a wide character.
 const WIDE_CHAR_TAIL: char = '\0';
 
-/// The rows that a terminal shows and has shown.
+/// The visible rows of a terminal and those scrolled off.
 #[derive(Debug)]
 pub(super) struct ScreenModel {
     columns: usize,
@@ -26,7 +27,7 @@ impl ScreenModel {
         Self { columns, rows, lines: vec![Vec::new()], row: 0, column: 0, incomplete: Vec::new() }
     }
 
-    /// Changes the size. Like xterm, it does not rewrap rows.
+    /// Changes the size without rewrapping rows, as xterm does.
     pub(super) fn resize(&mut self, columns: usize, rows: usize) {
         (self.columns, self.rows) = (columns, rows);
         self.row = self.row.max(self.top_row());

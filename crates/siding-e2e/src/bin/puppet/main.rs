@@ -1,7 +1,8 @@
 //! `puppet`, a program that misbehaves on request; see [`puppet`] for its verbs.
 //!
-//! It starts without Rust's runtime, which would open missing standard descriptors and ignore
-//! SIGPIPE, and so hide the state in which the parent process started it.
+//! The program starts without Rust's runtime, which would open missing standard descriptors and
+//! ignore SIGPIPE. A test could then not see which descriptors and dispositions the parent process
+//! passed on.
 
 #![cfg_attr(not(test), no_main)]
 

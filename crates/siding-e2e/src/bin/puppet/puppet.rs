@@ -10,9 +10,9 @@
 //! bytes to the stream and are announced only in the log. puppet runs no other program. It exits
 //! with 0 after the last verb, with 64 for an invalid script, and with 70 when a verb fails.
 //!
-//! **Lifetime**: a kernel timer kills every process of a puppet, whatever it does to itself,
-//! `PUPPET_TTL_MS` (60 s) after the first one started. `--until` gives that time on the monotonic
-//! clock to the program that `exec-self` starts.
+//! **Lifetime**: a kernel timer kills every process of a puppet `PUPPET_TTL_MS` (60 s) after the
+//! first one started, whatever the process does to itself. `exec-self` passes this time, in
+//! milliseconds of the monotonic clock, to the new program with `--until`.
 //!
 //! | verb | effect |
 //! |---|---|

@@ -11,7 +11,7 @@ use super::{process_verbs, stream_verbs, swarm_verbs, tree_verbs};
 /// fork storm.
 const RELAUNCH_DELAY: Duration = Duration::from_millis(1);
 
-/// Runs all steps. Returns when they are done, unless one of them ended or replaced the process.
+/// Runs all steps. Does not return if one of them ends or replaces the process.
 pub(super) fn run_steps(actor: &mut PuppetProcess, steps: Vec<Step>) {
     let mut steps = steps.into_iter();
     while let Some(step) = steps.next() {
@@ -109,7 +109,7 @@ fn run_step(actor: &mut PuppetProcess, step: Step) {
     }
 }
 
-/// Waits forever; in practice until the kernel timer kills the process.
+/// Waits until a signal or the kernel timer of the puppet's lifetime kills the process.
 pub(super) fn hang() -> ! {
     loop {
         std::thread::sleep(Duration::from_secs(3600));
@@ -157,7 +157,7 @@ fn relaunch(actor: &mut PuppetProcess, steps: &[Step]) -> ! {
                 let _already_ended =
                     rustix::process::waitpid(child, rustix::process::WaitOptions::empty());
             }
-            // No process can be created now. A relauncher keeps trying by design.
+            // No process can be created at the moment; `relaunch` tries again forever.
             Err(_) => {}
         }
         std::thread::sleep(RELAUNCH_DELAY);

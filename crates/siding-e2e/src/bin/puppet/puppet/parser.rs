@@ -18,7 +18,7 @@ pub(super) struct PuppetOptions {
     pub(super) deadline_ms: Option<u64>,
 }
 
-/// Separates the options from the verbs.
+/// Parses the options, and returns them with the remaining words, which are the verbs.
 pub(super) fn parse_options(words: Vec<String>) -> Result<(PuppetOptions, Vec<String>), String> {
     let mut options = PuppetOptions::default();
     let mut words = WordReader { words: &words, position: 0 };
@@ -153,8 +153,8 @@ impl WordReader<'_> {
         })
     }
 
-    /// Parses the verbs now, so that errors are found early, and keeps their words for the new
-    /// command line.
+    /// Parses the verbs of `exec-self`, so that errors are found before any step runs, and returns
+    /// their words for the new command line.
     fn parse_exec_self(&mut self) -> Result<Step, String> {
         let from = self.position;
         let _checked = self.parse_block()?;

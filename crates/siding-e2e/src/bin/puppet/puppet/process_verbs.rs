@@ -10,7 +10,7 @@ use super::puppet_process::PuppetProcess;
 use super::steps::Step;
 use super::syscalls::{self, ForkSide};
 
-/// Name of a daemon that hides.
+/// Process name of a `daemon`, chosen so that a search by name does not find it.
 const ANONYMOUS_NAME: &str = "innocent";
 const LARGE_RTTIME_US: u64 = 1 << 60;
 
@@ -37,7 +37,8 @@ pub(super) fn daemon(actor: &mut PuppetProcess) {
     actor.announce("daemon", &[]);
 }
 
-/// Removes the properties by which a process is usually found.
+/// Removes the properties by which a process is usually found: environment, descriptors, directory
+/// and name.
 pub(super) fn remove_identity(actor: &mut PuppetProcess) {
     let _best_effort = std::env::set_current_dir("/");
     syscalls::wipe_environment();
@@ -83,7 +84,7 @@ pub(super) fn exec_self(actor: &PuppetProcess, verbs: Vec<String>) -> ! {
 pub(super) fn die(actor: &PuppetProcess, signal: i32) {
     actor.announce("die", &[("signal", signal.to_string())]);
     let _best_effort = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
-    // The kernel refuses this for KILL and STOP, whose actions are fixed (signal(7)).
+    // This fails for KILL and STOP, whose actions cannot be changed (signal(7)).
     let _best_effort = syscalls::set_disposition(signal, false);
     syscalls::signal_self(signal);
     actor.announce("survived", &[("signal", signal.to_string())]);
@@ -144,8 +145,8 @@ pub(super) fn hold_fds(actor: &PuppetProcess, number: u64) {
     let limit = getrlimit(Resource::Nofile);
     let _best_effort =
         setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    // Reserves a descriptor: with all of them in use, the log could not be opened and later steps
-    // would be unannounced.
+    // Keeps one descriptor free for the log: if all were in use, the log could not be opened and
+    // later steps would not be announced.
     let reserved_for_log = std::fs::File::open("/dev/null");
     let mut opened = 0_u64;
     while opened < number {
@@ -159,7 +160,7 @@ pub(super) fn hold_fds(actor: &PuppetProcess, number: u64) {
     actor.announce("hold-fds", &[("held", opened.to_string())]);
 }
 
-/// Announces the properties that this process inherited from its starter.
+/// Announces the properties that this process inherited from its parent.
 pub(super) fn report(actor: &PuppetProcess) {
     let pid = actor.identity().pid;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -169,7 +170,7 @@ pub(super) fn report(actor: &PuppetProcess) {
     };
     let Some(stat) = processes::stat(pid) else { actor.fail_verb("report", &"no /proc") };
     let mark = processes::read_birthmark(pid).map_or("none".to_owned(), |mark| mark.to_string());
-    // The directory being listed shows its own descriptor, which is closed by now.
+    // The list contains the descriptor with which `/proc/self/fd` was read, which is closed now.
     let fds: Vec<String> = processes::descriptors(pid)
         .into_iter()
         .filter(|(_, leads_to)| !leads_to.starts_with(format!("/proc/{pid}/fd")))

@@ -45,10 +45,12 @@ impl PuppetProcess {
         actor
     }
 
-    /// Limits the lifetime of a new process and reads its identity. Must be its first action.
+    /// Sets the kill timer of a new process and reads its pid and start time. Must be the first
+    /// action of the process.
     pub(super) fn init_after_fork(&mut self) {
         // A child does not inherit timers, and exec deletes them (timer_create(2)), so each process
-        // sets its own. A process that cannot must not live.
+        // sets its own. Without a timer the process could survive the test, so it exits if the
+        // timer cannot be set.
         if syscalls::set_kill_timer(self.deadline_ms).is_err() {
             syscalls::exit(VERB_FAILED_CODE);
         }
@@ -59,7 +61,8 @@ impl PuppetProcess {
         self.identity
     }
 
-    /// Returns the words of a command line with which exec continues as this puppet.
+    /// Returns the command line for an exec that continues this puppet, with its options and
+    /// `verbs`.
     pub(super) fn command_line(&self, verbs: Vec<String>) -> Vec<String> {
         let mut words = vec![self.program.clone()];
         if let Some(log) = &self.log {

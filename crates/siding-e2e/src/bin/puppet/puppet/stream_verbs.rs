@@ -57,7 +57,8 @@ impl BeatFile {
 pub(super) fn listen(actor: &PuppetProcess, path: &Path, port: u16) {
     let opened = std::net::TcpListener::bind(("127.0.0.1", port)).and_then(|listener| {
         let port = listener.local_addr()?.port();
-        // Renamed to its final name only when complete, because a test waits for that name.
+        // Written under another name and renamed, because a test reads the file as soon as it
+        // exists.
         let unfinished = path.with_extension("unfinished");
         std::fs::write(&unfinished, port.to_string())?;
         std::fs::rename(&unfinished, path)?;
@@ -148,7 +149,7 @@ pub(super) fn ftruncate(actor: &PuppetProcess, fd: i32) {
 
 pub(super) fn rewind(actor: &PuppetProcess, fd: i32, text: &str) {
     let done = syscalls::rewind(fd);
-    // Real programs that rewind ignore whether the seek succeeded.
+    // The result of the seek is ignored, as real programs that rewind their output ignore it.
     syscalls::write_all(fd, format!("{text}\n").as_bytes());
     announce_result(actor, "rewind", fd.to_string(), done);
 }

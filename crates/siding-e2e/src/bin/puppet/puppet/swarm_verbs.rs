@@ -13,7 +13,7 @@ use super::syscalls::{self, ForkSide};
 
 /// Highest number of concurrent processes in a fork storm.
 const MAX_BOMB_PROCESSES: u64 = 4096;
-/// A refilling storm creates at most this many times its size in total.
+/// A storm with `--refill` creates at most this many times its size of processes in total.
 const MAX_REFILL_FACTOR: i32 = 200;
 /// Pause of a process after a failed fork.
 const FORK_RETRY_DELAY: Duration = Duration::from_millis(5);
@@ -34,7 +34,8 @@ pub(super) fn hop(actor: &mut PuppetProcess, time: Duration, beat: Option<&Path>
                 let _best_effort = rustix::process::setsid();
                 hops += 1;
             }
-            // The process table is full of this puppet's zombies; their reaper makes room.
+            // The process limit is reached, mostly by zombies of this puppet, until their parent
+            // reaps them.
             Err(_) => std::thread::sleep(FORK_RETRY_DELAY),
         }
         if let Some(heart) = heart.as_ref().filter(|_| last_beat.elapsed() >= BEAT_INTERVAL) {
@@ -51,8 +52,9 @@ pub(super) fn hop(actor: &mut PuppetProcess, time: Duration, beat: Option<&Path>
 struct ForkStorm {
     /// Number of processes started so far; each number below the size opens a new slot.
     started: &'static AtomicI32,
-    /// One slot per process: its pid, or the pid of the process that is forking into it. A slot
-    /// becomes free when its process is reaped, as one of RLIMIT_NPROC does.
+    /// One slot per process: the pid of the process, or that of the process which is about to fork
+    /// it. A slot becomes free when its process is reaped, just as RLIMIT_NPROC counts a process
+    /// until then.
     slots: &'static [AtomicI32],
     setsid: bool,
     refill: bool,
@@ -87,8 +89,8 @@ pub(super) fn fork_bomb(
 }
 
 impl ForkStorm {
-    /// Claims a slot for a new process: an unused one while there are any; otherwise, with refill,
-    /// a random one if it has become free.
+    /// Claims a slot for a new process: an unused slot if there is one; otherwise, with `--refill`,
+    /// a random slot if its process has been reaped.
     fn free_slot(&self, actor: &PuppetProcess) -> Option<&'static AtomicI32> {
         let me = actor.identity().pid as i32;
         let size = self.slots.len() as i32;

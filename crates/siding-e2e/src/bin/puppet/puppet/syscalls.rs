@@ -1,8 +1,8 @@
 //! System calls that have no safe wrapper elsewhere, each as a safe function.
 //!
-//! They are sound because a puppet has one thread, so the requirements after a fork and for
-//! changing the environment are met. The one exception is `leader-exits`, which briefly has two
-//! threads; the first of them only exits.
+//! The functions are sound because a puppet has one thread: only then may a forked child continue
+//! like its parent, and only then may the environment be changed. The verb `leader-exits` briefly
+//! has two threads, but the first of them only exits.
 
 use std::ffi::CString;
 use std::io;
@@ -45,7 +45,7 @@ pub(super) fn exit(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Ends the calling thread alone, as pthread_exit(3) does, but without unwinding.
+/// Ends only the calling thread, as pthread_exit(3) does, but without unwinding.
 pub(super) fn exit_thread() -> ! {
     loop {
         // SAFETY: the thread never returns to Rust, and nothing joins it.
@@ -72,15 +72,15 @@ pub(super) fn monotonic_ms() -> u64 {
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }
 
-/// Has the kernel send SIGKILL to this process at that time. Unlike SIGALRM it also ends a stopped
-/// process, and only exec cancels the timer.
+/// Makes the kernel send SIGKILL to this process at `monotonic_ms`. Unlike SIGALRM, SIGKILL also
+/// ends a stopped process. Only exec cancels the timer.
 pub(super) fn set_kill_timer(monotonic_ms: u64) -> io::Result<()> {
     // SAFETY: all fields of these structures are numbers and pointers, for which zero is valid.
     let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
     event.sigev_notify = libc::SIGEV_SIGNAL;
     event.sigev_signo = libc::SIGKILL;
     let mut timer = ptr::null_mut();
-    // SAFETY: both pointers lead to live values of the required types.
+    // SAFETY: both pointers refer to live values of the required types.
     let made = unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer) };
     check_result(made.into())?;
     // SAFETY: as above.
@@ -95,7 +95,7 @@ pub(super) fn set_kill_timer(monotonic_ms: u64) -> io::Result<()> {
 /// Sets the disposition of a signal to its default action or to ignore.
 pub(super) fn set_disposition(signal: i32, ignore: bool) -> io::Result<()> {
     let action = if ignore { libc::SIG_IGN } else { libc::SIG_DFL };
-    // SAFETY: neither constant is a handler of this program that could run at a bad moment.
+    // SAFETY: the action is SIG_IGN or SIG_DFL, so no code of this program runs as a handler.
     if unsafe { libc::signal(signal, action) } == libc::SIG_ERR {
         return Err(io::Error::last_os_error());
     }
@@ -141,8 +141,8 @@ pub(super) fn overwrite_command_line(text: &str) {
     let _best_effort = overwrite_area(48, text.as_bytes());
 }
 
-/// Overwrites the part of the initial stack whose bounds are in `/proc/self/stat` at field `first`
-/// and the next: 48 for the arguments, 50 for the environment (proc_pid_stat(5)).
+/// Overwrites the part of the initial stack whose bounds are field `first` of `/proc/self/stat` and
+/// the field after it: 48 for the arguments, 50 for the environment (proc_pid_stat(5)).
 fn overwrite_area(first: usize, text: &[u8]) -> Option<()> {
     let line = std::fs::read_to_string("/proc/self/stat").ok()?;
     let fields: Vec<&str> = line.rsplit_once(')')?.1.split_ascii_whitespace().collect();
@@ -171,8 +171,8 @@ pub(super) fn write_all(fd: i32, mut bytes: &[u8]) -> bool {
         match check_result(written as libc::c_long) {
             Ok(count) => bytes = &bytes[count as usize..],
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // Another process that shares the stream has made it non-blocking; the bytes must still
-            // be written.
+            // Another process that shares the open file description has set O_NONBLOCK; this
+            // function must still write all bytes.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait_writable(fd),
             Err(_) => return false,
         }
@@ -182,9 +182,8 @@ pub(super) fn write_all(fd: i32, mut bytes: &[u8]) -> bool {
 
 /// Writes all bytes like [`write_all`], but without dying of SIGPIPE.
 ///
-/// An announcement must not change the behavior of a puppet: otherwise a process that outlives the
-/// reader of its stdout would be killed by its own announcement, instead of by the program under
-/// test.
+/// An announcement must not change the behavior of a puppet: with SIGPIPE, a process whose reader
+/// of stdout has exited would be killed by its own announcement, and not by the program under test.
 pub(super) fn write_ignoring_sigpipe(fd: i32, bytes: &[u8]) {
     // SAFETY: both sets are initialized before they are read and outlive the calls; the signal mask
     // of the only thread is restored.
