@@ -83,8 +83,8 @@ fn unobtainable_exit_status_is_recorded_as_lost() {
     assert!(outcome["why"].as_str().is_some_and(|why| why.contains("adopted")), "{outcome}");
 }
 
-/// Failure F7: the stop ends the whole tree, found by the birthmark alone; the host sees its shell
-/// end by the signal.
+/// Failure F7: the stop ends the whole tree, which siding finds only by the birthmark; the host
+/// observes that the signal ended its shell.
 #[test]
 fn stop_ends_the_whole_adopted_tree() {
     let sandbox = sandbox();
@@ -205,8 +205,8 @@ fn adopt_command_reports_task_and_session() {
     assert!(refused.stderr_text().contains("no process 2147483647 runs"), "{refused}");
 }
 
-/// Called by hand, `adopt` checks everything before it acts. Called by a shell, which blocks until
-/// the answer, it answers first.
+/// `siding adopt` called by a person makes all checks before it acts. With `--at-once`, as the
+/// shell code calls it, it answers first, because the shell waits for the answer.
 #[test]
 fn adopt_checks_first_and_adopt_at_once_answers_first() {
     let sandbox = sandbox();
@@ -225,7 +225,7 @@ fn adopt_checks_first_and_adopt_at_once_answers_first() {
     for done in [by_hand, by_a_shell] {
         assert!(done.stderr_text().contains("SIDING_MAX_ELAPSED"), "{done}");
     }
-    // No shim supervises it; the process still belongs to its host, unchanged.
+    // No shim supervises the process, which continues unchanged under its host.
     assert_eq!(shims(&sandbox), []);
     other.process().kill();
 }

@@ -183,7 +183,8 @@ fn teammate_working_at_the_drain_timeout_is_stopped_and_reported() {
     assert!(ended.iter().all(|one| one["outcome"] == stopped), "{done:#}");
 }
 
-/// The teammate ends with its host and records that; a resumed host receives a notice.
+/// When the host is killed, the teammate ends and its task records this; a resumed host receives
+/// the notice.
 #[test]
 fn teammate_ends_with_its_host_and_a_resumed_host_is_notified() {
     let mut sandbox = Sandbox::new();
@@ -202,7 +203,7 @@ fn teammate_ends_with_its_host_and_a_resumed_host_is_notified() {
     );
     let script = spawn_teammate_call("tester", &model, "")
         + "[[answer]]\ntext = \"I wait.\"\n[[answer]]\ntext = \"On and on.\"\n";
-    // Keeps the session from ending it first.
+    // Without a long grace, the end of the session could stop the teammate's task first.
     let grace = ("SIDING_SESSION_GRACE", "60s");
     let host = agent_with_script(&sandbox, &script, &["-p", "go"]).env(grace.0, grace.1).spawn();
     let session = wait_for_session(&sandbox);
@@ -242,7 +243,7 @@ fn teammate_ends_with_its_host_and_a_resumed_host_is_notified() {
     assert_eq!(done["text"], "Then I do it alone.");
 }
 
-/// Messages between teammates are distinguished from those of a person.
+/// Messages between teammates are marked, so that a model does not take them for a person's.
 #[test]
 fn teammates_exchange_messages() {
     let mut sandbox = Sandbox::new();
@@ -320,7 +321,8 @@ fn agent_waits_for_the_task_of_a_teammate_without_requests() {
     assert_eq!(task_output(&sandbox, &command), "over\n");
 }
 
-/// Stopping a teammate returns its claimed to-do items to the list, and nothing earlier does.
+/// The to-do items that a teammate has claimed are returned to the list when it is stopped, and not
+/// before.
 #[test]
 fn stopped_teammate_releases_its_todo_items() {
     let mut sandbox = Sandbox::new();

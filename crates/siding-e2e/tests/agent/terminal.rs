@@ -222,8 +222,9 @@ fn fatal_signal_restores_the_terminal_and_ends_all_tasks() {
     }
 }
 
-/// Starts an agent at a full terminal that is not read, as behind a stalled ssh. It creates one
-/// file after starting a task, and another one when the task's end has woken it.
+/// Starts an agent at a terminal that is full and not read, as with a stalled ssh connection. The
+/// agent creates one file after it has started a task, and another one when the task's end has
+/// woken it.
 fn start_at_stalled_terminal(sandbox: &Sandbox) -> TerminalSession {
     let script = r#"
         [[answer]]
@@ -316,7 +317,7 @@ fn suspended_agent_restores_the_terminal_until_continued() {
     let _shown = talk.expect_exit(0);
 }
 
-/// Also after a panic, which ends a release build without running destructors.
+/// A panic, which ends a release build without running destructors, restores the terminal too.
 #[test]
 fn panic_restores_the_terminal() {
     let terminal = Terminal::new(80, 24);
@@ -421,7 +422,7 @@ fn agent_works_in_a_small_terminal() {
     let _shown = talk.expect_exit(0);
 }
 
-/// The earlier conversation is shown again and continues.
+/// A resumed agent shows the earlier conversation and continues it.
 #[test]
 fn conversation_can_be_resumed_at_a_terminal() {
     let mut sandbox = Sandbox::new();

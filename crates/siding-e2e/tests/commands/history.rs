@@ -28,8 +28,8 @@ fn read_stats(sandbox: &Sandbox) -> Vec<Value> {
     run_ok(sandbox, &["stats", "--json"]).json().as_array().expect("a list").clone()
 }
 
-/// Only commands that need the history open SQLite, which would cost every command more than a shim
-/// does.
+/// Only commands that need the history open the database, because opening it takes longer than the
+/// start of a shim.
 #[test]
 fn tasks_within_their_budget_do_not_open_the_history() {
     let sandbox = sandbox();
@@ -67,8 +67,8 @@ fn the_history_records_peak_memory() {
     }
 }
 
-/// The new shim after a takeover is not the parent of the processes, so it receives no rusage
-/// (wait4(2)).
+/// After a takeover the shim is not the parent of the task's processes, so wait4(2) gives it no
+/// rusage.
 #[test]
 fn unknown_peak_memory_is_not_recorded_as_zero() {
     let sandbox = sandbox();
@@ -136,7 +136,7 @@ fn the_usual_duration_is_shown_while_a_task_runs() {
     run_times(&sandbox, &wait, 2);
     let early = start_task(&sandbox, &[], &wait);
     assert_eq!(show_task(&sandbox, &early)["expected_ms"], Value::Null, "two runs are not enough");
-    // While it runs, the next one would be a duplicate.
+    // The next run starts after this one has ended; otherwise it would be refused as a duplicate.
     make_file(&sandbox, "go");
     let _done = run_ok(&sandbox, &["wait", &early]);
     run_times(&sandbox, &wait, 1);
@@ -247,7 +247,7 @@ fn stats_survive_the_removal_of_tasks() {
     assert_eq!(show_task(&sandbox, &kept)["outcome"]["code"], 0);
 }
 
-/// Runs every command that reads the history as a side task.
+/// Runs every command that also reads the history besides its own work.
 fn run_several_commands(sandbox: &Sandbox) -> Vec<ProgramOutput> {
     let running = start_task(sandbox, &[], HANG_COMMAND);
     let handed_over = sandbox.siding(&["run", "--budget", "1ms", "--", "sleep 301"]).run();

@@ -1,4 +1,5 @@
-//! `siding notices`: the notices of a session, delivered once, and the actions that cancel them.
+//! `siding notices`: each notice of a session is delivered once, and some calls acknowledge
+//! notices.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -49,8 +50,8 @@ fn wait_for_end(sandbox: &Sandbox, id: &str) {
     eventually("its shim has exited", || processes::with_birthmark(id).is_empty());
 }
 
-/// Failures F24 and F28: the notice has the exit code, duration, tail, path and size, and comes
-/// only once.
+/// Failures F24 and F28: the notice has the exit code, duration, tail, path and size, and is
+/// delivered only once.
 #[test]
 fn the_end_of_a_background_task_is_notified_once_per_consumer() {
     let sandbox = sandbox();
@@ -86,7 +87,7 @@ fn an_unacknowledged_notice_is_delivered_again() {
     let id = run_in_background_to_end(&sandbox, &[], "true");
     let first = list_notices(&sandbox, &[]);
     assert_eq!(first, list_notices(&sandbox, &[]), "the notices must be equal");
-    // A crash in between must lose neither the acknowledgements nor the cache.
+    // A crash during the rewrite must lose neither the acknowledgements nor the cache.
     let state = sandbox.state_dir();
     std::fs::write(state.join("notices.cache"), "siding-notices-1 00000000\nnonsense").unwrap();
     assert_eq!(first, list_notices(&sandbox, &[]));
@@ -121,7 +122,7 @@ fn an_end_reported_to_the_caller_gives_no_notice() {
     );
 }
 
-/// Failure F24: reading the result cancels its notice.
+/// Failure F24: a call that shows the result acknowledges its notice.
 #[test]
 fn reading_a_result_cancels_its_notice() {
     let sandbox = sandbox();
@@ -147,7 +148,8 @@ fn reading_a_result_cancels_its_notice() {
     }
 }
 
-/// Failure F22: a reader of the end has not read the earlier events.
+/// Failure F22: a call that shows the end does not show the earlier matches, so their notices
+/// remain.
 #[test]
 fn reading_the_end_keeps_the_notices_of_unread_matches() {
     let sandbox = sandbox();
@@ -182,7 +184,7 @@ fn a_partial_read_does_not_cancel_the_end_notice() {
         let _done = run_ok(&sandbox, &args);
         assert_eq!(notified_tasks(&sandbox, &[]), [&*id], "{look:?}");
     }
-    // Reading a running task cancels nothing either.
+    // Reading the output of a running task acknowledges nothing either.
     let running = start_task(&sandbox, &[], &format!("echo text; {}", until_file_exists("end")));
     let _done = run_ok(&sandbox, &["output", &running]);
     let _done = run_ok(&sandbox, &["show", &running]);
@@ -240,7 +242,7 @@ fn lingering_and_the_later_end_are_both_notified() {
     let lingering = eventually_some("it lingers", || list_notices(&sandbox, &["--ack"]).pop());
     assert_eq!((&lingering["status"], &lingering["exit_code"]), (&json!("lingering"), &json!(0)));
     assert_eq!(lingering["kind"], "lingering");
-    // The caller of the second task received this in the answer.
+    // The second task lingers during its foreground call, whose answer says so.
     let run = ["run", "--budget", "none", "--json", "--allow-duplicate", "--", &text];
     let second = run_ok(&sandbox, &run).json();
     assert_eq!(second["phase"], "lingering");
@@ -301,7 +303,7 @@ fn each_session_has_its_own_notices() {
     stop_all(&sandbox);
 }
 
-/// A reader that dies before it has read everything acknowledges nothing.
+/// If the reader of the pipe exits before it has read everything, nothing is acknowledged.
 #[test]
 fn notices_written_to_a_closed_pipe_are_delivered_again() {
     let sandbox = sandbox();
@@ -392,7 +394,7 @@ fn a_follower_receives_notices_promptly_and_exits_with_its_reader() {
         task_id(&serde_json::from_slice::<Value>(&line).expect("JSON"))
     };
     assert_eq!(next(), before);
-    // The stream reports tasks that start after it, too.
+    // `--follow` also reports tasks that start after it.
     for _ in 0..3 {
         let started = Instant::now();
         let id = start_with_open_gate(&sandbox, &[], "true");
@@ -405,14 +407,14 @@ fn a_follower_receives_notices_promptly_and_exits_with_its_reader() {
     }
     // The caller of a foreground task receives its result, so there is no notice.
     let _foreground = run_to_end(&sandbox, "exit 1");
-    // The stream also reports a task that was killed together with its shim.
+    // `--follow` also reports a task that was killed together with its shim.
     let id = start_task(&sandbox, &[], HANG_COMMAND);
     let shim = show_task(&sandbox, &id)["shim_pid"].as_u64().expect("a shim");
     let members = processes::with_birthmark(&id);
     Process::from_pid(u32::try_from(shim).expect("a pid")).expect("the process is alive").kill();
     members.iter().for_each(|member| member.kill());
     assert_eq!(next(), id);
-    // The outcome is known only if the kernel still reports it.
+    // The outcome is known only if the kernel still has the exit status; otherwise it is `lost`.
     let outcome = show_task(&sandbox, &id)["outcome"]["kind"].clone();
     assert!(outcome == "lost" || outcome == "signaled", "{outcome}");
     drop(reader);

@@ -47,8 +47,8 @@ fn relay_command(sandbox: &Sandbox, mark: &str, socket: &str, first: &str) -> St
     argv.join(" ")
 }
 
-/// The residue of anthropics/claude-code#51932 below a live host: a shell, two relays, a nested
-/// shell, and in that another shell whose helper is blocked on its input.
+/// The processes of anthropics/claude-code#51932 below a live host: a shell, two relays, and a
+/// nested shell, which runs another shell whose helper is blocked in a read of its input.
 struct FakeHost {
     running: RunningProgram,
     tree: Vec<Process>,
@@ -126,7 +126,7 @@ fn reap_log_path(sandbox: &Sandbox) -> PathBuf {
     sandbox.state_dir().join("reaped.log")
 }
 
-/// Failures F11 and F15.
+/// Failures F11 and F15: the same processes are orphans only when their host is dead.
 #[test]
 fn reap_ends_the_tree_of_a_dead_host_and_not_of_a_live_one() {
     let sandbox = sandbox();
@@ -193,7 +193,8 @@ fn an_orphan_that_ignores_sigterm_is_killed() {
     assert_eq!(text.lines().count(), 2, "expected one line per signal: {text}");
 }
 
-/// A process may start others while it ends, and these have no parent left in the tree.
+/// A process may start others while it is being terminated; these become orphans and must be found
+/// too.
 #[test]
 fn processes_started_while_a_tree_is_ended_are_ended_too() {
     let sandbox = sandbox();

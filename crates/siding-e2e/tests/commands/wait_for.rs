@@ -19,7 +19,7 @@ fn start_wait(sandbox: &Sandbox, id: &str, flags: &[&str]) -> RunningProgram {
     sandbox.siding(&[&head, flags].concat()).spawn()
 }
 
-/// Waits for a wait to be satisfied, and returns the matches.
+/// Asserts that the call succeeded with a satisfied wait, and returns the conditions that were met.
 #[track_caller]
 fn assert_satisfied(done: ProgramOutput) -> Value {
     let view = done.expect_code(0).json();
@@ -93,7 +93,7 @@ fn a_later_line_satisfies_the_wait() {
     stop_all(&sandbox);
 }
 
-/// A prompt has no newline, because it waits for an answer.
+/// A prompt is a line without a newline; it matches after 300 ms without further output.
 #[test]
 fn an_unterminated_line_matches_once_nothing_follows() {
     let sandbox = sandbox();
@@ -143,8 +143,8 @@ pub(crate) fn free_port() -> u16 {
         .expect("a free port")
 }
 
-/// Promise P53: the wait needs the named port, opened by the task itself. The server of another
-/// task does not count.
+/// Promise P53: the wait is satisfied when a process of the task listens on the named port, and not
+/// when another task does.
 #[test]
 fn a_port_matches_only_when_the_task_itself_listens() {
     let sandbox = sandbox();
@@ -152,7 +152,8 @@ fn a_port_matches_only_when_the_task_itself_listens() {
     let foreign = stranger.local_addr().expect("an address").port();
     let port = free_port();
     let server = ["listen", "port", "--port", &port.to_string(), "hang"];
-    // A server in its own session and below another process still belongs to the task.
+    // A server in another session, started by another process of the task, is still a process of
+    // the task.
     let server = format!("setsid {}", sandbox.puppet_line(&server));
     let id = start_task(&sandbox, &[], &gated_command("true", &format!("{server} & wait")));
     let what = format!("port:{port}");
@@ -286,7 +287,7 @@ fn a_partly_satisfied_wait_does_not_spin() {
     stop_all(&sandbox);
 }
 
-/// A wait also covers tasks of another session, and survives the death of a shim.
+/// A wait for a task of another session continues when the task's shim is killed.
 #[test]
 fn a_wait_survives_the_death_of_the_shim() {
     let sandbox = sandbox();
@@ -312,7 +313,7 @@ fn a_wait_survives_the_death_of_the_shim() {
     stop_all(&sandbox);
 }
 
-/// As above, but the shim dies with a message unread in its socket.
+/// The shim is killed while a message of the wait is unread in the shim's socket.
 #[test]
 fn a_wait_survives_a_shim_killed_with_unread_messages() {
     let sandbox = sandbox();
@@ -342,7 +343,7 @@ fn many_tasks_are_waited_for_concurrently() {
     let many: usize =
         std::env::var("SIDING_TEST_WAITS").map_or(60, |text| text.parse().expect("a number"));
     let sandbox = sandbox();
-    // All of them block on the gate until it is opened, whatever their number.
+    // All tasks block on the FIFO `gate` until the test opens it, however many there are.
     let (gate, mode) = (sandbox.path("gate"), Mode::RUSR | Mode::WUSR);
     rustix::fs::mknodat(rustix::fs::CWD, &gate, FileType::Fifo, mode, 0).expect("test directory");
     let ids: Vec<String> = (0..many)

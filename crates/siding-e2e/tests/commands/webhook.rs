@@ -1,4 +1,4 @@
-//! `notify_webhook`: notices as POST requests, which delay no caller.
+//! `notify_webhook` sends notices as POST requests without delaying a caller.
 
 mod server;
 mod tls;
@@ -103,7 +103,7 @@ fn a_client_error_is_reported_without_the_path_and_not_retried() {
     let asked: BTreeSet<String> = (0..5).map(|_| task_id(&next_request(&requests).body)).collect();
     assert_eq!(asked, tasks, "expected one request per task");
     let said = follower.close();
-    // The first of a series of failures is named, the others are counted.
+    // The message names the first notice of a series of failures and counts the others.
     assert_eq!(said.matches("it answered 404 Not Found; notice").count(), 2, "{said}");
     assert_eq!(said.matches("for the same reason 2 more were not sent").count(), 1, "{said}");
     assert!(said.contains("redirects are not followed"), "{said}");
@@ -143,7 +143,8 @@ fn retry_after_is_honored() {
     }
 }
 
-/// A retry time beyond the limit is given up immediately, with a message.
+/// If `retry-after` is beyond the limit of 10 minutes, the notice is dropped immediately, with a
+/// message.
 #[test]
 fn a_too_long_retry_after_is_not_honored() {
     let sandbox = sandbox();
@@ -202,7 +203,8 @@ fn notices_beyond_the_queue_are_reported_and_counted() {
     let sent: BTreeSet<String> =
         (0..rest).map(|_| task_id(&next_request(&requests).body)).collect();
     assert_eq!(sent.len(), rest, "each notice must be sent once: {said}");
-    // The queue's capacity, one request at the server, and one more if that one was taken late.
+    // 64 notices in the queue, one at the server, and possibly one that the sender had just taken
+    // from the queue.
     assert!((64..=66).contains(&rest), "{rest}: {said}");
     assert!(named.iter().all(|id| printed.contains(*id) && !sent.contains(*id)), "{said}");
     // Two lines for each series of losses.
@@ -252,7 +254,7 @@ fn http_date(seconds: u64) -> String {
     String::from_utf8(done.stdout).expect("text").trim().to_owned()
 }
 
-/// A repository must not be able to send a user's output anywhere.
+/// A repository's settings file must not be able to send a user's output to a server.
 #[test]
 fn a_project_cannot_set_the_webhook() {
     let sandbox = sandbox();

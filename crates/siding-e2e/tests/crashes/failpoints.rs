@@ -1,4 +1,4 @@
-//! Every pause point of the shim, with every process that can be killed there.
+//! Kills, at every failpoint of the shim, each process that may be killed then.
 
 use siding_e2e::{Process, RunningProgram, Sandbox, eventually, words};
 use siding_model::outcome::Outcome;
@@ -6,10 +6,10 @@ use siding_model::outcome::Outcome;
 use crate::state;
 use crate::test_tasks::{self, EXIT_CODE, STOP_GRACE, TASK_OUTPUT, Task, TaskKind};
 
-/// The shim's source with its list of pause points.
+/// The shim's source file with the list of failpoints.
 const FAILPOINT_SOURCE: &str = include_str!("../../../siding-shim/src/failpoints.rs");
 
-/// The action that leads a shim to a point.
+/// The action of a caller that makes a shim reach the failpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trigger {
     /// Starting any task.
@@ -20,12 +20,12 @@ pub(crate) enum Trigger {
     Stop,
 }
 
-/// The required state after a crash at a point.
+/// The required record of the task after a crash at the failpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExpectedRecord {
-    /// Nothing was recorded, so nothing runs and nothing is left.
+    /// Nothing was recorded, so no process runs and no file is left.
     NothingRecorded,
-    /// Recorded, but the command never ran.
+    /// The task was recorded, but its command never ran.
     NeverRan,
     /// The command ran; whether its end was observed depends on timing.
     Ran,
@@ -50,7 +50,7 @@ pub(crate) const FAILPOINT_TABLE: [(&str, Trigger, ExpectedRecord); 12] = [
     ("told", Trigger::End, ExpectedRecord::Ended),
 ];
 
-/// The processes killed at the point, in this order.
+/// The processes that are killed at the failpoint, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Victims {
     Shim,
@@ -100,7 +100,7 @@ fn foreground_client_returns_the_recorded_outcome() {
     }
 }
 
-/// A start that was never recorded does not count as a duplicate of the same command.
+/// After a start that was never recorded, the same command is not refused as a duplicate.
 #[test]
 fn unrecorded_command_can_be_run_again() {
     let mut sandbox = Sandbox::new();
@@ -113,7 +113,7 @@ fn unrecorded_command_can_be_run_again() {
 }
 
 fn kill_client_and_shim(client: RunningProgram, shim: Process) {
-    // Dropped first: a client that sees its shim die would retract the task.
+    // Killed before the shim, because a client whose shim dies would remove the unrecorded task.
     drop(client);
     state::kill_and_wait(shim);
 }
@@ -210,7 +210,8 @@ impl CrashCase {
         owner
     }
 
-    /// Leads a shim to the point. Returns the client that waits for it there.
+    /// Makes a shim reach the failpoint, where it stops. Returns the client that waits for the
+    /// shim.
     fn drive_to_failpoint(
         &self,
         sandbox: &Sandbox,
@@ -263,7 +264,7 @@ impl CrashCase {
         assert!(is_reported, "{self:?}: {done}");
     }
 
-    /// Runs the next command of a user, then one that sees the task to its end.
+    /// Runs a command that repairs the task, then one that waits for or stops the task.
     fn run_next_commands(&self, sandbox: &Sandbox, id: &str) {
         let first: &[&str] = match self.victims {
             Victims::ClientThenShim => &["ps", "--json"],
@@ -271,9 +272,9 @@ impl CrashCase {
             Victims::Shim | Victims::OwnerThenShim => &[],
         };
         if !first.is_empty() {
-            // A client that outlived the shim may have been about to start another one. Its
-            // half-started shim holds the lock for a moment longer, and other commands leave the
-            // task alone while it does.
+            // A client that is still alive may have been about to start another shim. This shim
+            // holds the task's lock for a moment longer, and until it exits, other commands cannot
+            // repair the task.
             eventually("the next command has taken the task over", || {
                 let _done = sandbox.siding(first).run().expect_code(0);
                 state::is_supervised_or_empty(sandbox, id)

@@ -1,7 +1,7 @@
 //! The contents of a state directory, compared with the processes of the machine.
 //!
-//! The tests share only the model's replay of journals with siding: it defines the meaning of a
-//! journal.
+//! Of siding's code the tests use only the model's replay of journals, because it defines the
+//! meaning of a journal.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub(crate) fn task_dir(sandbox: &Sandbox, id: &str) -> PathBuf {
 ///
 /// # Panics
 ///
-/// When the journal is damaged: no crash may cause that.
+/// When the journal is damaged, which no crash may cause.
 #[track_caller]
 pub(crate) fn journal(sandbox: &Sandbox, id: &str) -> Option<Replayed> {
     let bytes = std::fs::read(task_dir(sandbox, id).join("journal")).ok()?;
@@ -105,8 +105,7 @@ pub(crate) fn claimed_task_ids(sandbox: &Sandbox) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns the living shims of a task. A new shim that does not carry the birthmark yet does not
-/// count.
+/// Returns the living shims of a task. Shims that do not carry the birthmark yet are not found.
 pub(crate) fn shims(id: &str) -> Vec<Process> {
     let mut found = processes::with_birthmark(id);
     found.retain(|process| processes::comm(process.pid) == SHIM_PROCESS_NAME);
@@ -130,7 +129,7 @@ pub(crate) fn wait_for_live_shim(sandbox: &Sandbox, id: &str) -> Process {
     })
 }
 
-/// Waits for a task that is not in `before` and whose shim has stopped at a pause point.
+/// Waits for a task that is not in `before` and whose shim has stopped at a failpoint.
 #[track_caller]
 pub(crate) fn wait_for_paused_shim(
     sandbox: &Sandbox,
@@ -158,8 +157,8 @@ pub(crate) fn kill_and_wait(process: Process) {
     eventually(&format!("{} is dead", process.pid), || !process.is_alive());
 }
 
-/// Asserts that a task has ended and left nothing: one end in a journal that replays, no live
-/// process, no live mark, no claim, no socket.
+/// Asserts that a task has ended and left nothing: its journal replays and has one end, and there
+/// is no live process, no `live/ID`, no duplicate claim and no socket.
 #[track_caller]
 pub(crate) fn assert_ended_cleanly(sandbox: &Sandbox, id: &str) -> Outcome {
     let outcome = wait_for_outcome(sandbox, id);
@@ -181,7 +180,7 @@ pub(crate) fn assert_ended_cleanly(sandbox: &Sandbox, id: &str) -> Outcome {
     outcome
 }
 
-/// Asserts that nothing of a task exists: it was never recorded, so nothing was ever started.
+/// Asserts that a task was never recorded and that no file or process of it exists.
 #[track_caller]
 pub(crate) fn assert_never_recorded(sandbox: &Sandbox, id: &str) {
     assert!(!task_ids(sandbox).contains(id), "{id} was never recorded but has a directory");
@@ -194,7 +193,8 @@ pub(crate) fn assert_never_recorded(sandbox: &Sandbox, id: &str) {
 #[track_caller]
 pub(crate) fn assert_all_processes_recorded(sandbox: &Sandbox) {
     for id in sandbox.task_ids() {
-        // A task may end at any moment; all its processes are gone before its end is recorded.
+        // A task may end at any moment. Its processes have exited before its end is recorded, so
+        // the processes are checked first.
         if members(&id).is_empty() {
             continue;
         }
@@ -226,12 +226,12 @@ fn shim_or_end(sandbox: &Sandbox, id: &str) -> Option<Option<Process>> {
     shim.is_alive().then_some(Some(shim))
 }
 
-/// Whether a task currently has no living process, or a shim that supervises it.
+/// Whether a task has no living process, or has a living shim that supervises it.
 pub(crate) fn is_supervised_or_empty(sandbox: &Sandbox, id: &str) -> bool {
     members(id).is_empty() || shim_or_end(sandbox, id).is_some()
 }
 
-/// Whether an outcome is an exit with `code`, or says that the end was not observed.
+/// Whether an outcome is an exit with `code`, or `lost`.
 pub(crate) fn is_exit_or_lost(outcome: &Outcome, code: u8) -> bool {
     matches!(outcome, Outcome::Lost { .. }) || *outcome == Outcome::Exited { code }
 }

@@ -1,4 +1,4 @@
-//! A shim that was killed or stopped or that exited, and the shim that takes over.
+//! Takeovers: the shim of a task was killed or stopped, or has exited, and another one continues.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -301,13 +301,14 @@ fn descriptor_limit_does_not_make_live_tasks_lost() {
     }
 }
 
-/// A stop must not need one either: there are more processes than descriptors available.
+/// A stop must not need a descriptor per process either: here the task has more processes than the
+/// shim may have descriptors.
 #[test]
 fn stop_under_a_descriptor_limit_ends_many_processes() {
     const STRAY_COUNT: usize = 120;
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    // The shell exits, so that no parent is left whose end would stand for that of its children.
+    // The shell exits, so that each process has to be found and killed by itself.
     let text = format!("for n in $(seq {STRAY_COUNT}); do sleep 300 & done");
     let run = ["run", "--background", "--json", "--", &text];
     let started = sandbox.siding(&run).run().expect_code(0).json();
@@ -326,8 +327,8 @@ fn stop_under_a_descriptor_limit_ends_many_processes() {
     assert_eq!(state::assert_ended_cleanly(&sandbox, &id), Outcome::Exited { code: 0 });
 }
 
-/// A shim without a free descriptor sees no processes. That does not prove that none is left, so it
-/// scans again until it succeeds.
+/// A scan by a shim without a free descriptor finds no process. Such a scan is no proof, so the
+/// shim scans again until it can read all processes.
 #[test]
 fn takeover_shim_without_descriptors_does_not_assume_the_end() {
     let mut sandbox = Sandbox::new();
@@ -375,8 +376,8 @@ fn takeover_shim_without_descriptors_does_not_assume_the_end() {
     assert!(state::is_exit_or_lost(&outcome, 7), "{outcome}");
 }
 
-/// A shim retries to write an end until it succeeds: a later shim would have to record another
-/// outcome.
+/// A shim tries to write an end record until it succeeds, because a later shim would not know the
+/// exit status.
 #[test]
 fn end_record_is_retried_until_it_can_be_written() {
     let mut sandbox = Sandbox::new();

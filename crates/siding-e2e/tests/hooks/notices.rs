@@ -1,4 +1,4 @@
-//! A notice is delivered once, at the first event that can carry it.
+//! A notice is delivered once, at the first event whose answer reaches the agent.
 
 use std::collections::BTreeSet;
 
@@ -45,8 +45,8 @@ fn subagent_events_deliver_no_notices() {
     close_session(&sandbox);
 }
 
-/// Failure F25: text that grows fivefold in XML, in the command, the output and the names of
-/// remaining processes, holds no other notice back.
+/// Failure F25: a notice whose command, output and process names grow fivefold in XML does not
+/// prevent the delivery of other notices.
 #[test]
 fn oversized_notice_does_not_block_others() {
     let sandbox = sandbox();
@@ -89,8 +89,8 @@ fn processes_left_by_a_command_are_reported() {
     close_session(&sandbox);
 }
 
-/// The same conversation may be open in a second window. The end of the second takes no notices
-/// from the first.
+/// The same conversation is open in two windows. After the second window is closed, the first still
+/// receives the notices.
 #[test]
 fn exit_of_a_second_owner_keeps_the_notices() {
     let sandbox = sandbox();
@@ -105,7 +105,8 @@ fn exit_of_a_second_owner_keeps_the_notices() {
     close_session(&sandbox);
 }
 
-/// Hosts truncate texts beyond 10,000 characters. Notices without room come with the next event.
+/// Hosts truncate texts beyond 10,000 characters, so further notices are delivered at the next
+/// event.
 #[test]
 fn many_notices_are_split_over_several_events() {
     let sandbox = sandbox();

@@ -1,4 +1,5 @@
-//! A host's command in a sandbox is a task like any other, and no process outlives its host.
+//! A host's command in a sandbox is a task, and no process that a host started remains after the
+//! host's end.
 //!
 //! The sandbox is bubblewrap's, as Claude Code builds it: a read-only file system, and separate
 //! namespaces for processes and users. The host is a renamed copy of a shell.
@@ -16,7 +17,7 @@ use crate::support::{CONVERSATION_ID, SESSION_ID, event_json, sandbox};
 /// A user without processes.
 const NOBODY_UID: u32 = 65_534;
 
-/// Whether bubblewrap can create sandboxes here. In CI it must.
+/// Whether bubblewrap can create sandboxes on this machine. Panics in CI if it cannot.
 fn has_bwrap() -> bool {
     let probe =
         ["--ro-bind", "/", "/", "--unshare-pid", "--unshare-user", "--proc", "/proc", "true"];
@@ -97,7 +98,7 @@ fn bwrap_command_with_proc(command: &str, output: &str, proc: &str) -> String {
         "source ./env 2>/dev/null || true && eval {} < /dev/null && pwd -P >| /dev/null",
         shell_quoted(command)
     );
-    // The sandbox's relay runs next to the command, if socat is installed.
+    // If socat is installed, a relay of the sandbox runs concurrently with the command.
     let outer = format!(
         "{{ socat TCP4-LISTEN:3128,fork UNIX-CONNECT:/nowhere; }} >/dev/null 2>&1 &\n\
          /bin/bash -c {}; exit $?",
@@ -172,7 +173,7 @@ fn read_test_file(sandbox: &Sandbox, name: &str) -> String {
     std::fs::read_to_string(sandbox.path(name)).unwrap_or_default()
 }
 
-/// Returns a command that runs until it is ended and that no other test uses.
+/// Returns a command that runs until it is killed, with a text that no other test uses.
 fn endless_command(sandbox: &Sandbox, number: u32) -> String {
     // Encodes the sandbox's unique name as digits.
     let name = sandbox.root().display().to_string();
@@ -268,7 +269,7 @@ fn killed_host_leaves_no_processes() {
         "socat UNIX-LISTEN:{},fork,reuseaddr TCP:localhost:9 & (setsid {helper} &) ; ",
         socket.display()
     );
-    // One helper ignores SIGTERM, and another one has lost its parents.
+    // One helper ignores SIGTERM, and another one is an orphan.
     let stubborn = format!("setsid bash -c 'trap \"\" TERM; {helper}; :' & ");
     let script = format!("{relay}{stubborn}{}", bwrap_command(&boxed_text, "out"));
     let host = start_host(&sandbox, &script);
@@ -345,7 +346,8 @@ fn reap_ends_processes_of_a_killed_host_and_supervisor() {
     let _took = wait_until_host_is_cleaned_up(&sandbox, &[&helper]);
 }
 
-/// Each supervisor is stopped at a failpoint and killed there.
+/// For each failpoint, a supervisor is stopped at it and killed; the next event or the reaper then
+/// terminates what the host left.
 #[test]
 fn host_supervisor_killed_at_any_failpoint_leaves_nothing() {
     if !has_bwrap() {
@@ -383,7 +385,8 @@ fn cpu_ticks(pid: u32) -> u64 {
     fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
 }
 
-/// Every process in the sandbox can write to the supervisor's FIFO.
+/// Every process in the sandbox can wake the supervisor by a write to its FIFO, so wake-ups must be
+/// cheap.
 #[test]
 fn ten_thousand_supervisor_wakeups_use_little_cpu() {
     if !has_bwrap() {
@@ -412,7 +415,7 @@ fn ten_thousand_supervisor_wakeups_use_little_cpu() {
     let _took = wait_until_host_is_cleaned_up(&sandbox, &[&endless]);
 }
 
-/// An editor or browser opened through the agent belongs to the person.
+/// A person opens an editor or browser through the agent and still uses it after the agent's end.
 #[test]
 fn users_browser_is_excluded_from_host_cleanup() {
     let sandbox = sandbox();
@@ -457,7 +460,7 @@ fn users_browser_is_excluded_from_host_cleanup() {
     eventually("they have exited", || browsers().is_empty() && others().is_empty());
 }
 
-/// If a host cannot be marked, its agent is informed once.
+/// A host with its own real-time limit cannot be marked; its agent is informed once.
 #[test]
 fn unsupervisable_host_is_reported_once() {
     let sandbox = sandbox();

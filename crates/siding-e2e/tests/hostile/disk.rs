@@ -57,7 +57,7 @@ impl MountedDisk {
         file.set_len(len - (pages << 12) as u64).expect("test file");
     }
 
-    /// Uses all inodes except `left`.
+    /// Creates files until only `left` inodes are free.
     fn fill_inodes_except(&self, left: usize) {
         let taken = self.0.join("taken");
         std::fs::create_dir_all(&taken).expect("the disk has space for a directory");
@@ -129,8 +129,8 @@ fn stop_is_recorded_on_a_full_disk() {
     assert_task_exits(&id);
 }
 
-/// The command's own record must not use the space reserved for its end, and the longest possible
-/// end must fit.
+/// The first record of a task must not use the space reserved for its end, and the longest possible
+/// end record must fit into this space.
 #[test]
 fn largest_end_record_fits_on_a_full_disk() {
     const CHILD_COUNT: usize = 70;
@@ -191,7 +191,8 @@ fn end_of_a_frequent_monitor_is_recorded_on_a_full_disk() {
     assert_task_exits(&id);
 }
 
-/// Runs a command with less and less of a resource available. Every call works or leaves nothing.
+/// Runs a command repeatedly, each time with less of a resource. Each call must either work or
+/// leave no file.
 fn run_with_shrinking_resource(
     sandbox: &Sandbox,
     max_left: usize,
@@ -336,7 +337,7 @@ fn adoption_on_a_full_disk_is_recorded_when_space_is_freed() {
     assert_task_exits(&id);
 }
 
-/// An unrecorded command still ends at its deadline and with its session.
+/// siding stops an unrecorded command at its deadline and at the end of its session.
 #[test]
 fn unrecorded_adoption_ends_at_deadline_and_with_its_session() {
     let mut sandbox = Sandbox::new();

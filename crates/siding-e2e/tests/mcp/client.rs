@@ -207,7 +207,7 @@ impl Client {
         (request, self.wait_for_message("the progress arrives", is_it)["params"].clone())
     }
 
-    /// Cancels a request, and returns when the server has read that.
+    /// Cancels a request, and returns when the server has read the cancellation.
     #[track_caller]
     pub(crate) fn cancel(&mut self, request: u64) {
         let params = json!({ "requestId": request, "reason": "enough" });
@@ -217,7 +217,7 @@ impl Client {
         let _read_after_it = self.request("tools/list", json!({}));
     }
 
-    /// Closes both pipes immediately, as a client that dies does. Returns the server, which still
+    /// Closes both pipes immediately, as when a client is killed. Returns the server, which still
     /// runs.
     pub(crate) fn hang_up(mut self) -> RunningProgram {
         self.server.hang_up();

@@ -19,8 +19,8 @@ fn kill_shim(task: &Task<'_>) {
     eventually("the shim is dead", || !shim.is_alive());
 }
 
-/// A process that lowers its birthmark, clears its environment, closes its descriptors and loses
-/// its shim still belongs to the task.
+/// A process that has lowered its birthmark, cleared its environment and closed its descriptors is
+/// found after the death of the shim.
 #[test]
 fn takeover_finds_an_unmarked_escapee_by_its_cgroup() {
     const ESCAPE_VERBS: &str =
@@ -91,8 +91,8 @@ fn reap_clears_cgroups_of_ended_tasks_and_no_others() {
         for name in strange {
             std::fs::create_dir(ground.dir().join(name)).expect("root has the permission");
         }
-        // Groups that the kernel released too late, or that a survivor kept in use, look like
-        // these.
+        // A group like this remains if the kernel released it only after the shim's exit, or if a
+        // survivor was in it.
         for task in &tasks {
             std::fs::create_dir(ground.task_group_dir(&task.id)).expect("root has the permission");
         }

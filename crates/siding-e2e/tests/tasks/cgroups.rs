@@ -1,7 +1,7 @@
-//! A control group for each task, where one is delegated.
+//! Each task gets a control group if one is delegated to siding.
 //!
-//! All of these tests need root to change the owner of groups; tests about ordinary users run as
-//! one.
+//! All tests in this file need root, to change the owner of groups; tests about ordinary users run
+//! siding as such a user.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -112,8 +112,8 @@ fn task_of_the_same_name_runs_again_after_a_cgroup_kill() {
     });
 }
 
-/// The same kernel behavior concerns the group of the starting process: a host's group that was
-/// killed once must not kill every task.
+/// Kernel fact K6 also applies to the group of the parent: if a host's group was killed once, the
+/// host must still be able to start tasks.
 #[test]
 fn host_in_a_once_killed_cgroup_can_start_tasks() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -162,8 +162,8 @@ fn cgroup_kill_ends_a_member_of_another_user() {
         eventually("the guest is dead, well before its own end", || !process.is_alive());
         let _killed = guest.wait().expect_signal(9);
         task.expect_stopped();
-        // The guest was not reaped yet, so the group may still have been in use when the shim
-        // exited.
+        // The foreign process may not have been reaped when the shim exited, so the shim could not
+        // remove the group.
         let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
         expect_cgroup_removed(&ground.task_group_dir(&task.id));
     });

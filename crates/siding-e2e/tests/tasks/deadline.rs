@@ -1,4 +1,4 @@
-//! The deadline ends a task, whichever processes are left to observe it.
+//! The deadline ends a task, even if its caller, host or session has ended.
 
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,8 @@ fn deadline_outcome(limit_ms: u64) -> Value {
     json!({"kind": "deadline", "limit_ms": limit_ms})
 }
 
-/// Promise P43, failures F17 and F33: the end comes once, with its own exit code and outcome, and
-/// with one line in the output.
+/// Promise P43, failures F17 and F33: a deadline gives one end, with its own exit code and outcome,
+/// and with one line in the output.
 #[test]
 fn deadline_ends_the_tree_once_and_is_reported() {
     as_each_user(|sandbox| {
@@ -74,7 +74,7 @@ fn deadline_applies_after_the_caller_is_killed() {
     });
 }
 
-/// As above, but the session has ended as well, and the task was started with `--keep`.
+/// Promise P44: the deadline also ends a task with `--keep` whose session has ended.
 #[test]
 fn deadline_ends_a_kept_task_after_its_session_ended() {
     let sandbox = sandbox();
@@ -107,7 +107,7 @@ fn a_background_task_has_a_deadline() {
     task.expect_stopped();
 }
 
-/// Promise P46: load on the machine does not delay it.
+/// Promise P46: load on the machine does not delay the deadline.
 #[test]
 fn deadline_is_on_time_under_cpu_load() {
     let sandbox = sandbox();

@@ -39,7 +39,8 @@ fn output_order_and_exit_code_are_preserved() {
     assert_eq!(Task::only(&sandbox).output(), "one\ntwo\nthree\n");
 }
 
-/// Failure F36: several arguments are a program and its words, without splitting or expansion.
+/// Failure F36: several arguments are a program and its arguments, which are neither split nor
+/// expanded.
 #[test]
 fn arguments_are_passed_unchanged() {
     let sandbox = sandbox();
@@ -255,7 +256,7 @@ fn task_has_its_own_session_and_default_signals_and_descriptors() {
         let output = format!("{}/tasks/{id}/out.fifo", sandbox.state_dir().display());
         for fd in fds {
             let (_number, leads_to) = fd.split_once('=').expect("a descriptor");
-            // The log belongs to puppet itself.
+            // puppet itself has its log open.
             let known =
                 [&*output, &*sandbox.puppet_log().display().to_string()].contains(&leads_to);
             assert!(known, "{fd} of {text}");

@@ -1,4 +1,5 @@
-//! A stop ends all processes, proves it, and reports its actions.
+//! A stop ends all processes of a task, proves that none is left, and reports which signals it
+//! sent.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -9,8 +10,8 @@ use crate::support::{
     Task, as_each_user, ended_processes, expect_prompt, sandbox, wait_for_file_command,
 };
 
-/// Trees that SIGTERM ends: promise P31, failure F7. Each counted member marks itself `m`; the
-/// number comes first.
+/// Trees that SIGTERM ends (promise P31, failure F7): the number of members that announce `mark m`,
+/// and the verbs.
 const TERMINATING_TREES: &[(usize, &str)] = &[
     (1, "mark m hang"),
     (3, "fork mark m hang -- fork mark m hang -- mark m wait"),
@@ -189,7 +190,8 @@ fn stopped_shell_loop_starts_no_further_command() {
     });
 }
 
-/// Failure F8: a process that restarts its child whenever it has died is killed too.
+/// Failure F8: a process that starts its child again after each of the child's deaths is killed
+/// too.
 #[test]
 fn stop_ends_a_relauncher_that_ignores_sigterm() {
     as_each_user(|sandbox| {
@@ -265,7 +267,7 @@ fn stop_reports_and_frees_listening_ports() {
     });
 }
 
-/// Failures F17 and F20: a stop is not a success of the command, and a second stop changes nothing.
+/// Failures F17 and F20: a stopped command is not successful, and a second stop changes nothing.
 #[test]
 fn second_stop_changes_nothing() {
     let sandbox = sandbox();

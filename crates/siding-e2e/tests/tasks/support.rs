@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::Value;
 use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, is_root, processes};
 
-/// Upper bound for the duration of a call that does not wait, even on a machine with forty busy
-/// processes per core. A call that waits by mistake takes twenty seconds or more.
+/// Upper bound for the duration of a call that must not wait. Enough on a machine with forty busy
+/// processes per core, and less than the twenty seconds or more of a call that waits by mistake.
 pub(crate) const PROMPT_RETURN: Duration = Duration::from_secs(8);
 
 /// One task.
@@ -87,7 +87,7 @@ impl<'s> Task<'s> {
         String::from_utf8_lossy(&self.read_task_file("journal")).into_owned()
     }
 
-    /// Returns the read cursor of callers without a session.
+    /// Returns the content of the read cursor that callers in the implicit session use.
     pub(crate) fn read_cursor(&self) -> String {
         String::from_utf8_lossy(&self.read_task_file("seen.cli")).into_owned()
     }
@@ -104,8 +104,8 @@ impl<'s> Task<'s> {
         marked
     }
 
-    /// Asserts the promises of a stop: no process of the task is alive, the journal has one end,
-    /// and the shim exits.
+    /// Asserts the promised result of a stop: no process of the task is alive, the journal has one
+    /// end, and the shim exits.
     #[track_caller]
     pub(crate) fn expect_stopped(&self) {
         let living = |process: &Process| process.is_alive();

@@ -1,16 +1,16 @@
-//! Measures siding next to the tools people use today, and prints one table.
+//! Measures siding and the tools that people use today in the same run, and prints one table.
 //!
-//! Owns the choice of measurements and their method. It builds nothing (`cargo xtask bench` does)
-//! and judges nothing except the targets in the table. A missed target is a result. A value that
-//! cannot be measured correctly is an error, never a number.
+//! This module decides what is measured and how. `cargo xtask bench` builds the program. A missed
+//! target is a result, not a failure. A value that cannot be measured correctly is an error, never
+//! a number.
 //!
 //! Every ratio compares two contenders that took turns in the same run. A time ends when the
-//! waiting process knows the result, not when a record of it was written. The bench waits for the
-//! work that siding still does afterwards (its shim makes the record durable and exits) before the
-//! next contender runs, so that no contender pays for another.
+//! waiting process knows the result, not when a record of it was written. Afterwards the shim still
+//! syncs the record and exits; the bench waits for this before the next contender runs, so that the
+//! work of one contender does not slow another.
 //!
-//! The program starts itself again: once as the measuring process, so that the first process can
-//! clean up whatever happens to it, and as the small commands under measurement
+//! The program starts itself again: as the measuring process, so that the first process can clean
+//! up even if the measuring process is killed, and as the small commands under measurement
 //! ([`helper_commands`]).
 
 mod bench_options;
@@ -44,7 +44,7 @@ struct Bench {
     mode: BenchMode,
 }
 
-/// How thorough to be.
+/// How many repetitions the bench runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BenchMode {
     /// Runs all rows in less than a minute.
@@ -85,10 +85,11 @@ fn supervise(words: &[String]) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let request = BenchOptions::parse(words)?;
-    // Checked only here: the measuring process works with a copy of the program.
+    // Checked only here, because the measuring process uses a copy of the program.
     request.ensure_program_exists()?;
     let stage = Workspace::create(&request.siding)?;
-    // An interrupt also reaches the measuring process and ends it; this process stays to clean up.
+    // An interrupt at the terminal ends the measuring process; this process must survive it to
+    // clean up.
     syscalls::survive_interrupts();
     let measured = stage.run_measuring_process(words).context("could not start measuring");
     let cleared = stage.clean_up();

@@ -9,7 +9,8 @@ use anyhow::{Context as _, Result, bail};
 
 const MEMORY_CGROUP_DIR: &str = "/sys/fs/cgroup/memory";
 
-/// A memory cgroup. Dropping it removes it; all its processes must have ended by then.
+/// A memory cgroup. Dropping this value removes the group, all of whose processes must have exited
+/// by then.
 #[derive(Debug)]
 pub(super) struct MemoryCgroup(PathBuf);
 
@@ -25,7 +26,8 @@ pub(super) struct GroupMemory {
 }
 
 impl MemoryCgroup {
-    /// Creates a group; `None` where the system does not allow it.
+    /// Creates a group; `None` if there is no hierarchy of version 1 or the caller may not write to
+    /// it.
     pub(super) fn new(name: &str) -> Option<Self> {
         let dir = Path::new(MEMORY_CGROUP_DIR)
             .join(format!("siding-bench-{}-{name}", std::process::id()));
@@ -66,8 +68,8 @@ impl MemoryCgroup {
 
 impl Drop for MemoryCgroup {
     fn drop(&mut self) {
-        // A process leaves its group only after its parent was notified of its end, so the
-        // directory may still be busy.
+        // The kernel notifies the parent of an exit before it removes the process from its group,
+        // so rmdir(2) may still fail with EBUSY.
         for _ in 0..200 {
             if fs::remove_dir(&self.0).is_ok() {
                 return;

@@ -19,7 +19,8 @@ use siding_model::record::Record;
 use siding_model::settings::Settings;
 use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 
-/// Longest wait for a single event, in milliseconds. Far above every measured time.
+/// Time limit for one event, in milliseconds. Far above every measured time, so that only a hang
+/// reaches it.
 const RECV_TIMEOUT_MS: u64 = 120_000;
 /// Deadline of every task, in milliseconds, so that a killed bench leaves no tasks running for
 /// long.
@@ -129,7 +130,7 @@ impl BenchClient {
 
     /// Runs a task to its end and returns how long it took until the end was known.
     ///
-    /// Returns only when the shim has exited, because its final work must not run during the
+    /// Returns only when the shim has exited, because the shim's final work must not run during the
     /// measurement of another contender.
     pub(super) fn run(&self, command: TaskCommand) -> Result<TaskTimings> {
         let started = std::time::Instant::now();
@@ -150,8 +151,8 @@ impl BenchClient {
         Ok(())
     }
 
-    /// Returns the state directory and the shim program, which the library's observer functions
-    /// take.
+    /// Returns the state directory and the shim program, which are arguments of the library's
+    /// functions that read tasks.
     pub(super) fn root_and_program(&self) -> (&StateDir, &CStr) {
         (&self.root, &self.program)
     }

@@ -1,4 +1,4 @@
-//! The roles that this program plays when it starts itself: the small commands under measurement.
+//! The small commands under measurement, as which this program starts itself.
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
@@ -22,7 +22,7 @@ pub(super) const WRITE_COMMAND: &str = "__write";
 pub(super) const WAIT_FIFO_COMMAND: &str = "__until";
 /// Fills a memory cgroup, entered through its file `DOOR`: `__populate DOOR COUNT PLACE SIDING`.
 pub(super) const POPULATE_COMMAND: &str = "__populate";
-/// Starts many tasks and waits as the user it runs as: `__crowd PLACE SIDING TASKS WAITS`.
+/// Starts many tasks and waits, as the user of this process: `__crowd PLACE SIDING TASKS WAITS`.
 pub(super) const CROWD_COMMAND: &str = "__crowd";
 
 /// Writes the output of a build, one part for each byte read from the FIFO: `__build FIFO`.
@@ -52,7 +52,8 @@ pub(super) fn run_helper(words: &[String]) -> Option<ExitCode> {
 
 fn run_stamp(file: &Path, ms: &str) -> Result<()> {
     let stamp = SharedTimestamp::open(file)?;
-    // The machine must be idle when the process ends, as it is for a real slow command.
+    // Lets the waiters fall asleep, so that the machine is idle when the process ends, as with a
+    // real slow command.
     std::thread::sleep(Duration::from_millis(ms.parse()?));
     stamp.set();
     syscalls::exit(0)
@@ -64,7 +65,7 @@ fn run_line(file: &Path, ms: &str) -> Result<()> {
     std::thread::sleep(pause);
     stamp.set();
     std::io::stdout().write_all(b"ready\n")?;
-    // The process must still live here: its end must not be the event that wakes the waiter.
+    // The process exits only after this pause, so that the line wakes the waiter and not the exit.
     std::thread::sleep(pause);
     Ok(())
 }

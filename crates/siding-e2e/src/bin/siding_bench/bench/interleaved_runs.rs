@@ -12,13 +12,13 @@ pub(super) type Contender<'a> = Box<dyn FnMut() -> Result<Duration> + 'a>;
 /// The number of rounds; each contender runs once per round.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InterleavedRounds {
-    /// Uncounted rounds at the start, which warm the caches for all contenders.
+    /// Rounds at the start that fill the caches for all contenders, and whose times are discarded.
     pub(super) warm_up: usize,
     pub(super) counted: usize,
 }
 
-/// Runs all contenders in turns. Each round starts with a different contender, so that none always
-/// follows the same predecessor.
+/// Runs all contenders in turns. Each round starts with another contender, so that none always runs
+/// after the same one.
 pub(super) fn run_rounds(
     rounds: InterleavedRounds,
     contenders: &mut [Contender<'_>],
@@ -36,7 +36,7 @@ pub(super) fn run_rounds(
     Ok(samples)
 }
 
-/// Runs a program to its successful end and returns how long it took until that was known.
+/// Runs a program, and returns the time until its successful exit was known.
 pub(super) fn time_command(command: &mut std::process::Command) -> Result<Duration> {
     let started = std::time::Instant::now();
     let status = command.status()?;

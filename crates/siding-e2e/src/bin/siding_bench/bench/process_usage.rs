@@ -19,8 +19,8 @@ pub(super) fn private_memory(pid: i32) -> Option<PrivateMemory> {
     Some(PrivateMemory { anonymous, file_backed: (private - anonymous).max(0.0) })
 }
 
-/// Returns the highest resident memory of a process so far, in KiB; `None` when it has exited or is
-/// a zombie.
+/// Returns the highest resident memory of a process so far, in KiB; `None` when the process has
+/// exited or is a zombie.
 pub(super) fn peak_resident(pid: i32) -> Option<f64> {
     let status = read_to_string(format!("/proc/{pid}/status")).ok()?;
     kib(&status, "VmHWM:")
@@ -35,8 +35,8 @@ pub(super) struct CpuUsage {
     pub(super) switches: u64,
 }
 
-/// Returns the processor use of a process. Reads `schedstat`, which counts nanoseconds: `stat`
-/// counts hundredths of a second, and an idle process uses less than one.
+/// Returns the processor use of a process. Reads `schedstat`, which counts nanoseconds, because
+/// `stat` counts hundredths of a second, and an idle process uses less than one of them.
 pub(super) fn cpu_usage(pid: i32) -> Option<CpuUsage> {
     let schedstat = read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
     let status = read_to_string(format!("/proc/{pid}/status")).ok()?;

@@ -20,7 +20,8 @@ use super::workspace::RowDir;
 pub(super) enum RecordedState {
     /// The task ended by itself, with a complete journal.
     Ended,
-    /// The shim was killed and the command ended unseen: the journal says that it runs.
+    /// The shim was killed and the command has ended unobserved, so the journal still says that the
+    /// command runs.
     Orphaned,
 }
 
@@ -29,7 +30,7 @@ pub(super) fn write_tasks(place: &RowDir, count: usize, past: RecordedState) -> 
     // Opening the client creates the directories.
     let _client = place.client()?;
     let boot = procfs::boot_id()?;
-    // Spreads the ids over their range, as real ids are, without duplicates.
+    // Distributes the ids evenly over their range: like random ids, but without duplicates.
     let step = (TaskId::MAX_BITS - TaskId::MIN_BITS) / (count as u64 + 1);
     for number in 0..count as u64 {
         let id = TaskId::from_random(TaskKind::LocalBash, (number + 1) * step, TaskId::MAX_BITS);
@@ -68,7 +69,8 @@ fn task_records(
     boot: &BootId,
     past: RecordedState,
 ) -> Vec<Record> {
-    // Pairs this process's pid with start times that are not its own, so that no process matches.
+    // Records this process's pid with another start time, so that the recorded processes do not
+    // exist.
     let pid = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
     let nobody = |start_ticks| ProcRef { pid, start_ticks };
     let at = clock::monotonic_now();

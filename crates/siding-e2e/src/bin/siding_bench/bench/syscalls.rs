@@ -91,7 +91,7 @@ impl SharedTimestamp {
 
 impl Drop for SharedTimestamp {
     fn drop(&mut self) {
-        // SAFETY: this value owns the mapping, and nothing borrows from it any more.
+        // SAFETY: this value owns the mapping, and no reference into the mapping exists any more.
         unsafe { libc::munmap(self.0.as_ptr().cast(), TIMESTAMP_BYTES) };
     }
 }

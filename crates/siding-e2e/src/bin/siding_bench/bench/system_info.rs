@@ -80,15 +80,16 @@ fn file_system(mountinfo: &str, dir: &Path) -> String {
         return "an unknown file system".to_owned();
     };
     if kind == "ext4" && !has_journal(device) {
-        // Such a file system skips every inode that was removed in the last minutes, one by one.
+        // When it creates a file, such a file system steps over every recently removed inode, one
+        // by one.
         return "ext4 without a journal (slow to create files after others were removed)"
             .to_owned();
     }
     kind.to_owned()
 }
 
-/// Returns the device and type of the file system of `dir`. Of all mount points above it the
-/// longest wins; of equal ones the last, which covers the others.
+/// Returns the device and type of the file system of `dir`. Of all mount points above `dir`, the
+/// longest one applies; of equal ones the last, which covers the others.
 fn find_mount<'m>(mountinfo: &'m str, dir: &Path) -> Option<(&'m str, &'m str)> {
     let mounts = mountinfo.lines().filter_map(|line| {
         let (left, right) = line.split_once(" - ")?;

@@ -61,16 +61,16 @@ pub(super) enum Target {
     RatioAtMost(f64),
     /// The ratio must be at least this.
     RatioAtLeast(f64),
-    /// Siding's value may be at most this.
+    /// siding's value may be at most this.
     AtMost(f64),
-    /// Siding's value must be at least this.
+    /// siding's value must be at least this.
     AtLeast(f64),
 }
 
 /// The contender that siding is compared with.
 #[derive(Debug, Clone)]
 pub(super) struct Reference {
-    /// The contender as a person would type it.
+    /// The command line of the contender.
     pub(super) name: String,
     pub(super) value: f64,
 }

@@ -40,7 +40,8 @@ fn build_line(number: usize) -> String {
     }
 }
 
-/// Returns the part of new output that one answer shows: its beginning and end if it is too long.
+/// Returns the part of new output that one answer shows: all of it, or the beginning and the end if
+/// it exceeds [`MAX_ANSWER_CHARS`].
 pub(super) fn truncate_middle(text: &str) -> String {
     let chars = text.chars().count();
     if chars <= MAX_ANSWER_CHARS {

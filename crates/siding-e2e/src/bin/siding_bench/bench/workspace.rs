@@ -1,8 +1,8 @@
 //! The directory in which the bench measures, and its cleanup.
 //!
 //! A workspace is one temporary directory with copies of the programs (so that a concurrent build
-//! changes nothing), a home directory, and one directory per row. All processes of the bench are
-//! identified by this home directory in their environment.
+//! does not replace them), a home directory, and one directory per row. The cleanup recognizes all
+//! processes of the bench by this home directory in their environment.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -31,7 +31,8 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Workspace {
     dir: PathBuf,
-    /// Removed when dropped; held only by the process that cleans up.
+    /// Directories that are removed when this value is dropped; empty except in the process that
+    /// cleans up.
     temp_dirs: Vec<TempDir>,
 }
 
@@ -56,8 +57,8 @@ impl Workspace {
             std::os::unix::fs::symlink(memory.path(), stage.dir.join(TMPFS_LINK))?;
             stage.temp_dirs.push(memory);
         }
-        // Another user must be able to run the programs; each state directory restricts access
-        // itself.
+        // Another user must be able to run the programs. Each state directory has its own
+        // restrictive mode.
         fs::set_permissions(&stage.dir, fs::Permissions::from_mode(0o755))?;
         fs::create_dir(stage.dir.join("bin"))?;
         fs::create_dir(stage.dir.join("home"))?;
@@ -122,7 +123,7 @@ impl Workspace {
         RowDir::create(dir, self.siding_program())
     }
 
-    /// Stops and removes everything that is left.
+    /// Stops all remaining processes and removes the directories.
     ///
     /// # Errors
     ///
@@ -131,8 +132,8 @@ impl Workspace {
         let memory = fs::read_dir(self.dir.join(TMPFS_LINK)).into_iter().flatten();
         for entry in fs::read_dir(&self.dir)?.chain(memory).flatten() {
             let place = RowDir::from_path(entry.path(), self.siding_program());
-            // siding refuses the state directory of another user; the scan below finds processes
-            // left there.
+            // siding refuses the state directory of another user, so no stop is possible there; the
+            // scan below finds the processes of such a row.
             let is_own = |found: fs::Metadata| found.uid() == rustix::process::geteuid().as_raw();
             if fs::metadata(&place.state).is_ok_and(is_own) {
                 let _best_effort = place.stop_all();
@@ -154,7 +155,8 @@ impl Workspace {
         Ok(())
     }
 
-    /// Waits until no process of the workspace is left; returns those that are.
+    /// Waits until no process of the workspace is left; returns the processes that are left at the
+    /// time limit.
     fn wait_for_exit(&self) -> Vec<Process> {
         let until = Instant::now() + EXIT_TIMEOUT;
         loop {
@@ -224,7 +226,7 @@ impl RowDir {
         Ok(serde_json::from_slice(&output.stdout)?)
     }
 
-    /// Stops all tasks and fails if any is left.
+    /// Stops all tasks; fails if a task is still running afterwards.
     pub(super) fn stop_all(&self) -> Result<()> {
         super::interleaved_runs::time_command(&mut self.siding_command(["stop", "--all"]))?;
         self.wait_until_idle()

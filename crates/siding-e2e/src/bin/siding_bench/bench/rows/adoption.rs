@@ -1,4 +1,4 @@
-//! The cost for an agent's shell of being adopted before its first command.
+//! The time that adoption adds to an agent's shell before its first command.
 
 use std::process::{Command, Stdio};
 
@@ -17,8 +17,8 @@ pub(super) const ROW: Row = Row {
     measure,
 };
 
-/// How long a shell may wait for siding, in seconds. Long, because a wait that is cut off measures
-/// nothing.
+/// How long a shell may wait for siding, in seconds. Longer than the default, because a wait that
+/// times out would give a wrong measurement.
 const ADOPT_WAIT_SECONDS: &str = "5";
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
@@ -37,7 +37,8 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     ensure!(limit.trim_ascii().iter().all(u8::is_ascii_digit), "the shell was not adopted");
     let nested = || {
         let mut command = adopting("true");
-        // A shell below one for which adoption has failed: it does not try again.
+        // With this variable the shell code requests no adoption, as below a shell whose request
+        // failed.
         command.env_remove("SIDING_STATE_DIR").env("SIDING_ADOPT_FAILED", "1");
         command
     };

@@ -1,7 +1,8 @@
 //! The cost of the agent's loop without its model: time per turn, and memory.
 //!
-//! A script plays the model and answers immediately. A turn lasts from one request to the next,
-//! according to the measured transcript; no turn contains the start or the end of the program.
+//! A script takes the place of the model and answers immediately. The duration of a turn is the
+//! time between two requests in the transcript, so it does not contain the start or the end of the
+//! program.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -36,10 +37,10 @@ const COMMAND_TURNS: usize = 100;
 const BACKGROUND_TASKS: usize = 100;
 /// Highest cost of the loop per turn, in milliseconds.
 const MAX_TURN_MS: f64 = 5.0;
-/// Highest cost of an activity label per turn, in milliseconds. A smaller difference is not
-/// noticeable and lies within the noise of the machine.
+/// Highest cost of an activity label per turn, in milliseconds. A smaller difference is within the
+/// variation of the machine.
 const MAX_LABEL_MS: f64 = 0.2;
-/// A higher ratio counts as growth; a smaller one is noise.
+/// A higher ratio is reported as growth; a lower one is within the variation of the machine.
 const MAX_GROWTH_RATIO: f64 = 1.25;
 /// Runs of `bash -c true` in one measurement.
 const SHELL_RUNS: u32 = 50;

@@ -1,4 +1,4 @@
-//! How soon a waiter learns of an exit.
+//! The time from an exit to the moment at which a waiter is informed.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(super) const ROW: Row = Row {
 
 /// Lifetime of the process in milliseconds. Long enough for all waiters to sleep when it exits.
 const PROCESS_LIFETIME_MS: &str = "10";
-/// Lifetime of the process in milliseconds where a waiting program must start meanwhile.
+/// Lifetime of the process in milliseconds if a waiting program must start before the exit.
 const LONG_PROCESS_LIFETIME_MS: &str = "60";
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Whether the guard judges commands correctly, and what that costs.
+//! Whether the guard gives the correct verdicts, and how long a check takes.
 
 use std::time::Instant;
 

@@ -21,8 +21,8 @@ pub(super) const ROW: Row = Row {
     measure,
 };
 
-/// Number of tasks. With this many, the stock that a memory cgroup precharges (a quarter of a MiB
-/// per core) amounts to about 1 KiB per task.
+/// Number of tasks. A memory cgroup charges a quarter of a MiB per core in advance; divided by this
+/// number, that is only about 1 KiB per task.
 const TASK_COUNT: usize = 300;
 /// Time until the starter has returned its own memory and the shims have freed their start-up
 /// memory.

@@ -71,14 +71,15 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     Ok(())
 }
 
-/// Starts the tasks and waits of this row. Every task ends when the FIFO that all tasks read from
-/// has no writer left; each wait covers several tasks, and together they cover all.
+/// Starts the tasks and waits of this row. All tasks read from one FIFO and end when it has no
+/// writer left. Each wait covers several tasks; together the waits cover all tasks.
 pub(in crate::bench) fn run_host(place: &RowDir, tasks: usize, waits: usize) -> Result<Value> {
     let client = place.client()?;
     let fifo = place.dir.join("fifo");
     let rights = Mode::RUSR | Mode::WUSR;
     rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, rights, 0)?;
-    // Opened for reading as well: otherwise the open would block until a reader comes (fifo(7)).
+    // Also opened for reading, because otherwise the open would block until another process opens
+    // the FIFO for reading (fifo(7)).
     let hold = File::options().read(true).write(true).open(&fifo)?;
     let own = std::env::current_exe()?;
     let (own, fifo) = (own.to_string_lossy(), fifo.to_string_lossy());
@@ -129,8 +130,8 @@ fn start_waits(place: &RowDir, ids: &[TaskId], waits: usize) -> Result<Vec<Child
     Ok(calls)
 }
 
-/// Whether a wait has one connection per task. A wait that has already exited also counts; its exit
-/// code is checked later.
+/// Whether a wait has one connection per task. Also true for a wait that has already exited, whose
+/// exit code is checked later.
 fn is_connected(pid: u32, tasks: usize) -> bool {
     let is_socket = |path: &std::path::Path| path.to_string_lossy().starts_with("socket:");
     let descriptors = siding_e2e::processes::descriptors(pid);

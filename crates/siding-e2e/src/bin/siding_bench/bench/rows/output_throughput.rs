@@ -19,7 +19,7 @@ const ROW_NAME: &str = "output";
 pub(super) const ROW: Row =
     Row { name: ROW_NAME, about: "output of a command, against `> file`", measure };
 
-/// An output limit in bytes that no command here reaches.
+/// An output limit in bytes that no command of this row reaches.
 const UNLIMITED_BYTES: u64 = 1 << 40;
 
 /// One kind of output.

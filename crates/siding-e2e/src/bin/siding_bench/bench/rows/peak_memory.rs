@@ -19,7 +19,7 @@ pub(super) const ROW: Row =
 
 const SMALL_OUTPUT_BYTES: u64 = 4 << 20;
 const LARGE_OUTPUT_BYTES: u64 = 1 << 30;
-/// A higher ratio counts as growth; a few pages more or less are noise.
+/// A higher ratio is reported as growth; a difference of a few pages is not.
 const MAX_GROWTH_RATIO: f64 = 1.25;
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {

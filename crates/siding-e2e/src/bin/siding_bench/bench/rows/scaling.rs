@@ -24,9 +24,9 @@ pub(super) const ROW: Row = Row {
 };
 
 const TASK_LEVELS: [usize; 4] = [1, 10, 100, 1000];
-/// Highest ratio between the dearest and the cheapest level that still counts as flat. Each level
-/// is measured relative to `bash -c true` at the same moment, because a thousand more processes
-/// slow the machine for every program.
+/// Highest ratio between the slowest and the fastest level at which the cost is reported as
+/// constant. Each level is measured relative to `bash -c true` at the same moment, because a
+/// thousand more processes slow every program of the machine.
 const MAX_FLAT_RATIO: f64 = 1.3;
 
 /// The measurements of one level, in milliseconds.
@@ -40,8 +40,8 @@ struct LevelResult {
 }
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
-    // Uses tmpfs where available: a file system that slows down with the number of files created
-    // and removed so far would distort the first level.
+    // Uses a tmpfs if there is one, because some file systems become slower with each file created
+    // and removed, and the levels could then not be compared.
     let place = match bench.workspace.row_dir_in_tmpfs(ROW_NAME)? {
         Some(place) => {
             table.add_note(ROW_NAME, "state in tmpfs");

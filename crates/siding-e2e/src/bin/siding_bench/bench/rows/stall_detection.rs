@@ -1,4 +1,4 @@
-//! Whether quiet tasks are judged correctly, and what that costs.
+//! Whether quiet tasks get the correct verdict, and the processor time of the detection.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -27,11 +27,10 @@ const ROW_NAME: &str = "stall";
 pub(super) const ROW: Row =
     Row { name: ROW_NAME, about: "verdicts on quiet tasks, and what looking costs", measure };
 
-/// Longest time for the programs to come to rest.
+/// Longest time until all programs wait for their input or event.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Number of silent tasks, and the time over which their cost is averaged. The time covers a
-/// silence until its stall is recorded; the shim samples a task more often then than at any later
-/// time.
+/// silence until its stall is recorded, because the shim takes more samples in it than later.
 const TASK_COUNT: usize = 1000;
 const SILENCE_TIME: Duration = Duration::from_secs(46);
 /// Number of processes in one probe.
@@ -78,7 +77,7 @@ impl Tally {
     }
 }
 
-/// Judges the strict patterns alone, over the corpus.
+/// Measures precision and recall of the strict patterns over the corpus.
 fn measure_prompts(table: &mut ResultTable) {
     let is_prompt =
         |sample: &PromptSample| OutputTail::from_bytes(sample.text.as_bytes()).prompt.is_some();
@@ -96,7 +95,8 @@ fn measure_prompts(table: &mut ResultTable) {
     tally.add_lines("prompts of the corpus", table);
 }
 
-/// Asks `why` about real programs until they have come to rest.
+/// Calls `siding why` for real programs until each waits for its input or event, and measures the
+/// verdicts.
 fn measure_programs(place: &RowDir, table: &mut ResultTable) -> Result<()> {
     let mut open = vec![];
     for (number, case) in STALL_CASES.iter().enumerate() {
@@ -145,7 +145,7 @@ fn start_case(place: &RowDir, number: usize, case: &StallCase) -> Result<String>
     Ok(task["task_id"].as_str().context("the task has no id")?.to_owned())
 }
 
-/// Measures a probe of many processes.
+/// Measures the time to sample many processes.
 fn measure_probe(place: &RowDir, table: &mut ResultTable) -> Result<()> {
     let sleepers = SleepingChildren::start(SAMPLED_PROCESSES)?;
     let given = KnownFds::from_task_dir(file::open_directory(Path::new(&place.dir))?);
@@ -159,7 +159,7 @@ fn measure_probe(place: &RowDir, table: &mut ResultTable) -> Result<()> {
         let sample = probe::sample_descendants(&given, own, |_, _| false);
         times.0.push(ms_each(began, &sample));
         let began = Instant::now();
-        // Gives no value in the first rounds, while the processes are still falling asleep.
+        // In the first rounds the processes still run, so no sample can be reused.
         times.1.extend(probe::reuse_if_unchanged(&sample).map(|again| ms_each(began, &again)));
     }
     ensure!(times.1.len() > 10, "sleepers run: {} quiet rounds of 50", times.1.len());
@@ -176,7 +176,7 @@ fn measure_probe(place: &RowDir, table: &mut ResultTable) -> Result<()> {
     Ok(())
 }
 
-/// Measures what one sample of a task with limits costs.
+/// Measures the time of one sample of a task with limits.
 fn measure_limit_probe(own: i32, table: &mut ResultTable) {
     let (mut uses, mut shared, mut connections) = (vec![], vec![], vec![]);
     for _ in 0..50 {
@@ -214,7 +214,8 @@ fn measure_silence(place: &RowDir, pace: BenchMode, table: &mut ResultTable) -> 
     let started = Instant::now();
     for _ in 0..tasks {
         let shim = client.shim_process(idle_tasks::start_idle_task(&client)?)?;
-        // The start of the previous task is complete once the next one runs; its cost is left out.
+        // When the next task runs, the start of the previous one is complete, so its cost is
+        // measured from here.
         if let Some((last, before)) = shims.last_mut() {
             *before = cpu_ns(*last)?;
         }

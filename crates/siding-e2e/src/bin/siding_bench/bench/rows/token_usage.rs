@@ -28,7 +28,7 @@ pub(super) const ROW: Row =
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Exit code of `siding run` for a command that continues in the background.
 const EXIT_STILL_RUNNING: i32 = 75;
-/// The command as the model writes it; the helper that plays the build runs instead.
+/// The command as the model writes it. The helper that imitates the build is run in its place.
 const TYPED_COMMAND: &str = "make -j8 all";
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
@@ -132,8 +132,8 @@ fn siding_stdout<const N: usize>(place: &RowDir, words: [&str; N]) -> Result<Str
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Plays the build: writes the output of the budget first, then one part for each byte read from
-/// the gate.
+/// Imitates the build: writes the output of the first 15 s (the budget), then one part for each
+/// byte read from the FIFO `gate`.
 pub(in crate::bench) fn run_build(gate: &Path) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(build_lines(0..LINES_AT_BUDGET).as_bytes())?;

@@ -1,4 +1,4 @@
-//! How soon a waiter learns of an event in a task.
+//! The time from an event in a task to the moment at which a waiter is informed.
 
 use std::time::Duration;
 
