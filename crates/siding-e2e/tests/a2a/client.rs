@@ -192,7 +192,7 @@ fn server_cannot_forge_sidings_lines() {
     assert_eq!(text.lines().filter(forged).count(), 0, "{text}");
     assert!(!text.contains('\u{1b}') && text.contains("unknown state TASK_STATE_PAUSED"), "{text}");
     let id = done["task_id"].as_str().expect("an id");
-    // Only the line about the unknown state counts.
+    // Only siding's line about the unknown state is a match of the monitor.
     assert_eq!(show_task(&sandbox, id)["monitor"]["lines"], 1);
 }
 

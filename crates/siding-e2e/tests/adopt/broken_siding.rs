@@ -71,7 +71,7 @@ fn kill_hung_programs(sandbox: &Sandbox) -> usize {
     pids.len()
 }
 
-/// Takes the fastest of a few calls, because the machine delays the others.
+/// Measures the fastest of a few calls, because other load may delay a call.
 #[test]
 fn hanging_siding_delays_a_command_by_a_tenth_of_a_second() {
     let sandbox = sandbox();
@@ -100,7 +100,7 @@ fn hanging_siding_delays_only_the_outermost_shell() {
     assert_eq!(kill_hung_programs(&sandbox), 1);
 }
 
-/// Stopping such a task would end every process.
+/// A stop of an adopted init process would end all its descendants, that is, every process.
 #[test]
 fn init_process_is_not_adopted() {
     let sandbox = sandbox();

@@ -53,7 +53,7 @@ fn host_end_stops_everything_its_commands_started() {
     wait_until_no_shims(&sandbox);
 }
 
-/// As above, but within the first two seconds: the end of the host alone causes the record.
+/// The host is killed within the first two seconds: its end causes the record of the command.
 #[test]
 fn host_end_is_detected_before_the_task_is_recorded() {
     let sandbox = sandbox();
@@ -75,7 +75,7 @@ fn host_end_is_detected_before_the_task_is_recorded() {
     assert_eq!(list_tasks(&sandbox).len(), 1);
 }
 
-/// As above, but the host ends before a shim supervises the command.
+/// The host is killed before a shim supervises the command.
 #[test]
 fn host_end_during_adoption_is_detected() {
     let sandbox = sandbox();
@@ -131,8 +131,8 @@ fn short_command_with_surviving_children_is_recorded() {
     assert_eq!(stopped["outcome"], json!({"kind": "exited", "code": 4}));
 }
 
-/// An ended session would end the command immediately; instead the host's process becomes the
-/// owner.
+/// `SIDING_SESSION` names an ended session, which would end the command immediately; siding
+/// therefore opens a session owned by the host's process.
 #[test]
 fn ended_session_variable_does_not_end_the_command() {
     let sandbox = sandbox();
@@ -150,7 +150,7 @@ fn ended_session_variable_does_not_end_the_command() {
     wait_until_no_shims(&sandbox);
 }
 
-/// After its shim is killed, an unrecorded command stays with its host.
+/// After its shim is killed, an unrecorded command continues under its host.
 #[test]
 fn unrecorded_command_survives_the_death_of_its_shim() {
     let sandbox = sandbox();

@@ -53,7 +53,8 @@ fn normal_exit_adds_no_output() {
     assert_eq!(host_output(&sandbox), "one\ntwo\n");
 }
 
-/// `output --follow` shows new output, although no event reaches the shim.
+/// `output --follow` shows new output, although the kernel does not notify the shim of writes to
+/// the host's file.
 #[test]
 fn output_of_an_adopted_command_can_be_followed() {
     let sandbox = sandbox();
@@ -87,8 +88,8 @@ fn writing_to_a_pipe_prevents_a_stall_report() {
     let sandbox = sandbox();
     let call = recorded_shell(&sandbox, "while :; do [ -e quiet ] || echo line; sleep .1; done");
     let recorded = start_recorded(&sandbox, call.env("SIDING_STALL_AFTER", "2s"));
-    // A silent task is sampled equally often; once its stall is recorded, the adopted one has had
-    // as many samples.
+    // A silent task is sampled as often as the adopted one. Once the stall of the silent task is
+    // recorded, the adopted task has also been sampled often enough.
     let silent = sandbox
         .siding(&["run", "--background", "--json", "--", "sleep 60"])
         .env("SIDING_STALL_AFTER", "2s")

@@ -7,7 +7,7 @@ use crate::support::{
     wait_until_no_shims, with_adoption,
 };
 
-/// Ways to start a shell; each prints the state of the shell.
+/// Command lines that start a shell; each shell prints its state.
 const SHELL_INVOCATIONS: [&[&str]; 10] = [
     &["-c", "TEXT", "zero", "one", "two three"],
     &["-euo", "pipefail", "-c", "TEXT", "zero", "one"],
@@ -95,7 +95,8 @@ fn adoption_does_not_affect_traps_and_jobs() {
     wait_until_no_shims(&sandbox);
 }
 
-/// A tree of shells is one task, found by the birthmark of each shell, whatever a variable says.
+/// Nested shells are one task: each shell detects that it has a birthmark, even if a variable says
+/// otherwise.
 #[test]
 fn nested_shells_are_adopted_once_as_one_task() {
     let sandbox = sandbox();

@@ -7,7 +7,8 @@ use super::{agent_with_script, entries_of_kind, transcript, wait_for_session};
 /// A grace period that keeps the commands alive until the agent is resumed.
 const SESSION_GRACE: (&str, &str) = ("SIDING_SESSION_GRACE", "60s");
 
-/// The call has one result, the command ran once, and its end is delivered once.
+/// After the kill and the resume, the call has one result, the command has run once, and its end is
+/// delivered once.
 #[test]
 fn resumed_agent_keeps_its_tasks_and_runs_nothing_twice() {
     let mut sandbox = Sandbox::new();

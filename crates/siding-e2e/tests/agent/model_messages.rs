@@ -43,14 +43,14 @@ fn results_and_notices_share_one_message_results_first() {
     assert_eq!(placeholder["call"], bound["call"]);
     let text = placeholder["text"].as_str().expect("a text");
     assert!(text.contains(bound["task"].as_str().expect("an id")), "{text}");
-    // No notice carries the name of a call.
+    // No notice contains the id of a call.
     let delivered = entries_of_kind(&lines, "told");
     let notices = delivered.iter().filter(|entry| entry["told"][0]["told"] == "notice");
     assert_eq!(notices.count(), 1, "{lines:#?}");
 }
 
-/// A task that a result has shown ends while another call of the same answer runs. Its notice does
-/// not join the results and is not lost: it wakes the agent afterwards.
+/// A task whose state one result has shown ends while another call of the same answer runs. The
+/// notice of its end is not added to the results, but wakes the agent afterwards.
 #[test]
 fn end_during_another_call_wakes_the_agent_after_the_results() {
     let mut sandbox = Sandbox::new();

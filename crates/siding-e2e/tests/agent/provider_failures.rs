@@ -63,7 +63,7 @@ fn conversation_survives_provider_failures() {
     assert_eq!(distinct.len(), 4, "{distinct:#?}");
 }
 
-/// The received part of a slow answer is shown before the rest is sent.
+/// The terminal shows the received part of an answer before the server sends the remaining part.
 #[test]
 fn partial_answer_is_shown_while_the_rest_is_pending() {
     let mut sandbox = Sandbox::new();

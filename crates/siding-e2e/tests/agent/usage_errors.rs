@@ -26,7 +26,7 @@ fn agent_usage_errors_name_the_fix() {
     assert!(sandbox.task_ids().is_empty());
 }
 
-/// A wrong call is reported as by every other command.
+/// A call without a usable prompt fails with a message that says what is missing.
 #[test]
 fn missing_or_blank_prompt_is_an_error() {
     let sandbox = Sandbox::new();
@@ -85,7 +85,7 @@ fn agent_works_with_a_closed_stdout() {
     assert!(sandbox.path("written").exists());
 }
 
-/// Resuming repeats the failed request, without any other option.
+/// `--resume` without any other option repeats the failed request with the same model.
 #[test]
 fn failed_conversation_resumes_with_the_same_model() {
     let mut sandbox = Sandbox::new();

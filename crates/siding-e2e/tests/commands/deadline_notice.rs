@@ -28,8 +28,8 @@ fn count_expiring_records(sandbox: &Sandbox, id: &str) -> usize {
     journal.matches(r#""record":"expiring""#).count()
 }
 
-/// Promise P65: the notice comes two minutes before a deadline and names the command that moves it.
-/// A short task gets none.
+/// Promise P65: the notice is given two minutes before a deadline and names the command that moves
+/// the deadline. A task of less than ten minutes gives none.
 #[test]
 fn a_near_deadline_is_notified_until_it_is_extended() {
     let sandbox = sandbox();
@@ -68,7 +68,7 @@ fn a_near_deadline_is_notified_until_it_is_extended() {
     assert_eq!(expiring_notices(&sandbox), [Value::Null; 0], "the notice must end with the task");
 }
 
-/// The record outlives its shim: the next shim does not repeat the notice.
+/// A shim that takes over reads the record in the journal and does not repeat the notice.
 #[test]
 fn a_near_deadline_is_notified_once_across_takeover() {
     let sandbox = sandbox();

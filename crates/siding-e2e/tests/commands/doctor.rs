@@ -79,7 +79,7 @@ fn doctor_explains_what_a_missing_feature_weakens() {
 #[test]
 fn doctor_watch_lists_each_class_with_its_settings() {
     let sandbox = sandbox();
-    // A sandbox's own path could exceed the width of a line.
+    // The sandbox's own value contains a long path, with which a line would exceed 80 columns.
     let call = sandbox.siding(&["doctor", "--watch"]).env("SIDING_REAP_SOCKETS", "/tmp/a-*.sock");
     let done = call.run().expect_code(0);
     let out = done.stdout_text();

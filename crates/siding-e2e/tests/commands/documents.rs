@@ -1,8 +1,8 @@
-//! The commands of the documents, typed as a reader would type them.
+//! Runs the commands of the documents as a reader would type them.
 //!
 //! A block ```` ```sh ```` is run, line by line, in a sandbox. A block ```` ```sh illustration ````
-//! needs more than a test has (a network, a model, an agent) and is not run; a test of siding-cli
-//! checks its words. A block ```` ```console ```` is a recording.
+//! needs a network, a model or an agent, and is not run; a test of siding-cli checks its words. A
+//! block ```` ```console ```` is a recording.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -70,7 +70,8 @@ fn assert_commands_work(page: &str) {
                 after.split(' ').next().and_then(|code| code.parse().ok()).expect("an exit code")
             });
             let call = sandbox.host("bash", &["-c", &line]).env("PATH", &path);
-            // The usual setting, without which an installation is incomplete.
+            // The sandbox sets this variable to false, but with false `siding doctor --host`
+            // reports an incomplete installation.
             let done = call.env("SIDING_SUPERVISE_HOSTS", "true").run();
             assert_eq!(done.code, Some(expected), "{page}: {line}\n{done}");
         }

@@ -34,13 +34,13 @@ fn extend_adds_time_or_sets_the_deadline_from_the_start() {
         (&["+10m"], "its deadline is now 40m after its start, in 39m"),
         (&["+10m"], "its deadline is now 50m after its start, in 49m"),
         (&["--to", "1h"], "its deadline is now 1h after its start, in 59m"),
-        // A deadline can also be moved forward.
+        // A deadline can also be moved to an earlier time.
         (&["--to", "5m"], "its deadline is now 5m after its start, in 4m"),
     ] {
         let out = run_ok(&sandbox, &[&["extend", &id], args].concat()).stdout_text();
         assert!(out.starts_with(&format!("{id}: {said}")), "{out}");
     }
-    // Concurrent extensions all count.
+    // All concurrent extensions take effect.
     let calls: Vec<_> = (0..8).map(|_| sandbox.siding(&["extend", &id, "10m"]).spawn()).collect();
     calls.into_iter().for_each(|call| drop(call.wait().expect_code(0)));
     let out = run_ok(&sandbox, &["extend", &id, "0s"]).stdout_text();
@@ -82,8 +82,8 @@ fn extend_rejects_an_ended_task() {
     assert_eq!(std::fs::read(&journal).expect("a journal"), before);
 }
 
-/// Promise P47: no user can exceed a cap that the administrator has locked, neither by a flag, a
-/// variable or a settings file, nor later. A mount namespace provides the system's settings file.
+/// Promise P47: a cap that the administrator has locked cannot be exceeded by a flag, a variable, a
+/// settings file or a later extension. A mount namespace provides the system's settings file.
 #[test]
 fn a_locked_system_cap_cannot_be_exceeded() {
     let sandbox = crate::support::sandbox();
@@ -111,7 +111,7 @@ struct LockedSystemConfig<'s> {
 }
 
 impl<'s> LockedSystemConfig<'s> {
-    /// `None` without the rights for a mount namespace.
+    /// Mounts a system settings file; returns `None` if the test may not create a mount namespace.
     fn new(sandbox: &'s Sandbox) -> Option<Self> {
         let text = "max_elapsed_hard_cap = \"20m\"\nlocked = [\"max_elapsed_hard_cap\"]\n";
         crate::support::write(sandbox, "etc/siding/config.toml", text);

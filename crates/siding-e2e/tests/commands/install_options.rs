@@ -45,7 +45,7 @@ fn notify_hooks_are_installed_changed_and_removed() {
     let _done = run_ok(&sandbox, &["install", "claude-code", "--notify", "desktop,bell"]);
     let installed = fs::read_to_string(&path).expect("the entry exists");
     assert_eq!(notify_hook_calls(&path), ["hook --via desktop,bell notify-person"]);
-    // An install by a newer siding keeps the choice.
+    // A later install without the flag keeps the chosen channels.
     let again = run_ok(&sandbox, &["install", "claude-code"]).stdout_text();
     assert!(again.contains("nothing to change"), "{again}");
     assert_eq!(fs::read_to_string(&path).expect("the entry exists"), installed);
@@ -73,7 +73,8 @@ fn notify_hooks_are_installed_changed_and_removed() {
     assert!(why.contains("omit"), "{why}");
 }
 
-/// The address of a webhook is a secret: it is in no file of a host and is never printed.
+/// The address of a webhook may contain a secret, so it is in no file of a host and is never
+/// printed.
 #[test]
 fn the_webhook_address_is_stored_in_a_private_file() {
     let sandbox = sandbox();

@@ -86,7 +86,7 @@ fn tail_grep_and_errors_select_lines() {
     assert!(none.stderr_text().contains(&format!("no such line from {id}, exited 0")), "{none}");
 }
 
-/// Pages, each of which names the start of the next, join to the whole output.
+/// Each page names the offset of the next; together the pages are the whole output.
 #[test]
 fn pages_read_with_since_join_to_the_whole_output() {
     let sandbox = sandbox();
@@ -122,7 +122,7 @@ fn max_bytes_keeps_the_beginning_and_the_end() {
     let text = view["text"].as_str().expect("text");
     assert_eq!(view["truncated"], true);
     assert!(text.starts_with("1\n2\n") && text.ends_with("4999\n5000\n"), "{text}");
-    // The line about omitted output comes in addition.
+    // The line about omitted output is not included in the limit.
     assert!(text.len() <= 1024 + 200, "{}", text.len());
     assert_eq!((&view["phase"], &view["outcome"]["code"]), (&"ended".into(), &0.into()));
     assert_eq!((&view["from"], &view["next"]), (&0.into(), &view["bytes"]));

@@ -61,8 +61,8 @@ fn a_late_readiness_line_is_notified_once() {
     stop_all(&sandbox);
 }
 
-/// Promise P53: a port counts when any process of the task listens on it. The first notice comes
-/// without any waiting caller.
+/// Promise P53: the task is ready when any of its processes listens on the port. The notice is
+/// recorded although no caller waits.
 #[test]
 fn a_late_port_and_file_give_one_readiness_notice() {
     let sandbox = sandbox();
@@ -147,7 +147,8 @@ fn a_task_that_is_ready_after_the_budget_gives_a_notice() {
     stop_all(&sandbox);
 }
 
-/// A task that ends first reports this with its end, and never becomes ready.
+/// The `ended` notice of a task that ends before it is ready says so, and no `ready` notice
+/// follows.
 #[test]
 fn an_end_before_readiness_is_reported() {
     let sandbox = sandbox();
@@ -165,7 +166,7 @@ fn an_end_before_readiness_is_reported() {
         let done = done.expect_code(code);
         assert!(done.stderr_text().contains("never seen to be ready (output:never)"), "{done}");
     }
-    // The last line counts even without a newline.
+    // The last line is matched even without a newline.
     let done = run_ok(&sandbox, &["run", "--json", "--wait-for", "output:^up$", "--", "printf up"]);
     assert_eq!(done.json()["ready"]["by"][0]["detail"]["line"], "up");
     eventually("its shim has exited", || {
@@ -174,7 +175,7 @@ fn an_end_before_readiness_is_reported() {
     assert!(ack_notices(&sandbox).is_empty());
 }
 
-/// A server that daemonizes lingers, and can become ready then.
+/// The task of a server that daemonizes is lingering, and can still become ready.
 #[test]
 fn a_lingering_task_can_become_ready() {
     let sandbox = sandbox();

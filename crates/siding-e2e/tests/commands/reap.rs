@@ -155,7 +155,7 @@ fn a_task_without_a_record_is_removed_once_it_is_old() {
     assert!(!dir.exists());
 }
 
-/// Promise P86: only processes with the birthmark of an ended task are ended.
+/// Promise P86: the reaper terminates only processes with the birthmark of an ended task.
 #[test]
 fn reap_ends_only_the_marked_process_of_an_ended_task() {
     let sandbox = sandbox();

@@ -47,7 +47,7 @@ fn any_returns_at_the_first_end_and_all_at_the_last() {
     }
 }
 
-/// The timeout ends the wait and not the task; the answer states it.
+/// The timeout ends only the wait, the task continues, and the answer says so.
 #[test]
 fn a_wait_that_times_out_says_so_and_the_tasks_continue() {
     let sandbox = sandbox();
@@ -66,7 +66,7 @@ fn a_wait_that_times_out_says_so_and_the_tasks_continue() {
     assert_eq!((&view["satisfied"], &view["reason"]), (&false.into(), &"timeout".into()));
     assert_eq!((&view["bound_ms"], view["by"].as_array().map(Vec::len)), (&300.into(), Some(1)));
     assert!(view["waited_ms"].as_u64().is_some_and(|ms| ms >= 300), "{view}");
-    // Without its own timeout, a wait has the one from the settings.
+    // Without `--timeout`, the time limit is the setting `wait_bound`.
     let call = sandbox.siding(&["wait", &ids[1]]).env("SIDING_WAIT_BOUND", "200ms");
     assert!(call.run().expect_code(124).stderr_text().contains("the bound of 200ms"));
     let shown = run_ok(&sandbox, &["show", "--json", &ids[1]]).json();

@@ -134,7 +134,7 @@ fn stop_racing_with_exit_records_exactly_one_outcome() {
         assert!(ended || stopped, "race {race}: {outcome}");
         ends += u64::from(ended);
     }
-    // The test harness prints this on failure: whether both sides ever won.
+    // The test harness prints this on failure, to show whether both outcomes occurred.
     eprintln!("{ends} of {races} ended by themselves");
     assert_all_ended(&sandbox, races.try_into().expect("a small number"));
 }

@@ -1,5 +1,5 @@
-//! Journals that no crash produces on demand: of another boot, and with pids that other processes
-//! have by now.
+//! Journals that a test cannot produce by a crash: of another boot, and with pids that other
+//! processes now have.
 
 use serde_json::Value;
 use siding_e2e::{Process, RunningProgram, Sandbox, eventually, words};
@@ -32,7 +32,7 @@ fn forge_running_task(sandbox: &Sandbox, change: impl Fn(&mut Record)) -> String
     let path = state::task_dir(sandbox, &id).join("journal");
     let bytes = std::fs::read(&path).expect("the journal can be read");
     let mut forged = vec![];
-    // Keeps only the acceptance and the start, so that the task seems to run.
+    // Keeps only the records `accepted` and `spawned`, so that the journal says that the task runs.
     for line in bytes.split(|&byte| byte == b'\n').take(2) {
         let (seq, mut record) = record::parse_line(line).expect("a valid record line");
         change(&mut record);

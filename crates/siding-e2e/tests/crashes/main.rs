@@ -1,4 +1,4 @@
-//! Whichever process is killed, at any moment: the records are true, and no process is left behind.
+//! After a kill of any process at any moment, the records are true and no process is left behind.
 
 mod concurrency;
 mod failpoints;

@@ -76,8 +76,8 @@ fn lines_written_without_a_shim_are_matched_later() {
     assert_eq!(matched_lines(&sandbox, &id), 40);
 }
 
-/// The watcher of another MCP server is a process of its task: it survives its shim, but ends with
-/// the session whose owner was killed, together with its server.
+/// The MCP client of `monitor-mcp` is a process of its task: it continues when the shim is killed,
+/// and is stopped together with its server when the session's owner is killed.
 #[test]
 fn mcp_monitor_survives_its_shim_but_not_its_owner() {
     let mut sandbox = Sandbox::new();

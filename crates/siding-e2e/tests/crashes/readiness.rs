@@ -61,7 +61,7 @@ fn takeover_continues_the_readiness_probe() {
     }
 }
 
-/// The task became ready without a shim: the next shim finds that in its output.
+/// The task became ready while it had no shim: the next shim finds the line in the output.
 #[test]
 fn readiness_reached_without_a_shim_is_found() {
     let mut sandbox = Sandbox::new();
@@ -92,7 +92,7 @@ fn readiness_in_output_stored_by_the_dead_shim_is_found() {
     end_task(&sandbox, &id);
 }
 
-/// A shim killed after the report does not make the next one report again.
+/// A shim that takes over after the report does not report readiness again.
 #[test]
 fn readiness_is_reported_once_across_a_takeover() {
     let mut sandbox = Sandbox::new();
@@ -110,8 +110,8 @@ fn readiness_is_reported_once_across_a_takeover() {
     assert_eq!(unread_notices(&sandbox).len(), 1, "the end must be reported");
 }
 
-/// The task ended without a shim: its output shows readiness, but an unobserved condition is not
-/// assumed.
+/// The task ended while it had no shim: its output may still show readiness, but a condition that
+/// no shim observed, such as a port, is not assumed.
 #[test]
 fn unobserved_end_reports_readiness_only_if_known() {
     for (wait_for, is_observed) in [("file:up", true), ("port:1", false)] {

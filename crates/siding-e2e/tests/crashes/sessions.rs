@@ -1,4 +1,5 @@
-//! Sessions whose owner is killed, and sessions whose owner only seems to be dead.
+//! Sessions whose owner is killed, and sessions whose owner lives although one of its threads or
+//! descendants suggests otherwise.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use siding_model::outcome::Outcome;
 use crate::state;
 use crate::test_tasks::{STOP_GRACE, Task, TaskKind};
 
-/// Time in which a resumed conversation may take over.
+/// Time in which a resumed conversation may become the new owner.
 const SESSION_GRACE: &str = "200ms";
 
 /// Starts a host that owns a session.

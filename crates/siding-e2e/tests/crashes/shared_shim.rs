@@ -56,7 +56,7 @@ impl OrphanedSession {
         for id in &self.ids {
             assert_eq!(state::wait_for_outcome(&self.sandbox, id), by_session, "{id}");
         }
-        // Each task is unmarked as live while the shim still supervises others.
+        // The shim removes the `live/ID` of each task while it still supervises others.
         eventually("no task is marked live", || state::live_task_ids(&self.sandbox).is_empty());
         for id in &self.ids {
             state::assert_ended_cleanly(&self.sandbox, id);
@@ -134,9 +134,9 @@ fn session_resumed_in_time_keeps_its_tasks() {
     let _done = reaper.wait().expect_code(0);
 }
 
-/// Whichever processes are killed at any moment, the next command completes their work; at the
-/// latest the one after the exit of the killed reaper's half-started shim, which holds copies of
-/// its locks.
+/// The reaper and its shim are killed at random moments, and a later reaper completes their work.
+/// This is not always the next one: a shim that the killed reaper was starting holds copies of the
+/// locks until it exits.
 #[test]
 fn next_reap_finishes_after_reaper_and_shim_are_killed() {
     for after_ms in [0, 4, 8, 16, 32, 64] {

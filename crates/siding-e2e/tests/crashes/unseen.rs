@@ -1,4 +1,5 @@
-//! Events of a task without a shim: the next shim reports the known facts and no others.
+//! Events that occur while a task has no shim: the next shim reports only facts that it can
+//! observe.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -12,7 +13,7 @@ use siding_model::outcome::{LeaderEnd, Outcome};
 use crate::state;
 use crate::test_tasks::{self, EXIT_CODE, STOP_GRACE, Task, TaskKind};
 
-/// The command that the copy of this program in the reaper's role runs.
+/// Set in a copy of this program that acts as the subreaper: the command line that the copy runs.
 const REAPER_COMMAND_VARIABLE: &str = "CRASHES_REAPER_RUNS";
 
 #[test]
@@ -105,7 +106,8 @@ impl NonReapingSubreaper {
         Self { process: call.pause_at(point).spawn() }
     }
 
-    /// Plays the subreaper in a copy of this program: runs the line and waits to be killed.
+    /// Acts as the subreaper in a copy of this program: runs the line and waits until the test
+    /// kills the copy.
     fn run_as_reaper(line: &OsStr) {
         let own = rustix::process::getpid();
         rustix::process::set_child_subreaper(Some(own)).expect("setting the subreaper succeeded");

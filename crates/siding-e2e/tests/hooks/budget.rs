@@ -31,7 +31,8 @@ fn budget_sets_only_the_timeout_of_a_call() {
     let mut expected = input.clone();
     expected["timeout"] = json!(15_000);
     assert_eq!(output, json!({"hookEventName": "PreToolUse", "updatedInput": expected}));
-    // A longer timeout does not ask for a longer wait: it bounds the command.
+    // A call's timeout longer than the budget limits the command; it does not request a longer
+    // wait.
     let mut longer = input;
     longer["timeout"] = json!(600_000);
     assert_eq!(pre_tool_use_output(&sandbox, "15s", bash_call(longer))["updatedInput"], expected);
@@ -157,7 +158,8 @@ fn subagents_run_call_gets_a_budget_up_to_its_deadline() {
     assert_eq!(updated(subagent(), json!({"command": "make", "background": true})), Value::Null);
 }
 
-/// The host ends its own monitors early; the hook tells the agent about one that lasts longer.
+/// The host ends its own monitors early; the hook recommends `siding monitor`, which may run
+/// longer.
 #[test]
 fn long_host_monitor_call_suggests_siding_monitor() {
     let sandbox = sandbox();

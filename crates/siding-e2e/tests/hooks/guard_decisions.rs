@@ -1,4 +1,4 @@
-//! The guard's answers, and the handling of unreadable events.
+//! The guard's answers to a host, and the hooks' answers to unreadable events.
 
 use serde_json::json;
 
@@ -52,7 +52,8 @@ fn allowed_command_leaves_the_decision_to_the_host() {
     assert_eq!(written.count(), 0, "judging a command must write nothing");
 }
 
-/// Promise P107: without a person to answer, a question is no decision.
+/// Promise P107: without a person to answer, a question would have no effect, so the command is
+/// denied.
 #[test]
 fn endless_background_command_is_denied_when_unattended() {
     let sandbox = sandbox();
@@ -74,12 +75,12 @@ fn endless_background_command_is_denied_when_unattended() {
     for mode in ["dontAsk", "bypassPermissions", "auto"] {
         assert_eq!(decision(call(mode, follow), 2).as_deref(), Some("deny"), "{mode}");
     }
-    // Other questions stay questions in every mode: the host decides how to answer them.
+    // For other rules the verdict remains `ask` in every mode, and the host decides what to do.
     assert_eq!(decision(call("auto", "sudo ls"), 0).as_deref(), Some("ask"));
     let bounded =
         call_hook(&sandbox, "pre-tool-use", call("auto", "timeout 60 tail -f server.log"));
     assert_eq!(bounded.expect_code(0).stdout_text(), "");
-    // A run without a person, in any mode.
+    // A headless run has no person in any mode.
     let headless = hook_call(&sandbox, &["pre-tool-use"], call("default", follow));
     let denied = headless.env("CLAUDE_CODE_ENTRYPOINT", "sdk-cli").run().expect_code(2);
     assert!(
@@ -98,7 +99,7 @@ fn endless_background_command_is_denied_when_unattended() {
     assert!(guard_output.expect_code(21).stdout_text().contains("deny"));
 }
 
-/// A user may rely on the unreadable rules, so a person decides.
+/// A user may rely on the rules that cannot be read, so the hook asks a person.
 #[test]
 fn unreadable_rules_file_makes_the_hook_ask() {
     let sandbox = sandbox();

@@ -21,7 +21,8 @@ fn wait_for_waiter(sandbox: &Sandbox) -> u32 {
     eventually_some("a waiter runs", || processes::list_pids().into_iter().find(waits))
 }
 
-/// Promise P112: an end wakes the host immediately, even one that no other event delivers.
+/// Promise P112: the end of a task wakes an idle host immediately, although the host has no event
+/// that would deliver it.
 #[test]
 fn task_end_wakes_an_idle_host_and_is_reported_once() {
     let sandbox = sandbox();
@@ -39,7 +40,8 @@ fn task_end_wakes_an_idle_host_and_is_reported_once() {
     close_session(&sandbox);
 }
 
-/// Promises P65 and P112: an approaching deadline also wakes the host, while it can still be moved.
+/// Promises P65 and P112: an approaching deadline also wakes the host, so that the agent can still
+/// move it.
 #[test]
 fn approaching_deadline_wakes_an_idle_host() {
     let sandbox = sandbox();
@@ -74,7 +76,7 @@ fn notice_delivered_by_another_event_does_not_wake() {
     close_session(&sandbox);
 }
 
-/// `claude -p` would wait for the waiter before it exits.
+/// `claude -p` would wait for the exit of the waiter before it exits itself.
 #[test]
 fn headless_host_starts_no_waiter() {
     let sandbox = sandbox();

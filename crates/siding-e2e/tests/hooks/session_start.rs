@@ -8,7 +8,8 @@ use crate::support::{
     start_background_task,
 };
 
-/// The session belongs to the host, and each of the host's shells is adopted into it.
+/// The hook opens a session owned by the host, and each of the host's shells becomes a task of this
+/// session.
 #[test]
 fn session_is_opened_and_its_shells_are_adopted() {
     let sandbox = sandbox();
@@ -77,8 +78,8 @@ fn next_session_reports_tasks_of_a_killed_one() {
     close_session(&sandbox);
 }
 
-/// A conversation in a container that shares the state directory is in another PID namespace: its
-/// processes cannot be seen from here, nor those of this machine from there.
+/// A conversation in a container that shares the state directory is in another PID namespace, so
+/// neither side can see the processes of the other.
 #[test]
 fn session_of_another_pid_namespace_is_not_closed() {
     let sandbox = sandbox();
@@ -103,7 +104,7 @@ fn session_of_another_pid_namespace_is_not_closed() {
     close_session(&sandbox);
 }
 
-/// The host gives SessionEnd a second and a half, so the hook leaves the tasks to their shims.
+/// The host gives SessionEnd a second and a half, so the hook stops no tasks; their shims do.
 #[test]
 fn session_end_hook_stops_no_tasks() {
     let sandbox = sandbox();

@@ -13,7 +13,8 @@ fn call_stop_hook(sandbox: &Sandbox, active: bool) -> Value {
     if done.stdout_text().is_empty() { Value::Null } else { done.json() }
 }
 
-/// Failure F59: unread notices hold the turn, running tasks do not.
+/// Failure F59: the hook keeps a turn from ending while there are unread notices, but not because
+/// tasks run.
 #[test]
 fn stop_hook_blocks_only_for_undelivered_notices() {
     let sandbox = sandbox();
@@ -32,7 +33,7 @@ fn stop_hook_blocks_only_for_undelivered_notices() {
     close_session(&sandbox);
 }
 
-/// Claude Code lets hooks hold eight turns in a row. Later notices are not lost.
+/// Claude Code lets hooks keep a turn from ending eight times in a row. Later notices are not lost.
 #[test]
 fn stop_hook_blocks_at_most_eight_times_in_a_row() {
     let sandbox = sandbox();

@@ -37,13 +37,13 @@ fn start_host(sandbox: &Sandbox, ways: &str, setup: &str) -> RunningProgram {
     );
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
     let running = sandbox.host(&agent.to_string_lossy(), &["-c", &text]).env("PATH", path).spawn();
-    // The hook lists the running tasks until it has answered.
+    // The hook that opens the session must have answered before the host runs its next command.
     eventually("the session is open", || sandbox.path("opened").exists());
     running
 }
 
-/// Starts the notifications. Earlier ends are not shown; the acknowledgement of one shows when the
-/// first scan is complete.
+/// Starts `notify-person`. It does not show ends that are older than itself, but acknowledges them;
+/// such an acknowledgement shows that its first scan is complete.
 #[track_caller]
 fn start_notifying(sandbox: &Sandbox) {
     let before = run_ended_task(sandbox, "echo before; exit 5");
@@ -85,7 +85,7 @@ fn failure_is_shown_on_the_desktop_until_the_host_ends() {
     eventually("the follower has ended with the host", || follower_count(&sandbox) == 0);
 }
 
-/// A hook has no terminal, so the bell rings in the host's.
+/// A hook has no terminal, so the bell rings in the terminal of the host.
 #[test]
 fn bell_rings_in_the_hosts_terminal() {
     let sandbox = sandbox();

@@ -28,7 +28,7 @@ fn unread_background_task_is_named_once_at_the_next_prompt() {
     close_session(&sandbox);
 }
 
-/// Reminders count batches of tool calls: a person who only talks needs no list.
+/// Reminders count batches of tool calls, so prompts without tool calls give no list.
 #[test]
 fn prompts_do_not_count_as_batches() {
     let sandbox = sandbox();

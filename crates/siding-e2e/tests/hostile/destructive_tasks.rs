@@ -5,7 +5,7 @@ use siding_e2e::{Sandbox, eventually, is_root, words};
 
 use crate::{OTHER_UID, Task, assert_no_crash_or_hang, assert_task_exits, gate, live_shim, shell};
 
-/// Whether a stop must reach the task afterwards, or only its deadline can end it.
+/// Whether a stop must end the task after its action, or only its deadline can end it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExpectedEnd {
     ByStop,
@@ -57,7 +57,7 @@ fn run_destructive_task(mut sandbox: Sandbox, act: &str, ends: ExpectedEnd) {
     let args = ["run", "--background", "--json", "--timeout", life, "--grace", "0s", "--", &text];
     let task = Task::of(&sandbox.siding(&args).run().expect_code(0));
     let (id, shim) = (task.id(), live_shim(&task));
-    // The action starts only now, so that the call above still sees an intact task.
+    // The action starts only now, so that the call above reads an intact task.
     std::fs::write(gate, "\n").expect("the task reads the FIFO");
     let _done = sandbox.wait_for_mark("done");
     // With so many threads starting programs, a forked copy of this test program may hold the
@@ -136,8 +136,8 @@ fn task_cannot_escape_a_stop_by_changing_itself() {
     }
 }
 
-/// A shell's report goes through a file that its command can also write. A forged report changes
-/// neither the outcome nor any other fact that siding knows itself.
+/// A shell reports its last directory and statuses in a file that its command can also write. A
+/// forged report changes neither the outcome nor any other fact that siding observes itself.
 #[test]
 fn forged_shell_report_does_not_change_the_outcome() {
     let sandbox = Sandbox::new();

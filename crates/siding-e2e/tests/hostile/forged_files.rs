@@ -1,7 +1,7 @@
 //! Entries of the state directory replaced by others: links, directories, pipes.
 //!
-//! Any process of the same user can do that. No command hangs or crashes, no link is followed to
-//! the outside, and the targets of the links stay unchanged.
+//! Any process of the same user can replace such an entry. No command hangs or crashes, no link is
+//! followed to the outside, and the targets of the links stay unchanged.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ impl ForgeryScenario {
         self.sandbox.state_dir().join(name.replace("ID", &self.id))
     }
 
-    /// Places a forgery at `path`; a link leads to the entry `file` of the outside task.
+    /// Replaces `path` by a forgery; a link refers to the entry `file` of the outside task.
     fn forge(&self, forgery: Forgery, path: &Path, file: &str) {
         let removed = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir_all(path));
         assert!(removed.is_ok() || !path.exists(), "{removed:?}");
@@ -192,7 +192,8 @@ fn forged_read_cursor_does_not_escape_the_state_directory() {
     forge_everywhere("tasks/ID/seen.cli", "output");
 }
 
-/// The path of a command's claim follows from its hash, so it can be seen while the command runs.
+/// The name of a command's duplicate claim is a hash, so the test reads the name while the command
+/// runs, and forges it afterwards.
 #[test]
 fn forged_duplicate_claim_does_not_block_a_command() {
     let scene = ForgeryScenario::new();

@@ -110,7 +110,8 @@ fn damaged_journal_is_quarantined_and_reported_once() {
             assert_eq!(std::fs::read(aside).expect("test file"), bytes, "{damage}: every byte");
             assert!(!scene.journal().exists());
             scene.assert_other_task_intact();
-            // The damage is reported once; afterwards the task does not exist.
+            // The damage is reported once; the task's directory has then been moved to `aside/`, so
+            // the task no longer exists.
             let second = scene.sandbox.siding(&["show", &scene.id]).run();
             assert_refused(&second, "no task");
         }
@@ -154,7 +155,8 @@ fn snapshot_files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(|path| (path.clone(), std::fs::read(path).expect("test file"))).collect()
 }
 
-/// Asserts that the contents of a file are never changed and that the file is never replaced.
+/// A file that may only be appended to: checks that its contents are never changed and that it is
+/// never replaced.
 #[derive(Debug)]
 struct AppendOnlyFile {
     path: PathBuf,

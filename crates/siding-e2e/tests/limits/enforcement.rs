@@ -1,4 +1,4 @@
-//! The actions at a limit.
+//! What siding does when a task exceeds a limit: a notice or a stop.
 
 use siding_e2e::eventually;
 

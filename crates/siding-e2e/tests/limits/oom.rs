@@ -8,8 +8,8 @@ use crate::support::sandbox;
 const CGROUP_MOUNTS: [(&str, &str); 2] =
     [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
 
-/// A control group with little memory. Dropping it removes it; all its processes have ended by
-/// then.
+/// A control group with little memory. Dropping this value removes the group, whose processes must
+/// have exited by then.
 struct SmallMemoryCgroup(PathBuf);
 
 impl SmallMemoryCgroup {
@@ -34,7 +34,7 @@ impl Drop for SmallMemoryCgroup {
     }
 }
 
-/// Failure F55: the reason is given if there is evidence, and never invented.
+/// Failure F55: the outcome says `oom` only if there is evidence.
 #[test]
 fn an_oom_kill_is_reported_as_oom_and_another_kill_is_not() {
     let Some(small) = SmallMemoryCgroup::new() else {

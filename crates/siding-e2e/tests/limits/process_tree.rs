@@ -62,8 +62,8 @@ fn available_kib() -> u64 {
     left.expect("a size in kB")
 }
 
-/// Failures F55 and F57: twenty forks that share 100 MB cannot free a GiB when stopped. Their own
-/// limit is so far away that it alone would not make the shim read their shared memory.
+/// Failures F55 and F57: stopping twenty forks that share 100 MB cannot free a GiB. Their
+/// `max_memory` is so high that it would not make the shim read the proportional sizes.
 #[test]
 fn min_available_does_not_stop_forks_that_share_their_memory() {
     let sandbox = sandbox();
@@ -86,11 +86,12 @@ fn min_available_does_not_stop_forks_that_share_their_memory() {
     stop_all(&sandbox);
 }
 
-/// Promise P96, failure F55: when the machine's memory runs low, a small task is never blamed.
+/// Promise P96, failure F55: when the machine's memory runs low, only a task that uses enough to
+/// end the shortage is stopped.
 #[test]
 fn min_available_stops_the_large_task_and_not_the_small_one() {
     let sandbox = sandbox();
-    // The large task grows by a GiB, half of which is below the required rest.
+    // The large task grows by a GiB, so that afterwards half a GiB less than required is available.
     let wanted = available_kib().saturating_sub(512 << 10);
     let limit = ["--min-available", &format!("{wanted}KiB"), "--on-limit", "stop"];
     let small = start_puppet(&sandbox, &limit, &["grow", "1M", "hang"]);

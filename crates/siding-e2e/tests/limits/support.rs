@@ -46,7 +46,8 @@ pub(crate) fn limit_breaches(sandbox: &Sandbox, id: &str) -> Vec<Value> {
     journal_records(sandbox, id, "limit")
 }
 
-/// Waits until a task has breached this limit, and returns the record. It must be the first breach.
+/// Waits until a task has breached the limit `which`, and returns the record. Panics if another
+/// limit was breached first.
 #[track_caller]
 pub(crate) fn wait_for_breach(sandbox: &Sandbox, id: &str, which: &str) -> Value {
     let breach = eventually_some(&format!("{id} has breached a limit"), || {
@@ -56,8 +57,9 @@ pub(crate) fn wait_for_breach(sandbox: &Sandbox, id: &str, which: &str) -> Value
     breach
 }
 
-/// Waits until the shims of healthy tasks have taken this many samples: another task, started later
-/// and in breach from the start, has been reported as often.
+/// Waits until the shims of running tasks have taken at least `checks` samples. For this, it starts
+/// `checks` tasks one after the other, each of which breaches a limit at its first sample, and
+/// waits for each breach.
 #[track_caller]
 pub(crate) fn wait_for_limit_checks(sandbox: &Sandbox, checks: usize) {
     for _ in 0..checks {

@@ -1,4 +1,4 @@
-//! MCP over HTTP, and the clients that it admits.
+//! MCP over HTTP, and which clients the server admits.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};

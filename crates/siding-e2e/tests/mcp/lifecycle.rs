@@ -23,8 +23,8 @@ fn both_protocol_revisions_offer_the_same_tools() {
     new.shutdown();
 }
 
-/// A model reads the descriptions at the start of every conversation. The output schemas do not
-/// count: Claude Code and Codex pass them to no model.
+/// A model reads the descriptions at the start of every conversation. The output schemas are not
+/// counted, because Claude Code and Codex do not pass them to a model.
 #[test]
 fn tool_descriptions_stay_within_their_size_limit() {
     let sandbox = sandbox();
@@ -44,7 +44,8 @@ fn tool_descriptions_stay_within_their_size_limit() {
 #[test]
 fn tasks_of_a_killed_client_end() {
     let sandbox = sandbox();
-    // The shell stays as the client; the server is its child.
+    // The trailing `true` keeps the shell as the parent of the server, so that the shell is the
+    // client.
     let line = format!("{}; true", sandbox.siding_line(&["mcp"]));
     let host = sandbox.host("bash", &["-c", &line]).env("SIDING_SESSION_GRACE", "100ms");
     let mut client = Client::from_server(host.stdin_pipe().spawn()).initialize();
@@ -69,7 +70,8 @@ fn restarted_server_finds_its_tasks() {
     second.shutdown();
 }
 
-/// The server raises its own limits to serve many waits, and tasks must not inherit that.
+/// The server raises its own descriptor limit to serve many waits; tasks must not inherit the
+/// raised limit.
 #[test]
 fn task_has_the_resource_limits_of_the_client() {
     let sandbox = sandbox();
@@ -82,7 +84,7 @@ fn task_has_the_resource_limits_of_the_client() {
     client.shutdown();
 }
 
-/// A disconnect is no interrupt: the host's commands continue until its session ends.
+/// A disconnect stops no command; the commands continue until the session ends.
 #[test]
 fn client_disconnect_during_a_run_ends_no_task() {
     let sandbox = sandbox();
@@ -173,7 +175,7 @@ fn closed_session_starts_no_task() {
     client.shutdown();
 }
 
-/// An agent may inherit this variable from an outer agent, or a stale one.
+/// An agent may inherit `SIDING_SESSION` from the agent that started it, or from an ended session.
 #[test]
 fn session_variable_of_another_owner_is_ignored() {
     let sandbox = sandbox();

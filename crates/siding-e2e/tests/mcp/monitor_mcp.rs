@@ -7,7 +7,8 @@ use siding_e2e::{
 
 use crate::client::sandbox;
 
-/// Longer than any test, so that only the server's own messages report changes.
+/// Longer than any test, so that the monitor learns of changes only from the server's
+/// notifications.
 const POLL_INTERVAL_BEYOND_TEST: &str = "1h";
 
 /// Starts a monitor and returns the task's id.
@@ -143,7 +144,7 @@ fn server_that_cannot_start_is_given_up_immediately() {
         (&["/no/such/server", "x"][..], "could not start `/no/such/server`: No such file"),
         (&["nosuchserver"], "no handshake: it ended: exit status: 127, with which a shell reports"),
     ] {
-        // The task may have ended before the call returns, which then reports that.
+        // The task may have ended before the call returns; the call then reports the end.
         let args = [&["monitor-mcp", "--json", "--tool", "look", "--"], server].concat();
         let started = sandbox.siding(&args).run().json();
         assert_eq!(started["name"], format!("look of {}", server.join(" ")));

@@ -74,7 +74,7 @@ fn notices_are_bounded_and_each_is_reported_once() {
     client.shutdown();
 }
 
-/// The host's hooks deliver the notices of all its sessions, and hold turns for them.
+/// If the host's hooks deliver notices, the tools must not deliver the same notices.
 #[test]
 fn tools_report_no_notices_when_hooks_do() {
     let sandbox = sandbox();

@@ -136,7 +136,7 @@ fn task_end_seen_by_a_canceled_wait_is_still_reported() {
     );
 }
 
-/// A task that writes continuously must not keep its waiter from reading the cancellation.
+/// Even while a task writes continuously, a wait for it can be canceled.
 #[test]
 fn wait_on_a_busy_task_can_be_canceled() {
     let sandbox = sandbox();

@@ -238,7 +238,8 @@ fn list_shows_the_tasks_of_this_session() {
     client.shutdown();
 }
 
-/// Neither tasks of other sessions nor the order of starts drops a recent task from the list.
+/// A recently ended task is listed even if tasks of other sessions ended later or it was started
+/// early.
 #[test]
 fn list_keeps_recent_tasks_despite_other_sessions() {
     let sandbox = sandbox();
@@ -354,7 +355,7 @@ fn budget_setting_needs_assistant_mode_and_background_tasks() {
     }
 }
 
-/// Promise P120: a later answer reports the end, and the answer at hand-over promises that.
+/// Promise P120: the answer at the hand-over promises that a later answer will report the end.
 #[test]
 fn hand_over_promises_a_later_notice_of_the_end() {
     let sandbox = sandbox();

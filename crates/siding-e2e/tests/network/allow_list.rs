@@ -1,4 +1,4 @@
-//! `allow`: a network namespace whose only way out is a proxy.
+//! `allow`: a network namespace from which only a proxy reaches the outside.
 
 use siding_e2e::eventually;
 
@@ -63,7 +63,8 @@ fn the_proxy_environment_variables_are_set() {
     }
 }
 
-/// The proxy exits with the task, and with the shim. Without it no connection is possible.
+/// The proxy exits when the task ends or the shim is killed. Without the proxy the task can connect
+/// to no host.
 #[test]
 fn the_proxy_exits_with_its_task_and_with_a_killed_shim() {
     for sandbox in root_and_user_sandboxes() {

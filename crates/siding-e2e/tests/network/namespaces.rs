@@ -7,7 +7,7 @@ use crate::support::{
     run_with_policy, show_task, start_with_policy,
 };
 
-/// Promise P102: unauthorized egress.
+/// Promise P102: a task with `none` or `loopback` cannot connect to a server outside its namespace.
 #[test]
 fn net_none_and_net_loopback_block_outside_connections() {
     for sandbox in root_and_user_sandboxes() {

@@ -1,4 +1,4 @@
-//! The owner of a proxy, and the consequences of its exit.
+//! The task of a proxy process, and the consequences of the proxy's exit.
 
 use rustix::process::Signal;
 use siding_e2e::{Process, Sandbox, eventually, eventually_some, processes};
@@ -54,7 +54,7 @@ fn the_proxy_of_an_inner_task_does_not_belong_to_the_outer_task() {
     }
 }
 
-/// The notice comes before the task requests any host.
+/// The exit of a proxy is reported even if the task has requested no host.
 #[test]
 fn the_unexpected_exit_of_a_proxy_is_notified() {
     for sandbox in root_and_user_sandboxes() {
@@ -75,8 +75,8 @@ fn the_unexpected_exit_of_a_proxy_is_notified() {
     }
 }
 
-/// The shim dies before it has recorded the leader; the proxy is older and carries the birthmark
-/// too.
+/// The shim is killed before it has recorded the leader. The proxy, which is older, carries the
+/// birthmark too and must not be taken for the leader.
 #[test]
 fn takeover_does_not_mistake_the_proxy_for_the_leader() {
     let mut sandbox = Sandbox::new();

@@ -1,4 +1,4 @@
-//! Quiet tasks: the reasons that siding finds, and the notices that follow.
+//! Quiet tasks: why siding says that they are quiet, and the notices of their stalls.
 
 mod prompt_corpus;
 mod stall_records;

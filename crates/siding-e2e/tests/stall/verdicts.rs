@@ -15,7 +15,7 @@ use crate::support::{sandbox, start_task, stop_all, why};
 const UNPRIVILEGED_UID: u32 = 65_534;
 /// A user without a name.
 const UID_WITHOUT_NAME: u32 = 64_213;
-/// Far above the time that the slowest of these programs needs to come to rest.
+/// Far above the time until the slowest of these programs waits for its input or event.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(45);
 /// Number of further verdicts that must be right for a program that does not wait for input.
 const RECHECKS: usize = 2;
@@ -128,7 +128,7 @@ fn programs_that_read_input_end_when_stdin_is_null() {
             && case.required_programs.is_empty()
     });
     for case in askers {
-        // `rm -i` takes the end of the input as an answer, and the interactive shell ends with it.
+        // `rm -i` treats the end of the input as an answer, and the interactive shell exits at it.
         let args = ["run", "--budget", "20s", "--json", "--", case.text];
         let done = sandbox.siding(&args).run();
         assert_eq!(done.json()["phase"], "ended", "{}: {done}", case.name);

@@ -1,4 +1,4 @@
-//! A caller that waits for a command is interrupted, dies, or loses its terminal.
+//! A caller that waits for a command is interrupted or killed, or its terminal is closed.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use siding_e2e::{Process, RunningProgram, Sandbox, eventually, eventually_some, words};

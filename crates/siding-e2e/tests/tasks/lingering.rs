@@ -1,4 +1,4 @@
-//! The shell has exited, but processes that it started still run.
+//! Lingering tasks: the shell has exited, but processes that it started still run.
 
 use siding_e2e::{Process, eventually, processes, words};
 
@@ -56,8 +56,8 @@ fn call_returns_when_the_shell_exits_and_lists_processes() {
     });
 }
 
-/// Failure F1: output written after the shell's exit is stored, and its exit code is known before
-/// (promise P26).
+/// Failure F1, promise P26: output written after the shell's exit is stored, and the shell's exit
+/// code is known before this output ends.
 #[test]
 fn output_after_the_shell_exits_is_kept() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! A shell interprets a text under siding exactly as without it.
+//! A shell interprets a text under siding exactly as without siding.
 
 use siding_e2e::Sandbox;
 
@@ -83,8 +83,8 @@ fn bash_scripts_behave_as_without_siding() {
     }
 }
 
-/// A trace shows only the command's own steps. bash marks an evaluated text by an additional `+`;
-/// that is the price for keeping the text out of the arguments.
+/// A trace shows only the command's own steps, with an additional `+`, because siding passes the
+/// text to `eval` to keep it out of the arguments.
 #[test]
 fn shell_trace_shows_only_the_commands_own_steps() {
     let sandbox = sandbox();

@@ -27,7 +27,8 @@ fn prompts_end_immediately_without_input() {
     }
 }
 
-/// siding does not read its caller's input, so a loop that reads a list from it continues.
+/// siding does not read its caller's standard input, so a loop around `siding run` that reads a
+/// list from it loses no line.
 #[test]
 fn callers_stdin_is_not_consumed() {
     let sandbox = sandbox();

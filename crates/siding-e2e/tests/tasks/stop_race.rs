@@ -7,7 +7,7 @@ use siding_e2e::{RunningProgram, eventually, words};
 
 use crate::support::{Task, create_file, sandbox, wait_for_file_command};
 
-/// Two concurrent stops end one task once and report the same.
+/// Two concurrent stops end a task once and report the same outcome.
 #[test]
 fn concurrent_stops_report_the_same_outcome() {
     let sandbox = sandbox();
@@ -24,7 +24,7 @@ fn concurrent_stops_report_the_same_outcome() {
     }
 }
 
-/// A second stop with a shorter grace period does not wait for the first one's.
+/// A second stop with a shorter grace period does not wait for the grace period of the first stop.
 #[test]
 fn second_stop_can_shorten_the_grace() {
     let sandbox = sandbox();
@@ -40,7 +40,7 @@ fn second_stop_can_shorten_the_grace() {
     assert_eq!(first.json(), view);
 }
 
-/// Promise P35: either the end or a stop wins, never both.
+/// Promise P35: the outcome is either the natural end or the stop, never both.
 #[test]
 fn stop_racing_with_exit_gives_one_outcome() {
     let sandbox = sandbox();

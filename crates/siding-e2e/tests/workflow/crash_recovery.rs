@@ -1,4 +1,5 @@
-//! Whichever process is killed: a finished step is never repeated, and no process runs forever.
+//! After a kill of any process of a workflow, no finished step is repeated and no process runs
+//! forever.
 
 use siding_e2e::{eventually, words};
 
@@ -21,7 +22,8 @@ needs = ["b"]
 run = "echo c >> log"
 "#;
 
-/// Resumed before its steps end with their owner: the running steps are adopted, and run once.
+/// A resume within the session's grace becomes the owner of the running steps, which are not
+/// started again.
 #[test]
 fn resumed_workflow_adopts_running_steps() {
     let sandbox = sandbox();
@@ -51,8 +53,8 @@ fn resumed_workflow_adopts_running_steps() {
     assert_eq!(read_lines(&sandbox, "log"), ["a", "b", "b is over", "c"]);
 }
 
-/// Not resumed in time: the steps end with the session, and a later resume starts those again and
-/// no others.
+/// Without a resume within the grace, the running steps are stopped; a later resume starts only
+/// these again.
 #[test]
 fn unresumed_steps_end_and_a_later_resume_restarts_them() {
     let sandbox = sandbox();
@@ -111,8 +113,8 @@ fn workflow_survives_the_death_of_its_shims() {
     assert_eq!((&view["state"], step_states(&view)), (&"ok".into(), vec!["ok", "ok"]), "{view:#}");
 }
 
-/// Killed repeatedly at random moments: every step has one final outcome, and its work was done at
-/// most once per attempt.
+/// The workflow is killed repeatedly at random moments: every step has one final outcome, and its
+/// command ran at most once per attempt.
 #[test]
 fn repeatedly_killed_workflow_completes() {
     const KILL_COUNT: u64 = 6;

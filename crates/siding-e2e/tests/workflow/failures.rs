@@ -1,4 +1,4 @@
-//! The effect of a failed step on the others.
+//! The effect of a failed step on the other steps.
 
 use super::{
     find_step, read_lines, run_call, sandbox, show_workflow, start_in_background, step_states,
@@ -60,7 +60,7 @@ fn keep_going_skips_only_dependents_of_a_failed_step() {
     let view = wait_until_ended(&sandbox, &id);
     assert_eq!(step_states(&view), ["ok", "failed", "skipped", "ok", "ok", "ok"]);
     assert_eq!(view["state"], "failed");
-    // The workflow has ended: there is nothing to resume.
+    // The workflow has ended, so it cannot be resumed.
     let again = sandbox.siding(&["workflow", "resume", &id]).run().expect_code(125);
     assert!(again.stderr_text().contains("has ended: failed"), "{}", again.stderr_text());
 }

@@ -4,8 +4,8 @@ use super::{
     find_step, read_lines, run_call, sandbox, start_in_background, step_states, wait_until_ended,
 };
 
-/// Order and parallelism are proven: `b` and `c` wait for each other, so they must run
-/// concurrently, and every line is in its place.
+/// `b` and `c` wait for each other, so they finish only if they run concurrently; the order of the
+/// lines proves the order of the steps.
 #[test]
 fn steps_run_in_dependency_order_and_concurrently() {
     let sandbox = sandbox();
@@ -75,7 +75,7 @@ run = "sort log > sorted"
     assert_eq!(find_step(&view, "over")["needs"], serde_json::json!([ids[0], ids[1]]));
 }
 
-/// No more steps run than allowed: a step that finds another one running reports it.
+/// At most `max_parallel` steps run: a step that finds another one running fails.
 #[test]
 fn max_parallel_limits_concurrent_steps() {
     let sandbox = sandbox();

@@ -7,7 +7,8 @@ use super::{
     wait_for_step_state, wait_until_ended,
 };
 
-/// When a stop returns, every step has ended, whatever its processes did to escape.
+/// When a stop returns, every process of every step has ended, also those that left their session
+/// or environment.
 #[test]
 fn stop_ends_every_step() {
     let sandbox = sandbox();
@@ -27,7 +28,8 @@ fn stop_ends_every_step() {
     assert!(!sandbox.path("never").exists());
 }
 
-/// A workflow without time to stop its own steps leaves them to the shim that ends it.
+/// With a grace of 0, the workflow's process is killed before it can stop its steps; the shims stop
+/// them.
 #[test]
 fn stop_without_grace_ends_every_step() {
     let sandbox = sandbox();
@@ -42,7 +44,7 @@ fn stop_without_grace_ends_every_step() {
     }
 }
 
-/// A step belongs to the process that runs the workflow now, even if an earlier one started it.
+/// A stop also ends steps that an earlier process of the workflow started.
 #[test]
 fn stop_ends_steps_adopted_by_a_resume() {
     let sandbox = sandbox();
@@ -103,7 +105,7 @@ run = "echo b >> log; until [ -e gate ]; do sleep 0.05; done"
     let view = wait_until_ended(&sandbox, &id);
     assert_eq!(view["state"], "ok");
     assert_eq!(view["tasks"].as_array().map(Vec::len), Some(2), "{view:#}");
-    // Both ids name the workflow.
+    // The ids of both tasks refer to the workflow.
     let second = view["tasks"][1].as_str().expect("an id");
     assert_eq!(show_workflow(&sandbox, second), view);
 }

@@ -2,8 +2,8 @@
 //!
 //! `tls/ca.pem` has signed `server.pem` and `expired.pem`, which are for the address 127.0.0.1 and
 //! have the key `server.key`; `other.pem` has signed neither. All but `expired.pem` (2021) are
-//! valid until 2120. The keys are P-256 and protect nothing; those of the authorities were thrown
-//! away.
+//! valid until 2120. The keys are P-256 and protect nothing; the keys of the authorities were
+//! deleted.
 
 use std::fs;
 

@@ -2,8 +2,8 @@
 //!
 //! An unknown keyword fails the test, so no constraint is skipped. In one point the validator is
 //! stricter than the draft: a schema with `required` and without `type` implies an object. By the
-//! letter of the draft, such a schema accepts every value that is not an object; a null `outcome`
-//! would match all alternatives of its `oneOf`, and so violate it.
+//! draft, such a schema accepts every value that is not an object, so a null `outcome` would match
+//! all alternatives of its `oneOf`, which must match exactly one.
 
 use regex::Regex;
 use serde_json::{Map, Value};
