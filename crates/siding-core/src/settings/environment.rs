@@ -1,7 +1,8 @@
 //! The locations of all sources as a value, so that the other modules never read the process's
 //! environment.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use siding_model::settings::{Key, RawValue};
@@ -63,8 +64,7 @@ impl Environment {
         let in_home = |name| home.as_ref().map(|home| home.join(name));
         let host = directory("CLAUDE_CONFIG_DIR").or_else(|| in_home(".claude"));
         let user = directory("XDG_CONFIG_HOME").or_else(|| in_home(".config"));
-        let variables =
-            Key::ALL.iter().filter_map(|key| Some((*key, set(&key.env_var())?))).collect();
+        let variables = key_variables();
         Self {
             system_file: Some(PathBuf::from(SYSTEM_FILE)),
             host_file: host.map(|dir| dir.join("settings.json")),
@@ -85,4 +85,18 @@ impl Environment {
         self.call.push(CallValue { key, flag, value });
         self
     }
+}
+
+/// Returns the variables that name keys, in the order of the keys. The environment is read once:
+/// a search for each key would take longer than most other steps of a start.
+fn key_variables() -> Vec<(Key, OsString)> {
+    let is_ours = |name: &OsStr| name.as_bytes().starts_with(Key::VARIABLE_PREFIX.as_bytes());
+    let ours: Vec<(OsString, OsString)> =
+        std::env::vars_os().filter(|(name, value)| is_ours(name) && !value.is_empty()).collect();
+    let value_of = |key: &Key| {
+        let variable = key.env_var();
+        let found = ours.iter().find(|(name, _)| *name == *variable);
+        found.map(|(_, value)| (*key, value.clone()))
+    };
+    if ours.is_empty() { Vec::new() } else { Key::ALL.iter().filter_map(value_of).collect() }
 }

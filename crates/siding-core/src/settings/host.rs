@@ -40,14 +40,15 @@ pub(super) struct HostSettings {
     pub(super) unknown_keys: Vec<UnknownHostKey>,
 }
 
-/// Reads the user's, the project's, the local and the managed settings of the host.
-pub(super) fn read_settings(environment: &Environment) -> HostSettings {
+/// Reads the user's, the project's, the local and the managed settings of the host. `directories`
+/// are the project's.
+pub(super) fn read_settings(environment: &Environment, directories: &[&Path]) -> HostSettings {
     let mut settings = HostSettings::default();
     if let Some(path) = &environment.host_file {
         settings.add_file(path);
     }
     for name in [PROJECT_FILE, LOCAL_FILE] {
-        settings.add_project_file(environment, name);
+        settings.add_project_file(directories, environment.user, name);
     }
     if let Some(directory) = &environment.host_managed_directory {
         settings.add_file(&directory.join(MANAGED_FILE));
@@ -80,10 +81,10 @@ impl HostSettings {
         }
     }
 
-    /// Adds the nearest file of this name in the working directory or above it. A file of another
-    /// user is skipped: its author could set how long commands may run.
-    fn add_project_file(&mut self, environment: &Environment, name: &str) {
-        let search = project::find_project_file(environment, name);
+    /// Adds the nearest file of this name in the project's directories. A file of another user is
+    /// skipped: its author could set how long commands may run.
+    fn add_project_file(&mut self, directories: &[&Path], user: u32, name: &str) {
+        let search = project::find_project_file(directories, user, name);
         self.warnings.extend(search.warnings);
         if let Some(error) = &search.mistake {
             self.add_unusable(name.into(), error);

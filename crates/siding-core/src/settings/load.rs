@@ -1,6 +1,6 @@
 //! Merges all sources into settings.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use siding_model::settings::{
     Layer, Origin, RawValue, SettingSource, Settings, SettingsWarning, UnknownHostKey,
@@ -45,16 +45,17 @@ pub fn load(environment: &Environment) -> Result<Settings, SettingsError> {
 #[must_use]
 pub fn read(environment: &Environment) -> LoadedSettings {
     let mut sources = Sources::default();
+    let directories = project::project_directories(environment);
     if let Some(path) = &environment.system_file {
         let origin = Origin::System { path: path.clone() };
         sources.add_file(path.clone(), origin, UnsearchablePolicy::Error);
     }
-    sources.add_host(environment);
+    sources.add_host(environment, &directories);
     if let Some(path) = &environment.user_file {
         let origin = Origin::User { path: path.clone() };
         sources.add_file(path.clone(), origin, UnsearchablePolicy::Absent);
     }
-    sources.add_project(environment);
+    sources.add_project(&directories, environment.user);
     sources.add_variables(environment);
     sources.add_call(environment);
     sources.merge()
@@ -88,16 +89,16 @@ impl Sources {
         self.files.push(path);
     }
 
-    fn add_host(&mut self, environment: &Environment) {
-        let host = host::read_settings(environment);
+    fn add_host(&mut self, environment: &Environment, directories: &[&Path]) {
+        let host = host::read_settings(environment, directories);
         self.layers.extend(host.layers);
         self.files.extend(host.files);
         self.warnings.extend(host.warnings);
         self.unknown_host_keys = host.unknown_keys;
     }
 
-    fn add_project(&mut self, environment: &Environment) {
-        let search = project::find_project_file(environment, project::SETTINGS_FILE);
+    fn add_project(&mut self, directories: &[&Path], user: u32) {
+        let search = project::find_project_file(directories, user, project::SETTINGS_FILE);
         self.warnings.extend(search.warnings);
         self.mistakes.extend(search.mistake);
         if let Some((path, content)) = search.found {

@@ -24,20 +24,30 @@ pub(super) struct ProjectSearch {
     pub(super) warnings: Vec<SettingsWarning>,
 }
 
-/// Searches for a file of this name in the working directory and its parents, up to and including
-/// the first directory that is a repository root or the user's home.
+/// Returns the directories that may hold the project's files: the working directory and its
+/// parents, up to and including the first that is a repository root or the user's home.
+pub(super) fn project_directories(environment: &Environment) -> Vec<&Path> {
+    let mut directories = Vec::new();
+    let start = environment.working_directory.as_deref();
+    for directory in start.into_iter().flat_map(Path::ancestors) {
+        directories.push(directory);
+        if environment.home.as_deref() == Some(directory) || is_repository_root(directory) {
+            break;
+        }
+    }
+    directories
+}
+
+/// Searches for a file of this name in the project's directories, which are those of `user`.
 ///
 /// A file of another user, except root, is skipped with a warning: any user can create one in a
 /// directory like `/tmp`, and it could set the shell that runs commands.
-pub(super) fn find_project_file(environment: &Environment, name: &str) -> ProjectSearch {
+pub(super) fn find_project_file(directories: &[&Path], user: u32, name: &str) -> ProjectSearch {
     let mut search = ProjectSearch::default();
-    let Some(start) = environment.working_directory.as_deref() else {
-        return search;
-    };
-    for directory in start.ancestors() {
+    for directory in directories {
         let path = directory.join(name);
         match file::read(&path, UnsearchablePolicy::Absent) {
-            Ok(Some(content)) if [0, environment.user].contains(&content.owner) => {
+            Ok(Some(content)) if [0, user].contains(&content.owner) => {
                 search.found = Some((path, content));
                 break;
             }
@@ -49,9 +59,6 @@ pub(super) fn find_project_file(environment: &Environment, name: &str) -> Projec
                 search.mistake = Some(mistake);
                 break;
             }
-        }
-        if environment.home.as_deref() == Some(directory) || is_repository_root(directory) {
-            break;
         }
     }
     search

@@ -52,7 +52,8 @@ pub fn read_rule_files(environment: &Environment) -> RuleFiles {
         let content = file::read(&path, UnsearchablePolicy::Absent);
         found.add(Origin::User { path: path.clone() }, path, content);
     }
-    let search = project::find_project_file(environment, project::RULES_FILE);
+    let directories = project::project_directories(environment);
+    let search = project::find_project_file(&directories, environment.user, project::RULES_FILE);
     found.warnings.extend(search.warnings);
     if let Some(mistake) = search.mistake {
         let path = environment.working_directory.clone().unwrap_or_default();

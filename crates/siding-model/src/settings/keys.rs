@@ -263,17 +263,20 @@ impl Key {
         Self::ALL.iter().copied().find(|key| key.name() == name)
     }
 
+    /// The start of the name of every variable of a setting.
+    pub const VARIABLE_PREFIX: &str = "SIDING_";
+
     /// Returns the environment variable of the setting, such as `SIDING_KILL_GRACE`.
     #[must_use]
     pub fn env_var(self) -> String {
-        format!("SIDING_{}", self.name().to_ascii_uppercase())
+        format!("{}{}", Self::VARIABLE_PREFIX, self.name().to_ascii_uppercase())
     }
 
     /// Returns the setting that an unknown variable was most likely meant to set. Returns `None`
     /// when none is similar, because siding has variables that are not settings.
     #[must_use]
     pub fn suggest_for_variable(variable: &str) -> Option<Self> {
-        let name = variable.strip_prefix("SIDING_")?;
+        let name = variable.strip_prefix(Self::VARIABLE_PREFIX)?;
         nearest_key(name).filter(|key| key.env_var() != variable)
     }
 }
