@@ -40,7 +40,7 @@ pub(crate) mod workflow;
 use std::io;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use siding_core::task::launch::IdleShim;
 
 use crate::context::SHIM_PROGRAM;
@@ -103,130 +103,83 @@ enum Command {
     Man(man::Args),
 }
 
-/// A parser for `siding run` alone. Building the parser of all commands takes longer than recording
-/// a task, and agents call `run` most often.
-#[derive(Debug, Parser)]
-#[command(name = "siding", disable_help_subcommand = true)]
-struct RunOnly {
-    #[command(subcommand)]
-    command: RunCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum RunCommand {
-    Run(Box<run::Args>),
-}
-
-/// A parser for `siding adopt` alone, because a shell waits for this command before it runs any
-/// other.
-#[derive(Debug, Parser)]
-#[command(name = "siding", disable_help_subcommand = true)]
-struct AdoptOnly {
-    #[command(subcommand)]
-    command: AdoptCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum AdoptCommand {
-    Adopt(adopt::Args),
-}
-
-/// A parser for `siding hook` alone, because an agent waits for this command at each event.
-#[derive(Debug, Parser)]
-#[command(name = "siding", disable_help_subcommand = true)]
-struct HookOnly {
-    #[command(subcommand)]
-    command: HookCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum HookCommand {
-    Hook(hook::Args),
-}
-
-/// A parser for `siding statusline` alone, because the host runs this command at every update.
-#[derive(Debug, Parser)]
-#[command(name = "siding", disable_help_subcommand = true)]
-struct StatuslineOnly {
-    #[command(subcommand)]
-    command: StatuslineCommand,
-}
-
-#[derive(Debug, Subcommand)]
-enum StatuslineCommand {
-    Statusline(statusline::Args),
-}
-
 impl Cli {
     /// Parses this process's arguments.
     pub(crate) fn from_process() -> Result<Self, clap::Error> {
         let first = std::env::args_os().nth(1).unwrap_or_default();
-        // Help and mistakes are left to the complete parser, because their texts refer to other
-        // commands.
-        if first == "run"
-            && let Ok(RunOnly { command: RunCommand::Run(args) }) = RunOnly::try_parse()
-        {
-            return Ok(Self { command: Command::Run(args) });
-        }
-        if first == "adopt"
-            && let Ok(AdoptOnly { command: AdoptCommand::Adopt(args) }) = AdoptOnly::try_parse()
-        {
-            return Ok(Self { command: Command::Adopt(args) });
-        }
-        if first == "hook"
-            && let Ok(HookOnly { command: HookCommand::Hook(args) }) = HookOnly::try_parse()
-        {
-            return Ok(Self { command: Command::Hook(args) });
-        }
-        if first == "statusline"
-            && let Ok(StatuslineOnly { command: StatuslineCommand::Statusline(args) }) =
-                StatuslineOnly::try_parse()
-        {
-            return Ok(Self { command: Command::Statusline(args) });
-        }
-        Self::try_parse()
+        let command = match first.to_str() {
+            Some("run") => parse_alone("run").map(Command::Run),
+            Some("wait") => parse_alone("wait").map(Command::Wait),
+            Some("adopt") => parse_alone("adopt").map(Command::Adopt),
+            Some("hook") => parse_alone("hook").map(Command::Hook),
+            _ => None,
+        };
+        command.map_or_else(Self::try_parse, |command| Ok(Self { command }))
     }
 
     /// Runs the requested command. `shim` is the shim that was started before parsing, for a
     /// command that needs one.
     pub(crate) fn run(self, shim: Option<io::Result<IdleShim>>) -> Result<ExitCode, Failure> {
-        match self.command {
-            Command::Run(args) => args.run(shim.unwrap_or_else(|| IdleShim::start(SHIM_PROGRAM))),
-            Command::Ps(args) => args.run(),
-            Command::Show(args) => args.run(),
-            Command::Output(args) => args.run(),
-            Command::Wait(args) => args.run(),
-            Command::Monitor(args) => args.run(),
-            Command::MonitorMcp(args) => args.run(),
-            Command::Why(args) => args.run(),
-            Command::Notices(args) => args.run(),
-            Command::Input(args) => args.run(),
-            Command::Stop(args) => args.run(),
-            Command::Extend(args) => args.run(),
-            Command::History(args) => args.run(),
-            Command::Stats(args) => args.run(),
-            Command::Report(args) => args.run(),
-            Command::Reap(args) => args.run(),
-            Command::Session(args) => args.run(),
-            Command::Guard(args) => args.run(),
-            Command::Agent(args) => args.run(),
-            Command::A2a(args) => args.run(),
-            Command::Workflow(args) => args.run(),
-            Command::Dream(args) => args.run(),
-            Command::Mcp(args) => args.run(),
-            Command::Adopt(args) => args.run(shim.unwrap_or_else(|| IdleShim::start(SHIM_PROGRAM))),
-            Command::Release(args) => args.run(),
-            Command::Install(args) => args.run(),
-            Command::Uninstall(args) => args.run(),
-            Command::ShellInit(args) => args.run(),
-            Command::Hook(args) => args.run(),
-            Command::Statusline(args) => args.run(),
-            Command::Config(args) => args.run(),
-            Command::Doctor(args) => args.run(),
-            Command::Completions(args) => args.run(),
-            Command::Man(args) => args.run(),
+        match (self.command, shim) {
+            (Command::Run(args), Some(shim)) => args.run(shim),
+            (Command::Adopt(args), Some(shim)) => args.run(shim),
+            (command, _) => command.run(),
         }
     }
+}
+
+impl Command {
+    /// Runs a command for which no shim was started before. Not inlined: its stack frame has room
+    /// for every command, and touching that memory takes time.
+    #[inline(never)]
+    fn run(self) -> Result<ExitCode, Failure> {
+        match self {
+            Self::Run(args) => args.run(IdleShim::start(SHIM_PROGRAM)),
+            Self::Adopt(args) => args.run(IdleShim::start(SHIM_PROGRAM)),
+            Self::Ps(args) => args.run(),
+            Self::Show(args) => args.run(),
+            Self::Output(args) => args.run(),
+            Self::Wait(args) => args.run(),
+            Self::Monitor(args) => args.run(),
+            Self::MonitorMcp(args) => args.run(),
+            Self::Why(args) => args.run(),
+            Self::Notices(args) => args.run(),
+            Self::Input(args) => args.run(),
+            Self::Stop(args) => args.run(),
+            Self::Extend(args) => args.run(),
+            Self::History(args) => args.run(),
+            Self::Stats(args) => args.run(),
+            Self::Report(args) => args.run(),
+            Self::Reap(args) => args.run(),
+            Self::Session(args) => args.run(),
+            Self::Guard(args) => args.run(),
+            Self::Agent(args) => args.run(),
+            Self::A2a(args) => args.run(),
+            Self::Workflow(args) => args.run(),
+            Self::Dream(args) => args.run(),
+            Self::Mcp(args) => args.run(),
+            Self::Release(args) => args.run(),
+            Self::Install(args) => args.run(),
+            Self::Uninstall(args) => args.run(),
+            Self::ShellInit(args) => args.run(),
+            Self::Hook(args) => args.run(),
+            Self::Statusline(args) => args.run(),
+            Self::Config(args) => args.run(),
+            Self::Doctor(args) => args.run(),
+            Self::Completions(args) => args.run(),
+            Self::Man(args) => args.run(),
+        }
+    }
+}
+
+/// Parses the arguments of a command that agents call often, or wait for. Building the parser of
+/// all commands takes longer than recording a task. Returns `None` for help and mistakes: the
+/// complete parser handles these, because they refer to other commands.
+fn parse_alone<A: Args>(name: &'static str) -> Option<A> {
+    let words = std::env::args_os().skip(1);
+    let parser = A::augment_args(clap::Command::new(name));
+    let mut matches = parser.try_get_matches_from(words).ok()?;
+    A::from_arg_matches_mut(&mut matches).ok()
 }
 
 /// Parses a duration argument such as `1h30m`.

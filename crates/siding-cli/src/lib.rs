@@ -23,6 +23,8 @@ mod run_history;
 mod shell_init;
 mod stdout;
 
+use std::ffi::OsStr;
+use std::io;
 use std::process::ExitCode;
 
 use siding_core::host::SUPERVISOR_ARGUMENT;
@@ -38,32 +40,33 @@ pub fn main() -> ExitCode {
     if first == SHIM_ARGUMENT {
         return ExitCode::from(siding_shim::main());
     }
-    if first == SUPERVISOR_ARGUMENT {
-        return ExitCode::from(siding_shim::supervise());
-    }
-    if first == PROXY_ARGUMENT {
-        return ExitCode::from(siding_core::net::proxy::main());
-    }
-    // Programs that siding starts in tasks. They are not commands for users.
-    if first == siding_workflow::task::WORKFLOW_SUBCOMMAND {
-        return cmd::workflow::exec::main();
-    }
-    if first == cmd::monitor_mcp::WATCH_ARGUMENT {
-        return cmd::monitor_mcp::main().unwrap_or_else(|failure| failure.report());
-    }
-    if first == siding_agent::memory_consolidation::DREAM_SUBCOMMAND {
-        return cmd::dream::main().unwrap_or_else(|failure| failure.report());
-    }
-    if let Some(adopt) = cmd::adopt::FastAdopt::from_process() {
-        let outcome = adopt.run(|| IdleShim::fork(siding_shim::main));
-        return outcome.unwrap_or_else(|failure| failure.report());
-    }
     // Forked now, while this process has little memory to copy: the shim becomes ready while the
     // arguments are parsed. If the command needs no shim, the fork ends with this process.
     let shim = (first == "run" || first == "adopt").then(|| IdleShim::fork(siding_shim::main));
-    let outcome = match cmd::Cli::from_process() {
-        Ok(cli) => cli.run(shim),
-        Err(error) => return failure::report_clap_error(&error),
+    run_internal_program(&first).unwrap_or_else(|| run_command(shim))
+}
+
+/// Runs the program that a task or a client of siding requests with this first argument. None is a
+/// command for users.
+#[inline(never)]
+fn run_internal_program(first: &OsStr) -> Option<ExitCode> {
+    let outcome = match first.to_str()? {
+        SUPERVISOR_ARGUMENT => return Some(ExitCode::from(siding_shim::supervise())),
+        PROXY_ARGUMENT => return Some(ExitCode::from(siding_core::net::proxy::main())),
+        siding_workflow::task::WORKFLOW_SUBCOMMAND => return Some(cmd::workflow::exec::main()),
+        cmd::monitor_mcp::WATCH_ARGUMENT => cmd::monitor_mcp::main(),
+        siding_agent::memory_consolidation::DREAM_SUBCOMMAND => cmd::dream::main(),
+        _ => return None,
     };
-    outcome.unwrap_or_else(|failure| failure.report())
+    Some(outcome.unwrap_or_else(|failure| failure.report()))
+}
+
+/// Runs the command that the arguments name. Like [`run_internal_program`] not inlined into `main`,
+/// of whose stack frame every forked shim keeps a copy.
+#[inline(never)]
+fn run_command(shim: Option<io::Result<IdleShim>>) -> ExitCode {
+    match cmd::Cli::from_process() {
+        Ok(cli) => cli.run(shim).unwrap_or_else(|failure| failure.report()),
+        Err(error) => failure::report_clap_error(&error),
+    }
 }

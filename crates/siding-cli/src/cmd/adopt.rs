@@ -65,7 +65,7 @@ impl Args {
     /// Adopts the process and hands it to `shim`, which supervises it.
     pub(crate) fn run(self, shim: io::Result<IdleShim>) -> Result<ExitCode, Failure> {
         if self.at_once {
-            return FastAdopt { pid: self.pid, session: self.session }.run(|| shim);
+            return self.run_at_once(shim);
         }
         let root = context::open_state_dir()?;
         // Loaded first, so that a mistake in the settings fails the call before the process is
@@ -97,41 +97,9 @@ impl Args {
         }
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// The call that a waiting shell makes: `adopt PID --at-once [--session ID]`.
-#[derive(Debug)]
-pub(crate) struct FastAdopt {
-    pid: i32,
-    session: Option<SessionId>,
-}
-
-impl FastAdopt {
-    /// Parses this process's arguments if they have exactly this form, and returns `None` for all
-    /// other arguments. A shell waits for the call, and building clap's parser would delay the
-    /// shell.
-    pub(crate) fn from_process() -> Option<Self> {
-        let words: Vec<String> = std::env::args_os()
-            .skip(1)
-            .map(|word| word.into_string().ok())
-            .collect::<Option<_>>()?;
-        Self::from_words(&words.iter().map(String::as_str).collect::<Vec<_>>())
-    }
-
-    fn from_words(words: &[&str]) -> Option<Self> {
-        let (pid, session) = match words {
-            ["adopt", pid, "--at-once"] => (pid, None),
-            ["adopt", pid, "--at-once", "--session", session] => (pid, Some(session.parse().ok()?)),
-            _ => return None,
-        };
-        Some(Self { pid: pid.parse().ok().filter(|pid| *pid > 0)?, session })
-    }
 
     /// Prints the task's id as soon as the process is marked; then `shim` supervises the process.
-    pub(crate) fn run(
-        self,
-        shim: impl FnOnce() -> io::Result<IdleShim>,
-    ) -> Result<ExitCode, Failure> {
+    fn run_at_once(self, shim: io::Result<IdleShim>) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir();
         match host::adoption_route(root.as_ref().ok()) {
             AdoptionRoute::ThisProcess => {}
@@ -142,7 +110,6 @@ impl FastAdopt {
         match claim(&root, self.pid, self.session)? {
             ClaimOutcome::Marked(claim) => {
                 stdout::print_text(&format_line(&AdoptView::new(self.pid, &claim)))?;
-                let shim = shim();
                 claim.hand_to_shim(
                     &root,
                     shim,
@@ -224,28 +191,6 @@ fn format_line(view: &AdoptView) -> String {
 mod tests {
     use super::*;
     use crate::render::schema;
-
-    /// Other forms are left to clap's parser, which accepts them or reports the mistake.
-    #[test]
-    fn fast_adopt_accepts_exactly_the_documented_arguments() {
-        let read = |words: &str| FastAdopt::from_words(&words.split(' ').collect::<Vec<_>>());
-        let with = read("adopt 42 --at-once --session chat-7").expect("should parse");
-        assert_eq!((with.pid, with.session.as_ref().map(SessionId::as_str)), (42, Some("chat-7")));
-        let without = read("adopt 42 --at-once").expect("should parse");
-        assert_eq!((without.pid, without.session), (42, None));
-        for other in [
-            "adopt 42",
-            "adopt --at-once 42",
-            "adopt 0 --at-once",
-            "adopt -1 --at-once",
-            "adopt x --at-once",
-            "adopt 42 --at-once --json",
-            "adopt 42 --at-once --session a/b",
-            "run 42 --at-once",
-        ] {
-            assert!(read(other).is_none(), "{other}");
-        }
-    }
 
     #[test]
     fn committed_schema_matches_the_code() {
