@@ -111,34 +111,38 @@ impl Args {
             WaitVerdict::Ended => ExitCode::from(exit::TASK_ENDED_FIRST),
             WaitVerdict::Timeout => ExitCode::from(exit::TIMED_OUT),
         };
-        let ended: Vec<TaskId> =
-            answer.met.iter().filter(|hit| is_end(hit)).map(|hit| hit.task_id).collect();
+        let ended = answer.met.iter().filter(|hit| is_end(hit));
+        let ended =
+            ended.map(|hit| Task::read(&root, hit.task_id)).collect::<Result<Vec<_>, _>>()?;
         let reader = if self.json {
             render::json::print_to_reader(&answer.view(bound_ms))?
         } else {
-            self.print_text(&root, &answer, bound)?
+            self.print_text(&root, &answer, &ended, bound)?
         };
         if reader == out::ReaderState::Connected {
-            for id in ended {
-                context::mark_consumed(&root, &Task::read(&root, id)?.state, Coverage::Status);
+            for task in ended {
+                context::mark_consumed(&root, &task.state, Coverage::Status);
             }
         }
         Ok(code)
     }
 
+    /// Prints a line for each met condition; `ended` are the tasks whose end is one, in order.
     fn print_text(
         &self,
         root: &StateDir,
         answer: &WaitResult,
+        ended: &[Task],
         bound: Duration,
     ) -> Result<out::ReaderState, Failure> {
         let mut text = String::new();
+        let mut ended = ended.iter();
         for hit in &answer.met {
-            let line = match &hit.detail {
-                Some(detail) if !is_end(hit) => format_hit(hit, detail),
-                _ => render::ended_line(
-                    &Task::read(root, hit.task_id)?.view(root, ViewDetail::Brief),
-                ),
+            let task = if is_end(hit) { ended.next() } else { None };
+            let line = match (task, &hit.detail) {
+                (Some(task), _) => render::ended_line(&task.view(root, ViewDetail::Brief)),
+                (None, Some(detail)) => format_hit(hit, detail),
+                (None, None) => continue,
             };
             text.push_str(&line);
             text.push('\n');

@@ -5,11 +5,13 @@ use siding_core::store::StateDir;
 use siding_core::sys::clock;
 use siding_model::advice::{self, Dialect, NoticeChannel};
 use siding_model::process::UnixMs;
-use siding_model::task_view::TaskView;
+use siding_model::task_view::{PhaseName, TaskView};
 
 /// Returns advice for the reader of a task; `None` if its outcome needs no explanation.
 pub(crate) fn advice(root: &StateDir, view: &TaskView) -> Option<String> {
-    let channel = match session::has_notice_channel(root, &view.session_id) {
+    // Only the advice about a running task says how its end will be reported.
+    let is_running = view.phase == PhaseName::Running;
+    let channel = match is_running && session::has_notice_channel(root, &view.session_id) {
         true => NoticeChannel::Pushed,
         false => NoticeChannel::PollOnly,
     };

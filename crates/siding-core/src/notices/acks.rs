@@ -78,17 +78,30 @@ impl Acks {
     ///
     /// [`NoticesError`].
     pub fn read(root: &StateDir, session: &SessionId) -> Result<Self, NoticesError> {
-        let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
-        let dir = match root.session_dir(session.as_str(), false) {
-            Err(StoreError::Io { source, .. }) if missing(&source) => return Ok(Self::default()),
-            result => result?,
-        };
-        match read_acks_file(&dir) {
-            Err(error) if missing(&error) => Ok(Self::default()),
-            result => {
-                Self::replay(session, &result.map_err(io_error_in(session, "read its acks"))?)
-            }
-        }
+        Self::replay(session, &read_session_acks(root, session)?)
+    }
+
+    /// Reads the acknowledgements of one task's notices. Parses only the lines that name the task:
+    /// the file of a long session has thousands of others.
+    ///
+    /// # Errors
+    ///
+    /// [`NoticesError`].
+    pub(super) fn read_for_task(
+        root: &StateDir,
+        session: &SessionId,
+        task: TaskId,
+    ) -> Result<Self, NoticesError> {
+        let bytes = read_session_acks(root, session)?;
+        let name = task.to_string();
+        let names_task = |line: &[u8]| String::from_utf8_lossy(line).contains(&name);
+        // The first line is the header.
+        let lines = bytes.split_inclusive(|byte| *byte == b'\n').enumerate();
+        let about: Vec<&[u8]> = lines
+            .filter(|(index, line)| *index == 0 || names_task(line))
+            .map(|(_, line)| line)
+            .collect();
+        Self::replay(session, &about.concat())
     }
 
     fn replay(session: &SessionId, bytes: &[u8]) -> Result<Self, NoticesError> {
@@ -257,6 +270,19 @@ fn ack_records(consumer: Option<&Consumer>, notices: &[NoticeId]) -> Vec<AckReco
 fn encode_records(bytes: &mut Vec<u8>, first: u64, lines: &[AckRecord]) {
     for (seq, line) in (first..).zip(lines) {
         record::write_line(bytes, seq, line);
+    }
+}
+
+/// Reads the file of a session; a missing one is empty.
+fn read_session_acks(root: &StateDir, session: &SessionId) -> Result<Vec<u8>, NoticesError> {
+    let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    let dir = match root.session_dir(session.as_str(), false) {
+        Err(StoreError::Io { source, .. }) if missing(&source) => return Ok(Vec::new()),
+        result => result?,
+    };
+    match read_acks_file(&dir) {
+        Err(error) if missing(&error) => Ok(Vec::new()),
+        result => result.map_err(io_error_in(session, "read its acks")),
     }
 }
 

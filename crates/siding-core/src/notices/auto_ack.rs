@@ -31,10 +31,10 @@ pub fn ack_shown(
         return Ok(());
     }
     let agent = Consumer::agent();
-    let acks = Acks::read(root, session)?;
-    let mut ids: Vec<NoticeId> = read_task_notices(root, state.spec.task_id)?
-        .covered_ids_before(state.next_seq, shown)
-        .collect();
+    let task = state.spec.task_id;
+    let mut ids: Vec<NoticeId> =
+        read_task_notices(root, task)?.covered_ids_before(state.next_seq, shown).collect();
+    let acks = Acks::read_for_task(root, session, task)?;
     ids.retain(|id| !acks.is_acknowledged(&agent, *id));
     acks::append_acks(root, session, Some(&agent), &ids, Durability::Kernel)
 }
