@@ -117,15 +117,22 @@ impl PreparedShim {
         // The directory in which the shim was started must stay free to be unmounted or removed.
         // The task has a working directory of its own.
         let _best_effort = std::env::set_current_dir("/");
-        let self_process = procfs::self_ref().ok_or_else(|| {
+        let own = procfs::self_stat().ok_or_else(|| {
             failed_to("find this process in /proc")(io::ErrorKind::NotFound.into())
         })?;
+        let self_process = own.process;
         let boot = procfs::boot_id().map_err(failed_to("read the boot id"))?;
         // The shim of a task inside a task must not be killed with the control group of the outer
         // task.
         let cgroup = cgroup::OwnCgroup::find();
         let _best_effort = cgroup.as_ref().map(cgroup::OwnCgroup::leave_task_group);
-        Ok(ShimResources { self_process, boot, signals, cgroup, title: ProcessTitle::find() })
+        Ok(ShimResources {
+            self_process,
+            boot,
+            signals,
+            cgroup,
+            title: ProcessTitle::from_stat(own),
+        })
     }
 }
 

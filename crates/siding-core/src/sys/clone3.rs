@@ -11,6 +11,8 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
+use super::vfork::VforkStack;
+
 /// `CLONE_INTO_CGROUP` of linux/sched.h.
 const CLONE_INTO_CGROUP: u64 = 1 << 33;
 
@@ -44,7 +46,7 @@ struct CloneArgs {
 /// must be blocked.
 pub(super) unsafe fn clone_into_cgroup(
     group: BorrowedFd<'_>,
-    stack: &mut [u8],
+    stack: &mut VforkStack,
     child: Child,
     args: *mut c_void,
 ) -> io::Result<i32> {

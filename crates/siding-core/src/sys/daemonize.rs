@@ -5,9 +5,8 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::ptr;
 
-use super::memory::{self, GuardedStack};
 use super::vfork::{
-    BlockedSignals, STACK_BYTES, exit_with_errno, stack_top, unblock_all_signals, vfork_and_run,
+    BlockedSignals, exit_with_errno, new_stack, stack_top, unblock_all_signals, vfork_and_run,
     wait_for_child,
 };
 
@@ -44,7 +43,7 @@ struct DaemonArgs {
 /// The I/O error of the system call.
 pub fn spawn_daemon(start: &DaemonCommand<'_>) -> io::Result<()> {
     let copies = duplicate_descriptors(start.descriptors)?;
-    let mut stack = vec![0_u8; STACK_BYTES];
+    let mut stack = new_stack();
     let mut args = DaemonArgs {
         program: start.program.as_ptr(),
         argv: start.argv.iter().map(|word| word.as_ptr()).chain([ptr::null()]).collect(),
@@ -114,12 +113,6 @@ fn duplicate_descriptors(descriptors: &[BorrowedFd<'_>]) -> io::Result<Vec<Owned
     descriptors.iter().map(|fd| super::descriptor::duplicate_from(fd, least)).collect()
 }
 
-/// The argument of [`run_forked`].
-struct ForkedArgs {
-    descriptors: Vec<RawFd>,
-    main: fn() -> u8,
-}
-
 /// The child of this process that starts a forked process and then exits. Dropping the value reaps
 /// the child.
 #[derive(Debug)]
@@ -150,9 +143,6 @@ impl Drop for IntermediateChild {
 /// For a small process the copy takes a third of the time of an exec. `descriptors` become 0, 1, 2
 /// and so on in the forked process, which exits with the value that `main` returns.
 ///
-/// Memory is copied once, for the intermediate process. The forked process shares that copy and
-/// keeps it when the intermediate process exits, which saves the 0.1 ms of a second copy.
-///
 /// Only for a process with one thread: the copy would have the locks of the other threads, but not
 /// the threads that release them (fork(2)).
 ///
@@ -170,49 +160,33 @@ pub fn fork_daemon(
         return Err(io::Error::last_os_error());
     }
     let copies = duplicate_descriptors(descriptors)?;
-    let numbers = copies.iter().map(AsRawFd::as_raw_fd).collect();
-    let mut args = ForkedArgs { descriptors: numbers, main };
-    let stack = GuardedStack::new(FORKED_STACK_BYTES)?;
+    let numbers: Vec<RawFd> = copies.iter().map(AsRawFd::as_raw_fd).collect();
     // A Ctrl-C is meant for this process alone, but would also reach the copy until the copy has a
     // session of its own.
-    let blocked = BlockedSignals::block_all();
-    // SAFETY: this process has one thread, so the copy lacks none. The copy only starts the forked
-    // process and exits, after which the forked process alone uses the memory: `args` stays valid
-    // on the first stack, on which no process runs any more. The C library's fork is not used,
-    // because it makes the kernel clear a thread ID in memory when the copy exits, and the forked
-    // process uses that memory.
-    let between = unsafe {
-        match libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) {
-            0 => {
-                memory::abandon_stack(&raw const args);
-                let flags = libc::CLONE_VM | libc::SIGCHLD;
-                let pid = libc::clone(run_forked, stack.top(), flags, (&raw mut args).cast());
-                libc::_exit(if pid < 0 { *libc::__errno_location() } else { 0 })
-            }
-            pid => pid,
+    let _keeps_alive = BlockedSignals::block_all();
+    // SAFETY: there is one thread, so each copy is a whole process. The first one only makes the
+    // second and exits.
+    unsafe {
+        match libc::fork() {
+            0 => match libc::fork() {
+                0 => run_forked(&numbers, main),
+                -1 => libc::_exit(*libc::__errno_location()),
+                _ => libc::_exit(0),
+            },
+            -1 => Err(io::Error::last_os_error()),
+            pid => Ok(IntermediateChild(Some(pid))),
         }
-    };
-    let error = io::Error::last_os_error();
-    drop(blocked);
-    match libc::pid_t::try_from(between) {
-        Ok(pid) if pid > 0 => Ok(IntermediateChild(Some(pid))),
-        Ok(_) | Err(_) => Err(error),
     }
 }
 
-/// The stack of a forked process, in bytes. Only the pages that the process touches take memory.
-const FORKED_STACK_BYTES: usize = 1 << 20;
-
-/// Detaches the forked process, runs its `main` function, and exits.
-extern "C" fn run_forked(args: *mut c_void) -> c_int {
-    // SAFETY: the `ForkedArgs` is in memory that this process shares only with the intermediate
-    // process, which touches nothing more and exits. This function never returns.
+/// Runs in the forked process. `descriptors` are above the numbers that they become.
+fn run_forked(descriptors: &[RawFd], main: fn() -> u8) -> ! {
+    // SAFETY: this is a new process, which only this function uses.
     unsafe {
-        let args = &*args.cast::<ForkedArgs>();
-        if !detach(&args.descriptors) {
+        if !detach(descriptors) {
             libc::_exit(127);
         }
-        let code = std::panic::catch_unwind(args.main).unwrap_or(101);
+        let code = std::panic::catch_unwind(main).unwrap_or(101);
         libc::_exit(c_int::from(code))
     }
 }

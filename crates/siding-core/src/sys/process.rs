@@ -6,6 +6,8 @@ use std::ops::Range;
 use siding_model::outcome::LeaderEnd;
 use siding_model::signal::Signal;
 
+use super::procfs::SelfStat;
+
 /// Makes this process, instead of init, the new parent of orphans among its descendants
 /// (PR_SET_CHILD_SUBREAPER, prctl(2)).
 ///
@@ -34,11 +36,10 @@ pub struct ProcessTitle {
 }
 
 impl ProcessTitle {
-    /// Finds the memory of the title. `None` if `/proc` is not mounted: no process could see the
-    /// title then.
+    /// Returns the memory of the title. `None` if the kernel does not show where it is.
     #[must_use]
-    pub fn find() -> Option<Self> {
-        let (arguments, environment) = super::procfs::self_string_ranges()?;
+    pub fn from_stat(own: SelfStat) -> Option<Self> {
+        let (arguments, environment) = own.string_ranges?;
         // A long title may continue into the environment, which follows the arguments: the kernel
         // shows that part as well.
         let whole =

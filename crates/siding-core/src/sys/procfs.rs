@@ -99,32 +99,36 @@ pub fn self_ref() -> Option<ProcRef> {
     identify(rustix::process::getpid().as_raw_nonzero().get())
 }
 
-/// Returns the addresses of this process's argument strings and environment strings.
-pub(super) fn self_string_ranges() -> Option<(Range<usize>, Range<usize>)> {
-    let [from, to, first, last] = self_stat_addresses(48)?;
-    Some((from..to, first..last))
+/// What `/proc/self/stat` shows of this process.
+#[derive(Debug)]
+pub struct SelfStat {
+    /// The identity of this process.
+    pub process: ProcRef,
+    /// The addresses of the argument strings and of the environment strings, if they are shown.
+    pub(super) string_ranges: Option<(Range<usize>, Range<usize>)>,
 }
 
-/// Returns the address at which the first stack of this process starts. Above it are the arguments
-/// and the environment, which the kernel has put there.
-pub(super) fn self_stack_start() -> Option<usize> {
-    self_stat_addresses(28).map(|[start]| start)
-}
-
-/// Returns `N` addresses from `/proc/self/stat`, the first from the field with this number
-/// (proc_pid_stat(5)). `None` if one is hidden, which the kernel shows as 0.
-fn self_stat_addresses<const N: usize>(field: usize) -> Option<[usize; N]> {
+/// Reads `/proc/self/stat`.
+#[must_use]
+pub fn self_stat() -> Option<SelfStat> {
     let mut buffer = [0; 1024];
     let bytes = read_into("/proc/self/stat", &mut buffer)?;
-    let after = bytes.iter().rposition(|&byte| byte == b')')? + 2;
-    let text = std::str::from_utf8(bytes.get(after..)?).ok()?;
+    let start_ticks = parse_stat(bytes)?.start_ticks;
+    let pid = rustix::process::getpid().as_raw_nonzero().get();
+    Some(SelfStat {
+        process: ProcRef { pid, start_ticks },
+        string_ranges: parse_string_ranges(bytes),
+    })
+}
+
+/// Returns fields 48 to 51 of proc_pid_stat(5). They are zero if they are not shown.
+fn parse_string_ranges(stat: &[u8]) -> Option<(Range<usize>, Range<usize>)> {
+    let after = stat.iter().rposition(|&byte| byte == b')')? + 2;
+    let text = std::str::from_utf8(stat.get(after..)?).ok()?;
     // The text starts with field 3.
-    let mut fields = text.split_ascii_whitespace().skip(field - 3).map(str::parse);
-    let mut addresses = [0; N];
-    for address in &mut addresses {
-        *address = fields.next()?.ok().filter(|address| *address != 0)?;
-    }
-    Some(addresses)
+    let mut addresses = text.split_ascii_whitespace().skip(48 - 3).map(str::parse);
+    let mut address = || addresses.next()?.ok().filter(|address| *address != 0);
+    Some((address()?..address()?, address()?..address()?))
 }
 
 /// Returns the control groups of this process, each as a line `HIERARCHY:CONTROLLERS:PATH`.

@@ -104,7 +104,7 @@ impl SignalFd {
                 let number = i32::from_ne_bytes([entry[0], entry[1], entry[2], entry[3]]);
                 taken.extend(Signal::from_number(number));
             }
-            if count == 0 {
+            if count < buffer.len() {
                 break;
             }
         }

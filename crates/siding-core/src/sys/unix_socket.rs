@@ -5,6 +5,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use rustix::buffer::spare_capacity;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
@@ -160,11 +161,12 @@ fn normalize_peer_closed(error: rustix::io::Errno) -> rustix::io::Errno {
 /// The I/O error of the system call: `EAGAIN` if `wait` is false and there is no packet; `EMSGSIZE`
 /// if the packet was longer than `max`.
 pub fn receive(socket: impl AsFd, max: usize, wait: bool) -> io::Result<Option<Vec<u8>>> {
-    let mut packet = vec![0; max];
+    // Not cleared: that would touch every page of a buffer of which a packet fills a part.
+    let mut packet = Vec::with_capacity(max);
     let flags = RecvFlags::TRUNC | if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
     let mut was_reset = false;
     let count = loop {
-        match rustix::net::recv(socket.as_fd(), packet.as_mut_slice(), flags) {
+        match rustix::net::recv(socket.as_fd(), spare_capacity(&mut packet), flags) {
             Err(rustix::io::Errno::INTR) => {}
             // The peer closed with unread data. The kernel reports that once, and before the
             // packets that the peer had sent: these follow now, and then the end of the connection.
@@ -179,7 +181,6 @@ pub fn receive(socket: impl AsFd, max: usize, wait: bool) -> io::Result<Option<V
     if count > packet.len() {
         return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
     }
-    packet.truncate(count);
     Ok(Some(packet))
 }
 

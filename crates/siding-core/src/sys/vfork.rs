@@ -3,11 +3,15 @@
 
 use std::ffi::{c_int, c_void};
 use std::io;
+use std::mem::MaybeUninit;
 use std::ptr;
 
 /// The size of a child's stack until its exec, in bytes. The child makes a few system calls and no
 /// deep calls.
-pub(super) const STACK_BYTES: usize = 32 << 10;
+const STACK_BYTES: usize = 32 << 10;
+
+/// The memory of such a stack.
+pub(super) type VforkStack = [MaybeUninit<u8>];
 
 /// Runs `child` in a new process that shares this one's memory. Returns the ID of the new process
 /// once that process has called exec or has exited. All signals are blocked meanwhile: a handler in
@@ -28,9 +32,9 @@ pub(super) fn vfork_and_run(
 
 /// Calls `clone` with a stack for the child, and blocks all signals until the call returns.
 pub(super) fn with_vfork_stack(
-    clone: impl FnOnce(&mut [u8]) -> io::Result<i32>,
+    clone: impl FnOnce(&mut VforkStack) -> io::Result<i32>,
 ) -> io::Result<i32> {
-    let mut stack = vec![0_u8; STACK_BYTES];
+    let mut stack = new_stack();
     let _keeps_alive = BlockedSignals::block_all();
     clone(&mut stack)
 }
@@ -58,8 +62,13 @@ impl Drop for BlockedSignals {
     }
 }
 
+/// Returns a stack for a child. It is not cleared, which would touch all of its pages.
+pub(super) fn new_stack() -> Box<VforkStack> {
+    Box::new_uninit_slice(STACK_BYTES)
+}
+
 /// Returns the aligned upper end of a stack, which grows down.
-pub(super) fn stack_top(stack: &mut [u8]) -> *mut c_void {
+pub(super) fn stack_top(stack: &mut VforkStack) -> *mut c_void {
     let end = stack.as_mut_ptr_range().end;
     end.map_addr(|address| address & !15).cast()
 }
