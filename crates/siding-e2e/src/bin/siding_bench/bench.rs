@@ -26,6 +26,7 @@ mod samples;
 mod syscalls;
 mod system_info;
 mod table;
+mod task_spooler;
 mod token_count;
 mod workspace;
 

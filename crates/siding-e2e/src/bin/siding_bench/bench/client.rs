@@ -132,15 +132,14 @@ impl BenchClient {
     ///
     /// Returns only when the shim has exited, because the shim's final work must not run during the
     /// measurement of another contender.
-    pub(super) fn run(&self, command: TaskCommand) -> Result<TaskTimings> {
+    pub(super) fn run(&self, command: TaskCommand) -> Result<CompletedTask> {
         let started = std::time::Instant::now();
         let task = self.start(command)?;
         task.wait_until_closed()?;
         let known = started.elapsed();
         task.wait_for_shim_exit()?;
-        let left = started.elapsed();
         self.ensure_success(task.id)?;
-        Ok(TaskTimings { id: task.id, until_end_known: known, until_shim_exit: left })
+        Ok(CompletedTask { id: task.id, until_end_known: known })
     }
 
     /// Opens a session for the tasks started later.
@@ -187,14 +186,12 @@ impl BenchClient {
     }
 }
 
-/// The durations of one task.
+/// A task that ran to its end.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TaskTimings {
+pub(super) struct CompletedTask {
     pub(super) id: TaskId,
     /// Time from the start until the end was known.
     pub(super) until_end_known: Duration,
-    /// Time from the start until the shim exited.
-    pub(super) until_shim_exit: Duration,
 }
 
 impl BenchTask {

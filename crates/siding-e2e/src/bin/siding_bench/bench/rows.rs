@@ -1,6 +1,7 @@
 //! The rows of the table, one file each.
 
 mod adoption;
+mod against_spooler;
 mod agent_loop;
 mod exit_latency;
 mod guard;
@@ -37,6 +38,7 @@ pub(super) struct Row {
 /// All rows, in the order of the table.
 pub(super) const ALL_ROWS: &[Row] = &[
     start_latency::ROW,
+    against_spooler::ROW,
     adoption::ROW,
     hooks::ROW,
     exit_latency::ROW,

@@ -23,8 +23,6 @@ pub(super) const ROW: Row = Row {
 
 /// Lifetime of the process in milliseconds. Long enough for all waiters to sleep when it exits.
 const PROCESS_LIFETIME_MS: &str = "10";
-/// Lifetime of the process in milliseconds if a waiting program must start before the exit.
-const LONG_PROCESS_LIFETIME_MS: &str = "60";
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     let place = bench.workspace.row_dir(ROW_NAME)?;
@@ -67,23 +65,6 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
                 .with_target(Target::AtMost(most)),
         );
     }
-    let mut waits: [Contender<'_>; 1] = [Box::new(|| {
-        let task =
-            client.start(argv_command([&own, STAMP_COMMAND, &file, LONG_PROCESS_LIFETIME_MS]))?;
-        task.wait_until_running()?;
-        interleaved_runs::time_command(&mut place.siding_command(["wait", &task.id.to_string()]))?;
-        let took = since(&stamp)?;
-        task.wait_for_shim_exit()?;
-        Ok(took)
-    })];
-    let rounds = InterleavedRounds { warm_up: 2, counted: bench.mode.pick(20, 100) };
-    let times = interleaved_runs::run_rounds(rounds, &mut waits)?;
-    for (what, percent) in
-        [("`siding wait` has ended: p50", 50.0), ("`siding wait` has ended: p99", 99.0)]
-    {
-        table.add(TableLine::new(ROW_NAME, what, Unit::Ms, times[0].percentile(percent)));
-    }
-    drop(waits);
     place.wait_until_idle()
 }
 

@@ -36,14 +36,10 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     let judging = median_ms(&|| {
         std::hint::black_box(judge(std::hint::black_box(&text), &rules, ExecMode::Background));
     });
-    let loading = median_ms(&|| {
-        std::hint::black_box(Rules::builtin());
-    });
     table.add(
         TableLine::new(ROW_NAME, "a command of 2 kB", Unit::Ms, judging)
             .with_target(Target::AtMost(2.0)),
     );
-    table.add(TableLine::new(ROW_NAME, "reading the built-in rules", Unit::Ms, loading));
     Ok(())
 }
 

@@ -23,9 +23,8 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     let listed = place.siding_json(["ps", "--all", "--json"])?;
     let listed = listed.as_array().context("`siding ps --json` prints a list")?.len();
     ensure!(listed == TASK_COUNT, "`siding ps --all` lists {listed} of {TASK_COUNT} tasks");
-    let mut turns: [Contender<'_>; 3] = [
+    let mut turns: [Contender<'_>; 2] = [
         Box::new(|| time_command(&mut place.siding_command(["ps", "--json"]))),
-        Box::new(|| time_command(&mut place.siding_command(["ps", "--all", "--json"]))),
         Box::new(|| {
             time_command(
                 Command::new("find")
@@ -38,14 +37,10 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     ];
     let rounds = InterleavedRounds { warm_up: 1, counted: bench.mode.pick(5, 21) };
     let times = interleaved_runs::run_rounds(rounds, &mut turns)?;
-    for (what, times_of) in
-        [("`siding ps --json`", &times[0]), ("`siding ps --all --json`", &times[1])]
-    {
-        table.add(
-            TableLine::new(ROW_NAME, what, Unit::Ms, times_of.median())
-                .with_reference("`find -exec cat` of the same 10,000 journals", times[2].median())
-                .with_target(Target::AtMost(100.0)),
-        );
-    }
+    table.add(
+        TableLine::new(ROW_NAME, "`siding ps --json`", Unit::Ms, times[0].median())
+            .with_reference("`find -exec cat` of the same 10,000 journals", times[1].median())
+            .with_target(Target::AtMost(100.0)),
+    );
     Ok(())
 }

@@ -1,15 +1,13 @@
 //! The cost of a command that does nothing, from its start until its end is known.
 
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Result;
 
 use super::Row;
 use crate::bench::Bench;
-use crate::bench::client::{argv_command, shell_command};
+use crate::bench::client::shell_command;
 use crate::bench::interleaved_runs::{self, Contender, InterleavedRounds, time_command};
-use crate::bench::samples::Samples;
 use crate::bench::table::{ResultTable, TableLine, Target, Unit};
 
 const ROW_NAME: &str = "true";
@@ -42,17 +40,9 @@ fn measure_library(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     let client = place.client()?;
     let in_memory =
         bench.workspace.row_dir_in_tmpfs(ROW_NAME)?.map(|place| place.client()).transpose()?;
-    let mut left = Samples::default();
-    let shell_text: Contender<'_> = Box::new(|| {
-        let ran = client.run(shell_command("true"))?;
-        left.push_time(ran.until_shim_exit);
-        Ok(ran.until_end_known)
-    });
     let mut turns: Vec<Contender<'_>> = vec![
-        shell_text,
+        Box::new(|| Ok(client.run(shell_command("true"))?.until_end_known)),
         Box::new(|| time_command(&mut bash_true())),
-        Box::new(|| Ok(client.run(argv_command(["true"]))?.until_end_known)),
-        Box::new(|| time_command(&mut with_null_stdio(Command::new("true")))),
     ];
     if let Some(client) = &in_memory {
         turns.push(Box::new(|| Ok(client.run(shell_command("true"))?.until_end_known)));
@@ -68,27 +58,16 @@ fn measure_library(bench: &Bench, table: &mut ResultTable) -> Result<()> {
         line("library: bash text, median", bash, times[0].median(), times[1].median())
             .with_target(Target::RatioAtMost(1.5)),
     );
-    let (ours, theirs) = (times[0].percentile(90.0), times[1].percentile(90.0));
-    table.add(line("library: bash text, p90", bash, ours, theirs));
-    if let Some(ours) = times.get(4) {
+    if let Some(ours) = times.get(2) {
         let what = "library: bash text, state in tmpfs";
         table.add(line(what, bash, ours.median(), times[1].median()));
     }
-    let alone = "`true`, spawned and waited for by the same process";
-    table.add(line("library: program, median", alone, times[2].median(), times[3].median()));
-    table.add(TableLine::new(
-        ROW_NAME,
-        "library: until the shim has left",
-        Unit::Ms,
-        left.median(),
-    ));
     place.wait_until_idle()
 }
 
 fn measure_program(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     let place = bench.workspace.row_dir("true-program")?;
-    let spooler = TaskSpooler::start(&place.dir);
-    let mut turns: Vec<Contender<'_>> = vec![
+    let mut turns: [Contender<'_>; 3] = [
         Box::new(|| {
             let took = time_command(&mut place.siding_command(["run", "true"]))?;
             place.wait_until_idle()?;
@@ -101,9 +80,6 @@ fn measure_program(bench: &Bench, table: &mut ResultTable) -> Result<()> {
             time_command(&mut with_null_stdio(nohup))
         }),
     ];
-    if let Some(spooler) = &spooler {
-        turns.push(Box::new(|| time_command(&mut spooler.command(["-fn", "true"]))));
-    }
     let rounds = InterleavedRounds { warm_up: 10, counted: bench.mode.pick(100, 500) };
     let times = interleaved_runs::run_rounds(rounds, &mut turns)?;
     let line = |what: &str, name: &str, theirs: f64| {
@@ -114,41 +90,5 @@ fn measure_program(bench: &Bench, table: &mut ResultTable) -> Result<()> {
             .with_target(Target::RatioAtMost(2.5)),
     );
     table.add(line("`siding run true`, median", "`nohup bash -c true`", times[2].median()));
-    match times.get(3) {
-        Some(theirs) => table.add(
-            line("`siding run true`, median", "`tsp -fn true` (task-spooler)", theirs.median())
-                .with_target(Target::RatioAtMost(1.0)),
-        ),
-        None => table.add_note(ROW_NAME, "task-spooler (`tsp`) is not installed"),
-    }
     Ok(())
-}
-
-/// A task-spooler server with its own socket. Ended when dropped.
-#[derive(Debug)]
-struct TaskSpooler {
-    socket: PathBuf,
-}
-
-impl TaskSpooler {
-    /// Starts a server; `None` when the program is not installed.
-    fn start(dir: &Path) -> Option<Self> {
-        let spooler = Self { socket: dir.join("tsp") };
-        // The first call starts the server, which keeps running.
-        time_command(&mut spooler.command(["-fn", "true"])).ok()?;
-        Some(spooler)
-    }
-
-    fn command<const N: usize>(&self, words: [&str; N]) -> Command {
-        let mut command = Command::new("tsp");
-        command.args(words).env("TS_SOCKET", &self.socket).env("TS_MAXFINISHED", "10");
-        with_null_stdio(command)
-    }
-}
-
-impl Drop for TaskSpooler {
-    fn drop(&mut self) {
-        // If the server ignores this, the cleanup of the workspace kills it.
-        let _best_effort = self.command(["-K"]).status();
-    }
 }
