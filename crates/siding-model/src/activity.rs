@@ -15,7 +15,7 @@ use crate::process::UnixMs;
 use crate::task_view::{PhaseName, TaskView};
 use crate::text::{cut_head, make_visible};
 
-/// Most entries in each list. The counts cover all tasks.
+/// Most entries in each list; [`ActivityCounts`] includes the tasks that a list leaves out.
 const MAX_LISTED_ENTRIES: usize = 20;
 /// Longest command in the report, in bytes.
 const MAX_COMMAND_BYTES: usize = 1 << 10;
@@ -155,7 +155,8 @@ pub struct ReapedProcess {
     pub at: String,
     /// Name of the rule.
     pub rule: String,
-    /// The process's pid and start time in clock ticks: one process may receive several signals.
+    /// The process's pid and start time in clock ticks. They identify a process that received
+    /// several signals, which a report counts once.
     pub process: (i32, u64),
     /// Command line of the process, shortened.
     pub command: String,
@@ -175,8 +176,9 @@ impl Period {
     /// last report if that is longer. Returns `None` when the last report is too recent.
     #[must_use]
     pub fn for_daily_report(last: Option<UnixMs>, now: UnixMs) -> Option<Self> {
-        // The age is negative after the clock was set back. The absolute value then keeps a second
-        // report from being due immediately.
+        // A last report in the future means that the clock was set back. The absolute value makes a
+        // report due when the clock was set back by more than the interval; a negative age would
+        // suppress all reports until the clock reaches that time again.
         let age = last.map(|last| now.0.saturating_sub(last.0).abs());
         if age.is_some_and(|age| age < MIN_DAILY_REPORT_INTERVAL_MS) {
             return None;
@@ -186,7 +188,8 @@ impl Period {
         Some(Self { since, until: now })
     }
 
-    /// Returns whether a moment, RFC 3339 in UTC with milliseconds, is in the period.
+    /// Returns whether a moment, RFC 3339 in UTC with milliseconds, is in the period. The end is
+    /// not checked: it is the present, and no recorded moment is later.
     #[must_use]
     pub fn contains(&self, moment: &str) -> bool {
         // RFC 3339 texts in UTC with milliseconds all have the same length, so their lexical order
@@ -342,8 +345,8 @@ fn stop_rule(outcome: &Outcome) -> Option<String> {
     }
 }
 
-/// Counts the tasks of each cause. `tasks` must be sorted with the newest first, because the first
-/// task of a cause becomes [`StopCause::last`].
+/// Counts the tasks of each cause. `tasks` must be sorted from the newest to the oldest: the first
+/// task that is found for a cause becomes [`StopCause::last`].
 fn stop_causes(tasks: &[ActivityTask]) -> Vec<StopCause> {
     let mut causes: BTreeMap<String, StopCause> = BTreeMap::new();
     for task in tasks {

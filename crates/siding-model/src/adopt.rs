@@ -1,11 +1,12 @@
-//! Adoption: finds the command in the argument vector of a process that siding did not start.
+//! Adoption: the command and the host of a process that siding did not start, derived from the
+//! process's command line.
 
 use crate::id::SessionId;
 use crate::process::ProcRef;
 use crate::spec::TaskCommand;
 
-/// Programs between a host and the shell that it started: shells, and programs that only start
-/// another program. The process that owns the conversation is an ancestor of these programs.
+/// Programs that may run between a host and its command: shells, and programs that only start
+/// another program. The search for the host in the process tree skips them.
 const WRAPPER_PROGRAMS: [&str; 26] = [
     "ash",
     "bash",
@@ -35,21 +36,21 @@ const WRAPPER_PROGRAMS: [&str; 26] = [
     "zsh",
 ];
 
-/// Most characters of a host's name in the name of its session.
+/// Most characters of a host's name that the name of the host's session contains.
 const MAX_HOST_NAME_CHARS: usize = 16;
 
-/// Returns whether a program of this name is only a wrapper between a host and its shell.
+/// Returns whether a program of this name only runs between a host and the host's command.
 #[must_use]
 pub fn is_wrapper_program(program: &str) -> bool {
     WRAPPER_PROGRAMS.binary_search(&program).is_ok()
 }
 
-/// Returns the session name for a host that has opened no session. The name is the same for the
-/// whole life of the process and differs from that of every other process.
+/// Returns the session name for a host that has opened no session. The name contains the host
+/// process's pid and start time, so every process has a name of its own.
 ///
 /// # Panics
 ///
-/// Never: only characters that a session name allows are kept.
+/// Never: characters that a session name does not allow are replaced.
 #[must_use]
 pub fn session_for_host(host: &str, process: ProcRef) -> SessionId {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
@@ -73,21 +74,20 @@ pub fn command_from_argv(words: &[String]) -> TaskCommand {
     }
 }
 
-/// Returns the command that a host runs in a shell that the host started. The shell's `-c` text is
-/// either an argument in `words`, or is nested in the text of outer shells and quoted once more for
-/// each of them.
+/// Finds the command that a host runs in a shell, from the argument vector of this shell or of a
+/// program around it. The shell's `-c` text is an argument in `words`, or part of the text of an
+/// outer shell, where it is quoted once more for each shell around it.
 #[must_use]
 pub fn find_host_command(words: &[String]) -> Option<TaskCommand> {
     /// Most outer shells whose text is searched.
     const MAX_SHELL_NESTING: u32 = 4;
-    // A wrapper's last arguments may be a shell's argument vector, so the search starts at each
-    // word in turn.
+    // Each suffix is tried: `bwrap OPTIONS bash -c TEXT` contains the shell's argument vector.
     (0..words.len())
         .find_map(|from| find_quoted_command(dash_c_text(&words[from..])?, MAX_SHELL_NESTING))
 }
 
-/// Returns the command from a host's wrapper text, which is either `text` itself or nested in it as
-/// a shell's argument.
+/// Returns the command from a host's wrapper text, or from a wrapper text that this text passes to
+/// an inner shell with `-c`.
 fn find_quoted_command(text: &str, nesting_left: u32) -> Option<TaskCommand> {
     if let Some(text) = unwrap_host_text(text) {
         return Some(TaskCommand::Shell { text, shell: "bash".to_owned() });
@@ -97,7 +97,7 @@ fn find_quoted_command(text: &str, nesting_left: u32) -> Option<TaskCommand> {
     texts.find_map(inner)
 }
 
-/// Precedes a shell's text inside the text of another shell.
+/// The option that precedes an inner shell's text inside the text of the outer shell.
 const DASH_C: &str = " -c ";
 
 /// Returns the command that a host runs in the shell with this argument vector.
@@ -107,14 +107,14 @@ pub fn host_shell_command(words: &[String]) -> Option<TaskCommand> {
     Some(TaskCommand::Shell { text, shell: words[0].trim_start_matches('-').to_owned() })
 }
 
-/// Returns whether this is the argument vector of a shell that was started with `-c`.
+/// Returns whether the words are the argument vector of a shell with the option `-c`.
 #[must_use]
 pub fn is_shell_with_dash_c(words: &[String]) -> bool {
     let name = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
     is_wrapper_program(name.trim_start_matches('-')) && dash_c_text(words).is_some()
 }
 
-/// Returns the `-c` text of a shell.
+/// Returns the argument of a shell's option `-c`.
 fn dash_c_text(words: &[String]) -> Option<&str> {
     let mut rest = words.iter().skip(1);
     let mut has_text = false;
@@ -139,17 +139,18 @@ fn dash_c_text(words: &[String]) -> Option<&str> {
     None
 }
 
-/// The text around the command in a Claude Code shell, which restores the shell's state, runs the
-/// command with `eval`, and saves the working directory to a file.
+/// The texts before and after the quoted command in the `-c` text of Claude Code, which restores
+/// the shell's state, runs the command with `eval`, and writes the working directory to a file.
 const CLAUDE_EVAL_PREFIX: &str = "&& eval ";
 const CLAUDE_PWD_SUFFIX: &str = " && pwd -P >| ";
 
-/// The start of a command that is nested in the text of an outer shell: a quote that was itself
-/// quoted. Splitting at this level would yield words of the inner shell's text, not the command's.
+/// A quote that was itself quoted: the start of the command when the wrapper text is nested in the
+/// text of an outer shell. The outer shell's quoting has to be removed before the command is split
+/// into words.
 const NESTED_QUOTE: &str = r#"'"'"'"#;
 
-/// The start of a Codex shell's text, which restores the environment, and the text that precedes
-/// the shell and the command to execute after that (0.169.0).
+/// The start of the `-c` text of Codex 0.169.0, and the text before its last command, which
+/// replaces the shell by `SHELL -c COMMAND` once the environment is restored.
 const CODEX_TEXT_PREFIX: &str = "__CODEX_SNAPSHOT";
 const CODEX_EXEC: &str = "\n\nexec ";
 
@@ -168,7 +169,7 @@ fn unwrap_host_text(text: &str) -> Option<String> {
     }
     let (quoted, _) = rest.rsplit_once(CLAUDE_PWD_SUFFIX)?;
     let mut words = split_shell_words(quoted)?;
-    // The host adds the redirection `< /dev/null`, which is not part of the command.
+    // Claude Code adds this redirection to every command.
     if words.ends_with(&["<".to_owned(), "/dev/null".to_owned()]) {
         words.truncate(words.len() - 2);
     }
@@ -204,15 +205,15 @@ fn split_shell_words(text: &str) -> Option<Vec<String>> {
     }
 }
 
-/// The result of reading one shell token.
+/// The effect of one shell token on the current word.
 enum ShellToken {
     InWord,
     Separator,
     End,
 }
 
-/// Reads one quoted part, one character, or the separator between two words. Returns `None` when a
-/// quote is not closed.
+/// Reads one quoted part, one character, or the separator between two words, and appends characters
+/// to `word`. Returns `None` when a quote is not closed.
 fn next_shell_token(
     chars: &mut std::str::Chars<'_>,
     word: &mut Option<String>,

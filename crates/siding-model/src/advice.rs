@@ -1,4 +1,4 @@
-//! Advice for a person or an agent: text about what the reader should know or do next.
+//! Advice about a task for its user, a person or an agent: its state and the next step, as text.
 
 mod time_left;
 
@@ -28,8 +28,8 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// Returns the quoted name of an operation: `run`, `wait`, `output`, `stop`, `list`, `input`,
-    /// `why`.
+    /// Returns the quoted name of an operation in this dialect. `what` is `run`, `wait`, `output`,
+    /// `stop`, `list`, `input` or `why`.
     #[must_use]
     pub fn format_tool(self, what: &str) -> String {
         match (self, what) {
@@ -41,11 +41,12 @@ impl Dialect {
         }
     }
 
-    /// Returns the call for an operation on one task: `wait`, `output`, `stop`, `show`.
+    /// Returns the quoted call for an operation on one task. `what` is `wait`, `output`, `stop` or
+    /// `show`.
     fn format_task_call(self, what: &str, id: TaskId) -> String {
         match (self, what) {
             (Self::Commands, what) => format!("`siding {what} {id}`"),
-            // The tools have no `show`; their `list` returns the state of each task.
+            // The tools have no `show`, but their `list` contains the state of each task.
             (Self::Tools | Self::Agent, "show") => self.format_tool("list"),
             (Self::Tools | Self::Agent, what) => self.format_tool(what),
         }
@@ -87,20 +88,21 @@ impl NoticeChannel {
     }
 }
 
-/// Most processes that are listed individually.
+/// Most remaining processes of a lingering task that the advice lists.
 const MAX_NAMED_PROCESSES: usize = 5;
-/// Columns for the reason why the end of all processes is unproven.
+/// Columns for the reason why siding could not prove that all processes of a task have ended.
 const UNPROVEN_COLUMNS: usize = 200;
-/// Columns for the readiness condition and its result.
+/// Columns for a task's readiness condition and its result.
 const READY_COLUMNS: usize = 400;
 /// Columns for a command line inside a sentence.
 const COMMAND_COLUMNS: usize = 40;
 
-/// Fewest columns in which a command line is still informative, including the blanks before it.
+/// Fewest columns for a command line and the two blanks before it. With less space
+/// [`format_task_line`] leaves the command line out.
 const MIN_COMMAND_COLUMNS: usize = 14;
 
-/// Returns a line of at most `columns` with a task's outcome or current phase: `b-4k7q0n2m8x5t
-/// exited 7 after 3m 12s  npm test`.
+/// Returns a line with a task's outcome or current phase, and with its command if `columns`
+/// suffice: `b-4k7q0n2m8x5t exited 7 after 3m 12s npm test`.
 #[must_use]
 pub fn format_task_line(view: &TaskView, columns: usize) -> String {
     let (id, after) = (
@@ -118,8 +120,7 @@ pub fn format_task_line(view: &TaskView, columns: usize) -> String {
     one_line(&format!("{id}{state}{after}  {}", view.display_name()), columns)
 }
 
-/// Returns advice for the reader of a task's state, or `None` when the outcome needs no
-/// explanation.
+/// Returns advice for the user of a task, or `None` when the outcome needs no explanation.
 #[must_use]
 pub fn task_advice(
     view: &TaskView,
@@ -290,8 +291,8 @@ fn limit_advice(which: LimitKind, view: &TaskView) -> String {
     format!("stopped at its limit {}", one_line(detail, 400))
 }
 
-/// Reports a failure that the shell's own exit code hides. A writer that dies of SIGPIPE because
-/// its reader, such as `head`, has exited is not a failure.
+/// Reports a failure inside a pipeline whose exit code is 0. The status of SIGPIPE is no failure: a
+/// writer receives this signal when its reader, such as `head`, exits first.
 fn masked_failure_advice(code: u8, view: &TaskView) -> Option<String> {
     const SIGPIPE_STATUS: i32 = 128 + 13;
     let statuses = view.pipeline_statuses.as_deref()?;
@@ -370,11 +371,11 @@ fn truncate_to_seconds(duration: Duration) -> Duration {
     if duration.as_secs() > 0 { Duration::from_secs(duration.as_secs()) } else { duration }
 }
 
-/// Cells of a progress bar inside a line.
+/// Cells of the progress bar in [`format_progress`].
 const PROGRESS_BAR_CELLS: usize = 10;
 
-/// Returns the progress from `done` to `all` as `[###-------]` with `cells` cells. When `done`
-/// exceeds `all` the last cell is a `+`.
+/// Formats the share of `done` in `all` as a bar of `cells` cells, `[###-------]`. When `done`
+/// exceeds `all`, all cells but the last are full, and the last is a `+`.
 #[must_use]
 pub fn progress_bar(done: u64, all: u64, cells: usize) -> String {
     if done > all {

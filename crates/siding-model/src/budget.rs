@@ -1,15 +1,15 @@
 //! The blocking budget: how long a caller waits for a command (promises P13 and P16).
 //!
 //! The command line, the tools of the MCP server and of siding's own agent, and the hooks of a host
-//! all ask [`BudgetPolicy::decide`], and nothing else decides. A budget applies when assistant mode
-//! is on, the caller is the main agent, background tasks are not disabled, and the call did not ask
-//! for the background. A call that specifies its wait always gets that wait.
+//! all call [`BudgetPolicy::decide`]. A call that specifies a wait gets this wait. Any other call
+//! gets the budget when assistant mode is on, background tasks are enabled and the caller is not a
+//! subagent; otherwise the caller waits until the command ends.
 
 use std::time::Duration;
 
 use crate::settings::{AssistantMode, Settings};
 
-/// The settings that determine a budget.
+/// The settings that determine whether a caller waits for a budget, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetPolicy {
     /// The length of the budget.
@@ -23,20 +23,20 @@ pub struct BudgetPolicy {
 /// The properties of a call that affect its budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetCall {
-    /// The wait that the call asks for.
+    /// The wait that the call specifies.
     pub request: WaitRequest,
-    /// Whether a subagent calls. A subagent ends with its answer, so a later notice would have no
-    /// reader.
+    /// Whether a subagent calls. A subagent gets no budget: it ends with its answer, so the notice
+    /// about a command in the background could not reach it.
     pub is_subagent: bool,
-    /// Whether the output goes to a person's terminal; `assistant_mode = "auto"` applies no budget
-    /// then.
+    /// Whether the output goes to a person's terminal. With `assistant_mode = "auto"`, such a call
+    /// gets no budget.
     pub is_person: bool,
 }
 
-/// The wait that a call asks for.
+/// The wait that a call specifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitRequest {
-    /// The call specifies no wait.
+    /// The call specifies no wait; the policy decides.
     Unspecified,
     /// The call asks for the background.
     Background,
@@ -59,7 +59,7 @@ pub enum CallerWait {
 }
 
 impl Settings {
-    /// Returns the settings that decide about a budget.
+    /// Returns the settings that determine budgets.
     #[must_use]
     pub const fn budget_policy(&self) -> BudgetPolicy {
         BudgetPolicy {
@@ -94,7 +94,7 @@ impl BudgetPolicy {
 }
 
 impl CallerWait {
-    /// Returns the budget; `None` for a wait that has none.
+    /// Returns the length of a wait that is limited by a budget, otherwise `None`.
     #[must_use]
     pub const fn budget(self) -> Option<Duration> {
         match self {
@@ -104,19 +104,19 @@ impl CallerWait {
     }
 }
 
-/// A shell call of a host that implements a budget itself: at the timeout of the call, the host
-/// moves a foreground command to the background.
+/// A shell call of a host that moves a foreground command to the background when the call's timeout
+/// expires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostCall<'c> {
     /// The command text.
     pub command: &'c str,
-    /// The timeout without a budget: that of the call, otherwise the host's default.
+    /// The timeout that applies without siding: the call's own, otherwise the host's default.
     pub timeout: Duration,
     /// Whether the call asks for the background.
     pub is_background: bool,
     /// Whether a subagent of the host calls.
     pub is_subagent: bool,
-    /// Whether the host can move commands to the background. Otherwise the host kills each command
+    /// Whether the host can move commands to the background. A host that cannot kills each command
     /// at its timeout.
     pub can_move: bool,
 }
@@ -124,9 +124,8 @@ pub struct HostCall<'c> {
 impl BudgetPolicy {
     /// Decides the timeout of a host's shell call; `None` leaves the call as it is.
     ///
-    /// A call whose timeout is shorter than the budget keeps its timeout. A call whose command the
-    /// host kills at the timeout keeps it too, because a budget would only make the kill come
-    /// earlier.
+    /// A call keeps a timeout that is shorter than the budget. It also keeps its timeout when the
+    /// host would kill the command then, because the budget would shorten the command's life.
     #[must_use]
     pub fn decide_host_timeout(self, call: &HostCall<'_>) -> Option<Duration> {
         if !call.can_move || is_killed_at_timeout(call.command) {
@@ -141,10 +140,10 @@ impl BudgetPolicy {
     }
 }
 
-/// Returns whether Claude Code kills a command at its timeout instead of moving the command to the
-/// background. Claude Code kills commands whose first word is `sleep`, and skips white space,
-/// comments and continued lines before that word (2.1.330, observed with 27 forms: `(sleep 9)`,
-/// `time sleep 9` and `X=1 sleep 9` are moved).
+/// Returns whether Claude Code kills a command at its timeout instead of moving it to the
+/// background: if its first word is `sleep`. White space, comments and continued lines before this
+/// word are skipped; `(sleep 9)`, `time sleep 9` and `X=1 sleep 9` are moved (observed with 27
+/// forms in 2.1.330).
 fn is_killed_at_timeout(command: &str) -> bool {
     let mut rest = command;
     loop {

@@ -1,8 +1,8 @@
 //! The time of the notice that precedes a task's deadline.
 //!
-//! Each deadline has at most one notice; a moved deadline may have one again. A task whose lifetime
-//! is below [`MIN_NOTICE_LIFETIME_MS`] gets no notice. Neither does a foreground task, because its
-//! caller waits for the end anyway.
+//! Each deadline has at most one notice, so a task whose deadline moves can get several. A task
+//! with a lifetime below [`MIN_NOTICE_LIFETIME_MS`] gets none, because the notice would come right
+//! after the start. A foreground task gets none either, because its caller waits for its end.
 
 use crate::journal::TaskState;
 use crate::lifecycle::Phase;
@@ -12,8 +12,8 @@ use crate::record::FORMAT_WITH_EXPIRING;
 use crate::spec::MIN_NOTICE_LIFETIME_MS;
 
 impl TaskState {
-    /// Returns the time at which the notice of the current deadline is due, or `None` if no notice
-    /// is wanted or the notice has been recorded.
+    /// Returns the time at which the notice of the current deadline is due. Returns `None` if the
+    /// task gets no notice, or if this notice has already been recorded.
     #[must_use]
     pub fn deadline_notice_at(&self) -> Option<MonotonicMs> {
         let deadline = self.lifecycle.deadline();

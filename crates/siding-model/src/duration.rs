@@ -10,8 +10,8 @@ use std::time::Duration;
 use jiff::fmt::friendly::{Spacing, SpanParser, SpanPrinter};
 use jiff::{SignedDuration, Span, SpanRelativeTo, SpanRound, Unit};
 
-/// Longest duration that is accepted: ten years. Sums of a few such durations do not overflow, even
-/// in nanoseconds.
+/// Longest accepted duration: ten years. The sum of a few durations of this length still fits in 64
+/// bits as nanoseconds.
 pub const MAX_DURATION: Duration = Duration::from_secs(3650 * DAY_SECONDS);
 
 const MINUTE_SECONDS: u64 = 60;
@@ -56,7 +56,7 @@ pub enum DurationError {
     },
 }
 
-/// Parses a duration such as `500ms`, `15s`, `30m`, `1h30m`, `1h 30m`, `1.5h` or `2d`.
+/// Parses a duration, for example `500ms`, `15s`, `30m`, `1h30m`, `1h 30m`, `1.5h` or `2d`.
 ///
 /// # Errors
 ///
@@ -108,8 +108,9 @@ pub fn format_duration_exact(duration: Duration) -> String {
 /// Formats a duration for people, with at most two parts: `850ms`, `1.2s`, `3m 12s`, `2h 5m`, `3d
 /// 4h`.
 ///
-/// The remainder is truncated, never rounded up, so that a task is not reported to have run longer
-/// than it did. A duration below a millisecond is formatted in microseconds, zero as `0s`.
+/// The text is never longer than the duration: what does not fit into two parts is cut off, so that
+/// a task is not reported to have run longer than it did. A duration below a millisecond is
+/// formatted in microseconds, zero as `0s`.
 #[must_use]
 pub fn format_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();

@@ -1,9 +1,9 @@
-//! Why a task is quiet: from facts of the kernel to a verdict.
+//! Why a task is quiet: derives a verdict from the state that the kernel reports for its processes.
 //!
 //! Owns the facts of one sample ([`TaskSample`]), the diagnosis from two samples ([`diagnose()`]),
-//! prompts in output ([`prompt`]), the text for both, and the times at which a silent task is
-//! sampled ([`SilenceWatch`]). The module takes no samples itself and never ends a task, because
-//! silence alone is no failure.
+//! the detection of prompts in output ([`prompt`]), the advice for a diagnosis, and the times at
+//! which a silent task is sampled ([`SilenceWatch`]). The samples are taken by siding-core. A
+//! verdict never ends a task, because silence alone is no failure.
 
 mod advice;
 mod classify;

@@ -35,8 +35,8 @@ pub struct ArmingSetting {
     pub origin: &'static str,
 }
 
-/// Returns all classes: those that are checked when a command starts, then those that are monitored
-/// while it runs.
+/// Returns all failure classes: first those that are checked when a command starts, then those that
+/// are monitored while it runs.
 #[must_use]
 pub fn failure_classes(settings: &Settings) -> Vec<FailureClass> {
     let mut classes = launch_time_classes(settings);

@@ -1,8 +1,8 @@
-//! 64-bit FNV-1a (RFC 9923): the hash for names of files on disk.
+//! 64-bit FNV-1a (RFC 9923): the hash from which names of files on disk are made.
 //!
-//! The standard library may change its hasher in any release, so a hash of that hasher cannot name
-//! a file that a later build has to find. FNV is not collision-resistant: every user of such a name
-//! compares the full text as well, because an attacker can construct collisions.
+//! The standard library may change its hasher in any release, so its result cannot name a file that
+//! a later build has to find. FNV is not collision-resistant, and an attacker can construct
+//! collisions: every user of such a file also compares the full text that was hashed.
 
 /// The hash state after the bytes so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,8 +33,8 @@ impl Fnv1a {
 mod tests {
     use super::*;
 
-    /// The test vectors of RFC 9923. A build with a different hash does not find the files of
-    /// others.
+    /// A build whose hash differed from these test vectors would not find the files of other
+    /// builds.
     #[test]
     fn hashes_match_the_rfc_9923_vectors() {
         for (text, hex) in

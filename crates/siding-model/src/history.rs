@@ -1,9 +1,9 @@
 //! Predictions about a command from its ended runs.
 //!
-//! Owns the rule about which texts are one command ([`normalize_command`]), the length of a run and
-//! whether it is complete ([`Run`]), the usual duration ([`Expectation`]), and the decision to
-//! start a command in the background ([`decide_auto_background`]). Callers pass the runs in; this
-//! module never looks them up.
+//! Decides which texts are the same command ([`normalize_command`]), how long a run took and
+//! whether it was complete ([`Run`]), how long a command usually takes ([`Expectation`]), and
+//! whether it starts in the background ([`decide_auto_background`]). The runs are arguments;
+//! siding-history stores them.
 
 mod auto_background;
 mod expectation;

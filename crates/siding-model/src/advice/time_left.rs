@@ -12,10 +12,10 @@ pub fn until_deadline(view: &TaskView, now: UnixMs) -> Option<Duration> {
     Some(Duration::from_millis(u64::try_from(deadline - now.0).unwrap_or(0)))
 }
 
-/// Returns the time limit that is in force, counted from the start.
+/// Returns the task's whole time limit: the time from its start to its current deadline.
 ///
-/// The result is rounded to a second, and to a tenth of a second below 10 s, because the view was
-/// computed a moment before `now`.
+/// The result is rounded to a second, below 10 s to a tenth of a second: the view's elapsed time
+/// was measured a moment before `now`, so the sum is not exact.
 pub(super) fn time_limit(view: &TaskView, now: UnixMs) -> Option<Duration> {
     let limit = until_deadline(view, now)? + Duration::from_millis(view.elapsed_ms);
     let step: u64 = if limit < Duration::from_secs(10) { 100 } else { 1000 };
@@ -31,8 +31,8 @@ fn parse_rfc3339_ms(text: &str) -> Option<i64> {
     }
     let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
     let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
-    // Days from the civil calendar: years start in March here, so that a leap day is the last day
-    // of a year.
+    // Counts the days since 1970. The year starts in March for this calculation, so that a leap day
+    // is the last day of a year.
     let shifted = if month <= 2 { year - 1 } else { year };
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     let days = 365 * shifted + shifted / 4 - shifted / 100 + shifted / 400 + day_of_year - 719_468;

@@ -4,50 +4,49 @@ use super::sample::{
     BlockedSyscall, BlockingCall, FdObject, ProcessFacts, TaskSample, ThreadFacts, ThreadState,
 };
 
-/// The activity of a process. The variants are ordered by how well they explain the silence of a
-/// whole task. The activity of a process with several threads is the first of their activities in
-/// this order. A task is explained by the first activity of its processes that is not
-/// [`ProcessActivity::waits_for_other_process`].
+/// The activity of a process. The variants are ordered from the best explanation of a task's
+/// silence to the worst: of several threads, the one with the first variant determines the activity
+/// of its process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ProcessActivity {
-    /// The process is blocked reading the task's input, a terminal, or a pipe used like a terminal,
-    /// and waits for nothing else.
+    /// Blocked reading the task's input, a terminal, or the output pipe, and waits for nothing
+    /// else.
     ReadingInput,
-    /// The process was stopped by a signal or a debugger.
+    /// Stopped by a signal or a debugger.
     Stopped,
-    /// The process is running.
+    /// Running or runnable.
     Running,
-    /// The process waits for input and for other objects.
+    /// Polls the input together with other objects.
     PollingInput,
-    /// The process waits for a disk.
+    /// Waits for a disk.
     Disk,
-    /// The process waits for the peer of a socket.
+    /// Waits for the peer of a socket.
     Network,
-    /// The process waits for incoming connections.
+    /// Waits for incoming connections.
     Serving,
-    /// The process waits for a file lock.
+    /// Waits for a file lock.
     Lock,
-    /// The process waits for the other end of a FIFO.
+    /// Waits for the other end of a FIFO.
     Fifo,
-    /// The process waits for a reader to drain the pipe to which it writes.
+    /// Blocked writing to a full pipe, FIFO or terminal until a reader drains it.
     PipeFull,
-    /// The kernel denies access to the state of the process.
+    /// Unknown: the kernel denies access to the process's state.
     Denied,
-    /// The process waits for a timer.
+    /// Waits for a timer.
     Timer,
-    /// The threads of the process wait for each other.
+    /// Blocked in futex(2): waits for another thread.
     Futex,
-    /// The process waits for file changes, for a signal, or for an unknown event.
+    /// Waits for file changes, for a signal, or for an unknown event.
     Idle,
-    /// The process waits for a writer of a pipe.
+    /// Waits for a writer of a pipe.
     PipeRead,
-    /// The process waits for a child.
+    /// Waits for a child process.
     Child,
 }
 
 impl ProcessActivity {
-    /// Returns whether the process only waits for another process, which then holds the
-    /// explanation.
+    /// Returns whether the process only waits for another process of the task, whose activity then
+    /// explains the silence.
     pub(super) const fn waits_for_other_process(self) -> bool {
         matches!(self, Self::PipeRead | Self::Child)
     }
@@ -80,8 +79,8 @@ impl ProcessActivity {
         matches!(self, Self::ReadingInput | Self::Stopped | Self::Running | Self::PollingInput)
     }
 
-    /// Returns whether the activity is independent work, which a blocked reader elsewhere in the
-    /// tree does not hold up.
+    /// Returns whether the activity is work that may continue while another process of the tree is
+    /// blocked reading input.
     pub(super) const fn is_independent_work(self) -> bool {
         matches!(
             self,
@@ -97,7 +96,7 @@ impl ProcessActivity {
     }
 }
 
-/// A process, its activity, and the thread that shows this activity.
+/// A process, its activity, and the thread from which the activity was determined.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ClassifiedProcess<'s> {
     pub(super) process: &'s ProcessFacts,
@@ -106,7 +105,7 @@ pub(super) struct ClassifiedProcess<'s> {
 }
 
 /// Returns the activity of each living process of a sample. A process that reads input in one
-/// thread and works in another yields two entries, because neither alone explains it.
+/// thread and works in another yields two entries, because either may explain the silence.
 pub(super) fn classify_sample(sample: &TaskSample) -> Vec<ClassifiedProcess<'_>> {
     let both = |process| {
         let first = classify_process(sample, process);
@@ -133,7 +132,7 @@ fn classify_process<'s>(
     first.unwrap_or(ClassifiedProcess { process, thread: None, activity: ProcessActivity::Idle })
 }
 
-/// Returns the thread of a process that does independent work.
+/// Finds the thread of a process that does independent work.
 fn find_working_thread<'s>(
     sample: &'s TaskSample,
     process: &'s ProcessFacts,
@@ -177,7 +176,7 @@ fn classify_wait(asleep: &BlockedSyscall, is_parent: bool) -> ProcessActivity {
         BlockingCall::Lock => ProcessActivity::Lock,
         BlockingCall::Open if asleep.is_uninterruptible => ProcessActivity::Disk,
         BlockingCall::Open => ProcessActivity::Fifo,
-        // Most shells wait for their children in a signal wait such as sigsuspend(2).
+        // Most shells wait for their children in sigsuspend(2) or a similar call.
         BlockingCall::Signal if is_parent => ProcessActivity::Child,
         BlockingCall::Signal if !asleep.has_no_timeout => ProcessActivity::Timer,
         BlockingCall::Signal => ProcessActivity::Idle,
@@ -240,7 +239,8 @@ fn classify_poll(asleep: &BlockedSyscall, is_parent: bool) -> ProcessActivity {
     {
         ProcessActivity::PipeFull
     } else if is_parent {
-        // A process that polls and has children is taken for an event loop that supervises them.
+        // An event loop with children, and without sockets or input, is taken to wait for its
+        // children.
         ProcessActivity::Child
     } else if has(|object| object == FdObject::FileWatch) {
         ProcessActivity::Idle

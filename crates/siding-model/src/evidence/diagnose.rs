@@ -1,4 +1,4 @@
-//! The diagnosis that two samples of a task support.
+//! The diagnosis of a quiet task from two samples of its processes.
 
 use super::classify::{self, ClassifiedProcess, ProcessActivity};
 use super::prompt::{OutputTail, Prompt};
@@ -17,7 +17,7 @@ const CERTAINLY_BUSY_PERMILLE: u32 = 500;
 pub struct Diagnosis {
     /// The task's activity.
     pub verdict: WhyVerdict,
-    /// The object that the task waits for.
+    /// The object that the task waits for; `None` unless the verdict is [`WhyVerdict::Waiting`].
     pub waiting_on: Option<WaitingOn>,
     /// How certain the verdict is.
     pub certainty: Certainty,
@@ -27,9 +27,10 @@ pub struct Diagnosis {
     pub process_path: Vec<i32>,
     /// The thread that explains the verdict, if it is not the process's first thread.
     pub thread: Option<i32>,
-    /// A process that reads input while another process, which explains the verdict, works.
+    /// Pid of a process that is blocked reading input while other processes work, which explain the
+    /// verdict.
     pub concurrent_reader: Option<i32>,
-    /// The object into which an answer could be typed.
+    /// The object from which the waiting process would read an answer.
     pub input_channel: Option<FdObject>,
     /// The prompt at the end of the output.
     pub prompt: Option<Prompt>,
@@ -42,14 +43,16 @@ impl Diagnosis {
         matches!(self.certainty, Certainty::Hard) && self.verdict.needs_action()
     }
 
-    /// Returns a key that is equal for two diagnoses of a task with the same finding.
+    /// Returns a key that is equal for two diagnoses of a task if they report the same cause: the
+    /// verdict, the object, and the process that explains them.
     #[must_use]
     pub fn dedup_key(&self) -> (WhyVerdict, Option<WaitingOn>, Option<i32>) {
         (self.verdict, self.waiting_on, self.process_path.last().copied())
     }
 }
 
-/// Returns whether one sample alone justifies another sample soon.
+/// Returns whether a process of the sample is stopped or blocked reading input. The next sample is
+/// then taken soon, because only two samples make this certain.
 #[must_use]
 pub fn is_suspicious(sample: &TaskSample) -> bool {
     classify::classify_sample(sample).iter().any(|one| one.activity.is_suspicious())
@@ -57,7 +60,8 @@ pub fn is_suspicious(sample: &TaskSample) -> bool {
 
 /// Diagnoses a task from two samples and the end of its output.
 ///
-/// A verdict is certain only if both samples agree.
+/// The checks run in order of precedence, and the first one that finds a cause decides. A verdict
+/// about a wait is [`Certainty::Hard`] only if both samples show the same wait.
 #[must_use]
 pub fn diagnose(first: &TaskSample, second: &TaskSample, tail: &OutputTail) -> Diagnosis {
     let case = Evaluation { first, second, tail, processes: classify::classify_sample(second) };
@@ -98,8 +102,8 @@ impl<'s> Finding<'s> {
 }
 
 impl<'s> Evaluation<'s> {
-    /// Finds a process that is blocked reading input. The verdict is certain only when no other
-    /// process of the tree does independent work meanwhile.
+    /// Finds a process that is blocked reading input while the tree does no independent work. While
+    /// it does such work, a prompt at the end of the output makes an answer likely to be needed.
     fn find_blocked_reader(&self) -> Option<Finding<'s>> {
         if let Some(reader) = self.blocked_readers().find(|one| !self.has_concurrent_work(one)) {
             return Some(Finding::new(WhyVerdict::InputWait, Certainty::Hard, reader));
@@ -120,15 +124,14 @@ impl<'s> Evaluation<'s> {
             .copied()
     }
 
-    /// Finds a blocked reader while other processes work.
+    /// Finds a blocked reader while other threads or processes do independent work.
     fn find_concurrent_reader(&self) -> Option<ClassifiedProcess<'s>> {
         self.blocked_readers().find(|one| self.has_concurrent_work(one))
     }
 
-    /// Returns whether work continues that does not depend on the reader's input. The reader's
-    /// ancestors are taken to wait for the reader. The descendants of a reader with a single thread
-    /// are taken to wait too, because such a reader asks on behalf of all its background jobs.
-    /// Other threads of the reader, and all other processes, work independently.
+    /// Returns whether independent work continues that does not depend on the reader. The reader's
+    /// ancestors are taken to wait for the reader. If the reader is the only thread of its process,
+    /// the same holds for its descendants: the process asks on behalf of its background jobs.
     fn has_concurrent_work(&self, reader: &ClassifiedProcess<'s>) -> bool {
         let pid = reader.process.process.pid;
         let is_all_of_it = reader.process.threads.len() == 1;
@@ -141,15 +144,15 @@ impl<'s> Evaluation<'s> {
         self.processes.iter().any(|other| works(other) && !waits(other.process.process.pid))
     }
 
-    /// Returns whether any process works that is neither an ancestor nor a descendant of the
-    /// stopped one.
+    /// Returns whether independent work continues in a process that is neither an ancestor nor a
+    /// descendant of the stopped process.
     fn has_unrelated_work(&self, stopped: &ClassifiedProcess<'s>) -> bool {
         self.processes
             .iter()
             .any(|other| other.activity.is_independent_work() && !self.are_related(stopped, other))
     }
 
-    /// Returns whether both are the same process, or either is an ancestor of the other.
+    /// Returns whether `one` and `other` are the same process, or one is an ancestor of the other.
     fn are_related(&self, one: &ClassifiedProcess<'s>, other: &ClassifiedProcess<'s>) -> bool {
         let (one, other) = (one.process.process.pid, other.process.process.pid);
         self.ancestor_path(one).contains(&other) || self.ancestor_path(other).contains(&one)
@@ -182,8 +185,8 @@ impl<'s> Evaluation<'s> {
         Some(Finding::new(WhyVerdict::Busy, certainty, *subject))
     }
 
-    /// Finds a process with the signs of a password prompt among those that cannot be inspected
-    /// because they run with another user's rights, such as sudo(8).
+    /// Finds a process that the kernel does not let siding inspect, such as sudo(8), while the
+    /// output ends with a password prompt or its terminal does not echo.
     fn find_password_prompt(&self) -> Option<Finding<'s>> {
         let found = self.processes.iter().find(|one| {
             let asks = self.tail.prompt == Some(Prompt::Password);
@@ -194,7 +197,8 @@ impl<'s> Evaluation<'s> {
         Some(Finding::new(WhyVerdict::PasswordLikely, Certainty::Soft, *found))
     }
 
-    /// Finds an event loop that polls the input while the output ends like a question.
+    /// Finds an event loop that polls the input while the output ends with a prompt or with an
+    /// incomplete line. A server that also polls the input needs a prompt.
     fn find_prompting_loop(&self) -> Option<Finding<'s>> {
         let strictly = self.tail.prompt.is_some();
         let asks = |one: &&ClassifiedProcess<'s>| {
@@ -209,8 +213,9 @@ impl<'s> Evaluation<'s> {
         Some(Finding::new(WhyVerdict::InputLikely, Certainty::Soft, *found))
     }
 
-    /// Returns the first explanation in the order of [`ProcessActivity`]; processes that only wait
-    /// for others come last.
+    /// Returns the verdict for the process with the best explanation in the order of
+    /// [`ProcessActivity`]. Inconclusive activities come after conclusive ones, and processes that
+    /// only wait for others come last.
     fn remaining_reason(&self) -> Finding<'s> {
         let rank = |one: &&ClassifiedProcess<'s>| {
             (one.activity.waits_for_other_process(), one.activity.is_inconclusive(), one.activity)
@@ -236,8 +241,7 @@ impl<'s> Evaluation<'s> {
             }
             ProcessActivity::Timer => waits(WaitingOn::Timer, certainty),
             ProcessActivity::Child => waits(WaitingOn::Child, certainty),
-            // An idle worker that waits on a queue inside the program blocks in futex(2) too, so a
-            // lock is never certain.
+            // Not certain: an idle worker thread that waits for work also blocks in futex(2).
             ProcessActivity::Futex => waits(WaitingOn::Lock, Certainty::Soft),
             ProcessActivity::Serving => Finding::new(WhyVerdict::Serving, certainty, *subject),
             ProcessActivity::Denied => {
@@ -253,7 +257,7 @@ impl<'s> Evaluation<'s> {
         }
     }
 
-    /// Replaces a finding without a proven cause by `InputLikely` if the output ends in a strict
+    /// Replaces a finding without evidence by [`WhyVerdict::InputLikely`] if the output ends with a
     /// prompt.
     fn or_prompt(&self, found: Finding<'s>) -> Finding<'s> {
         if self.tail.prompt.is_none() {
@@ -262,15 +266,16 @@ impl<'s> Evaluation<'s> {
         Finding { verdict: WhyVerdict::InputLikely, certainty: Certainty::Soft, ..found }
     }
 
-    /// Returns whether the process had its present state in the first sample too.
+    /// Returns whether the process and the thread that explains it were in the same state in the
+    /// first sample.
     fn is_unchanged(&self, one: &ClassifiedProcess<'s>) -> bool {
         let Some(before) = self.first.process(one.process.process.pid) else { return false };
         if before.process != one.process.process || before.state != one.process.state {
             return false;
         }
         let Some(thread) = one.thread else { return true };
-        // One long wait and a loop of short ones look alike here; callers that must distinguish
-        // them compare the processor time as well.
+        // Processor time is left out: only `used_no_cpu` needs it, to tell one long wait from many
+        // short ones.
         let same = |old: &&super::ThreadFacts| match (&old.state, &thread.state) {
             (ThreadState::Blocked(old), ThreadState::Blocked(new)) => {
                 old.call == new.call
@@ -282,7 +287,8 @@ impl<'s> Evaluation<'s> {
         before.threads.iter().find(|old| old.tid == thread.tid).is_some_and(|old| same(&old))
     }
 
-    /// Returns whether the process used no processor time between the samples.
+    /// Returns whether the process slept in one wait and used no processor time between the
+    /// samples.
     fn used_no_cpu(&self, one: &ClassifiedProcess<'s>) -> bool {
         let Some(before) = self.first.process(one.process.process.pid) else { return false };
         let Some(thread) = one.thread else { return false };
@@ -299,8 +305,8 @@ impl<'s> Evaluation<'s> {
     }
 
     fn cpu_permille(&self) -> u32 {
-        // When a child is reaped, the child's processor time moves to its parent, so the sums stay
-        // comparable.
+        // When a child is reaped, the kernel adds its processor time to the parent's count for
+        // reaped children, so the sums of both samples are comparable.
         let sum = |sample: &TaskSample| -> u64 {
             sample.processes.iter().map(|one| one.self_ticks + one.reaped_children_ticks).sum()
         };
@@ -326,8 +332,8 @@ impl<'s> Evaluation<'s> {
         let Finding { verdict, waiting_on, certainty, subject } = found;
         let pid = subject.map(|one| one.process.process.pid);
         let path = pid.map(|pid| self.ancestor_path(pid)).unwrap_or_default();
-        // A process that reads the task's input and runs a terminal of its own, such as script(1),
-        // forwards the typed text, so the answer goes to that process.
+        // An ancestor that reads the task's input and runs its child on a terminal of its own, such
+        // as script(1), forwards typed text to the child. The answer has to go to the task's input.
         let passes_on = |one: &&ClassifiedProcess<'s>| {
             path.contains(&one.process.process.pid)
                 && input_channel(one) == Some(FdObject::TaskStdin)
@@ -352,7 +358,7 @@ impl<'s> Evaluation<'s> {
     }
 }
 
-/// Returns the object from which a process would read input.
+/// Returns the object from which a blocked process would read typed input.
 fn input_channel(one: &ClassifiedProcess<'_>) -> Option<FdObject> {
     let Some(ThreadState::Blocked(asleep)) = one.thread.map(|thread| &thread.state) else {
         return None;

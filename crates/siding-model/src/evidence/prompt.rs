@@ -1,8 +1,8 @@
 //! Prompts at the end of a task's output.
 //!
-//! The patterns are strict: a last line that merely ends in `:`, `?`, `$` or `>` is no prompt. The
-//! corpus in `crates/siding-e2e/corpus` holds prompts of real programs and lines that resemble
-//! prompts; `cargo xtask bench --stall` prints the detection rates.
+//! The patterns are strict: a last line that ends in `:`, `?`, `$` or `>` also needs words that are
+//! typical of a prompt. The corpus in `crates/siding-e2e/corpus` holds prompts of real programs and
+//! lines that resemble prompts; `cargo xtask bench --stall` prints the detection rates.
 
 mod patterns;
 
@@ -15,9 +15,9 @@ use crate::text::{self, RenderOptions};
 
 /// Bytes at the end of the output that are examined.
 pub const MAX_TAIL_BYTES: usize = 1024;
-/// Longest line that can be a prompt, in characters. Prompts are short.
+/// Longest line that can be a prompt, in characters. A longer line is taken for ordinary output.
 const MAX_PROMPT_CHARS: usize = 200;
-/// Columns of the last line in reports.
+/// Columns of [`OutputTail::line`].
 const LAST_LINE_COLUMNS: usize = 200;
 /// Most lines above the last one that can belong to a menu.
 const MAX_MENU_LINES: usize = 14;
@@ -40,15 +40,15 @@ pub enum Prompt {
 /// The end of a task's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputTail {
-    /// The last line with text, sanitized, and cut to a few screen lines.
+    /// The last line with text, sanitized, and cut to 200 columns.
     pub line: String,
-    /// The prompt in this line; `None` when the line does not look like a prompt.
+    /// The kind of prompt that this line is; `None` when it matches no prompt.
     pub prompt: Option<Prompt>,
     is_unterminated: bool,
 }
 
 impl OutputTail {
-    /// Parses the last bytes of a task's output; more than [`MAX_TAIL_BYTES`] are not needed.
+    /// Parses the last bytes of a task's output. Callers pass at most [`MAX_TAIL_BYTES`].
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Self {
         let text = text::render_output(bytes, RenderOptions::default());
@@ -58,7 +58,8 @@ impl OutputTail {
         Self { line, prompt: detect_prompt(&text), is_unterminated: is_open }
     }
 
-    /// Returns whether the last line has no line break yet, so that more may follow on it.
+    /// Returns whether no line break follows the last line: the cursor is still on this line, as
+    /// after a prompt.
     #[must_use]
     pub const fn is_unterminated(&self) -> bool {
         self.is_unterminated
@@ -69,7 +70,7 @@ fn last_line(text: &str) -> Option<&str> {
     text.lines().rev().map(str::trim).find(|line| !line.is_empty())
 }
 
-/// Returns the prompt at the end of a rendered text.
+/// Returns the kind of the prompt at the end of a rendered text.
 fn detect_prompt(text: &str) -> Option<Prompt> {
     let mut lines = text.lines().rev().skip_while(|line| line.trim().is_empty());
     let line = lines.next()?;
@@ -86,14 +87,14 @@ fn detect_prompt(text: &str) -> Option<Prompt> {
         return None;
     }
     let lowercase = line.to_lowercase();
-    // A choice such as `(y/n)` or a confirmation may also end with a line break.
+    // Choices, confirmations and key prompts may also end with a line break.
     if ends_with_choice(&lowercase) || is_confirmation(&lowercase) {
         return Some(Prompt::Question);
     }
     if is_key_prompt(&lowercase) {
         return Some(Prompt::Key);
     }
-    // All other prompts leave the cursor after the question, so a terminated line is none of them.
+    // All other prompts leave the cursor on their line.
     if !is_open {
         return None;
     }

@@ -2,8 +2,8 @@
 
 use crate::process::{MonotonicMs, ProcRef};
 
-/// All living processes of a task at one moment. The sample holds no names or paths, so it is cheap
-/// to take and to keep.
+/// All living processes of a task at one moment. The sample holds no names or paths, because
+/// reading them from /proc for each process would be slow and would enlarge the sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskSample {
     /// Time at which the sample was taken.
@@ -27,22 +27,22 @@ pub struct ProcessFacts {
     pub process: ProcRef,
     /// Pid of the parent.
     pub parent: i32,
-    /// State letter of the first thread (proc_pid_stat(5)).
+    /// State letter of the process's first thread (proc_pid_stat(5)).
     pub state: char,
     /// Value of the process's CPU clock just before the other facts were read, in nanoseconds;
     /// `None` when the clock could not be read.
     pub cpu_ns: Option<u64>,
     /// User and system time of the process itself, in clock ticks.
     pub self_ticks: u64,
-    /// User and system time of the children that have ended and were waited for, in clock ticks.
+    /// User and system time of the children that the process has reaped, in clock ticks.
     pub reaped_children_ticks: u64,
     /// The resident memory, in bytes.
     pub resident_bytes: u64,
     /// Whether the process has a controlling terminal.
     pub has_terminal: bool,
-    /// Whether another process group is in the foreground of the controlling terminal.
+    /// Whether the foreground process group of the controlling terminal is not the process's own.
     pub is_in_terminal_background: bool,
-    /// Whether the controlling terminal echoes typed characters; `None` without a terminal, or when
+    /// Whether the process's terminal echoes typed characters; `None` without a terminal, or when
     /// the terminal was not queried.
     pub terminal_echo: Option<bool>,
     /// The threads; the main thread comes first.
@@ -61,14 +61,14 @@ pub struct ThreadFacts {
 /// The state of a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ThreadState {
-    /// The thread is running or runnable.
+    /// Running or runnable.
     Running,
-    /// The thread is blocked in a system call.
+    /// Blocked in a system call.
     Blocked(BlockedSyscall),
-    /// The kernel denies access to the thread's state (`EACCES`, `EPERM`): the program is setuid or
-    /// not dumpable, or `kernel.yama.ptrace_scope` is strict.
+    /// Unknown: the kernel denies access (`EACCES`, `EPERM`), because the program is setuid or not
+    /// dumpable, or `kernel.yama.ptrace_scope` is strict.
     Denied,
-    /// The kernel does not report the thread's state (gVisor, masked files in /proc).
+    /// Unknown: this kernel does not report the state (gVisor, masked files in /proc).
     Hidden,
 }
 
@@ -81,13 +81,13 @@ pub struct BlockedSyscall {
     pub call: BlockingCall,
     /// Whether the wait cannot be interrupted (state `D`).
     pub is_uninterruptible: bool,
-    /// The descriptors that would end the wait.
+    /// The descriptors that the call waits for.
     pub blocked_on: Vec<BlockedOn>,
     /// Whether the wait has no time limit.
     pub has_no_timeout: bool,
-    /// Processor time of this thread, in nanoseconds. Measured only for a wait with a timeout on a
-    /// terminal or the input, where only this time distinguishes one long wait from a loop of short
-    /// ones.
+    /// Processor time of this thread, in nanoseconds. It is measured only for a wait with a timeout
+    /// on a terminal or the task's input, because nothing else distinguishes one long wait from a
+    /// loop of short ones.
     pub thread_cpu_ns: Option<u64>,
 }
 
@@ -116,7 +116,7 @@ pub enum BlockingCall {
     Futex,
     /// `flock`, and `fcntl` with a blocking lock.
     Lock,
-    /// `open` of a FIFO whose other side is not open.
+    /// `open` of a FIFO whose other end is not open, or of a file on a slow file system.
     Open,
     /// `sigsuspend`, `pause`, `sigtimedwait`.
     Signal,
@@ -137,13 +137,14 @@ pub struct BlockedOn {
     pub for_reading: bool,
 }
 
-/// The object behind a descriptor, as precisely as verdicts need it.
+/// The kind of object behind a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FdObject {
     /// The pipe that siding created as the task's standard input.
     TaskStdin,
     /// The pipe into which the task writes its output. A process that reads from this pipe waits
-    /// for input: some programs read from standard error because they expect a terminal there.
+    /// for typed input: some programs read answers from standard error, where they expect a
+    /// terminal.
     OutputPipe,
     /// A terminal.
     Terminal,
@@ -159,8 +160,7 @@ pub enum FdObject {
     FileWatch,
     /// A timer descriptor (timerfd).
     Timer,
-    /// A descriptor by which a program wakes itself or observes children or signals: eventfd,
-    /// signalfd, pidfd.
+    /// A descriptor that wakes a program's event loop: an eventfd, signalfd or pidfd.
     WakeupFd,
     /// A regular file or a directory.
     File,
@@ -169,7 +169,7 @@ pub enum FdObject {
 }
 
 impl FdObject {
-    /// Returns whether a user could type input into the object.
+    /// Returns whether a process reads typed input from the object.
     #[must_use]
     pub const fn accepts_typed_input(self) -> bool {
         matches!(self, Self::TaskStdin | Self::OutputPipe | Self::Terminal)

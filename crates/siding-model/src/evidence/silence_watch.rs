@@ -1,15 +1,15 @@
 //! The schedule for sampling a silent task.
 //!
-//! While a task writes output, each write only restarts the watch. The first sample follows after
-//! two seconds of silence, later samples at growing intervals of at most one minute: a program
-//! prints its question before it blocks, so a state that the first sample does not show seldom
-//! appears later without new output. Once a stall is recorded, no more samples are taken until the
-//! task writes output or receives input.
+//! While a task writes output, only the time of the last output is updated. The first sample is
+//! taken after two seconds of silence. Later samples follow at growing intervals of at most one
+//! minute, because a program prints its question before it blocks: a wait for input that starts
+//! later in the silence is rare. Once a stall is recorded, no more samples are taken until the task
+//! writes output or receives input.
 
 use crate::process::MonotonicMs;
 
-/// Silence before the first sample, in milliseconds; also the time for which evidence that requires
-/// action must persist.
+/// Silence before the first sample, in milliseconds. A state that requires action must also last
+/// this long before it is recorded as a stall.
 pub const FIRST_SAMPLE_DELAY_MS: u64 = 2_000;
 /// Factor by which the interval between two samples grows.
 const INTERVAL_GROWTH_FACTOR: u64 = 6;
@@ -23,9 +23,9 @@ pub struct SilenceWatch {
     /// disables the watch.
     record_after_ms: u64,
     silent_since: MonotonicMs,
-    /// Start of the watch: the last output or the last input.
+    /// Time of the last output or the last input, whichever is later; the schedule counts from it.
     watching_since: MonotonicMs,
-    /// Interval until the next sample, counted from `last_sample`.
+    /// Interval from `last_sample` to the next sample.
     interval_ms: u64,
     last_sample: Option<MonotonicMs>,
     is_recorded: bool,
@@ -40,14 +40,13 @@ pub enum SampleResult {
     Suspicious,
     /// Two samples agree that action is required.
     Certain {
-        /// Time of the first sample that suggested this.
+        /// Time of the first sample that showed the state.
         since: MonotonicMs,
     },
 }
 
 impl SilenceWatch {
-    /// Starts a watch. With `is_told` the stall has already been recorded, so no samples are taken
-    /// until the next output or input.
+    /// Starts a watch. `is_told` says that the stall of this silence has already been recorded.
     #[must_use]
     pub const fn new(after_ms: u64, silent_since: MonotonicMs, is_told: bool) -> Self {
         let since = silent_since;
@@ -66,8 +65,8 @@ impl SilenceWatch {
         *self = Self::new(self.record_after_ms, now, false);
     }
 
-    /// Records that the task received input. The silence continues, but the task may proceed, so
-    /// the sampling starts over.
+    /// Records that the task received input. The silence continues, but the input may have ended
+    /// the wait, so the sampling starts again.
     pub const fn record_input(&mut self, now: MonotonicMs) {
         let silent_since = self.silent_since;
         self.record_output(now);
@@ -80,7 +79,8 @@ impl SilenceWatch {
         now.ms_since(self.silent_since)
     }
 
-    /// Returns the time of the next sample, or `None` when none is needed.
+    /// Returns the time of the next sample. Returns `None` when the watch is disabled or the stall
+    /// is already recorded.
     #[must_use]
     pub fn wake_at(&self) -> Option<MonotonicMs> {
         if self.record_after_ms == 0 || self.is_recorded {
@@ -88,8 +88,8 @@ impl SilenceWatch {
         }
         let end = self.watching_since.plus_ms(self.record_after_ms);
         let Some(looked) = self.last_sample else {
-            // A stall is recorded only after two samples, so the first one is due after half the
-            // time at the latest.
+            // A stall needs two samples, so the first is taken after half of `record_after_ms` at
+            // the latest.
             return Some(
                 self.watching_since.plus_ms(FIRST_SAMPLE_DELAY_MS.min(self.record_after_ms / 2)),
             );
@@ -123,8 +123,8 @@ mod tests {
 
     use super::*;
 
-    /// Runs the watch over an hour of silence; returns the times of the samples and of the recorded
-    /// stall.
+    /// Simulates an hour of silence. Returns the times of the samples, and the time at which the
+    /// stall is recorded.
     fn run_silence(
         after_ms: u64,
         found: impl Fn(MonotonicMs) -> SampleResult,

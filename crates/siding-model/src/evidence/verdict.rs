@@ -119,7 +119,7 @@ pub enum WaitingOn {
     Timer,
     /// A file lock, or a lock between the threads of one process.
     Lock,
-    /// A FIFO that is not open on the other side, or that has no data.
+    /// A FIFO whose other end is not open, or that has no data.
     Fifo,
     /// A pipe without data, or without free space.
     Pipe,
@@ -254,9 +254,9 @@ impl Evidence {
 /// A recorded stall, with everything that its notice contains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StallRecord {
-    /// Time at which the stall was found.
+    /// Time of the sample that confirmed the stall.
     pub at: MonotonicMs,
-    /// Output at that time, in bytes. More output ends the stall.
+    /// Size of the output at this time, in bytes. More output ends the stall.
     pub output_bytes: u64,
     /// The evidence for the stall.
     #[serde(flatten)]

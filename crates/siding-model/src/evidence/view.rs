@@ -1,4 +1,4 @@
-//! The output of `siding why --json`, and its short form in a task's own JSON.
+//! The output of `siding why --json`, and its short form in the JSON of a task.
 
 use serde::Serialize;
 

@@ -15,7 +15,7 @@ pub enum PlacementRequest {
     Background,
     /// In the foreground until the command ends.
     Foreground,
-    /// No request: the command decides.
+    /// No request: the history of the command decides, otherwise its words.
     Unspecified,
 }
 
@@ -26,12 +26,12 @@ pub enum AutoBackground {
     Requested,
     /// The command usually takes longer than the caller would wait.
     Known(Expectation),
-    /// The command is in the built-in list of slow commands; these are the matching words.
+    /// The command is in the built-in list of slow commands; the text is its words that matched.
     Heuristic(String),
 }
 
 impl AutoBackground {
-    /// Returns the reason that the journal records.
+    /// Returns the reason in the form that the journal records.
     #[must_use]
     pub const fn background_reason(&self) -> BackgroundReason {
         match self {
@@ -68,9 +68,10 @@ impl AutoBackground {
 
 /// Decides whether a command starts in the background; `None` means that its caller waits for it.
 ///
-/// The caller's request has precedence. Next comes `known`, which is evaluated only when needed: a
-/// median over the `budget` sends the command to the background, and a median within it keeps the
-/// command in the foreground whatever its name. The words decide for a command without history.
+/// The caller's request has precedence. Without a request `known` is called: a median above
+/// `budget` starts the command in the background, and a median within `budget` keeps it in the
+/// foreground. If the history is unknown or too short to tell, the built-in list of slow commands
+/// decides.
 pub fn decide_auto_background(
     request: PlacementRequest,
     budget: Duration,
@@ -85,7 +86,7 @@ pub fn decide_auto_background(
     let budget_ms = u64::try_from(budget.as_millis()).unwrap_or(u64::MAX);
     match known() {
         Some(known) if known.median.exceeds_ms(budget_ms) => Some(AutoBackground::Known(known)),
-        // The runs were cut short before the budget had passed, so they do not show whether the
+        // Most runs were cut short before the budget had passed, so they do not show whether the
         // budget suffices.
         Some(Expectation { median: Quantile::MoreThan(_), .. }) | None => {
             known_slow_words(commands).map(AutoBackground::Heuristic)
@@ -141,7 +142,8 @@ mod tests {
         assert_eq!(why(decide(Quantile::Exact(15_001))), Some(BackgroundReason::Known));
         assert_eq!(why(decide(Quantile::Exact(15_000))), None);
         assert_eq!(why(decide(Quantile::MoreThan(15_000))), Some(BackgroundReason::Known));
-        // Users stopped these runs after ten seconds, so the words decide.
+        // These runs were stopped after ten seconds, within the budget, so the list of slow
+        // commands decides.
         assert_eq!(why(decide(Quantile::MoreThan(10_000))), Some(BackgroundReason::Heuristic));
         let found =
             decide_auto_background(PlacementRequest::Unspecified, BUDGET, || None, &make_command());

@@ -6,14 +6,14 @@ use super::quantile::{Quantile, RunSample, quantile};
 use super::run::{Run, RunLength};
 use crate::process::UnixMs;
 
-/// Fewest runs that give an expectation: with two lengths, neither is usual.
+/// Fewest runs that give an expectation: two runs of different length do not show which is usual.
 pub const MIN_RUNS: usize = 3;
 
-/// Age at which a run has half the weight of the newest one.
+/// Age at which a run has half the weight of the newest run.
 ///
-/// Durations change as the code that a command works on grows; within a month most projects change
-/// little. The age is relative to the newest run, so a command that has not run for a year keeps
-/// its expectation.
+/// Durations change as the code that a command works on grows, but seldom much within a month. The
+/// age is relative to the newest run, so a command that has not run for a year keeps its
+/// expectation.
 pub const RUN_HALF_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// How long a command usually takes.
@@ -21,9 +21,9 @@ pub const RUN_HALF_LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 pub struct Expectation {
     /// Number of runs in the estimate, including those that were cut short.
     pub runs: usize,
-    /// Duration that half of the runs do not exceed.
+    /// Duration that half of the runs do not exceed, by weight.
     pub median: Quantile,
-    /// Duration that nine of ten runs do not exceed.
+    /// Duration that nine of ten runs do not exceed, by weight.
     pub p90: Quantile,
 }
 
@@ -56,7 +56,8 @@ impl Expectation {
     }
 }
 
-/// Returns the weight of a run relative to the newest one: it halves with each half-life of age.
+/// Returns the weight of a run, which halves with each [`RUN_HALF_LIFE`] of age. The newest run has
+/// the weight 1.
 fn run_weight(ended: UnixMs, newest: UnixMs) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a weight does not need millisecond precision")]
     let age = newest.0.saturating_sub(ended.0) as f64 / RUN_HALF_LIFE.as_millis() as f64;
@@ -98,7 +99,7 @@ mod tests {
         // Runs of equal age have equal weight, however old they are.
         let once = old.map(|(ended, length)| (UnixMs(ended.0 - 3_000 * DAY_MS), length));
         assert_eq!(median(&once), Some(1_000));
-        // A clock that was set back causes no failure.
+        // Times far apart, as after a clock was set, do not overflow.
         let odd = [
             (UnixMs(i64::MIN), RunLength::Complete(1)),
             (UnixMs(i64::MAX), RunLength::Complete(2)),

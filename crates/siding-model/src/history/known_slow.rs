@@ -3,11 +3,11 @@
 //! Only the words of parsed commands are compared, never the raw text: `cat latest.txt` and `git
 //! commit -m "tests"` do not run tests.
 
-/// A simple command of a shell text, or a program with its arguments. A word is `None` when only
-/// the running shell can expand it, such as `$CC`.
+/// A simple command of a shell text, or a program with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SimpleCommand {
-    /// The words, starting with the program; assignments before it and redirections are left out.
+    /// The words, starting with the program, without redirections and assignments. A word is `None`
+    /// when only the running shell can expand it, such as `$CC`.
     pub words: Vec<Option<String>>,
 }
 
@@ -34,7 +34,7 @@ const ALWAYS_SLOW_PROGRAMS: &[&str] = &[
     "xcodebuild",
 ];
 
-/// Programs that are slow with some subcommands. A subcommand of two words matches two words.
+/// Programs that are slow with some subcommands. A subcommand may consist of several words.
 const SLOW_SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("amplify", &["push", "publish"]),
     ("apt", &["dist-upgrade", "full-upgrade", "install", "update", "upgrade"]),
@@ -122,7 +122,8 @@ const SLOW_SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("yum", &["install", "update"]),
 ];
 
-/// Programs that run another program, each with the number of its own operands before that program.
+/// Programs that run another program, each with the number of operands before that program: one for
+/// `timeout 5m make`.
 const WRAPPER_PROGRAMS: &[(&str, usize)] = &[
     ("command", 0),
     ("doas", 0),
@@ -141,11 +142,11 @@ const WRAPPER_PROGRAMS: &[(&str, usize)] = &[
 /// Options of wrappers that take the next word as their value.
 const OPTIONS_WITH_VALUE: &[&str] = &["-C", "-S", "-c", "-g", "-k", "-n", "-p", "-s", "-u"];
 
-/// Arguments with which any program returns immediately.
+/// Arguments that make any program return immediately.
 const IMMEDIATE_ARGUMENTS: &[&str] = &["--dry-run", "--help", "--version", "-V", "-h", "help"];
 
-/// Returns the words that identify one of these commands as slow, such as `cargo build`, or `None`
-/// when none is known to be slow.
+/// Returns the words that identify the first slow command, such as `cargo build`, or `None` when no
+/// command is in the list of slow commands.
 #[must_use]
 pub fn known_slow_words(commands: &[SimpleCommand]) -> Option<String> {
     commands.iter().find_map(slow_words)
@@ -160,7 +161,7 @@ fn slow_words(command: &SimpleCommand) -> Option<String> {
         return None;
     }
     if ALWAYS_SLOW_PROGRAMS.contains(&program) {
-        // `make -n` only prints the commands.
+        // `make -n` only prints the commands, `pytest --collect-only` only lists the tests.
         let asks = arguments.iter().flatten().any(|word| matches!(*word, "-n" | "--collect-only"));
         return (!asks).then(|| program.to_owned());
     }
@@ -191,8 +192,8 @@ fn strip_wrappers<'w>(mut words: &'w [Option<&'w str>]) -> &'w [Option<&'w str>]
     words
 }
 
-/// Returns whether the arguments start with this subcommand; options before and between its words
-/// are skipped.
+/// Returns whether the arguments start with this subcommand. Options before and between the words
+/// of the subcommand are skipped, and so are unknown words, which may be values of options.
 fn starts_with_subcommand(arguments: &[Option<&str>], subcommand: &str) -> bool {
     let mut rest = arguments.iter();
     subcommand.split(' ').all(|wanted| {

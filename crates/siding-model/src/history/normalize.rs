@@ -1,22 +1,24 @@
-//! Normalization: maps all texts of one command to one key.
+//! The keys under which the history stores commands: texts with the same key are the same command.
 
-/// Longest normalized text, in bytes. A longer text is cut and gets a checksum of the whole.
+/// Longest normalized text, in bytes. A longer text is cut, and a checksum of the whole text is
+/// appended.
 pub const MAX_NORMALIZED_BYTES: usize = 1_000;
 
-/// Programs that are followed by assignments: `export A=1`, `env A=1 make`.
+/// Commands that take assignments as arguments: `export A=1`, `env A=1 make`.
 const ASSIGNMENT_PREFIXES: [&str; 3] = ["export", "env", "sudo"];
 
 /// Returns the key under which the history groups the runs of a command.
 ///
-/// - Runs of blanks outside of quotes become one blank, and blanks at the ends are removed; a line
-///   break stays one.
+/// - Consecutive blanks outside of quotes become one blank, or one line break if they contain one.
+///   Blanks at both ends are removed.
 /// - Assignments before a command keep their names and lose their values: `CI=1 make` and `CI=2
-///   make` are the same command, `make` is another. Values change from run to run (a build number)
-///   and may hold secrets; the names show what was requested.
-/// - Everything else is significant: options, arguments, quoting, comments.
-/// - A text with a here-document is only trimmed, because blanks are significant inside it.
+///   make` are the same command, `make` is another. Values, such as a build number, change from run
+///   to run and may hold secrets.
+/// - Options, arguments, quotes and comments are kept.
+/// - A text with a here-document is only trimmed, because blanks are significant inside a
+///   here-document.
 ///
-/// The function is idempotent, except for texts that had to be cut.
+/// The function is idempotent for texts up to [`MAX_NORMALIZED_BYTES`].
 #[must_use]
 pub fn normalize_command(text: &str) -> String {
     let text = text.trim();
@@ -27,8 +29,8 @@ pub fn normalize_command(text: &str) -> String {
     }
 }
 
-/// Returns a directory without redundant parts: double and trailing slashes, and `.`. A `..` is
-/// kept, because the component before it may be a symbolic link.
+/// Returns a path without double slashes, trailing slashes and `.` components. A `..` is kept,
+/// because the component before it may be a symbolic link.
 #[must_use]
 pub fn normalize_directory(path: &str) -> String {
     let parts: Vec<_> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
@@ -40,7 +42,7 @@ fn collapse_blanks(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     let mut gap = None;
-    // Whether the next word may be a program, or an assignment before one.
+    // Whether the next word may be a program or an assignment before a program.
     let mut begins = true;
     while let Some(first) = rest.chars().next() {
         if let Some(after) = rest.strip_prefix("\\\n") {
@@ -94,8 +96,8 @@ fn assignment_lengths(text: &str) -> Option<(usize, usize)> {
     Some((start, word_length(&text[start..])))
 }
 
-/// Returns the length of the word at the start. Blanks inside parentheses are part of the word, as
-/// in `$(date +%s)` and `(a b)`.
+/// Returns the length of the word at the start of a text. Blanks inside parentheses are part of the
+/// word, as in `$(date +%s)` and `(a b)`.
 fn word_length(text: &str) -> usize {
     let (mut at, mut depth) = (0, 0_usize);
     while let Some(c) = text[at..].chars().next() {
@@ -110,8 +112,8 @@ fn word_length(text: &str) -> usize {
     at
 }
 
-/// Returns the length of the token at the start: a quoted text, an escaped character or one
-/// character. An unclosed quote extends to the end.
+/// Returns the length of the token at the start of a text: a quoted text, an escaped character or
+/// one character. An unclosed quote extends to the end of the text.
 fn token_length(text: &str) -> usize {
     let first = text.chars().next().map_or(0, char::len_utf8);
     match text.as_bytes() {
@@ -123,7 +125,8 @@ fn token_length(text: &str) -> usize {
     }
 }
 
-/// Returns the length of a quoted text in which a backslash escapes the next character.
+/// Returns the length of a quoted text, with its quotes, in which a backslash escapes the next
+/// character.
 fn quoted_length(text: &str, start: usize, quote: u8) -> usize {
     let bytes = text.as_bytes();
     let mut at = start;
@@ -186,7 +189,7 @@ mod tests {
             ("make; B=7 test", "make; B= test"),
             ("env A=1 make", "env A= make"),
             ("cd x\nA=1 make", "cd x\nA= make"),
-            // Words of this form after the program are arguments, so they keep their values.
+            // `NAME=VALUE` after a command is an argument.
             ("make V=1", "make V=1"),
             ("dd if=/dev/zero of=x", "dd if=/dev/zero of=x"),
             ("echo 'A=1 b'", "echo 'A=1 b'"),

@@ -1,27 +1,27 @@
 //! Quantiles of durations, some of which are censored: known only as a lower bound.
 
-/// The length of one run.
+/// The length of one run, and its weight in a quantile.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RunSample {
-    /// Milliseconds.
+    /// Length of the run, in milliseconds.
     pub ms: u64,
-    /// Whether the run ended by itself; otherwise it would have taken longer.
+    /// Whether the run ended by itself. A run that was cut short would have taken longer.
     pub is_complete: bool,
-    /// Weight of the run. Above zero; only ratios matter.
+    /// Weight of the run, above zero, relative to the other runs.
     pub weight: f64,
 }
 
 /// A quantile, or a lower bound of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantile {
-    /// The exact quantile, in milliseconds.
+    /// The quantile, in milliseconds.
     Exact(u64),
-    /// More than this many milliseconds: too many runs were cut short for an exact value.
+    /// A lower bound in milliseconds: too many runs were cut short for an exact value.
     MoreThan(u64),
 }
 
 impl Quantile {
-    /// Returns the milliseconds if they are known.
+    /// Returns the exact value in milliseconds, or `None` for a lower bound.
     #[must_use]
     pub const fn exact_ms(self) -> Option<u64> {
         match self {
@@ -40,22 +40,22 @@ impl Quantile {
     }
 }
 
-/// Tolerance for the rounding error of a sum of weights, which depends on the order of addition.
+/// Tolerance for the rounding error of a sum of weights: the sum depends on the order of the runs.
 const WEIGHT_TOLERANCE: f64 = 1e-9;
 
 /// Returns the length that a share `q` of the runs does not exceed, or `None` without runs.
 ///
-/// Uses the estimator of Kaplan and Meier (J. Am. Stat. Assoc. 53, 1958) with weights: a run that
-/// was cut short counts among those at risk up to its observed length, and not beyond. When no run
-/// was cut short, the result is the plain weighted quantile: the shortest length that a share `q`
-/// of the weight does not exceed.
+/// This is the estimator of Kaplan and Meier (J. Am. Stat. Assoc. 53, 1958) with weights. A run
+/// that was cut short counts as still running up to its observed length, and is left out of the
+/// shares beyond it. If no run was cut short, the result is the weighted quantile: the shortest
+/// length that a share `q` of the weight does not exceed.
 #[must_use]
 pub fn quantile(samples: &[RunSample], q: f64) -> Option<Quantile> {
     let mut sorted: Vec<&RunSample> = samples.iter().filter(|sample| sample.weight > 0.0).collect();
     sorted.sort_unstable_by_key(|sample| sample.ms);
     let longest = sorted.last()?.ms;
     let mut at_risk: f64 = sorted.iter().map(|sample| sample.weight).sum();
-    // The share of runs that take longer than the lengths processed so far.
+    // The estimated share of runs that take longer than the lengths processed so far.
     let mut survival = 1.0;
     for same in sorted.chunk_by(|a, b| a.ms == b.ms) {
         let all: f64 = same.iter().map(|sample| sample.weight).sum();
@@ -93,21 +93,21 @@ mod tests {
         assert_eq!(quantile(&runs, 0.9), Some(Quantile::Exact(5)));
         assert_eq!(quantile(&runs, 0.0), Some(Quantile::Exact(1)));
         assert_eq!(quantile(&[], 0.5), None);
-        // One very long run moves the mean, but not the median.
+        // One very long run does not change the median.
         assert_eq!(
             quantile(&[complete_run(1), complete_run(2), complete_run(9_000)], 0.5),
             Some(Quantile::Exact(2))
         );
     }
 
-    /// The example from the paper: the run that was cut short at 2 is at risk until 2.
+    /// The example from the paper, with four runs: one is cut short at 2.
     #[test]
     fn a_censored_run_counts_until_its_cutoff() {
-        // After 1, a share of 3/4 of the runs takes longer. At 3, two runs are left: 3/4 * 1/2 =
-        // 3/8, below one half.
+        // The share of longer runs is 3/4 after 1. At 3 one of two runs ends: 3/4 * 1/2 = 3/8,
+        // below 1/2.
         let runs = [complete_run(1), cut_run(2), complete_run(3), complete_run(4)];
         assert_eq!(quantile(&runs, 0.5), Some(Quantile::Exact(3)));
-        // If it had ended at 2, the median would be 2.
+        // If this run had ended at 2, the median would be 2.
         assert_eq!(
             quantile(&[complete_run(1), complete_run(2), complete_run(3), complete_run(4)], 0.5),
             Some(Quantile::Exact(2))
@@ -116,7 +116,7 @@ mod tests {
         let runs = [complete_run(10), complete_run(20), cut_run(30), cut_run(30), cut_run(30)];
         assert_eq!(quantile(&runs, 0.5), Some(Quantile::MoreThan(30)));
         assert!(quantile(&runs, 0.5).is_some_and(|median| median.exceeds_ms(15)));
-        // A run that is cut at the moment another one ends was at risk at that moment.
+        // A run that is cut short when another run ends still counts as running at this moment.
         assert_eq!(quantile(&[complete_run(5), cut_run(5)], 0.5), Some(Quantile::Exact(5)));
     }
 
@@ -127,7 +127,7 @@ mod tests {
         prop::collection::vec(one, 1..30)
     }
 
-    /// Maps a quantile to a sortable number: a lower bound sorts above every known value.
+    /// Maps a quantile to a number that sorts a lower bound above every exact value.
     fn sort_value(quantile: Option<Quantile>) -> u64 {
         quantile.and_then(Quantile::exact_ms).unwrap_or(u64::MAX)
     }

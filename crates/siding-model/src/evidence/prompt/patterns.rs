@@ -1,7 +1,7 @@
-//! Patterns for prompts: each function matches one kind of prompt, or lines that only resemble one.
-//! `lowercase` is the line in lower case.
+//! Patterns for prompts: each function matches one kind of prompt, or one kind of line that only
+//! resembles a prompt. `lowercase` is the line in lower case.
 
-/// Removes trailing blanks and punctuation, so that a choice or question before them ends the line.
+/// Removes blanks and the punctuation `:`, `?`, `>`, `›` and `-` from the end of a line.
 fn trim_prompt_suffix(line: &str) -> &str {
     line.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, ':' | '?' | '>' | '›' | '-'))
 }
@@ -76,8 +76,8 @@ pub(super) fn is_key_prompt(lowercase: &str) -> bool {
         "hit any key",
         "--more--",
     ];
-    // An optional key of a server is no prompt: `press any key to stop`, `press enter to show
-    // help`.
+    // Keys that a running server merely offers are no prompt: `press any key to stop`, `press enter
+    // to show help`.
     const OPTIONAL_KEY_SUFFIXES: [&str; 6] =
         ["to stop", "to quit", "to shut", "to show", "for help", "to restart"];
     let Some((at, key)) = KEY_PHRASES.iter().find_map(|key| Some((lowercase.find(key)?, key)))
@@ -147,7 +147,7 @@ pub(super) fn is_question(line: &str, lowercase: &str) -> bool {
         "answer:",
         "#?",
     ];
-    // A leading `?` marks the questions of the prompt libraries of JavaScript and Python.
+    // Prompt libraries of JavaScript and Python, such as Inquirer, start their questions with `?`.
     let of_library = line
         .strip_prefix("? ")
         .is_some_and(|rest| rest.chars().next().is_some_and(char::is_alphabetic));
@@ -164,7 +164,7 @@ pub(super) fn is_question(line: &str, lowercase: &str) -> bool {
                 .any(|asked| lowercase.starts_with(asked))
 }
 
-/// Matches the prompts of interpreters and debuggers, which are alone on their line.
+/// Matches the prompts of interpreters and debuggers. The prompt must be the whole line.
 pub(super) fn is_interpreter_prompt(line: &str) -> bool {
     const INTERPRETER_PROMPTS: [&str; 18] = [
         ">>>",
@@ -203,8 +203,8 @@ pub(super) fn is_menu(line: &str, above: &[&str]) -> bool {
     const RAIL_CHARS: [char; 4] = ['│', '└', '┃', '|'];
     let asks = |line: &str| {
         let line = line.trim();
-        // `? ` and `◆ ` mark an open question. The prompt libraries mark an answered one
-        // differently: `✔ Pick a name`, `◇ Pick a name`.
+        // Only open questions start with these marks: the libraries replace the mark of an answered
+        // question, as in `✔ Pick a name` and `◇ Pick a name`.
         line.starts_with("? ")
             || line.starts_with("◆ ")
             || line.ends_with("(Use arrow keys)")
@@ -234,7 +234,7 @@ pub(super) fn is_log_line(line: &str) -> bool {
     LOG_LEVELS.contains(&word.as_str()) || is_time
 }
 
-/// Matches a progress bar, a percentage or a rate.
+/// Matches a line with a percentage or a progress bar.
 pub(super) fn is_progress_line(line: &str) -> bool {
     let has_share = line.split_whitespace().any(|word| {
         let word = word.trim_matches(|c: char| !c.is_ascii_digit() && c != '%');
