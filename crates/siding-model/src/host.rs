@@ -1,10 +1,9 @@
-//! Hosts, which are the programs through which people talk to an agent, and the rules for the
-//! processes that hosts start.
+//! Hosts: the agent programs that call siding, and the rules for the processes that a host starts.
 //!
-//! A host's process carries a [`HostMark`], and so does every process that the host starts outside
-//! of tasks. The host supervisor, a small process of siding, sets the mark, adopts the commands
-//! that the host runs in a sandbox, and ends the remaining processes when the host has ended
-//! (`docs/adr/0020-host-supervisor.md`).
+//! A host's process carries a [`HostMark`], which every process inherits that the host starts
+//! outside of tasks. The host supervisor, a small process of siding, sets the mark, adopts the
+//! commands that the host runs in a sandbox, and terminates the marked processes that are left when
+//! the host has ended (`docs/adr/0020-host-supervisor.md`).
 
 mod excluded_programs;
 mod sandboxed;
@@ -24,8 +23,8 @@ pub use scan_schedule::{BellByte, ScanSchedule};
 /// Newest format of a [`HostRecord`].
 pub const HOST_RECORD_FORMAT: u32 = 1;
 
-/// The record of a host. The record exists from the start of the host's supervisor until the
-/// processes that the host left have been ended.
+/// The record of a host in the state directory. It is removed once the host has ended and the
+/// processes that it left are terminated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostRecord {
     /// Format version of the record.
@@ -39,9 +38,9 @@ pub struct HostRecord {
     /// Path of the host's executable, if `/proc` shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// Boot in which the process runs.
+    /// Boot in which the host runs.
     pub boot: BootId,
-    /// PID namespace to which the pid belongs, if `/proc` shows it.
+    /// PID namespace of the host's pid, if `/proc` shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid_namespace: Option<u64>,
     /// Time at which the host was marked.

@@ -8,10 +8,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Crockford's base32 in lower case, without `i`, `l`, `o` and `u`, so that an id can be read
-/// aloud.
+/// Crockford's base32 in lower case. It omits `i`, `l` and `o`, which look like digits, and `u`.
 const BASE32_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-/// Value of each byte as a base32 digit.
+/// The value of each byte as a base32 digit, or [`INVALID_DIGIT`].
 const DIGIT_VALUES: [u8; 256] = {
     let mut values = [INVALID_DIGIT; 256];
     let mut value = 0;
@@ -39,7 +38,7 @@ pub enum TaskKind {
     LocalBash,
     /// A subagent, which works for another agent.
     LocalAgent,
-    /// A task of an agent on another machine.
+    /// A task that an agent on another machine carries out.
     RemoteAgent,
     /// An agent that runs in the process of another agent.
     InProcessTeammate,
@@ -78,7 +77,7 @@ impl TaskKind {
     }
 
     /// Returns whether a task of this kind is an agent with a session of its own, named after the
-    /// task. The session's tasks pass to the session that started the agent when the agent ends.
+    /// task. When the agent ends, its tasks pass to the session that started the agent.
     #[must_use]
     pub const fn has_session(self) -> bool {
         match self {
@@ -103,8 +102,8 @@ impl TaskKind {
         }
     }
 
-    /// Returns the kind tag in the low bits of an id. A shell command has no tag, because its ids
-    /// use all remaining values.
+    /// Returns the value of the low bits of an id that marks this kind. A shell command has none:
+    /// its low bits have any value that marks no other kind.
     const fn tag_bits(self) -> Option<u64> {
         match self {
             Self::LocalBash => None,
@@ -117,8 +116,8 @@ impl TaskKind {
         }
     }
 
-    /// Returns the kind that an id's bits encode, so that a process's birthmark alone identifies
-    /// its task.
+    /// Returns the kind that the bits of an id encode. The kind is part of the bits so that a
+    /// process's birthmark alone gives the whole id of its task.
     const fn from_bits(bits: u64) -> Self {
         match bits & KIND_TAG_MASK {
             0x5d1 => Self::LocalAgent,
@@ -137,10 +136,10 @@ impl TaskKind {
 pub struct TaskId(u64);
 
 impl TaskId {
-    /// Smallest usable id. The kernel enforces a birthmark as a limit on real-time CPU, so a small
-    /// one could end a real-time program; 2^40 µs are twelve days.
+    /// Smallest usable id. As the value of `RLIMIT_RTTIME`, 2^40 µs allow a program twelve days of
+    /// real-time CPU time without a blocking call; a much smaller value could terminate it.
     pub const MIN_BITS: u64 = 1 << 40;
-    /// Largest usable id.
+    /// Largest usable id: 60 bits, or 12 base32 digits.
     pub const MAX_BITS: u64 = (1 << 60) - 1;
 
     /// Returns the id with these bits, or `None` when they are outside
@@ -157,11 +156,11 @@ impl TaskId {
         if bits < Self::MIN_BITS || bits > Self::MAX_BITS { None } else { Some(Self(bits)) }
     }
 
-    /// Derives an id of this kind, below `upper_bound`, from a random number. Returns `None` when
-    /// too few ids are left below that bound.
+    /// Derives an id of a kind below `upper_bound` from a random number. A nested task needs a
+    /// smaller id than its parent; the result is `None` when too few ids are left below the bound.
     #[must_use]
     pub const fn from_random(kind: TaskKind, random: u64, upper_bound: u64) -> Option<Self> {
-        /// With fewer ids than these a collision would soon occur.
+        /// Fewest ids to choose from: among fewer, random ids would soon collide.
         const MIN_ID_COUNT: u64 = 1 << 28;
         let most = if upper_bound > Self::MAX_BITS { Self::MAX_BITS } else { upper_bound }
             & !KIND_TAG_MASK;
@@ -172,8 +171,8 @@ impl TaskId {
         let bits = Self::MIN_BITS + random % span;
         Some(Self(match kind.tag_bits() {
             Some(tag) => bits & !KIND_TAG_MASK | tag,
-            // The random bits happen to end in the tag of another kind. Flipping one more bit gives
-            // a value that is no tag, hence an id of a shell command.
+            // The random bits are the tag of another kind: one flipped bit makes them an id of a
+            // shell command.
             None if !matches!(TaskKind::from_bits(bits), TaskKind::LocalBash) => bits ^ 0x800,
             None => bits,
         }))
@@ -268,10 +267,10 @@ impl schemars::JsonSchema for TaskId {
 
 /// The number that marks every process of a task.
 ///
-/// The number is set as the soft and hard `RLIMIT_RTTIME` before exec, is inherited across fork,
-/// exec, setsid, a cleared environment and sudo, and is readable by every user in
-/// `/proc/PID/limits` (setrlimit(2)). An unprivileged process can only lower a hard limit, so a
-/// nested task gets a smaller number than its parent.
+/// The number is set as the soft and hard `RLIMIT_RTTIME` before exec. It is inherited across fork,
+/// exec, setsid, a cleared environment and sudo, and every user can read it in `/proc/PID/limits`
+/// (setrlimit(2)). An unprivileged process can only lower a hard limit, so a nested task gets a
+/// smaller number than its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Birthmark(pub u64);
 
@@ -288,26 +287,26 @@ impl Birthmark {
         HostMark::new(self.0)
     }
 
-    /// Birthmark of siding's host supervisors. A supervisor never carries a host mark, because it
-    /// terminates all processes with the mark of a host that has ended.
+    /// Birthmark of siding's host supervisors. A supervisor carries no host mark, because it
+    /// terminates all processes with the mark of its host.
     pub const SUPERVISOR: Self = Self(TaskId::MAX_BITS + 1);
-    /// Birthmark of a process that has been released from its task. This number is smaller than
-    /// every task's birthmark, so that it can be set in place of one: without privileges, a hard
-    /// limit can only be lowered.
+    /// Birthmark of a process that was released from its task. It is smaller than every task's
+    /// birthmark, because an unprivileged process can only lower the limit.
     pub const RELEASED: Self = Self(TaskId::MIN_BITS - 1);
 }
 
 /// The mark of a host's process and of the processes that it starts outside of tasks: a
 /// [`Birthmark`] greater than every task's.
 ///
-/// An unprivileged process can only lower a hard limit, so a shell that carries the mark of its
-/// host can still be given the birthmark of a task.
+/// It is greater because an unprivileged process can only lower a hard limit: a shell that
+/// inherited the mark of its host can become a process of a task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostMark(u64);
 
 impl HostMark {
-    /// Smallest usable host mark. In decimal, as `/proc/PID/limits` shows it, every host mark has
-    /// 19 digits and starts with 2, 3 or 4; no task's birthmark has both properties.
+    /// Smallest usable host mark. In decimal, the form in `/proc/PID/limits`, every host mark has
+    /// 19 digits and starts with 2, 3 or 4; a task's birthmark of 19 digits starts with 1. A shell
+    /// distinguishes them in this way.
     pub const MIN_BITS: u64 = 1 << 61;
     /// Largest usable host mark.
     pub const MAX_BITS: u64 = (1 << 62) - 1;
@@ -321,12 +320,12 @@ impl HostMark {
         if bits < Self::MIN_BITS || bits > Self::MAX_BITS { None } else { Some(Self(bits)) }
     }
 
-    /// Derives a mark below `upper_bound` from a random number, or returns `None` when too few
-    /// marks are left below that bound. A host that another host started must have a smaller mark
-    /// than its parent.
+    /// Derives a mark below `upper_bound` from a random number. A host that another host started
+    /// needs a smaller mark than its parent; the result is `None` when too few marks are left below
+    /// the bound.
     #[must_use]
     pub const fn from_random(random: u64, upper_bound: u64) -> Option<Self> {
-        /// With fewer marks than these a collision would soon occur.
+        /// Fewest marks to choose from: among fewer, random marks would soon collide.
         const MIN_ID_COUNT: u64 = 1 << 28;
         let most = if upper_bound > Self::MAX_BITS { Self::MAX_BITS } else { upper_bound };
         let span = most.saturating_sub(Self::MIN_BITS);
@@ -367,8 +366,8 @@ impl FromStr for HostMark {
         let bad = || BadHostMark { text: text.to_owned() };
         let digits = text.strip_prefix("h-").filter(|digits| digits.len() == Self::HEX_DIGITS);
         let digits = digits.ok_or_else(bad)?;
-        // `from_str_radix` also accepts a sign and capital letters, but a mark has only one
-        // spelling.
+        // `from_str_radix` also accepts a sign and capital letters, which would give a mark several
+        // spellings.
         if !digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
             return Err(bad());
         }
@@ -389,7 +388,7 @@ impl<'de> Deserialize<'de> for HostMark {
     }
 }
 
-/// The name of an agent conversation that owns tasks.
+/// The name of a session, which owns tasks: usually one conversation of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
@@ -410,13 +409,14 @@ impl SessionId {
     /// Longest name, in bytes.
     pub const MAX_BYTES: usize = 64;
 
-    /// Returns the session of commands that specify none. This session has no owner and never ends.
+    /// Returns the session for commands that specify no session. This session has no owner and
+    /// never ends.
     #[must_use]
     pub fn implicit() -> Self {
         Self("cli".to_owned())
     }
 
-    /// Returns whether this is the session of commands that specify none.
+    /// Returns whether this is the session for commands that specify no session.
     #[must_use]
     pub fn is_implicit(&self) -> bool {
         self.0 == "cli"
@@ -557,7 +557,7 @@ mod tests {
         }
         const { assert!(Birthmark::SUPERVISOR.0 > TaskId::MAX_BITS) };
         const { assert!(Birthmark::RELEASED.0 < TaskId::MIN_BITS) };
-        // A shell distinguishes a host mark from a task's birthmark by the decimal digits.
+        // A shell tells a host mark from a task's birthmark by the decimal digits.
         let most = TaskId::MAX_BITS.to_string();
         assert!(most.len() == 19 && most.starts_with('1'));
     }

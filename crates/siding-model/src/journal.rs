@@ -1,9 +1,9 @@
 //! Replay of a journal into the state of its task.
 //!
 //! Owns the rules of reading: sequence numbers are contiguous, the first record contains the
-//! format, and every event must change the state in [`Lifecycle::step`]. A torn last line is left
-//! by a crash and is not corruption, because siding acts on a record only after it was written
-//! completely.
+//! format, and every event must change the state in [`Lifecycle::step`]. A torn last line is the
+//! trace of a crash and no corruption: siding acts on a record only after writing it completely, so
+//! nothing was done for a torn one.
 
 use std::borrow::Cow;
 
@@ -27,7 +27,7 @@ pub enum JournalError {
     /// The journal has no complete record, so nothing was started.
     #[error("the journal is empty")]
     Empty,
-    /// A newer siding wrote the journal; only an upgrade can read it.
+    /// A newer siding wrote the journal, in a format that this build cannot read.
     #[error(
         "the journal has format {found}, but this build reads only formats up to {NEWEST_FORMAT}; upgrade siding"
     )]
@@ -54,51 +54,52 @@ pub struct TaskState {
     pub spec: TaskSpec,
     /// Boot in which the task ran.
     pub boot: BootId,
-    /// Format of the journal; record types that a newer format introduced must not be appended.
+    /// Format of the journal. A record type of a newer format must not be appended, because the
+    /// shim or client of an older build could not read it.
     pub format: u32,
     /// The shim that currently supervises the task.
     pub shim: ProcRef,
-    /// Directory of the task's control group, if one was planned.
+    /// Directory of the task's control group, if the task was to get one.
     pub cgroup: Option<String>,
-    /// The facts about an adopted command; `None` for a command that siding started.
+    /// The facts of the adoption; `None` for a command that siding started.
     pub adopted: Option<AdoptionInfo>,
-    /// Start on the monotonic clock.
+    /// Start of the task on the monotonic clock.
     pub started: MonotonicMs,
-    /// Start on the wall clock.
+    /// Start of the task on the wall clock.
     pub started_wall: UnixMs,
     /// The task's lifecycle.
     pub lifecycle: Lifecycle,
-    /// The leader, once it is running.
+    /// The leader; `None` until it is running.
     pub leader: Option<LeaderRef>,
-    /// How the leader ended.
+    /// How the leader ended; `None` while it runs.
     pub leader_end: Option<LeaderEnd>,
-    /// `errno` of a failed start.
+    /// `errno` of the failed start, if the command could not be started.
     pub spawn_errno: Option<i32>,
-    /// Last working directory of the leader.
+    /// Last working directory of the leader, if the shell reported it.
     pub final_cwd: Option<String>,
-    /// Status of each stage of the leader's last pipeline.
+    /// Status of each stage of the leader's last pipeline, if the shell reported it.
     pub pipeline: Option<Vec<i32>>,
     /// Time of the last event.
     pub last_event_at: MonotonicMs,
-    /// End of the undisturbed run: the time at which the leader ended by itself, or at which siding
-    /// started to end the task.
+    /// End of the undisturbed run: the time at which the leader ended or siding started to end it,
+    /// whichever came first.
     pub ran_until: Option<MonotonicMs>,
-    /// Summary that was written when the task was closed.
+    /// Summary of the task from its final record.
     pub closed: Option<CloseSummary>,
     /// Output offset at which output was first lost, and the reason.
     pub output_lost: Option<(u64, String)>,
-    /// Totals of the records of the task's monitor.
+    /// Totals of the task's line monitor.
     pub matched: MatchTotals,
-    /// The last stall without a record of its end. A stall also ends when the output exceeds the
-    /// size in the record, or when the task ends.
+    /// The last stall whose end is not recorded. The stall may be over all the same: it also ends
+    /// when the output exceeds the size in its record, or when the task ends.
     pub stall: Option<StallRecord>,
-    /// The recorded breaches; a repeated one replaces its predecessor.
+    /// The recorded breaches. A repeated breach replaces the earlier one.
     pub breaches: Vec<Breach>,
-    /// The deadline that has a recorded notice.
+    /// The last deadline for which a notice is recorded.
     pub announced_deadline: Option<MonotonicMs>,
-    /// The record that the task's readiness condition holds.
+    /// The record of the time at which the task became ready; `None` until then.
     pub ready: Option<ReadyRecord>,
-    /// Number of times that another shim took over.
+    /// Number of takeovers.
     pub takeovers: u32,
     /// Sequence number of the next record.
     pub next_seq: u64,
@@ -107,15 +108,15 @@ pub struct TaskState {
 /// Totals of a task's line monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MatchTotals {
-    /// Number of records.
+    /// Number of records of the monitor.
     pub records: u32,
     /// Number of lines that these records represent.
     pub lines: u64,
-    /// Number of these lines that have no record of their own.
+    /// Number of the represented lines that have no record of their own.
     pub coalesced_lines: u64,
-    /// Number of the coalesced lines that are only counted; no record contains their text.
+    /// Number of the coalesced lines whose text is in no record.
     pub dropped_lines: u64,
-    /// Stream offset after the last of these lines, from which a takeover resumes.
+    /// Stream offset after the last represented line, from which a takeover resumes.
     pub end_offset: u64,
 }
 
@@ -164,17 +165,18 @@ impl TaskState {
         }
     }
 
-    /// Applies one more record.
+    /// Updates the state with the next record of the journal.
     ///
     /// # Errors
     ///
-    /// A text that explains why the record cannot follow the previous ones.
+    /// Returns a text that explains why the record cannot follow the previous records.
     pub fn apply(&mut self, record: Record) -> Result<(), String> {
         match record {
             Record::Accepted(_) => return Err("a second `accepted`".to_owned()),
             Record::Event { at, event } => self.apply_event(at, event)?,
             Record::Rescued { at, shim } => {
-                // `apply` would move the time of the end to that of this record.
+                // After the end this record would also move the time of the end, which is that of
+                // the last event.
                 if self.lifecycle.is_ended() {
                     return Err("`rescued` after the end".to_owned());
                 }
@@ -212,7 +214,7 @@ impl TaskState {
                 }
                 self.ready = Some(*ready);
             }
-            // A denied connection is only reported; it does not affect the state.
+            // A denied connection does not change the state; it is only reported as a notice.
             Record::Denied { .. } => {
                 if self.lifecycle.is_ended() {
                     return Err("`denied` after the end".to_owned());
@@ -263,15 +265,16 @@ impl TaskState {
         Ok(())
     }
 
-    /// Returns how long the task ran, or has run by `now`, in milliseconds of awake time.
+    /// Returns the awake time from the start to the end of the task, or to `now` while it has not
+    /// ended, in milliseconds.
     #[must_use]
     pub fn elapsed_ms(&self, now: MonotonicMs) -> u64 {
         let end = if self.lifecycle.is_ended() { self.last_event_at } else { now };
         end.ms_since(self.started)
     }
 
-    /// Returns the time of the end, or of the last event. If a crash lost the final record, the
-    /// result is the start time plus the awake time of the run.
+    /// Returns the time of the end on the wall clock, from the final record. If a crash lost this
+    /// record, the result is the start time plus the awake time up to the last event.
     #[must_use]
     pub fn ended_wall(&self) -> UnixMs {
         self.closed.as_ref().map_or_else(
@@ -289,19 +292,21 @@ impl TaskState {
         !self.spec.wait_for.is_empty() && self.ready.is_none()
     }
 
-    /// Returns whether the end of a stall may be recorded.
+    /// Returns whether a record of the end of a stall may be appended: the task is live, and the
+    /// journal's format has this record type.
     #[must_use]
     pub const fn may_resume(&self) -> bool {
         self.is_live() && self.format >= FORMAT_WITH_RESUMED
     }
 
-    /// Returns whether the release of the task may be recorded.
+    /// Returns whether a record of the task's release may be appended: the task is live and
+    /// adopted, and the journal's format has this record type.
     #[must_use]
     pub const fn may_release(&self) -> bool {
         self.is_live() && self.adopted.is_some() && self.format >= FORMAT_WITH_RELEASED
     }
 
-    /// Returns whether the process tree may still have living members.
+    /// Returns whether the task has not ended, so that its process tree may have living members.
     #[must_use]
     pub const fn is_live(&self) -> bool {
         !matches!(self.lifecycle.phase(), Phase::Ended { .. })
@@ -311,11 +316,12 @@ impl TaskState {
 /// A replayed journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replayed {
-    /// State of the task.
+    /// State of the task after the last record.
     pub state: TaskState,
     /// Length of the replayed records, in bytes. At most one torn line follows.
     pub valid_bytes: usize,
-    /// Whether the last line has no newline. The next writer must then write a newline first.
+    /// Whether the journal does not end with a newline. The next writer must first write a newline,
+    /// so that its record starts a new line.
     pub is_torn: bool,
 }
 
@@ -329,12 +335,12 @@ pub fn replay(bytes: &[u8]) -> Result<Replayed, JournalError> {
     replay_records(bytes, None)
 }
 
-/// Replays a whole journal and calls `on_record` for every record after the first, with its
-/// sequence number, the record, and the state after it.
+/// Replays a whole journal. Calls `on_record` for every record after the first, with the record's
+/// sequence number, the record, and the state after the record.
 ///
 /// # Errors
 ///
-/// The errors of [`replay`].
+/// Returns the errors of [`replay`].
 pub fn replay_with(
     bytes: &[u8],
     mut on_record: impl FnMut(u64, &Record, &TaskState),
@@ -365,12 +371,12 @@ fn replay_records(bytes: &[u8], mut each: RecordCallback<'_>) -> Result<Replayed
 fn read_first_record(offset: usize, line: &[u8]) -> Result<AcceptedTask, JournalError> {
     let corrupt = |why: String| JournalError::Corrupt { seq: 0, offset, why };
     let (seq, json) = record::parse_frame(line).map_err(|error| corrupt(error.to_string()))?;
-    // The fast path: the record type is at its usual position, so one parse suffices.
+    // The fast path: the header has the usual form of a readable format, so one parse suffices.
     if seq == 0 && record::is_readable_accepted(json) {
         return record::parse_json(json).map_err(|error| corrupt(error.to_string()));
     }
-    // The format is read first, because a newer journal may hold records that this build cannot
-    // parse.
+    // The format is read before the record, because this build may be unable to parse the first
+    // record of a newer format.
     #[derive(Deserialize)]
     struct Header<'a> {
         format: u32,
@@ -385,8 +391,8 @@ fn read_first_record(offset: usize, line: &[u8]) -> Result<AcceptedTask, Journal
     if header.record != "accepted" || seq != 0 {
         return Err(corrupt("the first record is not `accepted` number 0".to_owned()));
     }
-    // The type is known, so the enum is bypassed: serde would buffer the content of a tagged enum,
-    // and so process its largest variant twice.
+    // The record type is known, so the record's content is parsed directly: for a tagged enum,
+    // serde would first buffer the content and then parse the buffer.
     serde_json::from_slice(json).map_err(|error| corrupt(error.to_string()))
 }
 
@@ -420,19 +426,19 @@ impl<'a> JournalLines<'a> {
             self.offset += end + 1;
             return Some((start, &rest[..end]));
         }
-        // A last line without its newline is a record if its checksum matches: the next writer adds
-        // the newline, and from then on every reader sees the same complete record.
+        // A last record without a newline is valid if its checksum matches, because later readers
+        // will see it: the next writer adds the newline.
         record::parse_frame(rest).ok()?;
         self.offset += rest.len();
         Some((start, rest))
     }
 
-    /// Returns whether the damaged line that was just read, and the damaged lines after it, were
-    /// torn by crashes. If so, advances to the next whole record.
+    /// Returns whether the damaged line just read, and the damaged lines after it, are the traces
+    /// of crashes. If so, advances to the next valid record.
     ///
-    /// A shim that takes over ends the torn line with a newline and reuses the line's sequence
-    /// number. The number of a complete record is never reused, so damage to such a record leaves a
-    /// gap.
+    /// After a crash the next shim ends the torn line with a newline and writes its own record with
+    /// the sequence number of the torn one. A damaged record that was once complete leaves a gap in
+    /// the sequence numbers instead.
     fn skip_torn(&mut self, expected: u64) -> bool {
         let mut ahead = JournalLines { ..*self };
         let next = loop {
@@ -450,7 +456,8 @@ impl<'a> JournalLines<'a> {
     }
 }
 
-/// Returns the end of the first line. Blocks without a newline are skipped quickly.
+/// Returns the position of the first newline. It searches whole blocks first, which the compiler
+/// vectorizes.
 fn find_newline(bytes: &[u8]) -> Option<usize> {
     const BLOCK_BYTES: usize = 64;
     let block = bytes.chunks(BLOCK_BYTES).position(|block| block.contains(&b'\n'))? * BLOCK_BYTES;

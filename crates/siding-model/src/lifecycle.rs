@@ -12,10 +12,10 @@
 //!  Running, Lingering ──released, processes live──────────────────────► Ended
 //! ```
 //!
-//! [`Lifecycle::step`] is the only function that changes a phase. The function reads no clock and
-//! has no side effects: time is an argument, and effects are return values. The journal holds only
-//! the events that changed the state, so a reader replays them through the same function and treats
-//! an event that changes nothing as corruption.
+//! [`Lifecycle::step`] is the only function that changes a phase. It reads no clock and has no side
+//! effects: time is an argument, and effects are return values. The journal holds only events that
+//! changed the state. A reader replays them through this function, and an event that changes
+//! nothing in the replay is corruption.
 
 mod event;
 mod phase;
@@ -81,7 +81,7 @@ impl Lifecycle {
         self.placement
     }
 
-    /// Returns the deadline in force.
+    /// Returns the current deadline.
     #[must_use]
     pub const fn deadline(&self) -> MonotonicMs {
         self.deadline
@@ -105,8 +105,8 @@ impl Lifecycle {
         matches!(self.phase, Phase::Ended { .. })
     }
 
-    /// Returns the time at which the next timer is due, or `None` when only an external event can
-    /// change the state.
+    /// Returns the time at which the deadline or the grace period ends, or `None` when only an
+    /// external event can change the state.
     #[must_use]
     pub const fn wake_at(&self) -> Option<MonotonicMs> {
         match &self.phase {
@@ -118,7 +118,7 @@ impl Lifecycle {
         }
     }
 
-    /// Returns the timer event that is due at `now`.
+    /// Returns the event of a deadline or grace period that has ended by `now`.
     #[must_use]
     pub fn due_event(&self, now: MonotonicMs) -> Option<TaskEvent> {
         if self.wake_at().is_none_or(|at| now < at) {
@@ -136,7 +136,7 @@ impl Lifecycle {
 
     /// Returns the state after `event` at `now`, and the effects to carry out.
     ///
-    /// An event that changes nothing returns the same state and no effects.
+    /// For an event that changes nothing, the result is the same state without effects.
     #[must_use]
     pub fn step(&self, event: &TaskEvent, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>) {
         match event {
@@ -206,7 +206,7 @@ impl Lifecycle {
         self.enter_phase(Phase::Ended { outcome, leader }, Some(LifecycleEffect::Close))
     }
 
-    /// Moves the task to the background. A task that is already there keeps its first reason.
+    /// Moves a foreground task to the background. A task in the background keeps its first reason.
     fn on_placed(&self, why: BackgroundReason) -> (Self, Vec<LifecycleEffect>) {
         if self.is_ended() || self.placement != Placement::Foreground {
             return self.unchanged();
@@ -215,8 +215,8 @@ impl Lifecycle {
         (Self { placement, ..self.clone() }, vec![LifecycleEffect::Record])
     }
 
-    /// Moves the deadline, but never beyond the cap, never into the past, and never once the task
-    /// is being stopped.
+    /// Moves the deadline, at most to the cap. Changes nothing if the new deadline has already
+    /// passed, or once the task is being stopped.
     fn on_extended(&self, deadline: MonotonicMs, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>) {
         let deadline = deadline.min(self.policy.cap);
         let movable = match self.phase {
@@ -264,8 +264,8 @@ impl Lifecycle {
                 };
                 self.enter_phase(phase, Some(LifecycleEffect::Signal(signal)))
             }
-            // A second request may shorten the grace but never extend it, and the first reason is
-            // kept.
+            // A second request can shorten the grace, but not extend it. The reason of the first
+            // request is kept.
             Phase::Starting { stop: Some(intent) } if grace < intent.grace => {
                 let stop = Some(StopIntent { grace, ..intent.clone() });
                 self.enter_phase(Phase::Starting { stop }, None)
@@ -285,7 +285,8 @@ impl Lifecycle {
         }
     }
 
-    /// Stops a task because it passed its deadline or a limit, unless it is already being stopped.
+    /// Stops a task that passed its deadline or a limit. Changes nothing if the task is already
+    /// being stopped.
     fn stop_for_overrun(
         &self,
         reason: StopReason,
@@ -302,8 +303,9 @@ impl Lifecycle {
         }
     }
 
-    /// Returns the time of the kill. A long grace must not outlast the deadline by more than the
-    /// task's own grace, otherwise a stop would circumvent the cap.
+    /// Returns the time at which the tree is killed: after `grace`, but at the latest when the
+    /// task's own grace has passed after the deadline. Otherwise a stop with a long grace would let
+    /// the task exceed its cap.
     fn kill_deadline(&self, grace: Duration, now: MonotonicMs) -> MonotonicMs {
         let latest = self.deadline.max(now).plus_ms(duration_ms(self.policy.grace));
         now.plus_ms(duration_ms(grace)).min(latest)
@@ -347,8 +349,8 @@ impl Lifecycle {
         now: MonotonicMs,
     ) -> (Self, Vec<LifecycleEffect>) {
         match (&self.phase, tree) {
-            // In `Starting` the event comes from a takeover that found descendants of the leader,
-            // but whose predecessor recorded no leader.
+            // In `Starting` the event comes from a takeover: the previous shim died before it
+            // recorded the leader, and the new shim found descendants of the leader.
             (Phase::Starting { stop: None } | Phase::Running { .. }, TreeLiveness::Empty) => {
                 self.enter_ended(end.clone().into(), Some(end.clone()))
             }
@@ -392,8 +394,7 @@ impl Lifecycle {
         }
     }
 
-    /// Decides about the descendants that are alive when the leader has ended: with
-    /// [`OnLeaderExit::Linger`] they continue, otherwise the task is stopped.
+    /// Lets the descendants of an ended leader run or stops them, as the task's policy says.
     fn linger_or_reap(&self, end: &LeaderEnd, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>) {
         let lingering = Phase::Lingering { ended: end.clone() };
         match self.policy.on_leader_exit {
@@ -413,8 +414,7 @@ impl Lifecycle {
             }
             Phase::Stopping { intent, ended: Some(ended), .. } => self
                 .enter_ended(intent.clone().into_outcome(Some(ended.clone())), Some(ended.clone())),
-            // The leader is part of the tree, so the tree is not empty while the leader's end is
-            // unknown.
+            // The leader is part of the tree, so this event cannot precede the leader's end.
             Phase::Starting { .. }
             | Phase::Running { .. }
             | Phase::Stopping { .. }
@@ -423,8 +423,8 @@ impl Lifecycle {
         }
     }
 
-    /// Ends the task while its processes continue. A task that is already being stopped cannot be
-    /// released.
+    /// Ends an adopted task without stopping its processes. Changes nothing for a task that is
+    /// already being stopped.
     fn on_released(&self, by: &str) -> (Self, Vec<LifecycleEffect>) {
         let released = Outcome::Released { by: by.to_owned() };
         match &self.phase {

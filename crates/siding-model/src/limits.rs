@@ -2,10 +2,10 @@
 //!
 //! Owns the requested limits ([`Limits`]), one sample of a tree ([`Usage`]), the evaluation of a
 //! series of samples ([`LimitTracker`]), the record of a breach ([`Breach`]), the observed peaks
-//! ([`PeakUsage`]), and the times of samples ([`SampleSchedule`]). The module takes no samples
-//! itself. A task that exceeds a limit is stopped only if it was started with [`OnLimit::Stop`];
-//! otherwise the breach is only reported. Resources without a limit are watched too ([`Watchdog`]):
-//! above a high threshold they cause a notice, but never a stop.
+//! ([`PeakUsage`]), and the times of samples ([`SampleSchedule`]). The samples are taken by
+//! siding-core. A breach stops the task only if the task was started with [`OnLimit::Stop`];
+//! otherwise it is a notice. Resources without a limit have watchdogs ([`Watchdog`]): exceeding
+//! their high thresholds gives a notice and never stops the task.
 
 mod backoff;
 mod breach;

@@ -1,4 +1,4 @@
-//! A run of a command that has ended.
+//! One ended run of a command, and how long it took.
 
 use super::normalize::{normalize_command, normalize_directory};
 use crate::id::TaskId;
@@ -9,13 +9,12 @@ use crate::limits::PeakUsage;
 use crate::outcome::Outcome;
 use crate::process::UnixMs;
 
-/// The length of a run, from which the lengths of later runs are predicted.
+/// The length of a run, as the expectation for later runs uses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunLength {
     /// The command exited by itself after this many milliseconds.
     Complete(u64),
-    /// The run was cut short after this many milliseconds; without the cut it would have taken
-    /// longer.
+    /// The run was cut short from outside after this many milliseconds; it would have taken longer.
     AtLeast(u64),
     /// The command did not run, or its end was not observed.
     Unknown,
@@ -32,8 +31,8 @@ pub struct Run {
     pub cwd: String,
     /// Time of the end.
     pub ended: UnixMs,
-    /// Awake milliseconds until the shell or program ended, or until siding started to end it.
-    /// `None` when that moment is unknown.
+    /// Awake milliseconds from the start until the shell or program ended, or until siding started
+    /// to end it. `None` when this end is unknown.
     pub ran_ms: Option<u64>,
     /// How the run ended.
     pub outcome: Outcome,

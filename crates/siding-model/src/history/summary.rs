@@ -1,13 +1,13 @@
-//! A summary of all runs of one command in one directory.
+//! A summary of the runs of one command in one directory.
 
 use super::expectation::Expectation;
 use super::run::Run;
 use crate::outcome::Outcome;
 
-/// Most run lengths that are listed individually.
+/// Most run lengths in [`RunSummary::recent`].
 pub const MAX_RECENT_RUNS: usize = 10;
 
-/// A summary of the remembered runs of one command in one directory.
+/// A summary of the runs of one command in one directory that the history holds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunSummary {
     /// Number of runs with any outcome.
@@ -28,7 +28,8 @@ pub struct RunSummary {
 }
 
 impl RunSummary {
-    /// Returns the summary of runs, given with the newest first, or `None` when there are none.
+    /// Returns the summary of `runs`, which must be sorted from the newest to the oldest, or `None`
+    /// without runs.
     #[must_use]
     pub fn from_runs(runs: &[Run]) -> Option<Self> {
         let last = runs.first()?.clone();
@@ -48,8 +49,8 @@ impl RunSummary {
         })
     }
 
-    /// Returns the share of runs that succeeded, or `None` when none succeeded or failed. Runs that
-    /// were stopped, never started or lost are not included.
+    /// Returns the share of successful runs among those that succeeded or failed, or `None` when
+    /// there are none. Runs that were stopped, never started or lost are left out.
     #[must_use]
     pub fn success_rate(&self) -> Option<f64> {
         let judged = self.succeeded + self.failed;

@@ -1,8 +1,9 @@
-//! Programs that a user starts through an agent and wants to keep: editors and browsers.
+//! Programs that survive the end of the host that started them: editors and browsers, in which a
+//! user may still be working.
 
 /// Most bytes of a program's name that the kernel keeps (`TASK_COMM_LEN` without the final zero).
 const MAX_KERNEL_NAME_BYTES: usize = 15;
-/// Prefixes of arguments with which a browser runs without a window for a user.
+/// Prefixes of the arguments that start a program without a window for a user.
 const HEADLESS_FLAGS: [&str; 3] = ["--headless", "--remote-debugging-", "--enable-automation"];
 
 /// Name of the group [`EDITORS`] in a list of programs.
@@ -51,13 +52,14 @@ pub const BROWSERS: [&str; 16] = [
     "vivaldi-bin",
 ];
 
-/// Returns the programs that are excluded by default.
+/// Returns the programs that are excluded from termination by default.
 #[must_use]
 pub fn default_excluded_programs() -> Vec<String> {
     vec![EDITORS_GROUP.to_owned(), BROWSERS_GROUP.to_owned()]
 }
 
-/// Returns the names that an entry of a list of programs stands for.
+/// Returns the program names of an entry in a list of programs: the members of a group, otherwise
+/// the entry itself.
 fn expand_group(item: &str) -> Vec<&str> {
     match item {
         EDITORS_GROUP => EDITORS.to_vec(),
@@ -67,7 +69,7 @@ fn expand_group(item: &str) -> Vec<&str> {
 }
 
 /// Name prefixes of interpreters. Two processes with the same interpreter may run different
-/// programs, so this name alone does not identify a program.
+/// programs, so the executable does not identify the program.
 const INTERPRETER_PREFIXES: [&str; 8] =
     ["bun", "deno", "java", "node", "perl", "php", "python", "ruby"];
 
@@ -77,8 +79,8 @@ pub fn is_interpreter(name: &str) -> bool {
     INTERPRETER_PREFIXES.iter().any(|interpreter| name.starts_with(interpreter))
 }
 
-/// Returns whether a process is one of these programs and has a window for a user. `name` is the
-/// file name of the executable, or the kernel's name of the process; `words` is the command line.
+/// Returns whether a process is one of `programs` and has a window for a user. `name` is the file
+/// name of the executable, or the kernel's name of the process; `words` is the command line.
 #[must_use]
 pub fn is_excluded_program(name: &str, words: &[String], programs: &[String]) -> bool {
     let first = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));

@@ -1,4 +1,4 @@
-//! Detection of the commands that a host runs in a sandbox, among the descendants of the host.
+//! Detection of the commands that a host runs in a sandbox, from the host's process tree.
 //!
 //! ```text
 //! claude ─ sh ─ bwrap ─ bwrap ─ bash ─┬─ socat
@@ -17,7 +17,8 @@ use crate::spec::TaskCommand;
 
 /// Programs that start another program in a sandbox.
 const SANDBOX_PROGRAMS: [&str; 1] = ["bwrap"];
-/// Most processes between a sandbox and its host.
+/// Most processes between a sandbox and its host. The bound ends a search in a cycle of reused
+/// pids.
 const MAX_ANCESTOR_DEPTH: usize = 16;
 
 /// A process that carries a host's mark.
@@ -25,7 +26,7 @@ const MAX_ANCESTOR_DEPTH: usize = 16;
 pub struct MarkedProcess {
     /// Pid and start time.
     pub process: ProcRef,
-    /// Pid of its parent.
+    /// Pid of the parent.
     pub parent: i32,
     /// File name of the executable, or the kernel's name of the process.
     pub program: String,
@@ -36,21 +37,21 @@ pub struct MarkedProcess {
 /// A command that a host runs in a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxedCommand {
-    /// The topmost process below the host.
+    /// The child of the host from which the sandbox descends.
     pub leader: ProcRef,
     /// Program that created the sandbox.
     pub sandbox: &'static str,
     /// The command that runs in the sandbox.
     pub command: TaskCommand,
-    /// The shell that runs the command, if it was found; its working directory is the command's.
+    /// The shell that runs the command, if it was found. Its working directory is the command's.
     pub shell: Option<ProcRef>,
 }
 
 /// Returns the sandboxed commands among `marked`, the processes that carry the mark of `host`.
 ///
-/// A sandbox without a known wrapper text of a host is taken for a command only if it was started
-/// after `commands_since`, the time of the first command in clock ticks since boot: a host may run
-/// its servers in a sandbox too, and servers are not commands.
+/// A sandbox whose text is not the wrapper text of a known host may be a server of the host. It is
+/// taken for a command if it was started at or after `commands_since`, the time of the host's first
+/// command in clock ticks since boot.
 #[must_use]
 pub fn sandboxed_commands(
     host: i32,
@@ -65,7 +66,7 @@ pub fn sandboxed_commands(
     for one in marked {
         let Some(sandbox) = sandbox(one) else { continue };
         let Some(leader) = topmost_below_host(host, one, &by_pid) else { continue };
-        // bwrap starts a second process of itself inside the sandbox.
+        // bwrap forks inside the sandbox, so one command has two bwrap processes.
         if found.iter().any(|known| known.leader == leader.process) {
             continue;
         }
@@ -77,9 +78,9 @@ pub fn sandboxed_commands(
     found
 }
 
-/// Returns the child of the host that started `one` through shells and wrappers only. Returns
-/// `None` if another program is between the host and `one`, because that program then created the
-/// sandbox.
+/// Returns the child of the host from which the sandbox `one` descends. Returns `None` if a program
+/// other than a shell or wrapper is between host and sandbox: this program, such as a server, then
+/// started the sandbox.
 fn topmost_below_host<'m>(
     host: i32,
     one: &'m MarkedProcess,
@@ -128,8 +129,8 @@ fn find_command(
     if let Some((command, shell)) = known {
         return Some((command, Some(shell)));
     }
-    // The host's shell may not have been started yet, so the sandbox's own arguments are searched
-    // too.
+    // The shell inside the sandbox may not have been started yet, but the sandbox program's
+    // arguments already contain its text.
     if let Some(command) = find_host_command(&sandbox.words) {
         return Some((command, None));
     }
@@ -202,15 +203,15 @@ mod tests {
             marked(30, HOST, &["bwrap", "--", "sh", "-c", "npx server"]),
             marked(31, 30, &["bwrap", "--", "sh", "-c", "npx server"]),
             marked(32, 31, &["sh", "-c", "npx server"]),
-            // The server, which is between the host and this sandbox, created the sandbox.
+            // The server started this sandbox.
             marked(33, 32, &["node", "server.js"]),
             marked(34, 33, &["bwrap", "--", "sh", "-c", "true"]),
             marked(35, 34, &["sh", "-c", "true"]),
         ];
         assert_eq!(sandboxed_commands(HOST, &server, None), []);
         assert_eq!(sandboxed_commands(HOST, &server, Some(31)), []);
-        // After the first command, a sandbox with the text of an unknown host version is taken for
-        // a command.
+        // A sandbox with an unknown text that starts after the first command is taken for a
+        // command.
         let found = sandboxed_commands(HOST, &server, Some(30));
         let [command] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!(

@@ -1,8 +1,8 @@
-//! The schedule by which a host supervisor scans for commands in a sandbox.
+//! The times at which a host supervisor scans for commands in a sandbox.
 //!
-//! The supervisor sleeps until a byte arrives in its bell, a FIFO in the host's directory.
-//! Processes in the sandbox can write to the bell as often as they like, so two scans are separated
-//! by a minimum interval, and all bytes that arrive during the interval cause one scan.
+//! The supervisor sleeps until a byte arrives in its bell, a FIFO. Processes in the sandbox can
+//! write to the bell as often as they like, so two scans are at least
+//! [`ScanSchedule::MIN_SCAN_INTERVAL_MS`] apart, however many bytes arrive between them.
 
 use crate::process::MonotonicMs;
 
@@ -19,7 +19,7 @@ pub enum BellByte {
 }
 
 impl BellByte {
-    /// Returns the byte for this message.
+    /// Encodes the message as one byte.
     #[must_use]
     pub const fn to_byte(self) -> u8 {
         match self {
@@ -45,13 +45,13 @@ impl BellByte {
 pub struct ScanSchedule {
     /// Time of the next scan.
     next_scan: Option<MonotonicMs>,
-    /// Time of the scan after the next one: a process that was just started may not have called
-    /// execve(2) yet at the time of the first scan.
+    /// Time of the scan after the next one. It finds a command whose process had not called
+    /// execve(2) when the next scan ran.
     second_scan: Option<MonotonicMs>,
     /// Time of the last scan.
     last_scan: Option<MonotonicMs>,
-    /// Number of [`Self::CALL_SCAN_DELAYS_MS`] used since a call started; `None` while no call
-    /// runs.
+    /// Number of delays in [`Self::CALL_SCAN_DELAYS_MS`] that have passed since a call started;
+    /// `None` while no call runs.
     delays_used: Option<usize>,
 }
 
@@ -61,8 +61,7 @@ impl ScanSchedule {
     /// Time from a bell byte to the second scan, in milliseconds.
     pub const SECOND_SCAN_DELAY_MS: u64 = 500;
     /// Intervals between the scans after a call started, in milliseconds, for a command that sends
-    /// no byte of its own. The intervals cover about a minute; after that no scan follows until the
-    /// call returns.
+    /// no bell byte. They cover about a minute; then no scan is due until the call returns.
     pub const CALL_SCAN_DELAYS_MS: [u64; 8] = [250, 250, 500, 1_000, 2_000, 8_000, 16_000, 32_000];
 
     /// Processes bytes from the bell.
@@ -83,7 +82,8 @@ impl ScanSchedule {
         }
     }
 
-    /// Returns the time at which the next scan is due.
+    /// Returns the time at which the next scan is due, or `None` when no scan is due without
+    /// another bell byte.
     #[must_use]
     pub fn wake_at(&self) -> Option<MonotonicMs> {
         let least = self.last_scan.map(|last| last.plus_ms(Self::MIN_SCAN_INTERVAL_MS));
@@ -96,7 +96,7 @@ impl ScanSchedule {
         self.wake_at().is_some_and(|at| at <= now)
     }
 
-    /// Records a finished scan.
+    /// Records a finished scan, and schedules the next one.
     pub fn record_scan(&mut self, now: MonotonicMs) {
         self.last_scan = Some(now);
         self.next_scan = self.second_scan.take();

@@ -1,4 +1,4 @@
-//! The events of a task and the effects that they cause.
+//! The events in the life of a task, and the effects of a step of its lifecycle.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ pub enum TreeLiveness {
     Alive,
 }
 
-/// An event in the life of a task. The serialized form is that of the journal.
+/// An event in the life of a task, serialized as in the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum TaskEvent {
@@ -27,9 +27,9 @@ pub enum TaskEvent {
     },
     /// The command could not be started.
     SpawnFailed {
-        /// The error of the operating system, with the file that it concerns.
+        /// The text of the operating system's error, with the name of the file.
         error: String,
-        /// `errno`; zero when there is none.
+        /// `errno`; zero for an error without one.
         errno: i32,
     },
     /// The leader ended.
@@ -60,16 +60,16 @@ pub enum TaskEvent {
     },
     /// The deadline has passed.
     DeadlinePassed,
-    /// A limit at which the task is to be stopped was exceeded.
+    /// A limit was exceeded, and the task is configured to stop at its limits.
     LimitPassed {
         /// The limit.
         which: LimitKind,
     },
     /// The grace period has passed.
     GraceOver,
-    /// The deadline was moved.
+    /// A later or earlier deadline was requested.
     Extended {
-        /// New deadline; a deadline beyond the cap becomes the cap.
+        /// New deadline. One beyond the cap is replaced by the cap.
         deadline: MonotonicMs,
     },
     /// The task went to the background.
@@ -78,27 +78,28 @@ pub enum TaskEvent {
         #[serde(flatten, with = "placed")]
         why: BackgroundReason,
     },
-    /// The kill is complete: all processes except `survivors` have ended.
+    /// The kill is complete: all processes have ended, except for survivors.
     Swept {
         /// Number of processes that could not be killed.
         survivors: u32,
     },
-    /// An adopted task was released: its processes continue.
+    /// An adopted task was released: siding supervises its processes no longer, and they continue.
     Released {
         /// The requester.
         by: String,
     },
-    /// A takeover found that nothing was ever started, or that nothing is left.
+    /// A takeover found no process of the task: the command was never started, or its end was not
+    /// observed.
     Vanished {
-        /// The known facts.
+        /// The facts that the takeover found.
         why: String,
     },
 }
 
 /// The journal fields of [`TaskEvent::Placed`].
 ///
-/// A journal of any format may contain [`BackgroundReason::Timeout`]. The reason is therefore
-/// written to a separate field, which older readers ignore; they read `budget` in `why`.
+/// [`BackgroundReason::Timeout`] was added without a new format. It is therefore written as the
+/// reason `budget`, which older builds know, with a separate field that older builds ignore.
 mod placed {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -42,7 +42,7 @@ pub enum Phase {
         /// How the leader ended, if it has.
         ended: Option<LeaderEnd>,
     },
-    /// The tree is empty, or only processes that could not be killed are left.
+    /// The tree is empty, except for survivors of the kill.
     Ended {
         /// The outcome of the task.
         outcome: Outcome,
@@ -58,7 +58,7 @@ pub struct StopIntent {
     pub reason: StopReason,
     /// The first signal.
     pub signal: Signal,
-    /// Time between `signal` and the kill.
+    /// Time between the first signal and the kill.
     pub grace: Duration,
     /// How the leader ended, if it ended before the decision. This end then determines the outcome.
     pub earlier_leader_end: Option<LeaderEnd>,
@@ -70,7 +70,7 @@ pub struct StopIntent {
 pub enum StopReason {
     /// The deadline passed.
     Deadline {
-        /// The limit in force, in milliseconds since the start.
+        /// The time from the start to the deadline, in milliseconds.
         limit_ms: u64,
     },
     /// A stop was requested.
@@ -96,8 +96,8 @@ impl StopIntent {
             StopReason::Deadline { limit_ms } => Outcome::Deadline { limit_ms },
             StopReason::Stop { by } => Outcome::Stopped { by },
             StopReason::Limit { which } => Outcome::Limit { which },
-            // A task is stopped for `LeaderExit` only after the leader's end, so `ended` is set;
-            // the fallback keeps the function total.
+            // A task is stopped for this reason only after its leader ended, so `ended` is set. The
+            // fallback avoids a panic.
             StopReason::LeaderExit => ended.map_or_else(
                 || Outcome::Lost { why: "the leader's end was not seen".to_owned() },
                 Outcome::from,

@@ -6,18 +6,18 @@ use crate::process::MonotonicMs;
 pub(super) const ACTIVE_INTERVAL_MS: u64 = 1_000;
 /// Longest interval between two samples of an idle task, in milliseconds.
 const MAX_IDLE_INTERVAL_MS: u64 = 16_000;
-/// Least ratio of the interval to the processor time of a sample, so that sampling uses at most a
-/// hundredth of a core. An interval never exceeds [`MAX_IDLE_INTERVAL_MS`] for this reason.
+/// Least ratio of the interval to the processor time of a sample: 100, so that sampling uses at
+/// most a hundredth of a core. The resulting interval is at most [`MAX_IDLE_INTERVAL_MS`].
 const COST_FACTOR: u64 = 100;
 
 /// The schedule for sampling a task.
 ///
 /// A task without limits is sampled only when its shim is awake for another reason. A task with
 /// limits is sampled once a second while it works or grows, and at growing intervals while it is
-/// idle. An expensive sample, such as that of a tree of hundreds of processes, delays the next one
-/// so that sampling uses at most a hundredth of a core. The delay never exceeds the longest idle
-/// interval, because samples take longest on a machine without free memory, where limits matter
-/// most.
+/// idle. After an expensive sample, such as that of a tree of hundreds of processes, the next
+/// sample is taken later, so that sampling uses at most a hundredth of a core. The interval never
+/// exceeds the longest idle interval: samples are slow when the machine has no free memory, and
+/// limits matter most at this time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SampleSchedule {
     last_sample: MonotonicMs,
@@ -54,8 +54,8 @@ impl SampleSchedule {
         self.last_sample.plus_ms(self.min_interval_ms)
     }
 
-    /// Records a sample with its cost in microseconds of processor time, and whether the task was
-    /// active since the previous one.
+    /// Records a sample. `took_us` is its cost in microseconds of processor time; `moves` says
+    /// whether the task was active since the previous sample.
     pub fn record_sample(&mut self, now: MonotonicMs, took_us: u64, moves: bool) {
         self.last_sample = now;
         self.min_interval_ms = (took_us.saturating_mul(COST_FACTOR) / 1_000)

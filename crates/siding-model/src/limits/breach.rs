@@ -8,7 +8,7 @@ use crate::outcome::LimitKind;
 use crate::process::MonotonicMs;
 use crate::{duration, size};
 
-/// One occurrence of an exceeded limit, with all facts that its notice needs.
+/// One occurrence of an exceeded limit, with everything that its notice contains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Breach {
@@ -35,7 +35,7 @@ pub struct Breach {
 /// The process that contributes most to a breach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BreachSource {
-    /// The share of this process in the value, for limits on a sum over processes.
+    /// The part of the value that this process contributes, for limits that sum over processes.
     pub(super) share: Option<u64>,
     /// The process id.
     pub(super) pid: i32,
@@ -44,7 +44,8 @@ pub(super) struct BreachSource {
 }
 
 impl BreachSource {
-    /// Returns a source for the whole value; the caller fills in the process's name.
+    /// Returns a source for the whole value. The caller fills in the process's name if the breach
+    /// is new.
     pub(super) const fn from_pid(pid: i32) -> Self {
         Self { share: None, pid, command: String::new() }
     }
@@ -123,7 +124,8 @@ impl Breach {
         Self { at, which, value: available, limit, remote: None, detail, watchdog: false }
     }
 
-    /// Returns whether the breach is low memory on the machine. All other limits are upper limits.
+    /// Returns whether the breach is low memory on the machine. It is the only breach whose value
+    /// is below its limit: all other limits are upper limits.
     pub(super) const fn is_low_memory(&self) -> bool {
         matches!(self.which, LimitKind::Memory) && self.value < self.limit
     }
@@ -153,7 +155,7 @@ fn format_source(which: LimitKind, part: Option<&BreachSource>) -> String {
     })
 }
 
-/// Returns the noun after the number.
+/// Returns the noun that follows the value of a breach.
 const fn unit_noun(which: LimitKind, value: u64) -> &'static str {
     match which {
         LimitKind::Memory => "of memory",

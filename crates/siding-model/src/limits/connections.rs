@@ -5,18 +5,19 @@ use std::collections::{BTreeMap, HashMap};
 use super::usage::{Connection, SentToRemote};
 use crate::process::MonotonicMs;
 
-/// Most tracked connections, and most tracked remotes. Further ones are ignored, so that the memory
-/// of a shim stays bounded when its task connects to thousands of remotes.
+/// Most tracked connections, and most tracked remotes. The shim's memory must not grow with a task
+/// that connects to thousands of remotes, so more entries are ignored.
 const MAX_TRACKED_ENTRIES: usize = 1_024;
-/// Rate above which a connection sends more than keepalives, in bytes per second.
+/// Rate at and above which a connection is an upload, in bytes per second. Keepalives stay below
+/// it.
 const MIN_UPLOAD_BYTES_PER_SECOND: u64 = 1 << 10;
 /// Most remotes in a report.
 const MAX_REPORTED_REMOTES: usize = 16;
 
 /// The tracked connections of a task.
 ///
-/// The kernel counts bytes per connection, so the totals of closed connections are kept here. A
-/// connection that opens and closes between two samples is missed.
+/// The kernel counts bytes for each connection and forgets a closed one, so the totals for each
+/// remote are kept here. A connection that opens and closes between two samples is missed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConnectionLog {
     open: HashMap<u64, TrackedConnection>,
@@ -27,7 +28,7 @@ pub struct ConnectionLog {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct SentBytes {
     total: u64,
-    /// Bytes sent over connections whose other end is outside the task.
+    /// Bytes sent over connections whose remote end is outside the task.
     to_others: u64,
 }
 
@@ -62,7 +63,8 @@ impl TrackedConnection {
         }
     }
 
-    /// Updates the connection from another sample. Returns the number of additional bytes sent.
+    /// Updates the connection from another sample. Returns the number of bytes sent since the last
+    /// sample.
     fn update(&mut self, now: MonotonicMs, one: &Connection) -> u64 {
         let more = one.sent.saturating_sub(self.sent);
         self.window = TransferWindow {
@@ -70,8 +72,8 @@ impl TrackedConnection {
             sent: more,
             received: one.received.saturating_sub(self.received),
         };
-        // Keeps the flag once it is set, because the other end cannot be found after the process
-        // that held the connection has exited.
+        // A set flag stays set: the remote end can no longer be found in the task once its process
+        // has exited.
         self.is_internal |= one.is_internal;
         self.last_seen = now;
         self.sent = self.sent.max(one.sent);
@@ -104,20 +106,22 @@ impl ConnectionLog {
         self.open.retain(|cookie, _| connections.iter().any(|one| one.cookie == *cookie));
     }
 
-    /// Returns whether a connection existed at the last sample.
+    /// Returns whether the connection with this socket cookie existed at the last sample.
     #[must_use]
     pub fn contains(&self, cookie: u64) -> bool {
         self.open.contains_key(&cookie)
     }
 
-    /// Returns the time for which a connection has been observed, in milliseconds.
+    /// Returns the time since the connection was first observed, in milliseconds; zero for an
+    /// unknown cookie.
     #[must_use]
     pub fn age_ms(&self, cookie: u64, now: MonotonicMs) -> u64 {
         self.open.get(&cookie).map_or(0, |known| now.ms_since(known.first_seen))
     }
 
     /// Returns whether a connection uploads data: between the last two samples it sent more than it
-    /// received, and more than keepalives. A query with a longer response is no upload.
+    /// received, at a rate above that of keepalives. Small queries with larger responses are no
+    /// upload.
     #[must_use]
     pub fn is_upload(&self, cookie: u64) -> bool {
         self.open.get(&cookie).is_some_and(|known| {
@@ -132,8 +136,8 @@ impl ConnectionLog {
         self.sent.iter().map(|(remote, bytes)| (remote.as_str(), bytes.total))
     }
 
-    /// Returns the bytes sent to each remote, except over connections between processes of the
-    /// task.
+    /// Returns the bytes sent to each remote. Connections between processes of the task are left
+    /// out.
     pub fn sent_to_others(&self) -> impl Iterator<Item = (&str, u64)> {
         self.sent.iter().map(|(remote, bytes)| (remote.as_str(), bytes.to_others))
     }
@@ -184,8 +188,8 @@ mod tests {
         let mut ledger = ConnectionLog::default();
         let inside = |sent| Connection { is_internal: true, ..connection(1, "127.0.0.1", sent) };
         ledger.record_sample(MonotonicMs(0), &[inside(10), connection(2, "127.0.0.1", 1)]);
-        // Pid 0: the process that held the connection has exited, and the kernel has delivered its
-        // last bytes.
+        // The process that held the connection has exited, and the kernel has delivered the data
+        // that was still in flight.
         ledger.record_sample(
             MonotonicMs(1_000),
             &[Connection { pid: 0, ..connection(1, "127.0.0.1", 15) }],

@@ -1,10 +1,10 @@
-//! Deduplication of breaches: one breach for each time a limit is exceeded.
+//! Deduplication of breaches: a limit that stays exceeded over many samples gives one breach.
 
 use super::breach::Breach;
 use crate::outcome::LimitKind;
 
-/// Percentage of a limit below which a value must fall before exceeding the limit again gives
-/// another breach.
+/// Percentage of a limit below which the value must fall before exceeding the limit is a new
+/// breach.
 pub(super) const RECOVERY_PERCENT: u64 = 90;
 /// Most recorded breaches of one limit in one task, so that a value that oscillates around its
 /// limit for hours does not fill the journal.
@@ -15,14 +15,15 @@ pub(super) const MAX_BREACHES_PER_LIMIT: u8 = 16;
 pub(super) struct Episodes {
     /// Limits that are currently exceeded.
     exceeded: Vec<LimitKind>,
-    /// Remotes with a recorded breach, for limits that apply to each remote.
+    /// Remotes with a recorded breach, for limits that apply to each remote. A remote has at most
+    /// one breach of each limit.
     remotes: Vec<(LimitKind, String)>,
     breach_counts: [u8; LimitKind::ALL.len()],
 }
 
 impl Episodes {
-    /// Starts with the recorded breaches, so that a takeover does not record them again.
-    /// `is_for_each_remote` selects the limits that apply to each remote.
+    /// Restores the state after the recorded breaches. `is_for_each_remote` selects the limits that
+    /// apply to each remote.
     pub(super) fn new<'b>(
         on_record: impl Iterator<Item = &'b Breach>,
         is_for_each_remote: impl Fn(LimitKind) -> bool,
@@ -39,7 +40,7 @@ impl Episodes {
         episodes
     }
 
-    /// Returns whether a limit is newly exceeded, and records it.
+    /// Returns whether a limit is newly exceeded. If so, remembers this breach.
     pub(super) fn is_newly_exceeded(&mut self, which: LimitKind, value: u64, limit: u64) -> bool {
         if value <= limit {
             if value < percent_of(limit, RECOVERY_PERCENT) {
@@ -54,7 +55,7 @@ impl Episodes {
         true
     }
 
-    /// Returns whether a limit is newly exceeded for a remote, and records it.
+    /// Returns whether a limit is newly exceeded for a remote. If so, remembers this breach.
     pub(super) fn is_newly_exceeded_by_remote(
         &mut self,
         which: LimitKind,
@@ -71,8 +72,8 @@ impl Episodes {
         true
     }
 
-    /// Counts one more breach of a limit. Returns false when [`MAX_BREACHES_PER_LIMIT`] are
-    /// recorded.
+    /// Counts one more breach of a limit. Returns false if [`MAX_BREACHES_PER_LIMIT`] breaches are
+    /// already recorded.
     fn count_breach(&mut self, which: LimitKind) -> bool {
         let count = &mut self.breach_counts[which as usize];
         let has_room = *count < MAX_BREACHES_PER_LIMIT;

@@ -5,8 +5,8 @@ use super::episodes::MAX_BREACHES_PER_LIMIT;
 use super::spec::Limits;
 use super::usage::Usage;
 
-/// Available memory, in percent of the required amount, at which a shortage is over. More than 100,
-/// so that a value that oscillates around the limit is one shortage.
+/// Available memory at which a shortage is over, in percent of the required amount. The margin
+/// makes one shortage of a value that oscillates around the limit.
 const RECOVERY_PERCENT: u64 = 110;
 
 /// The state of the low-memory check for one task.
@@ -17,7 +17,7 @@ pub(super) struct MemoryPressure {
 }
 
 impl MemoryPressure {
-    /// Starts the check with the breaches that are already recorded.
+    /// Starts the check. A shortage with a breach in `recorded` is not reported again.
     pub(super) fn new(recorded: &[Breach]) -> Self {
         Self { is_recorded: recorded.iter().any(Breach::is_low_memory), breach_count: 0 }
     }
@@ -25,8 +25,8 @@ impl MemoryPressure {
     /// Processes one sample. Returns the breach to record, and whether the next sample should be
     /// taken soon.
     ///
-    /// A breach is returned only for a task whose end alone would resolve the shortage. Small tasks
-    /// next to a large one therefore cause no breach, and neither do many small tasks that fill the
+    /// A task breaches the limit if its end alone would resolve the shortage. A small task next to
+    /// a large one is therefore not blamed, and no task is blamed when many small tasks fill the
     /// memory together.
     pub(super) fn record_usage(
         &mut self,

@@ -20,10 +20,10 @@ pub enum OnLimit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// Memory of the tree, in bytes. Shared memory counts once.
+    /// Memory of the tree, in bytes, in which shared memory counts once.
     pub memory: u64,
-    /// Memory that must remain available on the machine (`MemAvailable`), in bytes. A task breaches
-    /// this limit during a shortage if the end of this task alone would resolve the shortage.
+    /// Memory that must remain available on the machine (`MemAvailable`), in bytes. When less is
+    /// available, a task breaches this limit if its end alone would resolve the shortage.
     pub min_available: u64,
     /// Number of processes in the tree.
     pub processes: u64,
@@ -41,8 +41,9 @@ pub struct Limits {
     pub on_limit: OnLimit,
 }
 
-/// Memory that a task may always use during a shortage, in bytes; at most a sixteenth of the
-/// required amount. Without this floor every task would be blamed for a shortage of a few bytes.
+/// Memory up to which a task is never responsible for a shortage, in bytes; for a small
+/// `min_available` a sixteenth of it instead. Without this floor every task would be responsible
+/// for a shortage of a few bytes.
 const MIN_BLAMED_BYTES: u64 = 64 << 20;
 
 impl Limits {
@@ -52,7 +53,7 @@ impl Limits {
         *self == Self { on_limit: self.on_limit, ..Self::default() }
     }
 
-    /// Returns the value of a limit, or `None` if it is not set.
+    /// Returns the value of a limit, or `None` if the limit is not set.
     #[must_use]
     pub fn get(&self, which: LimitKind) -> Option<u64> {
         let limit = match which {
@@ -67,9 +68,9 @@ impl Limits {
         (limit > 0).then_some(limit)
     }
 
-    /// Returns the memory, in bytes, above which a task is responsible for a shortage: at least the
-    /// missing amount, and more than small tasks use. Returns `None` when no memory is missing,
-    /// `available` was not measured, or the limit is not set.
+    /// Returns the memory, in bytes, at and above which a task is responsible for a shortage: the
+    /// missing amount, but at least the floor for small tasks. Returns `None` when no memory is
+    /// missing, `available` was not measured, or the limit is not set.
     #[must_use]
     pub fn memory_blame_threshold(&self, available: Option<u64>) -> Option<u64> {
         let missing = self.min_available.checked_sub(available?).filter(|missing| *missing > 0)?;

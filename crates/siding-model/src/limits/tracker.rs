@@ -12,7 +12,7 @@ use crate::process::MonotonicMs;
 
 /// Share of a core at and above which a task is computing, in percent.
 const SPIN_PERCENT: u64 = 90;
-/// Burst of output that the rate limit allows, in seconds at the full rate.
+/// Burst of output that the rate limit allows, as seconds of output at the allowed rate.
 const OUTPUT_BURST_SECONDS: u64 = 10;
 
 /// The measurements of one task against its limits, over a series of samples.
@@ -22,7 +22,7 @@ pub struct LimitTracker {
     previous: Usage,
     /// Time since which the task computes without output.
     spinning_since: Option<MonotonicMs>,
-    /// Output above the rate, in bytes.
+    /// Output in excess of the allowed rate, in bytes: a leaky bucket.
     output_bucket: u64,
     episodes: Episodes,
     memory_pressure: MemoryPressure,
@@ -33,7 +33,8 @@ pub struct LimitTracker {
 pub struct LimitReading {
     /// Limits that are newly exceeded.
     pub breaches: Vec<Breach>,
-    /// Whether the next sample should be taken soon: the task works, grows, or is close to a limit.
+    /// Whether the next sample should be taken soon, because the task works, grows, or is close to
+    /// a limit.
     pub is_active: bool,
 }
 
@@ -52,12 +53,12 @@ impl Measurement {
 }
 
 impl LimitTracker {
-    /// Starts with a task that has already written `written` bytes. `recorded` are the recorded
-    /// breaches.
+    /// Starts the measurements of a task that has already written `written` bytes of output.
+    /// `recorded` are the breaches in its journal.
     ///
     /// If a task that stops at its limits is still running after a recorded breach, its shim died
-    /// between the record of the breach and that of the stop. Recorded breaches are ignored in that
-    /// case, so that the limit is reported again and the task is stopped.
+    /// between the record of the breach and that of the stop. The recorded breaches of such a task
+    /// are ignored: the limit is reported again, and the task is stopped.
     #[must_use]
     pub fn new(limits: Limits, now: MonotonicMs, written: u64, recorded: &[Breach]) -> Self {
         let recorded = if limits.on_limit == OnLimit::Stop { &[] } else { recorded };
@@ -72,8 +73,8 @@ impl LimitTracker {
         }
     }
 
-    /// Evaluates one sample, whose connections `ledger` already contains. `name` returns the name
-    /// of a process.
+    /// Compares one sample with the limits. `ledger` must already contain the sample's connections;
+    /// `name` returns the name of a process.
     pub fn record_usage(
         &mut self,
         usage: Usage,
@@ -114,7 +115,7 @@ impl LimitTracker {
     fn has_activity(&self, usage: &Usage) -> bool {
         let elapsed = usage.at.ms_since(self.previous.at);
         let cpu = usage.cpu_ms().saturating_sub(self.previous.cpu_ms());
-        // A few milliseconds of processor time, such as one clock tick, are not activity.
+        // An idle process may also be charged a clock tick now and then.
         cpu > percent_of(elapsed, 2).max(10)
             || usage.output_bytes != self.previous.output_bytes
             || usage.process_count() > self.previous.process_count()
@@ -122,19 +123,20 @@ impl LimitTracker {
             || usage.resident_bytes() > self.previous.resident_bytes()
     }
 
-    /// Updates the measurements that extend over time.
+    /// Updates the measurements that depend on several samples: the busy loop and the output rate.
     fn update_rates(&mut self, usage: &Usage) {
         let elapsed = usage.at.ms_since(self.previous.at);
         let written = usage.output_bytes.saturating_sub(self.previous.output_bytes);
         let computes = self.compute_time_ms(usage) >= percent_of(elapsed, SPIN_PERCENT).max(1);
-        // After a long gap the start is unknown: all cores together may have used the time just
-        // before the sample.
+        // After a long gap the start of the busy time is unknown, because several cores may have
+        // used the whole processor time just before the sample. It then counts from this sample.
         let began = if elapsed <= 2 * ACTIVE_INTERVAL_MS { self.previous.at } else { usage.at };
         self.spinning_since =
             if written == 0 && computes { self.spinning_since.or(Some(began)) } else { None };
         let allowed = self.limits.output_rate.saturating_mul(elapsed) / 1_000;
         let full = self.limits.output_rate.saturating_mul(OUTPUT_BURST_SECONDS);
-        // The bucket holds at most twice the limit, so that it drains soon after a burst.
+        // The bucket holds at most twice the allowed burst, so that it drains soon after a large
+        // burst.
         self.output_bucket = self
             .output_bucket
             .saturating_add(written)
@@ -144,8 +146,7 @@ impl LimitTracker {
 
     /// Returns for how long the task computed since the previous sample, in milliseconds: the CPU
     /// time of the tree, or, if larger, the longest time for which one process was runnable. The
-    /// runnable time detects a busy loop on a busy machine, where the loop has to wait for a
-    /// processor.
+    /// runnable time detects a busy loop on a busy machine, where the loop waits for a processor.
     fn compute_time_ms(&self, usage: &Usage) -> u64 {
         let used = usage.cpu_ms().saturating_sub(self.previous.cpu_ms());
         let wanted = usage.processes.iter().map(|one| {
@@ -159,7 +160,7 @@ impl LimitTracker {
         self.previous.processes.iter().find(|before| before.process == one.process)
     }
 
-    /// Returns the values to compare with a limit, and the processes that contribute most.
+    /// Returns the value to compare with a limit, and the process that contributes most.
     fn measure(
         &self,
         which: LimitKind,
@@ -225,7 +226,7 @@ impl LimitTracker {
         .collect()
     }
 
-    /// Returns whether a limit is newly exceeded, and records it.
+    /// Returns whether a measurement newly exceeds its limit. If so, remembers this breach.
     fn is_newly_exceeded(&mut self, which: LimitKind, gauge: &Measurement, limit: u64) -> bool {
         match &gauge.remote {
             Some(remote) if which == LimitKind::Sent => {

@@ -11,10 +11,10 @@ pub struct Usage {
     pub at: MonotonicMs,
     /// The living processes.
     pub processes: Vec<ProcessUsage>,
-    /// Memory in which shared pages count once, in bytes. The value comes from the task's control
-    /// group, or otherwise from the proportional set sizes (PSS), which are expensive to read and
-    /// therefore read only when the sum of the resident sizes exceeds the limit. `None` when it was
-    /// not measured or could not be read.
+    /// Memory in which shared pages count once, in bytes, from the task's control group. Without a
+    /// control group it is the sum of the proportional set sizes (PSS), which are expensive to read
+    /// and therefore read only when the sum of the resident sizes exceeds the limit. `None` when
+    /// neither was read.
     pub shared_once_bytes: Option<u64>,
     /// Memory available on the machine without swapping, in bytes (`MemAvailable` in
     /// proc_meminfo(5), which unlike `MemFree` includes reclaimable cache). `None` when it was not
@@ -24,8 +24,8 @@ pub struct Usage {
     pub ended_cpu_ms: u64,
     /// Output so far, in bytes.
     pub output_bytes: u64,
-    /// Bytes that the processes have written to disks, or to any other destination outside of the
-    /// output that siding sees. `None` when they were not measured.
+    /// Bytes that the processes have written to other places than the output that siding stores,
+    /// such as files. `None` when they were not measured.
     pub written_bytes: Option<u64>,
     /// The TCP connections; `None` when they were not sampled.
     pub connections: Option<Vec<Connection>>,
@@ -38,12 +38,12 @@ pub struct ProcessUsage {
     pub process: ProcRef,
     /// The resident memory, in bytes.
     pub resident_bytes: u64,
-    /// CPU time of the process and of the children that it has waited for, in milliseconds.
+    /// CPU time of the process and of its reaped children, in milliseconds.
     pub cpu_ms: u64,
-    /// Time for which the main thread was running or waiting for a processor, in milliseconds. Zero
-    /// when the kernel does not report the time, or when it was not measured.
+    /// Time for which the main thread was running or waiting for a processor, in milliseconds; zero
+    /// when it is unknown.
     pub runnable_ms: u64,
-    /// Number of open descriptors; zero when they were not or could not be counted.
+    /// Number of open descriptors; zero when they were not counted.
     pub fds: u64,
 }
 
@@ -60,10 +60,10 @@ pub struct Connection {
     pub pid: i32,
     /// Bytes received from the remote end.
     pub received: u64,
-    /// Whether the remote end opened the connection, that is, whether a socket listens on the local
-    /// port.
+    /// Whether the remote end opened the connection. This is concluded from a socket that listens
+    /// on the local port.
     pub is_accepted: bool,
-    /// Whether the task holds the remote end too.
+    /// Whether a process of the task also holds the remote end.
     pub is_internal: bool,
 }
 
@@ -73,12 +73,12 @@ pub struct Connection {
 pub struct SentToRemote {
     /// Address of the remote end.
     pub remote: String,
-    /// Number of observed bytes.
+    /// Bytes sent, as far as samples observed them.
     pub bytes: u64,
 }
 
-/// The highest observed resource usage of a task. Null means that the value was not observed: most
-/// values are sampled only when the shim is awake for another reason.
+/// The highest observed resource usage of a task. A value that was never observed is null: without
+/// limits, samples are taken only when the shim is awake for another reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]

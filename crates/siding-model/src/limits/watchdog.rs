@@ -1,13 +1,13 @@
-//! Watchdogs: detectors that are armed without any limit.
+//! Watchdogs: detectors of excessive resource use that are armed for tasks without limits.
 //!
-//! Four failure classes show in the resources of a process tree: a busy loop, a descriptor leak, a
-//! long transfer and a large one. Each has a threshold above the use of healthy tasks. Three kinds
-//! of healthy use that may exceed a threshold are exempt: many processes with few descriptors each,
-//! connections that were accepted or stay within the tree, and busy trees that write files.
+//! The watchdogs detect four failures: a busy loop, a descriptor leak, a long transfer, and a large
+//! transfer. Each has a threshold above the use of healthy tasks. Healthy use that can still exceed
+//! a threshold is left out: descriptors of processes that each have few, connections that were
+//! accepted or stay within the tree, and busy trees that write files.
 //!
-//! An idle task must cost next to nothing. The shim therefore samples a task when the shim is awake
-//! anyway, and otherwise at intervals that double while the task is idle. A sample includes
-//! connections only if the task used processor time since the last one.
+//! An idle task must cost next to nothing. So the shim samples a task when the shim is awake for
+//! another reason, and otherwise at intervals that double while the task is idle. A sample includes
+//! connections only if the task used processor time since the last sample with connections.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ use super::usage::{ProcessUsage, Usage};
 use crate::outcome::LimitKind;
 use crate::process::MonotonicMs;
 
-/// The watched resources, each with the name of the setting of its threshold.
+/// The watched resources, each with the setting that holds its threshold.
 pub const WATCHED_LIMITS: [(LimitKind, &str); 4] = [
     (LimitKind::CpuSpin, "watch_cpu_spin"),
     (LimitKind::Fds, "watch_fds"),
@@ -27,28 +27,27 @@ pub const WATCHED_LIMITS: [(LimitKind, &str); 4] = [
     (LimitKind::Sent, "watch_sent"),
 ];
 
-/// Share of a core from which on a tree is spinning, in percent.
+/// Share of a core at and above which a tree is spinning, in percent.
 const SPIN_PERCENT: u64 = 90;
-/// Share of a core at which the next samples include more facts, in percent. On a busy machine a
-/// loop may get no larger share.
+/// Share of a core at and above which samples include the facts that confirm a busy loop, in
+/// percent. It is low because a loop may get no more than this on a busy machine.
 const SUSPICIOUS_PERCENT: u64 = 25;
-/// A task is active if it used at least this share of a core, in percent, and at least this
-/// processor time, in milliseconds.
+/// Share of a core at and above which a task is active, in percent, and the least processor time
+/// for this, in milliseconds.
 const ACTIVE_PERCENT: u64 = 1;
 const ACTIVE_CPU_MS: u64 = 20;
-/// Processes with fewer descriptors than the threshold divided by this number are left out of the
-/// sum: a tree of many processes, such as that of a browser, has thousands of descriptors without a
-/// leak.
+/// Processes with fewer descriptors than the threshold divided by this number are left out: a tree
+/// of many processes, such as a browser's, has thousands of descriptors without a leak.
 const LEAK_SHARE_DIVISOR: u64 = 16;
-/// Shortest interval for an active task and longest interval for an idle one, in milliseconds.
+/// Longest interval between the samples of an active task and of an idle task, in milliseconds.
 const ACTIVE_INTERVAL_MS: u64 = 60_000;
 const MAX_IDLE_INTERVAL_MS: u64 = 240_000;
-/// Shortest interval where a threshold is low or near, in milliseconds.
+/// Shortest interval, for a low threshold or a value close to its threshold, in milliseconds.
 const MIN_INTERVAL_MS: u64 = 1_000;
-/// Number of samples within the time that a threshold spans.
+/// Number of samples of an active task within the shortest threshold that is a time.
 const SAMPLES_PER_THRESHOLD: u64 = 5;
-/// Processor time after which connections are sampled sooner, in milliseconds, and the interval in
-/// that case. Sending a GiB takes more processor time.
+/// Processor time after which connections are sampled at the shorter interval below, in
+/// milliseconds. Sending a GiB takes more processor time than this.
 const BUSY_CPU_MS: u64 = 100;
 const BUSY_INTERVAL_MS: u64 = 10_000;
 
@@ -73,7 +72,7 @@ impl Thresholds {
         *self == Self::default()
     }
 
-    /// Disarms the watchdogs that a limit replaces.
+    /// Returns the thresholds without those of resources that have a limit.
     #[must_use]
     pub fn without_limited(self, limits: &Limits) -> Self {
         let unless = |which, threshold| if limits.get(which).is_some() { 0 } else { threshold };
@@ -85,7 +84,7 @@ impl Thresholds {
         }
     }
 
-    /// Returns the interval of an active task, in milliseconds.
+    /// Returns the interval between the samples of an active task, in milliseconds.
     fn active_interval_ms(&self) -> u64 {
         let times = [self.cpu_spin_ms, self.connection_age_ms];
         let shortest = times.into_iter().filter(|time| *time > 0).min().unwrap_or(u64::MAX);
@@ -104,21 +103,21 @@ pub struct Watchdog {
     last_active: MonotonicMs,
     /// Time at which the next sample is due.
     next_sample: MonotonicMs,
-    /// Time of the last sample with connections, and the processor time used by then; before the
-    /// first such sample, the start of the watch.
+    /// The time of the last sample with connections, initially that of the start, and the processor
+    /// time used up to then, in milliseconds.
     last_thorough_sample: (MonotonicMs, u64),
-    /// Set while the task seems to spin.
+    /// The facts about a suspected busy loop; `None` while the task does not seem to spin.
     suspected_spin: Option<SuspectedSpin>,
 }
 
-/// The numbers of a sample that the next one is compared with.
+/// The numbers of a sample with which the next sample is compared.
 #[derive(Debug, Clone, Copy)]
 struct Baseline {
     at: MonotonicMs,
     cpu_ms: u64,
     output_bytes: u64,
     fds: u64,
-    /// Most bytes sent to one remote.
+    /// The largest number of bytes sent to one remote outside the task.
     sent: u64,
 }
 
@@ -127,12 +126,12 @@ struct Baseline {
 struct SuspectedSpin {
     processes: Vec<ProcessUsage>,
     written_bytes: Option<u64>,
-    /// Start of the spin, once two samples agree.
+    /// Start of the consecutive samples that show a busy loop; `None` until one does.
     since: Option<MonotonicMs>,
 }
 
 impl Watchdog {
-    /// Arms the watchdogs. `recorded` are the recorded breaches.
+    /// Arms the watchdogs. `recorded` are the breaches in the task's journal.
     #[must_use]
     pub fn new(thresholds: Thresholds, now: MonotonicMs, recorded: &[Breach]) -> Self {
         let own = recorded.iter().filter(|breach| breach.watchdog);
@@ -154,8 +153,8 @@ impl Watchdog {
     }
 
     /// Returns whether the next sample must include connections and descriptors. `cpu_ms` is the
-    /// processor time of the tree. A task that used none since the last such sample has opened and
-    /// sent nothing, so no new one is due.
+    /// processor time of the tree: a task that used none since the last such sample cannot have
+    /// opened or sent anything.
     #[must_use]
     pub fn is_thorough_sample_due(&self, now: MonotonicMs, cpu_ms: u64) -> bool {
         let (at, cpu_before) = self.last_thorough_sample;
@@ -166,8 +165,8 @@ impl Watchdog {
             || used > 0 && elapsed >= quick_ms
     }
 
-    /// Returns whether the task seems to spin. In that case the sample must include the bytes that
-    /// its processes wrote.
+    /// Returns whether the task seems to spin. The sample must then include the bytes that the
+    /// task's processes wrote, because a tree that writes files does not spin.
     #[must_use]
     pub fn suspects_spin(&self, now: MonotonicMs, cpu_ms: u64, output_bytes: u64) -> bool {
         self.thresholds.cpu_spin_ms > 0
@@ -179,14 +178,15 @@ impl Watchdog {
             })
     }
 
-    /// Returns whether the next sample must include the runnable time of each process.
+    /// Returns whether the next sample must include the runnable time of each process: while a busy
+    /// loop is suspected.
     #[must_use]
     pub const fn wants_runnable_time(&self) -> bool {
         self.suspected_spin.is_some()
     }
 
-    /// Evaluates one sample, whose connections `ledger` already contains. `name` returns the name
-    /// of a process. Returns the breaches to record.
+    /// Compares one sample with the thresholds and returns the breaches to record. `ledger` must
+    /// already contain the sample's connections; `name` returns the name of a process.
     pub fn record_usage(
         &mut self,
         usage: &Usage,
@@ -274,8 +274,7 @@ impl Watchdog {
         let spins = computed >= percent_of(elapsed, SPIN_PERCENT) && !has_written;
         let since = match &before {
             Some(before) if spins => before.since.or(Some(baseline.at)),
-            // How much the tree wrote before this sample is unknown, so the spin starts at this
-            // sample.
+            // How much was written before this sample is unknown, so the spin counts from here.
             None if spins => Some(usage.at),
             Some(_) | None => None,
         };
@@ -288,7 +287,8 @@ impl Watchdog {
         Finding { value: since.map_or(0, |since| usage.at.ms_since(since)), remote: None, part }
     }
 
-    /// Returns the number of descriptors in the processes that have many.
+    /// Returns the number of descriptors in the processes that have many; see
+    /// [`LEAK_SHARE_DIVISOR`].
     fn measure_descriptors(&self, usage: &Usage) -> Option<Finding> {
         // Zero means that the descriptors were not counted, since every process has some.
         if usage.fds() == 0 {
@@ -320,9 +320,9 @@ impl Watchdog {
         .collect()
     }
 
-    /// Sets the time of the next sample: after the active interval while the task is active,
-    /// earlier if a value would exceed its threshold before that, and at doubling intervals while
-    /// the task is idle.
+    /// Sets the time of the next sample. The interval is short while the task is active, shorter if
+    /// a value would reach its threshold before the next sample, and doubles while the task is
+    /// idle.
     fn schedule(&mut self, usage: &Usage, ledger: &ConnectionLog, sent: u64) {
         let now = usage.at;
         let quick_ms = self.thresholds.active_interval_ms();
@@ -353,8 +353,8 @@ struct Finding {
     part: Option<BreachSource>,
 }
 
-/// Returns the uploading connections with their ages. Left out are accepted connections, which
-/// serve a client, and internal ones, whose data does not leave the task.
+/// Returns the ages of the connections that upload data. Accepted connections are left out because
+/// they serve a client, and internal connections because their data does not leave the task.
 fn measure_uploads(usage: &Usage, ledger: &ConnectionLog) -> Vec<Finding> {
     let held = usage.connections.iter().flatten().filter(|one| one.pid > 0);
     held.filter(|one| !one.is_accepted && !one.is_internal && ledger.is_upload(one.cookie))
@@ -385,7 +385,8 @@ fn busiest_process(before: &[ProcessUsage], now: &[ProcessUsage]) -> Option<Brea
     now.iter().max_by_key(used).map(|one| BreachSource::from_pid(one.process.pid))
 }
 
-/// Returns the time until a value exceeds its threshold at its current growth, in milliseconds.
+/// Returns the time until a value reaches its threshold at its current rate of growth, in
+/// milliseconds.
 fn ms_until_threshold(threshold: u64, (before, now): (u64, u64), elapsed: u64) -> u64 {
     let (grown, missing) = (now.saturating_sub(before), threshold.saturating_sub(now));
     if threshold == 0 || grown == 0 || missing == 0 {
