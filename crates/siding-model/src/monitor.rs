@@ -1,9 +1,9 @@
-//! Rate-limited records of a task's output lines.
+//! Rate limiting for the records of a task's selected output lines.
 //!
 //! A token bucket allows [`Monitor::BURST_RECORDS`] records in a burst, then one record every
-//! [`Monitor::RECORD_INTERVAL_MS`]. Lines without a token are held, counted, and reported together
-//! in the next record, which contains the text of the last ones. The counts are always complete;
-//! only text is dropped.
+//! [`Monitor::RECORD_INTERVAL_MS`] milliseconds. Lines that arrive while the bucket is empty are
+//! reported together in the next record, with their number and the text of the last lines that fit.
+//! Only text is dropped; the numbers are complete.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::process::MonotonicMs;
 use crate::text::cut_head;
 
-/// The part of a task's specification that says which lines are reported, and how often.
+/// Selects the lines of a task that are reported, and limits their rate. Part of a task's
+/// specification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Monitor {
     /// Regular expression for the reported lines; `None` reports every line.
@@ -20,7 +21,7 @@ pub struct Monitor {
     pub pattern: Option<String>,
     /// Records that may be written in a burst.
     pub burst: u32,
-    /// Interval at which one more record may be written, in milliseconds.
+    /// Interval after which one more record may be written, in milliseconds.
     pub every_ms: u64,
 }
 
@@ -31,12 +32,11 @@ impl Monitor {
     pub const RECORD_INTERVAL_MS: u64 = 1000;
     /// Most text in one record, in bytes.
     pub const MAX_TEXT_BYTES: usize = 512;
-    /// Number of records after which the interval grows by `SLOW_DOWN_FACTOR`. At one record per
-    /// second this takes four hours, the built-in cap of a task's lifetime. A longer cap then
-    /// cannot make the journal unreadably long.
+    /// Number of records after which the interval is multiplied by `SLOW_DOWN_FACTOR`, so that the
+    /// journal of a task with a long lifetime stays small. At one record per second the number is
+    /// reached after four hours, the built-in cap of a task's lifetime.
     pub const SLOW_DOWN_AFTER_RECORDS: u32 = 14_400;
-    /// Factor by which the interval between two records grows after
-    /// [`Monitor::SLOW_DOWN_AFTER_RECORDS`].
+    /// Factor by which the interval is multiplied after `SLOW_DOWN_AFTER_RECORDS`.
     const SLOW_DOWN_FACTOR: u64 = 60;
 
     /// Returns a monitor with the default rate.
@@ -49,23 +49,23 @@ impl Monitor {
 /// Lines that are reported in one record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineBatch {
-    /// The last of the lines, as many as fit, without the last newline.
+    /// The text of the last lines, as many as fit, without the last newline.
     pub text: String,
     /// Number of lines.
     pub lines: u64,
-    /// Number of lines that precede those in `text` and are not part of it.
+    /// Number of lines whose text was dropped; they precede the lines in `text`.
     pub dropped_lines: u64,
-    /// Stream offset after the last line.
+    /// Stream offset after the last of the lines.
     pub end_offset: u64,
 }
 
-/// Groups lines into records and limits the rate. Holds a bounded amount of text.
+/// Groups lines into records at the rate of a [`Monitor`]. It holds a bounded amount of text.
 #[derive(Debug)]
 pub struct LineCoalescer {
     burst: u32,
     every_ms: u64,
     tokens: u32,
-    /// Time from which the next token accrues.
+    /// Time at which the last token was added.
     refilled_at: MonotonicMs,
     /// Number of records returned so far.
     records_written: u32,
@@ -76,7 +76,8 @@ pub struct LineCoalescer {
 }
 
 impl LineCoalescer {
-    /// Starts at `now` with a full bucket, after `records_written` records.
+    /// Starts at `now` with a full bucket. `records_written` counts the records that the journal
+    /// already holds.
     #[must_use]
     pub fn new(monitor: &Monitor, records_written: u32, now: MonotonicMs) -> Self {
         let burst = monitor.burst.max(1);
@@ -92,13 +93,13 @@ impl LineCoalescer {
         }
     }
 
-    /// Adds a line, without its newline, that ends before the stream offset `to`.
+    /// Adds a line without its newline. `to` is the stream offset after the line.
     pub fn push_line(&mut self, text: &str, to: u64) {
         let cut = cut_head(text, Monitor::MAX_TEXT_BYTES);
         self.pending_bytes += cut.len() + 1;
         self.pending.push_back((cut.to_owned(), to));
-        // When more lines are held than the burst allows records, they are reported in one record,
-        // so text that exceeds one record is dropped, the oldest first.
+        // More lines than a burst are reported as a group, which holds the text of one record:
+        // older text is dropped now.
         while self.pending.len() > self.burst as usize
             && self.pending_bytes > Monitor::MAX_TEXT_BYTES
         {
@@ -113,8 +114,8 @@ impl LineCoalescer {
         }
     }
 
-    /// Returns the next batch that may be reported now. Call this function until the result is
-    /// `None`.
+    /// Returns the next batch that may be reported now. The caller repeats the call until the
+    /// result is `None`.
     pub fn next_batch(&mut self, now: MonotonicMs) -> Option<LineBatch> {
         self.refill(now);
         if self.pending.is_empty() || self.tokens == 0 {

@@ -1,7 +1,7 @@
 //! Network policies: which part of the network a task may reach.
 //!
-//! A policy is a word, or a word and a list, with the same spelling in flags, settings, the journal
-//! and output. siding-core enforces the policy.
+//! A policy is written as a word, or as a word and a list. The spelling is the same in flags,
+//! settings, the journal and output. siding-core enforces policies.
 
 mod policy;
 mod ports;
@@ -16,5 +16,6 @@ pub use remote_hosts::RemoteHosts;
 /// Most refused hosts that are recorded for a task.
 pub const MAX_RECORDED_DENIALS: usize = 16;
 
-/// Most bytes of a recorded host with its port. A name has at most 253 (RFC 1035).
+/// Longest recorded host with its port, in bytes. A valid name has at most 253 (RFC 1035); a client
+/// may request a longer, invalid one.
 pub const MAX_DENIED_HOST_BYTES: usize = 300;

@@ -3,11 +3,11 @@
 //!
 //! Owns the selection of journal records that are notices ([`TaskNotices`]), the ids of notices
 //! ([`NoticeId`]), their order ([`Priority`]) and their two forms, [`NoticeView`] and
-//! [`format_notice_xml`]. Notices are extracted from the journals and not stored separately, so
-//! notices and journals cannot disagree. Only the delivery state is stored, by siding-core.
+//! [`format_notice_xml`]. A notice is extracted from the journal whenever it is needed, so it
+//! cannot disagree with the journal. siding-core stores only which notices were acknowledged.
 //!
-//! Text from a task is data: it is escaped wherever it is shown, and no field name in a notice
-//! comes from a task.
+//! Text from a task is data: it is escaped wherever it is shown, and a task cannot choose the name
+//! of a field.
 
 mod coverage;
 mod delivery;

@@ -1,7 +1,7 @@
 //! The outcome of a task, and its placement while it runs.
 //!
-//! Death by a signal is a separate outcome, never `128 + n`; an exit code that was not observed is
-//! `lost`, never 0.
+//! Death by a signal is an outcome of its own, never an exit code of `128 + n`. A task whose exit
+//! code was not observed is `lost`, never a success.
 
 use std::fmt;
 
@@ -96,7 +96,7 @@ impl LimitKind {
     }
 }
 
-/// How a task ended. Known only when the whole tree has ended.
+/// How a task ended. A task has an outcome only when its whole tree has ended or it was released.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -117,7 +117,7 @@ pub enum Outcome {
     },
     /// The deadline passed.
     Deadline {
-        /// The limit that was in force, in milliseconds since the start.
+        /// The time from the start to the deadline, in milliseconds.
         limit_ms: u64,
     },
     /// A stop was requested.
@@ -132,7 +132,7 @@ pub enum Outcome {
     },
     /// The command was never started.
     FailedToStart {
-        /// The error of the operating system, with the file that it concerns.
+        /// The text of the operating system's error, with the name of the file.
         error: String,
     },
     /// An adopted task was released: its remaining processes continue without supervision.
@@ -148,7 +148,8 @@ pub enum Outcome {
 }
 
 impl LeaderEnd {
-    /// The sender if the kernel killed a process because memory ran out.
+    /// The recorded sender of a signal with which the kernel killed a process because memory ran
+    /// out.
     pub const OOM_SENDER: &str = "oom";
 }
 
@@ -192,12 +193,12 @@ impl fmt::Display for Outcome {
 pub enum BackgroundReason {
     /// The call requested the background.
     Asked,
-    /// The task took longer than its budget.
+    /// The task took longer than its caller's budget.
     Budget,
-    /// The task took longer than the timeout of its call, which asked for the task to continue in
-    /// that case.
+    /// The task took longer than the timeout of its call, and the call asked for the task to
+    /// continue in the background in this case.
     Timeout,
-    /// The history of the command predicts that the task takes longer than the budget.
+    /// The task's history predicts that it takes longer than the budget.
     Known,
     /// The built-in list of slow commands matches the command.
     Heuristic,
@@ -227,7 +228,7 @@ impl BackgroundReason {
     }
 }
 
-/// Whether a caller waits for the task. The placement has no effect on the task's processes.
+/// Whether a caller waits for the task. The task's processes do not differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Placement {

@@ -14,19 +14,19 @@ pub struct ProcRef {
     pub start_ticks: u64,
 }
 
-/// The leader of a task, as identified by the shim that started the leader.
+/// The leader of a task, identified as precisely as its shim can.
 ///
-/// A journal stores the leader as a [`ProcRef`]. A start time of 0 means that the start time is
-/// unknown, because no command is started in the first clock tick after boot.
+/// A journal stores the leader as a [`ProcRef`]. There a start time of 0 means an unknown start
+/// time, because no command is started in the first clock tick after boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "ProcRef", into = "ProcRef")]
 pub enum LeaderRef {
     /// The leader with its start time.
     Identified(ProcRef),
-    /// The leader without its start time, which could not be read: no descriptor was left to open
-    /// the file, or the program runs as another user and `/proc` hides the processes of other
-    /// users. The pid identifies the process only for the shim, because it is the shim's unreaped
-    /// child.
+    /// The leader without its start time, which could not be read from `/proc`: no descriptor was
+    /// left, or the program runs as another user and `/proc` hides the processes of other users.
+    /// The pid identifies the leader only for its shim: the kernel does not reuse the pid of a
+    /// child that the shim has not reaped.
     Unidentified {
         /// The process id.
         pid: i32,
@@ -43,7 +43,7 @@ impl LeaderRef {
         }
     }
 
-    /// Returns pid and start time, or `None` if the start time is unknown.
+    /// Returns the pid and start time, or `None` without a start time.
     #[must_use]
     pub const fn process(self) -> Option<ProcRef> {
         match self {
@@ -97,8 +97,8 @@ impl MonotonicMs {
     }
 }
 
-/// Wall-clock time in milliseconds since 1970. This time is only displayed, never used for
-/// deadlines.
+/// Wall-clock time in milliseconds since 1970. Deadlines never use this clock, because it can be
+/// set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
 #[serde(transparent)]
 pub struct UnixMs(pub i64);
@@ -106,8 +106,8 @@ pub struct UnixMs(pub i64);
 impl UnixMs {
     /// Returns the RFC 3339 form in UTC with milliseconds, as in `2026-11-21T22:41:12.345Z`.
     ///
-    /// A time outside the years of RFC 3339 is clamped to the nearest time that RFC 3339 can
-    /// express.
+    /// A time before the year -9999 or after the year 9999 is replaced by the nearest time that can
+    /// be formatted.
     #[must_use]
     pub fn rfc3339(self) -> String {
         let timestamp = jiff::Timestamp::from_millisecond(self.0).unwrap_or(if self.0 < 0 {
@@ -129,7 +129,7 @@ impl UnixMs {
 mod tests {
     use super::*;
 
-    /// Journals that were written with this form must stay readable.
+    /// A journal may be read by another build than the one that wrote it.
     #[test]
     fn an_unknown_start_time_is_stored_as_zero() {
         for (json, leader, process) in [

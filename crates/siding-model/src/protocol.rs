@@ -12,20 +12,21 @@ use crate::outcome::BackgroundReason;
 use crate::record::Record;
 use crate::signal::Signal;
 
-/// Largest packet, in bytes. Well under the kernel's default send buffer of 208 KiB.
+/// Largest packet, in bytes. The kernel's default send buffer holds 208 KiB, and a larger packet
+/// could not be sent.
 pub const MAX_PACKET_BYTES: usize = 64 << 10;
 
 /// A request of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum ShimRequest {
-    /// Push every record from now on.
+    /// Push every record that is written from now on.
     Subscribe {
-        /// Whether to report the growth of the output too.
+        /// Whether to push a message when the output grows, too.
         follow: bool,
     },
-    /// Move the task to the background. The response is its placement, also when another client has
-    /// moved it before.
+    /// Move the task to the background. The response is [`ShimMessage::Done`] even if the task was
+    /// already there.
     Place {
         /// The reason.
         why: BackgroundReason,
@@ -46,18 +47,19 @@ pub enum ShimRequest {
         /// The requester.
         by: String,
     },
-    /// Move the deadline to `to_ms` milliseconds after the start.
+    /// Move the deadline.
     Extend {
-        /// Milliseconds after the start; a time beyond the cap becomes the cap.
+        /// New deadline, in milliseconds after the start. A time beyond the cap is replaced by the
+        /// cap.
         to_ms: u64,
-        /// Milliseconds to add to the current deadline, used instead of `to_ms`. With a relative
-        /// value, neither of two concurrent requests is lost.
+        /// Milliseconds to add to the current deadline, used instead of `to_ms`. The shim adds
+        /// them, so that two concurrent requests both extend the deadline.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by_ms: Option<u64>,
     },
-    /// Note that a client wrote to the task's input, which may end the stall.
+    /// Report that a client wrote to the task's input, which may end the stall.
     InputWritten,
-    /// Close the task's standard input. The task still reads what was written before.
+    /// Close the task's standard input. The task can still read what was written before.
     CloseStdin,
     /// Explain why the task is quiet. The response is [`ShimMessage::Why`] after two samples.
     Why,
@@ -91,7 +93,7 @@ pub enum ShimMessage {
     },
     /// The resource usage of the task.
     Usage {
-        /// The peaks so far, including this moment.
+        /// The peaks up to now, including a sample taken for this request.
         peaks: PeakUsage,
     },
     /// The request was carried out.
@@ -105,7 +107,7 @@ pub enum ShimMessage {
     CannotStart {
         /// The operation that failed.
         doing: String,
-        /// `errno`; zero when there is none.
+        /// `errno`; zero for an error without one.
         errno: i32,
     },
 }

@@ -14,7 +14,7 @@ use crate::process::{BootId, MonotonicMs, ProcRef, UnixMs};
 use crate::spec::{StdinMode, TaskSpec};
 use crate::wait::ReadyRecord;
 
-/// Format of a journal without any of the record types that the later formats added.
+/// Format of a journal with only the record types of the first version.
 pub const BASE_FORMAT: u32 = 1;
 
 /// Format of a journal that may contain `ready` or `denied`.
@@ -32,8 +32,9 @@ pub const FORMAT_WITH_RELEASED: u32 = 5;
 /// Newest journal format that this build reads.
 pub const NEWEST_FORMAT: u32 = FORMAT_WITH_RELEASED;
 
-/// Returns the oldest format that can represent a task, so that an older program can read as many
-/// journals as possible: an older program ignores journals of newer formats.
+/// Returns the oldest format with all record types that the journal of this task may contain. An
+/// older build rejects journals of newer formats as a whole, so tasks that need no new record type
+/// remain readable for it.
 #[must_use]
 pub const fn format_for(spec: &TaskSpec, adopted: Option<&AdoptionInfo>) -> u32 {
     let may_deny = matches!(spec.net, NetPolicy::Allow(_));
@@ -50,15 +51,15 @@ pub const fn format_for(spec: &TaskSpec, adopted: Option<&AdoptionInfo>) -> u32 
     }
 }
 
-/// Longest line that is read, in bytes. A command may have 2 MiB, which JSON escaping may increase
-/// sixfold.
+/// Longest line that is read, in bytes. A command can have 2 MiB, and JSON escaping can make it six
+/// times as long.
 pub const MAX_LINE_BYTES: usize = 16 << 20;
 
 /// One record of a task's journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Record {
-    /// The task was accepted. Always the first record, and never a later one.
+    /// The task was accepted. This is the first record, and only the first.
     Accepted(Box<AcceptedTask>),
     /// An event of the lifecycle.
     Event {
@@ -88,13 +89,13 @@ pub enum Record {
     Matched {
         /// Time of the record.
         at: MonotonicMs,
-        /// The last of the lines, as many as fit into
+        /// The text of the last lines, as many as fit into
         /// [`MAX_TEXT_BYTES`](crate::monitor::Monitor::MAX_TEXT_BYTES) bytes, without the last
-        /// newline. Untrusted text of the task: it must be escaped wherever it is shown.
+        /// newline. It is untrusted text of the task and must be escaped wherever it is shown.
         text: String,
         /// Number of lines that matched since the previous record of this kind.
         lines: u64,
-        /// Number of these lines that precede those in `text` and are not part of it.
+        /// Number of these lines whose text was dropped; they precede the lines in `text`.
         #[serde(default, skip_serializing_if = "is_zero")]
         dropped: u64,
         /// Stream offset after the last of these lines.
@@ -102,8 +103,8 @@ pub enum Record {
     },
     /// The task was silent, with evidence for the cause. At most one record per silence.
     Stalled(Box<StallRecord>),
-    /// The recorded stall has ended although the output does not show it: the task received input,
-    /// or wrote to a destination that siding cannot read.
+    /// The recorded stall has ended without new output: the task received input, or wrote to a
+    /// destination that siding cannot read.
     Resumed {
         /// Time of the record.
         at: MonotonicMs,
@@ -123,16 +124,15 @@ pub enum Record {
     Denied {
         /// Time of the refusal.
         at: MonotonicMs,
-        /// The host and its port. Untrusted text of the task: it must be escaped wherever it is
-        /// shown.
+        /// The host and its port. It is untrusted text of the task and must be escaped wherever it
+        /// is shown.
         host: String,
     },
-    /// The facts about the ended task other than its outcome. This record follows the event that
-    /// ended the task.
+    /// The summary of an ended task. It follows the event that ended the task.
     Closed(Box<CloseSummary>),
 }
 
-/// A task when it was accepted.
+/// The first record of a task: the facts that are known before the command starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AcceptedTask {
     /// Format of the whole journal.
@@ -145,11 +145,11 @@ pub struct AcceptedTask {
     pub wall: UnixMs,
     /// The shim that supervises the task.
     pub shim: ProcRef,
-    /// Directory of the control group that the shim creates next, if the task gets one. The group
-    /// may be missing, if its creation failed.
+    /// Directory of the control group that the shim creates after this record, if the task is to
+    /// get one. The directory may be missing, because creating it can fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
-    /// The facts about a command that siding did not start.
+    /// The facts of the adoption; `None` for a command that siding started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopted: Option<AdoptionInfo>,
     /// The specification of the task.
@@ -159,8 +159,8 @@ pub struct AcceptedTask {
 /// The facts about a task that siding adopted while it was running.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct AdoptionInfo {
-    /// The host's own output file, if the command's standard output is a file of the user. The
-    /// task's `output` is then a symbolic link to this file.
+    /// The file to which the host redirected the command's standard output, if it is owned by the
+    /// user. The task's `output` is then a symbolic link to this file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
     /// Program of the sandbox in which the host runs the command, such as `bwrap`.
@@ -169,7 +169,7 @@ pub struct AdoptionInfo {
     /// Kernel session (setsid(2)) in which the command was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process_session: Option<i32>,
-    /// Names of programs whose processes are no longer part of the task once they have left
+    /// Names of programs whose processes are no longer members of the task once they have left
     /// `process_session`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spare_programs: Vec<String>,
@@ -182,7 +182,7 @@ pub struct CloseSummary {
     pub wall: UnixMs,
     /// The end on the monotonic clock.
     pub at: MonotonicMs,
-    /// Processes that were stopped; `None` when none had to be.
+    /// Processes that a stop ended; `None` when no process had to be stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<StopReport>,
     /// Totals of the output.
@@ -190,7 +190,7 @@ pub struct CloseSummary {
     /// The peak resource usage; `None` when it was not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peaks: Option<PeakUsage>,
-    /// How the end of all processes was proven, or that it was not proven (`docs/format.md`).
+    /// The proof that no process is left, or `none` (`docs/format.md`).
     pub proof: String,
 }
 
@@ -203,21 +203,22 @@ pub struct StopReport {
     /// Number of all ended processes.
     #[serde(default)]
     pub ended_total: u32,
-    /// Number of processes that could not be killed.
+    /// Processes that could not be killed.
     pub survivors: Vec<Survivor>,
     /// TCP ports on which the tree was listening.
     pub ports_freed: Vec<u16>,
-    /// The reason why processes besides `survivors` may be left; null when none can be left.
+    /// The reason why processes besides `survivors` may be left; null when it is proven that none
+    /// are.
     #[serde(default)]
     pub unproven: Option<String>,
 }
 
 impl StopReport {
-    /// Most processes that are listed individually, so that a fork bomb does not cause a record of
+    /// Most processes in `ended`, so that the record of a stopped fork bomb does not have
     /// megabytes.
     pub const MAX_LISTED_PROCESSES: usize = 64;
 
-    /// Returns whether all processes are known to have ended.
+    /// Returns whether it is proven that all processes have ended.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.survivors.is_empty() && self.unproven.is_none()
@@ -232,7 +233,7 @@ pub struct EndedProcess {
     pub pid: i32,
     /// Command line of the process, shortened.
     pub command: String,
-    /// The last signal that siding sent to it, such as `SIGTERM`.
+    /// The last signal that siding sent to the process, such as `SIGTERM`.
     pub signal: String,
 }
 
@@ -246,7 +247,8 @@ pub struct Survivor {
     pub command: String,
     /// User id of the process.
     pub uid: u32,
-    /// Why the process is alive: another user owns it, or it is in an uninterruptible wait.
+    /// The reason why the process is alive: it runs as another user, or is in an uninterruptible
+    /// wait.
     pub why: String,
 }
 
@@ -309,7 +311,7 @@ pub fn write_line(out: &mut Vec<u8>, seq: u64, record: &impl Serialize) {
     out.push(b'\n');
 }
 
-/// Returns the checksum of a line.
+/// Returns the checksum of bytes, as the lines of a journal contain it.
 #[must_use]
 pub fn checksum(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
@@ -329,12 +331,12 @@ pub enum BadLine {
     },
 }
 
-/// Returns the sequence number and the body of a line, without its newline, after verifying its
-/// checksum.
+/// Verifies the checksum of a line without its newline, and returns the line's sequence number and
+/// body.
 ///
 /// # Errors
 ///
-/// Returns [`BadLine::Damaged`].
+/// Returns [`BadLine::Damaged`] when the line is malformed or its checksum is wrong.
 pub fn parse_frame(line: &[u8]) -> Result<(u64, &[u8]), BadLine> {
     let (crc, body) = line.split_at_checked(9).ok_or(BadLine::Damaged)?;
     if crc[8] != b' ' || parse_crc(&crc[..8]) != Some(checksum(body)) {
@@ -348,8 +350,8 @@ pub fn parse_frame(line: &[u8]) -> Result<(u64, &[u8]), BadLine> {
     Ok((seq, &body[space + 1..]))
 }
 
-/// Parses a checksum. Only lower-case digits are accepted, so that each value has a single
-/// spelling.
+/// Parses a checksum of hexadecimal digits. Upper-case digits are rejected, because siding never
+/// writes them.
 fn parse_crc(digits: &[u8]) -> Option<u32> {
     digits.iter().try_fold(0, |crc, digit| match digit {
         b'0'..=b'9' => Some(crc << 4 | u32::from(digit - b'0')),
@@ -366,14 +368,16 @@ const CLOSED_PREFIX: &[u8] = br#"{"record":"closed","#;
 const ACCEPTED_PREFIX: &[u8] = br#"{"record":"accepted","format":"#;
 const _: () = assert!(NEWEST_FORMAT < 10, "`is_readable_accepted` reads one digit");
 
-/// Returns whether a body starts like the first record of a format that this build reads.
+/// Returns whether a body starts as siding writes the first record of a format that this build
+/// reads.
 #[must_use]
 pub(crate) fn is_readable_accepted(json: &[u8]) -> bool {
     let Some([digit, b',', ..]) = json.strip_prefix(ACCEPTED_PREFIX) else { return false };
     digit.is_ascii_digit() && u32::from(digit - b'0') <= NEWEST_FORMAT
 }
 
-/// Parses JSON. Validating UTF-8 once for the whole text saves serde the validation of each string.
+/// Parses JSON. It validates UTF-8 once for the whole text, so that serde need not validate each
+/// string.
 pub(crate) fn parse_json<'a, T: Deserialize<'a>>(json: &'a [u8]) -> serde_json::Result<T> {
     match std::str::from_utf8(json) {
         Ok(text) => serde_json::from_str(text),
@@ -387,9 +391,8 @@ pub(crate) fn parse_json<'a, T: Deserialize<'a>>(json: &'a [u8]) -> serde_json::
 ///
 /// Returns [`BadLine::Unknown`] for a record type that this build does not know.
 pub fn parse_body(json: &[u8]) -> Result<Record, BadLine> {
-    // serde parses a tagged enum twice, because it has to find the tag first. When the tag is at
-    // its usual position, the type is known and one parse suffices, which matters in a list of ten
-    // thousand tasks.
+    // For a tagged enum, serde buffers the whole content until it has found the tag, and parses the
+    // buffer. The fast path for a tag at the start speeds up lists of ten thousand tasks.
     let record = if json.starts_with(EVENT_PREFIX) {
         parse_event(json)
     } else if json.starts_with(CLOSED_PREFIX) {
@@ -413,8 +416,7 @@ fn parse_event(json: &[u8]) -> serde_json::Result<Record> {
 ///
 /// # Errors
 ///
-/// Returns [`BadLine::Damaged`] when the checksum is wrong, and [`BadLine::Unknown`] when it is
-/// right and this build does not know the record type.
+/// Returns the errors of [`parse_frame`] and [`parse_body`].
 pub fn parse_line(line: &[u8]) -> Result<(u64, Record), BadLine> {
     let (seq, json) = parse_frame(line)?;
     Ok((seq, parse_body(json)?))

@@ -1,20 +1,21 @@
-//! The schedule of reminders about running tasks, and the selection of these tasks.
+//! The rules for reminding an agent of running tasks: when a reminder is due, and which adopted
+//! tasks it names.
 //!
-//! An attended conversation has a prompt every few minutes; an unattended one has a single prompt
-//! and hundreds of tool calls. Reminders are therefore due after a number of batches; a batch is
-//! all tool calls of one response of the model.
+//! Reminders are due after a number of batches of tool calls, where a batch is all calls of one
+//! response of the model. Prompts cannot be counted instead: an unattended conversation has one
+//! prompt and hundreds of tool calls.
 
 use crate::journal::TaskState;
 use crate::lifecycle::Phase;
 use crate::process::UnixMs;
 use crate::record;
 
-/// Batches of tool calls between two lists of all running tasks (promise P68).
+/// Number of batches of tool calls between two reminders with all running tasks (promise P68).
 const BATCHES_PER_LIST: u64 = 20;
-/// Milliseconds by which a call may return before the start time of its adopted task, because a
-/// host returns from a background call while the shell still waits to be adopted.
+/// Milliseconds by which a call may return before the start time of its adopted task: a host's
+/// background call returns while the shell still waits to be adopted.
 const ADOPTION_LAG_MS: i64 = 5_000;
-/// Age in milliseconds above which an adopted task has certainly outlived its call: the longest
+/// Age in milliseconds from which an adopted task has certainly outlived its call: the longest
 /// foreground timeout of Claude Code.
 const FOREGROUND_CALL_MAX_MS: i64 = 600_000;
 
@@ -28,8 +29,8 @@ pub const fn is_list_due(batch: u64) -> bool {
 /// A call of a host's own shell tool that has returned to its agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReturnedCall {
-    /// Checksum of the command. The command itself may contain secrets, and this value is written
-    /// to a file.
+    /// Checksum of the command. The command itself is not stored, because it may contain secrets
+    /// and this value is written to a file.
     command: u32,
     /// Time at which the call returned.
     returned_at: UnixMs,
@@ -64,8 +65,8 @@ fn command_checksum(command: &str) -> u32 {
 }
 
 /// Returns whether an adopted task is running although the call that started it has returned, so
-/// that the host treats it as a background command. A task that a subagent still waits for has not
-/// outlived its call.
+/// that the host treats it as a background command. While a subagent waits for a task, the call has
+/// not returned, and the result is false.
 #[must_use]
 pub fn has_outlived_its_call(task: &TaskState, calls: &[ReturnedCall], now: UnixMs) -> bool {
     if task.adopted.is_none() || !matches!(task.lifecycle.phase(), Phase::Running { .. }) {

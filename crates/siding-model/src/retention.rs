@@ -1,8 +1,8 @@
 //! The retention rule: which ended tasks may be deleted.
 //!
-//! The rule is pure: it receives the existing tasks and returns those to delete. The age of a task
-//! is the time since its end, never the time of a file, and a task that a reader still needs is
-//! never returned.
+//! The rule is a pure function from the existing ended tasks to those to delete. It uses the
+//! recorded end of a task, not the times of files. It never selects a task whose live owner has not
+//! seen the end.
 
 use std::time::Duration;
 
@@ -14,34 +14,35 @@ use crate::size::Bytes;
 pub struct EndedTask<Id> {
     /// The task's id.
     pub id: Id,
-    /// Time of the end. A time in the future, after the clock was set back, is treated as now.
+    /// Time of the end. A time in the future, as after the clock was set back, is taken for the
+    /// present.
     pub ended_at: UnixMs,
     /// Disk usage of the task's directory.
     pub bytes: Bytes,
-    /// Whether a reader still needs the task: its owner is alive and has not seen its end.
+    /// Whether the task's owner is alive and has not seen the end of the task.
     pub has_live_owner: bool,
     /// Whether the task has notices that have not been acknowledged.
     pub unread_notices: UnreadNotices,
 }
 
-/// Whether a task has notices that its session has not acknowledged, and whether they can still be
-/// requested.
+/// Whether a task has notices that its session has not acknowledged, and for how long the session
+/// can request them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnreadNotices {
     /// The task has no unread notices.
     NoNotices,
-    /// The session is alive and will request them, however long that takes.
+    /// The session is alive, so it can request them at any time.
     ForLiveSession,
-    /// The session has ended and may be resumed, or has no owner: the notices may be requested for
-    /// as long as an ended task is kept.
+    /// The session has ended and may be resumed, or has no owner. The notices are kept for the time
+    /// that ended tasks are kept.
     ForSession,
 }
 
-/// Multiple of the limits on number and size up to which tasks with unread notices are kept.
-/// Without this bound, tasks whose notices are never requested would be kept forever.
+/// Factor for the limits on number and size that apply to tasks with unread notices. It bounds the
+/// space for tasks whose notices are never requested.
 const UNREAD_LIMIT_FACTOR: u64 = 2;
 
-/// Limits on the ended tasks that are kept. With a limit of zero, every task that may be deleted is
+/// Limits on the ended tasks that are kept. A limit of zero keeps only the tasks that must not be
 /// deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionLimits {
@@ -60,15 +61,15 @@ impl Default for RetentionLimits {
     }
 }
 
-/// Returns the tasks to delete, the oldest first, so that an interrupted deletion has removed the
-/// oldest ones.
+/// Returns the tasks to delete, in the order of deletion: an interrupted deletion has then deleted
+/// the oldest tasks.
 ///
-/// The result contains no more tasks than the limits require, those without unread notices first. A
-/// task with unread notices is returned when it is too old and no live session can request the
-/// notices, or when all tasks without unread notices are returned and the remaining tasks still
-/// exceed twice the limits. A task with [`EndedTask::has_live_owner`] is never returned, but is
-/// included in the totals that are compared with the limits. Tasks that ended in the same
-/// millisecond are ordered by id, so that two concurrent cleanups agree.
+/// The result is the smallest that the limits require. Tasks without unread notices, or whose
+/// unread notices are too old and have no live session, come first. Other tasks with unread notices
+/// follow only while the remaining tasks exceed twice the limits. A task with
+/// [`EndedTask::has_live_owner`] is never returned, although its size is counted: the tasks of live
+/// owners alone may exceed the limits. Tasks that ended in the same millisecond are ordered by id,
+/// so that two concurrent cleanups delete the same tasks.
 #[must_use]
 pub fn expired_tasks<Id: Copy + Ord>(
     ended: &[EndedTask<Id>],
@@ -106,8 +107,8 @@ pub fn expired_tasks<Id: Copy + Ord>(
     delete
 }
 
-/// Returns whether a time is at least `age` ago. Returns false for a time in the future, which
-/// occurs after the clock was set back.
+/// Returns whether a time is at least `age` ago. The result is false for a time in the future, as
+/// after the clock was set back.
 #[must_use]
 pub fn is_older_than(at: UnixMs, age: Duration, now: UnixMs) -> bool {
     at <= now && self::age_at(at, now) >= age
@@ -268,12 +269,12 @@ mod tests {
                     && kept.iter().map(|task| task.bytes.0).sum::<u64>() <= bytes * times
             };
 
-            // The result has no duplicates and no needed task. Tasks without unread notices precede
-            // those with unread notices, and each group is sorted with the oldest first.
+            // The result has no duplicates and no task with a live owner. Tasks without unread
+            // notices precede the others, and within each group the oldest come first.
             prop_assert_eq!(set.len(), expired_ids.len());
             prop_assert!(expired_ids.iter().all(|id| !find(id).has_live_owner));
             prop_assert!(expired_ids.is_sorted_by_key(|id| (!is_told(&find(id)), find(id).ended_at, *id)));
-            // No kept task that is deletable is older than a deleted task of the same class.
+            // No deletable task that is kept is older than a deleted task of its group.
             let kept: Vec<_> = tasks.iter().filter(|task| !set.contains(&task.id)).collect();
             for told in [true, false] {
                 let stays = kept.iter().filter(|t| !t.has_live_owner && is_told(t) == told);
@@ -284,8 +285,8 @@ mod tests {
                     prop_assert!(goes < stays);
                 }
             }
-            // The limits hold unless only needed tasks or tasks with unread notices remain. With
-            // the latter, twice the limits hold.
+            // The limits hold unless the remaining tasks have live owners or unread notices. Twice
+            // the limits hold unless they all have live owners.
             let deletable = |told: bool| kept.iter().any(|t| !t.has_live_owner && is_told(t) == told);
             prop_assert!(fits(&kept, 1) || !deletable(true));
             prop_assert!(fits(&kept, 2) || !deletable(false));

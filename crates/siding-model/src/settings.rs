@@ -3,18 +3,18 @@
 //! ```text
 //! built-in < system < host < user < project < environment < call
 //! ```
-//! Owns the table of keys, the parsing of single values, and the merge. The input of the merge is a
-//! list of [`Layer`]s, each filled from one source through [`Layer::set`], which accepts only valid
-//! values. The merge therefore cannot fail, and [`Settings`] never hold a value that needs another
-//! check. siding-core finds and reads the sources.
+//! Owns the table of keys, the parsing of single values, and the merge of layers. siding-core finds
+//! and reads the sources, and fills one [`Layer`] from each through [`Layer::set`], which accepts
+//! only valid values. The merge therefore cannot fail, and the values in [`Settings`] need no more
+//! checks.
 //!
-//! Three rules take precedence over the order of layers. A violation gives a [`SettingsWarning`]
-//! instead of an error, so that an administrator's change does not break the commands of all users.
-//! First, a key that the system file locked keeps its value, and only the system file can raise
-//! `max_elapsed_hard_cap`; other layers may lower it, and no `max_elapsed` exceeds it. Second, a
+//! Three rules take precedence over the order of layers. A value that violates one is ignored with
+//! a [`SettingsWarning`]; an error would let an administrator's change break the commands of all
+//! users. First, a key that the system file locked keeps its value, and only the system file can
+//! raise `max_elapsed_hard_cap`; other layers may lower it, and it bounds `max_elapsed`. Second, a
 //! project cannot set `notify_webhook`, because a repository must not send a user's output
-//! anywhere. Third, a project cannot open a network that its user has closed: its `net` applies
-//! only where it is stricter than the layers below it.
+//! anywhere. Third, a project's `net` applies only where it is stricter than the layers below the
+//! project's, so that a project cannot open a network that the user has closed.
 
 mod check;
 mod host_budget;

@@ -345,7 +345,7 @@ impl Watchdog {
     }
 }
 
-/// A measured value that is compared with its threshold.
+/// A measured value, to be compared with its threshold.
 #[derive(Debug, Clone, Default)]
 struct Finding {
     value: u64,

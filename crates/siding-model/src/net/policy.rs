@@ -13,12 +13,12 @@ use crate::text::one_line;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum NetPolicy {
-    /// Everything that siding itself can reach.
+    /// Everything that the starter of the task can reach.
     #[default]
     Unrestricted,
-    /// No network at all, not even a loopback interface.
+    /// Nothing: the task has no usable interface, not even loopback.
     None,
-    /// Only a private loopback interface.
+    /// Only a loopback interface of the task's own, not that of the machine.
     Loopback,
     /// TCP connections to these ports on any host.
     Ports(Ports),
@@ -81,7 +81,7 @@ impl BadNetPolicy {
 }
 
 impl NetPolicy {
-    /// The allowed forms, for messages.
+    /// The allowed forms of a policy, for error messages.
     pub const ALLOWED: &'static str = "`host`, `none`, `loopback`, `ports:443,8000-8010` or \
         `allow:example.org,*.example.org`";
 
@@ -91,13 +91,13 @@ impl NetPolicy {
         matches!(self, Self::Unrestricted)
     }
 
-    /// Returns whether `other` allows everything that `self` allows.
+    /// Returns whether `other` allows everything that this policy allows.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
         match (self, other) {
             (_, Self::Unrestricted) | (Self::None, _) | (Self::Loopback, Self::Loopback) => true,
-            // Through a private loopback interface a task reaches nothing outside, so `loopback` is
-            // within both policies.
+            // A task's own loopback interface gives access to no other process, so the policy is
+            // stricter than any policy with ports or hosts.
             (Self::Loopback, Self::Ports(_) | Self::Allow(_)) => true,
             (Self::Ports(own), Self::Ports(others)) => own.is_subset_of(others),
             (Self::Allow(own), Self::Allow(others)) => own.is_subset_of(others),

@@ -10,11 +10,11 @@ use super::policy::BadNetPolicy;
 pub struct Ports(Vec<RangeInclusive<u16>>);
 
 impl Ports {
-    /// Most ports in a set. Each port is a separate kernel rule (landlock(7)), which costs about a
-    /// microsecond.
+    /// Most ports in a set. Each port needs a Landlock rule of its own (landlock(7)), which takes
+    /// about a microsecond to add.
     pub const MAX_PORTS: usize = 1_024;
 
-    /// The port of the DNS.
+    /// The port of DNS servers.
     pub const DNS_PORT: u16 = 53;
 
     /// Parses a list such as `443,80-90`.
@@ -46,7 +46,7 @@ impl Ports {
         self.0.iter().any(|range| range.contains(&port))
     }
 
-    /// Returns whether `other` contains all ports of `self`.
+    /// Returns whether `other` contains all ports of this set.
     pub(super) fn is_subset_of(&self, other: &Self) -> bool {
         self.0.iter().all(|one| {
             other.0.iter().any(|range| range.contains(one.start()) && range.contains(one.end()))

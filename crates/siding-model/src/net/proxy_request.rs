@@ -25,10 +25,10 @@ pub enum ProxyRequestKind {
 /// Longest header of a request, in bytes.
 pub const MAX_HEADER_BYTES: usize = 16 << 10;
 
-/// Headers that concern only the connection between a client and its proxy.
+/// Headers that apply only to the connection between a client and its proxy, and are not forwarded.
 const HOP_BY_HOP_HEADERS: [&str; 4] =
     ["connection", "proxy-connection", "keep-alive", "proxy-authorization"];
-/// The header that selects one of a server's sites.
+/// The header by which a server with several sites selects one.
 const HOST_HEADER: &str = "host";
 
 impl ProxyRequest {
@@ -40,10 +40,10 @@ impl ProxyRequest {
 
     /// Parses the header of a request, or returns `None` if it is not a valid proxy request.
     ///
-    /// A forwarded request asks the host to close the connection, so that each request passes the
-    /// proxy and none reaches another host on a reused connection. To reach no other host, `Host`
-    /// is also set to the target, whatever the client wrote, and a header that servers may
-    /// interpret differently is rejected (RFC 9112, 2.2 and 5).
+    /// A forwarded request asks the host to close the connection: the proxy checks only the first
+    /// request on a connection, so a second one could be for another host. To prevent requests for
+    /// another host, `Host` is also set to the target, and a header that servers may interpret in
+    /// several ways is rejected (RFC 9112, 2.2 and 5).
     #[must_use]
     pub fn parse_header(head: &[u8]) -> Option<Self> {
         let head = std::str::from_utf8(head).ok()?;
@@ -94,15 +94,15 @@ impl ProxyRequest {
     }
 }
 
-/// Returns whether a line contains control characters, such as a bare CR or LF, which some servers
-/// accept as a line end.
+/// Returns whether a line contains control characters other than a tab. Some servers accept a bare
+/// CR or LF as the end of a line.
 fn has_stray_controls(line: &str) -> bool {
     line.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t')
 }
 
 /// Returns whether a line is a header field: a name directly followed by a colon. A line that
-/// starts with a blank is rejected (obsolete line folding). An empty line means that there are no
-/// fields.
+/// starts with a blank (obsolete line folding) is no field. An empty line is accepted, because it
+/// is the result of splitting an empty header.
 fn is_header(line: &str) -> bool {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     let is_named = |(name, _): (&str, &str)| !name.is_empty() && name.bytes().all(is_token);
@@ -146,8 +146,8 @@ mod tests {
         );
     }
 
-    /// A server with many sites selects one by this header, so a client-chosen value could reach a
-    /// site that the policy does not admit.
+    /// A server with several sites selects one by the `Host` header. A client must not reach a site
+    /// that the policy does not allow on a server with a site that it allows.
     #[test]
     fn the_forwarded_host_header_is_the_admitted_host() {
         let text = "GET http://u:p@Example.org:8080/ HTTP/1.1\r\nA: b\r\nhOsT: other.net\r\n\

@@ -9,7 +9,7 @@ use super::policy::BadNetPolicy;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteHosts(Vec<HostRule>);
 
-/// An entry of the set.
+/// An entry of the set: the hosts and their port, or `None` for all ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct HostRule {
     name: HostPattern,
@@ -24,7 +24,8 @@ enum HostPattern {
     /// All names that end with a dot and this name, such as `a.example.org` for `example.org`, but
     /// not this name itself.
     SubdomainsOf(String),
-    /// This address, if the client requests the address and not a name that resolves to it.
+    /// This address. It matches only a client that requests the address, not a name that resolves
+    /// to it.
     Address(IpAddr),
 }
 
@@ -46,8 +47,8 @@ impl RemoteHosts {
         }
     }
 
-    /// Returns whether this host may be reached on this port. The name is the one that the client
-    /// requested; upper and lower case, and a trailing dot, make no difference.
+    /// Returns whether a host may be reached on a port. `host` is the name that the client
+    /// requested; letter case and a trailing dot are ignored.
     #[must_use]
     pub fn admits(&self, host: &str, port: u16) -> bool {
         let Some(asked) =
@@ -66,7 +67,7 @@ impl RemoteHosts {
             .is_some_and(|asked| self.0.iter().any(|rule| asked.is_subset_of(&rule.name)))
     }
 
-    /// Returns whether `other` admits everything that `self` admits.
+    /// Returns whether `other` admits every host and port that this set admits.
     pub(super) fn is_subset_of(&self, other: &Self) -> bool {
         self.0.iter().all(|rule| other.0.iter().any(|wider| rule.is_subset_of(wider)))
     }
@@ -86,7 +87,8 @@ impl HostRule {
     }
 }
 
-/// Splits `host`, `host:port`, `[address]`, `[address]:port`, or a bare IPv6 address.
+/// Splits `host`, `host:port`, `[address]`, `[address]:port` or a bare IPv6 address into the host
+/// and the port. Returns `None` for an invalid port.
 pub(super) fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     let port = |text: &str| {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -120,8 +122,8 @@ impl HostPattern {
             !label.is_empty()
                 && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
         };
-        // Some resolvers treat a name whose last label starts with a digit as an address (`127.1`,
-        // `0x7f.1`), so no such name is accepted.
+        // A name whose last label starts with a digit is rejected, because some resolvers treat it
+        // as an address (`127.1`, `0x7f.1`).
         let last_is_word = name
             .rsplit('.')
             .next()

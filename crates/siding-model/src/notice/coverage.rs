@@ -1,4 +1,4 @@
-//! Which notices the result of a call makes redundant.
+//! The notices that need no delivery because the result of a call has already shown their events.
 
 use super::{Notice, NoticeEvent, NoticeId};
 
@@ -11,14 +11,14 @@ pub enum Coverage {
     Output,
     /// The complete state, and an excerpt of the output.
     Details,
-    /// The complete output and the complete state: the result for the task's own caller.
+    /// The complete output and the complete state: the result for the caller that started the task.
     FullResult,
 }
 
 impl Coverage {
-    /// Returns whether the result included this event. A matched line is part of the output, and a
-    /// limit is part of the state. No result shows a refused host or a near deadline, so these
-    /// notices are always delivered.
+    /// Returns whether the result has shown this event. A matched line is part of the output, and
+    /// an exceeded limit is part of the state. A refused host and a near deadline are shown only by
+    /// their notices.
     #[must_use]
     pub const fn includes(self, news: &NoticeEvent) -> bool {
         match news {
@@ -32,7 +32,7 @@ impl Coverage {
         }
     }
 
-    /// Returns the ids of the notices that need no delivery.
+    /// Returns the ids of those notices whose events the result has shown.
     pub fn covered_ids(self, notices: &[Notice]) -> impl Iterator<Item = NoticeId> {
         notices.iter().filter(move |notice| self.includes(&notice.event)).map(|notice| notice.id)
     }

@@ -1,5 +1,5 @@
-//! Delivery of a notice to a server: the meaning of the server's response, and the time of the next
-//! attempt.
+//! Delivery of a notice to a web server: the meaning of the server's response, and the time of the
+//! next attempt.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use jiff::tz::TimeZone;
 
 use crate::process::UnixMs;
 
-/// Delay after the first failure; each further failure doubles the delay.
+/// Delay after the first failure. Each further failure doubles the delay.
 const INITIAL_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Longest delay between two attempts, unless the server requests a longer one.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
-/// Time after the first attempt during which further attempts are made. A server that restarts is
-/// usually available again within this time.
+/// Time after the first attempt during which more attempts are made. Most servers restart in less
+/// time.
 pub const MAX_DELIVERY_TIME: Duration = Duration::from_secs(10 * 60);
 
 /// The meaning of a server's response for a notice.
@@ -30,7 +30,8 @@ pub enum DeliveryStatus {
 impl DeliveryStatus {
     /// Maps an HTTP status (RFC 9110 section 15).
     ///
-    /// A redirect is a rejection, because data for one server must not be sent to another.
+    /// A redirect is a rejection, because the user configured one server and the notice must not be
+    /// sent to another.
     #[must_use]
     pub const fn from_http_status(status: u16) -> Self {
         match status {
@@ -41,7 +42,7 @@ impl DeliveryStatus {
     }
 }
 
-/// The three date formats of HTTP. Servers should send the first one, and clients must accept all
+/// The three date formats of HTTP. Servers should send the first; clients must accept all three
 /// (RFC 9110 section 5.6.7).
 const HTTP_DATE_FORMATS: [&str; 3] =
     ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
@@ -52,7 +53,7 @@ const HTTP_DATE_FORMATS: [&str; 3] =
 pub fn parse_retry_after(text: &str, now: UnixMs) -> Option<Duration> {
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        // A number that overflows is certainly a long delay.
+        // A number that overflows is a delay longer than any that is waited for.
         return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
     }
     let date = HTTP_DATE_FORMATS
@@ -62,12 +63,12 @@ pub fn parse_retry_after(text: &str, now: UnixMs) -> Option<Duration> {
     Some(Duration::from_millis(u64::try_from(at.saturating_sub(now.0)).unwrap_or(0)))
 }
 
-/// Returns the delay before the next attempt, or `None` when no further attempt is made.
+/// Returns the delay before the next attempt, or `None` when no more attempts are made.
 ///
-/// `failures` counts the failed attempts from 1; `spent` is the time since the first one;
-/// `requested_wait` is the server's `retry-after`, which is respected unless it exceeds
-/// [`MAX_DELIVERY_TIME`]. `random` spreads simultaneous failures over half
-/// the delay.
+/// `failures` is the number of failed attempts, `spent` the time since the first attempt, and
+/// `requested_wait` the server's `retry-after`, which is respected if it ends within
+/// [`MAX_DELIVERY_TIME`]. `random` varies the delay between half and all of it, so that clients
+/// that failed at the same time do not retry at the same time.
 #[must_use]
 pub fn next_retry_delay(
     failures: u32,
@@ -109,7 +110,7 @@ mod tests {
         }
     }
 
-    /// The examples of RFC 9110, as of 30.5 seconds before their date.
+    /// The examples of RFC 9110. The present is 30.5 seconds before the date in them.
     #[test]
     fn retry_after_is_seconds_or_a_date() {
         let now = UnixMs(784_111_777_000 - 30_500);

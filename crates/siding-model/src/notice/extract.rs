@@ -2,7 +2,8 @@
 //!
 //! | notice | record | expires |
 //! |---|---|---|
-//! | `ended` | the event that ended the task; the host reports an adopted command's own exit | never |
+//! | `ended` | the event that ended the task, unless an adopted task ended by itself: its host
+//! reports this | never |
 //! | `lingering` | the leader's end, if the tree is alive and no stop was requested | when the task ends |
 //! | `stalled` | evidence of a stall | when the task writes, receives input, or ends |
 //! | `ready` | the readiness condition holds | when the task ends |
@@ -10,8 +11,8 @@
 //! | `limit` | an exceeded limit, or a refused host | never |
 //! | `matched` | a line that the monitor selects | never |
 //!
-//! A notice about the current state of a task expires when the task ends, because the notice would
-//! be wrong by then. A notice about a past event stays true.
+//! A notice about the present state of a task expires at the task's end, because it would be wrong
+//! after that. A notice about a past event remains true.
 
 use crate::id::TaskId;
 use crate::journal::{self, JournalError, TaskState};
@@ -23,12 +24,12 @@ use crate::record::Record;
 use super::text::{self, expiring_event, limit_event, ready_event, stall_event};
 use super::{Coverage, NoticeId};
 
-/// Time during which only the caller of a foreground task receives the notice of its end, in
-/// milliseconds. A caller needs a few milliseconds to read the result. If the caller was killed,
-/// other consumers receive the notice after this delay.
+/// Time during which the notice of a foreground task's end is reserved for the task's caller, in
+/// milliseconds. A caller needs a few milliseconds to take the result; if the caller was killed,
+/// other consumers receive the notice after this time.
 const CALLER_PRIORITY_MS: u64 = 5_000;
 
-/// The notices in a task's journal.
+/// A task's state and the notices in its journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskNotices {
     /// State of the task.
@@ -46,10 +47,10 @@ pub struct Notice {
     pub at: MonotonicMs,
     /// Time of the event on the wall clock.
     pub wall: UnixMs,
-    /// Time that the task had run, in milliseconds of awake time.
+    /// Awake time from the task's start to the event, in milliseconds.
     pub elapsed_ms: u64,
-    /// Placement of the task. The caller of a foreground task receives the result, so others get
-    /// the notice later.
+    /// Placement of the task at the event. The caller of a task in the foreground receives the
+    /// result, so other consumers wait before they take the notice.
     pub placement: Placement,
     /// The event.
     pub event: NoticeEvent,
@@ -62,7 +63,8 @@ pub enum NoticeEvent {
     Ended {
         /// The outcome.
         outcome: Outcome,
-        /// A note that the task ended before it was ready, if it has a readiness condition.
+        /// A note that the task ended before it was ready. `None` if the task has no readiness
+        /// condition or was ready.
         readiness_note: Option<String>,
     },
     /// The leader has ended, and descendants are alive.
@@ -109,7 +111,7 @@ pub enum NoticeEvent {
     Ready {
         /// A one-line description.
         text: String,
-        /// The observation that satisfied the condition, as JSON fields.
+        /// When and by which observation the condition was met, as JSON fields.
         evidence: serde_json::Map<String, serde_json::Value>,
     },
 }
@@ -117,7 +119,7 @@ pub enum NoticeEvent {
 /// How certain the evidence for a stall is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StallCertainty {
-    /// The kernel's facts prove the cause of the stall.
+    /// The facts from the kernel prove the cause of the stall.
     Hard,
     /// The facts suggest the cause of the stall.
     Soft,
@@ -160,7 +162,7 @@ impl NoticeEvent {
         }
     }
 
-    /// Returns whether the event describes a state that is over when the task ends.
+    /// Returns whether the event describes a state that no longer holds after the task's end.
     const fn is_obsolete_after_end(&self) -> bool {
         match self {
             Self::Lingering { .. }
@@ -174,8 +176,8 @@ impl NoticeEvent {
         }
     }
 
-    /// Returns whether the event announces a deadline that has been moved since, or that is
-    /// obsolete because the task is being stopped.
+    /// Returns whether the event announces a deadline that no longer applies, because it was moved
+    /// or the task is being stopped.
     fn is_stale_deadline(&self, state: &TaskState) -> bool {
         let Self::Expiring { deadline, .. } = self else { return false };
         let runs =
@@ -189,7 +191,7 @@ impl TaskNotices {
     ///
     /// # Errors
     ///
-    /// The errors of [`journal::replay`].
+    /// Returns the errors of [`journal::replay`].
     pub fn from_journal(journal: &[u8]) -> Result<Self, JournalError> {
         let (mut events, mut resumed) = (Vec::new(), None);
         let folded = journal::replay_with(journal, |seq, record, state| {
@@ -216,7 +218,8 @@ impl TaskNotices {
         Ok(Self { state, notices })
     }
 
-    /// Returns the ids of the notices of the first `records` records that `shown` covers.
+    /// Returns the ids of the notices that `shown` covers, among those of the first `records`
+    /// records of the journal. The result of the call cannot have shown later records.
     pub fn covered_ids_before(
         &self,
         records: u64,
@@ -227,8 +230,8 @@ impl TaskNotices {
 }
 
 impl Notice {
-    /// Returns the end of the time during which only the caller may take the notice, or `None` when
-    /// there is no caller or that time has passed.
+    /// Returns the end of the time during which the notice is reserved for the task's caller, or
+    /// `None` when the task has no caller or this time has passed.
     #[must_use]
     pub fn caller_priority_until(
         &self,
@@ -237,20 +240,19 @@ impl Notice {
         now: MonotonicMs,
     ) -> Option<MonotonicMs> {
         let until = self.at.plus_ms(CALLER_PRIORITY_MS);
-        // The process that started an adopted command takes no result from siding.
+        // A host that started an adopted command does not take the result from siding.
         let has_caller = self.placement == Placement::Foreground && state.adopted.is_none();
-        // A caller does not survive a reboot, and the monotonic clock of another boot is not
-        // comparable.
+        // No caller survives a reboot, and times of different boots cannot be compared.
         (has_caller && state.boot == *boot && now < until).then_some(until)
     }
 }
 
-/// Keeps only the last of several stalls, with their number in its text, and drops that stall too
-/// if the later record at `resumed` ended it.
+/// Keeps only the last of several stalls, and adds their number to its text. Removes the last stall
+/// too if `resumed`, the number of the last record of a resumption, is later.
 ///
-/// A stall that is followed by another one is over, because the task has written in between; an
-/// agent that received the first one would answer a question that is no longer asked. The number
-/// matters, because repeated stalls are worth reporting.
+/// A stall that is followed by another stall is over, because the task wrote output or received
+/// input in between: an agent that received its notice would answer a question that is no longer
+/// asked. The number tells the agent that the task stalls again and again.
 fn keep_last_stall(
     events: &mut Vec<(u64, MonotonicMs, Placement, NoticeEvent)>,
     resumed: Option<u64>,
@@ -274,21 +276,20 @@ fn keep_last_stall(
 
 /// Returns the notice event of a record, if any; `state` is the state after the record.
 ///
-/// The match lists every record type, so that adding one forces a decision about its notice.
+/// The match lists every record type, so that the compiler demands a decision for a new type.
 fn notice_event(record: &Record, state: &TaskState) -> Option<(MonotonicMs, NoticeEvent)> {
     match record {
-        // The phase shows the result of an event. Every recorded event changed something, but
-        // moving the deadline or the placement leaves the phase unchanged.
+        // The phase after an event shows what the event caused. Events that move the deadline or
+        // the placement do not change the phase, so they are excluded here.
         Record::Event { at, event } if changes_phase(event) => match state.lifecycle.phase() {
-            // The host that started an adopted command observes the end of the command and reports
-            // it to its agent.
+            // The host that started an adopted command observes the command's end and reports it.
             Phase::Ended { outcome: Outcome::Exited { .. } | Outcome::Signaled { .. }, .. }
                 if state.adopted.is_some() && matches!(event, TaskEvent::LeaderEnded { .. }) =>
             {
                 None
             }
-            // The record after this one says whether the task was supervised until its end, so the
-            // note about readiness is added later.
+            // The readiness note is added later: it depends on the `closed` record, which follows
+            // this one.
             Phase::Ended { outcome, .. } => {
                 Some(NoticeEvent::Ended { outcome: outcome.clone(), readiness_note: None })
             }
@@ -320,11 +321,11 @@ fn notice_event(record: &Record, state: &TaskState) -> Option<(MonotonicMs, Noti
         Record::Event { .. }
         | Record::Accepted(_)
         | Record::Rescued { .. }
-        // `resumed` gives no notice; it ends the notice of a stall.
+        // `keep_last_stall` removes the notice of the stall that this record ends.
         | Record::Resumed { .. }
-        // Lost output is shown together with the output itself.
+        // Output readers report lost output.
         | Record::OutputLost { .. }
-        // `closed` adds facts to the notice of the event that ended the task.
+        // The notice comes from the event that ended the task.
         | Record::Closed(_) => None,
     }
 }

@@ -7,14 +7,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::id::{SessionId, TaskId};
 
-/// The permanent id of a notice: the task's id and the sequence number of the record.
+/// The permanent id of a notice: the task's id and the sequence number of the notice's record.
 ///
 /// Written as `b-4k7q0n2m8x5t.3`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NoticeId {
     /// The task.
     pub task: TaskId,
-    /// Number of the record in its journal.
+    /// Sequence number of the record in the task's journal.
     pub seq: u64,
 }
 
@@ -94,13 +94,13 @@ impl Consumer {
         Self("agent".to_owned())
     }
 
-    /// Returns the consumer of `--notify`: the user of the machine.
+    /// Returns the consumer of `siding notices --notify`: the user of the machine.
     #[must_use]
     pub fn person() -> Self {
         Self("person".to_owned())
     }
 
-    /// Returns the name, which is also safe as part of a file name.
+    /// Returns the name. Its characters are safe in a file name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -8,13 +8,13 @@ use crate::evidence::WhyVerdict;
 
 /// Returns whether a person may have to act: the task waits for input, failed, exceeded its
 /// deadline or a limit, or will soon reach its deadline. A successful end, a lingering task and a
-/// task that is merely silent can wait.
+/// silence without a prompt need no action.
 #[must_use]
 pub fn needs_person(notice: &NoticeView) -> bool {
     match notice.kind {
         NoticeKind::Stalled => is_waiting_for_input(notice),
         NoticeKind::Limit | NoticeKind::Expiring => true,
-        // A stop on request is left out, because the requester knows about it.
+        // A stopped task is left out, because the requester of the stop knows about it.
         NoticeKind::Ended => matches!(
             notice.status,
             NoticeStatus::Failed

@@ -27,7 +27,7 @@ impl NoticeEvent {
             | Self::Denied { .. }
             // Little time remains to move the deadline.
             | Self::Expiring { .. }
-            // A caller asked to be notified of exactly this.
+            // The caller asked for this notice with `--wait-for`.
             | Self::Ready { .. } => Priority::Next,
             Self::Ended { .. }
             | Self::Lingering { .. }

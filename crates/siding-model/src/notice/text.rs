@@ -42,10 +42,9 @@ pub(super) fn expiring_event(
     let life_ms = deadline.ms_since(state.started);
     let cap_ms = cap.ms_since(state.started);
     let left_ms = deadline.ms_since(at);
-    // Proposes as much time as the task has had so far, in whole seconds, so that the duration is
-    // one word on a command line.
+    // Suggests to double the lifetime. Whole seconds keep the duration readable.
     let more_ms = life_ms.min(cap.ms_since(deadline)) / 1_000 * 1_000;
-    // Rounds to a second, because the shim wakes slightly late.
+    // Rounds to a second, because the shim wakes a few milliseconds late.
     let left = human((left_ms + 500) / 1_000 * 1_000);
     let next = if more_ms == 0 {
         format!("it cannot be moved beyond the cap of {} (max_elapsed_hard_cap)", human(cap_ms))
@@ -62,8 +61,8 @@ pub(super) fn expiring_event(
     NoticeEvent::Expiring { deadline, text: says, evidence: into_fields(numbers) }
 }
 
-/// Returns the note that a task has ended before it was ready, or that its readiness was not
-/// observed to the end.
+/// Returns the note that a task ended before it was ready. If the condition was not checked until
+/// the end, the note says that the task was not seen to be ready.
 pub(super) fn readiness_note(outcome: &Outcome, state: &TaskState) -> Option<String> {
     if !state.is_waiting_for_ready() {
         return None;
@@ -81,7 +80,8 @@ pub(super) fn readiness_note(outcome: &Outcome, state: &TaskState) -> Option<Str
         | Outcome::Stopped { .. }
         | Outcome::Limit { .. } => {
             // The condition was not checked between two shims, nor after the last shim was killed.
-            // In the second case another process closed the task, and its summary has no peaks.
+            // A task whose last shim was killed is closed by another process, which records no
+            // peaks.
             let to_its_end = state.closed.as_ref().is_none_or(|closed| closed.peaks.is_some());
             let never = if state.takeovers == 0 && to_its_end {
                 "it never became ready"

@@ -1,4 +1,4 @@
-//! The JSON form of a notice, which is a contract with hosts.
+//! The JSON form of a notice, on which hosts rely.
 //!
 //! The committed schema is `docs/schema/notice.schema.json`. Fields may be added; an existing field
 //! is never renamed, removed or given another meaning.
@@ -20,11 +20,12 @@ use crate::text::{cut_head, cut_tail, make_visible};
 
 /// Longest summary, in bytes.
 pub const MAX_SUMMARY_BYTES: usize = 2 << 10;
-/// Longest command and name, in bytes. A command may have up to two megabytes; the start suffices
-/// to recognize the command.
+/// Longest command and name in a notice, in bytes. The start of a command suffices to recognize it;
+/// a whole command can have two megabytes.
 const MAX_COMMAND_BYTES: usize = 1 << 10;
 const MAX_NAME_BYTES: usize = 128;
-/// Longest headline before the output, in bytes. The text of matched lines may follow in addition.
+/// Longest headline before the output, in bytes. A headline with matched lines may be longer by the
+/// text of one record.
 const MAX_HEADLINE_BYTES: usize = 512;
 
 /// One notice, as printed by `siding notices --json`.
@@ -53,7 +54,7 @@ pub struct NoticeView {
     pub signal: Option<String>,
     /// The exceeded deadline or limit; `net` for a refused host; null for other notices.
     pub limit: Option<String>,
-    /// The name that a person gave to the task.
+    /// The name that the task was given at its start; null if none was given.
     pub name: Option<String>,
     /// The command as it was typed, at most 1 KiB of it.
     pub command: String,
@@ -212,7 +213,7 @@ impl NoticeEvent {
         }
     }
 
-    /// Returns a line for facts that no other field contains.
+    /// Returns the facts that no other field contains, as text.
     fn headline(&self) -> Option<String> {
         match self {
             Self::Ended { outcome, readiness_note: unready } => {
@@ -243,7 +244,7 @@ impl NoticeEvent {
 }
 
 impl NoticeView {
-    /// Builds the view of a notice. `summary` is readable text of the task's output.
+    /// Builds the view of a notice. `summary` is an excerpt of the task's output as readable text.
     #[must_use]
     pub fn new(state: &TaskState, notice: &Notice, output: NoticeOutput, summary: &str) -> Self {
         let spec = &state.spec;
@@ -279,7 +280,7 @@ impl NoticeView {
     }
 }
 
-/// Returns the statuses of a pipeline whose exit code hides a failure.
+/// Returns the statuses of the stages of a pipeline that exited with 0 although a stage failed.
 fn masked_pipeline_statuses(state: &TaskState, news: &NoticeEvent) -> Option<Vec<i32>> {
     let stages = state.pipeline.as_ref()?;
     let hides = news.exit_code() == Some(0) && stages.iter().any(|status| *status != 0);
@@ -289,8 +290,9 @@ fn masked_pipeline_statuses(state: &TaskState, news: &NoticeEvent) -> Option<Vec
 fn build_summary(task: TaskId, news: &NoticeEvent, output: &str) -> String {
     let is_told = news.kind() == NoticeKind::Matched;
     let room = MAX_HEADLINE_BYTES + if is_told { Monitor::MAX_TEXT_BYTES } else { 0 };
-    // A `matched` notice contains the selected lines, and other output was not selected. A remote
-    // agent is an exception: the context of its question may be in its earlier output.
+    // The text of a `matched` notice is complete, and the output would add lines that the monitor
+    // did not select. For a remote agent the output is added all the same, because it may hold the
+    // context of the agent's question.
     let is_all = is_told && task.kind() != id::TaskKind::RemoteAgent;
     let output = if is_all { "" } else { output };
     let mut text = news.headline().map(|head| shorten_text(&head, room)).unwrap_or_default();
@@ -298,7 +300,8 @@ fn build_summary(task: TaskId, news: &NoticeEvent, output: &str) -> String {
     if !text.is_empty() && !output.is_empty() {
         text.push('\n');
     }
-    // The head contains the errors, and the end shows the result.
+    // If the output is too long, its middle is cut out: the start contains the errors, and the end
+    // shows the result.
     let room = MAX_SUMMARY_BYTES - text.len();
     if output.len() <= room {
         text.push_str(&output);
@@ -311,8 +314,8 @@ fn build_summary(task: TaskId, news: &NoticeEvent, output: &str) -> String {
     text
 }
 
-/// Makes an untrusted text safe to show and cuts the result to `max` bytes, between characters but
-/// possibly inside an escape.
+/// Makes an untrusted text safe to show and cuts it to `max` bytes at a character boundary. The cut
+/// may split the visible form of a control character.
 fn shorten_text(text: &str, max: usize) -> String {
     let shown = make_visible(cut_head(text, max));
     if shown.len() <= max && text.len() <= max {

@@ -1,4 +1,5 @@
-//! Constraints of single keys beyond the type of their value. An error states what is allowed.
+//! Constraints on the values of single keys, in addition to the type. The error is a text that says
+//! which values are allowed.
 
 use crate::signal::Signal;
 

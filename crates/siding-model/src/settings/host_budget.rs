@@ -7,10 +7,11 @@ use std::time::Duration;
 use super::value::{RawValue, Value, ValueError, printable};
 use crate::duration;
 
-/// The word for no budget.
+/// The word for [`HostBudget::Off`].
 const OFF_WORD: &str = "off";
 
-/// The time for which a host waits for its own shell calls before it moves them to the background.
+/// The time for which a host waits for one of its own shell calls before it moves the call to the
+/// background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HostBudget {
     /// The host's own default.
@@ -22,11 +23,11 @@ pub enum HostBudget {
 
 impl HostBudget {
     const ALLOWED: &'static str = "`off` or a duration of at least a second, such as `15s`";
-    /// The shortest budget. A shorter budget would move most commands to the background before they
-    /// print anything.
+    /// Shortest budget. With a shorter one the host would move most commands to the background
+    /// before they print anything.
     const MIN_BUDGET: Duration = Duration::from_secs(1);
 
-    /// Returns the budget; `None` for no budget.
+    /// Returns the budget, or `None` for [`Self::Off`].
     #[must_use]
     pub const fn duration(self) -> Option<Duration> {
         match self {

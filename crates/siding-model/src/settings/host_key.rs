@@ -1,4 +1,4 @@
-//! The keys of a host's own settings file that siding reads.
+//! The keys that siding reads from a host's own settings file.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use super::keys::Key;
 use super::suggest::nearest_name;
 use super::value::printable;
 
-/// A key of a host's settings file, written `{"bash": {"NAME": …}}` or `{"bash.NAME": …}`.
+/// A key in a host's settings file, written as `{"bash": {"NAME": …}}` or `{"bash.NAME": …}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostKey {
     /// Sets `max_elapsed`, in seconds.
@@ -53,7 +53,7 @@ impl HostKey {
         self.name().strip_prefix(Self::KEY_PREFIX).unwrap_or_default()
     }
 
-    /// Returns the setting that the key sets.
+    /// Returns siding's setting that the key sets.
     #[must_use]
     pub const fn key(self) -> Key {
         match self {
@@ -77,7 +77,7 @@ impl HostKey {
     }
 }
 
-/// A key in a host's settings file that resembles one of siding's keys but sets nothing.
+/// A key in a host's settings file that resembles a [`HostKey`] but sets nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownHostKey {
     /// The settings file.
@@ -89,8 +89,9 @@ pub struct UnknownHostKey {
 }
 
 impl UnknownHostKey {
-    /// Returns the finding for a name inside the `bash` object, or `None` for a known key and for
-    /// names that do not start with `background`, which are keys of the host itself.
+    /// Returns the unknown key for a name inside the `bash` object. Returns `None` for a known key,
+    /// and for a name that does not start with `background`: such names are keys of the host
+    /// itself.
     #[must_use]
     pub fn from_short_name(path: &Path, name: &str) -> Option<Self> {
         let is_known = HostKey::KNOWN_KEYS.iter().any(|key| key.short_name() == name);

@@ -64,7 +64,7 @@ macro_rules! settings {
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct Settings {
             $($(#[doc = $doc])+ pub $name: $type,)+
-            /// The hard cap without the settings of project files.
+            /// The value that `max_elapsed_hard_cap` has without project files.
             pub(super) cap_without_projects: Duration,
             /// The source of each value, in the order of [`Key::ALL`].
             pub(super) places: Vec<SettingSource>,
@@ -103,7 +103,8 @@ macro_rules! settings {
             }
         }
 
-        /// The settings of one source: valid values with their positions. Most keys are absent.
+        /// The settings of one source: the keys that the source sets, with their valid values and
+        /// positions.
         #[derive(Debug, Clone, PartialEq, Eq, Default)]
         pub struct Layer {
             $(pub(super) $name: Option<LayerValue<$type>>,)+
