@@ -1,8 +1,8 @@
-//! The parts of bash's syntax that siding knows: enough to recognize a text that consists only of
-//! the words of one program, which siding can execute without bash.
+//! Recognition of command texts that consist of the plain words of one program. Siding can execute
+//! such a program without starting bash.
 
-/// Every word with a special meaning to bash as the first word (bash 5.2: `compgen -b` and `compgen
-/// -k`), sorted.
+/// The builtins and keywords of bash, which are no programs as the first word of a text (bash 5.2:
+/// `compgen -b` and `compgen -k`); sorted.
 const BASH_BUILTINS_AND_KEYWORDS: [&str; 83] = [
     "!",
     ".",
@@ -89,8 +89,8 @@ const BASH_BUILTINS_AND_KEYWORDS: [&str; 83] = [
     "}",
 ];
 
-/// Variables that change how bash interprets a plain text: files that it reads first, options, and
-/// functions exported under a program's name.
+/// Variables that change how bash interprets a plain text. They name files that bash reads first,
+/// set options, or define functions, which may have the name of a program.
 const BASH_BEHAVIOR_VARIABLES: [&str; 7] = [
     "BASH_ENV=",
     "BASH_FUNC_",
@@ -101,8 +101,8 @@ const BASH_BEHAVIOR_VARIABLES: [&str; 7] = [
     "EXECIGNORE=",
 ];
 
-/// Returns the words of a text for which `bash -c` would only execute a program with these
-/// arguments. Returns `None` for every other text and in case of doubt.
+/// Returns the words of a text if `bash -c` would only execute the program that they name. Returns
+/// `None` for any other text and in case of doubt.
 #[must_use]
 pub fn plain_program_words(text: &str) -> Option<Vec<&str>> {
     let text = text.trim_matches([' ', '\t', '\n']);
@@ -112,17 +112,17 @@ pub fn plain_program_words(text: &str) -> Option<Vec<&str>> {
     }
     let words: Vec<&str> = text.split([' ', '\t']).filter(|word| !word.is_empty()).collect();
     let first = *words.first()?;
-    // The first word is an assignment or a job (`%1`).
+    // The first word is an assignment (`A=1`) or a job (`%1`).
     if first.contains(['=', '%']) {
         return None;
     }
-    // Without arguments, the builtins `true` and `false` behave like the programs of these names.
+    // Without arguments, the builtins `true` and `false` do the same as the programs.
     let is_same = matches!(words.as_slice(), ["true" | "false"]);
     (is_same || BASH_BUILTINS_AND_KEYWORDS.binary_search(&first).is_err()).then_some(words)
 }
 
-/// Returns whether bash interprets a text unchanged in an environment with this variable
-/// (`NAME=value`).
+/// Returns whether an environment variable, given as `NAME=value`, does not change how bash
+/// interprets a plain text.
 #[must_use]
 pub fn has_no_effect_on_bash(variable: &[u8]) -> bool {
     !BASH_BEHAVIOR_VARIABLES.iter().any(|name| variable.starts_with(name.as_bytes()))

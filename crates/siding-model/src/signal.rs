@@ -17,20 +17,20 @@ const SIGNAL_NAMES: [&str; 31] = [
 ];
 /// Alternative names that are accepted but never written.
 const SIGNAL_ALIASES: [(&str, u8); 4] = [("IOT", 6), ("CLD", 17), ("POLL", 29), ("UNUSED", 31)];
-/// First real-time signal for programs; the C library reserves 32 and 33.
+/// First real-time signal for programs. The C library reserves 32 and 33.
 const RTMIN: u8 = 34;
 /// Last real-time signal.
 const RTMAX: u8 = 64;
 
 /// A signal.
 ///
-/// Formatted with its prefix, as `SIGTERM` or `SIGRTMIN+3`. Parsed with or without it, in any case,
-/// or as a number.
+/// A signal is formatted as `SIGTERM` or `SIGRTMIN+3`. It is parsed from a number, or from a name
+/// with or without `SIG`, in upper or lower case.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Signal(NonZeroU8);
 
 impl Signal {
-    /// The terminal was closed; by convention also a request to reload the configuration.
+    /// The terminal was closed. By convention also a request to reload the configuration.
     pub const HUP: Self = Self::from_known_number(1);
     /// Interrupt from the keyboard.
     pub const INT: Self = Self::from_known_number(2);
@@ -83,7 +83,7 @@ impl fmt::Display for Signal {
             Some(name) => write!(f, "SIG{name}"),
             None if number == RTMIN => write!(f, "SIGRTMIN"),
             None if number > RTMIN => write!(f, "SIGRTMIN+{}", number - RTMIN),
-            // 32 and 33 have no name, but a process may die of one of these signals.
+            // The signals 32 and 33 have no name, but a process can be killed by them.
             None => write!(f, "SIG{number}"),
         }
     }
@@ -139,7 +139,7 @@ fn check_real_time(number: i32) -> Option<i32> {
     (i32::from(RTMIN)..=i32::from(RTMAX)).contains(&number).then_some(number)
 }
 
-/// Parses digits only: `str::parse` would accept a sign.
+/// Parses a number without a sign, which `str::parse` would accept.
 fn parse_digits(text: &str) -> Option<i32> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }

@@ -5,8 +5,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Units by name, the largest first within each kind. A bare `K`, `M` or `G` is not accepted,
-/// because programs disagree on whether it means a power of 1000 or of 1024.
+/// The units and their sizes: first the powers of 1024, then those of 1000, each from the largest.
+/// A bare `K`, `M` or `G` is rejected, because some programs take it for a power of 1000 and others
+/// for a power of 1024.
 const UNITS: [(&str, u64); 9] = [
     ("TiB", 1 << 40),
     ("GiB", 1 << 30),
@@ -18,12 +19,12 @@ const UNITS: [(&str, u64); 9] = [
     ("kB", 1_000),
     ("B", 1),
 ];
-/// Number of [`UNITS`] that are powers of 1024; only these are used for formatting.
+/// Number of [`UNITS`] that are powers of 1024. Only they are used for formatting.
 const BINARY_UNITS: usize = 4;
 
 /// A number of bytes.
 ///
-/// Formatted with the largest unit that is exact (`8MiB`, `1500B`).
+/// It is formatted as a whole number of the largest possible unit (`8MiB`, `1500B`).
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
 )]
@@ -68,7 +69,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A number of bytes per second. Formatted as a size with `/s`.
+/// A number of bytes per second, formatted as a size with `/s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct ByteRate(pub Bytes);
 
@@ -104,8 +105,8 @@ impl FromStr for Bytes {
     /// Parses a number of bytes, or a whole number and a unit, with or without a space between
     /// them.
     ///
-    /// `KiB`, `MiB`, `GiB`, `TiB` are powers of 1024, `kB`, `MB`, `GB`, `TB` powers of 1000; the
-    /// case of letters does not matter.
+    /// `KiB`, `MiB`, `GiB`, `TiB` are powers of 1024, `kB`, `MB`, `GB`, `TB` powers of 1000. Letter
+    /// case is ignored.
     fn from_str(text: &str) -> Result<Self, SizeError> {
         let unreadable = || SizeError::Unreadable { text: text.to_owned() };
         let too_large = || SizeError::TooLarge { text: text.to_owned() };
@@ -122,14 +123,13 @@ impl FromStr for Bytes {
             .map(|(_, size)| *size)
             .or(unit.is_empty().then_some(1))
             .ok_or_else(unreadable)?;
-        // A text of digits fails to parse only if the number is too large.
+        // The text consists of digits, so only a number that is too large fails to parse.
         let number: u64 = number.parse().map_err(|_| too_large())?;
         number.checked_mul(factor).map(Self).ok_or_else(too_large)
     }
 }
 
-/// Formats a size in at most seven columns: `812B`, `1.4KiB`, `56MiB`. The remainder is truncated,
-/// never rounded up.
+/// Formats a size in at most seven columns: `812B`, `1.4KiB`, `56MiB`. It rounds down.
 #[must_use]
 pub fn format_size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];

@@ -1,4 +1,4 @@
-//! Patterns for stale socket files, which the reaper removes when no process holds them.
+//! Patterns for socket files that the reaper removes when no process holds them.
 
 /// An absolute path whose last component may contain `*` and `?`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub struct SocketPattern {
     name: String,
 }
 
-/// Description of a valid pattern, for messages.
+/// Description of a valid pattern, for error messages.
 pub const ALLOWED_PATTERN: &str = "an absolute path with `*` or `?` in its last part only, without `..` \
     or a comma, such as `/tmp/claude-http-*.sock`";
 
@@ -22,7 +22,7 @@ impl SocketPattern {
             .collect()
     }
 
-    /// Parses a pattern, or returns `None` if it is not [`ALLOWED_PATTERN`].
+    /// Parses a pattern. Returns `None` unless the text is valid as [`ALLOWED_PATTERN`] describes.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (directory, name) =
@@ -36,19 +36,19 @@ impl SocketPattern {
         Some(Self { directory: directory.to_owned(), name: name.to_owned() })
     }
 
-    /// Returns the names of the directories from the root down to the one with the socket files.
+    /// Returns the components of the directory that contains the socket files, from the root down.
     pub fn directories(&self) -> impl Iterator<Item = &str> {
         self.directory.split('/').filter(|part| !part.is_empty())
     }
 
-    /// Returns the path of a file in that directory.
+    /// Returns the path of a file in the pattern's directory.
     #[must_use]
     pub fn path_in_directory(&self, name: &str) -> String {
         let slash = if self.directory.is_empty() { "" } else { "/" };
         format!("/{}{slash}{name}", self.directory)
     }
 
-    /// Returns whether the pattern matches a file name in that directory.
+    /// Returns whether the pattern's last component matches a file name.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         wildcard_match(self.name.as_bytes(), name.as_bytes())
@@ -61,8 +61,8 @@ impl std::fmt::Display for SocketPattern {
     }
 }
 
-/// Matches with backtracking to the last `*` only: linear in practice, and at most the product of
-/// the two lengths.
+/// Matches `*` and `?`. It backtracks only to the last `*`, so the time is at most proportional to
+/// the product of both lengths.
 fn wildcard_match(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n) = (0, 0);
     let mut star = None;

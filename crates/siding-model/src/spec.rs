@@ -1,5 +1,4 @@
-//! The specification of a task. The specification is written once, in the first record of the
-//! task's journal.
+//! The specification of a task, which is written once: in the first record of the task's journal.
 
 pub mod self_command;
 
@@ -42,8 +41,8 @@ impl TaskCommand {
     }
 
     /// Returns the command of a task of this kind as a person would type it. Tasks of all kinds
-    /// except `local_bash` run siding itself, with a path and internal arguments that mean nothing
-    /// to a person.
+    /// except `local_bash` run siding itself; their internal path and arguments are replaced by the
+    /// public command.
     #[must_use]
     pub fn display_for_kind(&self, kind: TaskKind) -> String {
         match self {
@@ -90,18 +89,18 @@ pub enum OnLeaderExit {
     Reap,
 }
 
-/// Everything that a shim needs to know about a task, except the environment, which must never be
-/// written to disk.
+/// The properties of a task that a shim needs. The environment is not part of them, because the
+/// specification is written to disk and the environment may contain secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskSpec {
-    /// The task's id, and thereby its birthmark.
+    /// The task's id, which also determines the birthmark.
     pub task_id: TaskId,
     /// Session that owns the task.
     pub session_id: SessionId,
-    /// Task in which this one was started.
+    /// The task inside which this task was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_task: Option<TaskId>,
-    /// The name that a person gave to the task.
+    /// The name that the task was given at its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The command.
@@ -122,7 +121,7 @@ pub struct TaskSpec {
     pub grace_ms: u64,
     /// The treatment of descendants that outlive the leader.
     pub on_leader_exit: OnLeaderExit,
-    /// Whether the task outlives its session, up to its deadline.
+    /// Whether the task continues after the end of its session, up to its deadline.
     #[serde(default)]
     pub keep: bool,
     /// Time for which a session may be without an owner before this task is stopped, in
@@ -132,7 +131,8 @@ pub struct TaskSpec {
     pub keep_head: u64,
     /// Bytes of output to keep at the end.
     pub keep_tail: u64,
-    /// Silence after which a stall is recorded, in milliseconds. Zero disables the record.
+    /// Silence after which a stall is recorded, in milliseconds. Zero disables the detection of
+    /// stalls.
     #[serde(default = "stall_after_ms")]
     pub stall_after_ms: u64,
     /// Time between the notice of the deadline and the deadline, in milliseconds. Zero disables the
@@ -148,13 +148,14 @@ pub struct TaskSpec {
     /// The part of the network that the task may reach.
     #[serde(default, skip_serializing_if = "NetPolicy::is_host")]
     pub net: NetPolicy,
-    /// Name of the file under `same/` that makes a second launch of the same command detectable.
+    /// Name of the file under `same/` that exists while the task runs, and by which another start
+    /// of the command is detected.
     pub same_key: String,
-    /// The first task with the same command and directory that was still running when the caller
-    /// insisted on starting this one.
+    /// The earliest running task with the same command and directory. It is set when the caller
+    /// started this task in spite of that task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicate_of: Option<TaskId>,
-    /// The output lines that are reported while the task runs.
+    /// The monitor of the task's output lines, if the caller asked for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitor: Option<Monitor>,
     /// The readiness conditions, all of which must hold; the agent is notified when they do. Empty
@@ -178,14 +179,14 @@ impl TaskSpec {
         self.command.display_for_kind(self.task_id.kind())
     }
 
-    /// Returns whether the journal of the task may contain an `expiring` record. The cap decides
-    /// and not the deadline, because the deadline may be extended up to the cap.
+    /// Returns whether the journal of the task may contain an `expiring` record. This depends on
+    /// the cap, because the deadline may be extended up to the cap.
     pub(crate) const fn may_record_expiring(&self) -> bool {
         self.deadline_notice_ms > 0 && self.cap_ms >= MIN_NOTICE_LIFETIME_MS
     }
 }
 
-/// Returns the built-in value of the setting, for journals that were written before the setting
+/// Returns the built-in value of the setting `stall_after`, for journals from before the setting
 /// existed.
 const fn stall_after_ms() -> u64 {
     45_000

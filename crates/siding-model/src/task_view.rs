@@ -1,4 +1,4 @@
-//! The output of `--json`, which is a contract with hosts and scripts.
+//! The JSON form of a task, on which hosts and scripts rely.
 //!
 //! Fields may be added; an existing field is never renamed, removed or given another meaning. The
 //! committed schema is `docs/schema/task.schema.json`.
@@ -29,7 +29,7 @@ pub struct TaskView {
     pub kind: TaskKind,
     /// Session that owns the task.
     pub session_id: SessionId,
-    /// The name that a person gave to the task.
+    /// The name that the task was given at its start; null if none was given.
     pub name: Option<String>,
     /// The command as it was typed.
     pub command: String,
@@ -48,7 +48,8 @@ pub struct TaskView {
     pub placement: PlacementView,
     /// How the task ended; null until the whole tree has ended.
     pub outcome: Option<Outcome>,
-    /// How the shell or program ended; already known while descendants linger.
+    /// How the shell or program ended; null while it runs. It may be set before `outcome`, while
+    /// descendants linger.
     pub leader_outcome: Option<Outcome>,
     /// Status of each stage of the shell's last pipeline, if it had several stages.
     pub pipeline_statuses: Option<Vec<i32>>,
@@ -90,9 +91,9 @@ pub struct TaskView {
     pub stop_report: Option<StopReport>,
     /// Earlier task with the same command and directory that was still running.
     pub duplicate_of: Option<TaskId>,
-    /// Task in which this one was started.
+    /// The task inside which this task was started; null if none.
     pub parent_task: Option<TaskId>,
-    /// Number of times that another shim took over.
+    /// Number of takeovers: times that a new shim replaced a dead one.
     pub rescues: u32,
     /// Usual duration, the median of earlier runs, in milliseconds; null unless the shell or
     /// program is still running and at least 3 runs have a known duration.
@@ -107,8 +108,8 @@ pub struct TaskView {
 }
 
 impl TaskView {
-    /// Returns the display name: the command, or the task's name if the task runs siding itself and
-    /// has a name, which is more informative than the command line.
+    /// Returns the name of the task in lists: the command, or the task's own name if the task runs
+    /// siding itself, whose command says little.
     #[must_use]
     pub fn display_name(&self) -> &str {
         let name = self.name.as_deref().filter(|_| self.kind != TaskKind::LocalBash);
@@ -121,7 +122,7 @@ impl TaskView {
         matches!(self.phase, PhaseName::Starting | PhaseName::Running)
     }
 
-    /// Adds the usual duration of the command if the task is in progress.
+    /// Sets the usual duration of the command if the task is in progress.
     pub fn set_expectation(&mut self, usual: &Expectation) {
         if self.is_in_progress()
             && let Some(median) = usual.median.exact_ms()
@@ -138,7 +139,7 @@ impl TaskView {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PhaseName {
-    /// Recorded, not yet running.
+    /// The task is recorded, and its command does not run yet.
     Starting,
     /// The shell or program is running.
     Running,
@@ -146,7 +147,7 @@ pub enum PhaseName {
     Stopping,
     /// The shell has ended, and descendants are alive.
     Lingering,
-    /// No process of the task is left.
+    /// The task has ended: its processes were terminated or have exited, or it was released.
     Ended,
 }
 
@@ -220,7 +221,7 @@ pub struct MonitorView {
     pub notices: u32,
     /// Number of lines that shared a notice with others because of the rate limit.
     pub coalesced: u64,
-    /// Number of the coalesced lines that were only counted; their text is only in the output.
+    /// Number of the coalesced lines whose text is in no notice, only in the output.
     pub text_dropped: u64,
 }
 

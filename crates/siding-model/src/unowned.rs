@@ -1,9 +1,9 @@
 //! Unowned orphans: processes that siding never started and whose host has ended.
 //!
-//! Owns the rules ([`OrphanRule`]) and the decision ([`select_orphan_trees`]) which process trees
-//! are ended, and why others are kept. The module maps facts to verdicts; siding-core scans and
-//! acts. In case of doubt a process is kept: a leftover helper only costs memory, while a wrong
-//! kill destroys a user's work.
+//! Owns the rules ([`OrphanRule`]) and the decision which process trees are terminated and which
+//! are kept ([`select_orphan_trees`]). siding-core scans the processes and sends the signals. In
+//! case of doubt a process is kept: a leftover helper only costs memory, while a wrong kill
+//! destroys a user's work.
 
 mod facts;
 mod policy;

@@ -1,5 +1,5 @@
-//! Waits: their conditions, their end, and the intervals of polling where the kernel sends no
-//! events.
+//! Waits for conditions of tasks: the conditions, the decision when a wait ends, and the polling
+//! intervals for conditions that the kernel reports no events for.
 //!
 //! ```text
 //! every condition of every task:   open ─ it came true ──────────────► holds
@@ -9,8 +9,8 @@
 //!            the bound is reached            timeout
 //! ```
 //!
-//! This module does not inspect tasks: the waiting caller passes in its observations with their
-//! times.
+//! This module does not inspect tasks. The waiting process checks the conditions and passes its
+//! observations as events.
 
 mod backoff;
 mod condition;

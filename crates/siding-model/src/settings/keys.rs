@@ -273,8 +273,9 @@ impl Key {
         format!("{}{}", Self::VARIABLE_PREFIX, self.name().to_ascii_uppercase())
     }
 
-    /// Returns the setting that an unknown variable was most likely meant to set. Returns `None`
-    /// when none is similar, because siding has variables that are not settings.
+    /// Returns the setting that an unknown environment variable was most likely meant to set.
+    /// Returns `None` when no setting has a similar name: siding also reads variables that are not
+    /// settings.
     #[must_use]
     pub fn suggest_for_variable(variable: &str) -> Option<Self> {
         let name = variable.strip_prefix(Self::VARIABLE_PREFIX)?;
@@ -311,7 +312,7 @@ impl Layer {
         self.set(key, raw, place)
     }
 
-    /// Locks a key by its name, so that no later layer can change it.
+    /// Locks a key by its name, so that no higher layer can change the key's value.
     ///
     /// # Errors
     ///

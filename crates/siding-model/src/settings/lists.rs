@@ -1,5 +1,5 @@
-//! Settings whose value is a list. As with other values, a layer's list replaces the list of the
-//! lower layers; the two are not joined.
+//! Settings whose value is a list. A layer's list replaces the lists of lower layers, as any other
+//! value does.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,8 @@ const RULES_ALLOWED: &str = "rules: tables `[[reap_foreign]]` with `name`, `patt
     `min_age`, or with the `name` of a built-in rule alone";
 const RULE_KEYS_ALLOWED: &str = "`name`, `pattern`, `hosts` and `min_age`";
 
-/// Returns the items of a list or of a text with separators, and `None` for any other value.
+/// Returns the items of a list, or of a text that is split at separators. Returns `None` for any
+/// other value.
 fn list_items(raw: &RawValue) -> Option<Vec<RawValue>> {
     match raw {
         RawValue::List(items) => Some(items.clone()),

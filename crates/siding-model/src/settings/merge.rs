@@ -24,7 +24,7 @@ pub(super) struct KeyLock {
     pub(super) locked_by: Origin,
 }
 
-/// A mistake in one source.
+/// A mistake in one source of settings, for which the command fails.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidSetting {
@@ -71,11 +71,11 @@ impl InvalidSetting {
     }
 }
 
-/// A setting that was ignored, without failing the command.
+/// The reason why a setting was ignored. The command continues with the setting's other value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsWarning {
-    /// The value of a locked key.
+    /// A value for a locked key.
     #[error("{place}: `{key}` stays `{kept}`: it is locked by the {by}")]
     Locked {
         /// The source of the ignored value.
@@ -87,7 +87,7 @@ pub enum SettingsWarning {
         /// The layer that locked the key.
         by: Origin,
     },
-    /// A value above the cap in effect.
+    /// A duration above the cap in effect.
     #[error(
         "{place}: `{key}` is `{}`, more than the cap of `{}` ({by}), which applies instead",
         duration::format_duration_exact(*asked),
@@ -105,7 +105,7 @@ pub enum SettingsWarning {
         /// The layer that set the cap.
         by: Origin,
     },
-    /// A project's value of a key that only users and administrators may set.
+    /// A project's value for a key that only users and administrators may set.
     #[error(
         "{place}: `{key}` is not used: {}; set it in your own settings file",
         Self::beyond_project(*key)
@@ -116,7 +116,7 @@ pub enum SettingsWarning {
         /// The key.
         key: Key,
     },
-    /// A project's network policy that allows more than the one in effect.
+    /// A project's network policy that allows more than the policy in effect.
     #[error(
         "{place}: `net` is `{asked}`, which is not stricter than `{kept}` ({by}), which applies \
          instead"
@@ -128,10 +128,10 @@ pub enum SettingsWarning {
         asked: RawValue,
         /// The policy in effect.
         kept: RawValue,
-        /// The settings layer that set the value.
+        /// The layer that set the policy in effect.
         by: Origin,
     },
-    /// A settings file of a host that cannot be read or parsed; all its values are ignored.
+    /// A host's settings file that cannot be used at all.
     #[error("`{path}`: {why}; its settings are not used", path = path.display())]
     HostFileUnusable {
         /// The file.
@@ -149,7 +149,7 @@ pub enum SettingsWarning {
         /// The mistake, and the allowed values.
         why: ValueError,
     },
-    /// A project file that another user owns.
+    /// A project file that is owned by another user.
     #[error(
         "`{path}` belongs to user {owner} and is not used: its owner would decide which \
          commands run",
@@ -164,7 +164,7 @@ pub enum SettingsWarning {
 }
 
 impl SettingsWarning {
-    /// Returns whether the warning concerns a settings file of a host.
+    /// Returns whether the warning is about a settings file of a host.
     #[must_use]
     pub const fn is_about_host(&self) -> bool {
         matches!(self, Self::HostFileUnusable { .. } | Self::BadHostValue { .. })
@@ -201,7 +201,7 @@ impl Settings {
         requested.unwrap_or(self.max_elapsed).min(self.max_elapsed_hard_cap)
     }
 
-    /// Merges the layers, the lowest first, onto the built-in values.
+    /// Merges the layers, given from the lowest to the highest, onto the built-in values.
     #[must_use]
     pub fn merge(layers: impl IntoIterator<Item = Layer>) -> Self {
         let mut settings = Self::default();
@@ -234,21 +234,23 @@ impl Settings {
         }
     }
 
-    /// Returns the age at which unowned orphans may be ended: the hard cap. The cap of a project's
-    /// file is not used here, because the orphans may come from another project.
+    /// Returns the age at which unowned orphans may be terminated: the hard cap, without the
+    /// settings of project files. A project must not lower this age, because the orphans may come
+    /// from another project.
     #[must_use]
     pub const fn unowned_min_age(&self) -> Duration {
         self.cap_without_projects
     }
 
-    /// Returns the action of an automatic run of the reaper on unowned orphans.
+    /// Returns what an automatic run of the reaper does with unowned orphans. `is_reported` says
+    /// whether a report was given on this machine.
     #[must_use]
     pub fn effective_unowned_reap(&self, is_reported: bool) -> UnownedReapMode {
         let is_chosen = *self.origin(Key::ForeignReap) != Origin::BuiltIn;
         self.foreign_reap.effective(is_chosen, is_reported)
     }
 
-    /// Returns the thresholds of the watchdogs whose resource has no limit.
+    /// Returns the thresholds of the watchdogs, except for resources that have a limit.
     #[must_use]
     pub fn watchdog_thresholds(&self) -> Thresholds {
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -261,7 +263,7 @@ impl Settings {
         all.without_limited(&self.limits())
     }
 
-    /// Returns the layer that set a key.
+    /// Returns the layer that set a key's value.
     #[must_use]
     pub fn origin(&self, key: Key) -> &Origin {
         &self.places[key as usize].origin
@@ -314,7 +316,7 @@ impl Settings {
         };
         let by = lock.locked_by.clone();
         let kept = self.value(key);
-        // A value equal to the locked one is no attempt to change it.
+        // A value equal to the locked value changes nothing, so it gives no warning.
         if !agrees {
             let place = layer_value.source.clone();
             self.warnings.push(SettingsWarning::Locked { place, key, kept, by });
@@ -322,10 +324,10 @@ impl Settings {
         false
     }
 
-    /// Drops a layer's cap if it is above the cap in effect, unless the layer is the system file.
+    /// Drops a layer's cap that is above the cap in effect, unless the layer is the system file.
     ///
-    /// Each layer can only lower the cap of the layers below it, so that a user's own lower cap
-    /// also binds a project.
+    /// Each other layer can only lower the cap of the layers below it, so that a project cannot
+    /// raise a cap that the user lowered.
     fn reject_cap_raise(&mut self, layer: &mut Layer) {
         let cap = self.max_elapsed_hard_cap;
         let raise = layer.max_elapsed_hard_cap.take_if(|given| {
@@ -336,7 +338,7 @@ impl Settings {
         }
     }
 
-    /// Lowers `max_elapsed` to the cap.
+    /// Lowers `max_elapsed` to the cap if it is above the cap.
     fn clamp_to_cap(&mut self) {
         if self.max_elapsed <= self.max_elapsed_hard_cap {
             return;
@@ -344,7 +346,7 @@ impl Settings {
         let cap_place = self.places[Key::MaxElapsedHardCap as usize].clone();
         let place = std::mem::replace(&mut self.places[Key::MaxElapsed as usize], cap_place);
         let requested = std::mem::replace(&mut self.max_elapsed, self.max_elapsed_hard_cap);
-        // A built-in value above the cap is lowered without a warning, because no source set it.
+        // The built-in value gives no warning, because no source requested it.
         if place.origin != Origin::BuiltIn {
             self.warn_over_cap(Key::MaxElapsed, requested, place);
         }

@@ -32,8 +32,8 @@ impl Value for NetPolicy {
 }
 
 impl Settings {
-    /// Drops a project's policy that allows more than the one in effect, because the author of a
-    /// repository must not open a network that its user has closed.
+    /// Drops a project's policy that allows more than the policy in effect, because the author of a
+    /// repository must not open a network that the user has closed.
     pub(super) fn reject_loosened_net(&mut self, layer: &mut Layer) {
         let kept = &self.net;
         let opening = layer.net.take_if(|given| {

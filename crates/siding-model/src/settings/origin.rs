@@ -3,13 +3,13 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The layer that set a value, and the exact source in it.
+/// The layer that set a value, and the file, variable or flag in this layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origin {
     /// The built-in value of the program.
     BuiltIn,
-    /// The system file of the administrator, which may also lock keys and raise the cap.
+    /// The administrator's file, which can also lock keys and raise the cap.
     System {
         /// Path of the file.
         path: PathBuf,
@@ -36,7 +36,7 @@ pub enum Origin {
     },
     /// The arguments of the call.
     Call {
-        /// The flag or parameter, as the caller wrote it.
+        /// Name of the flag or parameter, as the caller wrote it.
         flag: String,
     },
 }
@@ -83,7 +83,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// An origin, and the line number if it is a file.
+/// The layer that set a value, and the line if the layer is a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingSource {
     /// The layer that set the value.

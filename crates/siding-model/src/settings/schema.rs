@@ -7,8 +7,8 @@ use super::keys::{Key, Settings};
 
 /// Returns the JSON Schema of a settings file.
 ///
-/// A file can satisfy the schema and still be rejected: the schema cannot compare durations, nor
-/// express that only the system file may contain `locked`.
+/// The schema is not complete: it cannot compare durations, and it does not express that only the
+/// system file may contain `locked`. A file that satisfies it may still be rejected.
 #[must_use]
 pub fn file_schema() -> Schema {
     let builtin = Settings::default();

@@ -2,11 +2,11 @@
 
 use super::keys::Key;
 
-/// Longest name that is compared; a longer one is no typing error.
+/// Longest name that is compared. A longer name is no misspelled key, and comparing it takes long.
 const MAX_COMPARED_NAME_BYTES: usize = 64;
 
-/// Returns the known key most similar to `name`, if at most a third of its letters differ. Dashes,
-/// capitals and camel case (`maxElapsed` for `max_elapsed`) are ignored.
+/// Returns the known key most similar to `name`, if at most a third of the letters differ. Names in
+/// kebab case, upper case and camel case (`maxElapsed` for `max_elapsed`) are converted first.
 pub(super) fn nearest_key(name: &str) -> Option<Key> {
     if name.len() > MAX_COMPARED_NAME_BYTES {
         return None;
@@ -17,8 +17,8 @@ pub(super) fn nearest_key(name: &str) -> Option<Key> {
     (distance * 3 <= key.name().len()).then_some(key)
 }
 
-/// Returns the candidate that starts with `name`, otherwise the most similar one, however different
-/// it is. Returns `None` without candidates, or for a name too long to compare.
+/// Returns a candidate that starts with `name`, otherwise the most similar candidate, even if it is
+/// very different. Returns `None` without candidates, or for a name too long to compare.
 pub(super) fn nearest_name<'c>(
     name: &str,
     candidates: impl Iterator<Item = &'c str>,
@@ -29,8 +29,8 @@ pub(super) fn nearest_name<'c>(
     let name = to_snake_case(name);
     candidates.min_by_key(|candidate| {
         let candidate = to_snake_case(candidate);
-        // A prefix match precedes all others, because the edit distance from a truncated name to
-        // the full one is large.
+        // A candidate that starts with the name comes first: its edit distance to a truncated name
+        // is large.
         (!candidate.starts_with(&name), edit_distance(&name, &candidate))
     })
 }
@@ -51,7 +51,8 @@ fn to_snake_case(name: &str) -> Vec<u8> {
     snake
 }
 
-/// Returns the number of letters to add, drop or change (Levenshtein distance).
+/// Returns the number of letters to insert, delete or replace to turn `a` into `b` (Levenshtein
+/// distance).
 fn edit_distance(a: &[u8], b: &[u8]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {

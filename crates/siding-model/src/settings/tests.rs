@@ -343,7 +343,7 @@ fn only_the_system_file_can_raise_the_cap() {
                 "{place}: `max_elapsed_hard_cap` is `8h`, more than the cap of `4h` (built-in), which applies instead"
             )]
         );
-        // A project may set a cap up to the administrator's cap.
+        // A project may set any cap that is not above the administrator's.
         let settings = Settings::merge([
             layer(&system_source(), &[(cap, "9h")]),
             layer(&place, &[(cap, "8h")]),
@@ -372,7 +372,7 @@ fn a_project_cannot_lower_the_age_for_ending_unowned_processes() {
     let lower = layer(&env_source(cap), &[(cap, "2s")]);
     let settings = Settings::merge([layer(&project_source(), &[(cap, "1m")]), lower]);
     assert_eq!(settings.unowned_min_age(), Duration::from_secs(2));
-    // A project cannot enable the ending of processes either.
+    // A project cannot set that processes are ended, either.
     let settings = Settings::merge([layer(&project_source(), &[(ends, "end")])]);
     assert_eq!(settings.effective_unowned_reap(false), UnownedReapMode::Report);
     assert_eq!(warning_texts(&settings).len(), 1);
@@ -406,7 +406,7 @@ fn a_project_can_only_restrict_the_network() {
         let warning_text = warning_texts(&settings).join("");
         assert_eq!(warning_text.contains("which is not stricter than"), !wins, "{warning_text}");
     }
-    // A user's own call may loosen the policy, unless the administrator locked it.
+    // The user may loosen the policy with a flag, unless the administrator locked the key.
     let open = || layer(&call_source(), &[(net, "host")]);
     let mut admin = layer(&system_source(), &[(net, "none")]);
     assert!(Settings::merge([admin.clone(), open()]).net.is_host());
@@ -463,7 +463,7 @@ fn max_elapsed_is_clamped_to_the_cap() {
             "`--timeout`: `max_elapsed` is `5h`, more than the cap of `4h` (built-in), which applies instead"
         ]
     );
-    // A cap below the built-in deadline gives no warning if the deadline was not set explicitly.
+    // A cap below the built-in `max_elapsed` gives no warning if no source set `max_elapsed`.
     let settings = Settings::merge([layer(&project_source(), &[(Key::MaxElapsedHardCap, "1m")])]);
     assert_eq!(settings.max_elapsed, Duration::from_secs(60));
     assert_eq!(settings.origin(Key::MaxElapsed), &project_source().origin);

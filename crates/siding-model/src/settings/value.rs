@@ -29,7 +29,7 @@ pub enum RawValue {
     List(Vec<Self>),
     /// A table.
     Table(BTreeMap<String, Self>),
-    /// Any other type, such as a date; its name with the article.
+    /// Any other type, such as a date. The text is the type's name with its article.
     Other(&'static str),
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for RawValue {
                 let items: Vec<String> = items.iter().map(ToString::to_string).collect();
                 f.write_str(&items.join(", "))
             }
-            // In a displayed list of tables, each table is shown by its name.
+            // A table is displayed as the name of the rule that it defines.
             Self::Table(table) => match table.get("name") {
                 Some(name) => write!(f, "{name}"),
                 None => f.write_str("a table"),
@@ -53,7 +53,7 @@ impl fmt::Display for RawValue {
     }
 }
 
-/// The reason why a value is invalid. The text states the allowed values.
+/// The reason why a value is invalid. Its text says which values are allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueError {
@@ -84,7 +84,7 @@ pub enum ValueError {
 
 impl ValueError {
     pub(super) fn not_allowed(raw: &RawValue, allowed: &'static str) -> Self {
-        // The message names the type of a compound value, because its parts may be long.
+        // A list or table could be long, so only its type is named.
         let found = match raw {
             RawValue::List(_) => "an array".to_owned(),
             RawValue::Table(_) => "a table".to_owned(),
@@ -97,8 +97,7 @@ impl ValueError {
     }
 }
 
-/// Returns untrusted text in a form that is safe in a message: files and variables may contain
-/// anything.
+/// Makes text from a file or variable safe to print in a message, and shortens it.
 pub(super) fn printable(text: &str) -> String {
     one_line(text, 60)
 }
@@ -107,7 +106,7 @@ pub(super) fn printable(text: &str) -> String {
 pub(super) trait Value: Sized + Clone + PartialEq + fmt::Debug {
     /// Parses and validates a value.
     fn read(raw: &RawValue) -> Result<Self, ValueError>;
-    /// Returns the value in the form that people write and that [`Self::read`] parses.
+    /// Returns the value in the form of a settings file, which [`Self::read`] parses.
     fn raw(&self) -> RawValue;
     /// Returns the JSON Schema of the value in a settings file.
     #[cfg(feature = "schema")]
@@ -118,8 +117,7 @@ impl Value for Duration {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
         match raw {
             RawValue::Text(text) => Ok(duration::parse(&printable(text))?),
-            // A number without a unit is always rejected; `parse` returns the error that advises to
-            // add a unit.
+            // A number without a unit is rejected; the parser's error advises to add a unit.
             RawValue::Integer(number) => Ok(duration::parse(&number.to_string())?),
             RawValue::Boolean(_) | RawValue::List(_) | RawValue::Table(_) | RawValue::Other(_) => {
                 Err(ValueError::not_allowed(raw, "a duration such as `15s`, `30m` or `1h30m`"))
@@ -297,10 +295,10 @@ impl Value for String {
     }
 }
 
-/// Whether the blocking budget applies.
+/// The conditions under which the blocking budget applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AssistantMode {
-    /// The budget applies unless standard output is a terminal of a person.
+    /// The budget applies unless standard output is a person's terminal.
     #[default]
     Auto,
     /// The budget always applies.
@@ -313,7 +311,7 @@ pub enum AssistantMode {
 trait KeywordValue: Copy + PartialEq + fmt::Debug + 'static {
     /// All values with their keywords.
     const KEYWORDS: &'static [(&'static str, Self)];
-    /// All keywords, for a message.
+    /// All keywords, for an error message.
     const ALLOWED: &'static str;
 }
 

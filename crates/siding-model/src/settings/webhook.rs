@@ -6,15 +6,15 @@ use super::value::{RawValue, Value, ValueError};
 
 /// The keyword for no webhook.
 const OFF_WORD: &str = "off";
-/// Replaces everything after the host, which may contain a secret.
+/// The displayed replacement of everything after the host, which may contain a secret.
 const HIDDEN_SUFFIX: &str = "/…";
 /// Longest address, in bytes; RFC 9110 section 4.1 requires servers to support 8000.
 const MAX_ADDRESS_BYTES: usize = 8000;
 
-/// The address to which notices are sent, if any.
+/// The address to which notices are sent, or none.
 ///
-/// The path of a webhook's address is often a secret, so no text form shows more than scheme and
-/// host.
+/// The path of a webhook's address often contains a secret, so every displayed form is cut to
+/// scheme and host.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Webhook(Option<String>);
 
@@ -22,7 +22,7 @@ impl Webhook {
     /// No webhook.
     pub const OFF: Self = Self(None);
 
-    /// Returns the complete address, which is only for the request and must not be printed.
+    /// Returns the complete address. It is needed for the request and must not be printed.
     #[must_use]
     pub fn address(&self) -> Option<&str> {
         self.0.as_deref()
@@ -35,7 +35,8 @@ impl Webhook {
     }
 }
 
-/// Returns scheme, host with port, and whether the address has further parts.
+/// Splits an address into the scheme and the host with its port. The last value says whether the
+/// address has more parts.
 fn split_address(address: &str) -> Option<(&str, &str, bool)> {
     let (scheme, rest) = address.split_once("://")?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -70,8 +71,7 @@ impl fmt::Debug for Webhook {
 impl Value for Webhook {
     fn read(raw: &RawValue) -> Result<Self, ValueError> {
         let refused = || ValueError::NotAllowed {
-            // The message does not repeat the value, because a mistyped address may contain the
-            // secret.
+            // The value is not repeated, because a mistyped address may also contain the secret.
             found: "this".to_owned(),
             allowed: "`off` or a whole address such as `https://example.org/hook`",
         };
@@ -86,8 +86,8 @@ impl Value for Webhook {
         if legal { Ok(Self(Some(text.to_owned()))) } else { Err(refused()) }
     }
 
-    /// Returns the displayable form. An address with more than a host is cut, and its suffix makes
-    /// the text invalid as input, so that a copied value is rejected immediately.
+    /// Returns the form that is displayed. An address with a path is cut, and its suffix `/…` is
+    /// invalid input: a displayed address that is copied into a settings file is rejected.
     fn raw(&self) -> RawValue {
         let more = self.address().and_then(split_address).is_some_and(|(_, _, more)| more);
         RawValue::Text(format!("{self}{}", if more { HIDDEN_SUFFIX } else { "" }))

@@ -1,7 +1,8 @@
 //! Display of the command lines of tasks that run siding itself.
 //!
 //! A task of any kind except `local_bash` executes this program by its absolute path, in some cases
-//! with an internal first argument. Lists, notices and the history show the public command instead.
+//! with an internal first argument. Lists, notices and the history show the public command in place
+//! of this command line.
 
 /// The first argument of the process that runs a workflow.
 pub const WORKFLOW_ARG: &str = "__workflow";
@@ -45,7 +46,8 @@ pub(super) fn public_words(argv: &[String]) -> Vec<&str> {
     public
 }
 
-/// Returns `run` with the flags and the file, or `resume` with the id.
+/// Returns the public words of a workflow: `run` with the flags and the file, or `resume` with the
+/// id.
 fn workflow_words<'w>(words: &[&'w str]) -> Vec<&'w str> {
     let mut command = "run";
     let (mut flags, mut target) = (Vec::new(), None);

@@ -12,8 +12,8 @@ use crate::wait::{self, SatisfiedCondition, WaitDetail};
 pub struct ReadyView {
     /// The conditions, all of which must hold, as they were given: `port:8080`.
     pub wait_for: Vec<String>,
-    /// Awake time from the start until the task was ready, in milliseconds; null while it is not
-    /// ready, and for a task that ended before that.
+    /// Awake time from the start until the task was ready, in milliseconds; null if it is not
+    /// ready, or ended before it was.
     pub after_ms: Option<u64>,
     /// The observations that satisfied the conditions; empty until all of them hold.
     pub by: Vec<WaitHit>,
@@ -37,8 +37,8 @@ impl ReadyView {
         })
     }
 
-    /// Describes the readiness in a sentence, which contains untrusted text of the task: `ready
-    /// after 2.1s: port:3000 (process 4711 listens)`.
+    /// Describes the readiness in a sentence: `ready after 2.1s: port:3000 (process 4711 listens)`.
+    /// The sentence contains untrusted text of the task.
     #[must_use]
     pub fn describe(&self, is_live: bool) -> String {
         let wanted = self.wait_for.join(", ");
@@ -80,7 +80,7 @@ pub struct WaitView {
 pub enum WaitReason {
     /// The conditions were satisfied.
     Satisfied,
-    /// The task ended first.
+    /// The task ended before the conditions were satisfied.
     Ended,
     /// The upper bound was reached.
     Timeout,

@@ -9,9 +9,9 @@
 //!                      ├────────────────► Charset ── 0 … ~ ────► Ground
 //!                      └─ any other final ─────────────────────► Ground
 //! ```
-//! CAN and SUB cancel a sequence. A newline, a non-ASCII character or a control character ends a
-//! sequence in which it is not allowed, and is then processed itself. A newline also ends an
-//! unterminated string, so that a broken title hides no more than the remainder of its own line.
+//! CAN and SUB cancel a sequence. A character that is not allowed inside a sequence, such as a
+//! newline or a non-ASCII character, ends the sequence and is processed as text. A newline also
+//! ends an unterminated string, so that an unterminated title hides only the remainder of its line.
 
 /// State of the parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,19 +25,19 @@ pub(super) enum EscapeParser {
     Charset,
     /// Inside a control sequence.
     Csi(CsiParameter),
-    /// Inside a string: a title, a device control string, an application's message.
+    /// Inside a control string: a title, a device control string or an application command.
     ControlString,
 }
 
-/// The parameter between `CSI` and the final byte. The sequences that redraw a line have no
-/// parameter or a single digit; all others are ignored.
+/// The parameter between `CSI` and the final byte. Only parameters of at most one digit affect the
+/// line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CsiParameter {
     /// No parameter yet.
     None,
     /// One digit.
     One(char),
-    /// More than one digit.
+    /// More than one digit, or other parameter bytes.
     Many,
 }
 
@@ -46,7 +46,7 @@ pub(super) enum CsiParameter {
 pub(super) enum CharAction {
     /// Text, or a control character outside of any sequence.
     Print,
-    /// Part of a sequence.
+    /// Part of a sequence, or a control character that is removed.
     Ignore,
     /// Completes "cursor to the first column".
     CursorHome,
@@ -62,7 +62,8 @@ impl EscapeParser {
         match (*self, c) {
             (Self::Ground, _) => self.step_ground(c),
             (_, '\x18' | '\x1a') => self.enter_state(Self::Ground),
-            // ESC inside a sequence starts a new one; ESC \ after a string ends it.
+            // ESC inside a sequence starts a new sequence. `ESC \`, which ends a control string, is
+            // removed as such a sequence.
             (_, '\x1b') => self.enter_state(Self::Escape),
             (Self::ControlString, '\x07' | '\u{9c}') => self.enter_state(Self::Ground),
             (Self::ControlString, '\n') => self.abort_sequence(c),
@@ -93,8 +94,7 @@ impl EscapeParser {
     fn step_ground(&mut self, c: char) -> CharAction {
         match c {
             '\x1b' => self.enter_state(Self::Escape),
-            // Shift in and shift out select character sets as well, and `tput sgr0` writes shift
-            // in.
+            // Shift in and shift out also select character sets; `tput sgr0` writes shift in.
             '\x0e' | '\x0f' => CharAction::Ignore,
             '\u{9b}' => self.enter_state(Self::Csi(CsiParameter::None)),
             '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => self.enter_state(Self::ControlString),
@@ -114,8 +114,8 @@ impl EscapeParser {
     }
 }
 
-/// Returns the effect of a control sequence on a line. Only sequences that redraw the line have an
-/// effect; all others set colors, move the cursor or query the terminal.
+/// Returns the effect of a control sequence on the current line. Sequences that set colors, move
+/// the cursor elsewhere or query the terminal have none.
 fn csi_action(parameter: CsiParameter, last: char) -> CharAction {
     match (last, parameter) {
         ('G' | '`', CsiParameter::None | CsiParameter::One('0' | '1')) => CharAction::CursorHome,

@@ -1,20 +1,20 @@
-//! The current line: applies carriage returns, backspaces and erasures as a terminal does.
+//! The current line of output, with the effects that control characters have on it in a terminal.
 
 use super::repeated_lines::LineSink;
 
-/// Most bytes of a line that are held for a possible rewrite, 64 KiB; a longer line is emitted in
-/// pieces of at most this size.
+/// Most bytes of a line that are held because the line may be rewritten: 64 KiB. A longer line is
+/// emitted in pieces of at most this size.
 pub const MAX_HELD_LINE_BYTES: usize = 64 * 1024;
 
 /// The current line.
 ///
-/// After `\r` the next character restarts the line: only the last state is kept, even where a
-/// terminal would leave the end of a longer state visible. The emitted part of an overlong line
-/// cannot be taken back, so the rewritten text starts on a new line.
+/// The first character after `\r` replaces the whole line, although a terminal would overwrite only
+/// as many columns as the new text has. The emitted part of an overlong line cannot be replaced, so
+/// the new text then starts on a line of its own.
 #[derive(Debug, Default)]
 pub(super) struct LineBuffer {
     text: String,
-    /// Whether the beginning of this line was already emitted.
+    /// Whether the beginning of the current line was already emitted.
     is_partly_emitted: bool,
     /// Position at which the next character is written.
     cursor: Cursor,
@@ -28,10 +28,10 @@ enum Cursor {
     End,
     /// At the first column, after `\r`: the next character restarts the line.
     Start,
-    /// At the first column, after an escape sequence. The line restarts only with an additional
-    /// erasure, because programs use this sequence for other purposes too.
+    /// At the first column, after an escape sequence. The line restarts only after an additional
+    /// erasure, because programs also send this sequence without redrawing the line.
     Home,
-    /// After the text, which was erased; moving to the first column restarts the line.
+    /// After a text that was erased. A move to the first column restarts the line.
     Erased,
 }
 
@@ -71,7 +71,7 @@ impl LineBuffer {
         self.clear();
     }
 
-    /// Ends the text. No newline is added to the last line.
+    /// Ends the text. A last line without a newline is emitted without one.
     pub(super) fn finish(&mut self, out: &mut LineSink<'_>) {
         if !self.text.is_empty() {
             out.push_piece(&self.text);
@@ -118,7 +118,7 @@ impl LineBuffer {
         }
     }
 
-    /// Returns the text of the line that was not emitted yet.
+    /// Returns the part of the line that was not emitted yet.
     pub(super) fn text(&self) -> &str {
         &self.text
     }

@@ -4,18 +4,18 @@ use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthChar as _;
 
-/// Most combining marks, such as accents, on one character. Further ones are escaped, because a
-/// stack of marks covers the lines above.
+/// Most combining marks, such as accents, on one character. Additional marks are escaped, because a
+/// stack of marks would cover the lines above.
 const MAX_COMBINING_MARKS: usize = 3;
 
 /// Formats `text` as one line of at most `columns` columns that is safe to print.
 ///
 /// Commands, names and paths are untrusted: they could move the cursor, change the direction of
 /// writing or hide characters. Newline, tab and carriage return are written as `\n`, `\t`, `\r`,
-/// ESC as `\e`, other control characters as `\x07`, and invisible characters (zero-width,
-/// bidirectional, tags, line separators) as `\u{202e}`. A longer text is cut and ends in `…`; an
-/// escape is never cut in half. Backslashes are not doubled, because the result is for reading and
-/// is not parsed again.
+/// ESC as `\e`, other control characters as in `\x07`, and invisible characters (zero-width,
+/// bidirectional, tags, line separators) as in `\u{202e}`. A text that does not fit is cut between
+/// characters or escapes and ends in `…`. Backslashes are not doubled, because the result is read
+/// by people and not parsed.
 ///
 /// Widths follow Unicode (UAX #11): a wide character takes two columns, a combining mark none.
 #[must_use]
@@ -45,10 +45,11 @@ pub fn one_line(text: &str, columns: usize) -> String {
     line
 }
 
-/// Formats `text` with its line breaks and escapes everything invisible like [`one_line`], so that
-/// it cannot move the cursor, change the direction of writing or hide characters.
+/// Escapes the control characters and invisible characters of a text as [`one_line`] does, but
+/// keeps its lines. The result cannot move the cursor, change the direction of writing or hide
+/// characters.
 ///
-/// Newlines and tabs are kept. Characters that XML does not allow are escaped too.
+/// Newlines and tabs are kept. Characters that XML does not allow are also escaped.
 #[must_use]
 pub fn make_visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -76,7 +77,7 @@ fn is_noncharacter(c: char) -> bool {
     u32::from(c) & 0xfffe == 0xfffe || matches!(c, '\u{fdd0}'..='\u{fdef}')
 }
 
-/// Appends a character or its escape, and returns the width.
+/// Appends a character or its escape to `unit`, and returns the width in columns.
 fn push_visible(c: char, marks: &mut usize, unit: &mut String) -> usize {
     let short = match c {
         '\n' => "\\n",

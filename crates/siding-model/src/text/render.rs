@@ -11,8 +11,8 @@ pub enum RepeatMode {
     /// Keep all lines.
     #[default]
     Keep,
-    /// Keep the first, followed by `… repeated 42 times` for 42 more. A single repetition and a few
-    /// blank lines are kept.
+    /// Keep the first line, followed by `… repeated 42 times` for 42 repetitions. A single
+    /// repetition and a few blank lines are kept.
     Count,
 }
 
@@ -36,12 +36,12 @@ pub struct RenderOptions {
 /// | invalid UTF-8 | one U+FFFD for each maximal invalid sequence |
 ///
 /// Escape sequences are recognized in decoded text, as in a UTF-8 terminal: a lone byte 0x9B is
-/// invalid UTF-8, while the character U+009B introduces a control sequence. Only sequences that
-/// redraw a line take effect (`\x1b[2K\x1b[1G` and similar ones).
+/// invalid UTF-8, while the character U+009B introduces a control sequence. Of all sequences, only
+/// those that redraw a line change the text, such as `\x1b[2K\x1b[1G`.
 ///
-/// Holds at most [`MAX_HELD_LINE_BYTES`](super::MAX_HELD_LINE_BYTES) bytes of the current line, and
-/// with [`RepeatMode::Count`] as many for the previous line. The result does not depend on how the
-/// input is divided.
+/// The renderer holds at most [`MAX_HELD_LINE_BYTES`](super::MAX_HELD_LINE_BYTES) bytes of the
+/// current line, and with [`RepeatMode::Count`] also of the previous line. The result does not
+/// depend on the pieces into which the input is divided.
 #[derive(Debug, Default)]
 pub struct OutputRenderer {
     decoder: Decoder,
@@ -69,15 +69,14 @@ impl OutputRenderer {
         }
     }
 
-    /// Processes more output and appends the text that is final to `out`.
+    /// Processes more output, and appends to `out` the text that can no longer change.
     ///
     /// The last line without a newline is held back, because it may still be rewritten.
     pub fn push(&mut self, bytes: &[u8], out: &mut String) {
         self.decoder.push(bytes, |text| self.state.push(text, out));
     }
 
-    /// Appends the text that was held back to `out`: the last state of an unterminated line,
-    /// without a newline.
+    /// Appends to `out` the text that was held back: the last line if it has no newline.
     pub fn finish(mut self, out: &mut String) {
         self.decoder.finish(|text| self.state.push(text, out));
         let RenderState { line, counter, .. } = &mut self.state;
@@ -86,7 +85,7 @@ impl OutputRenderer {
         out.finish();
     }
 
-    /// Returns the unterminated line in its current state, which later output may still rewrite.
+    /// Returns the current line, which has no newline yet and may still be rewritten.
     #[must_use]
     pub fn pending_line(&self) -> &str {
         self.state.line.text()
@@ -105,7 +104,7 @@ impl RenderState {
         let Self { escapes, line, counter } = self;
         let mut out = LineSink { out, counter: counter.as_mut() };
         while !text.is_empty() {
-            // Nearly all output is plain text, so a run of plain bytes is processed as a whole.
+            // The fast path: nearly all output is plain text, which is added in whole runs.
             if escapes.is_ground() {
                 let plain = text.bytes().position(is_special).unwrap_or(text.len());
                 let (run, rest) = text.split_at(plain);
@@ -121,8 +120,8 @@ impl RenderState {
     }
 }
 
-/// Returns whether a byte needs special treatment: control characters, and 0xC2, which starts
-/// U+0080 to U+00BF. Such a byte always starts a character.
+/// Returns whether a byte starts a character that may need special treatment: a control character,
+/// or one of U+0080 to U+00BF, whose first byte is 0xC2.
 fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == 0x7f || byte == 0xc2
 }
@@ -140,7 +139,7 @@ fn apply_action(meaning: CharAction, c: char, line: &mut LineBuffer, out: &mut L
     }
 }
 
-/// Returns the picture of a control character, and other characters unchanged.
+/// Returns the Unicode picture of a control character. Other characters and tabs are unchanged.
 fn control_picture(c: char) -> char {
     match c {
         '\t' => c,

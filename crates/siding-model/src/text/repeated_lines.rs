@@ -1,10 +1,10 @@
 //! Collapsing of repeated lines.
 
-/// Fewest repetitions after the first line that are replaced by a count; the count would take as
-/// much space as one repetition.
+/// Fewest repetitions of a line that are replaced by a count. A single repetition is kept, because
+/// most lines are shorter than the count.
 const MIN_COUNTED_REPEATS: u64 = 2;
-/// Fewest repetitions of a blank line that are replaced by a count: blank lines structure the text
-/// and cost little.
+/// Fewest repetitions of a blank line that are replaced by a count. A few blank lines are kept,
+/// because they structure the text and are short.
 const MIN_COUNTED_BLANK_REPEATS: u64 = 20;
 
 /// Counts consecutive equal lines.
@@ -35,7 +35,7 @@ impl RepeatCounter {
         last.push_str(text);
     }
 
-    /// Emits the repetitions or their count. The next line starts a new count.
+    /// Emits the repetitions or their count, and resets the count.
     fn flush(&mut self, out: &mut String) {
         let again = std::mem::take(&mut self.repeat_count);
         let Some(last) = self.last_line.as_deref().filter(|_| again > 0) else {
@@ -68,7 +68,7 @@ pub(super) struct LineSink<'a> {
 }
 
 impl LineSink<'_> {
-    /// Emits a whole line; its newline is added.
+    /// Emits a whole line, and adds a newline.
     pub(super) fn push_line(&mut self, text: &str) {
         match &mut self.counter {
             Some(counter) => counter.push_line(text, self.out),

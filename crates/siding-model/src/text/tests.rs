@@ -42,7 +42,7 @@ fn lines_redrawn_by_escape_sequences_show_their_last_state() {
         ("10%\x1b[1G\x1b[0K20%\n", "20%\n"),
         ("10%\x1b[G\x1b[J20%\n", "20%\n"),
         ("10%\r\x1b[K\n", "\n"),
-        // A single sequence does not prove a redraw.
+        // One of these sequences alone does not redraw a line.
         ("a\x1b[1Gb", "ab"),
         ("a\x1b[2Kb", "ab"),
         ("a\x1b[Kb", "ab"),
@@ -77,7 +77,7 @@ fn control_characters_are_shown_as_pictures() {
 fn invalid_utf8_is_shown_as_replacement_characters() {
     assert_eq!(render_plain(b"a\xffb\xc3\n"), "a\u{fffd}b\u{fffd}\n");
     assert_eq!(render_plain(b"\xe2\x82"), "\u{fffd}");
-    // A lone byte 0x9B introduces no sequence, so the text after it must not disappear.
+    // A lone byte 0x9B is invalid UTF-8 and introduces no sequence, so the text after it is kept.
     assert_eq!(render_plain(b"\x9b31m"), "\u{fffd}31m");
 }
 
@@ -92,7 +92,7 @@ fn color_sequences_are_removed_and_text_is_kept() {
 fn repeated_lines_are_counted() {
     assert_eq!(render_counted(&"tick\n".repeat(43)), "tick\n… repeated 42 times\n");
     assert_eq!(render_counted("a\nb\nb\nb\na\n"), "a\nb\n… repeated 2 times\na\n");
-    // A single repetition is kept, as are a few blank lines, and a last line that may still grow.
+    // A single repetition, a few blank lines, and a last line that may still grow are kept.
     assert_eq!(render_counted("a\na\nb\n"), "a\na\nb\n");
     assert_eq!(render_counted("a\n\n\n\nb"), "a\n\n\n\nb");
     assert_eq!(render_counted(&format!("a{}", "\n".repeat(40))), "a\n\n… repeated 38 times\n");
@@ -187,7 +187,7 @@ fn one_line_respects_its_width() {
     assert_eq!(one_line("日本語", 6), "日本語");
     assert_eq!(one_line("日本語", 5), "日本…");
     assert_eq!(one_line("日本語", 4), "日…");
-    // An escape is not cut in half.
+    // A cut does not split an escape.
     assert_eq!(one_line("abc\n\n", 6), "abc\\n…");
     assert_eq!(one_line("abc\u{202e}", 8), "abc…");
     assert_eq!(one_line("abc", 1), "…");

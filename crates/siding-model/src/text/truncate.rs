@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-/// Fewest bytes for head and tail together that justify a marker between them.
+/// Fewest bytes for head and tail together; with less space the marker between them is not worth
+/// its length.
 const MIN_HEAD_TAIL_BYTES: usize = 16;
 
 /// Returns the longest prefix of `text` with at most `max_bytes`.
@@ -25,9 +26,9 @@ pub fn omitted_marker(bytes: u64) -> String {
 
 /// Returns `text`, or its head and its tail around an [`omitted_marker`], in at most `max_bytes`.
 ///
-/// The head gets a quarter, because a command reports its result at the end. The cuts are made
-/// between lines if that costs little. When hardly more than the marker would fit, only a tail is
-/// returned.
+/// The head gets a quarter of the space, because a command reports its result at the end. An
+/// incomplete line at a cut is dropped, unless it is more than a quarter of its part. When hardly
+/// more than the marker would fit, only a tail is returned.
 #[must_use]
 pub fn head_and_tail(text: &str, max_bytes: usize) -> Cow<'_, str> {
     if text.len() <= max_bytes {
@@ -41,7 +42,7 @@ pub fn head_and_tail(text: &str, max_bytes: usize) -> Cow<'_, str> {
     Cow::Owned(join_head_tail(head, tail, (text.len() - head.len() - tail.len()) as u64))
 }
 
-/// The numbers of bytes for the head and for the tail.
+/// The sizes of head and tail, in bytes.
 #[derive(Debug, Clone, Copy)]
 struct HeadTailSizes {
     head: usize,
@@ -49,7 +50,8 @@ struct HeadTailSizes {
 }
 
 impl HeadTailSizes {
-    /// Divides `max_bytes`, or returns `None` when hardly more than the marker would fit.
+    /// Divides `max_bytes` between head, marker and tail. Returns `None` when hardly more than the
+    /// marker would fit.
     fn new(max_bytes: usize) -> Option<Self> {
         // A newline may have to precede the marker.
         let marker = omitted_marker(u64::MAX).len() + 1;
@@ -79,14 +81,14 @@ fn whole_lines_tail(tail: &str) -> &str {
     }
 }
 
-/// The streaming form of [`head_and_tail`], for text that may exceed the memory.
+/// The streaming form of [`head_and_tail`], for text that may be larger than memory.
 ///
-/// Holds less than three times `max_bytes`.
+/// The buffer holds less than three times the maximum.
 #[derive(Debug)]
 pub struct HeadAndTail {
     max_bytes: usize,
     room: HeadTailSizes,
-    /// The beginning; the whole text, as long as it fits.
+    /// The beginning of the text. It holds up to the maximum, so that a text that fits is complete.
     pub(super) head: String,
     /// The end of the text after `head`.
     pub(super) tail: String,
@@ -115,7 +117,7 @@ impl HeadAndTail {
             self.tail.clear();
         }
         self.tail.push_str(end);
-        // The tail may grow to twice its size before it is trimmed, so that the cost per byte stays
+        // The tail is trimmed only when it has twice its size, so that the cost for each byte is
         // constant.
         if self.tail.len() > 2 * self.room.tail {
             let keep = cut_tail(&self.tail, self.room.tail).len();
@@ -135,7 +137,7 @@ impl HeadAndTail {
         self.total > self.max_bytes as u64
     }
 
-    /// Returns the text.
+    /// Returns the whole text, or its head and tail around a marker.
     #[must_use]
     pub fn finish(self) -> String {
         if !self.is_cut() {

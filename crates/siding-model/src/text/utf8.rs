@@ -5,8 +5,8 @@ pub(super) const REPLACEMENT: &str = "\u{fffd}";
 
 /// Decodes UTF-8 in pieces.
 ///
-/// Each maximal invalid sequence becomes one U+FFFD, as in [`String::from_utf8_lossy`]. Holds at
-/// most three bytes: the start of an incomplete character.
+/// Each maximal invalid sequence becomes one U+FFFD, as in [`String::from_utf8_lossy`]. The decoder
+/// holds at most three bytes: the start of an incomplete character.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     held: [u8; 4],
@@ -31,7 +31,7 @@ impl Decoder {
                     self.len += 1;
                     bytes = rest;
                 }
-                // The new byte does not continue the held bytes, but may start a character itself.
+                // The byte does not continue the held bytes, but it may start a character.
                 Err(_) => {
                     sink(REPLACEMENT);
                     self.len = 0;

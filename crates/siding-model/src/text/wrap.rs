@@ -7,14 +7,14 @@ use super::printable::make_visible;
 /// Columns of a tab.
 const TAB_COLUMNS: usize = 4;
 
-/// Returns the number of columns that a text occupies. An invisible character has none.
+/// Returns the number of columns that a text occupies. A control character has width 0.
 #[must_use]
 pub fn display_width(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
-/// Returns a character as it appears in a row: invisible characters are escaped as in
-/// [`make_visible`], and a tab becomes blanks.
+/// Returns a character as [`wrap_text`] shows it: invisible characters are escaped as in
+/// [`make_visible`], a tab becomes blanks, and a newline is removed.
 #[must_use]
 pub fn visible_char(c: char) -> String {
     match c {
@@ -24,10 +24,10 @@ pub fn visible_char(c: char) -> String {
     }
 }
 
-/// Wraps a text to rows of at most `columns` that are safe to print. Lines are broken at blanks, or
-/// inside a word that is longer than a row. The indentation of a line is not repeated.
+/// Wraps a text to rows of at most `columns` columns that are safe to print. Lines are broken at
+/// blanks, or inside a word that is longer than a row. Continued rows are not indented.
 ///
-/// A row exceeds `columns` only if a single character is wider.
+/// A row that consists of one wide character may exceed `columns`.
 #[must_use]
 pub fn wrap_text(text: &str, columns: usize) -> Vec<String> {
     let columns = columns.max(1);
@@ -42,11 +42,12 @@ pub fn wrap_text(text: &str, columns: usize) -> Vec<String> {
 fn wrap_line(line: &str, columns: usize, rows: &mut Vec<String>) {
     let mut row = String::new();
     let mut used = 0;
-    // Position after the last blank that follows a word of the row.
+    // Position in the row after the last blank at which the row can be broken.
     let mut blank: Option<usize> = None;
     'characters: for c in line.chars() {
         let wide = c.width().unwrap_or(0);
-        // A word that moves to the next row may fill that row as well.
+        // A loop, because the word that moves to the next row may leave no space for the character
+        // there.
         while used + wide > columns && !row.is_empty() {
             let rest = match blank.take() {
                 // The row breaks at this blank, which is dropped.
@@ -93,7 +94,7 @@ mod tests {
         assert_eq!(wrap_text("\u{1b}[2J", 80), ["\\e[2J"]);
         assert_eq!(display_width("e\u{301}你"), 3);
         assert_eq!(visible_char('\u{7}'), "\\x07");
-        // After the word has moved to the second row, its last character does not fit there.
+        // The word moves to the second row, where its last character does not fit.
         assert_eq!(wrap_text("\u{301} 你你你你你", 9), ["\u{301}", "你你你你", "你"]);
     }
 

@@ -12,7 +12,8 @@ pub struct ProcessInfo {
     pub process: ProcRef,
     /// Pid of the parent; 0 when the parent is not visible.
     pub ppid: i32,
-    /// User id; `None` when the process has several user ids, or when the id is unknown.
+    /// User id; `None` when the process has different real and effective ids, or when they are
+    /// unknown.
     pub uid: Option<u32>,
     /// Time since the process was started.
     pub age: Duration,
@@ -27,21 +28,23 @@ pub struct ProcessInfo {
 }
 
 impl ProcessInfo {
-    /// Returns the possible names of the program: the kernel's name, the first word, and the second
-    /// word, which names a script in an interpreter. Directories and the dash of a login shell are
-    /// removed.
+    /// Returns the possible names of the program: the kernel's name of the process, the first word
+    /// of the command line, and the second word, which names the script of an interpreter.
+    /// Directories and the dash of a login shell are removed.
     fn program_names(&self) -> impl Iterator<Item = &str> {
         let base = |word: &'_ String| word.rsplit('/').next().unwrap_or_default().len();
         let words = self.argv.iter().take(2).map(move |word| &word[word.len() - base(word)..]);
         std::iter::once(self.name.as_str()).chain(words).map(|name| name.trim_start_matches('-'))
     }
 
-    /// Returns whether the process, or the script that it runs, is one of these programs.
+    /// Returns whether the executable of the process, or the script that it runs, has one of these
+    /// names.
     pub(super) fn runs_any_of(&self, names: &[impl AsRef<str>]) -> bool {
         self.program_names().any(|name| names.iter().any(|known| known.as_ref() == name))
     }
 
-    /// Returns whether the executable itself, not a script that it runs, is one of these programs.
+    /// Returns whether the executable of the process has one of these names. Scripts are not
+    /// considered.
     pub(super) fn is_program_named(&self, names: &[&str]) -> bool {
         let mut own = self.program_names().take(2);
         own.any(|name| names.contains(&name))
@@ -51,15 +54,15 @@ impl ProcessInfo {
 /// The process on whose behalf the decision is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requester {
-    /// Pid of the requester. Neither this process nor its ancestors are ever selected.
+    /// Pid of the requester. A tree with the requester or one of its ancestors is never selected.
     pub pid: i32,
     /// User id of the requester. Only processes of this user are considered.
     pub uid: u32,
-    /// Least age of a process for rules that set no age.
+    /// Least age of a process for rules that do not specify one.
     pub min_age: Duration,
 }
 
-/// An orphaned tree that is ended as a whole.
+/// An orphaned process tree, which is terminated as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrphanTree {
     /// Name of the rule.
@@ -70,7 +73,7 @@ pub struct OrphanTree {
     pub members: Vec<ProcRef>,
 }
 
-/// A process that matches the pattern of a rule and is kept.
+/// A process that matches the pattern of a rule and is not terminated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptProcess {
     /// Name of the rule.
@@ -85,20 +88,20 @@ pub struct KeptProcess {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeepReason {
-    /// A host is alive among the ancestors of the process or in its tree.
+    /// A host is alive: an ancestor of the process, or a member of its tree.
     #[error("the host `{name}` ({pid}) is alive")]
     LiveHost {
-        /// The host.
+        /// Pid of the host.
         pid: i32,
-        /// Its name.
+        /// Name of the host.
         name: String,
     },
     /// The process, or the topmost process of its tree, is too young.
     #[error("{pid} is {} old, less than {}", duration::format_duration(*age), duration::format_duration(*least))]
     TooYoung {
-        /// The process.
+        /// Pid of the process.
         pid: i32,
-        /// Its age.
+        /// Age of the process.
         age: Duration,
         /// Least age for the rule.
         least: Duration,
@@ -106,41 +109,41 @@ pub enum KeepReason {
     /// The process was started by a living program that is neither a shell nor a helper.
     #[error("it belongs to `{name}` ({pid}), which is alive")]
     LiveParent {
-        /// The program.
+        /// Pid of the program.
         pid: i32,
-        /// Its name.
+        /// Name of the program.
         name: String,
     },
-    /// An ancestor is not visible.
+    /// An ancestor of the process is not visible in `/proc`.
     #[error("one of its ancestors is not visible from here")]
     HiddenAncestor,
     /// The tree contains a process of another user.
     #[error("{pid} in its tree belongs to another user")]
     OtherUser {
-        /// That process.
+        /// Pid of this process.
         pid: i32,
     },
     /// The tree contains a process of a task, in this state directory or another one.
     #[error("{pid} in its tree belongs to a task of siding")]
     OwnedByTask {
-        /// That process.
+        /// Pid of this process.
         pid: i32,
     },
     /// A process of the tree has a terminal, which a user may be using.
     #[error("{pid} in its tree has a terminal")]
     HasTerminal {
-        /// That process.
+        /// Pid of this process.
         pid: i32,
     },
     /// A process outside of all orphaned trees refers to a socket file of the tree.
     #[error("{pid}, which is not an orphan, refers to its socket `{socket}`")]
     SocketInUse {
-        /// That process.
+        /// Pid of this process.
         pid: i32,
         /// The name of the socket file.
         socket: String,
     },
-    /// The requester is a descendant of the process.
+    /// The requester is a process of the tree, or a descendant of one.
     #[error("this command was started from its tree")]
     ContainsRequester,
 }
@@ -148,7 +151,7 @@ pub enum KeepReason {
 /// The result of [`select_orphan_trees`](super::select_orphan_trees).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReapDecision {
-    /// The trees to end. No process is in two of them.
+    /// The trees to terminate. No process is in two trees.
     pub trees: Vec<OrphanTree>,
     /// The processes that match a pattern and are kept.
     pub kept: Vec<KeptProcess>,

@@ -1,4 +1,4 @@
-//! Selection of the trees that the rules match.
+//! Selection of the orphaned process trees that are terminated.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -12,9 +12,10 @@ use crate::process::ProcRef;
 /// The default process to which orphans are reparented.
 const INIT_PID: i32 = 1;
 
-/// Programs to which the kernel reparents orphaned descendants (`PR_SET_CHILD_SUBREAPER`, or the
-/// first process of a container). The kernel does not reveal this attribute, so the programs are
-/// recognized by name. A process whose parent is any other program is no orphan.
+/// Programs to which the kernel reparents orphans below them: subreapers
+/// (`PR_SET_CHILD_SUBREAPER`), and the first processes of containers. The kernel does not show
+/// which processes are subreapers, so they are recognized by name. A process below any other
+/// program is not taken for an orphan.
 const SUBREAPER_PROGRAMS: &[&str] = &[
     "systemd",
     "init",
@@ -27,25 +28,26 @@ const SUBREAPER_PROGRAMS: &[&str] = &[
     "runsvdir",
 ];
 
-/// Programs that only execute another command. A parent from this list may be ended with the tree;
-/// any other living parent, such as an editor or a server, still uses the tree.
+/// Programs that only execute another command. The search for the top of a tree passes over them.
+/// It stops at any other program, such as an editor or a server, which then owns the process.
 const WRAPPER_PROGRAMS: &[&str] = &[
     "sh", "bash", "dash", "zsh", "ksh", "fish", "busybox", "env", "nohup", "setsid", "timeout",
     "nice", "ionice", "stdbuf", "bwrap", "socat", "unshare", "setpriv", "xargs",
 ];
 
-/// The relays of the built-in rules. A relay reads no terminal, so it may be ended despite the
-/// terminal that it inherited from its host.
+/// The relays of the built-in rules. They may be terminated although they have a terminal, because
+/// they inherited it from their host and do not read it.
 const RELAY_PROGRAMS: &[&str] = &["socat"];
 
-/// Decides which trees match which rule, and why other matching processes are kept.
+/// Decides which process trees are terminated under which rule, and why other matching processes
+/// are kept.
 ///
-/// A tree is selected when all of this holds: one of its processes matches a rule and is old
-/// enough; its topmost process is old enough too; all its processes run as the requester's user,
-/// have no terminal and are part of no task; no host is alive above the tree or in it; and its
-/// parent is init or another process to which orphans are reparented. Younger processes of a
-/// selected tree are ended with the tree. A tree selected by a built-in rule is kept as long as a
-/// process outside of all selected trees refers to one of its socket files.
+/// A tree is selected when a process in it matches a rule, and both this process and the topmost
+/// process have the age that the rule requires; other members may be younger. The parent of the
+/// tree must be init or another process to which orphans are reparented. All members must run as
+/// the requester's user, without a terminal and without a task. No member and no ancestor may be a
+/// host. A tree selected by a built-in rule is kept as long as a process outside of all selected
+/// trees refers to one of its socket files.
 #[must_use]
 pub fn select_orphan_trees(
     processes: &[ProcessInfo],
@@ -80,7 +82,7 @@ pub fn select_orphan_trees(
         }
     }
     index.keep_trees_in_use(processes, &mut verdicts);
-    // A process that one rule keeps may be selected by another rule.
+    // A process that is kept under one rule may have been selected under another.
     let chosen: HashSet<ProcRef> =
         verdicts.trees.iter().flat_map(|tree| tree.members.clone()).collect();
     verdicts.kept.retain(|spared| !chosen.contains(&spared.process));
@@ -91,7 +93,7 @@ fn matches_pattern(pattern: &Regex, process: &ProcessInfo) -> bool {
     !process.argv.is_empty() && pattern.is_match(&process.argv.join(" "))
 }
 
-/// An index of all processes.
+/// All processes by pid and by parent, with the compiled rules.
 struct ProcessIndex<'a> {
     by_pid: HashMap<i32, &'a ProcessInfo>,
     children: HashMap<i32, Vec<&'a ProcessInfo>>,
@@ -119,8 +121,8 @@ impl<'a> ProcessIndex<'a> {
         look
     }
 
-    /// Returns the ancestors of a process, the nearest first, and whether the topmost one is a
-    /// child of init.
+    /// Returns the ancestors of a process, the nearest first, and whether the chain is complete up
+    /// to init.
     fn ancestors(&self, process: &ProcessInfo) -> (Vec<&'a ProcessInfo>, bool) {
         let mut chain: Vec<&ProcessInfo> = Vec::new();
         let mut ppid = process.ppid;
@@ -129,14 +131,13 @@ impl<'a> ProcessIndex<'a> {
             if ppid == INIT_PID {
                 return (chain, true);
             }
-            // A cycle can only result from pids that were reused during the scan.
+            // The chain has a cycle, which can result from pids that were reused during the scan.
             if chain.len() > self.by_pid.len() {
                 return (chain, false);
             }
             ppid = parent.ppid;
         }
-        // Init runs as another user and is invisible where `/proc` hides the processes of other
-        // users.
+        // Init runs as root and is not visible where `/proc` hides the processes of other users.
         (chain, ppid == INIT_PID)
     }
 
@@ -180,10 +181,11 @@ impl<'a> ProcessIndex<'a> {
         self.rules.iter().any(|(_, pattern)| matches_pattern(pattern, process))
     }
 
-    /// Removes trees of built-in rules whose socket files are in use outside of all trees.
+    /// Moves the trees of built-in rules whose socket files are in use outside of all selected
+    /// trees to the kept processes.
     ///
-    /// Repeats this until nothing changes, because a tree that was just kept may use the sockets of
-    /// another one.
+    /// The check is repeated until nothing changes: once a tree is kept, its processes are outside
+    /// of the selected trees and may use the socket files of another tree.
     fn keep_trees_in_use(&self, processes: &[ProcessInfo], verdicts: &mut ReapDecision) {
         let is_built_in = |tree: &OrphanTree| {
             self.rules.iter().any(|(rule, _)| rule.name == tree.rule && rule.is_built_in())

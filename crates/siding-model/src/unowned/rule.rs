@@ -7,33 +7,33 @@ use regex::Regex;
 /// Name of the rule for leftovers of Claude Code's sandbox.
 const CLAUDE_SANDBOX_RULE_NAME: &str = "claude-sandbox";
 
-/// Command lines of the sandbox's helpers (anthropics/claude-code#51932): the relays between the
-/// sandbox and the host's proxies, and the shells and `bwrap` processes around them, whose
-/// arguments contain the relays' command or the sockets. Claude Code 2.1.330 runs one relay outside
-/// of the sandbox (`socat UNIX-LISTEN:/tmp/claude-http-….sock,fork TCP:localhost:…`), which
-/// outlives Claude Code when that is killed.
+/// Command lines of the helpers of Claude Code's sandbox (anthropics/claude-code#51932): the relays
+/// between the sandbox and the host's proxies, and the shells and `bwrap` processes around the
+/// relays, whose arguments contain the relays' commands or the sockets. Claude Code 2.1.330 runs
+/// one relay outside of the sandbox (`socat UNIX-LISTEN:/tmp/claude-http-….sock,fork
+/// TCP:localhost:…`), which continues after the end of the sandbox.
 const CLAUDE_SANDBOX_PATTERN: &str = concat!(
     r"^(\S*/)?(socat|bwrap|(ba|da|z)?sh .*socat) ",
     r".*(claude-(http|socks)-[^\s/]*|srt-mux-[0-9]+-[0-9]+)\.sock"
 );
 
-/// The names of socket files in command lines that match [`CLAUDE_SANDBOX_PATTERN`].
+/// The names of socket files in the command lines of these helpers.
 const CLAUDE_SOCKET_PATTERN: &str =
     r#"(claude-(http|socks)-[^\s/,:;"']*?|srt-mux-[0-9]+-[0-9]+)\.sock"#;
 
-/// Longest name of a rule, in bytes. The name appears in every line about a process.
+/// Longest name of a rule, in bytes. The name is short because every line of a report contains it.
 const NAME_MAX: usize = 40;
 
 /// A rule for one kind of unowned orphans.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrphanRule {
-    /// Name in reports.
+    /// Name of the rule in reports.
     pub name: String,
     /// Regular expression for the command line, whose words are joined by blanks. Always valid.
     pub pattern: String,
-    /// Least age of a process; `None` means the hard cap of tasks in effect.
+    /// Least age of a process; `None` stands for the setting `max_elapsed_hard_cap`.
     pub min_age: Option<Duration>,
-    /// Names of the programs whose living processes protect a tree. Never empty.
+    /// Names of the host programs: a process below a living host is kept. Never empty.
     pub hosts: Vec<String>,
 }
 
@@ -41,7 +41,8 @@ pub struct OrphanRule {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadOrphanRule {
-    /// The name is too long, empty, or contains other characters.
+    /// The name is too long, empty, or contains characters other than letters, digits, dashes and
+    /// underscores.
     #[error("a rule's `name` must be 1 to {NAME_MAX} letters, digits, dashes and underscores")]
     Name,
     /// The pattern is not a regular expression.
@@ -71,8 +72,8 @@ impl OrphanRule {
             return Err(BadOrphanRule::Name);
         }
         if let Err(error) = Regex::new(pattern) {
-            // The parser's message marks the position on several lines; only its last line
-            // describes the error.
+            // The parser's message has several lines, which show the position in the pattern. Only
+            // the last line describes the error.
             let text = error.to_string();
             let last = text.lines().next_back().unwrap_or_default();
             return Err(BadOrphanRule::Pattern(last.trim_start_matches("error: ").to_owned()));
@@ -107,15 +108,15 @@ impl OrphanRule {
         Self::built_in().contains(self)
     }
 
-    /// Compiles the pattern. `.` matches line breaks too, because a shell's text may have several
-    /// lines.
+    /// Compiles the pattern. `.` also matches line breaks, because the text of a shell's `-c` may
+    /// have several lines.
     pub(super) fn compile(&self) -> Option<Regex> {
         regex::RegexBuilder::new(&self.pattern).dot_matches_new_line(true).build().ok()
     }
 }
 
-/// Returns whether a command line, its words joined by blanks, may match a built-in rule. The test
-/// rejects nearly all processes without the cost of compiling a pattern.
+/// Returns whether a command line, whose words are joined by blanks, may match a built-in rule.
+/// This quick test rejects most processes without compiling a pattern.
 #[must_use]
 pub fn may_match_built_in(command_line: &str) -> bool {
     command_line.contains(".sock")

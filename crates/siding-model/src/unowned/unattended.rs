@@ -1,8 +1,8 @@
-//! The action of an automatic reaper run on unowned orphans.
+//! The decision whether an automatic run of the reaper terminates unowned orphans or reports them.
 //!
-//! Session starts and the timer apply the built-in rules automatically. By default the first
-//! automatic run that finds an orphan only reports it; a recorded [`OrphanReport`] allows later
-//! runs to end orphans.
+//! Session starts and the timer apply the built-in rules. By default the first such run that finds
+//! an orphan only reports it, so that the user learns of the reaper before it acts. The report is
+//! recorded as an [`OrphanReport`], and later runs terminate orphans.
 
 use std::collections::BTreeSet;
 
@@ -16,17 +16,18 @@ const REPORT_FORMAT: u32 = 1;
 /// The action on unowned orphans in an automatic run of the reaper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnownedReapMode {
-    /// No search for orphans.
+    /// Orphans are not searched.
     Off,
-    /// A report in each run.
+    /// Each run reports orphans.
     Report,
-    /// A termination of the orphans.
+    /// Each run terminates orphans.
     End,
 }
 
 impl UnownedReapMode {
-    /// Returns the mode for this run. An `end` that is only the default becomes `report` until a
-    /// report was given on this machine.
+    /// Returns the mode for the present run. The built-in `end` only reports until a report was
+    /// given on this machine (`is_reported`); an `end` that the user set (`is_chosen`) applies
+    /// immediately.
     #[must_use]
     pub const fn effective(self, is_chosen: bool, is_reported: bool) -> Self {
         match self {
@@ -52,7 +53,7 @@ pub enum ReportAudience {
 pub struct OrphanReport {
     /// Version of the record.
     pub format: u32,
-    /// Time of the report, RFC 3339; only displayed.
+    /// Time of the report, RFC 3339, for display.
     pub at: String,
     /// The machine on which the orphans were found.
     pub machine: String,
@@ -85,13 +86,13 @@ impl OrphanReports {
         Self(lines.filter(|report| report.format == REPORT_FORMAT).collect())
     }
 
-    /// Returns whether a report was given on a machine for each of these rules.
+    /// Returns whether a report that includes each of these rules was given on a machine.
     #[must_use]
     pub fn covers(&self, machine: &str, rules: &[OrphanRule]) -> bool {
         Self::includes_rules(self.for_machine(machine), rules)
     }
 
-    /// Returns whether an agent received a report on a machine for each of these rules.
+    /// Returns whether an agent received a report on a machine that includes each of these rules.
     #[must_use]
     pub fn covers_for_agent(&self, machine: &str, rules: &[OrphanRule]) -> bool {
         Self::includes_rules(

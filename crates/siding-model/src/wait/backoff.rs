@@ -6,8 +6,8 @@ use crate::process::MonotonicMs;
 /// pause of 9 ms.
 const COST_FACTOR: u64 = 9;
 
-/// A polling schedule with growing pauses, which soon detects a condition that is about to hold and
-/// costs little in a long wait.
+/// A polling schedule with growing pauses: a condition that soon holds is detected fast, and a
+/// longer wait costs little.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckBackoff {
     pause_ms: u64,
@@ -16,7 +16,8 @@ pub struct CheckBackoff {
 }
 
 impl CheckBackoff {
-    /// Starts with an immediate check, then pauses for `first_ms`, doubling up to `most_ms`.
+    /// Starts with an immediate check. The first pause is `first_ms`; each further pause is twice
+    /// as long, up to `most_ms`.
     #[must_use]
     pub const fn new(first_ms: u64, most_ms: u64) -> Self {
         Self { pause_ms: first_ms, max_pause_ms: most_ms, next_check: MonotonicMs(0) }
@@ -28,8 +29,8 @@ impl CheckBackoff {
         self.next_check
     }
 
-    /// Records a check. An expensive check is followed by a longer pause, so that checks never use
-    /// more than a tenth of a core.
+    /// Records a check that lasted from `from` to `to`. A long check is followed by a longer pause,
+    /// so that checks use at most a tenth of the time.
     pub fn record_check(&mut self, from: MonotonicMs, to: MonotonicMs) {
         let cost = to.ms_since(from);
         self.next_check = to.plus_ms(self.pause_ms.max(cost.saturating_mul(COST_FACTOR)));
@@ -37,10 +38,10 @@ impl CheckBackoff {
     }
 }
 
-/// A polling schedule for waits that may last as long as a task, at very low cost.
+/// A polling schedule for waits that may last as long as a task, with a very low cost.
 ///
-/// The pauses grow with the wait, so that a change is detected after at most a twentieth of the
-/// time waited so far, and after at most [`Self::MAX_PAUSE_MS`].
+/// Each pause is a twentieth of the wait so far, at most [`Self::MAX_PAUSE_MS`], so that the delay
+/// of the detection is small compared with the wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LongWaitBackoff {
     started: MonotonicMs,
@@ -50,9 +51,10 @@ pub struct LongWaitBackoff {
 impl LongWaitBackoff {
     /// Shortest pause, in milliseconds.
     const MIN_PAUSE_MS: u64 = 5;
-    /// Longest pause, in milliseconds: a thousand waits for ports use a hundredth of a core.
+    /// Longest pause, in milliseconds. With this pause, a thousand waits for ports use a hundredth
+    /// of a core.
     pub const MAX_PAUSE_MS: u64 = 5_000;
-    /// Ratio of the wait so far to a pause.
+    /// Ratio of the wait so far to the next pause.
     const WAIT_DIVISOR: u64 = 20;
     /// Least ratio of a pause to the duration of the check before it: a check of 1 ms is followed
     /// by a pause of 99 ms.
@@ -70,7 +72,7 @@ impl LongWaitBackoff {
         self.next_check
     }
 
-    /// Records a check.
+    /// Records a check that lasted from `from` to `to`.
     pub fn record_check(&mut self, from: MonotonicMs, to: MonotonicMs) {
         let pause = (to.ms_since(self.started) / Self::WAIT_DIVISOR)
             .clamp(Self::MIN_PAUSE_MS, Self::MAX_PAUSE_MS);

@@ -6,10 +6,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The valid forms, for messages.
+/// The valid forms of a condition, for error messages.
 const FORMS: &str = "exit, output:REGEX, port:N, http:URL or file:PATH";
 
-/// A condition that a task can satisfy. JSON contains its text form.
+/// A condition that a task can satisfy. Its JSON form is the text form, such as `port:8080`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Condition {
@@ -161,8 +161,8 @@ impl FromStr for HttpUrl {
         }
         let rest =
             text.strip_prefix("http://").ok_or_else(|| bad("it does not start with `http://`"))?;
-        // Other characters are not allowed in a request target, and some would end the request line
-        // early.
+        // Other characters are not allowed in a request target. A blank or line break would end the
+        // target early and let the text continue the request.
         if !rest.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(bad("it contains a blank, a control or a non-ASCII character"));
         }
@@ -189,7 +189,8 @@ impl FromStr for HttpUrl {
     }
 }
 
-/// Splits `host:port`, `host` or `[v6]:port`.
+/// Splits `host:port`, `host`, `[address]:port` or `[address]` into the host and the port, by
+/// default 80.
 fn split_port(authority: &str) -> Option<(&str, u16)> {
     let (host, rest) = match authority.strip_prefix('[') {
         Some(inner) => inner.split_once(']')?,

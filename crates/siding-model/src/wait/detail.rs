@@ -17,7 +17,7 @@ pub enum WaitDetail {
     Line {
         /// Stream offset of the start of the line.
         offset: u64,
-        /// The line, without its newline, cut to 1 KiB. Untrusted text of the task.
+        /// The line, without its newline, cut to 1 KiB. It is untrusted text of the task.
         line: String,
     },
     /// A process of the task's tree listens on a port.
@@ -27,7 +27,7 @@ pub enum WaitDetail {
         /// The process id.
         pid: i32,
     },
-    /// The address responded.
+    /// The URL responded.
     Http {
         /// The HTTP status.
         status: u16,

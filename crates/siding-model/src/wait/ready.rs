@@ -13,7 +13,7 @@ use crate::process::MonotonicMs;
 pub struct SatisfiedCondition {
     /// The condition.
     pub condition: Condition,
-    /// The observation.
+    /// The observation that satisfied the condition.
     pub detail: WaitDetail,
 }
 
@@ -35,8 +35,8 @@ impl ReadyRecord {
     }
 }
 
-/// Formats the satisfied conditions and the time as a sentence, which contains untrusted text of
-/// the task.
+/// Formats the satisfied conditions and the time as a sentence. The sentence contains untrusted
+/// text of the task.
 pub(crate) fn format_ready<'d>(
     after_ms: u64,
     by: impl Iterator<Item = (String, &'d WaitDetail)>,
@@ -45,7 +45,7 @@ pub(crate) fn format_ready<'d>(
     format!("ready after {}: {}", format_duration(Duration::from_millis(after_ms)), by.join(", "))
 }
 
-/// Formats conditions as a list.
+/// Formats conditions as a list with commas.
 #[must_use]
 pub fn format_conditions(conditions: &[Condition]) -> String {
     conditions.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")

@@ -1,4 +1,4 @@
-//! The state of a wait.
+//! The state machine of a wait for conditions of tasks.
 
 use super::Condition;
 use crate::process::MonotonicMs;
@@ -12,10 +12,10 @@ pub enum Quantifier {
     Any,
 }
 
-/// An observation of the waiting caller.
+/// An observation that the waiting process makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitEvent {
-    /// A condition was satisfied. The condition remains satisfied for this wait, even if it changes
+    /// A condition was satisfied. It remains satisfied for this wait, even if it no longer holds
     /// later.
     Satisfied {
         /// Index of the task in the wait.
@@ -23,12 +23,13 @@ pub enum WaitEvent {
         /// Index of the condition in the wait.
         condition: usize,
     },
-    /// A task ended. The caller has already checked all conditions that the end could satisfy.
+    /// A task ended. The waiting process must have checked the task's other conditions once more
+    /// before: those that are still pending become missed.
     Ended {
         /// Index of the task in the wait.
         task: usize,
     },
-    /// No event, only the passage of time.
+    /// Nothing was observed; the event lets the wait end at its bound.
     TimerFired,
 }
 
@@ -56,7 +57,7 @@ enum ConditionState {
 pub struct WaitState {
     quantifier: Quantifier,
     is_exit: Vec<bool>,
-    /// The states of all conditions of the first task, then those of the next one, and so on.
+    /// The states of all conditions of the first task, then those of the next task, and so on.
     states: Vec<ConditionState>,
     satisfied_count: usize,
     missed_count: usize,
@@ -84,11 +85,11 @@ impl WaitState {
         }
     }
 
-    /// Processes an observation made at `now`. Returns the reason when the wait has ended; further
-    /// observations change nothing.
+    /// Processes an observation made at `now`. Returns the verdict once the wait has ended; later
+    /// observations do not change it.
     ///
-    /// An observation is used even after the bound has passed, because the result of a slow check
-    /// must not be lost.
+    /// An observation after the bound can still satisfy the wait, because the result of a slow
+    /// check must not be lost. Only [`WaitEvent::TimerFired`] ends the wait at its bound.
     pub fn step(&mut self, event: WaitEvent, now: MonotonicMs) -> Option<WaitVerdict> {
         if self.verdict.is_some() {
             return self.verdict;
@@ -146,7 +147,7 @@ impl WaitState {
         task * self.is_exit.len() + condition
     }
 
-    /// Returns the reason when the wait has ended.
+    /// Returns the verdict, or `None` while the wait continues.
     #[must_use]
     pub const fn verdict(&self) -> Option<WaitVerdict> {
         self.verdict
