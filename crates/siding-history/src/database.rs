@@ -1,4 +1,4 @@
-//! The database file: opening, creating and quarantining it.
+//! Opens and creates the database file, and moves a damaged file away.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use siding_core::sys::{clock, file};
 use crate::error::HistoryError;
 use crate::schema::{self, FORMAT, FileFormat};
 
-/// The file's name in the state directory.
+/// Name of the database file in the state directory.
 pub const DATABASE_FILE_NAME: &str = "history.db";
 
-/// How long to wait for other writers. A write takes milliseconds; with eight concurrent writers
-/// the slowest took 90 ms.
+/// Time to wait for a lock that another writer holds. A write takes milliseconds; with eight
+/// concurrent writers the slowest took 90 ms.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Suffixes of the files that SQLite keeps next to a database.
@@ -31,20 +31,21 @@ pub struct History {
 /// The result of an operation on the history.
 #[derive(Debug)]
 pub struct HistoryOutcome<T> {
-    /// The value that `work` returned.
+    /// The result of the operation.
     pub value: T,
-    /// The new path of a quarantined file, and why it was damaged.
+    /// The new path of the damaged file that was moved away, and the damage; `None` if no file was
+    /// damaged.
     pub quarantined: Option<(PathBuf, HistoryError)>,
 }
 
-/// Opens the history, creating the file if it is missing, and runs `work` on it.
+/// Opens the history and runs `work` on it. A missing file is created.
 ///
-/// A damaged file is moved to `aside/` and `work` runs again on a new file, so `work` must have no
-/// other side effects.
+/// If the file is damaged, it is moved to `aside/`, and `work` runs again on a new file. Therefore
+/// `work` must have no side effects outside of the database.
 ///
 /// # Errors
 ///
-/// [`HistoryError`]. [`HistoryError::Damaged`] only if the new file is damaged too.
+/// Returns [`HistoryError`], but [`HistoryError::Damaged`] only if the new file is also damaged.
 pub fn with_history<T>(
     root: &StateDir,
     work: impl Fn(&mut History) -> Result<T, HistoryError>,
@@ -54,8 +55,8 @@ pub fn with_history<T>(
         |result: &Result<T, HistoryError>| matches!(result, Err(HistoryError::Damaged { .. }));
     let mut result = attempt();
     if is_damaged(&result) {
-        // Another process may have just quarantined the damaged file. The second attempt then
-        // succeeds on the new file, which must stay in place.
+        // Another process may just have moved the damaged file away. A second attempt then
+        // succeeds, and the new file must not be moved.
         result = attempt();
     }
     match result {
@@ -67,12 +68,13 @@ pub fn with_history<T>(
     }
 }
 
-/// Ended tasks that a best-effort query ingests, so that a list of running tasks stays quick when
-/// many have ended since the last query. Later queries ingest the remaining ones.
+/// Most ended tasks that a best-effort query ingests. A list of running tasks, which makes such a
+/// query, thus remains fast when many tasks have ended since the last query; later queries ingest
+/// the other tasks.
 const MAX_BEST_EFFORT_INGEST_TASKS: usize = 2_000;
 
-/// Queries the history for a caller that does not report its errors; `None` on any error. First
-/// ingests a bounded number of ended tasks.
+/// Ingests a bounded number of ended tasks and then queries the history. Returns `None` on any
+/// error, for callers that can do without the history.
 pub fn query_best_effort<T>(
     root: &StateDir,
     question: impl Fn(&History) -> Result<T, HistoryError>,
@@ -85,18 +87,18 @@ pub fn query_best_effort<T>(
 }
 
 impl History {
-    /// Opens the file, creating it if it is missing.
+    /// Opens the database file. Creates the file if it is missing.
     pub(crate) fn open(root: &StateDir) -> Result<Self, HistoryError> {
         let path = root.path().join(DATABASE_FILE_NAME);
-        // SQLite would create the file with a mode that depends on the umask, so other users might
-        // be able to read it.
+        // The file is created here because SQLite would use a mode that, with a common umask, lets
+        // other users read the file.
         match file::open_at(root, DATABASE_FILE_NAME, file::OpenMode::CreateNew) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(HistoryError::Io { doing: "create", path, source: error });
             }
             Ok(_) | Err(_) => {}
         }
-        // SQLite's mutexes are not needed, because only this thread uses the connection.
+        // `NO_MUTEX`: the connection is used by one thread, so SQLite's lock is not needed.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let database = Connection::open_with_flags(&path, flags)
             .map_err(|error| HistoryError::from_sqlite(&path, &error))?;
@@ -107,7 +109,7 @@ impl History {
     ///
     /// # Errors
     ///
-    /// [`HistoryError`] when memory cannot be allocated.
+    /// Returns [`HistoryError`] when memory cannot be allocated.
     pub fn in_memory() -> Result<Self, HistoryError> {
         let path = PathBuf::from(":memory:");
         let database = Connection::open_in_memory()
@@ -127,7 +129,7 @@ impl History {
         }
     }
 
-    /// Returns a function that maps an SQLite error to an error of the file.
+    /// Returns a function that converts an SQLite error to a [`HistoryError`] with the file's path.
     pub(crate) fn error_mapper(path: &Path) -> impl Fn(rusqlite::Error) -> HistoryError {
         |error| HistoryError::from_sqlite(path, &error)
     }
@@ -135,22 +137,22 @@ impl History {
 
 fn configure(database: &Connection) -> rusqlite::Result<()> {
     database.busy_timeout(BUSY_TIMEOUT)?;
-    // With `NORMAL` a power failure may lose the last writes, which the next query ingests from the
-    // journals again.
+    // A power failure may lose the last writes. The next query then ingests these tasks again.
     database.pragma_update(None, "synchronous", "NORMAL")?;
     database.pragma_update(None, "foreign_keys", true)?;
-    // The file may come from elsewhere, so its schema must not call functions with side effects.
+    // The file may have been manipulated: SQL in its schema must not call functions with side
+    // effects.
     database.pragma_update(None, "trusted_schema", false)
 }
 
-/// Moves the file to `aside/` and returns its new path.
+/// Moves the database file to `aside/` and returns the new path.
 fn quarantine_file(root: &StateDir) -> Result<PathBuf, HistoryError> {
     let to = format!("{ASIDE_DIR}/{DATABASE_FILE_NAME}.{}", clock::unix_now().0);
     file::rename_noreplace(root, DATABASE_FILE_NAME, root, &to).map_err(|source| {
         HistoryError::Io { doing: "set aside", path: root.path().join(DATABASE_FILE_NAME), source }
     })?;
     for suffix in SIDECAR_SUFFIXES {
-        // Usually there are no such files, because SQLite removes them when the last connection
+        // Usually the file does not exist: SQLite removes these files when the last connection
         // closes.
         let _best_effort = file::rename_noreplace(
             root,

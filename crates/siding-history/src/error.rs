@@ -1,4 +1,4 @@
-//! Why the history cannot be used.
+//! Errors of the history database.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,11 @@ use siding_core::store::StoreError;
 
 use crate::schema::FORMAT;
 
-/// Why the history cannot be used. siding can run, stop and show tasks without it.
+/// The reason why the history cannot be used. Commands other than `siding history` and `siding
+/// stats` work without the history.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
-    /// A newer siding wrote the file, which is left unchanged.
+    /// A newer siding wrote the file, which is therefore not changed.
     #[error(
         "`{path}` has format {found}, this build reads up to {FORMAT}; the file was not changed: upgrade siding, or move the file away to start a new one"
     )]
@@ -21,7 +22,7 @@ pub enum HistoryError {
         /// The version of the format.
         found: i64,
     },
-    /// The file is not an SQLite database, or not one that siding wrote.
+    /// The file is not an SQLite database, or has other tables than siding's.
     #[error("`{path}` is damaged: {why}")]
     Damaged {
         /// The file.
@@ -29,7 +30,7 @@ pub enum HistoryError {
         /// The message of SQLite.
         why: String,
     },
-    /// Other processes kept the file locked beyond the busy timeout. A retry may succeed.
+    /// Other processes kept the file locked for longer than the busy timeout. A retry may succeed.
     #[error("`{path}` is locked by other processes; try again")]
     Busy {
         /// The file.
@@ -59,13 +60,13 @@ pub enum HistoryError {
 }
 
 impl HistoryError {
-    /// Classifies an SQLite error by its consequence for the file.
+    /// Converts an SQLite error to the error that says what to do with the file.
     pub(crate) fn from_sqlite(path: &Path, error: &rusqlite::Error) -> Self {
         let (path, why) = (path.to_owned(), error.to_string());
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy { path },
-            // `Unknown` (SQLITE_ERROR) means that a statement does not match the tables. All
-            // statements are constant, so siding did not create these tables.
+            // `Unknown` (SQLITE_ERROR) means that a statement does not fit the tables. The
+            // statements are correct for siding's tables, so the file has other tables.
             Some(
                 ErrorCode::DatabaseCorrupt
                 | ErrorCode::NotADatabase
@@ -74,8 +75,8 @@ impl HistoryError {
                 | ErrorCode::TypeMismatch,
             ) => Self::Damaged { path, why },
             Some(_) => Self::Unusable { path, why },
-            // Errors of rusqlite itself, such as a value of the wrong type, mean that siding did
-            // not write the row.
+            // rusqlite itself rejected a value or statement, which only happens if the tables are
+            // not siding's.
             None => Self::Damaged { path, why },
         }
     }

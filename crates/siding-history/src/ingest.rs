@@ -1,4 +1,4 @@
-//! Copies ended tasks from their journals into the history.
+//! Copying of ended tasks from their journals into the history.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
@@ -14,28 +14,30 @@ use siding_model::process::UnixMs;
 use crate::database::History;
 use crate::error::HistoryError;
 
-/// Most runs stored for one command in one directory. More runs would hardly change the median.
+/// Most runs that are stored for one command in one directory. More runs hardly change the median.
 pub const MAX_RUNS_PER_COMMAND: u32 = 50;
-/// Most commands stored. Beyond this number, the commands that have not run for the longest time
-/// are removed.
+/// Most commands that are stored. Beyond this number, the commands that have not run for the
+/// longest time are deleted.
 pub const MAX_COMMANDS: u32 = 2_000;
-/// How long a command is stored after its last run.
+/// Time for which a command is stored after its last run.
 pub const MAX_COMMAND_AGE: Duration = Duration::from_secs(180 * 24 * 60 * 60);
 
-/// Number of removed tasks at which their ids are deleted from `ingested`. Fewer ids are left in
-/// the table, so that a query that finds no new task writes nothing.
+/// Number of removed tasks from which their ids are deleted from the table `ingested`. The ids of
+/// fewer tasks are kept, so that a query without new tasks does not write to the database each
+/// time.
 const FORGET_BATCH_TASKS: usize = 256;
 
 impl History {
     /// Ingests ended tasks that are not in the history yet, the newest first and at most `limit`.
-    /// Returns how many.
+    /// Returns the number of ingested tasks.
     ///
-    /// Each task is ingested once, regardless of how many processes call this concurrently. A task
-    /// with an unreadable journal is skipped, and tried again by the next call.
+    /// Each task is ingested once, even if several processes call this concurrently. A task with an
+    /// unreadable journal is skipped; the next call tries it again.
     ///
     /// # Errors
     ///
-    /// [`HistoryError`], in which case nothing was ingested.
+    /// Returns [`HistoryError`] if the tasks cannot be listed or the database cannot be used.
+    /// Nothing was ingested in this case.
     pub fn ingest(&mut self, root: &StateDir, limit: usize) -> Result<usize, HistoryError> {
         let tasks: HashSet<TaskId> = root.all_tasks()?.into_iter().collect();
         let ingested = self.ingested_tasks()?;
@@ -118,7 +120,8 @@ fn insert_runs(database: &Connection, runs: &[Run]) -> rusqlite::Result<BTreeSet
     Ok(commands)
 }
 
-/// Deletes the oldest runs of these commands, and the commands that have not run for a long time.
+/// Deletes the oldest runs of `commands` beyond [`MAX_RUNS_PER_COMMAND`], and the commands beyond
+/// [`MAX_COMMANDS`] or older than [`MAX_COMMAND_AGE`].
 fn enforce_limits(
     database: &Connection,
     commands: &BTreeSet<i64>,

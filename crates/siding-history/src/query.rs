@@ -8,7 +8,7 @@ use siding_model::process::UnixMs;
 use crate::database::History;
 use crate::error::HistoryError;
 
-/// Which runs a query returns.
+/// Selects the runs that a query returns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filter {
     command: Option<String>,
@@ -16,31 +16,32 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Returns a filter for a command, or for commands that begin with its words, and for a
-    /// directory. `None` matches every value.
+    /// Returns a filter for a command and a directory; `None` matches any. A command also matches
+    /// longer commands that begin with its words.
     #[must_use]
     pub fn new(command: Option<&str>, cwd: Option<&str>) -> Self {
         Self { command: command.map(normalize_command), cwd: cwd.map(normalize_directory) }
     }
 }
 
-/// Columns of a run, in the order in which [`run_from_row`] reads them.
+/// Selects the columns of a run in the order in which [`run_from_row`] reads them.
 const SELECT_RUNS: &str =
     "SELECT r.task, c.command, c.cwd, r.ended, r.ran_ms, r.outcome, r.peak_memory
     FROM runs r JOIN commands c ON c.id = r.command";
 
-/// The filter: the whole command, or its first words up to a space or newline.
+/// The condition for a [`Filter`]: the whole command is equal, or its first words up to a space or
+/// newline.
 const FILTER_CLAUSE: &str = "(?1 IS NULL OR c.command = ?1
         OR substr(c.command, 1, length(?1) + 1) IN (?1 || ' ', ?1 || char(10)))
     AND (?2 IS NULL OR c.cwd = ?2)";
 
 impl History {
-    /// Returns the expectation for a command, as it was typed, in a directory. Returns `None` when
-    /// the history has too few runs.
+    /// Returns the expectation for a command in a directory, or `None` when the history has too few
+    /// runs. `command` is the text as it was typed.
     ///
     /// # Errors
     ///
-    /// [`HistoryError`] when the database cannot be read.
+    /// Returns [`HistoryError`] when the database cannot be read.
     pub fn expectation(
         &self,
         command: &str,
@@ -52,11 +53,11 @@ impl History {
         Ok(Expectation::from_runs(&runs))
     }
 
-    /// Returns runs, newest first, at most `limit`.
+    /// Returns at most `limit` runs, the newest first.
     ///
     /// # Errors
     ///
-    /// [`HistoryError`] when the database cannot be read.
+    /// Returns [`HistoryError`] when the database cannot be read.
     pub fn runs(&self, filter: &Filter, limit: usize) -> Result<Vec<Run>, HistoryError> {
         let sql =
             format!("{SELECT_RUNS} WHERE {FILTER_CLAUSE} ORDER BY r.ended DESC, r.task LIMIT ?3");
@@ -64,11 +65,11 @@ impl History {
         self.query_runs(&sql, params![filter.command, filter.cwd, limit])
     }
 
-    /// Returns a summary of each command in each directory, the most recently run first.
+    /// Returns a summary for each command in each directory, the most recently run command first.
     ///
     /// # Errors
     ///
-    /// [`HistoryError`] when the database cannot be read.
+    /// Returns [`HistoryError`] when the database cannot be read.
     pub fn summaries(&self, filter: &Filter) -> Result<Vec<RunSummary>, HistoryError> {
         let sql = format!(
             "{SELECT_RUNS} WHERE {FILTER_CLAUSE} ORDER BY c.last_ended DESC, c.id, r.ended DESC, r.task"
@@ -86,7 +87,7 @@ impl History {
         let failed = Self::error_mapper(&self.path);
         let mut statement = self.database.prepare(sql).map_err(&failed)?;
         let runs = statement.query_map(parameters, run_from_row).map_err(&failed)?;
-        // A row that cannot be parsed comes from a newer siding or another program, and is skipped.
+        // A row that cannot be parsed is skipped: a newer siding or another program wrote it.
         runs.filter_map(Result::transpose).collect::<Result<_, _>>().map_err(&failed)
     }
 }

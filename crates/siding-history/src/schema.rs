@@ -2,13 +2,14 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-/// The format of the file, stored in its `user_version`. Raised when a table changes its meaning,
-/// but not when a nullable column is added, which older builds ignore.
+/// The format of the file, stored in SQLite's `user_version`. A change to the meaning of a table
+/// needs a new format; a new nullable column does not.
 pub const FORMAT: i64 = 1;
 
-/// `commands`: a normalized command text in a directory. `runs`: one row for each run; `outcome`
-/// has the form of `--json`, `ran_ms` and `peak_memory` may be null. `ingested`: tasks whose
-/// journal was read and still exists, so that no journal is read twice.
+/// Creates the tables. `commands` has a row for each normalized command in a directory. `runs` has
+/// a row for each run; `outcome` has the form of `--json`, and `ran_ms` and `peak_memory` may be
+/// null. `ingested` has the tasks whose journals were read and still exist, so that no journal is
+/// read twice.
 const CREATE_TABLES_SQL: &str = "
 CREATE TABLE commands (
     id INTEGER PRIMARY KEY,
@@ -33,15 +34,15 @@ CREATE TABLE ingested (task TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 /// The format of a database file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileFormat {
-    /// The current format, also for an empty file in which the tables have just been created.
+    /// The current format. An empty file was converted to it.
     Current,
     /// A newer format.
     Newer(i64),
-    /// Another program's database.
+    /// A database of another program.
     Unrecognized,
 }
 
-/// Creates the tables in an empty database, and returns the format of any other.
+/// Creates the tables if the database is empty. Returns the format of the database.
 pub(crate) fn create_or_check(database: &mut Connection) -> rusqlite::Result<FileFormat> {
     match format_version(database)? {
         FORMAT => return Ok(FileFormat::Current),
@@ -50,11 +51,12 @@ pub(crate) fn create_or_check(database: &mut Connection) -> rusqlite::Result<Fil
         ..0 => return Ok(FileFormat::Unrecognized),
     }
     if count_tables(database)? > 0 {
-        // Another process may have just created the tables.
+        // Another process may have created the tables since the format was read.
         let is_ours = format_version(database)? == FORMAT;
         return Ok(if is_ours { FileFormat::Current } else { FileFormat::Unrecognized });
     }
-    // In WAL mode readers and a writer never wait for each other. The mode is stored in the file.
+    // In WAL mode, readers and a writer do not wait for each other. The file stores the mode, so
+    // setting it once is enough.
     database.query_row("PRAGMA journal_mode = WAL", (), |_| Ok(()))?;
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if count_tables(&transaction)? > 0 {

@@ -1,4 +1,5 @@
-//! Tests of the history, each on a private state directory with journals as shims write them.
+//! Tests of the history. Each test has a state directory of its own, with journals as shims write
+//! them.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -37,8 +38,8 @@ impl TestState {
         self.root.path().join(DATABASE_FILE_NAME)
     }
 
-    /// Records a task with these events, each with its time in milliseconds. The last event must
-    /// end the task, unless the test needs a running one.
+    /// Writes the journal of a task with these events, each with its time in milliseconds. The last
+    /// event must end the task, unless the test needs a running task.
     fn add_task(&self, command: &str, events: &[(u64, TaskEvent)]) -> TaskId {
         let id = self.root.new_id(TaskKind::LocalBash).unwrap();
         let accepted = AcceptedTask {
@@ -190,17 +191,18 @@ fn only_an_exit_gives_a_complete_duration() {
     };
     use siding_model::history::RunLength;
     let by = "user".to_owned();
-    // The length of a stopped run ends with the decision to stop, not with the kill.
+    // The length of a stopped run is the time up to the decision to stop, not up to the kill.
     assert_eq!(length("stopped"), (Some(40), RunLength::AtLeast(40), Outcome::Stopped { by }));
     let deadline = Outcome::Deadline { limit_ms: 1_000 };
     assert_eq!(length("late"), (Some(1_000), RunLength::AtLeast(1_000), deadline));
-    // The call returned when the shell exited; a caller does not wait for the lingering processes.
+    // The length of a run with lingering processes is the time up to the shell's exit, for which a
+    // caller waits.
     let exited = Outcome::Exited { code: 0 };
     assert_eq!(length("lingers"), (Some(40), RunLength::Complete(40), exited));
     assert_eq!(length("lost").1, RunLength::Unknown);
 }
 
-/// Runs stay in the history after retention removed their tasks, and are not ingested twice.
+/// The history keeps runs after retention removed their tasks, and does not ingest them twice.
 #[test]
 fn runs_of_removed_tasks_are_kept() {
     let state = TestState::new();
@@ -304,8 +306,7 @@ fn the_database_is_readable_by_its_owner_only() {
     assert_eq!(modes, [0o600; 3]);
 }
 
-/// A file that siding did not write is moved away instead of being overwritten, and a new file
-/// replaces it.
+/// A file that siding did not write is moved away, not overwritten, and a new file replaces it.
 #[test]
 fn a_damaged_file_is_quarantined_and_rebuilt() {
     type Damage = fn(&TestState);
@@ -375,7 +376,7 @@ fn an_unusable_file_is_reported() {
     assert_eq!(memory.ingest(&state.root, NO_LIMIT).unwrap(), 1);
 }
 
-/// A row that only a newer siding can parse does not hide the other rows.
+/// A row that only a newer siding can parse is skipped, and the other rows are returned.
 #[test]
 fn an_unreadable_row_is_skipped() {
     let state = TestState::new();

@@ -1,17 +1,16 @@
-//! The allow-list of `Host` and `Origin` values. The list protects against DNS rebinding, in which
-//! a web page lets its own host name resolve to this machine.
+//! The allowed `Host` and `Origin` values of a request. The check protects against DNS rebinding,
+//! in which a web page reaches a local server under the name of a remote host.
 
 use std::net::IpAddr;
 
 /// The loopback names of this machine, as they appear in a URL.
 pub(crate) const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// The host names under which clients may reach one server.
+/// The names and addresses that the `Host` header of a request may have.
 pub(crate) struct AllowedHosts(Vec<String>);
 
 impl AllowedHosts {
-    /// Creates the list from the loopback names, the address at which the server listens, and the
-    /// server's other names.
+    /// Returns the loopback names, the address at which the server listens, and `hosts`.
     pub(crate) fn new(address: IpAddr, hosts: &[String]) -> Self {
         let mut names: Vec<String> = LOOPBACK_NAMES.map(str::to_owned).into();
         names.extend(hosts.iter().cloned());
@@ -23,12 +22,13 @@ impl AllowedHosts {
         Self(names)
     }
 
-    /// Returns whether a `Host` header has one of these names, with any port.
+    /// Returns whether a `Host` header has one of these names, with any port or none.
     pub(crate) fn allows_host(&self, host: &str) -> bool {
         self.0.iter().any(|name| matches_with_optional_port(host, name))
     }
 
-    /// Returns whether an `Origin` header names a page served from this machine.
+    /// Returns whether an `Origin` header names a loopback host, so that the page comes from this
+    /// machine.
     pub(crate) fn allows_origin(&self, origin: &str) -> bool {
         let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
         rest.is_some_and(|rest| {
@@ -37,7 +37,7 @@ impl AllowedHosts {
     }
 }
 
-/// Returns whether `given` is `name`, optionally followed by a port.
+/// Returns whether `given` is `name` in any letter case, with a port or without one.
 fn matches_with_optional_port(given: &str, name: &str) -> bool {
     let Some((head, rest)) = given.split_at_checked(name.len()) else { return false };
     let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
@@ -82,7 +82,7 @@ mod tests {
     }
 
     proptest! {
-        /// Characters before or after an allowed name make it another name.
+        /// A name that only contains an allowed name is another host.
         #[test]
         fn a_host_with_extra_characters_is_refused(rest in "[a-z.@/-][ -~]{0,20}") {
             let host = format!("localhost{rest}");

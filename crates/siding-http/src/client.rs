@@ -9,14 +9,14 @@ use reqwest::redirect::Policy;
 use rustls::crypto::ring::default_provider;
 use rustls::{ClientConfig, RootCertStore};
 
-/// Timeout of a connection attempt, including the TLS handshake. A reachable server needs a second
-/// at most.
+/// Timeout of a connection attempt, including the TLS handshake. A reachable server needs at most a
+/// second.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Protocols offered with ALPN, preferred first.
+/// Protocols that the client offers with ALPN, the preferred one first.
 const ALPN_PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// Why a client could not be built.
+/// The reason why a client could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The machine has no root certificates, so no server could be verified.
@@ -36,15 +36,14 @@ pub enum ClientError {
     Runtime(std::io::Error),
 }
 
-/// Returns a builder of a client for one server.
+/// Returns a builder for a client that sends requests to one server.
 ///
-/// The client follows no redirection, because a request meant for one server must not reach
-/// another. Requests go through the proxies that the environment names, except those to this
-/// machine.
+/// The client follows no redirects, because the content of a request is meant for this server only.
+/// It uses the proxies from the environment variables, except for a server on this machine.
 ///
 /// # Errors
 ///
-/// [`ClientError`] when the machine has no root certificates or TLS cannot be set up.
+/// Returns [`ClientError`] when the machine has no root certificates or TLS cannot be set up.
 pub fn client_builder(url: &Url) -> Result<reqwest::ClientBuilder, ClientError> {
     let mut tls = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
@@ -62,7 +61,7 @@ pub fn client_builder(url: &Url) -> Result<reqwest::ClientBuilder, ClientError> 
     Ok(builder)
 }
 
-/// Returns whether the URL's host is this machine.
+/// Returns whether the host of a URL is `localhost` or a loopback address.
 #[must_use]
 pub fn is_loopback_url(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return false };
@@ -70,7 +69,8 @@ pub fn is_loopback_url(url: &Url) -> bool {
     host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Returns the root certificates of this machine, or an empty store for a URL without TLS.
+/// Returns the root certificates of this machine. For a URL without TLS the store is empty, because
+/// reading the certificates takes time.
 fn load_root_certificates(url: &Url) -> Result<RootCertStore, ClientError> {
     let mut roots = RootCertStore::empty();
     if url.scheme() == "https" {

@@ -1,25 +1,25 @@
-//! Why a server cannot listen.
+//! Errors of the start of a server.
 
 use std::io;
 use std::net::SocketAddr;
 
-/// Why a server could not start.
+/// The reason why a server could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// Other machines could reach the address, and the caller has not allowed that.
+    /// Other machines could reach the address, and the options do not allow that.
     #[error("{address} can be reached from other machines; allow that with --allow-remote")]
     RemoteNotAllowed {
         /// The requested address.
         address: SocketAddr,
     },
-    /// The token is easy to guess.
+    /// The token from the environment is short and therefore easy to guess.
     #[error("the token in {variable} has {length} characters, at least {least} are wanted")]
     WeakToken {
-        /// The environment variable that holds the token.
+        /// Name of the environment variable that holds the token.
         variable: &'static str,
-        /// Number of characters of the token.
+        /// Length of the token, in characters.
         length: usize,
-        /// Fewest characters that are allowed.
+        /// Least allowed length, in characters.
         least: usize,
     },
     /// A system call failed.

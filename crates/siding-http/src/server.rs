@@ -1,9 +1,9 @@
-//! Listening, and the checks that a request must pass.
+//! The HTTP server: listens, and checks each connection and request.
 //!
-//! A request must pass four independent checks: the server listens on a loopback address unless the
-//! caller allows others; a connection from this machine must belong to this user; `Host` and
-//! `Origin` must have values that a page of another site cannot send (DNS rebinding); and the
-//! request must carry the token.
+//! Four independent checks protect the server. It listens only on a loopback address unless the
+//! caller allows others. A connection from this machine must come from a process of this user or of
+//! root. The headers `Host` and `Origin` must have values that a page of another site cannot send
+//! (DNS rebinding). The request must contain the token.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -30,10 +30,10 @@ const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// The body of a response.
 pub type ResponseBody = BoxBody<Bytes, Infallible>;
 
-/// Where a server listens, and which clients it accepts.
+/// The address of a server, and the clients that it accepts.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// The names that distinguish the server from siding's other servers.
+    /// The kind of server, which determines the names for its token.
     pub kind: ServerKind,
     /// The address to listen on.
     pub address: SocketAddr,
@@ -43,7 +43,7 @@ pub struct ServerOptions {
     pub allowed_hosts: Vec<String>,
 }
 
-/// A server that listens but does not accept connections yet.
+/// A server that listens and does not accept connections yet.
 pub struct HttpServer {
     listener: TcpListener,
     address: SocketAddr,
@@ -61,8 +61,8 @@ impl HttpServer {
     ///
     /// # Errors
     ///
-    /// [`ServerError`] when the address is not allowed or in use, or when the token is weak or
-    /// cannot be written.
+    /// Returns [`ServerError`] when the address is not allowed or in use, or when the token is weak
+    /// or cannot be written.
     pub async fn bind(options: &ServerOptions) -> Result<Self, ServerError> {
         let asked = options.address;
         if !asked.ip().is_loopback() && !options.allow_remote {
@@ -75,14 +75,15 @@ impl HttpServer {
         Ok(Self { listener, address, policy: Arc::new(AccessPolicy { token, hosts: names }) })
     }
 
-    /// Returns the address on which the server listens, with the port that the kernel chose.
+    /// Returns the address on which the server listens, with its actual port if port 0 was
+    /// requested.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns a line for the user about the token. If the token was generated, this line is the
-    /// only text that contains it.
+    /// Returns a line for the user that contains the token if it was generated. No other text of
+    /// the server contains the token.
     #[must_use]
     pub fn token_line(&self) -> String {
         self.policy.token.token_line()
@@ -94,11 +95,11 @@ impl HttpServer {
         Arc::clone(&self.policy)
     }
 
-    /// Serves until SIGTERM or SIGINT.
+    /// Accepts connections and serves their requests with `handler` until SIGTERM or SIGINT.
     ///
     /// # Errors
     ///
-    /// [`ServerError::Io`] when the signal handlers cannot be installed.
+    /// Returns [`ServerError::Io`] when the signal handlers cannot be installed.
     pub async fn serve<A, F>(self, handler: A) -> Result<(), ServerError>
     where
         A: Fn(Request<Incoming>) -> F + Send + Sync + 'static,
@@ -115,23 +116,23 @@ impl HttpServer {
                         tokio::spawn(serve_connection(Arc::clone(&handler), stream));
                     }
                     Ok(_refused_peer) => {}
-                    // accept(2) fails immediately while no descriptor is left (EMFILE), so a loop
-                    // without a pause would use a whole core.
+                    // No descriptor is left (EMFILE). The pause avoids a busy loop until a
+                    // connection closes.
                     Err(_) => tokio::time::sleep(ACCEPT_RETRY_PAUSE).await,
                 },
                 _ = interrupt.recv() => break,
                 _ = end.recv() => break,
             }
         }
-        // A connection may hold the `Arc` of the policy until the process exits, so the file is
-        // removed here and not only by `Drop`.
+        // The file is not left to `Drop`: an open connection may hold the `Arc` of the policy until
+        // the process exits, and `Drop` would then not run.
         self.policy.token.remove_file();
         Ok(())
     }
 }
 
 impl AccessPolicy {
-    /// Returns the response that rejects a request without the token, or `None` when the token is
+    /// Returns the response that rejects a request without the token, or `None` if the token is
     /// valid.
     #[must_use]
     pub fn token_rejection(&self, headers: &HeaderMap) -> Option<Response<ResponseBody>> {
@@ -145,8 +146,8 @@ impl AccessPolicy {
         Some(refused)
     }
 
-    /// Returns the response that rejects a request that a page of another site may have sent, or
-    /// `None` for any other request.
+    /// Returns the response that rejects a request which a page of another site may have sent, or
+    /// `None` if `Host` and `Origin` are allowed.
     #[must_use]
     pub fn host_rejection(&self, headers: &HeaderMap) -> Option<Response<ResponseBody>> {
         let text = |name| headers.get(name).map(|value: &header::HeaderValue| value.as_bytes());
@@ -180,9 +181,9 @@ where
     let _peer_gone = connection.await;
 }
 
-/// Returns whether a connection comes from a process of this user. The kernel knows the owner of a
-/// socket only when the peer is on this machine. A peer on another machine passes this check, and
-/// only the token can reject its requests.
+/// Returns whether the peer of a connection runs as this user or as root. The kernel's socket
+/// tables show the owner only of a peer on this machine; a peer on another machine is accepted
+/// here, and its requests need the token.
 fn is_same_user(stream: &TcpStream, peer: SocketAddr, address: SocketAddr) -> bool {
     let local = stream.local_addr().unwrap_or(address);
     match tcp_sockets::connection_owner_uid(peer, local) {

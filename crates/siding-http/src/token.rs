@@ -1,4 +1,4 @@
-//! The token that every HTTP request must carry.
+//! The token that every HTTP request must contain.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -14,17 +14,18 @@ const MIN_TOKEN_CHARS: usize = 16;
 /// The scheme in the `Authorization` header.
 const BEARER_PREFIX: &[u8] = b"Bearer ";
 
-/// The names that distinguish one of siding's servers from the others.
+/// The names that distinguish siding's servers.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerKind {
-    /// The prefix of the name of the token file.
+    /// Prefix of the token file's name.
     pub token_file_prefix: &'static str,
-    /// The environment variable that may hold the token. Tasks must not inherit this variable
-    /// (`siding-core/src/task/run/environment.rs`).
+    /// The environment variable that may hold the token. It is removed from the environment of
+    /// tasks (`siding-core/src/task/run/environment.rs`).
     pub token_variable: &'static str,
 }
 
-/// The token, and the file that holds a generated token while the server runs.
+/// The token of a running server. A generated token is also in a file that the user's clients can
+/// read.
 pub(crate) struct Token {
     text: String,
     /// The environment variable that holds the token; `None` for a generated one.
@@ -33,7 +34,8 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// Takes the token from the environment, or generates one for the server at `port`.
+    /// Reads the token from the environment variable. Without the variable, generates a token and
+    /// writes it to the file for the server at `port`.
     pub(crate) fn new(kind: ServerKind, port: u16) -> Result<Self, ServerError> {
         let variable = kind.token_variable;
         if let Some(text) = std::env::var(variable).ok().filter(|text| !text.is_empty()) {
@@ -53,7 +55,7 @@ impl Token {
         Ok(Self { text, variable: None, file })
     }
 
-    /// Returns the line for the user, which contains the token if it was generated.
+    /// Returns the line for the user. The line contains the token if it was generated.
     pub(crate) fn token_line(&self) -> String {
         match (self.variable, &self.file) {
             (Some(variable), _) => format!("token: the value of {variable}"),
@@ -62,8 +64,9 @@ impl Token {
         }
     }
 
-    /// Returns whether the header carries the token. The comparison takes constant time, so that
-    /// its duration reveals no prefix of the token.
+    /// Returns whether an `Authorization` header contains the token. The time of the comparison
+    /// does not depend on how many characters match, so a client cannot guess the token piece by
+    /// piece.
     pub(crate) fn matches_header(&self, header: &[u8]) -> bool {
         let Some((scheme, given)) = header.split_at_checked(BEARER_PREFIX.len()) else {
             return false;
@@ -78,7 +81,7 @@ impl Token {
     /// Removes the token file.
     pub(crate) fn remove_file(&self) {
         if let Some(file) = &self.file {
-            // A leftover file is harmless: no server accepts its token.
+            // A file that cannot be removed is harmless: no server accepts its token any more.
             let _best_effort = fs::remove_file(file);
         }
     }
@@ -96,13 +99,14 @@ fn runtime_dir() -> Option<PathBuf> {
     runtime.is_absolute().then(|| runtime.join("siding"))
 }
 
-/// Writes a file that only its owner can read, in a directory that only its owner can enter.
+/// Writes a file with mode 0600, and creates its directory with mode 0700, so that other users
+/// cannot read it.
 fn write_private_file(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     }
-    // An earlier server at this port may have left a file. A new file is created, so that its mode
-    // is known.
+    // An earlier server at this port may have left a file with other permissions, so a new file is
+    // created.
     match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -21,23 +21,23 @@ const MESSAGE_COLUMNS: usize = 2_000;
 /// The result of a tool call.
 #[derive(Debug, Default)]
 pub struct ToolAnswer {
-    /// The state and the next step, in siding's own words. None of these lines contains output of a
-    /// task.
+    /// The state and the next step, in siding's own words. Task output is never part of these
+    /// lines.
     pub lines: Vec<String>,
-    /// Output of a task. The output is a separate block, so that no line of output can be taken for
-    /// a line of siding.
+    /// Output of a task. It is a block of its own, so that a model does not take its lines for
+    /// siding's.
     pub output: Option<String>,
-    /// Notices about other tasks, also as a separate block.
+    /// Notices about other tasks. They are a block of their own.
     pub notices: Option<String>,
-    /// The fields of the tool's structured content in addition to those that repeat the text;
-    /// `None` for an answer that is only text.
+    /// The fields of the tool's structured content in addition to those that every tool has; `None`
+    /// for an answer that is only text.
     pub(crate) details: Option<Map<String, Value>>,
     /// Whether some part of the request failed.
     pub is_error: bool,
-    /// The task that continues in the background although its caller would have waited, so that the
-    /// caller can wait for it in another way.
+    /// The task that was moved to the background when the budget or timeout passed. A caller that
+    /// can wait in another way, such as an MCP client with tasks, continues with this id.
     pub background_task: Option<TaskId>,
-    /// Acknowledgements to record once the client has the answer.
+    /// Acknowledgements to record once the client has received the answer.
     pub delivery_acks: Vec<DeliveryAck>,
 }
 
@@ -54,7 +54,7 @@ impl ToolAnswer {
         self
     }
 
-    /// Returns the structured content, as the tool's output schema describes it; `None` for an
+    /// Returns the structured content that the tool's output schema describes, or `None` for an
     /// answer that is only text.
     #[must_use]
     pub fn structured(&self) -> Option<Value> {
@@ -76,7 +76,7 @@ impl ToolAnswer {
     }
 }
 
-/// Why a tool call failed.
+/// The reason why a tool call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
     /// The arguments do not match the tool's schema.
@@ -117,10 +117,11 @@ pub enum ToolError {
 }
 
 impl ToolError {
-    /// Returns the error and the advice on what to do next, in one line, in the words of `dialect`.
+    /// Returns the error and the advice on what to do next in one line. The advice has the terms of
+    /// `dialect`.
     #[must_use]
     pub fn format_line(&self, dialect: Dialect) -> String {
-        // A message repeats the caller's arguments, which are untrusted text.
+        // The error contains arguments of the caller, which are untrusted text.
         let text = one_line(&self.to_string(), MESSAGE_COLUMNS);
         match self.advice(dialect) {
             Some(next) => format!("{text}; {next}"),
@@ -128,7 +129,7 @@ impl ToolError {
         }
     }
 
-    /// Returns what the caller should do instead.
+    /// Returns advice on what the caller can do instead.
     fn advice(&self, dialect: Dialect) -> Option<String> {
         match self {
             Self::Store(StoreError::NoSuchTask { .. } | StoreError::Ambiguous(_)) => {

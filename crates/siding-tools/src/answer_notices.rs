@@ -1,5 +1,5 @@
-//! Notices about the session's other tasks, appended to the answer of a tool, because a client
-//! without hooks has no other way to receive notices.
+//! Notices about the session's other tasks, appended to the answer of a tool. A client without
+//! hooks receives notices only in this way.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -15,21 +15,22 @@ use crate::context::ToolContext;
 use crate::delivery::DeliveryAck;
 use crate::notices_in_flight::AnswerNotices;
 
-/// Maximum bytes of notices in one answer.
+/// Most bytes of notices in one answer.
 const MAX_NOTICES_BYTES: usize = 8 << 10;
-/// Bytes of the command in a notice that was too long.
+/// Most bytes of the command in a notice that has to be shortened.
 const COMMAND_BYTES: usize = 80;
 
-/// Appends the session's notices to an answer. A notice that cannot be read is delivered later.
+/// Appends the session's pending notices to an answer. If the notices cannot be read, they remain
+/// pending, and a later answer delivers them.
 pub fn add_to_answer(context: &ToolContext, answer: &mut ToolAnswer) {
     let Ok(outbox) = Outbox::new(&context.root, context.session.clone(), Consumer::agent()) else {
         return;
     };
-    // The set is locked before the outbox is read, so that a notice in another answer is either
-    // still in the set or already acknowledged.
+    // The lock is taken before the outbox is read, so that a notice in another answer is either in
+    // this set or acknowledged in the outbox.
     let mut in_flight = context.notices_in_flight.lock();
     let Ok(mut pending) = outbox.pending() else { return };
-    // Notices about tasks whose state the answer itself reports are left out.
+    // Notices about these tasks would repeat the answer.
     let reported: HashSet<TaskId> =
         answer.delivery_acks.iter().filter_map(DeliveryAck::task).collect();
     pending
@@ -39,8 +40,8 @@ pub fn add_to_answer(context: &ToolContext, answer: &mut ToolAnswer) {
         return;
     }
     let (text, ids) = format_notices(context.dialect, pending.notices);
-    // A task's output may look like a notice. Only this line, which no task can write, announces
-    // real notices.
+    // The notices are announced in siding's own lines, because the output of a task may imitate a
+    // block of notices.
     answer
         .lines
         .push("notices about this session's background tasks are in the last block".to_owned());
@@ -52,7 +53,7 @@ pub fn add_to_answer(context: &ToolContext, answer: &mut ToolAnswer) {
     }));
 }
 
-/// Formats as many notices as fit, in order. Returns the text and their ids.
+/// Formats as many notices as fit, in order. Returns the text and the ids of the formatted notices.
 fn format_notices(dialect: Dialect, notices: Vec<NoticeView>) -> (String, Vec<NoticeId>) {
     let (mut blocks, mut ids) = (String::new(), Vec::new());
     let all = notices.len();
@@ -85,7 +86,7 @@ pub fn format_notice(dialect: Dialect, mut notice: NoticeView) -> String {
     format_notice_xml(&notice)
 }
 
-/// Keeps only the fields whose length a task cannot control.
+/// Shortens or removes the fields that can be long because a task writes them.
 fn shorten_notice(dialect: Dialect, notice: &mut NoticeView) {
     notice.summary =
         format!("too long for this notice; {} shows it", dialect.format_tool("output"));

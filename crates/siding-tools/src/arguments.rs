@@ -1,5 +1,6 @@
-//! Parsing of a model's arguments: lenient when only one meaning is possible. Otherwise the error
-//! names the argument, the given value and the allowed values.
+//! Parsing of the arguments that a model wrote. A value of the wrong type is converted if it has
+//! only one possible meaning. Otherwise the error names the argument, the given value and the
+//! allowed values.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -8,14 +9,14 @@ use siding_model::text;
 
 use crate::schema;
 
-/// Columns shown of a wrong value.
+/// Most columns of a wrong value in an error.
 const SHOWN_VALUE_COLUMNS: usize = 60;
 
 /// Parses the arguments of a tool. A null argument is treated as omitted.
 ///
 /// # Errors
 ///
-/// A message for the model about the wrong argument.
+/// Returns a message for the model about the wrong argument.
 pub fn parse<T: DeserializeOwned + JsonSchema>(input: Value) -> Result<T, String> {
     let schema = Value::Object(schema::for_arguments::<T>());
     let none = Map::new();
@@ -75,10 +76,10 @@ fn normalize_names(given: Map<String, Value>, fields: &Map<String, Value>) -> Ma
     named
 }
 
-/// Describes why a type rejects arguments that match its schema.
+/// Returns a message for arguments that match the schema but that the type `T` rejects.
 fn describe_type_error<T: DeserializeOwned>(given: &Map<String, Value>, why: &str) -> String {
-    // serde's error does not name the argument. The argument at fault is the one whose removal
-    // changes the error.
+    // serde's error does not name the argument. The argument at fault is the one without which the
+    // error is different.
     let is_at_fault = |name: &&String| {
         let mut others = given.clone();
         others.remove(name.as_str());
@@ -92,7 +93,8 @@ fn describe_type_error<T: DeserializeOwned>(given: &Map<String, Value>, why: &st
     }
 }
 
-/// Returns the arguments as an object, also if they are a JSON text.
+/// Returns the arguments as an object. Some models write the object as a JSON text, which is
+/// parsed.
 fn into_object(input: Value) -> Result<Map<String, Value>, String> {
     let input = match input {
         Value::Null => return Ok(Map::new()),
@@ -113,8 +115,8 @@ fn into_object(input: Value) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Converts a value to the type of its schema if only one conversion is possible; otherwise returns
-/// the part that does not fit.
+/// Converts a value to the type in `schema` if only one conversion is possible. The error is the
+/// part of the value that does not fit.
 fn coerce(value: Value, schema: &Value) -> Result<Value, Value> {
     let fitted = match (schema["type"].as_str().unwrap_or_default(), value) {
         ("string", Value::Number(number)) => Value::String(number.to_string()),
@@ -164,7 +166,7 @@ fn coerce_items(items: Vec<Value>, schema: &Value) -> Result<Value, Value> {
 fn coerce_fields(fields: Map<String, Value>, schema: &Value) -> Result<Value, Value> {
     let one = |(name, value): (String, Value)| match coerce(value, schema) {
         Ok(value) => Ok((name, value)),
-        // Only one field of the object is wrong, so the error shows this field with its name.
+        // For a field of an object, the error contains the field's name.
         Err(wrong) => Err(Value::Object(Map::from_iter([(name, wrong)]))),
     };
     fields.into_iter().map(one).collect::<Result<_, _>>().map(Value::Object)
@@ -334,7 +336,7 @@ mod tests {
             json!({ "path": "a", "env": env }),
             &["`env`", "{\"B\":[]}", "each with a text"],
         );
-        // A call with both the singular and the plural name is ambiguous.
+        // The singular together with the plural is ambiguous.
         assert_refused(json!({ "path": "a", "name": "x", "names": ["y"] }), &["`name`", "`names`"]);
         assert_refused(
             json!({ "path": "a", "how": "well" }),

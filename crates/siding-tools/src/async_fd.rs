@@ -1,4 +1,4 @@
-//! Waiting for the library's descriptors to become readable without blocking a thread.
+//! Asynchronous waits for the descriptors of siding-core, which itself is synchronous.
 
 use std::future::poll_fn;
 use std::io;
@@ -11,20 +11,20 @@ use siding_model::process::MonotonicMs;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Descriptors to wait for.
+/// A set of descriptors to wait for.
 ///
-/// Each wait creates a new set, because the library's descriptors change with every poll. No event
-/// is lost in between: epoll immediately reports a descriptor that is already readable.
+/// Each wait needs a new set, because siding-core returns other descriptors after each event. A
+/// descriptor that is already readable is reported immediately.
 #[derive(Debug)]
 pub struct ReadableFds(Vec<AsyncFd<OwnedFd>>);
 
 impl ReadableFds {
-    /// Registers the descriptors.
+    /// Registers the descriptors with the runtime.
     ///
     /// # Errors
     ///
-    /// The I/O error of epoll_ctl(2) or dup(2): the process has no free descriptor, or one of
-    /// `descriptors` is a regular file.
+    /// Returns the error of epoll_ctl(2) or dup(2): no descriptor is left, or one of the
+    /// descriptors is a regular file.
     #[expect(
         deprecated,
         reason = "its successor is unsafe because others may close a borrowed descriptor; \
@@ -37,12 +37,11 @@ impl ReadableFds {
         descriptors.iter().map(register).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Returns when a descriptor becomes readable or reaches end of file. Never returns for an
-    /// empty set.
+    /// Waits until a descriptor is readable or at its end of file. Never returns for an empty set.
     ///
     /// # Errors
     ///
-    /// The I/O error of the runtime when it is shutting down.
+    /// Returns an error when the runtime is shutting down.
     pub async fn readable(&self) -> io::Result<()> {
         poll_fn(|context| {
             for one in &self.0 {
@@ -56,13 +55,13 @@ impl ReadableFds {
     }
 }
 
-/// Sleeps until a point in time.
+/// Sleeps until `moment` on the monotonic clock.
 pub async fn sleep_until(moment: MonotonicMs) {
     tokio::time::sleep(Duration::from_millis(moment.ms_since(clock::monotonic_now()))).await;
 }
 
-/// Runs `work` without blocking other tasks of the runtime. `work` may block for a short time, or
-/// longer when a killed shim must be replaced.
+/// Runs blocking `work` while other threads of the runtime take over the runtime's other tasks. The
+/// work is usually short; it takes longer when a killed shim has to be replaced.
 pub fn run_blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }

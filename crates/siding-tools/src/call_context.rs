@@ -6,17 +6,16 @@ use siding_model::id::TaskId;
 
 use crate::context::{TaskSnapshot, ToolContext};
 
-/// Why a call was cancelled.
+/// The reason why a call was cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelReason {
     /// The caller no longer wants the result.
     ResultUnwanted,
-    /// The caller has disconnected. The caller's tasks continue until its session ends.
+    /// The caller has disconnected. The rules of its session decide what happens to its tasks.
     CallerGone,
 }
 
-/// Limits a wait to the longest time for which the caller can be kept waiting; `None` is a wait
-/// until the end.
+/// Applies [`CallContext::limit_wait`] to a wait, where `None` is a wait until the end.
 pub(crate) fn limited_wait<C: CallContext>(call: &C, wanted: Option<Duration>) -> Option<Duration> {
     let limit = call.limit_wait(wanted.unwrap_or(Duration::MAX));
     (limit < Duration::MAX).then_some(limit)
@@ -31,15 +30,15 @@ pub trait AsyncCaller: Send {
     /// that is created again in each iteration of a busy loop is never polled to completion.
     fn cancelled(&self) -> impl Future<Output = CancelReason> + Send + 'static;
 
-    /// Resolves when the caller wants the task to continue in the background. Create the future
-    /// once for a whole wait, as for [`Self::cancelled`].
+    /// Resolves when the caller wants the task to continue in the background. The future is created
+    /// once for a whole wait, like that of [`Self::cancelled`].
     fn sent_to_background(&self) -> impl Future<Output = ()> + Send + 'static;
 
     /// Resolves when the next progress report is due.
     fn progress_due(&self) -> impl Future<Output = ()> + Send;
 
-    /// Reports to the caller how far the wait for a task is. `bound` is the maximum length of the
-    /// wait.
+    /// Reports the progress of a wait to the caller. `snapshot` is the task's state, and `bound`
+    /// the longest duration of the wait.
     fn report_progress(
         &mut self,
         context: &ToolContext,

@@ -1,4 +1,4 @@
-//! The state that all calls share: the state directory and the session.
+//! The context that all calls share: the state directory and the session.
 
 use std::ffi::CStr;
 use std::time::Duration;
@@ -29,28 +29,30 @@ use crate::answer::ToolError;
 use crate::delivery::DeliveryAck;
 use crate::notices_in_flight::NoticesInFlight;
 
-/// The program that runs as the shim.
+/// Path of the program that runs as the shim: siding itself.
 pub const SHIM_PROGRAM: &CStr = SELF_EXE;
 
-/// The state that all calls share.
+/// The context that all calls share.
 #[derive(Debug)]
 pub struct ToolContext {
     /// The state directory.
     pub root: StateDir,
     /// The session that owns new tasks.
     pub session: SessionId,
-    /// The session's owner; `None` if another process opened the session.
+    /// The session's owner, for which the session is opened again if it was closed; `None` if
+    /// another process opened the session.
     owner: Option<ProcRef>,
-    /// The dialect of advice to a model: names of commands or of tools.
+    /// The terms of advice to a model: names of commands or of tools.
     pub dialect: Dialect,
     pub(crate) notices_in_flight: NoticesInFlight,
-    /// Whether tool results carry notices about other tasks.
+    /// Whether the answers of tools contain notices about other tasks.
     answers_carry_notices: bool,
 }
 
 impl ToolContext {
-    /// Creates the context of an open session. `owner` is the session's owner if the session is to
-    /// be reopened after another process closed it, and `None` if another process opened it.
+    /// Creates the context of an open session. With an `owner`, [`Self::live_session`] opens the
+    /// session again after another process closed it. Callers whose session was opened by another
+    /// process pass `None`.
     #[must_use]
     pub fn new(
         root: StateDir,
@@ -62,13 +64,13 @@ impl ToolContext {
         Self { root, session, owner, dialect, notices_in_flight, answers_carry_notices: false }
     }
 
-    /// Returns the session for a new task, after a check that the session has not ended, because a
-    /// task of an ended session is stopped immediately. Reopens an ended session if its owner is
-    /// alive.
+    /// Returns the session for a new task after checking that it has not ended: a task in an ended
+    /// session would be stopped immediately. An ended session is opened again if the context has an
+    /// owner that is alive.
     ///
     /// # Errors
     ///
-    /// [`SessionError`] when the session has ended or cannot be reopened.
+    /// Returns [`SessionError`] when the session has ended or cannot be opened again.
     pub fn live_session(&self) -> Result<SessionId, SessionError> {
         match (session::require_live(&self.root, &self.session), self.owner) {
             (Err(SessionError::Unknown { .. } | SessionError::Ended { .. }), Some(owner))
@@ -81,8 +83,9 @@ impl ToolContext {
         Ok(self.session.clone())
     }
 
-    /// Decides how long a call waits for a command: a budget, or `None` to wait until the end. A
-    /// call that requests the background does not wait for the end and needs no budget.
+    /// Returns the budget for which a call waits for a command, or `None` to wait until the end. A
+    /// call that asks for the background is not covered. `names_budget` says whether the call
+    /// specifies a budget.
     pub(crate) fn budget(&self, settings: &Settings, names_budget: bool) -> Option<Duration> {
         let request = if names_budget { WaitRequest::Budget } else { WaitRequest::Unspecified };
         let is_subagent = session::is_subagent(&self.session);
@@ -90,17 +93,18 @@ impl ToolContext {
         settings.budget_policy().decide(call).budget()
     }
 
-    /// Decides how long a call waits, by the settings that are in force now.
+    /// Loads the settings and returns the budget for which a call waits, or `None` to wait until
+    /// the end.
     ///
     /// # Errors
     ///
-    /// [`ToolError::Settings`] when the settings are invalid.
+    /// Returns [`ToolError::Settings`] when the settings are invalid.
     pub fn current_budget(&self, names_budget: bool) -> Result<Option<Duration>, ToolError> {
         let settings = settings::load(&settings::Environment::from_process())?;
         Ok(self.budget(&settings, names_budget))
     }
 
-    /// Makes tool results carry notices about other tasks.
+    /// Lets the answers of tools contain notices about other tasks.
     #[must_use]
     pub fn with_notices_in_answers(mut self) -> Self {
         self.answers_carry_notices = true;
@@ -119,8 +123,8 @@ impl ToolContext {
         }
     }
 
-    /// Returns whether the client's hooks deliver the notices of all its sessions. The hooks do so
-    /// if they have opened a session for the owner of this session.
+    /// Returns whether the client's hooks deliver the notices of this session. Hooks that have
+    /// opened a session deliver the notices of all sessions with the same owner.
     pub(crate) fn hooks_deliver_notices(&self) -> bool {
         let own =
             procfs::boot_id().ok().zip(session::read(&self.root, &self.session).ok().flatten());
@@ -134,23 +138,23 @@ impl ToolContext {
     ///
     /// # Errors
     ///
-    /// [`ToolError::Store`] when no task matches, or more than one.
+    /// Returns [`ToolError::Store`] when no task matches, or more than one.
     pub fn find_task(&self, text: &str) -> Result<TaskId, ToolError> {
         Ok(listing::resolve_id(&self.root, text.trim())?)
     }
 
-    /// Reads the state of a task. Starts a new shim first if the task's shim was killed.
+    /// Reads the state of a task. If the task's shim was killed, a new shim is started first.
     ///
     /// # Errors
     ///
-    /// [`WatchError`] when the task cannot be watched.
+    /// Returns [`WatchError`] when the task cannot be watched.
     pub fn snapshot(&self, id: TaskId) -> Result<TaskSnapshot, WatchError> {
         let watch = TaskWatch::open(&self.root, SHIM_PROGRAM, id)?;
         let (dir, state) = watch.state()?;
         Ok(TaskSnapshot { dir, state })
     }
 
-    /// Returns the view of a task, with its expected duration.
+    /// Returns the view of a task with the expected duration from the history.
     #[must_use]
     pub fn view(&self, snapshot: &TaskSnapshot, detail: ViewDetail) -> TaskView {
         let mut view = view::task_view(&self.root, &snapshot.dir, &snapshot.state, detail);
@@ -188,8 +192,8 @@ impl ToolContext {
         }
     }
 
-    /// Records what an answer has shown. If the record cannot be written, the notice is delivered
-    /// again, because notices are delivered at least once.
+    /// Records the acknowledgements of a delivered answer. If one cannot be recorded, the notice is
+    /// delivered again: delivery is at least once.
     pub fn acknowledge(&self, acks: Vec<DeliveryAck>) {
         for ack in acks {
             match ack {

@@ -7,21 +7,21 @@ use siding_model::notice::Coverage;
 
 use crate::notices_in_flight::AnswerNotices;
 
-/// An acknowledgement: the part of a task that an answer shows.
+/// An acknowledgement: something that an answer shows and that need not be delivered again.
 #[derive(Debug)]
 pub enum DeliveryAck {
-    /// The state of a task, shown to this session's agent.
+    /// The part of a task's state that was shown to this session's agent.
     TaskReported(Box<TaskState>, Coverage),
-    /// The result of a task, returned to its caller.
+    /// The result of a task that was returned to the task's caller.
     ResultReturned(Box<TaskState>),
-    /// Output of a task, up to an offset.
+    /// The output of a task that was shown, up to an offset.
     OutputRead {
         /// The task's directory.
         dir: TaskDir,
-        /// The offset in bytes after the shown output.
+        /// Offset after the last shown byte.
         next: u64,
     },
-    /// Notices about other tasks, shown to this session's agent.
+    /// Notices about other tasks that were shown to this session's agent.
     Notices(AnswerNotices),
 }
 

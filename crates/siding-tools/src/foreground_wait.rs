@@ -1,4 +1,4 @@
-//! Drives a [`ForegroundCall`] for a caller with an asynchronous runtime.
+//! The wait of a caller for the task that it started.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -20,10 +20,10 @@ use crate::context::{SHIM_PROGRAM, TaskSnapshot, ToolContext};
 
 /// Waits for a task as long as the policy says, and returns its state then.
 ///
-/// When the caller no longer wants the result, the command is interrupted, as by Ctrl-C at a
-/// terminal, because it ran only for this call. A task in the background continues, and so does the
-/// task of a client that has disconnected, until its session ends it. A task with readiness
-/// conditions is waited for until it is ready, and then continues in the background.
+/// When the caller cancels the wait because it no longer wants the result, a foreground task is
+/// interrupted with SIGINT, as by Ctrl-C at a terminal: the command ran only for this call. A task
+/// in the background or with readiness conditions continues. The task of a client that has
+/// disconnected also continues, under the rules of its session.
 ///
 /// [`ToolError::Cancelled`] if the caller has left. A caller that no longer wants the result
 /// interrupts a command that ran for this call alone, as Ctrl-C at a terminal does; the tree has

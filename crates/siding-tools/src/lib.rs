@@ -1,10 +1,9 @@
-//! siding's tools for a model: their arguments, actions and answers.
+//! The tools that siding offers to a model: their arguments, actions and answers.
 //!
-//! The MCP server and siding's own agent offer these tools to their models. Both implement
-//! [`CallContext`], receive a [`ToolAnswer`] for each call, and deliver the answer to the model in
-//! the form of their protocol. A tool calls the functions of `siding-core` that the program's
-//! command of the same name calls. Blocking calls are short; a long wait is for descriptors to
-//! become readable.
+//! The MCP server and siding's own agent offer these tools. Each of the two implements
+//! [`CallContext`] and delivers a [`ToolAnswer`] to the model in its own protocol. A tool does what
+//! a command of the program does, with the same functions of `siding-core`. Calls that block are
+//! short; long waits are asynchronous waits for descriptors.
 
 #![forbid(unsafe_code)]
 

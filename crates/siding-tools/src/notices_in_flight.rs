@@ -1,12 +1,12 @@
-//! Notices in answers that are on their way to the client.
+//! The notices in answers that have not been acknowledged yet.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use siding_model::notice::NoticeId;
 
-/// The notices in answers that have not been delivered yet. Other calls leave these notices out, so
-/// that only one of several concurrent answers contains a notice.
+/// The ids of notices in answers that are not acknowledged yet. Concurrent calls leave these
+/// notices out, so that only one answer contains each notice.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NoticesInFlight(Arc<Mutex<HashSet<NoticeId>>>);
 
@@ -16,8 +16,8 @@ impl NoticesInFlight {
     }
 }
 
-/// The notices in one answer. Dropping the value makes the notices that are not acknowledged
-/// available to other answers.
+/// The notices in one answer. Dropping the value removes them from the set of notices in flight, so
+/// that another answer can contain those that were not acknowledged.
 #[derive(Debug)]
 pub struct AnswerNotices {
     pub(crate) ids: Vec<NoticeId>,

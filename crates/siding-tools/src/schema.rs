@@ -1,5 +1,5 @@
-//! The schemas of a tool's arguments and of its structured content. The schema of the arguments is
-//! as short as possible, because a model reads it at the start of every conversation.
+//! The schemas of a tool's arguments and structured content. The schema of the arguments is kept
+//! short, because a model reads it at the start of every conversation.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::structured::StructuredAnswer;
 
-/// Returns the schema of the arguments `T`, which must be a type with named fields.
+/// Returns the schema of a tool's arguments. `T` must be a struct with named fields.
 #[must_use]
 pub fn for_arguments<T: JsonSchema>() -> Map<String, Value> {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
@@ -21,7 +21,7 @@ pub fn for_arguments<T: JsonSchema>() -> Map<String, Value> {
         // Unreachable: the schema of a type with named fields is an object.
         return Map::new();
     };
-    // Some providers refuse an object schema without `properties`.
+    // Some model providers reject an object schema without `properties`.
     let fields = schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
     if let Value::Object(fields) = fields {
         fields.values_mut().filter_map(Value::as_object_mut).for_each(shorten);
@@ -29,9 +29,9 @@ pub fn for_arguments<T: JsonSchema>() -> Map<String, Value> {
     schema
 }
 
-/// Returns the schema of a tool's structured content whose own fields are `T`. Programs read it,
-/// and a few clients pass it to their models, so only the fields of the answer and of its tasks
-/// have descriptions.
+/// Returns the schema of the structured content of a tool whose own fields are `T`. Some clients
+/// pass this schema to their models, so it is kept short: only the fields of the answer itself and
+/// of [`TASK_TYPE_NAME`] keep their descriptions.
 #[must_use]
 pub(crate) fn for_structured_answer<T: JsonSchema>() -> Map<String, Value> {
     let settings =
@@ -51,11 +51,11 @@ pub(crate) fn for_structured_answer<T: JsonSchema>() -> Map<String, Value> {
     schema
 }
 
-/// The type whose fields keep their descriptions.
+/// The type whose fields keep their descriptions in the schema.
 const TASK_TYPE_NAME: &str = "TaskSummary";
 
-/// Removes number formats such as `uint64`, which are not in the JSON Schema standard and make
-/// clients warn, and writes a `oneOf` of constants as an `enum`.
+/// Removes number formats such as `uint64`, which are not in the JSON Schema standard and for which
+/// clients print warnings. Replaces a `oneOf` of constants by the shorter `enum`.
 fn simplify(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -79,7 +79,7 @@ fn enum_values(choice: &Value) -> Option<Value> {
     choice.as_array()?.iter().map(word).collect::<Option<Vec<_>>>().map(Value::Array)
 }
 
-/// Removes the descriptions of fields and variants.
+/// Removes the descriptions of all fields and variants in a schema.
 fn remove_descriptions(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -93,8 +93,8 @@ fn remove_descriptions(schema: &mut Value) {
     }
 }
 
-/// Removes what a model does not need from an argument: the default, which the description states,
-/// and the type `null`, because a model can omit the argument instead.
+/// Removes the parts of a field's schema that a model does not need: the default, which the
+/// description states, the number format, and the type `null`, because a model can omit the field.
 fn shorten(field: &mut Map<String, Value>) {
     field.remove("default");
     field.remove("format");

@@ -1,8 +1,8 @@
 //! A tool's structured content (MCP), in addition to the text for a model.
 //!
 //! Some clients show a model only the text, others only the structured content (Claude Code 2.1.330
-//! and Codex 0.169). The text and the structured content are therefore both complete, and as short
-//! as possible. The schemas may gain fields; no field is renamed, removed or given another meaning.
+//! and Codex 0.169). So both contain the whole answer, in as few words as possible. Fields may be
+//! added; an existing field is never renamed, removed or given another meaning.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,7 +14,7 @@ use siding_model::record::StopReport;
 use siding_model::task_view::{PhaseName, PlacementView, TaskView, WaitView};
 use siding_model::text::one_line;
 
-/// Columns of the line for one task.
+/// Most columns of the line for one task.
 pub const LINE_COLUMNS: usize = 160;
 
 /// The structured content of a tool whose own fields are `T`.
@@ -33,8 +33,8 @@ pub(crate) struct StructuredAnswer<T> {
     pub(crate) details: T,
 }
 
-/// The state of one task. Unknown and inapplicable fields are omitted, because a model may read all
-/// of it.
+/// The state of one task. Unknown and inapplicable fields are omitted, because a model may read the
+/// whole value.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct TaskSummary {
     /// Id of the task, for the other tools.
@@ -178,8 +178,7 @@ pub(crate) struct WhyDetails {
 pub(crate) fn to_fields<T: Serialize>(details: &T) -> Option<Map<String, Value>> {
     match serde_json::to_value(details) {
         Ok(Value::Object(fields)) => Some(fields),
-        // Unreachable: `T` is always a struct, and none of these structs has a map whose keys are
-        // not strings.
+        // Unreachable: the types are structs, in which every key is a string.
         Ok(_) | Err(_) => None,
     }
 }

@@ -1,4 +1,4 @@
-//! The wording that several tools share.
+//! Text that several tools have in their answers.
 
 use std::time::Duration;
 
@@ -16,22 +16,24 @@ use crate::structured::{self, RunDetails, TaskSummary};
 
 pub use crate::structured::LINE_COLUMNS;
 
-/// Bytes read of a last line.
+/// Most bytes of a last line that are read.
 const LAST_LINE_BYTES: usize = 400;
-/// Columns of a line about a process that survived a stop.
+/// Most columns of a line about a process that survived a stop.
 const SURVIVOR_COLUMNS: usize = 120;
 
-/// Returns the state of a task and the next step: `b-4k7q…  exited 1 after 3s  npm test`.
+/// Returns an answer with the state of a task (`b-4k7q… exited 1 after 3s npm test`) and the next
+/// step.
 #[must_use]
 pub fn status_answer(context: &ToolContext, view: &TaskView) -> ToolAnswer {
     ToolAnswer::from_line(advice::format_task_line(view, LINE_COLUMNS))
         .with_line(next_step(context, view))
 }
 
-/// Returns the advice on the next step, if there is any.
+/// Returns the advice on the next step, or `None` if there is none.
 #[must_use]
 pub fn next_step(context: &ToolContext, view: &TaskView) -> Option<String> {
-    // Finding the channel reads files, and only the end of a background task gives a notice.
+    // Only a background task gives a notice. For other tasks the channel is not determined, because
+    // that reads files.
     let channel = match (view.phase, view.placement.why) {
         (PhaseName::Running, Some(_)) => context.notice_channel(),
         (_, _) => NoticeChannel::PollOnly,
@@ -39,11 +41,11 @@ pub fn next_step(context: &ToolContext, view: &TaskView) -> Option<String> {
     advice::task_advice(view, context.dialect, channel, clock::unix_now())
 }
 
-/// Returns the state of a task, the next step, and the task's output.
+/// Returns an answer with the state of a task, the next step, and at most `max` bytes of output.
 ///
 /// # Errors
 ///
-/// [`ToolError::Io`] when the output cannot be read.
+/// Returns [`ToolError::Io`] when the task's output cannot be read.
 pub fn answer_with_output(
     context: &ToolContext,
     snapshot: &TaskSnapshot,
@@ -65,11 +67,11 @@ pub fn answer_with_output(
     Ok(answer)
 }
 
-/// Returns one line for each limit that a task has exceeded and that did not stop the task.
+/// Returns a line for each limit that a task has exceeded without being stopped.
 #[must_use]
 pub fn passed_limits(view: &TaskView, snapshot: &TaskSnapshot) -> Vec<String> {
     let limits = &snapshot.state.spec.limits;
-    // The outcome already reports the limit that ends a task.
+    // The outcome reports the limit for which a task is stopped.
     let passed = view.breaches.iter().filter(|one| !limits.stops_at(one));
     passed.map(|one| one_line(&one.detail, LINE_COLUMNS)).collect()
 }
@@ -94,7 +96,7 @@ pub fn last_line(snapshot: &TaskSnapshot) -> Option<String> {
     text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
 }
 
-/// Returns the processes that a stop could not end; `None` when there is none.
+/// Returns a text with the processes that a stop could not terminate, or `None` if there are none.
 #[must_use]
 pub fn format_survivors(report: &StopReport) -> Option<String> {
     let all = report.survivors.iter().map(|survivor| {
@@ -108,11 +110,11 @@ pub fn format_survivors(report: &StopReport) -> Option<String> {
     (!all.is_empty()).then(|| format!("STILL ALIVE: {}", all.join("; ")))
 }
 
-/// Converts seconds to a duration. `name` is the argument that gave them.
+/// Converts a number of seconds to a duration. `name` is the argument's name, for the error.
 ///
 /// # Errors
 ///
-/// [`ToolError::Arguments`] when the number is negative, not finite or too large.
+/// Returns [`ToolError::Arguments`] when the number is negative, not finite or too large.
 pub fn parse_seconds(name: &str, seconds: f64) -> Result<Duration, ToolError> {
     Duration::try_from_secs_f64(seconds).map_err(|_| {
         ToolError::Arguments(format!(
@@ -121,7 +123,7 @@ pub fn parse_seconds(name: &str, seconds: f64) -> Result<Duration, ToolError> {
     })
 }
 
-/// Returns a duration in milliseconds.
+/// Returns a duration in milliseconds, at most `u64::MAX`.
 #[must_use]
 pub fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)

@@ -30,9 +30,9 @@ pub use self_task::{SelfTask, start_self_task as begin_own};
 /// A tool as it is offered to a model.
 #[derive(Debug, Clone, Copy)]
 pub struct Tool {
-    /// The name, which is also the name of the corresponding command of the program.
+    /// The name of the tool. The program's command that does the same usually has this name, too.
     pub name: &'static str,
-    /// What the tool does and when to use it.
+    /// Text for the model: what the tool does and when to use it.
     pub description: &'static str,
     /// What a call changes.
     pub effect: ToolEffect,
@@ -99,11 +99,11 @@ tools! {
     why(WhyArgs) -> WhyDetails, ReadOnly, Some("task_why");
 }
 
-/// Runs a command, as the tool `run` does.
+/// Runs a command with already parsed arguments, as a call of the tool `run` does.
 ///
 /// # Errors
 ///
-/// [`ToolError`] when the command cannot be run, or the caller cancels the call.
+/// Returns [`ToolError`] when the command cannot be run, or the caller cancels the call.
 pub async fn run<C: CallContext>(
     context: &ToolContext,
     call: &mut C,
@@ -116,7 +116,7 @@ pub async fn run<C: CallContext>(
 ///
 /// # Errors
 ///
-/// [`ToolError::Arguments`] with a message for the model.
+/// Returns [`ToolError::Arguments`] with a message for the model.
 pub fn parse_arguments<T: DeserializeOwned + JsonSchema>(
     arguments: Map<String, Value>,
 ) -> Result<T, ToolError> {

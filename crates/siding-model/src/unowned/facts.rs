@@ -12,8 +12,7 @@ pub struct ProcessInfo {
     pub process: ProcRef,
     /// Pid of the parent; 0 when the parent is not visible.
     pub ppid: i32,
-    /// User id; `None` when the process has different real and effective ids, or when they are
-    /// unknown.
+    /// User id; `None` when the real, effective and saved ids differ or are unknown.
     pub uid: Option<u32>,
     /// Time since the process was started.
     pub age: Duration,

@@ -17,10 +17,10 @@ use crate::text::{self, LINE_COLUMNS};
 pub(super) const DESCRIPTION: &str = "\
 List this session's tasks: the running ones and the most recently ended ones.";
 
-/// Ended tasks listed.
+/// Most ended tasks in a list.
 const MAX_SHOWN_ENDED_TASKS: usize = 10;
-/// Most ended tasks whose journals are read for a list of all sessions, and most that are kept for
-/// a list of one session.
+/// Most ended tasks whose journals are read for a list of all sessions, or that are collected for a
+/// list of one session.
 const MAX_READ_ENDED_TASKS: usize = 64;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -63,30 +63,32 @@ pub(super) async fn call<C: CallContext>(
     Ok(answer)
 }
 
-/// The tasks to list.
+/// Selects the tasks of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskScope {
-    /// The tasks of this server's session and of its subagents.
+    /// The tasks of the context's session and of the session's subagents.
     Session,
     /// All tasks of this user.
     All,
 }
 
-/// Returns running tasks, newest first, then ended tasks, most recently ended first.
+/// Returns the running tasks, the newest first, then the ended tasks, the most recently ended
+/// first.
 ///
 /// # Errors
 ///
-/// [`ToolError::Store`] when the state directory cannot be read.
+/// Returns [`ToolError::Store`] when the state directory cannot be read.
 pub fn task_views(context: &ToolContext, scope: TaskScope) -> Result<Vec<TaskView>, ToolError> {
     let live = context.root.live_tasks()?;
-    // `snapshot` repairs a task whose shim was killed, so that no ended task is listed as running.
+    // A snapshot starts a new shim for a task whose shim was killed. Without it, an ended task
+    // could be listed as running.
     for id in &live {
         let _best_effort = context.snapshot(*id);
     }
     let mut ids = context.root.all_tasks()?;
     if scope == TaskScope::All {
-        // For all sessions, only the newest journals are opened. For one session every journal must
-        // be opened, because only the journal names the session of a task.
+        // For all sessions, only the journals of the most recent tasks are opened. For one session,
+        // every journal is opened, because only the journal says which session a task has.
         ids = listing::most_recent(&context.root, ids, MAX_READ_ENDED_TASKS);
     }
     ids.extend(live);

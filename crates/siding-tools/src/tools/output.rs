@@ -61,8 +61,8 @@ fn read_output(context: &ToolContext, args: &OutputArgs) -> Result<ToolAnswer, T
     let snapshot = context.snapshot(context.find_task(&args.id)?)?;
     let TaskSnapshot { dir, state } = &snapshot;
     let read_error = |source| ToolError::Io { doing: "read the output", source };
-    // The read cursor moves only when the shown output directly follows the output that was read
-    // before.
+    // A filtered read or a read of the last lines skips output, so it does not move the read
+    // cursor.
     let is_plain_read = args.tail.is_none() && args.grep.is_none() && !args.errors;
     let read_cursor = output::load_read_cursor(dir, &context.session).map_err(read_error)?;
     let mut from = args.since.unwrap_or(if is_plain_read { read_cursor } else { 0 });
@@ -130,12 +130,14 @@ fn select_size(args: &OutputArgs, is_plain_read: bool) -> Result<TextLimit, Tool
     let max = match args.max_bytes {
         Some(max) => max.max(MIN_PAGE_BYTES),
         None => {
-            // An error in the settings file must not prevent a task's output from being read.
+            // `read` ignores errors in the settings, because they must not prevent the reading of
+            // output.
             let found = settings::read(&Environment::from_process());
             found.settings.output_max_bytes.to_usize()
         }
     };
-    // A caller that names an offset reads page by page; any other caller gets head and tail.
+    // A caller that passes an offset reads the output page by page; any other call gets the head
+    // and the tail.
     Ok(if args.since.is_some() && is_plain_read {
         TextLimit::Page(max)
     } else {
@@ -143,7 +145,7 @@ fn select_size(args: &OutputArgs, is_plain_read: bool) -> Result<TextLimit, Tool
     })
 }
 
-/// Returns a note on what the shown text leaves out.
+/// Returns a note if the text is empty, or if more output follows after it.
 fn format_note(args: &OutputArgs, reading: &ReadSummary, is_empty: bool) -> Option<String> {
     let ReadSummary { next, bytes, truncated, .. } = *reading;
     if is_empty {

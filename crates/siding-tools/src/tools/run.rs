@@ -37,8 +37,8 @@ not lost: it continues in the background, and the answer has its task id for `wa
 `stop`. For servers and watchers set `background`, and `wait_for` to learn when they are ready. \
 Every task is stopped with all its processes at its `timeout`, and when this client ends.";
 
-/// Shortest time for which a background command is watched for an early failure (promise P10); a
-/// setting may extend it.
+/// Time for which a background command is watched for an early failure, unless the setting `settle`
+/// is longer (promise P10).
 pub(super) const EARLY_FAILURE_WAIT: Duration = Duration::from_millis(200);
 
 /// The arguments of `run`.
@@ -81,15 +81,15 @@ pub struct RunArgs {
     pub may_start_in_background: bool,
 }
 
-/// The decisions made before the task is started.
+/// The decisions that are made before the task is started.
 struct RunPlan {
     task: PreparedTask,
     /// How long the caller waits; `None` is a wait until the end.
     budget: Option<Duration>,
     max_output_bytes: usize,
-    /// Notes for the caller about the decisions in this plan.
+    /// Notes for the caller about the decisions of this plan.
     notes: Vec<String>,
-    /// A note for the caller when the budget has passed.
+    /// A note that the caller gets only if the budget has passed before the command ended.
     cap_note: Option<String>,
 }
 
@@ -138,7 +138,7 @@ pub(super) async fn call<C: CallContext>(
     Ok(answer)
 }
 
-/// Waits for a started task until the caller's budget has passed or the caller stops waiting.
+/// Waits for a started task until its end, or until the caller's budget has passed.
 pub(super) async fn wait_for_task<C: CallContext>(
     context: &ToolContext,
     call: &mut C,
@@ -158,7 +158,7 @@ pub(super) async fn wait_for_task<C: CallContext>(
     )
 }
 
-/// Reports to the caller the state of a task after the wait.
+/// Returns the answer of a `run` call: the state of the task after the wait, and its output.
 pub(super) fn build_answer(
     context: &ToolContext,
     snapshot: TaskSnapshot,
@@ -200,8 +200,7 @@ fn plan_run<C: CallContext>(
     let wanted = context.budget(&settings, args.budget.is_some());
     let may_decide = settings.auto_background
         || args.may_start_in_background && *settings.origin(Key::AutoBackground) == Origin::BuiltIn;
-    // A call without a budget always waits for the end, so a command that is known to take long
-    // does not start in the background.
+    // Without a budget, the caller waits for any command, so its duration is not predicted.
     let background_request =
         match (wants_background, wanted.filter(|_| may_decide && settings.background_tasks)) {
             (true, _) => PlacementRequest::Background,
@@ -213,7 +212,8 @@ fn plan_run<C: CallContext>(
         decide_auto_background(context, (&command, cwd.as_str()), background_request, limit);
     let note = auto_background.as_ref().and_then(|found| found.explanation(limit));
     let (placement, budget) = match &auto_background {
-        // The call waits for the readiness conditions, at most for the budget.
+        // The task starts in the foreground, so that the caller waits until it is ready or the
+        // budget has passed.
         Some(_) if !conditions.is_empty() => {
             (Placement::Foreground, limited_wait(call, Some(limit)))
         }
@@ -245,7 +245,8 @@ fn plan_run<C: CallContext>(
     })
 }
 
-/// Returns the sources of the settings with the call's values, in seconds, as the highest layer.
+/// Returns the sources of the settings, in which the call's `budget` and `timeout`, in seconds, are
+/// the highest layer.
 pub(super) fn settings_sources(
     budget: Option<f64>,
     timeout: Option<f64>,

@@ -1,4 +1,4 @@
-//! Tasks that run siding itself, such as a subagent.
+//! The start of tasks that run siding itself, such as a subagent.
 
 use siding_core::settings;
 use siding_core::task::launch::IdleShim;
@@ -14,12 +14,12 @@ use crate::async_fd::run_blocking;
 use crate::call_context::{CallContext, limited_wait};
 use crate::context::{SHIM_PROGRAM, ToolContext};
 
-/// A task that runs siding itself.
+/// The parameters of a task that runs siding itself.
 #[derive(Debug)]
 pub struct SelfTask {
     /// The kind of the task.
     pub kind: TaskKind,
-    /// A name for people.
+    /// The name of the task in lists.
     pub name: String,
     /// The source of the task's standard input.
     pub stdin: StdinMode,
@@ -31,13 +31,13 @@ pub struct SelfTask {
     pub timeout: Option<f64>,
 }
 
-/// Starts the task in this process's directory, and waits for it as `run` does for a command.
-/// `prepare` receives the task's id before the task is created, and returns the program's arguments
-/// and a value that is kept until the task's first record is written.
+/// Starts the task in this process's working directory, and waits for the task as `run` waits for a
+/// command. `prepare` receives the task's id before the task is created. It returns the program's
+/// arguments, and a value that is dropped once the task's first record is written.
 ///
 /// # Errors
 ///
-/// [`ToolError`], in which case no task is running.
+/// Returns [`ToolError`] if the task cannot be started or the caller cancels the call.
 pub async fn start_self_task<C: CallContext, P>(
     context: &ToolContext,
     call: &mut C,

@@ -28,7 +28,7 @@ pub(super) const DESCRIPTION: &str = "\
 Stop tasks with all their processes: asks them to end, kills those that remain after `grace`, and \
 answers when it is proven that none is left.";
 
-/// Longest time that a stop without `grace` is expected to take: the default of `kill_grace`.
+/// Longest expected time of a stop without `grace`: the default of the setting `kill_grace`.
 const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -93,7 +93,7 @@ pub(super) async fn call<C: CallContext>(
     Ok(answer)
 }
 
-/// Stops tasks, and returns the results that arrive while the client can wait.
+/// Stops tasks, and returns the results that arrive within the time for which the caller can wait.
 async fn stop_all<C: CallContext>(
     context: &Arc<ToolContext>,
     call: &mut C,
@@ -101,7 +101,7 @@ async fn stop_all<C: CallContext>(
     grace: Option<Duration>,
 ) -> Result<HashMap<TaskId, Result<(), String>>, ToolError> {
     let options = StopOptions { requested_by: call.name(), grace, signal: None };
-    // Stops them concurrently, so that a hundred stops take as long as the slowest.
+    // The stops run concurrently, so that a hundred stops take only as long as the slowest.
     let mut stops = JoinSet::new();
     for id in ids.iter().copied() {
         let context = Arc::clone(context);
@@ -129,8 +129,7 @@ async fn stop_all<C: CallContext>(
                 call.report_progress(context, snapshot.as_ref(), grace.unwrap_or(DEFAULT_GRACE)).await;
             }
             _gone = &mut cancelled => {
-                // A requested stop must not be cut short, so the stops continue although the caller
-                // no longer reads the results.
+                // The stops continue, and their results are discarded.
                 stops.detach_all();
                 return Err(ToolError::Cancelled);
             }
@@ -140,8 +139,7 @@ async fn stop_all<C: CallContext>(
     Ok(results)
 }
 
-/// Adds the state of a task after the stop, and the processes that survived the stop, to the
-/// answer.
+/// Adds the outcome of a stopped task to the answer.
 fn add_result(
     context: &ToolContext,
     id: TaskId,

@@ -78,7 +78,7 @@ pub(super) fn parse_conditions(texts: &[String]) -> Result<Vec<Condition>, ToolE
     texts.iter().map(read).collect()
 }
 
-/// Waits, and returns the answer with the result.
+/// Waits for conditions of tasks, and returns the answer with the result of the wait.
 pub(super) async fn wait_until<C: CallContext>(
     context: &ToolContext,
     call: &mut C,
@@ -89,8 +89,8 @@ pub(super) async fn wait_until<C: CallContext>(
 ) -> Result<ToolAnswer, ToolError> {
     let wanted: Vec<String> = conditions.iter().map(ToString::to_string).collect();
     let wanted = one_line(&wanted.join(", "), LINE_COLUMNS);
-    // The limit of open descriptors (RLIMIT_NOFILE) is not raised for a large wait, because
-    // commands that this process starts would inherit the higher limit.
+    // A wait for many tasks may reach RLIMIT_NOFILE. This limit is not raised, because commands
+    // that this process starts would inherit the raised limit.
     let start =
         || Waiter::new(&context.root, SHIM_PROGRAM, ids, conditions, quantifier, millis(bound));
     let mut waiter = run_blocking(start)?;
@@ -126,7 +126,8 @@ pub(super) async fn wait_until<C: CallContext>(
     run_blocking(|| build_answer(context, ids, &waited, &wanted, bound))
 }
 
-/// Reports whether a task that was started with readiness conditions is ready.
+/// Returns the answer for a task that was started with readiness conditions: whether it is ready
+/// after the wait.
 pub(super) fn ready_answer(
     context: &ToolContext,
     snapshot: TaskSnapshot,
@@ -201,7 +202,7 @@ fn build_answer(
     Ok(answer)
 }
 
-/// Adds the end of a task to the answer, with a summary of its output if the call names no other
+/// Adds the outcome of an ended task to the answer, with a summary of the output if it is the only
 /// task.
 fn add_ended_task(
     context: &ToolContext,
@@ -228,7 +229,7 @@ fn add_ended_task(
     Ok(TaskSummary::from(&view))
 }
 
-/// Returns whether the condition is the end of the task.
+/// Returns whether the met condition is the end of the task.
 const fn is_end(hit: &MetCondition) -> bool {
     matches!(hit.detail, Some(WaitDetail::Outcome(_)) | None)
 }
@@ -237,13 +238,14 @@ fn format_hit(hit: &MetCondition, detail: &WaitDetail) -> String {
     one_line(&format!("{}  {}  {detail}", hit.task_id, hit.condition), LINE_COLUMNS)
 }
 
-/// Returns how long to wait, at most the limit that an administrator has locked.
+/// Returns the bound of the wait: the call's `timeout`, otherwise the setting `wait_bound`. A
+/// locked setting bounds the call.
 fn wait_bound(args: &WaitArgs) -> Result<Duration, ToolError> {
     let mut sources = Environment::from_process();
     if let Some(timeout) = args.timeout {
         let timeout = text::parse_seconds("timeout", timeout)?;
         if timeout.is_zero() {
-            // A timeout of zero asks for one check without a wait.
+            // A timeout of 0 checks the conditions once without waiting.
             return Ok(timeout);
         }
         let text = format!("{}ms", millis(timeout).max(1));
