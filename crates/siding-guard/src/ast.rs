@@ -23,7 +23,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// Returns the covered part of a text, cut to the text's length and to character boundaries.
+    /// Returns the part of a text that the span covers. Offsets outside of the text or inside a
+    /// character are moved to the nearest lower valid offset.
     #[must_use]
     pub fn slice(self, text: &str) -> &str {
         let end = text.floor_char_boundary(self.end.min(text.len()));
@@ -31,7 +32,7 @@ impl Span {
         &text[start..end]
     }
 
-    /// Returns the smallest span that covers `self` and `other`.
+    /// Returns the smallest span that covers both spans.
     pub(crate) fn join(self, other: Self) -> Self {
         Self { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
@@ -47,11 +48,11 @@ pub(crate) struct Statement {
     pub(crate) span: Span,
 }
 
-/// The kind of a command.
+/// A command, by its kind.
 #[derive(Debug)]
 pub(crate) enum Node {
-    /// A program, builtin or function with its arguments. Without words the command consists only
-    /// of assignments.
+    /// A program, builtin or function with its arguments. Without words, the assignments set
+    /// variables of the shell.
     Simple { assignments: Vec<Assignment>, words: Vec<Word> },
     /// `export`, `local`, `declare` and the like.
     Declaration { assignments: Vec<Assignment>, words: Vec<Word> },
@@ -61,7 +62,7 @@ pub(crate) enum Node {
     Chain(Vec<Statement>),
     /// `{ …; }`, `( … )`, `time …`, `coproc …`.
     Group { body: Vec<Statement>, kind: GroupKind },
-    /// `if` and `case`: the part `always` runs in any case, each part of `maybe` may run.
+    /// `if` and `case`: `always` runs, and each of `maybe` may run.
     Branches { words: Vec<Word>, always: Vec<Statement>, maybe: Vec<Vec<Statement>> },
     /// A loop.
     Loop(Box<Loop>),
@@ -73,7 +74,7 @@ pub(crate) enum Node {
     Jump(Vec<Word>),
 }
 
-/// Where the commands of a group run.
+/// The shell in which the commands of a group run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroupKind {
     /// In the current shell.
@@ -95,16 +96,16 @@ pub(crate) struct Loop {
     pub(crate) body: Vec<Statement>,
 }
 
-/// The condition of a loop.
+/// The kind of a loop, by the condition under which it continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LoopKind {
-    /// Runs once for each word, or as an arithmetic `for ((…))` says.
+    /// `for`: once for each word, or with arithmetic expressions.
     For,
-    /// `while` and `until`: runs while, or until, the condition holds.
+    /// `while` and `until`.
     Until,
     /// `for ((;;))`, which has no condition.
     Endless,
-    /// `select`, which repeats until the user ends the input.
+    /// `select`: until the user ends the menu.
     Menu,
 }
 
@@ -112,11 +113,11 @@ pub(crate) enum LoopKind {
 #[derive(Debug)]
 pub(crate) struct Assignment {
     pub(crate) name: String,
-    /// `None` for an array, and for an element with a computed index.
+    /// The value; `None` for an array, and for an element with a computed index.
     pub(crate) value: Option<Word>,
-    /// The elements of an array.
+    /// The elements if an array is assigned.
     pub(crate) elements: Option<Vec<Word>>,
-    /// Words in the subscript.
+    /// The words in the subscript of an element.
     pub(crate) words: Vec<Word>,
     pub(crate) is_append: bool,
 }
@@ -130,7 +131,7 @@ pub(crate) enum Redirect {
     Reads(Word),
     /// A heredoc or a herestring on standard input.
     Heredoc(Word),
-    /// `2>&1` and other redirections, of which the rules need only the words.
+    /// `2>&1` and other redirections that reach no file. Their words may contain commands.
     Other(Word),
 }
 
@@ -154,10 +155,10 @@ pub(crate) enum Piece {
     CommandSubstitution { body: Vec<Statement>, is_quoted: bool },
     /// `<(…)` and `>(…)`.
     ProcessSubstitution { body: Vec<Statement> },
-    /// A command substitution that the parser leaves as text, still to be parsed.
+    /// A command substitution whose text the parser returns unparsed. It has to be parsed later.
     Unparsed { text: String, origin: Origin },
-    /// A value that only the running shell knows, and the words in its expression. An arithmetic
-    /// expression always gives a number.
+    /// A value that only the running shell knows. `words` are the words inside the expansion, which
+    /// may contain commands. The value of an arithmetic expansion is a number.
     Unknown { words: Vec<Word>, is_arithmetic: bool },
 }
 
@@ -169,7 +170,7 @@ impl Word {
         })
     }
 
-    /// Returns the expanded word if it is known before the command runs.
+    /// Returns the text of the word, or `None` if the word contains an expansion.
     pub(crate) fn static_text(&self) -> Option<String> {
         self.pieces.iter().try_fold(String::new(), |whole, piece| match piece {
             Piece::Text { text, .. } => Some(whole + text),

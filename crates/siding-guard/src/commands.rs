@@ -5,9 +5,9 @@ use siding_model::history::SimpleCommand;
 use crate::ast::{GroupKind, Node, Origin, Statement, Word};
 use crate::parse::parse;
 
-/// Returns the simple commands that a bash text runs and waits for, in order: those of lists,
-/// pipelines, groups, loops and branches. Returns `None` for a text that does not parse or is
-/// longer than [`MAX_SCRIPT_BYTES`](crate::MAX_SCRIPT_BYTES).
+/// Returns the simple commands that a bash text runs and waits for, in order: the commands in
+/// lists, pipelines, groups, loops and branches. Returns `None` for a text that does not parse or
+/// is longer than [`MAX_SCRIPT_BYTES`](crate::MAX_SCRIPT_BYTES).
 ///
 /// Background commands (`&`), bodies of functions, and commands inside words such as `$(…)` are
 /// omitted.
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(simple_commands(""), Some(Vec::new()));
     }
 
-    /// A recursive parser would overflow the stack on this input and abort the program.
+    /// A recursive parser can overflow its stack on deeply nested input.
     #[test]
     fn deep_nesting_does_not_overflow_the_stack() {
         for (open, close) in [("(", ")"), ("$(", ")"), ("{ ", "; }"), ("`", "`"), ("if ", "")] {

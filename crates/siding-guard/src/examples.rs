@@ -1,11 +1,11 @@
-//! Checks that rules match, or do not match, their own example commands.
+//! The check of rules against their examples.
 
 use serde::Serialize;
 
 use crate::rules::{Rule, Rules};
 use crate::verdict::{ExecMode, judge};
 
-/// The results of the examples of some rules.
+/// The result of checking the examples of rules.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExampleResults {
@@ -13,11 +13,11 @@ pub struct ExampleResults {
     pub count: usize,
     /// The examples that failed.
     pub failed: Vec<FailedExample>,
-    /// Rules without an example that they match.
+    /// Names of the rules that have no example of a match.
     pub rules_without_examples: Vec<String>,
 }
 
-/// An example with another result than expected.
+/// An example whose result is not the expected one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailedExample {
@@ -30,7 +30,7 @@ pub struct FailedExample {
 }
 
 impl Rules {
-    /// Checks the examples of the rules for which `is_wanted` holds.
+    /// Checks the examples of the rules for which `is_wanted` returns true.
     #[must_use]
     pub fn check_examples(&self, is_wanted: impl Fn(&Rule) -> bool) -> ExampleResults {
         let mut results = ExampleResults::default();

@@ -4,9 +4,9 @@
 //! ```text
 //! text → parse → resolve → rules → verdict
 //! ```
-//! Owns the parser of shell texts, which is private, the knowledge of programs that run others, and
-//! the rules. The crate is pure: it reads no file and no clock, and starts no process. The guard is
-//! not a sandbox: a command that is written to evade the guard passes.
+//! Owns the parser of shell texts, which is private, the knowledge of programs that run other
+//! programs, and the rules. The crate is pure: it reads no file and no clock, and starts no
+//! process. The guard is not a sandbox: a command that is written to evade it is allowed.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! Parses texts to [`ast`](crate::ast).
+//! Parsing of shell texts to the types in [`ast`](crate::ast).
 //!
-//! Wraps the parser crate, whose types stay private to this module. Also parses what the crate
-//! leaves unparsed, which are the commands in `${ …; }` and in escaped backticks, and reports an
-//! unclosed `${`.
+//! Only this module uses the parser crate and its types. It also parses constructs that the parser
+//! crate does not: the commands in `${ …; }` and in escaped backticks. It reports an unclosed `${`,
+//! which the parser crate accepts.
 
 mod commands;
 mod fragments;
@@ -12,29 +12,31 @@ use shuck_parser::parser::{ParseStatus, Parser};
 
 use crate::ast::{Origin, Span, Statement};
 
-/// Maximum bytes of a text that is parsed: a megabyte takes a tenth of a second.
+/// Longest text that is parsed, in bytes. It bounds the time of the parser, which takes a tenth of
+/// a second for a megabyte.
 pub const MAX_SCRIPT_BYTES: usize = 64 << 10;
 
-/// Maximum number of arithmetic expressions in a text. The parser limits the depth of every other
-/// construct, but a thousand nested `$((` overflow a stack of 2 MiB in a debug build.
+/// Most arithmetic expressions in a text. The parser limits the depth of all other constructs, but
+/// a thousand nested `$((` overflow a stack of 2 MiB in a debug build.
 const MAX_ARITHMETIC_EXPRESSIONS: usize = 256;
 
-/// Maximum number of brackets of one kind that are open at the same place. The parser itself stops
-/// at 100 levels, but takes minutes for thousands of `a[`.
+/// Most brackets of one kind that are open at one place. The parser rejects more than 100 levels,
+/// but takes minutes to do so for thousands of `a[`.
 const MAX_OPEN_BRACKETS: i32 = 250;
 
-/// Maximum number of operators that join commands. The parser returns a chain as a tree as deep as
-/// the chain is long, and dropping a deep tree recursively overflows the stack.
+/// Most operators that join commands. The parser's tree of a chain is as deep as the chain is long,
+/// and dropping the tree recurses to this depth.
 const MAX_CONTROL_OPERATORS: usize = 600;
 
-/// Maximum number of consecutive words such as `time`: the parser recurses for each, without a
-/// limit.
+/// Most consecutive words such as `time`. The parser recurses for each of these words, without a
+/// limit of its own.
 const MAX_PREFIX_WORDS: usize = 16;
 
 /// A parsed text.
 #[derive(Debug, Default)]
 pub(crate) struct Parsed {
-    /// The commands in order. If the text does not parse, only the commands that could be parsed.
+    /// The commands, in order. If a part of the text does not parse, the commands of the other
+    /// parts.
     pub(crate) statements: Vec<Statement>,
     /// The parts that could not be parsed. Empty for a text that bash accepts.
     pub(crate) errors: Vec<ParseError>,
@@ -47,8 +49,8 @@ pub(crate) struct ParseError {
     pub(crate) message: String,
 }
 
-/// Parses a text from `origin`. A text longer than [`MAX_SCRIPT_BYTES`] is only reported as an
-/// error.
+/// Parses a text that has this origin. A text beyond [`MAX_SCRIPT_BYTES`] or another limit is not
+/// parsed: the result is an error.
 pub(crate) fn parse(text: &str, origin: Origin) -> Parsed {
     let mut parsed = Parsed::default();
     let text_span = || origin.span(0, text.len());
@@ -99,8 +101,8 @@ pub(crate) fn parse(text: &str, origin: Origin) -> Parsed {
     parsed
 }
 
-/// Returns whether a text would take too long to parse, because more than [`MAX_OPEN_BRACKETS`]
-/// brackets of one kind are open. Quoted brackets are counted too, because the check must be cheap.
+/// Returns whether a text has too many open brackets and would take too long to parse. Quotes are
+/// ignored, so brackets in quotes are included.
 fn is_too_deep(text: &str) -> bool {
     let mut open = [0_i32; 3];
     for byte in text.bytes() {
@@ -121,8 +123,8 @@ fn is_too_deep(text: &str) -> bool {
     false
 }
 
-/// Returns the length of the longest run of words that precede a command and change only how the
-/// shell waits for it.
+/// Returns the length of the longest run of words such as `time` and `!`, which may precede a
+/// command any number of times.
 fn longest_prefix_run(text: &str) -> usize {
     let (mut longest, mut row) = (0, 0);
     for word in text.split([' ', '\t', '\n', '\\', ';']).filter(|word| !word.is_empty()) {
@@ -133,10 +135,10 @@ fn longest_prefix_run(text: &str) -> usize {
     longest
 }
 
-/// Maximum number of errors reported for one text.
+/// Most errors that are reported for one text.
 const MAX_REPORTED_ERRORS: usize = 3;
 
-/// Converts the parser's tree to [`ast`](crate::ast).
+/// Converts the parser's tree to the types in [`ast`](crate::ast).
 struct AstConverter<'t> {
     text: &'t str,
     origin: Origin,

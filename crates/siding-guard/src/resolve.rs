@@ -1,9 +1,9 @@
-//! Finds every command that a text runs, through wrappers and nested texts.
+//! Resolution of a shell text to every command that it runs, also in wrappers and nested texts.
 //!
-//! Owns siding's knowledge of programs that run others: `sudo`, `env`, `xargs`, `find -exec`, `bash
-//! -c`, `eval`, `ssh`, shells that read a pipe or a heredoc. Tracks values as far as the text
-//! determines them; a value that only the running shell knows becomes [`UNKNOWN_MARKER`] in a word.
-//! Makes no judgement: the result is a list of [`Observation`]s.
+//! Owns siding's knowledge of programs that run other programs: `sudo`, `env`, `xargs`, `find
+//! -exec`, `bash -c`, `eval`, `ssh`, shells that read a pipe or a heredoc. Values of variables are
+//! tracked as far as the text determines them; a value that only the running shell knows becomes
+//! [`UNKNOWN_MARKER`] in a word. The result is a list of [`Observation`]s, which the rules judge.
 
 mod assignments;
 mod code_arguments;

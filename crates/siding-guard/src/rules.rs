@@ -1,13 +1,14 @@
-//! Rules, as data: the commands that the guard denies, or that a person should review first.
+//! Rules: data that says which commands need a review by a person or are denied.
 //!
-//! Owns the format of rule files, the built-in rules, the combination of layers, and the match of a
-//! rule with an [observation](crate::resolve::Observation). siding-core finds and reads the files.
+//! Owns the format of rule files, the built-in rules, the combination of layers, and the test
+//! whether a rule matches an [observation](crate::resolve::Observation). siding-core finds and
+//! reads the files.
 //!
 //! ```text
 //! built-in < system < user < project
 //! ```
-//! The system file may lock rules. A project may only add rules and make verdicts stricter, because
-//! its file comes with a repository that may be untrusted.
+//! The system file may lock rules. A project's file may only add rules and make verdicts stricter,
+//! because it comes with a repository that may be untrusted.
 
 mod builtin;
 mod error;

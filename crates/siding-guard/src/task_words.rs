@@ -5,11 +5,11 @@ use siding_model::spec::TaskCommand;
 
 use crate::simple_commands;
 
-/// Shells whose texts are parsed as bash. The syntax that these shells share with bash suffices to
-/// find the words.
+/// Shells whose texts are parsed as bash texts. The words of commands have the same syntax in all
+/// of them.
 const BASH_LIKE_SHELLS: [&str; 5] = ["bash", "sh", "dash", "ksh", "zsh"];
 
-/// Returns the simple commands of a task's command; an empty list if its text cannot be parsed.
+/// Returns the simple commands of a task's command, or an empty list if its text cannot be parsed.
 #[must_use]
 pub fn parse_task_command(command: &TaskCommand) -> Vec<SimpleCommand> {
     match command {

@@ -1,4 +1,4 @@
-//! The report of the guard about a text.
+//! The guard's report about a text.
 
 use serde::Serialize;
 
@@ -37,22 +37,22 @@ impl ExecMode {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GuardReport {
-    /// The strictest verdict of the findings; `allow` without any.
+    /// The strictest verdict of the findings; `allow` without findings.
     pub verdict: GuardVerdict,
     /// The findings, in the order of the text.
     pub findings: Vec<Finding>,
-    /// Whether all of the text could be parsed.
+    /// Whether the whole text could be parsed.
     pub parse: ParseCompleteness,
 }
 
-/// Whether a text could be parsed.
+/// The part of a text that could be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ParseCompleteness {
-    /// The whole text could be parsed.
+    /// The whole text was parsed.
     Clean,
-    /// Only a part of the text could be parsed.
+    /// A part of the text could not be parsed.
     Partial,
 }
 
@@ -76,8 +76,8 @@ pub struct Finding {
 
 /// Judges a bash text.
 ///
-/// The text is only parsed, never run. A text longer than [`MAX_SCRIPT_BYTES`], or nested too
-/// deeply, is not parsed and gets the verdict `ask`.
+/// The text is only parsed, never run. A text that is longer than [`MAX_SCRIPT_BYTES`] or nested
+/// too deeply is not parsed; the built-in rules answer it with `ask`.
 #[must_use]
 pub fn judge(text: &str, rules: &Rules, mode: ExecMode) -> GuardReport {
     let (observations, is_understood) = walk(text);
@@ -114,8 +114,7 @@ fn build_finding(rule: &Rule, observation: &Observation, text: &str, mode: ExecM
         (None, Observation::Construct { detail: Some(detail), .. }) => {
             (rule.verdict, format!("{}: {detail}", rule.reason))
         }
-        // Without a person to answer, the question would block, or the host would take the command
-        // as accepted.
+        // If no person can answer, a question would wait forever or be taken for a yes.
         (None, _) if rule.background_only && mode == ExecMode::Unattended => {
             (GuardVerdict::Deny, rule.reason.clone())
         }
@@ -131,9 +130,8 @@ fn build_finding(rule: &Rule, observation: &Observation, text: &str, mode: ExecM
     }
 }
 
-/// Returns the programs that a text runs, with their arguments, as far as the text determines them.
-/// Wrappers are replaced by the commands that they run, and `?` stands for a value that only the
-/// running shell knows.
+/// Returns the spans and command lines of all programs that a text runs, including those that
+/// wrappers run. `?` stands for a value that only the running shell knows.
 #[must_use]
 pub fn resolve_commands(text: &str) -> Vec<(Span, String)> {
     let command_line = |call: &Call| {
@@ -156,7 +154,7 @@ pub fn resolve_commands(text: &str) -> Vec<(Span, String)> {
     calls.collect()
 }
 
-/// Returns whether siding, or a rule, knows how a program uses its arguments.
+/// Returns whether siding knows how a program uses its arguments, or a rule names the program.
 fn is_known_or_has_rule(rules: &Rules, program: &str) -> bool {
     is_known(program) || rules.has_rule_for(program)
 }

@@ -1,18 +1,19 @@
-//! The position of a text within the judged text.
+//! The position of a nested text within the judged text.
 
 use super::Span;
 
-/// The origin of a text.
+/// The relation of a nested text to the judged text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A verbatim part of the judged text, from this byte offset.
+    /// The nested text is a verbatim part of the judged text that starts at this byte offset.
     Verbatim(usize),
-    /// Derived from this span of the judged text, for example by unescaping.
+    /// The nested text was derived from this span of the judged text, for example by unescaping.
     DerivedFrom(Span),
 }
 
 impl Origin {
-    /// Returns the span of a part of the text.
+    /// Returns the span in the judged text for a range of bytes in the nested text. For a derived
+    /// text it is the whole span.
     pub(crate) fn span(self, start: usize, end: usize) -> Span {
         match self {
             Self::Verbatim(base) => Span { start: base + start, end: base + end.max(start) },
@@ -20,7 +21,7 @@ impl Origin {
         }
     }
 
-    /// Returns the origin of the part that starts at this byte.
+    /// Returns the origin of the part of the nested text that starts at this byte.
     pub(crate) fn offset_by(self, start: usize) -> Self {
         match self {
             Self::Verbatim(base) => Self::Verbatim(base + start),
@@ -28,7 +29,8 @@ impl Origin {
         }
     }
 
-    /// Returns the offset of a byte in the judged text; `None` for a derived text.
+    /// Returns the offset in the judged text for a byte of the nested text, or `None` for a derived
+    /// text.
     pub(crate) fn verbatim_offset(self, start: usize) -> Option<usize> {
         match self {
             Self::Verbatim(base) => Some(base + start),

@@ -1,4 +1,4 @@
-//! Converts the parser's commands.
+//! Conversion of the parser's commands.
 
 use std::rc::Rc;
 
@@ -12,8 +12,8 @@ use super::AstConverter;
 use crate::ast::{Assignment, GroupKind, Loop, LoopKind, Node, Piece, Redirect, Statement, Word};
 
 impl AstConverter<'_> {
-    // The functions of this module recurse at most as deep as the parser nests (100 levels, chains
-    // of 1,000).
+    // The recursion in this module is bounded, because the parser limits the nesting to 100 levels
+    // and chains to 1,000 commands.
     pub(super) fn statements(&mut self, sequence: &StmtSeq) -> Vec<Statement> {
         sequence.iter().map(|statement| self.statement(statement)).collect()
     }
@@ -32,7 +32,7 @@ impl AstConverter<'_> {
         match command {
             Command::Simple(command) => {
                 let mut assignments = self.convert_assignments(&command.assignments);
-                // For `A=1` alone, the parser returns a name without parts.
+                // For `A=1` without a program, the parser returns a name without parts.
                 let name = (!command.name.parts.is_empty()).then(|| self.word(&command.name));
                 let name = name.filter(|word| {
                     word.static_text()
@@ -84,8 +84,8 @@ impl AstConverter<'_> {
         first.iter().chain(rest).map(|word| self.word(word)).collect()
     }
 
-    /// Flattens a list of commands joined by the same kind of operator, which the parser nests to
-    /// the left, up to 1,000 levels deep.
+    /// Flattens commands that are joined by one kind of operator. The parser nests them to the
+    /// left, up to 1,000 levels deep.
     fn pipeline_or_chain(&mut self, command: &BinaryCommand) -> Node {
         let is_pipe = |op: BinaryOp| matches!(op, BinaryOp::Pipe | BinaryOp::PipeAll);
         let piped = is_pipe(command.op);
@@ -207,9 +207,9 @@ impl AstConverter<'_> {
         let value = match &assignment.value {
             AssignmentValue::Scalar(word) => Some(self.word(word)),
             AssignmentValue::Compound(array) => {
-                // The parser accepts `a=(b`, but bash waits for the parenthesis. In a `declare`,
-                // the span of an array covers only its elements, so the parenthesis is searched
-                // behind the span too.
+                // The parser accepts `a=(b`, for which bash waits for the closing parenthesis. In a
+                // `declare`, the span of an array covers only the elements, so the text after the
+                // span is checked, too.
                 let behind = self.text.get(array.span.end.offset()..).unwrap_or_default();
                 let is_closed = array.span.slice(self.text).ends_with(')')
                     || behind.trim_start().starts_with(')');
@@ -230,7 +230,7 @@ impl AstConverter<'_> {
             }
         };
         let element = self.element_name(&assignment.target);
-        // `a[i]=x` sets one element, so its value must not be recorded as the value of `a`.
+        // The value of an element with a computed index must not become the value of the variable.
         let is_named = assignment.target.subscript.is_none() || element.is_some();
         let name = element.unwrap_or_else(|| assignment.target.name.to_string());
         let value = value.filter(|_| is_named);
@@ -252,7 +252,7 @@ impl AstConverter<'_> {
             RedirectKind::Input => Redirect::Reads(word),
             RedirectKind::HereString => Redirect::Heredoc(word),
             RedirectKind::HereDoc | RedirectKind::HereDocStrip => Redirect::Heredoc(word),
-            // `>&file` writes to a file, `>&2` and `>&-` do not.
+            // `>&file` writes to a file; `>&2` and `>&-` do not.
             RedirectKind::DupOutput if is_file_target(&word) => {
                 Redirect::Writes { to: word, is_append: false }
             }

@@ -1,4 +1,4 @@
-//! Converts the words inside subscripts, patterns, operands and arithmetic.
+//! Conversion of the words inside subscripts, patterns, operands and arithmetic.
 
 use shuck_ast::{
     BourneParameterExpansion, ConditionalExpr, ParameterExpansion, ParameterOp, Pattern,
@@ -15,8 +15,8 @@ impl AstConverter<'_> {
         word.map(|word| self.word(word)).into_iter().collect()
     }
 
-    /// Returns the name of an element, `a[0]`, or of all elements, `a[@]`. Returns `None` for a
-    /// computed index, and without a subscript.
+    /// Returns the name of an element, such as `a[0]`, or of all elements, such as `a[@]`. Returns
+    /// `None` for a computed index, and without a subscript.
     pub(super) fn element_name(&self, reference: &VarRef) -> Option<String> {
         let subscript = reference.subscript.as_deref()?.syntax_text(self.text);
         let is_number = !subscript.is_empty() && subscript.bytes().all(|b| b.is_ascii_digit());
@@ -63,7 +63,7 @@ impl AstConverter<'_> {
         words
     }
 
-    /// Returns the words in an expansion whose value is not tracked.
+    /// Returns the words in an expansion whose value is not tracked. They may contain commands.
     pub(super) fn expansion_words(&mut self, part: &WordPart) -> Vec<Word> {
         match part {
             WordPart::ArithmeticExpansion { expression_word_ast, .. } => {
@@ -134,8 +134,8 @@ impl AstConverter<'_> {
         words
     }
 
-    /// Returns the words of `[[ … ]]`. Uses a loop instead of recursion, because the parser nests a
-    /// thousand `&&` to the left.
+    /// Returns the words of `[[ … ]]`. A loop instead of recursion, because the parser nests a
+    /// chain of up to a thousand `&&` to the left.
     pub(super) fn condition_words(&mut self, expression: &ConditionalExpr) -> Vec<Word> {
         let (mut open, mut words) = (vec![expression], vec![]);
         while let Some(expression) = open.pop() {

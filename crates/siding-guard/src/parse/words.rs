@@ -1,4 +1,4 @@
-//! Converts the parser's words.
+//! Conversion of the parser's words.
 
 use shuck_ast::{
     BourneParameterExpansion, CommandSubstitutionSyntax, Heredoc, HeredocBodyPart,
@@ -107,15 +107,14 @@ impl AstConverter<'_> {
         }
     }
 
-    /// Returns a literal without its backslashes.
+    /// Returns the piece for a literal, without its backslashes.
     fn literal_piece(&mut self, raw: &str, span: shuck_ast::Span, quoting: Quoting) -> Piece {
-        // The parser has already removed the backslashes of some quoted characters, so the source
-        // text is used if both differ in backslashes only.
+        // The parser has removed the backslashes before some quoted characters. The source text
+        // still has all backslashes, so it is used in this case.
         let source = self.text.get(span.start.offset()..span.end.offset()).unwrap_or(raw);
         let is_same = source.len() > raw.len() && source.replace('\\', "") == raw.replace('\\', "");
         let raw = if is_same { source } else { raw };
-        // Beyond its depth limit, the parser silently returns an expansion as literal characters,
-        // so the commands in it would be missed without this error.
+        // The parser returns an expansion beyond its depth limit as a literal, without an error.
         if has_expansion(raw) {
             let literal_span = self.span(span);
             self.report_error(literal_span, "nested too deeply to be parsed");
@@ -144,7 +143,7 @@ impl AstConverter<'_> {
         Piece::Text { text, offset: None }
     }
 
-    /// Returns the offset of a text in the judged text if it occurs there verbatim.
+    /// Returns the offset of a text in the judged text, if the text occurs verbatim at this span.
     fn verbatim_offset(&self, text: &str, span: shuck_ast::Span) -> Option<usize> {
         let (start, end) = (span.start.offset(), span.end.offset());
         let is_there = self.text.get(start..end).is_some_and(|there| there == text);
@@ -160,8 +159,8 @@ impl AstConverter<'_> {
     ) -> Piece {
         let source = self.text.get(span.start.offset()..span.end.offset()).unwrap_or_default();
         let inner = source.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
-        // For escaped backticks in backticks, the parser returns the inner ones as characters, so
-        // the inner text is parsed again.
+        // For escaped backticks inside backticks, the parser returns the inner backticks as
+        // characters.
         if syntax == CommandSubstitutionSyntax::Backtick
             && let Some(inner) = inner
             && inner.contains('\\')
@@ -212,8 +211,8 @@ impl AstConverter<'_> {
         }
     }
 
-    /// Returns the piece for `${ cmd; }` or `${| cmd; }` of bash 5.3, which the parser returns as a
-    /// variable without a name.
+    /// Returns the piece for `${ cmd; }` and `${| cmd; }` of bash 5.3, which the parser returns as
+    /// a variable without a name.
     fn nofork_substitution(&self, span: shuck_ast::Span) -> Option<Piece> {
         let source = self.text.get(span.start.offset()..span.end.offset())?;
         let inner = source.strip_prefix("${")?.strip_suffix('}')?;
@@ -226,7 +225,8 @@ impl AstConverter<'_> {
         Some(Piece::Unparsed { text: inner[skipped..].to_owned(), origin })
     }
 
-    /// Reports an unclosed `${`: the parser accepts `echo ${x`, but bash waits for the brace.
+    /// Reports an unclosed `${`. The parser accepts `echo ${x`, for which bash waits for the
+    /// closing brace.
     fn check_brace_closed(&mut self, span: shuck_ast::Span) {
         let source = self.text.get(span.start.offset()..span.end.offset()).unwrap_or_default();
         if source.starts_with("${") && !source.ends_with('}') {
@@ -281,7 +281,8 @@ impl AstConverter<'_> {
         Word { pieces, has_braces: false, span: self.span(body.span) }
     }
 
-    /// Returns a word for arithmetic, in which only substitutions matter.
+    /// Returns a word for an arithmetic expression: an unknown number, with the substitutions in
+    /// the expression.
     pub(super) fn arithmetic_word(&mut self, span: shuck_ast::Span) -> Word {
         let word_span = self.span(span);
         let source = self.text.get(span.start.offset()..span.end.offset()).unwrap_or_default();
@@ -309,7 +310,7 @@ fn has_expansion(raw: &str) -> bool {
     false
 }
 
-/// Removes the backslash before `` ` ``, `\` and `$`, as the shell does in backticks.
+/// Removes the backslashes before `` ` ``, `\` and `$`, as the shell does inside backticks.
 fn unescape_backticks(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();

@@ -9,7 +9,7 @@ use super::walk::{ExecContext, MAX_CHOICES, Walker};
 use crate::ast::{Assignment, Span, Word};
 
 impl Walker {
-    /// Tracks builtins that set variables: `read`, `printf -v`, `set --`.
+    /// Tracks the values that builtins assign to variables: `read`, `printf -v`, `set --`.
     pub(super) fn follow_setting_builtins(&mut self, words: &[Word], context: &ExecContext) {
         const SETTING_BUILTINS: &[&str] =
             &["getopts", "mapfile", "printf", "read", "readarray", "set", "unset"];
@@ -153,7 +153,8 @@ impl Walker {
         }
     }
 
-    /// Queues the value of a variable that a program runs: `GIT_PAGER='…' git log`.
+    /// Queues the value of a variable whose value programs run as a command: `GIT_PAGER='…' git
+    /// log`.
     pub(super) fn queue_value_as_command(&mut self, text: &str, span: Span, context: &ExecContext) {
         if text.contains([' ', ';', '|', '&', '$', '`']) {
             let field = Field { text: text.to_owned(), span, ..Field::default() };
@@ -163,14 +164,13 @@ impl Walker {
     }
 }
 
-/// The key under which the variables record that `set -e` is on. No variable can have this name,
-/// because it contains a blank.
+/// The key in the table of variables that records `set -e`. No shell variable can have this name.
 pub(super) const ERREXIT_KEY: &str = "set -e";
 
-/// Variables that name a file which a shell runs at its start.
+/// Variables with the name of a file that a shell runs at its start.
 const STARTUP_FILE_VARIABLES: &[&str] = &["BASH_ENV", "ENV"];
 
-/// Elements of an array that are tracked individually.
+/// Most elements of an array that are tracked individually.
 const MAX_ARRAY_ELEMENTS: usize = 8;
 
 /// Variables whose value other programs run as a command.
@@ -194,7 +194,7 @@ const COMMAND_VARIABLES: &[&str] = &[
     "VISUAL",
 ];
 
-/// Returns whether other programs run the value of this variable.
+/// Returns whether programs run the value of this variable as a command.
 pub(super) fn is_command_variable(variable: &str) -> bool {
     COMMAND_VARIABLES.contains(&variable)
 }
@@ -204,11 +204,11 @@ fn is_variable_name(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Returns the possible values of each of the variables that `read` sets.
+/// Returns the possible values of each variable that `read` sets.
 fn read_values(read: Option<&str>, names: usize) -> Vec<String> {
     match read {
         Some(text) if names == 1 => text.lines().map(|line| line.trim().to_owned()).collect(),
-        // A variable holds one of several process ids; which one makes no difference to the rules.
+        // Each of several process ids is marked alike, so every variable gets the mark.
         Some(text) if text.trim().chars().all(|c| c == PID_LOOKUP_MARKER) => {
             vec![PID_LOOKUP_MARKER.to_string()]
         }

@@ -1,4 +1,4 @@
-//! Programs whose arguments are shell texts, or that join their arguments to one shell text.
+//! Programs whose arguments are shell texts, or that join their arguments to a shell text.
 
 use super::assignments::is_command_variable;
 use super::embedded_shells;
@@ -74,8 +74,8 @@ const CODE_OPTIONS: &[(&str, &[&str])] = &[
     ("cargo", &["-s", "--shell"]),
 ];
 
-/// Queues the shell texts in the arguments of the programs of this module. Returns whether nothing
-/// is left to unwrap.
+/// Queues the shell texts in the arguments of the programs of this module. Returns whether the call
+/// is completely resolved.
 pub(super) fn resolve_code_arguments(
     walker: &mut Walker,
     program: &str,
@@ -167,7 +167,7 @@ fn queue_option_values(
             walker.queue_field(code, context);
         }
         let long = text.split_once('=').filter(|(option, _)| options.contains(option));
-        // `-c'rm -rf x'`: an attached text, not further option letters.
+        // `-c'rm -rf x'`: after the option letter follows a text, not more option letters.
         let attached = || {
             let short =
                 options.iter().find(|option| option.len() == 2 && text.starts_with(*option))?;
@@ -182,7 +182,7 @@ fn queue_option_values(
     }
 }
 
-/// Returns whether a word is this option, or a group of letters that ends with it: `-qec`.
+/// Returns whether a word is this option, or a group of option letters that ends with it: `-qec`.
 pub(super) fn is_option_or_last_letter(word: &str, option: &str) -> bool {
     let letter = option.strip_prefix('-').filter(|letter| letter.len() == 1);
     let letters = word.strip_prefix('-').unwrap_or_default();
@@ -192,13 +192,13 @@ pub(super) fn is_option_or_last_letter(word: &str, option: &str) -> bool {
         })
 }
 
-/// Returns whether the argument of `trap` is code: it is none in `trap - INT` and `trap '' INT`.
-/// The function name in `trap cleanup EXIT` is code too.
+/// Returns whether the argument of `trap` is code. It is none in `trap - INT` and `trap '' INT`.
+/// The function name in `trap cleanup EXIT` is treated as code.
 fn is_trap_code(field: &Field) -> bool {
     !field.text.is_empty() && !field.text.starts_with('-')
 }
 
-/// Joins words with spaces to a shell text, as `eval` and `ssh` do.
+/// Queues the shell text that results from joining words with spaces, as `eval` and `ssh` do.
 fn queue_joined_words(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     match args {
         [] => {}
@@ -218,8 +218,7 @@ fn resolve_eval(walker: &mut Walker, args: &[Field], context: &ExecContext) {
         _ => args,
     };
     let has_lines = |field: &&Field| field.text.trim_matches('\n').contains('\n');
-    // `eval` joins the words of an unquoted value, or several arguments, to one line, so a line
-    // break in them is lost.
+    // `eval` joins several arguments, and the lines of an unquoted value, to one line.
     let lost = args.len() > 1
         && args.iter().any(|field| field.was_split && !field.text.starts_with(NONEMPTY_MARKER))
         || args.len() > 1 && args.iter().any(|field| has_lines(&field));
@@ -236,8 +235,8 @@ fn resolve_eval(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     }
 }
 
-/// Queues the text of `env -S 'text'`. Returns false without `-S`, because `env` is then an
-/// ordinary wrapper.
+/// Resolves `env -S 'text'`, and functions in variables. Without them, `env` is an ordinary
+/// wrapper.
 fn resolve_env(walker: &mut Walker, args: &[Field], context: &ExecContext) -> bool {
     for (at, field) in args.iter().enumerate() {
         let text = field.text.as_str();
@@ -262,7 +261,7 @@ fn resolve_env(walker: &mut Walker, args: &[Field], context: &ExecContext) -> bo
             walker.queue_field(&field, context);
             return true;
         }
-        // `BASH_FUNC_name%%=() { …; }` is a function that bash imports from the environment.
+        // The body of a bash function that the environment exports.
         if let Some((_, body)) = text.split_once("%%=()").filter(|_| text.starts_with("BASH_FUNC_"))
         {
             walker.queue_field(
@@ -314,7 +313,7 @@ fn resolve_ssh(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     queue_joined_words(walker, command, context);
 }
 
-/// Queues the text of `adb -s DEVICE shell 'rm -r /sdcard'`: the device's shell runs the words
+/// Queues the text of `adb -s DEVICE shell 'rm -r /sdcard'`. The device's shell runs the words,
 /// joined with spaces.
 fn resolve_adb(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     let words = skip_options(args, &["-s", "-t", "-H", "-P", "-L"], 0);
@@ -356,7 +355,7 @@ fn resolve_git(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     }
 }
 
-/// Returns whether git runs the value of this setting.
+/// Returns whether git runs the value of this setting as a command.
 fn is_git_command_setting(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     let parts: Vec<&str> = key.split('.').collect();

@@ -1,4 +1,4 @@
-//! Resolution of a command: what a program does with its arguments.
+//! Resolution of one command: finds the commands that a program runs according to its arguments.
 
 use std::rc::Rc;
 
@@ -18,14 +18,14 @@ pub(super) const SHELLS: &[&str] = &[
 /// Interpreters that run code from standard input; a version number may follow the name.
 pub(super) const INTERPRETERS: &[&str] = &["lua", "node", "perl", "php", "pypy", "python", "ruby"];
 
-/// Programs whose output cannot be known from the text, because it is downloaded, decoded or
-/// decompressed.
+/// Programs whose output comes from another machine or is decoded, so that the text does not show
+/// it.
 const OPAQUE_PROGRAMS: &[&str] = &[
     "aria2c", "base32", "base64", "bunzip2", "curl", "fetch", "gpg", "gunzip", "http", "nc",
     "ncat", "openssl", "rev", "socat", "tr", "uudecode", "wget", "xxd", "xz", "zcat",
 ];
 
-/// Builtins that evaluate subscripts in their arguments, even in quoted ones.
+/// Builtins that evaluate subscripts in their arguments, even in quoted arguments.
 const SUBSCRIPT_EVALUATING_BUILTINS: &[&str] = &[
     "[",
     "declare",
@@ -44,17 +44,17 @@ const SUBSCRIPT_EVALUATING_BUILTINS: &[&str] = &[
     "wait",
 ];
 
-/// Maximum depth of nested wrappers.
+/// Most wrappers that are nested in one command.
 const MAX_NESTED_WRAPPERS: usize = 64;
 
-/// Maximum depth of nested programs that construct their command, such as `xargs`.
+/// Most nested programs that construct their command, such as `xargs`.
 const MAX_NESTED_CALLS: usize = 16;
 
-/// Number of suffixes of an unknown program's arguments that are tried as commands.
+/// Most suffixes of an unknown program's arguments that are tried as commands.
 const MAX_GUESSED_SUFFIXES: usize = 8;
 
 impl Walker {
-    /// Resolves one command, with the arguments that the program receives.
+    /// Resolves one command, given by the words that the program receives.
     pub(super) fn resolve_call(&mut self, fields: &[Field], span: Span, context: &ExecContext) {
         // Each level of `xargs xargs xargs …` recurses into this function, so the depth is limited.
         if self.call_depth >= MAX_NESTED_CALLS {
@@ -70,7 +70,7 @@ impl Walker {
         let mut fields = fields;
         let mut context = context.clone();
         let mut span = span;
-        // Nested wrappers are unwrapped in a loop, so that they do not deepen the stack.
+        // Nested wrappers are unwrapped in a loop, so that they do not use the stack.
         let mut wrappers = 0;
         while let Some((first, args)) = fields.split_first() {
             wrappers += 1;
@@ -84,7 +84,7 @@ impl Walker {
             let conventional = first.variable.as_deref().and_then(conventional_program);
             let name = conventional.unwrap_or(&first.text);
             if programs::is_dynamic_name(name) {
-                // `run() { "$@"; }` runs the command of its caller, which is resolved at the call.
+                // `run() { "$@"; }` runs the command that its caller passes.
                 let is_argument = first.variable.as_deref().is_some_and(is_positional_parameter);
                 if context.unknown_wrapper.is_none()
                     && !(context.is_function_definition && is_argument)
@@ -145,7 +145,7 @@ impl Walker {
         }
     }
 
-    /// Records a call for the rules.
+    /// Records the call of a program as an observation.
     pub(super) fn record_call(
         &mut self,
         program: &str,
@@ -214,8 +214,8 @@ impl Walker {
         }
     }
 
-    /// Queues the content of a file that a shell runs. The content of a process substitution is the
-    /// output of its commands.
+    /// Queues the content of a file that a shell runs. If the file is a process substitution, the
+    /// content is the output of its commands.
     pub(super) fn queue_script_file(&mut self, file: &Field, context: &ExecContext) {
         if matches!(file.text.as_str(), "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0") {
             return self.queue_stdin(std::slice::from_ref(file), context);
@@ -233,7 +233,7 @@ impl Walker {
         }
     }
 
-    /// Queues the text after `-c`, with its arguments.
+    /// Queues the text after `-c`. The words after the text are its positional parameters.
     fn queue_command_string(&mut self, args: &[Field], context: &ExecContext) {
         let Some((text, args)) = args.split_first() else { return };
         let before = Rc::clone(&self.variables);
@@ -261,8 +261,7 @@ impl Walker {
         match &context.stdin {
             Some(field) => {
                 let field = field.clone();
-                // A command in the text reads the lines after its own, unless its input is
-                // redirected.
+                // A command in the text without a redirection reads the lines after it.
                 let inner = ExecContext {
                     stdin: None,
                     upstream: vec![],
@@ -297,8 +296,8 @@ impl Walker {
             .unwrap_or_default()
     }
 
-    /// Reports `curl … | python3`, which runs the download, but not `curl … | python3 -m
-    /// json.tool`.
+    /// Reports an interpreter that runs the output of a download: `curl … | python3`. Does not
+    /// report `curl … | python3 -m json.tool`, which reads it as data.
     fn check_interpreter(&mut self, args: &[Field], span: Span, context: &ExecContext) {
         let reads = args.iter().all(|field| matches!(field.text.as_str(), "-" | "-u"));
         let is_opaque = |program: &String| OPAQUE_PROGRAMS.contains(&program.as_str());
@@ -321,9 +320,8 @@ impl Walker {
         }
     }
 
-    /// Resolves the arguments of an unknown program, from each of the first words on, as a command,
-    /// because the program may be a wrapper. What is found is marked as a guess by
-    /// [`ExecContext::unknown_wrapper`].
+    /// Resolves the arguments of an unknown program as if the program were a wrapper that runs
+    /// them.
     fn guess_wrapped_command(&mut self, program: &str, args: &[Field], context: &ExecContext) {
         if context.unknown_wrapper.is_some() || programs::is_known(program) {
             return;
@@ -346,7 +344,7 @@ impl Walker {
         }
     }
 
-    /// Appends an argument that is known only at run time, as `xargs` does.
+    /// Returns a command with one more argument, as `xargs` appends it.
     pub(super) fn append_argument(fields: &[Field], text: String) -> Vec<Field> {
         let span = fields.last().map(|last| last.span).unwrap_or_default();
         let mut fields = fields.to_vec();
@@ -355,14 +353,14 @@ impl Walker {
     }
 }
 
-/// Returns whether this is `command -v NAME`, which only looks up a program.
+/// Returns whether a call is `command -v NAME`, which only looks up a program.
 fn is_command_lookup(program: &str, args: &[Field]) -> bool {
     let looks_up =
         |option: &str| option.strip_prefix('-').is_some_and(|letters| letters.contains(['v', 'V']));
     program == "command" && args.first().is_some_and(|first| looks_up(&first.text))
 }
 
-/// Returns whether a variable is an argument of a function or a script.
+/// Returns whether a variable is a positional parameter: an argument of a function or script.
 fn is_positional_parameter(variable: &str) -> bool {
     matches!(variable, "@" | "*") || variable.bytes().all(|byte| byte.is_ascii_digit())
 }

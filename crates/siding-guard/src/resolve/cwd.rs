@@ -1,4 +1,4 @@
-//! The working directory of commands.
+//! Tracking of the working directory in which a command runs.
 
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use super::variables::Variables;
 use super::walk::Walker;
 
 impl Walker {
-    /// Tracks `cd`, `pushd` and `popd`.
+    /// Updates the working directory after `cd`, `pushd` and `popd`.
     pub(super) fn follow_cd(&mut self, program: &str, args: &[Field]) {
         let to = args.iter().find(|field| !field.text.starts_with('-') || field.text == "-");
         let directory = self.current_directory();
@@ -29,8 +29,8 @@ impl Walker {
         }
     }
 
-    /// Adds the old directory to the possible ones, because in `cd x; rm -rf *` the `cd` may fail
-    /// and `rm` then runs in the old directory.
+    /// Adds the old directory to the possible ones after a `cd` that may fail: in `cd x; rm -rf *`,
+    /// rm then runs in the old directory.
     pub(super) fn allow_failed_cd(&mut self, before: &Rc<Variables>) {
         let is_strict = self.variables.get(ERREXIT_KEY, 0).is_some();
         let is_there = |directory: &String| {
@@ -46,13 +46,13 @@ impl Walker {
         }
     }
 
-    /// Returns the working directory that is assumed for the current command; see
-    /// [`Walker::directory_choice`].
+    /// Returns the working directory of the current command, for the current choice among the
+    /// possible directories.
     pub(super) fn current_directory(&self) -> String {
         self.variables.get("PWD", self.directory_choice).unwrap_or_else(|| ".".to_owned())
     }
 
-    /// Returns every directory in which the next command may run.
+    /// Returns all directories in which the next command may run.
     pub(super) fn possible_directories(&self) -> Vec<String> {
         let all =
             (0..self.variables.count_values("PWD")).map(|choice| self.variables.get("PWD", choice));

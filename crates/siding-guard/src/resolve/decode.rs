@@ -1,6 +1,7 @@
-//! Decodes escapes, base64, hexadecimal, and formats of `printf`.
+//! Decoding of escapes, base64, hexadecimal and formats of `printf`.
 
-/// Returns the output of `printf`; `None` for a format that is not supported.
+/// Returns the output of `printf` for these arguments, or `None` for a format that is not
+/// supported.
 pub(super) fn format_printf(args: &[&str]) -> Option<String> {
     let args = args.strip_prefix(&["--"]).unwrap_or(args);
     let (format, values) = args.split_first()?;
@@ -37,7 +38,7 @@ pub(super) fn format_printf(args: &[&str]) -> Option<String> {
     }
 }
 
-/// Replaces the escapes `\n`, `\t`, `\xHH` and `\OOO` by their characters.
+/// Replaces the escapes `\n`, `\t`, `\xHH` and `\OOO` by the characters that they stand for.
 pub(super) fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -65,7 +66,7 @@ pub(super) fn unescape(text: &str) -> String {
     out
 }
 
-/// Decodes base64 (RFC 4648), ignoring whitespace. `None` for invalid input.
+/// Decodes base64 (RFC 4648), ignoring whitespace. Returns `None` for invalid input.
 pub(super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let (mut bits, mut bit_count, mut out) = (0_u32, 0, vec![]);
     for byte in text.bytes().filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=') {
@@ -87,7 +88,7 @@ pub(super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Decodes pairs of hexadecimal digits.
+/// Decodes pairs of hexadecimal digits to text. Returns `None` for invalid input.
 pub(super) fn decode_hex(text: &str) -> Option<String> {
     let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let bytes =

@@ -6,9 +6,9 @@ use super::expand::Field;
 use super::walk::{ExecContext, Walker};
 use super::wrappers::skip_options;
 
-/// Programs with a command language in which `!` or `shell` starts a shell command, and the options
-/// that take commands of that language. An argument that begins with `+` is also a command of that
-/// language.
+/// Programs with a command language in which `!` or `shell` starts a shell command, each with its
+/// options that take commands of this language. An argument that begins with `+` is also such a
+/// command.
 const COMMAND_OPTIONS: &[(&str, &[&str])] = &[
     ("ed", &[]),
     ("ex", &["-c", "--cmd"]),
@@ -27,8 +27,8 @@ const COMMAND_OPTIONS: &[(&str, &[&str])] = &[
     ("vim", &["-c", "--cmd"]),
 ];
 
-/// Queues the shell commands of `vim -c '!…'`, `gdb -ex 'shell …'`, `psql -c '\! …'`, and of lines
-/// with such commands on standard input.
+/// Queues the shell commands in `vim -c '!…'`, `gdb -ex 'shell …'` and `psql -c '\! …'`, and those
+/// in command lines on standard input.
 pub(super) fn resolve_shell_escapes(
     walker: &mut Walker,
     program: &str,
@@ -104,8 +104,8 @@ pub(super) fn resolve_terminal(
     }
 }
 
-/// Queues the recipes of a makefile that the text itself contains: `make -f - <<'E'`, `make
-/// --eval='x:; rm y'`.
+/// Queues the recipes of a makefile that is part of the text: `make -f - <<'E'`, `make --eval='x:;
+/// rm y'`.
 pub(super) fn resolve_makefile(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     let reads = args.windows(2).any(|pair| pair[0].text == "-f" && pair[1].text == "-");
     let stdin = context.stdin.as_ref().filter(|_| reads).map(|field| (field.text.as_str(), field));
@@ -120,7 +120,7 @@ pub(super) fn resolve_makefile(walker: &mut Walker, args: &[Field], context: &Ex
     });
     let inner = ExecContext { stdin: None, upstream: vec![], ..context.clone() };
     for field in args {
-        // `SHELL=` names the command that make runs for each recipe.
+        // `SHELL='program words'` replaces the shell that runs the recipes.
         if let Some(text) = field.text.strip_prefix("SHELL=").filter(|text| text.contains(' ')) {
             walker.queue_field(
                 &Field { text: text.to_owned(), offset: None, ..field.clone() },

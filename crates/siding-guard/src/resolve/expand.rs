@@ -1,23 +1,23 @@
-//! Expands words to the fields that a program receives.
+//! Expansion of words to the fields that a program receives as arguments.
 
 use super::output;
 use super::variables::Variables;
 use crate::ast::{Piece, Span, Statement, Word};
 
-/// Marks a value in a field that only the running shell knows and that may be empty.
+/// Stands in a field for a value that only the running shell knows, and which may be empty.
 pub(crate) const UNKNOWN_MARKER: char = '\u{E000}';
-/// Marks an unknown value that is not empty, such as the output of `date`.
+/// Stands in a field for an unknown value that is not empty and that no other machine controls.
 pub(crate) const NONEMPTY_MARKER: char = '\u{E001}';
-/// Marks the ids of processes that were looked up by name.
+/// Stands in a field for ids of processes that were looked up by name.
 pub(crate) const PID_LOOKUP_MARKER: char = '\u{E002}';
-/// Separates the words of `"$@"` and `"${a[@]}"`, which the shell does not join although they are
-/// quoted.
+/// Separates the words of `"$@"` and `"${a[@]}"` in a value: they remain separate arguments even in
+/// quotes.
 pub(crate) const FIELD_SEPARATOR: char = '\u{E003}';
 
-/// Maximum bytes of a word with its values; a longer word is treated as unknown.
+/// Longest expanded word, in bytes. A value that would make a word longer becomes unknown.
 const MAX_FIELD_BYTES: usize = 64 << 10;
 
-/// Maximum number of words to which braces expand one word.
+/// Most words to which braces expand one word.
 const MAX_BRACE_EXPANSIONS: usize = 64;
 
 /// One argument as a program receives it.
@@ -25,14 +25,13 @@ const MAX_BRACE_EXPANSIONS: usize = 64;
 pub(crate) struct Field {
     pub(crate) text: String,
     pub(crate) span: Span,
-    /// The offset in the judged text, if the field occurs there verbatim.
+    /// Offset in the judged text, if the field occurs verbatim in it.
     pub(crate) offset: Option<usize>,
-    /// For a process substitution: its programs, and their output if it is known.
+    /// For a process substitution, its programs and their output, if the output is known.
     pub(crate) process_substitution: Option<(Vec<String>, Option<String>)>,
-    /// Whether a part of the field came from an unquoted `$(…)` or variable, whose value the shell
-    /// splits.
+    /// Whether a part of the field came from an unquoted `$(…)` or variable.
     pub(crate) was_split: bool,
-    /// The name of a variable with an unknown value, if the field consists of this variable only.
+    /// The name of a variable with an unknown value, if the field consists only of this variable.
     pub(crate) variable: Option<String>,
 }
 
@@ -49,7 +48,7 @@ pub(crate) fn count_choices(words: &[Word], variables: &Variables) -> usize {
     words.iter().flat_map(|word| &word.pieces).map(count).max().unwrap_or(1)
 }
 
-/// Returns the fields of a word.
+/// Returns the fields to which a word expands.
 pub(crate) fn expand_fields(word: &Word, variables: &Variables, choice: usize) -> Vec<Field> {
     let mut builder = FieldBuilder::new(word.span);
     builder.separators = variables.field_separators();
@@ -63,7 +62,8 @@ pub(crate) fn expand_fields(word: &Word, variables: &Variables, choice: usize) -
     fields
 }
 
-/// Returns the single field to which an assignment or a heredoc expands a word.
+/// Returns the single field to which a word expands without word splitting, as in an assignment or
+/// a heredoc.
 pub(crate) fn expand_unsplit(word: &Word, variables: &Variables, choice: usize) -> Field {
     let mut builder = FieldBuilder::new(word.span);
     builder.splits_words = false;
@@ -76,7 +76,7 @@ pub(crate) fn expand_unsplit(word: &Word, variables: &Variables, choice: usize) 
 struct FieldBuilder {
     finished: Vec<Field>,
     current: Field,
-    /// Whether something was added to `current`, even an empty quoted string.
+    /// Whether `current` has content. An empty quoted string is content.
     has_current: bool,
     piece_count: usize,
     splits_words: bool,
@@ -105,7 +105,7 @@ impl FieldBuilder {
             }
             Piece::Variable { name, default, is_required, is_quoted } => {
                 let known = variables.get(name, choice);
-                // The word of `${x:?…}` is an error message, not a value.
+                // The word in `${x:?…}` is an error message, not a default value.
                 let other = default.as_ref().filter(|_| !is_required);
                 let value = known
                     .or_else(|| other.map(|word| expand_unsplit(word, variables, choice).text));
@@ -138,10 +138,10 @@ impl FieldBuilder {
         self.has_current = true;
     }
 
-    /// Adds a value, which the shell splits unless it is quoted.
+    /// Adds the value of an expansion. An unquoted value is split into fields.
     fn push_value(&mut self, value: &str, is_quoted: bool) {
         self.current.offset = None;
-        // Repeated lines `a=$a$a` double the value each time, so the size is limited.
+        // Lines such as `a=$a$a` double the value each time, so its length is bounded.
         let is_short = self.current.text.len() + value.len() <= MAX_FIELD_BYTES;
         let value = if is_short { value } else { "\u{E000}" };
         if !self.splits_words {
@@ -200,8 +200,8 @@ impl FieldBuilder {
     }
 }
 
-/// Returns the names of the programs in a body that are known before it runs, including those in
-/// `<(…)`.
+/// Returns the names of the programs in a list of commands, including those in `<(…)`. Names that
+/// only the running shell knows are left out.
 pub(crate) fn program_names(body: &[Statement]) -> Vec<String> {
     let mut found = vec![];
     for statement in body {
@@ -219,12 +219,12 @@ pub(crate) fn program_names(body: &[Statement]) -> Vec<String> {
     found
 }
 
-/// Returns a program's name without its directories.
+/// Returns the last component of a program's path.
 pub(crate) fn basename(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// Expands `a{b,c}d` for all such braces, up to [`MAX_BRACE_EXPANSIONS`] words.
+/// Expands all braces with a comma, such as `a{b,c}d`, to at most [`MAX_BRACE_EXPANSIONS`] words.
 fn expand_braces(field: Field) -> Vec<Field> {
     let mut open = vec![field.text.clone()];
     let mut done = vec![];
@@ -242,7 +242,8 @@ fn expand_braces(field: Field) -> Vec<Field> {
     done.into_iter().map(|text| Field { text, offset: None, ..field.clone() }).collect()
 }
 
-/// Returns the text before the first braces with a comma, their parts, and the text after them.
+/// Returns the text before the first braces with a comma, the parts between the commas, and the
+/// text after the braces.
 fn split_first_braces(text: &str) -> Option<(&str, Vec<&str>, &str)> {
     let bytes = text.as_bytes();
     let start =

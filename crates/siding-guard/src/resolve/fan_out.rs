@@ -33,8 +33,8 @@ pub(super) fn resolve_xargs(walker: &mut Walker, args: &[Field], context: &ExecC
         read.map(|text| split_input(text, placeholder.is_some() || splits_by_line(options)));
     let words =
         words.filter(|given| !given.is_empty()).unwrap_or_else(|| vec![UNKNOWN_MARKER.to_string()]);
-    // xargs reads this input, not the command. The upstream programs are kept, because rules need
-    // to know which programs produced the words.
+    // The command does not read this input. The programs before `xargs` are kept, because rules
+    // match the origin of the words.
     let mut inner = ExecContext { stdin: None, ..context.clone() };
     inner.upstream.push("xargs".to_owned());
     match placeholder {
@@ -52,7 +52,7 @@ pub(super) fn resolve_xargs(walker: &mut Walker, args: &[Field], context: &ExecC
     }
 }
 
-/// Maximum number of words passed to one command; any further words are taken as unknown.
+/// Most words that are passed to one command. The words after them are treated as unknown.
 const MAX_INPUT_WORDS: usize = 64;
 
 /// Returns the words into which `xargs` splits its input.
@@ -66,7 +66,7 @@ fn split_input(text: &str, by_line: bool) -> Vec<String> {
     given
 }
 
-/// Returns whether `-0` or `-d` splits the input into lines instead of words.
+/// Returns whether an option such as `-0` or `-d` splits the input into lines instead of words.
 fn splits_by_line(options: &[Field]) -> bool {
     let by_line = |option: &str| {
         option.starts_with("-d")
@@ -77,7 +77,8 @@ fn splits_by_line(options: &[Field]) -> bool {
     options.iter().any(|field| by_line(&field.text))
 }
 
-/// Returns the placeholder for an input word: `-I{}`, `-I {}`, `-i`, `--replace`.
+/// Returns the placeholder that an option defines for an input word: `-I{}`, `-I {}`, `-i`,
+/// `--replace`.
 fn find_placeholder(options: &[Field]) -> Option<String> {
     options.iter().enumerate().find_map(|(at, field)| {
         let text = field.text.as_str();
@@ -127,7 +128,7 @@ pub(super) fn resolve_parallel(walker: &mut Walker, args: &[Field], context: &Ex
     let end = command.iter().position(|field| field.text.starts_with(":::"));
     let (command, given) = command.split_at(end.unwrap_or(command.len()));
     if command.is_empty() {
-        // Without a command, `parallel` runs each word as a command.
+        // Without a command, the given words are the commands.
         for field in given.iter().filter(|field| !field.text.starts_with(":::")) {
             walker.queue_field(field, context);
         }
@@ -163,8 +164,8 @@ pub(super) fn resolve_parallel(walker: &mut Walker, args: &[Field], context: &Ex
             .collect();
         let text = joined.join(" ");
         walker.queue_field(&Field { text, span, ..Field::default() }, &inner);
-        // The join loses the quotes of `parallel bash -c '…'`, so the words are also resolved as
-        // the author probably meant them.
+        // `parallel bash -c '…'` is also resolved without the quoting that `parallel` adds, because
+        // this is the command that its author had in mind.
         let fields: Vec<Field> =
             words.into_iter().map(|(text, _)| Field { text, span, ..Field::default() }).collect();
         if has_code_option(&fields) {
@@ -173,12 +174,12 @@ pub(super) fn resolve_parallel(walker: &mut Walker, args: &[Field], context: &Ex
     }
 }
 
-/// Returns whether the words contain `-c`, as in `bash -c …` and `sudo sh -c …`.
+/// Returns whether the words contain an option `-c`, as in `bash -c …` and `sudo sh -c …`.
 fn has_code_option(fields: &[Field]) -> bool {
     fields.iter().any(|field| field.text == "-c" || field.text == "-lc")
 }
 
-/// Returns all combinations of the words after several `:::`.
+/// Returns all combinations of the words in the groups after `:::`.
 fn argument_combinations(given: &[Field]) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = vec![vec![]];
     for group in given.split(|field| field.text.starts_with(":::")).skip(1) {
@@ -197,7 +198,8 @@ fn argument_combinations(given: &[Field]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Returns the words with inserted values, and whether each consists only of a value.
+/// Returns the words of a command with the values of a row inserted, and for each word whether it
+/// consists only of a value.
 fn substitute_row(command: &[Field], placeholder: &str, row: &[String]) -> Vec<(String, bool)> {
     let mut has_mark = false;
     let all = row.join(" ");
@@ -241,7 +243,7 @@ pub(super) fn resolve_find(
         file_listing::fd_patterns(&words)
     };
     let inner = ExecContext { stdin: None, upstream: vec![], ..context.clone() };
-    // `-delete` has the effect of `rm` on every match.
+    // `-delete` is treated as `rm -r` on every match.
     if let Some(field) = args.iter().find(|field| is_find && field.text == "-delete") {
         let rm = ["rm", "-r"].map(|text| Field {
             text: text.to_owned(),
@@ -264,8 +266,7 @@ pub(super) fn resolve_find(
         for one in &found {
             let fields = match has_mark {
                 true => replace_placeholder(command, "{}", one),
-                // Without a placeholder, `fd -x` appends its matches, and `find` runs the command
-                // unchanged.
+                // `fd -x` appends the matches to a command without a placeholder; `find` does not.
                 false if !is_find => Walker::append_argument(command, one.clone()),
                 false => command.to_vec(),
             };

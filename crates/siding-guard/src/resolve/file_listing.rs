@@ -1,8 +1,8 @@
 //! The paths that a program lists: `find`, `fd`, `ls`, `git ls-files`, `grep -l`.
 //!
-//! The list is known only at run time, but the text determines its directory and the form of its
-//! names: `find src -name '*.o'` lists `src/**/*.o`. The patterns have the form of the arguments in
-//! `rm *`, so a rule that matches `rm -rf *` also matches `ls | xargs rm -rf`.
+//! The paths are known only at run time, but the text determines their directory and the form of
+//! their names: `find src -name '*.o'` lists paths of the form `src/**/*.o`. A list is represented
+//! by such patterns. A rule that matches `rm -rf *` thus also matches `ls | xargs rm -rf`.
 
 use super::expand::{NONEMPTY_MARKER, PID_LOOKUP_MARKER};
 
@@ -33,8 +33,8 @@ const FIND_TESTS_WITH_VALUE: &[&str] = &[
     "-newermt",
 ];
 
-/// Returns patterns for the paths that a program lists; `None` if the program is not known to list
-/// paths.
+/// Returns patterns for the paths that a program lists, or `None` for a program that is not known
+/// to list paths.
 pub(super) fn listed_paths(program: &str, args: &[&str]) -> Option<Vec<String>> {
     match program {
         "find" | "bfs" => Some(find_patterns(args)),
@@ -54,14 +54,14 @@ pub(super) fn listed_paths(program: &str, args: &[&str]) -> Option<Vec<String>> 
     }
 }
 
-/// Returns the paths that remain of a listing after a filter such as `grep`, which selects an
-/// unknown part of them.
+/// Returns the patterns for the listed paths after a program such as `grep` has selected some of
+/// them.
 pub(super) fn filtered_paths(text: &str) -> String {
     if !text.contains('*') {
         return text.to_owned();
     }
-    // The filter may select any match below a starting point, so each pattern becomes its directory
-    // and an unknown name.
+    // The selected paths are below the directory of the pattern; the directory itself is assumed
+    // not to be selected.
     let lines = text.lines().filter_map(|line| {
         let at = line.find('*')?;
         Some(format!("{}{NONEMPTY_MARKER}\n", &line[..at]))
@@ -149,7 +149,7 @@ pub(super) fn find_patterns(args: &[&str]) -> Vec<String> {
     starts.iter().flat_map(of_start).collect()
 }
 
-/// Returns patterns for the matches of `fd`: its first operand is a pattern, the others are
+/// Returns patterns for the matches of `fd`. The first operand is a pattern; the other operands are
 /// directories.
 pub(super) fn fd_patterns(args: &[&str]) -> Vec<String> {
     const FD_VALUE_OPTIONS: &[&str] =
@@ -184,7 +184,7 @@ pub(super) fn fd_patterns(args: &[&str]) -> Vec<String> {
     places.iter().flat_map(patterns_for).collect()
 }
 
-/// Returns patterns for the names that `ls` prints, which do not include the directory.
+/// Returns patterns for the names that `ls` prints, which are without their directory.
 fn ls_patterns(args: &[&str]) -> Option<Vec<String>> {
     let (options, operands): (Vec<&str>, Vec<&str>) =
         args.iter().copied().partition(|arg| arg.starts_with('-'));
@@ -203,8 +203,8 @@ fn ls_patterns(args: &[&str]) -> Option<Vec<String>> {
     })
 }
 
-/// Returns patterns for the files that `git ls-files` lists, or `None` with an option that lists
-/// untracked or deleted files.
+/// Returns patterns for the files that `git ls-files` lists. Returns `None` with an option that
+/// lists untracked or deleted files.
 fn git_ls_files_patterns(args: &[&str]) -> Option<Vec<String>> {
     let (first, rest) = args.split_first()?;
     if *first != "ls-files" {
@@ -223,7 +223,7 @@ fn git_ls_files_patterns(args: &[&str]) -> Option<Vec<String>> {
     })
 }
 
-/// Returns patterns for the files that `grep -l` lists, any of those that it searches.
+/// Returns patterns for the files that `grep -l` lists, whose names the text does not determine.
 fn grep_list_patterns(program: &str, args: &[&str]) -> Option<Vec<String>> {
     let lists = |arg: &&str| match arg.strip_prefix("--") {
         Some(long) => matches!(long, "files-with-matches" | "files-without-match"),
@@ -238,8 +238,8 @@ fn grep_list_patterns(program: &str, args: &[&str]) -> Option<Vec<String>> {
     Some(places.iter().map(|place| glob_below(place, &NONEMPTY_MARKER.to_string())).collect())
 }
 
-/// Returns the marker for process ids that `pgrep NAME` looks up by name. Returns `None` for a
-/// search for the children of a known process, which is no lookup by name.
+/// Returns the mark for process ids that `pgrep NAME` looks up. A search for the children of a
+/// known process is no lookup by name.
 fn process_lookup(args: &[&str]) -> Option<Vec<String>> {
     let is_name = |arg: &&str| !arg.starts_with('-') && !arg.is_empty();
     let is_family =

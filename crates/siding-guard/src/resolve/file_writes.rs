@@ -1,4 +1,4 @@
-//! Files that the text itself writes or downloads, and then runs.
+//! Tracking of files that the text writes or downloads and then runs.
 
 use std::rc::Rc;
 
@@ -14,25 +14,26 @@ use crate::ast::{Origin, Redirect, Statement, Word};
 /// Programs that download a file.
 const DOWNLOADERS: &[&str] = &["aria2c", "curl", "fetch", "wget"];
 
-/// The key under which the variables record the directory of an unpacked download.
+/// The key in the table of variables for the directory of an unpacked download. No shell variable
+/// can have this name.
 const UNPACKED_KEY: &str = "unpacked in";
 
-/// Maximum bytes recorded of a written file.
+/// Largest content of a written file that is recorded, in bytes.
 const MAX_WRITTEN_FILE_BYTES: usize = 32 << 10;
 
-/// The content recorded for a downloaded file.
+/// Returns the mark that is recorded as the content of a downloaded file.
 fn downloaded_content() -> String {
     FIELD_SEPARATOR.to_string()
 }
 
-/// Returns the key under which the variables record a file's content. No variable can have this
-/// name, because it contains a blank.
+/// Returns the key in the table of variables for the content of a file. No shell variable can have
+/// this name.
 fn file_key(path: &str) -> String {
     format!("file {}", path.trim_start_matches("./"))
 }
 
 impl Walker {
-    /// Records what a statement writes into files.
+    /// Records the content that a statement writes to files, as far as the text determines it.
     pub(super) fn record_writes(&mut self, statement: &Statement, context: &ExecContext) {
         let named = |to: &Word| {
             let path = expand_unsplit(to, &self.variables, 0).text;
@@ -71,7 +72,7 @@ impl Walker {
         }
     }
 
-    /// Records where a download is unpacked: `curl … | tar xz -C DIRECTORY`.
+    /// Records the directory in which a download is unpacked: `curl … | tar xz -C DIRECTORY`.
     fn record_unpack(&mut self, words: &[String]) {
         let Some(("tar" | "bsdtar" | "unzip" | "cpio", args)) =
             words.split_first().map(|(name, args)| (name.as_str(), args))
@@ -84,7 +85,7 @@ impl Walker {
         Rc::make_mut(&mut self.variables).set(UNPACKED_KEY, directory, true);
     }
 
-    /// Returns whether the path names a script in the directory of an unpacked download.
+    /// Returns whether a path is a script in the directory of an unpacked download.
     fn is_unpacked_script(&self, path: &str) -> bool {
         let is_script = path.ends_with(".sh") || path.ends_with("/install");
         let directory = self.variables.get(UNPACKED_KEY, 0);
@@ -95,7 +96,8 @@ impl Walker {
             })
     }
 
-    /// Queues a file that a shell runs, if its content is known.
+    /// Queues the content of a file that a shell runs, if the content is known. Reports a
+    /// downloaded file.
     pub(super) fn queue_written_file(&mut self, file: &Field, context: &ExecContext) {
         match written_content(&self.variables, &file.text) {
             Some(text) if text == downloaded_content() => {
@@ -109,7 +111,8 @@ impl Walker {
         }
     }
 
-    /// Queues `./x.sh`. Returns whether the text determines the file's content.
+    /// Queues the content of a script that is run by its path, such as `./x.sh`. Returns whether
+    /// the text determines the content.
     pub(super) fn queue_written_program(&mut self, name: &Field, context: &ExecContext) -> bool {
         let is_path = name.text.contains('/') || name.text.starts_with(NONEMPTY_MARKER);
         let Some(text) = written_content(&self.variables, &name.text).filter(|_| is_path) else {
@@ -126,7 +129,8 @@ impl Walker {
         is_shell
     }
 
-    /// Passes the content of an interpreter's script file to the interpreter as standard input.
+    /// Sets the standard input in the context of an interpreter to the content of its script file,
+    /// if the content is known.
     pub(super) fn load_interpreted_file(
         &mut self,
         program: &str,

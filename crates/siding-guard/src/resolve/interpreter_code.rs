@@ -1,12 +1,13 @@
 //! Commands in code of other languages: `os.system('…')`, `execSync("…")`, `qx(…)`.
 //!
-//! No language is parsed. The string literals after the name of a function that starts programs are
-//! taken as the words of a command. Whether the code calls that function is not checked.
+//! The code is not parsed. A string literal after the name of a function that starts programs is
+//! taken for a command, and consecutive literals for the words of one. It is not checked whether
+//! the code runs.
 
 use super::expand::Field;
 use super::walk::{ExecContext, Walker};
 
-/// Names, without a version number, of programs that take code as an argument.
+/// Names of programs that take code as an argument, without version numbers.
 const CODE_PROGRAMS: &[&str] = &[
     "Rscript",
     "R",
@@ -44,7 +45,7 @@ const CODE_PROGRAMS: &[&str] = &[
     "nvim",
 ];
 
-/// Functions that take a command.
+/// Names of functions that take a command.
 const SPAWN_FUNCTIONS: &[&str] = &[
     "Popen",
     "call",
@@ -82,10 +83,10 @@ const SPAWN_FUNCTIONS: &[&str] = &[
 /// Languages in which `` `…` `` runs a command.
 const BACKTICK_LANGUAGES: &[&str] = &["julia", "perl", "php", "ruby"];
 
-/// Maximum bytes of code that are searched.
+/// Most bytes of code that are searched.
 const MAX_CODE_BYTES: usize = 16 << 10;
 
-/// Returns whether a program has this name, with or without a version number.
+/// Returns whether a program has this name, with or without a suffix such as a version number.
 pub(super) fn is_version_of(program: &str, name: &str) -> bool {
     program.strip_prefix(name).is_some_and(|rest| {
         rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
@@ -93,7 +94,7 @@ pub(super) fn is_version_of(program: &str, name: &str) -> bool {
     })
 }
 
-/// Returns whether a program takes code of a language.
+/// Returns whether a program takes code of a programming language as an argument.
 pub(super) fn takes_code(program: &str) -> bool {
     CODE_PROGRAMS.iter().any(|name| is_version_of(program, name))
 }
@@ -150,8 +151,8 @@ fn find_commands(code: &str, language: &str) -> Vec<String> {
     found
 }
 
-/// Returns the next string literal: the text before it, its quote, its content, and the text after
-/// it.
+/// Finds the next string literal. Returns the text before the literal, its quote, its content, and
+/// the text after it.
 fn next_string_literal(code: &str) -> Option<(&str, char, String, &str)> {
     let at = code.find(['\'', '"', '`'])?;
     let mut chars = code[at..].char_indices();
@@ -173,8 +174,8 @@ fn next_string_literal(code: &str) -> Option<(&str, char, String, &str)> {
     None
 }
 
-/// Returns whether a string literal after this text is a command: `os.system(`, `subprocess.run([`,
-/// `exec `.
+/// Returns whether a string literal that follows this text is a command, as after `os.system(`,
+/// `subprocess.run([` and `exec `.
 fn follows_spawn_function(gap: &str) -> bool {
     // Prefixes of Python strings: `f"…"`, `r'…'`.
     let gap = gap
@@ -191,7 +192,7 @@ fn follows_spawn_function(gap: &str) -> bool {
     SPAWN_FUNCTIONS.contains(&name) || name.ends_with("shell-command") || name == "call-process"
 }
 
-/// Joins words to a shell command, with quotes where needed.
+/// Joins words to a shell command, and quotes words with blanks.
 fn join_words(words: &[String]) -> String {
     match words {
         [one] => one.clone(),

@@ -1,4 +1,4 @@
-//! Loops over values, and loops that wait.
+//! Loops: the values of their variables, and the detection of loops that wait.
 
 use std::rc::Rc;
 
@@ -44,7 +44,8 @@ impl Walker {
     }
 }
 
-/// Returns the kind of wait if a loop without a count polls for something.
+/// Returns the kind of wait if a loop polls for a process or another condition. `condition` and
+/// `body` are the observations of these parts of the loop.
 fn classify_wait_loop(
     loop_node: &Loop,
     condition: &[Observation],
@@ -82,8 +83,8 @@ fn all_calls(observations: &[Observation], wanted: &dyn Fn(&Call) -> bool) -> bo
     observations.iter().all(|seen| !matches!(seen, Observation::Call(call) if !wanted(call)))
 }
 
-/// Returns whether the condition is always true: `for ((;;))`, `while true`, `until false`, `while
-/// :`, `while [ 1 ]`, `while ((1))`.
+/// Returns whether the condition of a loop is always true: `for ((;;))`, `while true`, `until
+/// false`, `while :`, `while [ 1 ]`, `while ((1))`.
 fn is_always_true(loop_node: &Loop) -> bool {
     if loop_node.kind == LoopKind::Endless {
         return true;
@@ -107,7 +108,8 @@ fn has_jump(body: &[Statement]) -> bool {
     any_statement(body, &|statement| matches!(statement.node, Node::Jump(_)))
 }
 
-/// Returns whether a loop counts or reads the clock, and therefore ends.
+/// Returns whether the condition or body of a loop counts or reads the clock, so that the loop
+/// probably ends.
 fn is_counted(loop_node: &Loop) -> bool {
     let is_clock = |piece: &Piece| match piece {
         Piece::Unknown { is_arithmetic: is_number, .. } => *is_number,
@@ -125,8 +127,7 @@ fn is_counted(loop_node: &Loop) -> bool {
             let name = words.first().and_then(Word::static_text);
             assignments.iter().any(in_value)
                 || name.is_some_and(|name| name == "let")
-                // Arithmetic in the words of another command, such as `echo $((1+1))`, counts no
-                // iterations.
+                // Arithmetic counts only in tests: `echo $((1+1))` is no counter.
                 || !words.is_empty() && is_test_command(words) && words.iter().any(in_word)
         }
         Node::Expression(words) => words.iter().any(in_word),

@@ -1,4 +1,4 @@
-//! The observations about a text.
+//! The observations about a text, which rules match.
 
 use serde::Deserialize;
 
@@ -15,33 +15,33 @@ pub(crate) enum Observation {
     FileRead { from: Arg, directory: String },
     /// A redirection writes a file.
     FileWrite { to: Arg, is_append: bool, directory: String },
-    /// The text contains a construct; `detail` adds to the construct's name.
+    /// The text contains a construct. `detail` is added to the reason of a rule that matches it.
     Construct { construct: Construct, span: Span, detail: Option<String> },
 }
 
 /// The call of a program with its arguments.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
-    /// The name without directories.
+    /// Name of the program without directories.
     pub(crate) program: String,
     pub(crate) args: Vec<Arg>,
     pub(crate) span: Span,
-    /// Programs that write to the program's standard input, the nearest last.
+    /// Names of the programs before the call in its pipeline, the nearest last.
     pub(crate) upstream: Vec<String>,
-    /// Programs that read the program's output.
+    /// Names of the programs that read the output of the call.
     pub(crate) downstream: Vec<String>,
-    /// Whether the program's standard input is a pipe or a file.
+    /// Whether the standard input of the call is a pipe or a file.
     pub(crate) has_redirected_stdin: bool,
-    /// The file that is the program's standard input.
+    /// The file that is the standard input of the call.
     pub(crate) stdin_file: Option<String>,
-    /// The content of the program's standard input, if the text determines it.
+    /// The content of the standard input, if the text determines it.
     pub(crate) stdin_text: Option<String>,
-    /// The program's working directory; `.` if the text does not change the directory.
+    /// The working directory of the call; `.` if the text does not change the directory.
     pub(crate) directory: String,
-    /// Whether a wrapper such as `timeout` limits the running time.
+    /// Whether a wrapper such as `timeout` limits the time of the call.
     pub(crate) has_timeout: bool,
-    /// The unknown program in whose arguments the call was found. Whether the call runs at all is
-    /// then a guess.
+    /// The unknown program in whose arguments the call was found. It is then a guess that the
+    /// arguments are run as a command.
     pub(crate) unknown_wrapper: Option<String>,
 }
 
@@ -64,19 +64,18 @@ pub(crate) enum Construct {
     DynamicName,
     /// A shell or interpreter runs input from a pipe whose content is unknown.
     PipeToShell,
-    /// A function that starts itself twice.
+    /// A function that starts itself twice, so that its processes multiply.
     ForkBomb,
-    /// `eval` with words from several lines, which `eval` joins to one line.
+    /// `eval` with several lines, which `eval` joins with spaces to one line.
     EvalLines,
-    /// A command that reads the input from which the shell reads the commands after it, or an input
-    /// that nothing writes.
+    /// A command that reads the standard input from which its shell reads the commands after it.
     InputTaken,
     /// A read of a named pipe that nothing in the text writes.
     EmptyPipe,
-    /// A loop that checks for a process and sleeps.
+    /// A loop that waits for the end of a process, which it looks up by name or id.
     ProcessWaiter,
-    /// A loop that sleeps, and checks for another condition or has no end.
+    /// A loop that sleeps until another condition holds, or that never ends.
     Polling,
-    /// `&` without a later `wait`.
+    /// A command with `&` for which the text does not wait.
     SentAway,
 }

@@ -9,7 +9,7 @@ use super::file_listing;
 use super::variables::Variables;
 use crate::ast::{Node, Redirect, Statement, Word};
 
-/// Programs whose output is unknown, but never empty, and comes from this machine.
+/// Programs whose output is unknown, is never empty, and comes from this machine.
 const NONEMPTY_OUTPUT_PROGRAMS: &[&str] =
     &["basename", "date", "dirname", "hostname", "id", "nproc", "uname", "uuidgen", "whoami"];
 
@@ -19,7 +19,7 @@ const LINE_FILTERS: &[&str] = &[
 ];
 
 /// Programs that print settings for a shell, as in `eval "$(ssh-agent)"`, each with the argument
-/// that makes it do so; empty if it needs no argument.
+/// for this; empty if the program needs none.
 const SHELL_SETTINGS_GENERATORS: &[(&str, &str)] = &[
     ("asdf", ""),
     ("brew", "shellenv"),
@@ -56,7 +56,7 @@ const SHELL_SETTINGS_GENERATORS: &[(&str, &str)] = &[
     ("zoxide", "init"),
 ];
 
-/// Returns the output of a body, or `None` if the output is unknown.
+/// Returns the output of a list of commands, or `None` if it is unknown.
 pub(crate) fn body_output(body: &[Statement], variables: &Variables) -> Option<String> {
     match body {
         [] => Some(String::new()),
@@ -65,7 +65,7 @@ pub(crate) fn body_output(body: &[Statement], variables: &Variables) -> Option<S
     }
 }
 
-/// Returns the output of a statement that reads `input`.
+/// Returns the output of a statement whose standard input is `input`, or `None` if it is unknown.
 pub(crate) fn statement_output(
     statement: &Statement,
     input: Option<String>,
@@ -144,7 +144,7 @@ fn simple_output(
             Some(if escapes { unescape(&text) } else { text } + "\n")
         }
         "printf" => format_printf(&args),
-        // These filters select parts of a list of process ids, and the result is still such a list.
+        // A selection from a list of process ids is again a list of process ids.
         "awk" | "cut" | "gawk" | "mawk" | "sed" | "tr" | "xargs"
             if is_pid_list(input.as_deref()) =>
         {
@@ -173,8 +173,8 @@ fn simple_output(
             decode_hex(&input?)
         }
         "openssl" if is_base64_decode(&args) => String::from_utf8(decode_base64(&input?)?).ok(),
-        // The marker with the position of the call gives each call a path of its own, under which
-        // content written to the file is found again.
+        // Each call of `mktemp` gets a path of its own, so that content that is written to the path
+        // is found when the path is run.
         "mktemp" | "tempfile" => Some(format!("{NONEMPTY_MARKER}{}", words[0].span.start)),
         _ if NONEMPTY_OUTPUT_PROGRAMS.contains(&name) => nonempty(),
         _ => file_listing::listed_paths(name, &args).map(|all| all.join("\n") + "\n"),
@@ -191,7 +191,7 @@ fn is_base64_decode(args: &[&str]) -> bool {
     args.contains(&"-d") && (args.contains(&"base64") || args.contains(&"-base64"))
 }
 
-/// Returns whether the program reads standard input, because it names no file.
+/// Returns whether a program reads standard input because its arguments name no file.
 fn reads_input(name: &str, args: &[&str]) -> bool {
     let changes = |arg: &&str| {
         let letters = arg.strip_prefix('-').unwrap_or_default();
@@ -231,8 +231,8 @@ fn lookup_output(name: &str, args: &[&str]) -> Option<String> {
     }
 }
 
-/// Returns a name of the path that `realpath .`, `readlink -f ~` or `dirname "$PWD"` prints, such
-/// as `$PWD/..`. Returns `None` for an unknown path.
+/// Returns the path that `realpath .`, `readlink -f ~` or `dirname "$PWD"` prints, or `None` for an
+/// unknown path.
 fn path_output(name: &str, args: &[&str]) -> Option<String> {
     let path = args.iter().rfind(|arg| !arg.starts_with('-'))?;
     if path.contains([UNKNOWN_MARKER, NONEMPTY_MARKER]) {

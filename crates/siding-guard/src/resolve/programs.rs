@@ -1,12 +1,12 @@
-//! Names of programs: those known not to run their arguments, and those known only at run time.
+//! Names of programs: which programs siding knows, and which names are known only at run time.
 
 use super::commands::{INTERPRETERS, SHELLS};
 use super::expand::{Field, NONEMPTY_MARKER, PID_LOOKUP_MARKER, UNKNOWN_MARKER, basename};
 use super::interpreter_code::is_version_of;
 use super::wrappers::{self, WRAPPERS};
 
-/// Programs and builtins whose arguments are data. Any other program may be a wrapper that runs its
-/// arguments.
+/// Programs and builtins that do not run their arguments. A program that is not in the list may be
+/// a wrapper.
 const KNOWN_PROGRAMS: &str = include_str!("../../rules/known.txt");
 
 /// Returns whether siding knows how a program uses its arguments.
@@ -17,15 +17,14 @@ pub(crate) fn is_known(program: &str) -> bool {
         || WRAPPERS.iter().any(|wrapper| wrapper.program == program)
 }
 
-/// Programs that pass their arguments to other programs, or to a shell, and that are resolved by
-/// code and not by [`WRAPPERS`](super::wrappers::WRAPPERS).
+/// Programs that run their arguments, but not simply as a list of words after their options.
 const DELEGATING_PROGRAMS: &[&str] = &[
     "alias", "autossh", "bfs", "entr", "env", "eval", "fd", "fdfind", "find", "parallel", "script",
     "sem", "ssh", "su", "tmux", "screen", "watch", "xargs",
 ];
 
-/// Returns whether a program runs some of its words, so that options among these words are not
-/// options of the program itself.
+/// Returns whether a program runs some of its words as a command, so that an option among them may
+/// be an option of this command.
 pub(crate) fn runs_arguments<'w>(program: &str, words: impl Iterator<Item = &'w str>) -> bool {
     let field = |word: &str| Field { text: word.to_owned(), ..Field::default() };
     SHELLS.contains(&program)
@@ -39,8 +38,7 @@ pub(crate) fn runs_arguments<'w>(program: &str, words: impl Iterator<Item = &'w 
 /// Returns whether a program's name is known only at run time.
 pub(super) fn is_dynamic_name(name: &str) -> bool {
     let base = basename(name);
-    // `./$NAME` and `build/test_*` name some program in a directory of the project, which no rule
-    // knows.
+    // `./$NAME`, `build/test_*`: the program is in a directory of the project.
     let directory = &name[..name.len() - base.len()];
     let is_own = !directory.starts_with(['/', '~'])
         && !directory.is_empty()
@@ -62,10 +60,10 @@ fn may_match_known_program(pattern: &str) -> bool {
     names.chain(INTERPRETERS.iter().copied()).any(|name| may_match(pattern, name))
 }
 
-/// Returns whether a name matches a glob pattern; `[…]` matches any character.
+/// Returns whether a name may match a glob pattern. `[…]` is taken to match any character.
 fn may_match(pattern: &str, name: &str) -> bool {
     let (mut rest, mut left) = (pattern, name);
-    // The position at which to resume when the text after the last `*` does not match.
+    // The pattern after the last `*` and the text at this point, for backtracking.
     let mut retry_at: Option<(&str, &str)> = None;
     loop {
         if let Some(behind) = rest.strip_prefix('*') {
@@ -94,8 +92,8 @@ fn may_match(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Returns the first element of a pattern, and the pattern after that element. The inner `None`
-/// matches any character.
+/// Returns the first element of a pattern and the remaining pattern. The element is `Some(None)` if
+/// it matches any character, and `None` at the end of the pattern.
 fn split_pattern_char(pattern: &str) -> (Option<Option<char>>, &str) {
     let mut chars = pattern.chars();
     match chars.next() {

@@ -1,11 +1,11 @@
-//! Detects commands that read standard input from which the shell reads further commands.
+//! Detection of commands that read the standard input from which their shell reads its commands.
 
 use super::observation::{Call, Construct, Observation};
 use super::walk::{CodeSource, ExecContext, Walker};
 use crate::ast::{Span, Statement};
 
-/// Programs that read standard input unless they have at least this number of operands: `grep x`
-/// reads standard input, `grep x FILE` does not.
+/// Programs that read standard input, each with the number of operands from which the program reads
+/// files instead: `grep x` reads standard input, `grep x FILE` does not.
 const STDIN_READERS: &[(&str, usize)] = &[
     ("awk", 2),
     ("base64", 1),
@@ -50,7 +50,7 @@ const STDIN_READERS: &[(&str, usize)] = &[
     ("zsh", 1),
 ];
 
-/// Options with which the [`STDIN_READERS`] read something other than standard input, or nothing.
+/// Options with which most of these programs do not read standard input.
 const NO_STDIN_OPTIONS: &[&str] = &[
     "-V",
     "-a",
@@ -76,8 +76,8 @@ const NO_STDIN_OPTIONS: &[&str] = &[
 ];
 
 impl Walker {
-    /// Walks the commands of a text, and reports each command that reads the input from which the
-    /// shell reads the commands after it.
+    /// Walks the commands of a text, and reports each command that reads standard input which later
+    /// commands need.
     pub(super) fn walk_checking_stdin(
         &mut self,
         statements: &[Statement],
@@ -135,7 +135,7 @@ impl Walker {
     }
 }
 
-/// Returns the span of a command that reads its shell's standard input.
+/// Returns the span of the call if it reads the standard input of its shell.
 fn stdin_reader_span(observation: &Observation) -> Option<Span> {
     match observation {
         Observation::Call(call) if reads_shared_stdin(call) => Some(call.span),
@@ -147,7 +147,7 @@ fn stdin_reader_span(observation: &Observation) -> Option<Span> {
     }
 }
 
-/// Returns whether a call reads the standard input that it shares with other commands.
+/// Returns whether a call reads the standard input of its shell.
 fn reads_shared_stdin(call: &Call) -> bool {
     if call.has_redirected_stdin || call.unknown_wrapper.is_some() || call.has_timeout {
         return false;
@@ -164,8 +164,8 @@ fn reads_shared_stdin(call: &Call) -> bool {
                     && text.ends_with(&option[1..])
         })
     };
-    // Only with these programs do the options change the input. In other programs these letters
-    // have another meaning: `read -r`, `sort -n`, `sed -n x`.
+    // Only for these programs the options change the input. For others they do not: `read -r`,
+    // `sort -n`, `sed -n x`.
     let has_own = matches!(
         call.program.as_str(),
         "bash"

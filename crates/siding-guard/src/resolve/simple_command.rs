@@ -1,4 +1,4 @@
-//! Simple commands and their redirections.
+//! The walk of simple commands and their redirections.
 
 use std::rc::Rc;
 
@@ -85,8 +85,7 @@ impl Walker {
                     .collect()
             })
             .collect();
-        // These assignments hold only for this command and for a text that it runs, so the
-        // variables are restored afterwards.
+        // The assignments apply only to this command, and to a text that it runs.
         let before = Rc::clone(&self.variables);
         self.assign(assignments, context);
         let directories = self.variables.count_values("PWD");

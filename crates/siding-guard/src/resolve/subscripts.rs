@@ -1,24 +1,25 @@
-//! Text that bash expands a second time: subscripts in quoted words, values of prompts.
+//! Texts that bash expands a second time: subscripts in quoted words, and values of prompts.
 //!
-//! `test -v 'a[$(x)]'` runs `x`: a builtin that receives the name of an array element evaluates the
-//! subscript. Arithmetic also evaluates subscripts in the values of its variables.
+//! `test -v 'a[$(x)]'` runs `x`: a builtin that takes the name of an array element evaluates the
+//! subscript. An arithmetic expression does this with the values of its variables.
 
 use super::expand::Field;
 use super::walk::{ExecContext, Walker};
 use crate::ast::{Origin, Piece, Span, Word};
 
-/// Variables whose value a shell expands before printing it.
+/// Variables whose value a shell expands before it prints the value as a prompt.
 const PROMPT_VARIABLES: &[&str] = &["PROMPT", "PS0", "PS1", "PS2", "PS3", "PS4", "RPROMPT"];
 
 impl Walker {
-    /// Queues the commands in arguments that a builtin may use as names of elements.
+    /// Queues the commands in subscripts of arguments that a builtin may take for names of array
+    /// elements.
     pub(super) fn queue_field_subscripts(&mut self, fields: &[Field]) {
         for field in fields {
             self.queue_subscript(&field.text, field.span);
         }
     }
 
-    /// Queues the commands in unexpanded words that may be names of elements.
+    /// Queues the commands in subscripts of unexpanded words that may be names of array elements.
     pub(super) fn queue_word_subscripts(&mut self, words: &[Word]) {
         for word in words {
             for piece in &word.pieces {
@@ -29,7 +30,8 @@ impl Walker {
         }
     }
 
-    /// Queues the commands in the value of a variable.
+    /// Queues the commands in the value of a variable: in a subscript, or anywhere if the value is
+    /// expanded again.
     pub(super) fn queue_value_subscripts(&mut self, name: &str, value: &str, span: Span) {
         if self.expands_values || PROMPT_VARIABLES.contains(&name) {
             self.queue_expansion(value, span);
@@ -44,7 +46,7 @@ impl Walker {
         }
     }
 
-    /// Queues the commands in a text that the shell expands.
+    /// Queues the command substitutions in a text that the shell expands.
     pub(super) fn queue_expansion(&mut self, text: &str, span: Span) {
         if text.contains("$(") || text.contains('`') {
             let text = format!(": <<expanded\n{text}\nexpanded\n");

@@ -1,23 +1,23 @@
-//! The values of variables, as far as the text determines them.
+//! The table of variables: their possible values, as far as the text determines them.
 
 use std::collections::HashMap;
 
 use super::expand::{FIELD_SEPARATOR, NONEMPTY_MARKER, UNKNOWN_MARKER};
 
-/// Maximum number of possible values tracked for one variable; a variable with more is treated as
-/// unknown.
+/// Most possible values that are tracked for one variable. With more, its value becomes unknown.
 const MAX_VALUES_PER_VARIABLE: usize = 16;
 
 /// The possible values of variables.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Variables {
     values: HashMap<String, Vec<String>>,
-    /// The arguments of the current function or script.
+    /// The positional parameters of the current function or script, if they are known.
     positional: Option<Vec<String>>,
 }
 
 impl Variables {
-    /// Sets a variable. If the assignment is not certain to run, the earlier values stay possible.
+    /// Sets a variable. If `is_certain` is false, the assignment may not run, and the earlier
+    /// values remain possible.
     pub(crate) fn set(&mut self, name: &str, value: String, is_certain: bool) {
         let values = self.values.entry(name.to_owned()).or_default();
         if is_certain {
@@ -33,7 +33,8 @@ impl Variables {
         }
     }
 
-    /// Sets a variable to one of several possible values.
+    /// Sets a variable to several possible values, or to an unknown value if there are none or too
+    /// many.
     pub(crate) fn set_alternatives(&mut self, name: &str, all: Vec<String>) {
         let all = if all.is_empty() || all.len() > MAX_VALUES_PER_VARIABLE {
             vec![UNKNOWN_MARKER.to_string()]
@@ -43,14 +44,15 @@ impl Variables {
         self.values.insert(name.to_owned(), all);
     }
 
-    /// Adds the values that variables may have after a branch or a part of a chain.
+    /// Adds the values of all variables in `other`, the table after a branch or a part of a chain
+    /// that may have run.
     pub(crate) fn merge(&mut self, other: &Self) {
         for name in other.values.keys() {
             self.merge_variable(name, other);
         }
     }
 
-    /// Adds the values that one variable has in `other`.
+    /// Adds the values that a variable has in `other`.
     pub(crate) fn merge_variable(&mut self, name: &str, other: &Self) {
         if self.values.get(name) == other.values.get(name) {
             return;
@@ -74,7 +76,7 @@ impl Variables {
         self.values.insert(name.to_owned(), vec![UNKNOWN_MARKER.to_string()]);
     }
 
-    /// Replaces the arguments, and returns the previous ones.
+    /// Replaces the positional parameters, and returns the previous ones.
     pub(crate) fn replace_arguments(&mut self, new: Option<Vec<String>>) -> Option<Vec<String>> {
         std::mem::replace(&mut self.positional, new)
     }
@@ -92,7 +94,8 @@ impl Variables {
         self.values.get(name).map_or(1, Vec::len)
     }
 
-    /// Returns the possible value with the index `choice` modulo the number of values.
+    /// Returns the possible value with the index `choice`, modulo the number of values. Returns
+    /// `None` for a variable that is not set.
     pub(crate) fn get(&self, name: &str, choice: usize) -> Option<String> {
         if let Some(values) = self.values.get(name) {
             return values.get(choice % values.len().max(1)).cloned();
@@ -113,11 +116,10 @@ impl Variables {
         match name {
             "HOME" => Some("~".to_owned()),
             "PWD" | "OLDPWD" => Some(".".to_owned()),
-            // `$$` and `$BASHPID` are the pid of the shell, and `$PPID` is the pid of its parent,
-            // the agent.
+            // The process ids of the shell itself and of its parent, the agent.
             "$" | "BASHPID" | "PPID" => Some(format!("{NONEMPTY_MARKER}self")),
             "SHELL" | "BASH" => Some("/bin/bash".to_owned()),
-            // Every shell sets these variables, and none of them is ever empty.
+            // Parameters that have a value in every shell.
             "!" | "?" | "#" | "UID" | "EUID" | "RANDOM" | "SECONDS" | "LINENO" | "0" => {
                 Some(NONEMPTY_MARKER.to_string())
             }
@@ -136,7 +138,7 @@ pub(crate) fn conventional_program(variable: &str) -> Option<&'static str> {
         .find_map(|(name, program)| (name == variable).then_some(program))
 }
 
-/// The conventional programs of variables, one `NAME=program` per line.
+/// The conventional variables: one `NAME=program` in each line.
 const CONVENTIONAL_PROGRAMS: &str = include_str!("../../rules/variables.txt");
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Walks through everything that a text runs.
+//! The walk through all commands that a text runs.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -10,16 +10,16 @@ use super::variables::Variables;
 use crate::ast::{GroupKind, Node, Origin, Piece, Span, Statement, Word};
 use crate::parse::{ParseError, parse};
 
-/// Maximum depth of nested texts and function calls.
+/// Deepest nesting of texts and function calls.
 const MAX_NESTING_DEPTH: usize = 12;
-/// Maximum number of commands that are resolved: a text of 64 KiB has at most 32,768.
+/// Most commands that are resolved. A single text of 64 KiB has at most 32,768 commands.
 const MAX_STEPS: usize = 50_000;
-/// Maximum total of parsed bytes, including nested texts.
+/// Most bytes that are parsed in total, including nested texts.
 const MAX_TOTAL_BYTES: usize = 512 << 10;
-/// Maximum number of combinations of variable values for one command.
+/// Most combinations of variable values with which one command is resolved.
 pub(super) const MAX_CHOICES: usize = 16;
 
-/// Returns the observations about a text, and whether all of it could be parsed.
+/// Returns the observations about a text, and whether the whole text could be parsed.
 pub(crate) fn walk(text: &str) -> (Vec<Observation>, bool) {
     // `${x@P}` runs the substitutions in the value of any variable.
     let mut walker = Walker { expands_values: text.contains("@P}"), ..Walker::default() };
@@ -30,29 +30,30 @@ pub(crate) fn walk(text: &str) -> (Vec<Observation>, bool) {
     walker.finish()
 }
 
-/// The input, output and limits with which a command runs, as far as the text determines them.
+/// The context in which a command runs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ExecContext {
-    /// Programs that write to the command's standard input.
+    /// Names of the programs before the command in its pipeline.
     pub(super) upstream: Vec<String>,
-    /// Programs that read the command's output.
+    /// Names of the programs that read the output of the command.
     pub(super) downstream: Vec<String>,
-    /// The content of the command's standard input, if the text determines it.
+    /// The content of the standard input, if the text determines it.
     pub(super) stdin: Option<Field>,
-    /// Whether the command's standard input is a pipe or a file.
+    /// Whether standard input is a pipe or a file.
     pub(super) has_redirected_stdin: bool,
-    /// The file that is the command's standard input.
+    /// The file that is the standard input.
     pub(super) stdin_file: Option<String>,
-    /// Whether a wrapper such as `timeout` limits the running time.
+    /// Whether a wrapper such as `timeout` limits the time of the command.
     pub(super) has_timeout: bool,
     /// The unknown program in whose arguments the command was found.
     pub(super) unknown_wrapper: Option<String>,
-    /// Whether this is the body of a function without a call, so that its arguments are unknown.
+    /// Whether the command is in the body of a function that is walked without a call, so that the
+    /// positional parameters are unknown.
     pub(super) is_function_definition: bool,
 }
 
-/// A text or function body that has not been walked yet. Nested texts are queued instead of being
-/// walked recursively, so that they do not deepen the stack.
+/// A text or function body that has not been walked yet. Nested texts are queued, because a
+/// recursive walk of deep nesting could overflow the stack.
 struct WorkItem {
     code: WorkCode,
     context: ExecContext,
@@ -66,14 +67,14 @@ enum WorkCode {
     Body(Rc<Statement>),
 }
 
-/// How a text reaches the shell that runs it.
+/// The way in which a shell receives the text that it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CodeSource {
     /// As an argument, or as the judged text itself.
     Word,
-    /// As the argument of `eval`: the commands of the text share the shell's standard input.
+    /// As the argument of `eval`, whose commands share the standard input of the shell.
     Eval,
-    /// On standard input: a line that a command of the text reads is no longer run by the shell.
+    /// On standard input. The shell does not run a line that one of the commands reads.
     Stdin,
 }
 
@@ -88,26 +89,27 @@ pub(super) struct Walker {
     pub(super) variables: Rc<Variables>,
     pub(super) functions: FunctionTable,
     depth: usize,
-    /// The index of the working directory that is assumed for the current command.
+    /// Index of the working directory that is assumed for the current command, among the possible
+    /// directories.
     pub(super) directory_choice: usize,
-    /// The directories to which a `cd` of the current command may lead.
+    /// The directories that a `cd` in the current command may select.
     pub(super) cd_targets: Vec<String>,
     step_count: usize,
     /// The depth of nested calls of [`Walker::resolve_call`].
     pub(super) call_depth: usize,
     total_bytes: usize,
-    /// Whether the text expands values of variables a second time.
+    /// Whether the text contains `${x@P}`, which expands the value of a variable a second time.
     pub(super) expands_values: bool,
     background_spans: Vec<Span>,
 }
 
 impl Walker {
-    /// Queues a text that is an argument.
+    /// Queues a text that a shell receives as an argument.
     pub(super) fn queue_text(&mut self, text: String, origin: Origin, context: &ExecContext) {
         self.queue_text_from(text, origin, context, CodeSource::Word);
     }
 
-    /// Queues a text with its source.
+    /// Queues a text that a shell receives in this way.
     pub(super) fn queue_text_from(
         &mut self,
         text: String,
@@ -123,7 +125,7 @@ impl Walker {
         self.enqueue(WorkCode::Text { text, origin, source }, context);
     }
 
-    /// Queues the body of a function that is called with these arguments.
+    /// Queues the body of a function for a call with these arguments.
     pub(super) fn queue_function(
         &mut self,
         body: Rc<Statement>,
@@ -167,8 +169,7 @@ impl Walker {
         }
     }
 
-    /// Counts a command. Returns false, and reports [`Construct::TooDeep`], when [`MAX_STEPS`] is
-    /// exceeded.
+    /// Counts a resolved command. Returns false when [`MAX_STEPS`] is exceeded.
     pub(super) fn count_step(&mut self, span: Span) -> bool {
         self.step_count += 1;
         if self.step_count > MAX_STEPS {
@@ -185,8 +186,8 @@ impl Walker {
         match work.code {
             WorkCode::Text { text, origin, source: carrier } => {
                 let parsed = parse(&text, origin);
-                // An argument of an unknown program need not be a shell text, so a parse error in
-                // it is not reported.
+                // A parse error in an argument of an unknown program is not reported, because the
+                // argument may be no shell text.
                 if work.context.unknown_wrapper.is_none() {
                     self.errors.extend(parsed.errors);
                 }
@@ -222,7 +223,8 @@ impl Walker {
         }
     }
 
-    /// Walks the further parts of a chain: if one fails, the next does not run.
+    /// Walks the parts of a chain after the first. Each of them may not run, depending on the
+    /// result of the part before.
     fn walk_chain_rest(&mut self, parts: &[Statement], context: &ExecContext) {
         let before = Rc::clone(&self.variables);
         for part in parts {
@@ -234,15 +236,16 @@ impl Walker {
         }
     }
 
-    /// Walks commands that run in a subshell, and then restores the variables and the directory.
+    /// Walks commands that run in a subshell, so that their variables do not change those of the
+    /// shell.
     fn in_subshell(&mut self, body: impl FnOnce(&mut Self)) {
         let before = Rc::clone(&self.variables);
         body(self);
         self.variables = before;
     }
 
-    /// Walks alternatives, each of which may run. Afterwards the variables may have the values of
-    /// any alternative.
+    /// Walks alternatives, each of which may run. The variable values of all alternatives become
+    /// possible.
     pub(super) fn walk_alternatives(&mut self, parts: &[&[Statement]], context: &ExecContext) {
         let before = Rc::clone(&self.variables);
         let mut after = Rc::clone(&before);
@@ -325,7 +328,7 @@ impl Walker {
             self.report_construct(Construct::ForkBomb, span);
         }
         Rc::make_mut(&mut self.functions).insert(name.to_owned(), Rc::clone(body));
-        // Walks the body once without arguments, because commands outside of the text may call the
+        // The body is walked once without a call, because commands outside of the text may call the
         // function.
         let context = ExecContext {
             is_function_definition: true,
@@ -381,7 +384,7 @@ impl Walker {
         }
     }
 
-    /// Converts the arguments of a call to their recorded form.
+    /// Converts the arguments of a call to the form in observations.
     pub(super) fn to_args(fields: &[Field]) -> Vec<Arg> {
         fields.iter().map(|field| Arg { text: field.text.clone(), span: field.span }).collect()
     }

@@ -10,7 +10,7 @@ pub(super) struct Wrapper {
     pub(super) subcommand: &'static str,
     /// Options whose value is the next word.
     pub(super) value_options: &'static [&'static str],
-    /// Number of the program's own operands before the command.
+    /// Number of the wrapper's own operands before the command.
     pub(super) positional_count: usize,
 }
 
@@ -111,7 +111,7 @@ const CONTAINER_VALUE_OPTIONS: &[&str] = &[
 const KUBECTL_VALUE_OPTIONS: &[&str] =
     &["-n", "--namespace", "-c", "--container", "--context", "-f", "--filename", "--kubeconfig"];
 
-/// Every wrapper whose command is a list of words.
+/// The wrappers whose command is a list of words.
 pub(super) const WRAPPERS: &[Wrapper] = &[
     plain("sudo", SUDO_VALUE_OPTIONS, 0),
     plain("doas", &["-u", "-C"], 0),
@@ -128,7 +128,7 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
     plain("setsid", &[], 0),
     plain("stdbuf", &["-i", "-o", "-e"], 0),
     plain("unbuffer", &[], 0),
-    // In `! ! x`, the parser returns the second `!` as a program.
+    // The parser returns the second `!` in `! ! x` as a program.
     plain("!", &[], 0),
     plain("command", &[], 0),
     plain("builtin", &[], 0),
@@ -293,7 +293,7 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
     with_subcommand("kubectl", "run", KUBECTL_VALUE_OPTIONS, 1),
 ];
 
-/// Returns the words that a wrapper runs; `None` if the program is not a wrapper.
+/// Returns the words that a wrapper runs as a command, or `None` if the program is not a wrapper.
 pub(super) fn wrapped_command<'f>(program: &str, args: &'f [Field]) -> Option<&'f [Field]> {
     let mut program = program;
     let mut args = args;
@@ -306,7 +306,7 @@ pub(super) fn wrapped_command<'f>(program: &str, args: &'f [Field]) -> Option<&'
         if wrapper.subcommand.is_empty() {
             return Some(skip_options(args, wrapper.value_options, wrapper.positional_count));
         }
-        // Options of the program itself may precede the subcommand: `kubectl -n web exec`.
+        // Only options of the program may precede the subcommand: `kubectl -n web exec`.
         let at = args.iter().position(|field| field.text == wrapper.subcommand);
         let Some(at) = at.filter(|at| are_options_only(&args[..*at], wrapper.value_options)) else {
             continue;
@@ -331,7 +331,8 @@ fn are_options_only(mut words: &[Field], values: &[&str]) -> bool {
     true
 }
 
-/// Returns the words after options, assignments, and `positional_count` further words.
+/// Returns the words after the options, assignments, and `positional_count` operands. `values` are
+/// the options whose value is the next word.
 pub(super) fn skip_options<'f>(
     args: &'f [Field],
     values: &[&str],
@@ -345,8 +346,8 @@ pub(super) fn skip_options<'f>(
         if text == "--" && !options_ended {
             options_ended = true;
             rest = after;
-            // After `--` the command follows, so operands that are still expected, as in `kubectl
-            // exec -- CMD`, are missing.
+            // After `--`, as in `kubectl exec POD -- CMD`, operands that are still missing are not
+            // given.
             continue;
         }
         let is_option = text.starts_with('-') && text.len() > 1 && !options_ended;

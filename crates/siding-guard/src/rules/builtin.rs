@@ -2,7 +2,7 @@
 
 use super::layers::{Layer, RuleSource, Rules};
 
-/// The texts of the built-in rule files, one for each subject.
+/// The files with the built-in rules, one for each subject.
 const BUILTIN_RULE_FILES: [&str; 10] = [
     include_str!("../../rules/sets.toml"),
     include_str!("../../rules/shapes.toml"),
@@ -21,7 +21,7 @@ impl Rules {
     ///
     /// # Panics
     ///
-    /// If a compiled-in file is invalid. A test parses all of them.
+    /// Panics if a built-in file is invalid, which a test excludes.
     #[must_use]
     pub fn builtin() -> Self {
         let mut rules = Self::empty();

@@ -2,7 +2,7 @@
 
 use super::layers::RuleSource;
 
-/// An error in a rule file. The message names the location and the allowed values.
+/// An error in a rule file. The message names the file and what is wrong in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {
@@ -42,7 +42,7 @@ pub enum RuleError {
         /// The name of the set.
         set: String,
     },
-    /// A matcher has no condition, so it would match every command.
+    /// A matcher has no condition and would match every command.
     #[error("{source_}: rule `{rule}`: each `when` needs a program, code, writes or shape")]
     EmptyMatcher {
         /// The file.
@@ -58,7 +58,7 @@ pub enum RuleError {
     },
 }
 
-/// A part of a rule file that is ignored. The other rules stay in force.
+/// A part of a rule file that is ignored. The other rules remain in effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleWarning {
@@ -67,7 +67,7 @@ pub enum RuleWarning {
     LooseningIgnored {
         /// The file.
         source_: RuleSource,
-        /// The setting or rule that would change.
+        /// The setting or rule that the file would make less strict.
         what: String,
     },
     /// The file changes a rule that the system file locks.

@@ -15,7 +15,7 @@ use crate::resolve::Construct;
 pub struct Rule {
     /// The name, in lower case with hyphens.
     pub name: String,
-    /// The verdict on a command that the rule matches.
+    /// The verdict on commands that the rule matches.
     pub verdict: GuardVerdict,
     /// The reason for the verdict.
     pub reason: String,
@@ -23,7 +23,7 @@ pub struct Rule {
     pub suggestion: Option<String>,
     /// Whether the rule matches only commands that run in the background.
     pub background_only: bool,
-    /// The last file that changed the verdict; without such a file, the file that defined the rule.
+    /// The file that set the verdict with `[verdicts]`, otherwise the file that defined the rule.
     pub source: RuleSource,
     /// Commands that the rule matches, and similar commands that no rule matches.
     pub examples: Examples,
@@ -52,8 +52,8 @@ pub(super) struct RawRuleFile {
     pub(super) verdicts: BTreeMap<String, GuardVerdict>,
     /// Named lists of patterns.
     pub(super) sets: BTreeMap<String, Vec<String>>,
-    /// For each program, its options whose value is the next word. Only built-in files may contain
-    /// this table.
+    /// The options of each program whose value is the next word. Only built-in files have this
+    /// table.
     pub(super) values: BTreeMap<String, Vec<String>>,
     pub(super) rule: Vec<RawRule>,
     pub(super) except: Vec<RawException>,
@@ -81,8 +81,8 @@ pub(super) struct RawException {
     pub(super) when: Vec<RawMatcher>,
 }
 
-/// The conditions of a match. All conditions that are given must hold. A list holds if one of its
-/// entries matches, except where its comment says that all must.
+/// The conditions of a match. All conditions that are given must hold. Unless a field says
+/// otherwise, a list holds if at least one of its entries does.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawMatcher {
@@ -108,20 +108,20 @@ pub(super) struct RawMatcher {
     pub(super) words: Vec<String>,
     /// Words that must all be absent, including options.
     pub(super) not_words: Vec<String>,
-    /// Files that are standard input, or that a word names, also after `@`, `=` or `:` in the word.
-    /// The values of options for the program's own key files are ignored.
+    /// Files that a word names, also after `@`, `=` or `:` in the word, and the file that is
+    /// standard input. Key files that the program itself uses are ignored.
     pub(super) mentions: Vec<String>,
-    /// Any words and the content of standard input, ignoring case.
+    /// Any words, and the content of standard input. Letter case is ignored.
     pub(super) code: Vec<String>,
     /// A second condition like `code`: both lists must match.
     pub(super) code_too: Vec<String>,
-    /// Like `code`, but without the strings that an SQL statement only compares with.
+    /// A condition like `code` for SQL, in which strings that are only compared with are ignored.
     pub(super) sql: Vec<String>,
-    /// Programs that write to the standard input of the matched program.
+    /// Programs before the call in its pipeline.
     pub(super) from: Vec<String>,
-    /// Programs that read the output of the matched program.
+    /// Programs that read the output of the call.
     pub(super) to: Vec<String>,
-    /// Programs that must not read the output of the matched program.
+    /// Programs that must not read the output of the call.
     pub(super) not_to: Vec<String>,
     /// Variables that are set, as `NAME=value`.
     pub(super) sets: Vec<String>,
@@ -132,13 +132,13 @@ pub(super) struct RawMatcher {
     /// Files that a redirection truncates.
     pub(super) overwrites: Vec<String>,
     pub(super) shape: Option<Construct>,
-    /// Whether there must be no operands.
+    /// Whether the call must have no operands.
     pub(super) no_args: bool,
     /// Maximum number of operands.
     pub(super) at_most: Option<usize>,
     /// Whether standard input must be neither a pipe nor a file.
     pub(super) terminal: bool,
-    /// Whether no wrapper may limit the time.
+    /// Whether the call must have no wrapper that limits its time.
     pub(super) unbounded: bool,
 }
 

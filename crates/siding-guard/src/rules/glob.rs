@@ -1,15 +1,15 @@
-//! Patterns of rules.
+//! The glob patterns in rules.
 
 use crate::resolve::{NONEMPTY_MARKER, PID_LOOKUP_MARKER, UNKNOWN_MARKER};
 
-/// The meaning of `*`.
+/// The kind of text that a pattern matches, which determines the meaning of `*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GlobKind {
-    /// Any characters.
+    /// `*` matches any characters.
     Text,
-    /// Any characters. Letters match in either case.
+    /// `*` matches any characters, and letter case is ignored.
     Code,
-    /// Any characters except `/`; `**` also matches `/`.
+    /// `*` matches any characters except `/`, and `**` any characters.
     Path,
 }
 
@@ -18,13 +18,14 @@ pub(crate) enum GlobKind {
 pub(crate) struct Glob {
     ignores_case: bool,
     depends_on_cwd: bool,
-    /// The characters before the first `*` or `?`. Most texts already differ there.
+    /// The characters before the first `*` or `?`. They are compared first, because most texts
+    /// differ in them.
     prefix: String,
     /// The tokens from the first `*` or `?` to the last.
     middle: Vec<GlobToken>,
     /// The characters after the last `*` or `?`.
     suffix: String,
-    /// The longest literal in `middle`. A text without it cannot match.
+    /// The longest literal in `middle`. A text that does not contain it cannot match.
     required_text: String,
 }
 
@@ -40,9 +41,9 @@ enum GlobToken {
 }
 
 impl Glob {
-    /// Compiles a pattern: `*`, `?`, `\` before a literal character, `<any>` for a value that is
-    /// known only at run time, `<some>` for a value that is known only at run time and is not
-    /// empty, `<found>` for processes that were looked up by name.
+    /// Compiles a pattern with `*`, `?`, and `\` before a literal character. `<any>` matches a
+    /// value that is known only at run time, `<some>` such a value that is not empty, and `<found>`
+    /// the ids of processes that were looked up by name.
     pub(crate) fn new(pattern: &str, kind: GlobKind) -> Self {
         let mut marks = parse_pattern(pattern, kind);
         let is_one = |mark: &GlobToken| matches!(mark, GlobToken::Literal(_));
@@ -63,18 +64,18 @@ impl Glob {
         }
     }
 
-    /// Returns whether the pattern matches a path relative to the working directory: `.`, `*`,
-    /// `.git`. In another directory such a word names another path.
+    /// Returns whether the pattern matches a path relative to the working directory, such as `.`,
+    /// `*` and `.git`. After a `cd`, such a word names another path.
     pub(crate) const fn depends_on_cwd(&self) -> bool {
         self.depends_on_cwd
     }
 
-    /// Returns the only matching text of a pattern without wildcards.
+    /// Returns the text of a pattern without wildcards, or `None` for a pattern with wildcards.
     pub(crate) fn as_literal(&self) -> Option<&str> {
         self.middle.is_empty().then_some(self.prefix.as_str())
     }
 
-    /// Returns whether the whole text matches.
+    /// Returns whether the pattern matches the whole text.
     pub(crate) fn matches(&self, text: &str) -> bool {
         match self.ignores_case {
             true => self.matches_exactly(&text.to_ascii_lowercase()),
@@ -97,9 +98,9 @@ impl Glob {
         }
     }
 
-    /// Simulates all alternatives of the middle concurrently (an NFA), in time O(pattern × text).
+    /// Returns whether `middle` matches a text. It simulates an NFA, in time O(pattern × text).
     fn matches_middle(&self, text: &str) -> bool {
-        // `reached[m]`: the first `m` tokens can match the text so far.
+        // `reached[m]` says whether the first `m` tokens match the text so far.
         let mut reached = vec![false; self.middle.len() + 1];
         let mut next = reached.clone();
         reached[0] = true;
@@ -125,7 +126,7 @@ impl Glob {
         reached[self.middle.len()]
     }
 
-    /// Adds the state after each reached `*`, because a `*` also matches the empty string.
+    /// Adds the state after each reached `*`, because `*` also matches the empty string.
     fn add_epsilon_moves(&self, reached: &mut [bool]) {
         for (at, mark) in self.middle.iter().enumerate() {
             if reached[at] && matches!(mark, GlobToken::AnyString { .. }) {
@@ -135,7 +136,7 @@ impl Glob {
     }
 }
 
-/// Parses a pattern.
+/// Parses a pattern to tokens.
 fn parse_pattern(pattern: &str, kind: GlobKind) -> Vec<GlobToken> {
     let pattern = pattern
         .replace("<any>", &UNKNOWN_MARKER.to_string())
@@ -198,7 +199,7 @@ mod tests {
         assert!(glob.matches(&"aab".repeat(50)));
     }
 
-    /// Matches by backtracking, as a reference for the results of the NFA.
+    /// The reference implementation of patterns for the tests, with backtracking.
     fn matches_by_backtracking(marks: &[GlobToken], text: &[char]) -> bool {
         match (marks, text) {
             ([], text) => text.is_empty(),

@@ -1,4 +1,4 @@
-//! The verdict of a rule, and of the guard.
+//! The verdict of a rule and of the guard.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum GuardVerdict {
-    /// No rule objects.
+    /// The command may run.
     #[default]
     Allow,
     /// A person should review the command first.
@@ -19,7 +19,7 @@ pub enum GuardVerdict {
 }
 
 impl GuardVerdict {
-    /// Returns the word for the verdict in rule files, JSON and text.
+    /// Returns the name in files and output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Combines the layers of rules.
+//! The combination of the layers of rules.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -55,7 +55,7 @@ impl fmt::Display for RuleSource {
     }
 }
 
-/// The rules in force.
+/// The rules in effect.
 #[derive(Debug, Clone)]
 pub struct Rules {
     pub(crate) rules: Vec<Rule>,
@@ -63,7 +63,8 @@ pub struct Rules {
     sets: BTreeMap<String, Vec<String>>,
     locked: Vec<String>,
     warnings: Vec<RuleWarning>,
-    /// The matchers by program name. Matchers with a wildcard in the name are in `glob_matchers`.
+    /// The matchers by the name of a program. Matchers with a wildcard in the name are in
+    /// `glob_matchers`.
     index: HashMap<String, Vec<MatcherIndex>>,
     glob_matchers: Vec<MatcherIndex>,
 }
@@ -85,15 +86,15 @@ impl Rules {
         }
     }
 
-    /// Adds a file on top of the rules so far. Files must be added from the lowest layer to the
-    /// highest.
+    /// Adds the rules of a file. Files must be added from the lowest layer to the highest.
     ///
-    /// A project file with an error is ignored, with a warning: it could not have made the guard
-    /// less strict, and a repository must not be able to stop the guard.
+    /// A project file with an error is ignored with a warning. Ignoring it is safe, because a
+    /// project cannot make the guard less strict, and an error would let a repository disable the
+    /// guard.
     ///
     /// # Errors
     ///
-    /// The first error in a file of another layer. In that case no part of the file is in force.
+    /// Returns the first error in a file of another layer. No part of the file is then in effect.
     pub fn add_layer(&mut self, text: &str, source: RuleSource) -> Result<(), RuleError> {
         let mut new = self.clone();
         match new.add_file(text, &source) {
@@ -169,9 +170,8 @@ impl Rules {
         file_sets: &BTreeMap<String, Vec<String>>,
         source: &RuleSource,
     ) -> Result<Vec<Matcher>, RuleError> {
-        // The built-in sets are searched first and a file's own sets after them. The sets of a file
-        // are visible in that file only, so no file can change the meaning of a rule in another
-        // file.
+        // The sets of a file are visible only in this file, and built-in sets have precedence: no
+        // file can change the meaning of a rule in another file.
         let compiled = raw.iter().map(|raw| Matcher::new(raw, &[&self.sets, file_sets]));
         compiled.collect::<Result<_, _>>().map_err(|set| RuleError::UnknownSet {
             source_: source.clone(),
@@ -247,7 +247,8 @@ impl Rules {
         }
     }
 
-    /// Returns the rules that may match a program, each with a matcher that names it.
+    /// Returns the rules that may match a call of a program, each with a matcher that names the
+    /// program.
     pub(crate) fn rules_for_program<'r>(
         &'r self,
         name: &str,
@@ -262,7 +263,7 @@ impl Rules {
             .map(|(rule, matcher)| (&self.rules[*rule], &self.rules[*rule].matchers[*matcher]))
     }
 
-    /// Returns whether a rule names a program. Rules that match every program are left out.
+    /// Returns whether a rule names a program. Rules for any program are ignored.
     pub(crate) fn has_rule_for(&self, program: &str) -> bool {
         let names = |glob: &Glob| glob.matches(program) && !glob.matches("");
         self.rules_for_program(program).any(|(_, matcher)| matcher.program.iter().any(names))
@@ -274,7 +275,7 @@ impl Rules {
         self.rules.iter().find(|rule| rule.name == name)
     }
 
-    /// Returns all rules, the built-in ones first.
+    /// Returns all rules, from the lowest layer to the highest.
     pub fn iter(&self) -> impl Iterator<Item = &Rule> {
         self.rules.iter()
     }

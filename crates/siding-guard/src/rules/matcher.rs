@@ -41,7 +41,8 @@ pub(crate) struct Matcher {
 }
 
 impl Matcher {
-    /// Compiles a matcher. The error is the name of a set that does not exist.
+    /// Compiles a matcher with the named sets in `sets`. The error is the name of a set that does
+    /// not exist.
     pub(super) fn new(
         raw: &RawMatcher,
         sets: &[&BTreeMap<String, Vec<String>>],
@@ -128,7 +129,7 @@ impl Matcher {
         any_glob_matches(&self.program, program)
     }
 
-    /// Returns whether the matcher matches the call of a program that it names.
+    /// Returns whether the matcher matches a call. The caller has checked the program's name.
     pub(crate) fn matches_call(&self, input: &MatchInput<'_>) -> bool {
         let call = input.call;
         if self.unbounded && call.has_timeout {
@@ -140,8 +141,8 @@ impl Matcher {
             || self.without.iter().any(|names| input.has_option(names, false))
             || self.no_args && count_named_operands(operands) > 0
             || self.at_most.is_some_and(|most| count_named_operands(operands) > most)
-            // The cheap conditions are tested first. Most rules without a program name are rejected
-            // by the program that reads the output.
+            // The cheap conditions come first. Most rules for any program depend on the program
+            // that reads the output, so this condition rejects most calls.
             || !self.to.is_empty() && !call.downstream.iter().any(|name| any_glob_matches(&self.to, name))
             || call.downstream.iter().any(|name| any_glob_matches(&self.not_to, name))
             || self.terminal && call.has_redirected_stdin
@@ -151,7 +152,7 @@ impl Matcher {
         self.matches_words(input, operands)
     }
 
-    /// Returns the operands after the subcommand; `None` if another subcommand is called.
+    /// Returns the operands after the subcommand, or `None` if the call has another subcommand.
     fn operands_after_subcommand<'l>(&self, input: &'l MatchInput<'_>) -> Option<&'l [&'l str]> {
         let operands = input.operands.as_slice();
         if self.sub.is_empty() {
@@ -168,9 +169,9 @@ impl Matcher {
     fn matches_words<'l>(&self, input: &'l MatchInput<'_>, operands: &[&'l str]) -> bool {
         let call = input.call;
         let forms = |word: &str| input.path_forms(word);
-        // The unchanged word is matched too, because an operand may be a name, number or mode
-        // instead of a path. A pattern such as `*` always means a path, so such a pattern must
-        // match only the normalized forms in another directory.
+        // The unchanged word is also compared, because an operand may be a name, a number or a mode
+        // instead of a path. A pattern that depends on the working directory is not compared with
+        // the unchanged word after a `cd`.
         let is_plain = |glob: &Glob| call.directory == "." || !glob.depends_on_cwd();
         let fits = |globs: &[Glob], word: &str| {
             let forms = forms(word);
@@ -218,12 +219,12 @@ impl Matcher {
     }
 }
 
-/// Returns the number of operands other than `-`, which is standard input.
+/// Returns the number of operands, except for `-`, which stands for standard input.
 fn count_named_operands(operands: &[&str]) -> usize {
     operands.iter().filter(|word| **word != "-").count()
 }
 
-/// Replaces runs of whitespace, and empty comments of SQL and C, by one space.
+/// Replaces consecutive whitespace, and empty comments of SQL and C, by one space.
 fn collapse_whitespace(code: &str) -> String {
     code.replace("/**/", " ").split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -232,7 +233,7 @@ fn any_glob_matches(globs: &[Glob], text: &str) -> bool {
     globs.iter().any(|glob| glob.matches(text))
 }
 
-/// Compiles a pattern; the path `x/**` also matches `x` itself.
+/// Compiles a pattern. A path pattern `x/**` also gives a pattern for `x` itself.
 fn compile_pattern(pattern: &str, kind: GlobKind) -> impl Iterator<Item = Glob> {
     let stem =
         pattern.strip_suffix("/**").filter(|stem| kind == GlobKind::Path && !stem.is_empty());
@@ -240,7 +241,7 @@ fn compile_pattern(pattern: &str, kind: GlobKind) -> impl Iterator<Item = Glob> 
     std::iter::once(Glob::new(pattern, kind)).chain(stem)
 }
 
-/// Returns whether a matcher can match this kind of observation.
+/// Returns whether a matcher has a condition on this kind of observation.
 pub(crate) fn can_match(matcher: &Matcher, observation: &Observation) -> bool {
     match observation {
         Observation::Call(_) => !matcher.program.is_empty(),

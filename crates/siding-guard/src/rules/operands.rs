@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use crate::resolve::Call;
 
-/// For each program, its options whose value is the next word.
+/// The options of each program whose value is the next word.
 pub(crate) type ValueOptions = HashMap<String, Vec<String>>;
 
 /// A call in the form that rules match.
@@ -19,7 +19,7 @@ pub(crate) struct MatchInput<'c> {
     pub(crate) operands: Vec<&'c str>,
     /// The value of `--target-directory`.
     target: Option<&'c str>,
-    /// Normalized forms of paths, cached because many rules need the forms of the same word.
+    /// The normalized forms of words as paths, cached because many rules compare the same word.
     path_cache: RefCell<HashMap<String, Rc<[String]>>>,
 }
 
@@ -35,7 +35,8 @@ impl<'c> MatchInput<'c> {
                 break;
             }
             if word.len() < 2 || !word.starts_with('-') {
-                // `-f` takes a value in `docker compose -f FILE`, but not in `docker rm -f`.
+                // The options of `docker compose` differ from those of `docker`: in `docker compose
+                // -f FILE` the option has a value, in `docker rm -f` it has none.
                 if operands.is_empty() && word == "compose" {
                     value_options = options_of(&format!("{} compose", call.program));
                 }
@@ -64,8 +65,8 @@ impl<'c> MatchInput<'c> {
         Self { call, options, operands, target, path_cache: RefCell::default() }
     }
 
-    /// Returns the sources and the target of a move or copy: the target is the last of several
-    /// operands unless an option names it.
+    /// Returns the sources and the target of a move or copy. The target is the value of
+    /// `--target-directory`, otherwise the last of several operands.
     pub(crate) fn sources_and_target<'o, 'l>(
         &'l self,
         operands: &'o [&'l str],
@@ -77,7 +78,8 @@ impl<'c> MatchInput<'c> {
         }
     }
 
-    /// Returns every text in the words that may name a file: `x` in `@x`, `name=@x`, `host:x`.
+    /// Returns all texts in the words of the call that may name a file, such as `x` in `@x`,
+    /// `name=@x` and `host:x`.
     pub(crate) fn file_candidates(&self) -> impl Iterator<Item = &str> {
         let args = &self.call.args;
         let is_key = |at: usize| {
@@ -103,9 +105,9 @@ impl<'c> MatchInput<'c> {
         found
     }
 
-    /// Returns whether an option is given, by one of its names `-f|--force`. The option may be one
-    /// letter of a group and may have a value after `=`. With `may_shorten`, a prefix of a long
-    /// name is accepted too, as getopt_long(3) does.
+    /// Returns whether the call has an option. `names` are its names, as in `-f|--force`. The
+    /// option may be one of several letters in a word, and may have a value after `=`. With
+    /// `may_shorten`, a prefix of a long name matches, too (getopt_long(3)).
     pub(crate) fn has_option(&self, names: &str, may_shorten: bool) -> bool {
         names
             .split('|')
@@ -119,7 +121,7 @@ const COMMAND_PREFIX_PROGRAMS: &[&str] = &[
     "run0", "setsid", "ssh", "sudo", "timeout", "unshare", "xargs",
 ];
 
-/// Options whose value is a key file that the program itself uses.
+/// Options whose value is a key file that the program itself uses and does not send.
 const KEY_FILE_OPTIONS: &[&str] = &[
     "-E",
     "-i",
@@ -142,10 +144,10 @@ const KEY_FILE_OPTIONS: &[&str] = &[
 /// File transfer clients that read commands from standard input or from an option.
 const TRANSFER_CLIENTS: &[&str] = &["cadaver", "ftp", "lftp", "ncftp", "sftp", "smbclient", "tftp"];
 
-/// Commands of the [`TRANSFER_CLIENTS`] that send files.
+/// Commands of the transfer clients that send files.
 const UPLOAD_COMMANDS: &[&str] = &["append", "mput", "put", "reput", "send"];
 
-/// Returns the arguments of upload commands in a text.
+/// Returns the arguments of the upload commands in the commands of a transfer client.
 fn uploaded_words(commands: &str) -> impl Iterator<Item = &str> {
     commands.split(['\n', ';']).flat_map(|command| {
         // sftp(1): `-` ignores a failure of the command, `@` does not print it.
@@ -155,7 +157,7 @@ fn uploaded_words(commands: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns a word, and the texts after separators in it.
+/// Returns a word, and the texts after the separators `@`, `=` and `:` in the word.
 fn word_and_embedded_values(word: &str) -> impl Iterator<Item = &str> {
     let is_key = KEY_FILE_OPTIONS
         .iter()
@@ -169,7 +171,7 @@ fn word_and_embedded_values(word: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the normalized forms of a path: the path, and a path in a home directory also as `~/…`.
+/// Returns the normalized forms of a path. A path in a home directory also has the form `~/…`.
 pub(super) fn normalized_forms(text: &str, directory: &str) -> Vec<String> {
     let path = normalize_path(text, directory);
     let below = path
@@ -195,8 +197,8 @@ fn option_matches(word: &str, name: &str, may_shorten: bool) -> bool {
     may_shorten && name.starts_with("--") && bare.len() >= 5 && name.starts_with(bare)
 }
 
-/// Normalizes a path lexically: removes `//`, `.`, `x/..` and a trailing slash. A relative path is
-/// joined to `directory`, unless `directory` is `.`.
+/// Normalizes a path without reading the file system: removes `//`, `.`, `x/..` and a trailing
+/// slash. A relative path is joined to `directory`, unless `directory` is `.`.
 pub(crate) fn normalize_path(text: &str, directory: &str) -> String {
     if text.contains("://") {
         return text.to_owned();

@@ -1,22 +1,22 @@
-//! Removes from SQL the strings with which a statement only compares values.
+//! Removal of strings from SQL that are only compared with values.
 
 use std::borrow::Cow;
 
-/// Operators whose right operand is data.
+/// Operators whose right operand is only compared.
 const COMPARISON_OPERATORS: &[&str] =
     &["like", "ilike", "rlike", "regexp", "glob", "=", "<>", "!=", "~", "~*"];
 
-/// Tokens that can move the start or end of a string: escapes, comments, other quotes.
+/// Tokens that make the start or end of a string uncertain: escapes, comments, other quotes.
 const QUOTE_ALTERING_MARKERS: &[&str] = &["\\", "\"", "`", "$", "#", "--", "/*"];
 
 /// Keywords of statements that run a string as SQL.
 const DYNAMIC_SQL_KEYWORDS: &[&str] = &["dblink", "eval", "exec", "prepare"];
 
-/// Returns SQL without the strings after comparison operators: `like '%drop table%'`.
+/// Returns SQL without the strings after comparison operators, as in `like '%drop table%'`.
 ///
-/// A text whose strings cannot be determined reliably, or that may run a string as SQL, is returned
-/// unchanged. A string with `;` is kept too. In doubt the guard asks once too often instead of
-/// missing a statement.
+/// In case of doubt a string is kept, because a needless question is better than a missed
+/// statement: a text whose strings cannot be determined reliably, or which may run a string as SQL,
+/// is returned unchanged, and a string with `;` is kept.
 pub(super) fn strip_compared_strings(text: &str) -> Cow<'_, str> {
     let folded = text.to_ascii_lowercase();
     let is_uncertain =
@@ -26,8 +26,8 @@ pub(super) fn strip_compared_strings(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut kept = String::new();
-    // The parts are alternately outside and inside of quotes; a doubled quote is an empty part
-    // outside.
+    // The parts are alternately outside and inside of quotes. A doubled quote gives an empty part
+    // that is outside.
     for (at, part) in text.split('\'').enumerate() {
         let is_compared = kept.trim_end().to_ascii_lowercase();
         let is_compared =

@@ -1,4 +1,4 @@
-//! Finds the rules that match an observation.
+//! Selection of the rules that match an observation.
 
 use super::{ExecMode, is_known_or_has_rule};
 use crate::resolve::{Call, Observation, runs_arguments};
@@ -15,8 +15,8 @@ pub(super) fn matching_rules<'r>(
     };
     match observation {
         Observation::Call(call) => {
-            // If a rule exists for the wrapper, siding knows the program, and its arguments are not
-            // taken for a command.
+            // The call is a guess from the arguments of an unknown wrapper. It is ignored if a rule
+            // names the wrapper, whose arguments are then known.
             if call
                 .unknown_wrapper
                 .as_deref()
@@ -64,17 +64,17 @@ pub(super) fn matching_rules<'r>(
     }
 }
 
-/// Returns whether a program only prints its help or a plan: `kubectl delete --help`, `aws s3 rb
-/// help`, `helm uninstall x --dry-run`. Returns false if the program passes these words to another
-/// program.
+/// Returns whether a program only prints its help, its version or a plan: `kubectl delete --help`,
+/// `aws s3 rb help`, `helm uninstall x --dry-run`. The result is false for a program that runs its
+/// arguments, because the option may be part of them.
 fn is_help_or_dry_run(call: &Call) -> bool {
     let mut own_words =
         call.args.iter().map(|arg| arg.text.as_str()).take_while(|word| *word != "--");
     let operands = || call.args.iter().map(|arg| arg.text.as_str()).filter(|w| !w.starts_with('-'));
     let is_first =
         matches!(call.program.as_str(), "apt" | "docker" | "gh" | "git" | "kubectl" | "npm");
-    // `--version` prints a version only as the last word; in `cargo yank --version 1.0.0` the
-    // option has a value.
+    // `--version` must be the last word: in `cargo yank --version 1.0.0` it is an option with a
+    // value.
     let is_version = call.args.last().is_some_and(|last| last.text == "--version");
     let is_dry = |word: &str| {
         matches!(word, "--dry-run" | "--dryrun" | "--dry-run=client" | "--dry-run=server")

@@ -1,4 +1,4 @@
-//! Commands in the background, and commands without a person to ask.
+//! Commands in the background, and commands for which no person can answer a question.
 
 use siding_guard::{ExecMode, GuardVerdict, Layer, RuleSource, Rules, judge};
 
@@ -22,7 +22,7 @@ fn commands_that_hang_are_denied_when_unattended() {
         let judgement = judge(text, &Rules::builtin(), ExecMode::Unattended);
         assert!(judgement.findings.iter().all(|finding| finding.instead.is_some()), "{text}");
     }
-    // A rule that asks in every mode keeps its verdict, because the host decides whom to ask.
+    // A rule that asks in every mode keeps its verdict `ask`, and the host decides who answers.
     assert_eq!(verdict("sudo ls", ExecMode::Unattended), GuardVerdict::Ask);
     assert_eq!(
         verdict("mywrap tail -f log", ExecMode::Unattended),
@@ -78,7 +78,7 @@ fn reading_an_unwritten_fifo_is_reported() {
     );
 }
 
-/// The parse error is attached to the observation, so a rule of any name reports the error.
+/// The parse error is part of the observation, so any rule about unparsable texts reports it.
 #[test]
 fn a_user_rule_for_unparsable_text_includes_the_parse_error() {
     let mut rules = Rules::builtin();

@@ -1,5 +1,4 @@
-//! bash runs command substitutions in every place that it expands, so the guard must find them
-//! there.
+//! Commands in expansions: bash runs command substitutions in every word that it expands.
 
 use siding_guard::GuardVerdict;
 
@@ -29,7 +28,8 @@ fn substitutions_are_found_wherever_bash_expands() {
     }
 }
 
-/// A builtin that receives the name of an array element evaluates the subscript, quoted or not.
+/// A builtin that takes the name of an array element evaluates the subscript, even in a quoted
+/// word.
 #[test]
 fn subscripts_and_prompts_are_expanded_again() {
     for text in [

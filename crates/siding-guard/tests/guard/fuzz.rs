@@ -1,10 +1,10 @@
-//! Tests with random texts. cargo-fuzz needs a nightly compiler, so these tests use proptest.
-//! `PROPTEST_CASES` raises the number of cases, and a failure prints its seed.
+//! Tests with random texts. They use proptest because Rust's fuzzer needs a nightly compiler. A
+//! failure prints its seed, and `PROPTEST_CASES` sets the number of cases.
 
 use proptest::prelude::*;
 use siding_guard::{ExecMode, GuardVerdict, Rules, judge};
 
-/// Fragments of which the random texts consist.
+/// The fragments from which the random texts are composed.
 const SHELL_FRAGMENTS: &[&str] = &[
     "rm -rf /",
     "ls",
@@ -86,7 +86,7 @@ fn shell_text() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// The guard terminates without a panic, and the spans lie within the text.
+    /// The guard returns without a panic, and all spans are within the text.
     #[test]
     fn any_text_gets_a_consistent_report(text in shell_text()) {
         let judgement = judge(&text, builtin_rules(), ExecMode::Background);

@@ -1,4 +1,4 @@
-//! Which layer may change which rules.
+//! The changes to rules that each layer may make.
 
 use std::path::PathBuf;
 

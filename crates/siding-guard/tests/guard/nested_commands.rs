@@ -1,10 +1,10 @@
-//! Nested commands are found, and data is not taken for a command.
+//! Commands that are nested in other texts, and data that looks like a command.
 
 use siding_guard::GuardVerdict;
 
 use crate::{assert_finding, judge_foreground, matched_rules};
 
-/// Failure F60: a rule missed a later segment of a list, or a command in a wrapper.
+/// Failure F60: a rule did not match a later segment of a list, or a command in a wrapper.
 #[test]
 fn list_segments_and_wrappers_do_not_hide_a_command() {
     for text in [
@@ -27,7 +27,7 @@ fn list_segments_and_wrappers_do_not_hide_a_command() {
     assert_finding("./tool --then rm -rf /", GuardVerdict::Ask, "rm-root");
 }
 
-/// Failure F61: a rule missed commands in `bash -c`, base64, `eval` and a heredoc for a shell.
+/// Failure F61: a command was hidden in `bash -c`, base64, `eval`, or a heredoc for a shell.
 #[test]
 fn nested_shell_texts_are_parsed() {
     for text in [
@@ -60,7 +60,7 @@ fn nested_shell_texts_are_parsed() {
     }
 }
 
-/// Failure F62: a rule matched a heredoc that is data, or a commit message.
+/// Failure F62: a heredoc with data, or a commit message, was taken for a command.
 #[test]
 fn data_is_not_taken_for_a_command() {
     for text in [
@@ -109,7 +109,7 @@ fn unparsable_text_is_asked_about_and_partly_judged() {
     assert_ne!(judgement.verdict, GuardVerdict::Allow);
 }
 
-/// Texts that the parser accepts and bash does not.
+/// The parser accepts these texts, but bash waits for the end of the construct.
 #[test]
 fn unclosed_constructs_make_the_parse_partial() {
     for text in ["a=(b", "echo ${x", "echo 'x"] {

@@ -1,10 +1,10 @@
-//! Texts with deep nesting, and texts whose values grow.
+//! Tests of texts with deep nesting, and of texts whose values grow.
 
 use std::time::{Duration, Instant};
 
 use siding_guard::{ExecMode, GuardVerdict, MAX_SCRIPT_BYTES, ParseCompleteness, Rules, judge};
 
-/// Maximum time for any text, in a debug build on a busy machine.
+/// Longest time for any text, in a debug build on a busy machine.
 const MAX_DURATION: Duration = Duration::from_secs(20);
 
 #[expect(clippy::disallowed_methods, reason = "the guard has no clock; its tests may")]
@@ -14,7 +14,7 @@ fn judge_timed(text: &str, rules: &Rules) -> (GuardVerdict, ParseCompleteness, D
     (judgement.verdict, judgement.parse, started.elapsed())
 }
 
-/// A test's thread has a stack of 2 MiB; an overflow aborts the whole test program.
+/// The thread of a test has a stack of 2 MiB, and an overflow aborts the whole test program.
 #[test]
 fn deep_nesting_is_judged_in_bounded_time() {
     let rules = Rules::builtin();
@@ -58,7 +58,7 @@ fn deep_nesting_is_judged_in_bounded_time() {
             let text = format!("{}rm -rf /{}", open.repeat(depth), close.repeat(depth));
             let (verdict, _, took) = judge_timed(&text, &rules);
             assert!(took < MAX_DURATION, "{open} {depth} times took {took:?}");
-            // A text beyond the limits is never allowed.
+            // A text beyond the limits gets a verdict other than `allow`, unless it runs nothing.
             let is_inert = matches!(
                 open,
                 "{a," | "(("
@@ -68,7 +68,7 @@ fn deep_nesting_is_judged_in_bounded_time() {
                     | "cat <<E\n"
                     | "x=$x$x; "
                     | "[[ a && "
-                    // An escaped backtick is part of a program's name, so nothing is nested here.
+                    // Escaped backticks are part of a program's name.
                     | "\\`"
             );
             assert!(verdict != GuardVerdict::Allow || is_inert, "{open} {depth}");

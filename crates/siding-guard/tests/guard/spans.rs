@@ -1,4 +1,4 @@
-//! Spans of findings.
+//! Tests of the spans of findings.
 
 use crate::judge_foreground;
 
@@ -10,7 +10,8 @@ fn a_span_covers_exactly_the_command() {
         ("ssh host \"ls && rm -rf /\"", "rm -rf /"),
         ("sh <<'E'\nls\nrm -rf /\nE\n", "rm -rf /"),
         ("echo \"é $(rm -rf /)\"", "rm -rf /"),
-        // The text was unescaped, so the span covers the whole word.
+        // The nested text is unescaped and has no verbatim position, so the span covers the whole
+        // word.
         ("bash -c \"rm -rf \\\"/\\\"\"", "\"rm -rf \\\"/\\\"\""),
         ("sudo rm -rf /", "rm -rf /"),
     ] {
