@@ -1,6 +1,6 @@
-//! `cargo xtask bench`: compares siding with the commands that people use today.
+//! `cargo xtask bench`: compares the speed and size of siding with those of well-known commands.
 //!
-//! Builds both programs and runs `siding-bench`, which decides what to measure and how
+//! Builds siding and `siding-bench`, and runs `siding-bench`, which contains the measurements
 //! (`crates/siding-e2e/src/bin/siding_bench`).
 
 use std::process::{Command, ExitCode};
@@ -39,8 +39,8 @@ system is what is measured. Figures of a busy machine are worth little.
 fn run_bench(arguments: &[String]) -> Result<ExitCode> {
     let workspace = Workspace::open()?;
     let started = Instant::now();
-    // The packages are built one after the other, because a joint build would unify their features
-    // and so compile the failpoints of the tests (`pause-points`) into the shipped program.
+    // Two builds, because a joint build would unify the features of both packages: siding would get
+    // the failpoints of the tests, which the shipped program does not have.
     build_release(&workspace, &["--package", "siding-cli"])?;
     build_release(&workspace, &["--package", "siding-e2e", "--bin", "siding-bench"])?;
     eprintln!("built in {}", format_duration(started.elapsed()));

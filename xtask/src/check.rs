@@ -1,4 +1,4 @@
-//! `cargo xtask check`: everything that CI requires.
+//! `cargo xtask check`: runs the checks that CI requires.
 
 mod crates;
 mod deny;
@@ -35,7 +35,7 @@ With CI=true a step that cannot run here is a failure; otherwise it is skipped, 
     run: run_check,
 };
 
-/// Every step, the cheap ones first.
+/// All steps, the cheap steps first.
 const STEPS: &[Step] = &[
     Step {
         name: "format",

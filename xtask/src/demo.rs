@@ -1,7 +1,7 @@
-//! `cargo xtask demo`: shows the program on real commands.
+//! `cargo xtask demo`: shows siding on real commands.
 //!
-//! The demo runs every command that it shows and prints the real output. An unexpected result ends
-//! the demo with a failure.
+//! The demo runs every command that it shows and prints the command's real output. An unexpected
+//! result ends the demo with a failure.
 
 use std::fs;
 use std::path::Path;
@@ -28,13 +28,13 @@ from a file. Works as root and as an ordinary user, and leaves only the target d
     run: run_demo,
 };
 
-/// The budget, after which `siding run` returns.
+/// The budget after which `siding run` returns.
 const RUN_BUDGET: Duration = Duration::from_secs(3);
-/// Time by which a run may exceed the budget, because the command itself keeps the machine busy.
+/// Additional time for `siding run` to return, on a machine that the running command keeps busy.
 const BUDGET_SLACK: Duration = Duration::from_secs(5);
 /// Exit code of `siding run` for a command that continues in the background.
 const EXIT_STILL_RUNNING: i32 = 75;
-/// How long processes may take to appear in `/proc`, or to disappear from it.
+/// Longest time until processes appear in `/proc` or disappear from it.
 const PROCESS_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn run_demo(arguments: &[String]) -> Result<ExitCode> {
@@ -83,7 +83,7 @@ fn demo_slow_command(stage: &DemoSandbox) -> Result<()> {
     let target = stage.temp_dir.join("target");
     let target = target.to_string_lossy();
     let started = Instant::now();
-    // Cargo runs one job at a time, otherwise a fast machine finishes before the budget has passed.
+    // The build runs one job at a time; otherwise a fast machine would finish it within the budget.
     let check = [
         "run",
         "--budget",
@@ -130,15 +130,14 @@ fn demo_slow_command(stage: &DemoSandbox) -> Result<()> {
     Ok(())
 }
 
-/// Shows that a stop ends the whole tree, although processes of it have left their session, parent
+/// Shows that a stop ends a whole tree although some of its processes left their session, parent
 /// and environment.
 fn demo_escaping_tree(stage: &DemoSandbox) -> Result<()> {
     print_heading(
         "A command whose processes try to escape: one into a session of its own, another\n\
          one that also has no parent and no environment.",
     );
-    // The durations contain this program's pid, so that no other `sleep` process has the same
-    // argument.
+    // The arguments contain the pid of this process, so that no other process has them.
     let own = std::process::id();
     let sleep_args = [1, 2, 3].map(|number| format!("{number}{own}"));
     let [session, orphan, plain] = &sleep_args;
@@ -163,8 +162,8 @@ fn demo_escaping_tree(stage: &DemoSandbox) -> Result<()> {
     Ok(())
 }
 
-/// Shows that siding's own agent ends its turn while a command runs, and continues when the command
-/// has ended.
+/// Shows siding's own agent, which ends its turn while a command runs and is woken when the command
+/// ends.
 fn demo_agent(stage: &DemoSandbox) -> Result<()> {
     print_heading(
         "siding's own agent. Its model is a file, so it needs no key; everything else is real.",
@@ -214,8 +213,7 @@ fn find_sleepers(sleep_args: &[String]) -> Result<Vec<(u32, String)>> {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        // The default stands for a process that has exited or is a zombie, which has no command
-        // line.
+        // The file cannot be read or is empty if the process has exited.
         let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let words: Vec<_> = words.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
         if let [program, argument, ..] = words.as_slice()

@@ -1,7 +1,7 @@
 //! The project's own tasks: `cargo xtask COMMAND`.
 //!
-//! Each command has one file. To add a command, write a module with a `COMMAND` and add that
-//! constant to [`COMMANDS`].
+//! Each command has a file. To add a command, add a module with a constant `COMMAND` and list it in
+//! [`COMMANDS`].
 
 #![forbid(unsafe_code)]
 
@@ -32,7 +32,7 @@ struct XtaskCommand {
     run: fn(&[String]) -> anyhow::Result<ExitCode>,
 }
 
-/// Every command, in the order of the help text.
+/// All commands, in the order of the help text.
 const COMMANDS: &[XtaskCommand] = &[
     demo::COMMAND,
     test::COMMAND,

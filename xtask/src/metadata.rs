@@ -14,20 +14,21 @@ pub(crate) struct Metadata {
     pub(crate) members: BTreeMap<String, Member>,
     /// Names of all packages, by package id.
     names: BTreeMap<String, String>,
-    /// Normal dependencies (no build, no development ones), by package id, on Linux.
+    /// The dependencies of each package, by package id, for a build on Linux. Build and development
+    /// dependencies are left out.
     normal_dependencies: BTreeMap<String, Vec<String>>,
 }
 
 /// One package of this workspace.
 pub(crate) struct Member {
     id: String,
-    /// Version of the package.
+    /// The version of the package.
     pub(crate) version: String,
     /// The directory of the package's `Cargo.toml`.
     pub(crate) directory: PathBuf,
     /// Names of the packages in `Cargo.toml`, for any kind of dependency.
     pub(crate) direct_dependencies: Vec<String>,
-    /// The root files of the library, the programs and the build script.
+    /// The root files of the package's library, programs and build script.
     pub(crate) root_files: Vec<PathBuf>,
 }
 
@@ -62,10 +63,10 @@ impl Metadata {
         Ok(parsed)
     }
 
-    /// Returns the shortest chain of package names through which `from` depends on `wanted`, or
-    /// `None` if `from` does not depend on it.
+    /// Returns a shortest chain of packages through which `from` depends on `wanted`, or `None` if
+    /// `from` does not depend on `wanted`.
     pub(crate) fn dependency_chain(&self, from: &Member, wanted: &str) -> Option<Vec<&str>> {
-        // The search is breadth-first, so that the result is a shortest chain.
+        // Searches breadth first, so that the chain is a shortest one.
         let mut came_from: BTreeMap<&str, Option<&str>> =
             BTreeMap::from([(from.id.as_str(), None)]);
         let mut queue = std::collections::VecDeque::from([from.id.as_str()]);

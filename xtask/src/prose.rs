@@ -1,8 +1,8 @@
-//! `cargo xtask prose`: the language of comments and documents.
+//! `cargo xtask prose`: checks the language of comments and documents.
 //!
-//! Counts markers of unidiomatic English that readers of this project have reported, and draws a
-//! seeded sample of sentences. A marker is only a hint; the measure is how many sentences of the
-//! sample a new reader would rewrite.
+//! Counts markers: phrases of unidiomatic English that readers of this project did not understand.
+//! Also draws a random sample of sentences. A marker is only a hint that a sentence is unclear; the
+//! sample shows how clear the sentences are when a person reads it who did not write them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,14 +29,14 @@ Usage: cargo xtask prose [--sample N] [--seed S] [--hits] [PATH...]
     run: command,
 };
 
-/// Most markers in 1,000 sentences that `cargo xtask check` accepts. This number may be lowered but
-/// never raised.
+/// Most markers in 1,000 sentences that `cargo xtask check` accepts. The number may only be
+/// lowered.
 const MAX_MARKERS_PER_1000: f64 = 5.0;
 
-/// The files with the most markers that the summary names.
+/// Number of files with the most markers that the summary names.
 const WORST_FILES: usize = 10;
 
-/// A phrase for which standard English usually has a shorter one.
+/// A phrase that is usually unidiomatic English.
 struct Marker {
     name: &'static str,
     pattern: &'static str,
@@ -72,7 +72,7 @@ const MARKERS: &[Marker] = &[
     Marker { name: "be had", pattern: r"\bbe had\b" },
 ];
 
-/// A sentence and where its paragraph starts.
+/// A sentence, with its file and the first line of its paragraph.
 #[derive(Debug, PartialEq, Eq)]
 struct Sentence {
     path: PathBuf,
@@ -86,7 +86,7 @@ impl Sentence {
     }
 }
 
-/// Denies more than [`MAX_MARKERS_PER_1000`] markers in 1,000 sentences.
+/// Denies more markers than [`MAX_MARKERS_PER_1000`].
 pub(crate) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let sentences = read(workspace, &[])?;
     let count = count_markers(&sentences)?;
@@ -143,7 +143,7 @@ struct MarkerCount<'s> {
 }
 
 impl MarkerCount<'_> {
-    /// Markers in 1,000 sentences.
+    /// Returns the number of markers in 1,000 sentences.
     fn rate(&self) -> f64 {
         let markers: usize = self.per_marker.iter().sum();
         1000.0 * markers as f64 / self.sentences.max(1) as f64
@@ -172,8 +172,8 @@ fn count_markers(sentences: &[Sentence]) -> Result<MarkerCount<'_>> {
         MarkerCount { sentences: sentences.len(), per_marker: Vec::new(), hits: Vec::new() };
     for marker in MARKERS {
         let pattern = Regex::new(marker.pattern)?;
-        // A question may begin with a pronoun such as "what", so patterns for the start of a
-        // sentence skip questions.
+        // A pattern for the start of a sentence does not apply to a question, which may start with
+        // `What` or `Who`.
         let is_hit = |sentence: &&Sentence| {
             pattern.is_match(&sentence.text)
                 && !(marker.pattern.starts_with('^') && sentence.text.ends_with('?'))
@@ -185,7 +185,7 @@ fn count_markers(sentences: &[Sentence]) -> Result<MarkerCount<'_>> {
     Ok(count)
 }
 
-/// Reads every sentence below the paths, or of the whole workspace if there are none.
+/// Reads every sentence in the files below the paths, or in the whole workspace without paths.
 fn read(workspace: &Workspace, paths: &[PathBuf]) -> Result<Vec<Sentence>> {
     let root = [workspace.root.clone()];
     let mut files = Vec::new();
@@ -197,7 +197,7 @@ fn read(workspace: &Workspace, paths: &[PathBuf]) -> Result<Vec<Sentence>> {
             files.push(path.clone());
         }
     }
-    // Corpus and fixtures hold text of other authors.
+    // Test data contains text by other authors.
     files.retain(|path| !path.iter().any(|part| part == "corpus" || part == "fixtures"));
     let boundary = Regex::new(r#"[.!?:](\s+)[A-Z`\["]"#)?;
     let mut sentences = Vec::new();
@@ -216,7 +216,7 @@ fn read(workspace: &Workspace, paths: &[PathBuf]) -> Result<Vec<Sentence>> {
 }
 
 /// Returns the paragraphs of a Markdown document outside of code, tables and headings, each with
-/// its first line.
+/// the number of its first line.
 fn paragraphs(text: &str) -> Vec<(usize, Vec<String>)> {
     let mut blocks = Blocks::default();
     let mut fenced = false;
@@ -235,7 +235,7 @@ fn paragraphs(text: &str) -> Vec<(usize, Vec<String>)> {
     blocks.finish()
 }
 
-/// Returns the comments of Rust source, adjacent lines of one kind joined.
+/// Returns the comments of Rust source. Adjacent lines of one kind of comment are one paragraph.
 fn comments(text: &str) -> Vec<(usize, Vec<String>)> {
     let mut blocks = Blocks::default();
     let mut open = "";
@@ -275,7 +275,7 @@ impl Blocks {
     }
 }
 
-/// Splits a paragraph into its sentences of two words or more, code examples left out.
+/// Splits a paragraph into its sentences of at least two words. Code examples are left out.
 fn split_sentences(lines: &[String], boundary: &Regex) -> Vec<String> {
     let mut fenced = false;
     let mut prose = Vec::new();
@@ -300,7 +300,7 @@ fn split_sentences(lines: &[String], boundary: &Regex) -> Vec<String> {
     sentences.iter().filter(is_sentence).map(|text| text.trim().to_owned()).collect()
 }
 
-/// Moves `size` items drawn at random to the front.
+/// Draws `size` items at random and moves them to the front.
 fn shuffle_front<T>(items: &mut [T], size: usize, seed: u64) {
     let mut state = seed;
     for at in 0..size {
@@ -310,7 +310,7 @@ fn shuffle_front<T>(items: &mut [T], size: usize, seed: u64) {
     }
 }
 
-/// SplitMix64, which gives good numbers from any seed.
+/// Returns the next number of the generator SplitMix64, which is good for any seed.
 fn next_random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;

@@ -1,6 +1,6 @@
-//! Runs steps one after the other, measures their time, and prints a summary.
+//! The runner of steps: runs them one after the other, measures their time, and prints a summary.
 //!
-//! Knows nothing about the individual steps.
+//! It does not depend on the individual steps, which are in `check.rs`.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -12,9 +12,9 @@ use crate::workspace::Workspace;
 
 /// One check.
 pub(crate) struct Step {
-    /// The name, also for the command line.
+    /// The name of the step in the summary and on the command line.
     pub(crate) name: &'static str,
-    /// The subject of the check, in one line.
+    /// The rule that the step checks, in one line.
     pub(crate) about: &'static str,
     /// Whether `--quick` includes it.
     pub(crate) tier: StepTier,
@@ -22,7 +22,7 @@ pub(crate) struct Step {
     pub(crate) run: fn(&Workspace) -> Result<StepOutcome>,
 }
 
-/// Whether a step is worth running after every edit.
+/// Whether a step is fast enough to run after every edit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StepTier {
     /// Part of `--quick`.
@@ -38,7 +38,7 @@ pub(crate) enum StepOutcome {
     Passed,
     /// The check passed, with a note for the reader.
     PassedWithNote(String),
-    /// The check could not run here, for this reason. Under CI such a step fails.
+    /// The check could not run on this machine, for this reason. In CI this is a failure.
     Skipped(String),
 }
 
@@ -56,7 +56,7 @@ pub(crate) enum AfterFailure {
 pub(crate) enum RunOutcome {
     /// Every step passed.
     Passed,
-    /// No step failed, but some could not run here.
+    /// No step failed, but some steps could not run on this machine.
     PassedWithSkips,
     /// A step failed.
     Failed,
@@ -106,7 +106,7 @@ fn run_outcome(entries: &[StepRecord]) -> RunOutcome {
     outcome
 }
 
-/// Returns the line printed right after a step.
+/// Returns the line that is printed right after a step.
 fn format_step_line(name: &str, result: &Result<StepOutcome>, took: Duration) -> String {
     let took = format_duration(took);
     match result {
@@ -117,7 +117,7 @@ fn format_step_line(name: &str, result: &Result<StepOutcome>, took: Duration) ->
     }
 }
 
-/// Returns the summary printed at the end.
+/// Returns the summary that is printed at the end.
 fn format_table(entries: &[StepRecord], unrun: &[&str], total: Duration) -> String {
     let mut text = format!("{:<11}{:<9}{:>12}\n", "step", "result", "time");
     for entry in entries {

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the one command that tests siding on a fresh machine.
+//! `cargo xtask test`: installs what the tests need on a fresh machine, and runs all checks.
 
 use std::process::ExitCode;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! The checked-out workspace, and the programs that run in it.
+//! The checked-out workspace, and calls of programs in it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -8,27 +8,27 @@ use anyhow::{Context, Result, bail};
 
 use crate::metadata::Metadata;
 
-/// The environment of the checks.
+/// The workspace and the facts about it that the checks need.
 pub(crate) struct Workspace {
     /// The root of the checkout.
     pub(crate) root: PathBuf,
     /// The output of `cargo metadata`.
     pub(crate) metadata: Metadata,
-    /// Whether `CI` is set, in which case no step may be skipped.
+    /// Whether the environment variable `CI` is set, in which case no step may be skipped.
     pub(crate) is_ci: bool,
-    /// The cargo that started this program, so that all steps use the same toolchain.
+    /// Path of the cargo that started this program, so that all steps use the same toolchain.
     cargo: OsString,
 }
 
-/// The target for which dependencies are checked, so that packages for other systems, which are not
-/// built into siding, are left out.
+/// The target for which dependencies are checked. Packages that are only for other systems are not
+/// part of siding.
 const TARGET_TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
 impl Workspace {
-    /// Finds the workspace of this program, and runs `cargo metadata`.
+    /// Finds the workspace that contains this program, and runs `cargo metadata`.
     pub(crate) fn open() -> Result<Self> {
-        // `cargo run` sets the variable. Without it, the compiled-in path is used, which is right
-        // unless the checkout was moved.
+        // `cargo run` sets the variable. Without it, the compiled-in path is used, which is wrong
+        // if the checkout was moved.
         let here = std::env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
         let root = here.parent().context("xtask lies in the workspace")?.to_path_buf();
@@ -72,7 +72,7 @@ impl Workspace {
         }
     }
 
-    /// Returns whether cargo knows a subcommand, which may be a component or a program on `PATH`.
+    /// Returns whether cargo has a subcommand, which may be a component or a program on `PATH`.
     pub(crate) fn has_subcommand(&self, name: &str) -> bool {
         self.cargo(&[name, "--version"]).succeeds_silently()
     }
@@ -107,7 +107,7 @@ impl Workspace {
         Ok(found)
     }
 
-    /// Returns the path relative to the root, for messages.
+    /// Returns a path relative to the root, for messages.
     pub(crate) fn relative<'p>(&self, path: &'p Path) -> &'p Path {
         path.strip_prefix(&self.root).unwrap_or(path)
     }
@@ -133,7 +133,7 @@ impl PreparedCommand {
         self
     }
 
-    /// Prints the command line and runs the program, with its output passed through.
+    /// Prints the command line and runs the command. Its output is not captured.
     pub(crate) fn run(mut self) -> Result<()> {
         println!("  $ {} {}", self.display_name, self.arguments);
         let status = self
@@ -147,14 +147,13 @@ impl PreparedCommand {
         Ok(())
     }
 
-    /// Runs the program and returns its standard output, or `None` if the program could not start
-    /// or failed.
+    /// Runs the command and returns its standard output, or `None` if it could not start or failed.
     pub(crate) fn read_stdout(mut self) -> Option<String> {
         let output = self.command.stdin(Stdio::null()).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Returns whether the program starts and succeeds. The output of the program is not shown.
+    /// Runs the command without showing its output. Returns whether it started and succeeded.
     pub(crate) fn succeeds_silently(self) -> bool {
         self.read_stdout().is_some()
     }

@@ -1,7 +1,7 @@
 //! The allowed dependencies between crates.
 //!
-//! The tables below correspond to the diagram in ARCHITECTURE.md. A crate that is in no table fails
-//! the step, so that a new crate needs a decision about its allowed dependencies.
+//! The tables correspond to the table of crates in ARCHITECTURE.md. A crate without an entry fails
+//! the step, so the author of a new crate has to decide what it may depend on.
 
 use anyhow::{Context, Result, bail};
 
@@ -12,7 +12,7 @@ use crate::workspace::Workspace;
 /// The rules for one crate.
 struct CrateRule {
     name: &'static str,
-    /// Crates of this workspace that its `Cargo.toml` may name, for any kind of dependency.
+    /// Crates of this workspace that the crate's `Cargo.toml` may name, for any kind of dependency.
     allowed_crates: &'static [&'static str],
     /// Packages that must not be in the crate's dependency tree, at any depth.
     banned_packages: &'static [&'static [&'static str]],
@@ -28,13 +28,13 @@ const ARGUMENT_PARSERS: &[&str] = &["clap", "clap_builder", "lexopt", "pico-args
 const SQLITE_PACKAGES: &[&str] = &["rusqlite", "libsqlite3-sys"];
 /// Interfaces of the operating system.
 const OS_PACKAGES: &[&str] = &["libc", "rustix", "nix", "windows-sys"];
-/// Packages banned in siding-core, the shim and the crates below them.
+/// Packages that are banned in siding-core, the shim and the crates below them.
 const BANNED_IN_SHIM_AND_CORE: &[&[&str]] = &[ASYNC_PACKAGES, ARGUMENT_PARSERS, SQLITE_PACKAGES];
-/// Packages banned in a pure crate.
+/// Packages that are banned in a pure crate.
 const BANNED_IN_PURE_CRATES: &[&[&str]] =
     &[ASYNC_PACKAGES, ARGUMENT_PARSERS, SQLITE_PACKAGES, OS_PACKAGES];
 
-/// Every crate, from the bottom to the top.
+/// The rules for every crate, from the bottom to the top.
 const CRATE_RULES: &[CrateRule] = &[
     CrateRule {
         name: "siding-model",
@@ -55,7 +55,8 @@ const CRATE_RULES: &[CrateRule] = &[
         may_call_os: true,
     },
     CrateRule {
-        // Only this crate may use SQLite, so that the shim is built without it.
+        // The only crate that uses SQLite. siding-core and the shim, which run and supervise tasks,
+        // are built without SQLite.
         name: "siding-history",
         allowed_crates: &["siding-core", "siding-model"],
         banned_packages: &[ASYNC_PACKAGES, ARGUMENT_PARSERS],
@@ -74,7 +75,7 @@ const CRATE_RULES: &[CrateRule] = &[
         may_call_os: false,
     },
     CrateRule {
-        // HTTP servers and clients, except the blocking client for webhooks in siding-cli.
+        // HTTP servers and clients. Only the webhook has a client of its own, which is synchronous.
         name: "siding-http",
         allowed_crates: &["siding-core"],
         banned_packages: &[ARGUMENT_PARSERS, SQLITE_PACKAGES],
@@ -107,7 +108,7 @@ const CRATE_RULES: &[CrateRule] = &[
         may_call_os: false,
     },
     CrateRule {
-        // siding-agent is missing here, because siding-a2a runs the agent as a program.
+        // siding-a2a runs the agent as a program, so it does not depend on siding-agent.
         name: "siding-a2a",
         allowed_crates: &["siding-core", "siding-model", "siding-tools", "siding-http"],
         banned_packages: &[ARGUMENT_PARSERS],

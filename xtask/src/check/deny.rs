@@ -10,7 +10,7 @@ use crate::workspace::Workspace;
 /// The cargo-deny version for which `deny.toml` is written.
 const CARGO_DENY_VERSION: &str = "0.20.2";
 
-/// Runs cargo-deny. Installs it first if it is missing.
+/// Runs cargo-deny. Installs cargo-deny first if it is missing.
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let program = match find_or_install(workspace) {
         Ok(program) => program,
@@ -21,14 +21,13 @@ pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     if let Err(error) = fetch_advisories(workspace, &program) {
         return Ok(StepOutcome::PassedWithNote(format!("advisories not checked: {error}")));
     }
-    // With `--offline`, the check uses the database that was fetched above, so a network failure
-    // cannot affect the check.
+    // The check runs offline with the fetched database, so that a network failure cannot affect it.
     workspace.command(&program, &["--locked", "--offline", "check", "advisories"]).run()?;
     Ok(StepOutcome::Passed)
 }
 
-/// Fetches the database of advisories. A failed fetch does not fail the step, because the machine
-/// may have no network.
+/// Fetches the database of advisories. The caller does not fail when this fails, because there may
+/// be no network.
 fn fetch_advisories(workspace: &Workspace, program: &Path) -> Result<()> {
     workspace
         .command(program, &["fetch", "db"])
@@ -40,8 +39,8 @@ fn fetch_advisories(workspace: &Workspace, program: &Path) -> Result<()> {
         .context("their database could not be fetched")
 }
 
-/// Returns a cargo-deny of the right version: from `PATH`, from an earlier build, or newly built.
-/// The builds are under the target directory, so that they do not replace the user's installation.
+/// Returns the path of a cargo-deny with [`CARGO_DENY_VERSION`]: on `PATH`, or in the target
+/// directory, where it is installed if necessary. The user's installation is not changed.
 fn find_or_install(workspace: &Workspace) -> Result<PathBuf> {
     let tools = workspace.metadata.target_directory.join("tools");
     let ours = tools.join("bin").join("cargo-deny");
@@ -70,8 +69,7 @@ fn find_or_install(workspace: &Workspace) -> Result<PathBuf> {
         .env("CARGO_TARGET_DIR", &build)
         .run()
         .context("could not install cargo-deny")?;
-    // The build directory is large, and cargo has copied the only file that is needed, the program,
-    // to `--root`.
+    // The build directory is large and not needed any more.
     std::fs::remove_dir_all(&build)
         .with_context(|| format!("could not remove `{}`", build.display()))?;
     if !has_pinned_version(workspace, &ours) {

@@ -1,6 +1,6 @@
-//! Links between the documents, and from documents to files of the workspace.
+//! The check of links between the documents, and from documents to files of the workspace.
 //!
-//! The step checks only links within the checkout and fetches no page.
+//! Only links within the checkout are checked; web addresses are not fetched.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ fn find_links(text: &str) -> Vec<Link> {
         let inline = prose.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
         let definition = prose.strip_prefix('[').and_then(|rest| rest.split_once("]: "));
         for target in inline.map(|(target, _)| target).chain(definition.map(|(_, target)| target)) {
-            // A title may follow the target, so only the first word is used.
+            // A title may follow the target: `[text](target "title")`.
             let target = target.split_whitespace().next().unwrap_or_default();
             let target = target.trim_matches(['<', '>']);
             if !target.contains("://") && !target.starts_with("mailto:") {
@@ -100,13 +100,13 @@ fn lines_outside_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 fn strip_code_spans(line: &str) -> String {
     let pieces: Vec<&str> = line.split('`').collect();
-    // An unpaired backtick at the end opens nothing, so the last piece is always prose.
+    // An unpaired backtick opens no code span, so the last piece is always prose.
     let last = pieces.len() - 1;
     let outside = pieces.iter().enumerate().filter(|(at, _)| at % 2 == 0 || *at == last);
     outside.map(|(_, piece)| *piece).collect::<Vec<_>>().join("`")
 }
 
-/// Returns the error of a link; `None` for a valid one.
+/// Returns the error of a link, or `None` for a valid link.
 fn check_link(
     from: &Path,
     target: &str,
@@ -133,7 +133,7 @@ fn check_link(
     }
 }
 
-/// Resolves `.` and `..` lexically, so that paths can be compared.
+/// Resolves `.` and `..` without reading the file system, so that paths can be compared.
 fn normalize_path(path: &Path) -> PathBuf {
     let mut normalized = PathBuf::new();
     for part in path.components() {
@@ -150,7 +150,7 @@ fn normalize_path(path: &Path) -> PathBuf {
     normalized
 }
 
-/// Returns the anchors that the web pages of repositories generate for a document's headings.
+/// Returns the anchors of a document's headings, as GitHub generates them.
 fn heading_anchors(text: &str) -> Vec<String> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut anchors = Vec::new();

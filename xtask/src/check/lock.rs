@@ -1,13 +1,12 @@
-//! The limit of locked packages, because each package is code that siding must be able to vouch
-//! for.
+//! The limit on the number of locked packages. Each package is code that siding ships or builds
+//! with, so a new one needs a reason.
 
 use anyhow::{Context, Result, bail};
 
 use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
-/// Maximum number of packages in `Cargo.lock`. Raise the limit in the commit that adds the
-/// packages, and say here why.
+/// Most packages in `Cargo.lock`. A commit that needs more must raise the limit and say why.
 ///
 /// The MCP server added 56: the SDK and tokio, hyper for HTTP, and their dependencies. The models of
 /// siding-agent added 103: genai implements two APIs, and its dependency reqwest needs HTTP/2, TLS,

@@ -1,8 +1,8 @@
-//! Names that do not say what they name.
+//! The check for names that do not describe what they stand for.
 //!
-//! `xtask/names.txt` lists the refused names, each with the standard terms to use. In addition, a
-//! public name may be declared at most [`MAX_DECLARATIONS`] times, because a name that many modules
-//! declare identifies nothing.
+//! `xtask/names.txt` lists the refused names with the standard terms to use instead. In addition, a
+//! public name may be declared only a few times, because a name that is declared everywhere
+//! identifies nothing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,21 +13,21 @@ use syn::visit::{self, Visit};
 use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
-/// The list of refused names, relative to the root.
+/// Path of the list of refused names, relative to the root.
 const LIST: &str = "xtask/names.txt";
 
-/// Maximum number of public declarations of one name in the workspace.
+/// Most public declarations of one name in the workspace.
 const MAX_DECLARATIONS: usize = 3;
 
-/// Public names that every Rust reader knows, which may be declared any number of times.
+/// Public names that are common in Rust, which may be declared any number of times.
 const IDIOMS: &[&str] = &[
     "new", "open", "close", "read", "write", "parse", "path", "name", "as_str", "run", "main",
     "send", "recv", "start", "finish", "state", "text", "is_empty", "len", "iter", "push", "take",
     "load", "save", "find", "id", "check", "from_str", "command", "kind", "stop", "wait", "ALL",
 ];
 
-/// Names that each module of a group declares once, and that are used with the module's name:
-/// `edit_file::TOOL_NAME`, `stop::Args`.
+/// Names that each module of a set of similar modules declares once, such as `edit_file::TOOL_NAME`
+/// and `stop::Args`. The module's name tells them apart.
 const TABLE_ENTRIES: &[&str] = &[
     "Args",
     "COMMAND",
@@ -50,7 +50,7 @@ enum Kind {
     Type,
     /// A function of a module.
     Function,
-    /// A function of a type. The name of a method is always read together with the type.
+    /// A function of a type, whose name the type qualifies.
     Method,
     Constant,
 }
@@ -71,7 +71,7 @@ impl Kind {
 struct Refusal {
     kind: Kind,
     name: String,
-    /// The standard terms.
+    /// The standard terms to use instead.
     advice: String,
 }
 
@@ -83,8 +83,8 @@ struct Declaration {
     line: usize,
 }
 
-/// Denies refused names, and public types, constants and functions of modules that are declared too
-/// often.
+/// Denies refused names. Also denies public names of types, constants and module functions that are
+/// declared too often.
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let list = workspace.root.join(LIST);
     let text = std::fs::read_to_string(&list)
@@ -129,8 +129,8 @@ pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
 }
 
 impl Refusal {
-    /// Refuses constants and types regardless of their visibility, but functions only if they are
-    /// public.
+    /// Returns whether the entry refuses a declaration. Types and constants are refused regardless
+    /// of their visibility, functions only if they are public.
     fn refuses(&self, declared: &Declaration) -> bool {
         let kind = match declared.kind {
             Kind::Method => Kind::Function,

@@ -1,7 +1,7 @@
-//! Checks `docs/promises.md`: the tests that the page cites must exist, and so must each row that
-//! another file cites.
+//! The check of `docs/promises.md`: the tests that the page cites must exist, and the numbers that
+//! other files cite must be on the page.
 //!
-//! The page holds three kinds of rows. Each row is a line of a table, and its first cell is the
+//! The page has three kinds of rows. A row is a line of a table whose first cell is the row's
 //! number:
 //!
 //! ```text
@@ -10,8 +10,8 @@
 //! | K3  | fact    | source            | where it matters |
 //! ```
 //!
-//! A cell of tests holds `none yet`, or code spans of the form `crate/path/file.rs: function`,
-//! separated by commas. Paths count from `crates/`. Comments and documents cite a row as
+//! A cell of tests contains `none yet`, or code spans of the form `crate/path/file.rs: function`,
+//! separated by commas. The paths are relative to `crates/`. Comments and documents cite a row as
 //! `promise P12`, `failures F3 and F7` or `kernel fact K3`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,24 +22,24 @@ use anyhow::{Context, Result, bail};
 use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
-/// The page, from the root of the workspace.
+/// Path of the page, relative to the root of the workspace.
 const PAGE: &str = "docs/promises.md";
 
-/// The content of the cell of tests if a promise has no test.
+/// The content of the cell of tests in a row without a test.
 const NO_TEST: &str = "none yet";
 
-/// Most promises and failures without a test. Lower the number in the commit that adds a test for
-/// one.
+/// Most promises and failures without a test. The commit that adds a missing test lowers the
+/// number.
 const MAX_WITHOUT_TEST: usize = 3;
 
-/// Directories whose files may cite the page, in addition to the documents at the root.
+/// Directories whose files may cite rows, in addition to the documents in the root directory.
 const CITING: &[&str] = &["crates", "docs", "tools"];
 
-/// Extensions of the files that may cite the page.
+/// Extensions of the files that may cite rows.
 const CITING_EXTENSIONS: &[&str] = &["md", "py", "rs", "sh", "toml"];
 
-/// Denies rows that cite a missing test, citations of numbers that are not on the page, and more
-/// rows without a test than [`MAX_WITHOUT_TEST`].
+/// Denies rows that cite a test which does not exist, citations of numbers that are not on the
+/// page, and more than [`MAX_WITHOUT_TEST`] rows without a test.
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let page = read(&workspace.root.join(PAGE))?;
     let rows = parse_rows(&page);
@@ -101,7 +101,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Returns the kind whose numbers begin with this letter.
+    /// Returns the kind of row whose numbers begin with this letter.
     fn of_letter(letter: char) -> Option<Self> {
         match letter {
             'P' => Some(Self::Promise),
@@ -111,7 +111,7 @@ impl Kind {
         }
     }
 
-    /// Returns the number of cells in a row of this kind, including the cell of the row's number.
+    /// Returns how many cells a row of this kind has, including its number.
     fn cells(self) -> usize {
         match self {
             Self::Promise | Self::KernelFact => 4,
@@ -120,7 +120,7 @@ impl Kind {
     }
 }
 
-/// A numbered line of a table.
+/// A numbered row of the page.
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
     line: usize,
@@ -130,7 +130,7 @@ struct Row {
 }
 
 impl Row {
-    /// Returns the cell of tests, or `None` for a kernel fact, whose row has no such cell.
+    /// Returns the cell of tests, or `None` for a kernel fact, which has no such cell.
     fn tests(&self) -> Option<&str> {
         match self.kind {
             Kind::Promise | Kind::Failure => self.cells.last().map(String::as_str),
@@ -151,7 +151,7 @@ fn parse_rows(page: &str) -> Vec<Row> {
     numbered.collect()
 }
 
-/// Returns the kind of a number such as `P12`; `None` if it is not a number of the page.
+/// Returns the kind of a row's number such as `P12`, or `None` for a text of another form.
 fn kind_of_number(number: &str) -> Option<Kind> {
     let mut letters = number.chars();
     let kind = Kind::of_letter(letters.next()?)?;
@@ -160,7 +160,7 @@ fn kind_of_number(number: &str) -> Option<Kind> {
     is_number.then_some(kind)
 }
 
-/// Returns numbers that are in more than one row.
+/// Returns an error for each number that is in more than one row.
 fn duplicates(rows: &[Row]) -> Vec<(usize, String)> {
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();
     let mut faults = Vec::new();
@@ -191,7 +191,7 @@ fn row_faults(
     faults.into_iter().map(|fault| (row.line, fault)).collect()
 }
 
-/// Returns why a citation of the form `file.rs: function` names no test.
+/// Returns the error of a citation of the form `file.rs: function`, or `None` if it names a test.
 fn test_fault(
     citation: &str,
     find_source: &mut impl FnMut(&str) -> Option<String>,
@@ -222,7 +222,7 @@ fn has_test(source: &str, function: &str) -> bool {
     false
 }
 
-/// Returns the files that may cite the page.
+/// Returns the files that may cite rows.
 fn citing_files(root: &Path) -> Result<Vec<PathBuf>> {
     let mut open: Vec<PathBuf> = CITING.iter().map(|name| root.join(name)).collect();
     let mut files = Vec::new();

@@ -1,7 +1,8 @@
-//! Dependencies between the top-level modules of each crate.
+//! The check of the dependencies between the top-level modules of each crate.
 //!
-//! In a cycle of top-level modules, no module can be read or tested before the others. The graph is
-//! built from the paths in the source, `crate::room::…` and `super::room::…`, without unit tests.
+//! Without a cycle, each module can be read and tested after the modules that it uses. The
+//! dependencies are taken from the paths in the source, `crate::room::…` and `super::room::…`,
+//! except in unit tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,7 +14,7 @@ use super::tokens::{identifiers, is_word, read, without_unit_tests};
 use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
-/// For each top-level module of a crate, the top-level modules that it uses.
+/// The top-level modules that each top-level module of a crate uses.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// Denies cycles between the top-level modules of a crate.
@@ -46,7 +47,7 @@ pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     Ok(StepOutcome::PassedWithNote(format!("top-level modules: {rooms}")))
 }
 
-/// Returns which top-level module of a crate uses which.
+/// Returns the dependencies between the top-level modules of a crate.
 fn graph(workspace: &Workspace, source: &Path) -> Result<Graph> {
     let mut files = Vec::new();
     let mut rooms = BTreeSet::new();
@@ -106,7 +107,8 @@ fn root_exports(lib: &Path, rooms: &BTreeSet<String>) -> Result<BTreeMap<String,
     Ok(exports)
 }
 
-/// Collects the names that follow the crate root in the paths of a module `depth` levels below it.
+/// Collects the first name after the crate root in each path of a module `depth` levels below the
+/// root.
 fn collect_paths(stream: &TokenStream, depth: usize, used: &mut BTreeSet<String>) {
     let tokens: Vec<TokenTree> = stream.clone().into_iter().collect();
     let mut at = 0;
@@ -136,7 +138,7 @@ fn collect_paths(stream: &TokenStream, depth: usize, used: &mut BTreeSet<String>
     }
 }
 
-/// Returns the position after `::` if the tokens at `at` are `::`.
+/// Returns the position after a `::` that starts at `at`, or `None` if there is none.
 fn after_separator(tokens: &[TokenTree], at: usize) -> Option<usize> {
     let is_colon =
         |token: &TokenTree| matches!(token, TokenTree::Punct(mark) if mark.as_char() == ':');
@@ -158,7 +160,7 @@ fn collect_heads(stream: TokenStream, used: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns the sets of modules that reach each other, each set sorted.
+/// Returns the cycles: the sets of modules that depend on each other, each set sorted.
 fn find_cycles(graph: &Graph) -> Vec<Vec<String>> {
     let reachable: BTreeMap<&str, BTreeSet<&str>> =
         graph.keys().map(|start| (start.as_str(), reach(graph, start))).collect();

@@ -1,7 +1,6 @@
-//! The places where unsafe code and system calls are allowed.
+//! The check that unsafe code and system calls are only where they are allowed.
 //!
-//! The step reads tokens ([`tokens`](super::tokens)) instead of text, so that a comment may mention
-//! `unsafe`.
+//! The check reads tokens ([`tokens`](super::tokens)), so a comment may mention `unsafe`.
 
 use anyhow::{Result, bail};
 use proc_macro2::{Ident, TokenStream, TokenTree};
@@ -13,16 +12,15 @@ use crate::workspace::Workspace;
 /// The only place for unsafe code and system calls.
 const SYS_PATHS: &[&str] = &["crates/siding-core/src/sys", "crates/siding-core/src/sys.rs"];
 
-/// The crate that contains [`SYS_PATHS`]. Among the shipped crates, only this one may lack
-/// `#![forbid(unsafe_code)]`, and only this one may depend on a package that can call the system,
-/// which [`crates`](super::crates) checks.
+/// The crate that contains [`SYS_PATHS`]. It cannot forbid unsafe code as a whole, and it is the
+/// only shipped crate with a dependency on libc or rustix, which [`crates`](super::crates) checks.
 const SYS_CRATE: &str = "siding-core";
 
-/// The crate of the end-to-end tests. This crate is never shipped, and its programs misbehave on
-/// purpose, so any file of it may call the system.
+/// The crate of the tests, which is not shipped. Its programs misbehave on purpose and may make
+/// system calls anywhere.
 const E2E_CRATE: &str = "siding-e2e";
 
-/// Crate names that indicate a system call.
+/// Names of crates whose use is a system call.
 const OS_CALL_CRATES: &[&str] = &["libc", "rustix", "nix"];
 
 /// Denies unsafe code and system calls outside of [`SYS_PATHS`].
@@ -83,7 +81,7 @@ fn unsafe_code(stream: &TokenStream) -> Vec<Ident> {
     identifiers(stream).into_iter().filter(|word| word == "unsafe").collect()
 }
 
-/// Returns every name that indicates a system call, outside of unit tests.
+/// Returns every use of a crate in [`OS_CALL_CRATES`] outside of unit tests.
 fn os_calls(stream: TokenStream) -> Vec<Ident> {
     let is_os_name = |word: &Ident| OS_CALL_CRATES.iter().any(|name| word == name);
     identifiers(&without_unit_tests(stream)).into_iter().filter(is_os_name).collect()

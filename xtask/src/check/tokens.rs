@@ -1,4 +1,4 @@
-//! Rust source as tokens, so that comments and strings do not mislead a check.
+//! Rust source as tokens, which do not include comments, and in which a string is one literal.
 
 use std::path::Path;
 
@@ -47,7 +47,8 @@ pub(super) fn without_unit_tests(stream: TokenStream) -> TokenStream {
     kept.into_iter().collect()
 }
 
-/// Returns the number of tokens of the `#[cfg(test)]` item at the start; `None` if there is none.
+/// Returns the number of tokens of a `#[cfg(test)]` item at the start, or `None` if there is no
+/// such item.
 fn unit_test_length(tokens: &[TokenTree]) -> Option<usize> {
     let [TokenTree::Punct(hash), TokenTree::Group(attribute), ..] = tokens else { return None };
     if hash.as_char() != '#' || attribute.stream().to_string() != "cfg (test)" {

@@ -21,8 +21,8 @@ pub(super) fn run_clippy(workspace: &Workspace) -> Result<StepOutcome> {
     }
     let everything = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     workspace.cargo(&everything).run()?;
-    // A build of the whole workspace enables the failpoints of the tests in all crates. The
-    // installed program is built without failpoints, so its package is checked once more alone.
+    // A build of the whole workspace enables the failpoints of the tests in all crates. The shipped
+    // program is built without failpoints, so its package is checked again alone.
     let shipped = ["clippy", "--package", "siding-cli", "--locked", "--", "-D", "warnings"];
     workspace.cargo(&shipped).run()?;
     Ok(StepOutcome::Passed)
@@ -43,8 +43,8 @@ pub(super) fn run_tests(workspace: &Workspace) -> Result<StepOutcome> {
         workspace.cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]).run()?;
         return Ok(StepOutcome::Passed);
     }
-    // nextest cannot run the examples in the documentation. The examples run first, so that the
-    // summary of nextest is printed last.
+    // cargo-nextest cannot run the examples in the documentation. They run first, so that the
+    // summary of nextest is the last output.
     workspace.cargo(&["test", "--doc", "--workspace", "--locked", "--quiet"]).run()?;
     // Most tests wait for processes and need little CPU time, so more threads than cores are
     // useful.
@@ -55,7 +55,7 @@ pub(super) fn run_tests(workspace: &Workspace) -> Result<StepOutcome> {
     Ok(StepOutcome::Passed)
 }
 
-/// Skips a step because the toolchain lacks a component; under CI that is a failure.
+/// Skips a step because the toolchain lacks a component. In CI a missing component is a failure.
 fn skip_missing_component(workspace: &Workspace, component: &str) -> Result<StepOutcome> {
     let advice = format!(
         "this toolchain has no {component}; install it with `rustup component add {component}`"

@@ -1,4 +1,4 @@
-//! The report about the tasks in a period.
+//! Tests of the activity report for a period.
 
 use siding_model::activity::{ActivityReport, ActivityTask, DiskUse, Period, ReapedProcess};
 use siding_model::outcome::{LeaderEnd, LimitKind, Outcome};
@@ -111,7 +111,7 @@ fn the_slowest_and_the_noisiest_come_first() {
     );
 }
 
-/// A process first receives a termination request and then a kill, which are two log entries.
+/// The reaper sends a process SIGTERM and later SIGKILL, which are two entries in its log.
 #[test]
 fn a_reaped_process_counts_once_for_any_number_of_signals() {
     let signal = |hours, rule: &str, pid| ReapedProcess {

@@ -1,5 +1,5 @@
-//! Journals that were truncated by a crash or damaged by a disk. Replaying such a journal must
-//! never panic and never return a state that the records do not prove.
+//! Tests of journals that a crash truncated or a disk damaged: replaying them must not panic, and
+//! must not give a state that never was.
 
 use siding_model::journal::{JournalError, Replayed, TaskState, replay};
 use siding_model::lifecycle::TaskEvent;
@@ -10,7 +10,7 @@ use crate::sample_records::{self, event_record};
 /// A journal of many records, with the offset of each line and the state after each record.
 struct SampleJournal {
     bytes: Vec<u8>,
-    /// Offset of each line, and the end of the journal.
+    /// Offset of each line, followed by the length of the journal.
     line_offsets: Vec<usize>,
     /// The state after each record.
     states: Vec<TaskState>,
@@ -63,7 +63,7 @@ fn every_prefix_replays_its_complete_records() {
     }
 }
 
-/// Returns the journal after a takeover following a crash: a newline after the torn line, and one
+/// Returns the journal after a crash and a takeover: with a newline after the torn line, and one
 /// more record with the next sequence number.
 fn append_after_crash(mut bytes: Vec<u8>, folded: &Replayed, record: &Record) -> Vec<u8> {
     if folded.is_torn {
@@ -97,12 +97,12 @@ fn a_journal_resumed_after_any_crash_replays() {
     }
 }
 
-/// The shim that takes over may crash as well, even while it writes its first line.
+/// The second shim may also crash, even while it writes its first line.
 #[test]
 fn a_journal_resumed_after_two_crashes_replays() {
     let journal = sample_journal();
-    // Testing every cut takes minutes. A step of 41 bytes reaches every part of a line and every
-    // type of line.
+    // Testing a cut at every byte takes minutes. This step cuts in every part of a line and in
+    // every type of line.
     for cut in (0..journal.bytes.len()).step_by(41) {
         let first = journal.bytes[..cut].to_vec();
         let Ok(folded) = replay(&first) else { continue };
@@ -115,9 +115,9 @@ fn a_journal_resumed_after_two_crashes_replays() {
             let twice = second[..again].to_vec();
             let folded = match replay(&twice) {
                 Ok(folded) => folded,
-                // Two torn lines without a complete line after them look like damage to the last
-                // record, until a third shim appends a record. The error must at least name the
-                // right record.
+                // Two torn lines at the end cannot be distinguished from damage to the last record:
+                // only a complete line after them would show its sequence number. The error must
+                // name the right record.
                 Err(JournalError::Corrupt { seq, .. }) => {
                     assert_eq!(seq, folded.state.next_seq, "cut at {cut}, {again}");
                     continue;
@@ -134,8 +134,8 @@ fn a_journal_resumed_after_two_crashes_replays() {
     }
 }
 
-/// CRC-32 detects every change of one byte, and the sequence number of a complete record is never
-/// reused.
+/// CRC-32 detects a change of any byte. A damaged complete record is not taken for a torn line,
+/// because its sequence number is not reused.
 #[test]
 fn every_damaged_byte_is_detected() {
     let journal = sample_journal();
@@ -149,7 +149,7 @@ fn every_damaged_byte_is_detected() {
             }
             let folded = replay(&bytes);
             if at == last {
-                // A last line without its newline is taken for a torn one.
+                // A last line without its newline is treated as torn if its checksum is wrong.
                 let before = &journal.states[journal.states.len() - 2];
                 assert_eq!(folded.map(|folded| folded.state).as_ref(), Ok(before));
                 continue;
@@ -173,8 +173,8 @@ fn damage_is_harmless_only_within_a_torn_line() {
     let folded = replay(&torn).expect("a torn line is not an error");
     let bytes = append_after_crash(torn.clone(), &folded, &sample_records::takeover_record(3_000));
     let expected = replay(&bytes).expect("it was resumed").state;
-    // The bytes of the torn line do not matter, but the newline after them separates them from the
-    // next record.
+    // Damage in the torn line changes nothing; damage to its newline joins the line with the next
+    // record.
     let harmless = whole.len()..torn.len();
     for at in 0..bytes.len() - 1 {
         let mut damaged = bytes.clone();
@@ -192,8 +192,8 @@ fn damage_is_harmless_only_within_a_torn_line() {
     }
 }
 
-/// A damaged line is ignored only if a later line has the same sequence number, which proves that
-/// no shim acted on the damaged line.
+/// A damaged line is ignored only if the next record reuses its sequence number: this proves that
+/// the line was never complete, and that siding did not act on it.
 #[test]
 fn a_damaged_complete_line_is_always_an_error() {
     let lines = sample_records::journal_lines(&sample_records::full_journal());
@@ -219,7 +219,7 @@ fn bytes_that_are_not_a_journal_are_rejected() {
     }
 }
 
-/// Rejecting a journal that consists of newlines must not take quadratic time.
+/// A journal that consists of newlines must be rejected in linear time.
 #[test]
 fn many_damaged_lines_are_read_in_linear_time() {
     let lines = sample_records::journal_lines(&sample_records::full_journal()[..2]);

@@ -1,4 +1,4 @@
-//! The diagnosis of a quiet task from two samples.
+//! Tests of the diagnosis of a quiet task from two samples.
 
 use proptest::prelude::*;
 use siding_model::evidence::prompt::OutputTail;
@@ -92,7 +92,7 @@ fn diagnose_children(
     (found.verdict, found.waiting_on, found.certainty)
 }
 
-/// Failure F37: readers are found by comparing their descriptor with the task's own input object.
+/// Failure F37: a process waits for input if the object behind its descriptor is the task's input.
 #[test]
 fn processes_blocked_on_stdin_are_found() {
     let hard = (WhyVerdict::InputWait, None, Certainty::Hard);
@@ -122,8 +122,8 @@ fn processes_blocked_on_stdin_are_found() {
     assert_eq!(diagnose_processes(&[leader], "").verdict, WhyVerdict::InputWait);
 }
 
-/// Failure F38: a thread that reads the keyboard commands of a server, or of a tool next to its
-/// build, does not block the other threads. A process that only waits for the reader is blocked.
+/// Failure F38: a thread that reads the keyboard commands of a server or a build tool does not
+/// block the work of other threads and processes. A process that waits for the reader does no work.
 #[test]
 fn a_reader_with_concurrent_work_is_not_waiting_for_input() {
     let reader = || blocked_read(FdObject::TaskStdin);
@@ -131,7 +131,7 @@ fn a_reader_with_concurrent_work_is_not_waiting_for_input() {
     let serving = (WhyVerdict::Serving, None, Certainty::Hard);
     for threads in [vec![accepts(), reader()], vec![reader(), accepts()]] {
         assert_eq!(diagnose_children(vec![process(101, LEADER_PID, threads.clone())], ""), serving);
-        // The server is the leader itself, because the shell has called execve(2).
+        // The shell executed the server in its own process.
         let found = diagnose_processes(&[process(LEADER_PID, 1, threads)], "");
         assert_eq!((found.verdict, found.is_urgent()), (WhyVerdict::Serving, false));
     }
@@ -153,7 +153,7 @@ fn a_reader_with_concurrent_work_is_not_waiting_for_input() {
     );
     let hard = (WhyVerdict::InputWait, None, Certainty::Hard);
     assert_eq!(diagnose_children(beside(blocked_in(BlockingCall::Futex, &[])), ""), hard);
-    // A shell may prompt while a background job runs, which the shell itself or a script started.
+    // A shell or a script prompts while a background job of its own runs.
     let job = |parent| process(102, parent, vec![blocked_in(BlockingCall::Sleep, &[])]);
     let own = [process(LEADER_PID, 1, vec![reader()]), job(LEADER_PID)];
     assert_eq!(diagnose_processes(&own, "").verdict, WhyVerdict::InputWait);
@@ -161,7 +161,7 @@ fn a_reader_with_concurrent_work_is_not_waiting_for_input() {
     assert_eq!(diagnose_children(script, ""), hard);
 }
 
-/// Failure F38: blocking calls on other objects resemble a wait for input.
+/// Failure F38: blocking calls that resemble a wait for input.
 #[test]
 fn reading_another_object_is_not_waiting_for_input() {
     use FdObject::{Fifo, File, FileWatch, Listener, Pipe, Socket, WakeupFd};
@@ -196,7 +196,7 @@ fn reading_another_object_is_not_waiting_for_input() {
         (blocked_read(FileWatch), quiet),
         (blocked_poll(&[FileWatch]), quiet),
         (blocked_poll(&[WakeupFd]), quiet),
-        // A language server accepts input but has not asked for any.
+        // A language server polls its input, but has not asked for any.
         (blocked_poll(&[WakeupFd, FdObject::TaskStdin]), quiet),
     ];
     for (doing, expected) in cases {
@@ -204,8 +204,8 @@ fn reading_another_object_is_not_waiting_for_input() {
     }
 }
 
-/// A loop that polls the input from time to time does work. The sleep between two polls is no wait
-/// for input.
+/// A loop that polls the input with a timeout may do work between the polls: only unchanged
+/// processor time shows that it is one long wait.
 #[test]
 fn a_polling_loop_is_not_blocked_on_input() {
     let poll =
@@ -230,7 +230,7 @@ fn one_sample_or_any_cpu_time_proves_no_input_wait() {
     assert_eq!(found.verdict, WhyVerdict::Quiet);
 }
 
-/// `cat | sleep 60`: the reader is named in the diagnosis, but the task is not stalled.
+/// `cat | sleep 60`: the diagnosis names the reader, but the verdict is the wait of `sleep`.
 #[test]
 fn a_concurrent_reader_is_reported() {
     let sleep = || process(102, LEADER_PID, vec![blocked_in(BlockingCall::Sleep, &[])]);
@@ -238,7 +238,7 @@ fn a_concurrent_reader_is_reported() {
         diagnose_processes(&tree(vec![child(blocked_read(FdObject::TaskStdin)), sleep()]), "");
     assert_eq!((found.verdict, found.waiting_on), (WhyVerdict::Waiting, Some(WaitingOn::Timer)));
     assert_eq!((found.process_path, found.concurrent_reader), (vec![LEADER_PID, 102], Some(101)));
-    // With a question at the end of the output, the reader is the better explanation.
+    // With a question at the end of the output, the verdict is about the reader.
     let found = diagnose_processes(
         &tree(vec![child(blocked_read(FdObject::TaskStdin)), sleep()]),
         "Continue? [y/N] ",
@@ -248,8 +248,8 @@ fn a_concurrent_reader_is_reported() {
     let mut all = vec![process(LEADER_PID, 1, vec![blocked_read(FdObject::TaskStdin)])];
     all.push(process(102, LEADER_PID, vec![blocked_in(BlockingCall::Sleep, &[])]));
     assert_eq!(diagnose_processes(&all, "").verdict, WhyVerdict::InputWait);
-    // Processes between the reader and the leader, such as script(1) around a shell, do not prevent
-    // the verdict either.
+    // Processes between the reader and the leader do not prevent the verdict either: script(1)
+    // around a shell.
     let outer = process(
         101,
         LEADER_PID,
@@ -263,7 +263,8 @@ fn a_concurrent_reader_is_reported() {
     );
 }
 
-/// Failure F39: an event loop is taken to wait for input only after a question in the output.
+/// Failure F39: an event loop is diagnosed as waiting for input only after a question in the
+/// output.
 #[test]
 fn an_event_loop_after_a_prompt_likely_waits_for_input() {
     let soft = (WhyVerdict::InputLikely, None, Certainty::Soft);
@@ -300,7 +301,8 @@ fn tty_stops_and_other_stops_are_distinguished() {
     assert_eq!(diagnose_children(vec![stopped(true, false)], ""), hard(WhyVerdict::Stopped));
 }
 
-/// Kernel fact K18: a process that cannot be inspected is judged by its terminal and the last line.
+/// Kernel fact K18: a process that cannot be inspected is diagnosed from its terminal and the last
+/// line of output.
 #[test]
 fn a_hidden_process_is_unknown_without_a_password_prompt() {
     let sudo = |echoes| ProcessFacts {
@@ -332,8 +334,7 @@ fn cpu_time_covers_the_whole_tree() {
     let found = diagnose(&sample(0, &busy(0)), &sample(1_000, &busy(98)), &tail);
     assert_eq!((found.verdict, found.cpu_permille), (WhyVerdict::Busy, 980));
     assert_eq!((found.certainty, found.process_path.last()), (Certainty::Hard, Some(&101)));
-    // In a loop of short programs, the processor time of each program moves to its parent when the
-    // parent has waited for it.
+    // A loop of short programs: the kernel adds the time of ended programs to their parent.
     let mut parent = tree(vec![child(blocked_in(BlockingCall::Child, &[]))]);
     let before = sample(0, &parent);
     parent[1].reaped_children_ticks = 50;
@@ -411,7 +412,7 @@ proptest! {
             prop_assert_eq!(found.certainty, Certainty::Hard);
         }
         prop_assert_eq!(found.waiting_on.is_some(), found.verdict == WhyVerdict::Waiting);
-        // Each process of the path is the parent of the next one.
+        // Each process in the chain is the parent of the next.
         for pair in found.process_path.windows(2) {
             let child = all.iter().find(|one| one.process.pid == pair[1]).expect("in the tree");
             prop_assert_eq!(child.parent, pair[0]);

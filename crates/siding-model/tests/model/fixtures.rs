@@ -1,8 +1,8 @@
-//! Journals of released formats, which must always load.
+//! Tests with journals of released formats, which every later build must load.
 //!
-//! `tests/fixtures/format-N/NAME/journal` was written once by a build of that format, with an
-//! unknown field in every object. A fixture is never rewritten: if it no longer loads, the code is
-//! wrong. A new format gets a new directory next to the existing ones.
+//! A build of format N wrote `tests/fixtures/format-N/NAME/journal`, with an unknown field in every
+//! object. A fixture is never rewritten: if it no longer loads, the code is wrong. A new format
+//! gets a new directory.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -130,7 +130,7 @@ fn check_background_deadline(folded: &Replayed) {
 fn check_lingering_stopped(folded: &Replayed) {
     let state = &folded.state;
     check_common(state);
-    // The shell ended before the stop, so the exit of the shell remains the outcome.
+    // The shell ended before the stop, so the outcome is the shell's exit.
     assert_eq!(state.lifecycle.phase(), &ended_phase(Outcome::Exited { code: 0 }, leader_exit(0)));
     assert_eq!(state.lifecycle.placement(), Placement::Background { why: BackgroundReason::Asked });
     assert_eq!(state.spec.stdin, StdinMode::Pipe);
@@ -152,7 +152,7 @@ fn check_rescued(folded: &Replayed) {
     assert_eq!(state.shim, ProcRef { pid: 5151, start_ticks: 100_900 });
     let lost = (4096, "No space left on device (os error 28)".to_owned());
     assert_eq!(state.output_lost, Some(lost));
-    // Two lines have the sequence number of the takeover; the torn line is ignored.
+    // The torn line and the record after it have the same sequence number, which is counted once.
     assert_eq!(state.next_seq, 7);
     assert_eq!(state.lifecycle.placement(), Placement::Foreground);
 }
@@ -221,7 +221,7 @@ fn check_expiring(folded: &Replayed) {
     assert_eq!(state.announced_deadline, Some(MonotonicMs(1_900_000)));
 }
 
-/// Checks the properties that all fixtures share.
+/// Checks the properties that are equal in all fixtures.
 fn check_common(state: &TaskState) {
     assert_eq!(state.spec.task_id.to_string(), "b-28t5cy4tqkff");
     assert_eq!(state.boot.0, "9f3a7c51-0d2e-4b88-a1f6-3c5d7e9b1a20");
@@ -256,8 +256,8 @@ fn list_names(directory: &str) -> Vec<String> {
     entries.map(name).collect()
 }
 
-/// Writes the fixtures that do not exist yet, for the next format. An existing file is never
-/// changed.
+/// Writes fixtures that do not exist. It is kept as an example for the next format, and does not
+/// change existing files.
 #[test]
 #[ignore = "writes into the source tree; for a new format only"]
 fn write_missing_fixtures() {
@@ -515,8 +515,7 @@ fn minimal_closed_record(after_ms: i64) -> Record {
     }))
 }
 
-/// The grace in a fixture's journal comes from its specification, independent of the current
-/// defaults.
+/// The grace of a replayed task comes from its specification, not from the current defaults.
 #[test]
 fn a_replayed_task_keeps_its_recorded_grace() {
     let bytes = read_fixture("format-1/lingering-stopped");

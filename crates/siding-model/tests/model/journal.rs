@@ -1,5 +1,5 @@
-//! Replay of whole journals must reproduce the state of the live task and reject impossible
-//! sequences.
+//! Tests of the replay of whole journals, which must give the state of the live task and reject
+//! impossible sequences of records.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ fn a_complete_journal_replays_its_records() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Differential test: a lifecycle replayed from a journal equals the live one.
+    /// Differential test: a lifecycle that is replayed from a journal equals the live lifecycle.
     #[test]
     fn a_replayed_lifecycle_equals_the_live_one(story in random_histories::any_history()) {
         let (life, records) = run_live(&story);
@@ -42,7 +42,7 @@ proptest! {
         prop_assert_eq!(state, Ok(states.last().expect("there are records")));
     }
 
-    /// An event without effect is never recorded, so its presence is corruption.
+    /// An event without effect is never recorded, so a journal that contains one is corrupt.
     #[test]
     fn an_event_without_effect_is_corruption(
         story in random_histories::any_history(),
@@ -157,7 +157,7 @@ fn impossible_records_are_corruption_at_their_offset() {
     for (expected, records) in cases {
         let lines = sample_records::journal_lines(&records);
         let (last, before) = lines.split_last().expect("there are records");
-        // All records before the last one are valid, so the error must concern the last one.
+        // All records before the last one are valid, so the error must be about the last record.
         assert!(replay(&before.concat()).is_ok(), "{records:#?}");
         assert_corrupt(
             &[before.concat(), last.clone()].concat(),
@@ -200,8 +200,8 @@ fn a_newer_format_is_detected_before_anything_else() {
     assert!(expected_parts.iter().all(|part| error.contains(part)), "{error}");
 }
 
-/// A program of format 1 does not know `ready`. It would take a journal with such a record for
-/// damaged and remove the task's files, but ignores a journal of a newer format.
+/// A build of format 1 cannot read `ready`: it would treat the journal as damaged, and remove the
+/// task's files. It leaves a journal of a newer format alone.
 #[test]
 fn only_a_task_with_conditions_has_the_ready_format() {
     assert_eq!(record::format_for(&sample_records::task_spec(), None), BASE_FORMAT);
@@ -225,8 +225,8 @@ fn only_a_task_with_conditions_has_the_ready_format() {
     assert!(!String::from_utf8_lossy(&plain.concat()).contains("wait_for"));
 }
 
-/// Only tasks with a cap of at least ten minutes can have an `expiring` record, so only their
-/// journals need the newer format.
+/// The rule of the test above for `expiring`, a record that only tasks with a cap of at least ten
+/// minutes can have.
 #[test]
 fn only_a_task_with_a_deadline_notice_has_the_expiring_format() {
     let long =
@@ -239,9 +239,9 @@ fn only_a_task_with_a_deadline_notice_has_the_expiring_format() {
     }
 }
 
-/// Only tasks with an input pipe, or with output that siding cannot read, can have a `resumed`
-/// record, so only their journals need the newer format. A shim of this build that takes over a
-/// task with an older format does not write the record.
+/// The rule of the tests above for `resumed`, a record that only tasks with an input pipe or other
+/// destinations of output can have. A shim of this build that takes over a task with an older
+/// format does not write it.
 #[test]
 fn only_a_task_with_piped_stdin_has_the_resumed_format() {
     let piped = TaskSpec { stdin: StdinMode::Pipe, ..sample_records::task_spec() };
@@ -267,8 +267,7 @@ fn only_a_task_with_piped_stdin_has_the_resumed_format() {
     assert!(!state.may_resume());
 }
 
-/// A later release of the same format may add fields to a record, which older releases must still
-/// read.
+/// A later build of the same format may add fields to a record, which this build must ignore.
 #[test]
 fn unknown_fields_are_ignored_at_every_level() {
     let records = sample_records::full_journal();
@@ -311,8 +310,7 @@ fn a_stall_with_the_verdict_of_a_newer_release_is_readable() {
     assert_eq!(stall.evidence.advice, "It waits for input.", "the advice is recorded");
 }
 
-/// An unknown record type, unlike an unknown field, cannot be ignored: the state would be
-/// incomplete.
+/// An unknown record type is an error: without the record the state would be wrong.
 #[test]
 fn an_unknown_record_kind_is_named_in_the_error() {
     let begin = sample_records::journal_lines(&sample_records::full_journal()[..2]).concat();
@@ -330,7 +328,7 @@ fn an_unknown_record_kind_is_named_in_the_error() {
     }
 }
 
-/// A build with other names could not read the journals that users already have.
+/// If one of these names changed, existing journals could not be read any more.
 #[test]
 fn the_journal_field_names_are_pinned() {
     let words: Vec<String> = sample_records::full_journal()
@@ -395,8 +393,7 @@ fn assert_corrupt(bytes: &[u8], seq: usize, offset: usize, expected: &str) {
     assert!(why.contains(expected), "`{why}` does not say `{expected}`");
 }
 
-/// A journal of any format may contain the reason `timeout`, which an older reader must read as
-/// `budget`.
+/// A journal of any format may contain a timeout, which an older build reads as a passed budget.
 #[test]
 fn older_readers_ignore_the_timeout_field() {
     let placed = |why| event_record(7, TaskEvent::Placed { why });
@@ -415,8 +412,8 @@ fn older_readers_ignore_the_timeout_field() {
     }
 }
 
-/// An older program would end processes with the mark of an ended task. A journal that may contain
-/// `released` therefore has a newer format, so that such a program ignores it.
+/// An older build terminates processes with the birthmark of an ended task, and would so terminate
+/// the processes of a released task. The newer format keeps it from reading the journal.
 #[test]
 fn only_an_adopted_task_in_the_released_format_can_be_released() {
     let adopted = Some(AdoptionInfo::default());

@@ -1,4 +1,4 @@
-//! The real lifecycle, checked against every rule.
+//! Tests of the real lifecycle against every rule.
 
 use std::collections::BTreeMap;
 
@@ -36,15 +36,14 @@ fn simultaneous_stop_deadline_and_hand_over_give_one_outcome() {
         for rule in Rule::ALL {
             assert_eq!(rule.check(&trace), Ok(()), "{rule:?} in {story:#?}");
         }
-        // Each of these histories must end the task in the background, otherwise the test would
-        // prove nothing.
+        // The test is not vacuous: each history reaches its end, in the background.
         let last = trace.steps.last().expect("a history has steps");
         assert!(matches!(last.after.phase, Phase::Ended { .. }), "{trace:#?}");
         assert_ne!(last.after.placement, story.spec.placement, "{trace:#?}");
     }
 }
 
-/// If the random histories never reached a phase, the rules about this phase would hold trivially.
+/// If no history reached a phase, the rules about this phase would hold trivially.
 #[test]
 fn random_histories_reach_every_phase() {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
@@ -66,7 +65,7 @@ pub(crate) fn deterministic_histories(count: usize) -> Vec<EventHistory> {
     (0..count).map(|_| story()).collect()
 }
 
-/// A long grace must not circumvent a locked cap.
+/// A stop with a long grace must not let a task exceed its cap.
 #[test]
 fn a_stop_with_an_endless_grace_is_bounded_by_the_deadline() {
     let life = Lifecycle::new(&sample_records::task_spec(), sample_records::STARTED);
@@ -78,8 +77,8 @@ fn a_stop_with_an_endless_grace_is_bounded_by_the_deadline() {
     assert_eq!(life.wake_at(), Some(life.deadline().plus_ms(sample_records::task_spec().grace_ms)));
 }
 
-/// A takeover may find descendants of a leader that no record identifies. Without an event for this
-/// case the task would stay in `Starting`, where neither the deadline nor a stop ends it.
+/// A takeover may find descendants of a leader that the previous shim did not record. Without an
+/// event the task would remain in `Starting`, where neither the deadline nor a stop ends it.
 #[test]
 fn a_task_whose_leader_was_never_seen_can_be_stopped() {
     let end = LeaderEnd::Unknown { why: "gone".to_owned() };
@@ -94,8 +93,8 @@ fn a_task_whose_leader_was_never_seen_can_be_stopped() {
     assert_eq!(effects.len(), 2, "{effects:?}");
 }
 
-/// The kernel may end a tree at an enforced limit before siding does. The outcome is then the limit
-/// and not the signal, whose sender is unknown.
+/// The kernel may kill a tree at an enforced limit before siding stops it. The outcome is then the
+/// limit instead of the signal, whose sender is not known.
 #[test]
 fn a_kernel_kill_at_a_limit_has_the_limit_outcome() {
     let which = LimitKind::Memory;
@@ -114,7 +113,7 @@ fn a_kernel_kill_at_a_limit_has_the_limit_outcome() {
     assert_eq!(*outcome, Outcome::Limit { which });
 }
 
-/// Times near the end of the clock's range must not wrap around.
+/// Times near the end of the clock's range must not overflow.
 #[test]
 fn maximum_values_do_not_overflow() {
     let most = u64::MAX;

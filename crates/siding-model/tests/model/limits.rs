@@ -1,4 +1,4 @@
-//! The evaluation of a series of samples against limits.
+//! Tests of the comparison of samples with limits.
 
 use proptest::prelude::*;
 use siding_model::limits::{
@@ -8,7 +8,7 @@ use siding_model::limits::{
 use siding_model::outcome::LimitKind;
 use siding_model::process::{MonotonicMs, ProcRef};
 
-/// A process with the values that most of these tests use.
+/// Returns a process with the values that most tests use.
 fn process(pid: i32) -> ProcessUsage {
     let process = ProcRef { pid, start_ticks: 7 };
     ProcessUsage { process, resident_bytes: 1 << 20, cpu_ms: 0, runnable_ms: 0, fds: 4 }
@@ -36,7 +36,8 @@ impl TrackedTask {
     }
 }
 
-/// A breach is reported once, and again only after the value has clearly recovered.
+/// A breach is reported once, and again only after the value has fallen below nine tenths of the
+/// limit.
 #[test]
 fn each_breach_episode_is_reported_once() {
     let mut watched = TrackedTask::new(Limits { fds: 100, ..Limits::default() });
@@ -64,8 +65,8 @@ fn shared_memory_counts_once() {
     assert_eq!(grown, ["max-memory: 500MiB of memory, limit 200MiB; 50MiB of it in pid 9 (p9)"]);
 }
 
-/// Failure F55: healthy tasks next to a large one are not reported, and neither is a machine whose
-/// memory is filled by the file cache.
+/// Failure F55: low memory is reported only for the large task, not for healthy tasks next to it,
+/// and not when the file cache fills the memory.
 #[test]
 fn low_system_memory_is_reported_for_tasks_large_enough_to_fix_it() {
     let limits = Limits { min_available: 1 << 30, ..Limits::default() };
@@ -99,8 +100,8 @@ fn low_system_memory_is_reported_for_tasks_large_enough_to_fix_it() {
     assert_eq!(on_record(own).breach_details(look(2, 900, 700)).len(), 1, "another one");
 }
 
-/// A shim that is killed between the record of the breach and the record of the stop has not
-/// stopped the task. The shim that takes over must stop it.
+/// A shim that is killed between the record of a breach and the record of the stop has not stopped
+/// the task. The next shim stops it.
 #[test]
 fn a_missed_limit_stop_is_started_after_a_takeover() {
     let fds = |limits, told: &[Breach]| {
@@ -131,8 +132,8 @@ fn a_missed_limit_stop_is_started_after_a_takeover() {
     assert_eq!((recorded.len(), short(stop, &recorded).len()), (1, 1));
 }
 
-/// Sixteen cores use 16 s of processor time within one second, so a long gap does not prove a long
-/// computation.
+/// Sixteen cores use 16 s of processor time within one second, so the processor time after a long
+/// gap does not show how long the task computed.
 #[test]
 fn unsampled_time_does_not_count_as_computing() {
     let limits = Limits { cpu_spin_ms: 10_000, ..Limits::default() };
@@ -150,8 +151,8 @@ fn unsampled_time_does_not_count_as_computing() {
     assert_eq!(breaches.first().map(|breach| breach.value), Some(11_000));
 }
 
-/// Returns the breaches of a task that uses this much CPU time and output per second, for `seconds`
-/// seconds.
+/// Returns the breaches of a task that runs for `seconds` seconds with these amounts of CPU time,
+/// runnable time and output in each second.
 fn run_cpu_load(cpu_ms: u64, runnable_ms: u64, written: u64, seconds: u64) -> Vec<Breach> {
     let mut watched = TrackedTask::new(Limits { cpu_spin_ms: 5_000, ..Limits::default() });
     let mut breaches = Vec::new();
@@ -179,8 +180,8 @@ fn a_busy_loop_is_reported_and_a_writing_compiler_is_not() {
     assert_eq!(run_cpu_load(4_000, 1_000, 0, 20).len(), 1, "several threads");
 }
 
-/// The CPU time of an ended process moves to its parent, and to the shim. This time must not be
-/// added twice, and a series of short processes must give the same breach as one long process.
+/// The kernel adds the CPU time of an ended process to its parent, so the time must not be counted
+/// twice. A series of short processes is a busy loop, as one long process is.
 #[test]
 fn a_loop_of_short_processes_is_a_busy_loop() {
     let mut watched = TrackedTask::new(Limits { cpu_spin_ms: 5_000, ..Limits::default() });
@@ -195,7 +196,7 @@ fn a_loop_of_short_processes_is_a_busy_loop() {
     assert_eq!(breach_count, 1);
 }
 
-/// The allowed burst covers one second at this rate, but not ten seconds.
+/// A burst of one second at ten times the rate is allowed, a longer burst is not.
 #[test]
 fn a_burst_does_not_exceed_the_output_rate() {
     let run = |seconds: &[u64]| {
@@ -232,7 +233,7 @@ fn sent_bytes_are_summed_per_remote_over_all_connections() {
     let a = "192.0.2.1";
     let b = "192.0.2.2";
     assert!(look(1, vec![connection(1, a, 600), connection(2, b, 600)]).is_empty());
-    // The bytes of the first connection, which has closed, are still part of the sum.
+    // The first connection has closed; its bytes are still part of the sum.
     assert_eq!(
         look(2, vec![connection(3, a, 500), connection(2, b, 700)]),
         ["max-sent: 1KiB sent to 192.0.2.1, limit 1000B; by pid 5 (p5)"]
@@ -259,7 +260,7 @@ fn only_a_single_long_connection_exceeds_the_age_limit() {
     assert_eq!(reported, [text]);
 }
 
-/// A shim that takes over receives the recorded breaches and must not record them again.
+/// After a takeover the new shim reads the breaches from the journal.
 #[test]
 fn recorded_breaches_are_not_reported_again() {
     let limits = Limits { fds: 10, sent: 10, ..Limits::default() };
@@ -276,9 +277,8 @@ fn recorded_breaches_are_not_reported_again() {
 }
 
 proptest! {
-    /// For all numbers: no breach is reported at or below its limit or without a limit, a repeated
-    /// breach requires a recovery in between, and a value that oscillates around its limit does not
-    /// fill the journal.
+    /// For all numbers: a breach is reported only above a limit, a second breach only after a
+    /// recovery, and a value that oscillates around its limit does not fill the journal.
     #[test]
     fn only_real_breaches_are_reported(
         limit in 1_u64..200,

@@ -8,8 +8,9 @@
 //! - `evidence`: the diagnosis from two samples;
 //! - `limits`, `watchdog`: the evaluation of a series of samples;
 //! - `prompts`: the detection of prompts in the last lines of output;
-//! - `notices`, `reminder`: the notices of a task, and that no output of a task can imitate them;
-//! - `unowned`: the selection of orphans of other programs;
+//! - `notices`, `reminder`: the notices of a task, and their protection against output that
+//!   imitates notices;
+//! - `unowned`: the selection of unowned orphans;
 //! - `wire`, `activity`, `task_view`, `schema`: the formats that leave the program.
 
 mod activity;

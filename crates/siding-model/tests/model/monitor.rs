@@ -1,4 +1,4 @@
-//! The reporting of output lines: rules over random histories.
+//! Tests of the monitor of output lines with random histories.
 
 use proptest::prelude::*;
 use siding_model::monitor::{LineBatch, LineCoalescer, Monitor};
@@ -15,7 +15,7 @@ fn drain_due(coalescer: &mut LineCoalescer, now: MonotonicMs) -> Vec<LineBatch> 
     std::iter::from_fn(|| coalescer.next_batch(now)).collect()
 }
 
-/// Pauses and the lines that follow them.
+/// Returns histories: pauses in milliseconds, each with the lines that follow it.
 fn any_history() -> impl Strategy<Value = Vec<(u64, Vec<String>)>> {
     let line = prop_oneof![
         4 => "[a-z]{0,20}",
@@ -27,8 +27,8 @@ fn any_history() -> impl Strategy<Value = Vec<(u64, Vec<String>)>> {
 }
 
 proptest! {
-    /// Every line is reported once and in order, the only missing text is what did not fit into a
-    /// record, and the rate is never exceeded.
+    /// Every line is counted once and in order, only text that does not fit into a record is
+    /// missing, and the rate is never exceeded.
     #[test]
     fn no_line_is_lost_and_no_rate_exceeded(history in any_history()) {
         let mut coalescer = new_coalescer();
@@ -37,7 +37,7 @@ proptest! {
         let mut batches: Vec<(MonotonicMs, LineBatch)> = Vec::new();
         for (pause, texts) in history {
             let until = now.plus_ms(pause);
-            // The loop wakes at the requested time, as a shim does.
+            // The test wakes at the requested times, as a shim does.
             while let Some(at) = coalescer.wake_at().filter(|at| *at <= until) {
                 now = now.max(at);
                 let due = drain_due(&mut coalescer, now);
@@ -69,7 +69,7 @@ proptest! {
             prop_assert_eq!(one.end_offset, lines[..to].iter().map(|line| line.len() as u64 + 1).sum::<u64>());
         }
         prop_assert_eq!(at, lines.len());
-        // Every span contains at most a burst, plus one record for each interval in it.
+        // Any period contains at most a burst, plus one record for each interval in the period.
         for first in 0..in_time {
             for last in first..in_time {
                 let span = batches[last].0.ms_since(batches[first].0);
@@ -97,8 +97,8 @@ fn lines_are_reported_singly_and_then_once_a_second() {
     assert_eq!(coalescer.wake_at(), None);
 }
 
-/// Failure F48: a flood is reported in one record with its count, and leaves the remaining burst
-/// unused.
+/// Failure F48: many lines at once are reported in one record with their number, which uses one
+/// token of the burst.
 #[test]
 fn a_flood_is_one_record_with_its_count() {
     let mut coalescer = new_coalescer();
@@ -114,7 +114,7 @@ fn a_flood_is_one_record_with_its_count() {
     assert_eq!(coalescer.next_batch(MonotonicMs(10)).map(|one| one.text), Some("after".to_owned()));
 }
 
-/// The growing interval keeps a journal readable under any cap on a task's lifetime.
+/// The journal of a task with a long lifetime remains small.
 #[test]
 fn after_many_records_one_per_minute_is_written() {
     let mut coalescer =

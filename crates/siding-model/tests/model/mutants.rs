@@ -1,6 +1,7 @@
-//! Deliberately broken lifecycles with one fault each, and the rule that must detect it.
+//! Mutants: lifecycles with one deliberate fault each, and the rule that must detect the fault.
 //!
-//! A rule that no mutant violates proves nothing, so a test requires a mutant for each rule.
+//! A rule that no mutant violates may not check anything, so a test requires a mutant for every
+//! rule.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -15,7 +16,7 @@ use crate::random_histories::{self, EventHistory};
 use crate::rules::Rule;
 use crate::traced_lifecycle::{LifecycleView, TracedLifecycle, trace_history};
 
-/// A single fault. Functions that are not overridden behave correctly.
+/// A single fault: a type that overrides one function. The default functions are correct.
 trait Fault: Clone + Debug + 'static {
     fn step(
         life: &Lifecycle,
@@ -30,7 +31,7 @@ trait Fault: Clone + Debug + 'static {
     fn wake_at(life: &Lifecycle) -> Option<MonotonicMs> {
         life.wake_at()
     }
-    /// Alters the visible state, given all events so far.
+    /// Changes the visible state, given all events so far.
     fn distort(_view: &mut LifecycleView, _told: &[(TaskEvent, MonotonicMs)]) {}
 }
 
@@ -72,7 +73,7 @@ fn unchanged(life: &Lifecycle) -> (Lifecycle, Vec<LifecycleEffect>) {
     (life.clone(), Vec::new())
 }
 
-/// Returns the requesters of stops and their graces, the oldest first.
+/// Returns the requester, the grace and the time of each stop request, the oldest first.
 fn stop_requests(
     told: &[(TaskEvent, MonotonicMs)],
 ) -> impl DoubleEndedIterator<Item = (&String, Option<u64>, MonotonicMs)> {
@@ -82,7 +83,7 @@ fn stop_requests(
     })
 }
 
-/// Declares mutants: the name, the rule that it breaks, and the overridden functions.
+/// Declares mutants: the name of each, the rule that it breaks, and the overridden functions.
 macro_rules! mutants {
     ($($(#[$doc:meta])+ $name:ident breaks $rule:ident { $($body:item)* })+) => {
         $($(#[$doc])+ #[derive(Debug, Clone)] struct $name;
@@ -103,20 +104,21 @@ mutants! {
             (next, effects)
         }
     }
-    /// Records an event without effect, which a reader considers corruption.
+    /// Records an event without effect, which a replay rejects as corruption.
     RecordsNothing breaks RecordFirst {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             let (next, effects) = life.step(event, now);
             if next == *life { (next, vec![LifecycleEffect::Record]) } else { (next, effects) }
         }
     }
-    /// Reports the passed deadline instead of the end of the grace, forever.
+    /// Returns the event of the deadline when the grace period ends, which changes nothing, so the
+    /// timer stays due.
     SpinsOnTheDeadline breaks TimersProgress {
         fn due_event(life: &Lifecycle, now: MonotonicMs) -> Option<TaskEvent> {
             life.due_event(now).map(|_| TaskEvent::DeadlinePassed)
         }
     }
-    /// Reports a timer one millisecond late, so that a caller that slept until then sleeps again
+    /// Returns a due event one millisecond late, so that a caller that wakes on time sleeps again
     /// for zero time.
     WakesTooEarly breaks TimersProgress {
         fn due_event(life: &Lifecycle, now: MonotonicMs) -> Option<TaskEvent> {
@@ -165,7 +167,7 @@ mutants! {
             }
         }
     }
-    /// Moves a task to the background after its end.
+    /// Moves an ended task to the background.
     MovesTheDead breaks BackgroundOnce {
         fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let (Some((TaskEvent::Placed { why }, _)), Phase::Ended { .. }) =
@@ -212,7 +214,7 @@ mutants! {
             }
         }
     }
-    /// Ignores all stop requests but the first, however urgent they are.
+    /// Ignores all stop requests after the first, even with a shorter grace.
     IgnoresASecondStop breaks SecondStopShortens {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             match (life.phase(), event) {
@@ -313,7 +315,7 @@ mutants! {
             life.step(if passed { &TaskEvent::DeadlinePassed } else { event }, now)
         }
     }
-    /// Attributes an earlier end of the leader to a stop.
+    /// Reports a leader's own end as a stop that was requested later.
     TakesCreditForTheEnd breaks OwnEndStays {
         fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Ended { outcome, leader: Some(_) }, Some((by, _, _))) =
@@ -331,7 +333,7 @@ mutants! {
             }
         }
     }
-    /// Changes the outcome with each further reason, even after the end.
+    /// Changes the outcome after the end.
     ChangesItsMind breaks OneOutcomeInOneInstant {
         fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Ended { outcome: outcome @ Outcome::Stopped { .. }, .. }, true) =
@@ -353,7 +355,7 @@ mutants! {
     }
 }
 
-/// The wrapper without a fault, which must break no rule.
+/// No fault: a lifecycle with it must break no rule.
 #[derive(Debug, Clone)]
 struct NoFault;
 impl Fault for NoFault {}

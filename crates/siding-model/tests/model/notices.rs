@@ -1,5 +1,5 @@
-//! The notices of a task, their order, and the protection against task output that imitates a
-//! notice.
+//! Tests of the notices of a task, their order, and their protection against output that imitates
+//! notices.
 
 use proptest::prelude::*;
 use serde_json::Map;
@@ -81,7 +81,8 @@ fn each_outcome_gives_one_notice() {
     }
 }
 
-/// Failure F19: the shell has ended while work continues. The notice is valid until the task ends.
+/// Failure F19: a shell has ended while its processes run. The notice about this expires at the
+/// task's end.
 #[test]
 fn a_lingering_notice_lasts_until_the_task_ends() {
     let records = [
@@ -106,7 +107,7 @@ fn a_lingering_notice_lasts_until_the_task_ends() {
     assert_eq!(seqs_and_kinds(&read_notices(background_spec(), &ended)), [(4, NoticeKind::Ended)]);
 }
 
-/// A stall gives a notice while it lasts. For earlier stalls only the number is reported.
+/// A stall gives a notice while it lasts. The notice contains the number of stalls so far.
 #[test]
 fn only_the_last_stall_is_reported_with_the_count() {
     let stall = |after_ms| Record::Stalled(Box::new(sample_records::stall_record(after_ms)));
@@ -123,7 +124,7 @@ fn only_the_last_stall_is_reported_with_the_count() {
     let story_of_three = read_notices(background_spec(), &three);
     assert_eq!(seqs_and_kinds(&story_of_three), [(4, NoticeKind::Stalled)], "a notice of its own");
     assert!(says(&story_of_three).ends_with("; it has stalled 3 times so far"));
-    // After an answer the stall is over, but it is still part of the count.
+    // After an answer the stall is over, and is still included in the number.
     let answered = [&three[..], &[sample_records::resumed_record(260_000)]].concat();
     assert_eq!(seqs_and_kinds(&read_notices(background_spec(), &answered)), []);
     let again = read_notices(background_spec(), &[&answered[..], &[stall(350_000)]].concat());
@@ -137,7 +138,8 @@ fn only_the_last_stall_is_reported_with_the_count() {
     assert_eq!(seqs_and_kinds(&read_notices(background_spec(), &ended)), [(5, NoticeKind::Ended)]);
 }
 
-/// The specification of a background task of fifteen minutes with a deadline notice.
+/// Returns the specification of a background task with a deadline of fifteen minutes and a deadline
+/// notice.
 fn spec_with_deadline_notice() -> TaskSpec {
     TaskSpec {
         deadline_ms: 900_000,
@@ -147,7 +149,7 @@ fn spec_with_deadline_notice() -> TaskSpec {
     }
 }
 
-/// Replays a journal that may contain `expiring`.
+/// Extracts the notices of a task whose journal has the format for its specification.
 fn read_notices_with_format(spec: TaskSpec, rest: &[Record]) -> TaskNotices {
     let first = AcceptedTask { format: format_for(&spec, None), ..accepted_task(spec) };
     let first = Record::Accepted(Box::new(first));
@@ -161,7 +163,7 @@ fn expiring_record(after_ms: u64, deadline_ms: u64) -> Record {
     Record::Expiring { at: after(after_ms), deadline: after(deadline_ms) }
 }
 
-/// Promise P65: the notice comes two minutes before the deadline, once for each deadline, and
+/// Promise P65: the notice is given two minutes before the deadline, once for each deadline, and
 /// expires when the deadline moves.
 #[test]
 fn an_expiring_notice_lasts_until_the_deadline_moves_or_a_stop() {
@@ -201,8 +203,8 @@ fn an_expiring_notice_lasts_until_the_deadline_moves_or_a_stop() {
     assert_eq!(seqs_and_kinds(&read_notices_with_format(spec, &ended)), [(3, NoticeKind::Ended)]);
 }
 
-/// A watchdog's breach never stops a task, even with `on_limit = "stop"`, so no notice of an end
-/// reports it.
+/// A watchdog's breach gives a notice even if the task stops at its limits, because a watchdog
+/// stops no task.
 #[test]
 fn a_watchdog_breach_is_reported_even_when_limits_stop_the_task() {
     let limits = Limits { on_limit: OnLimit::Stop, ..task_spec().limits };
@@ -266,8 +268,7 @@ fn a_deadline_notice_is_due_once_per_deadline() {
     assert_eq!(due(waited_for.clone(), &[]), None, "its caller waits");
     let placed = event_record(15_000, TaskEvent::Placed { why: BackgroundReason::Budget });
     assert_eq!(due(waited_for, &[placed]), after(780_000));
-    // A takeover by this build keeps the older format of a journal, in which `expiring` must not be
-    // written.
+    // A journal of an older format, which a shim of this build continues.
     let mut old = read_notices(spec, &[event_record(1, SPAWNED)]).state;
     assert_eq!(old.deadline_notice_at(), None);
     old.format = FORMAT_WITH_EXPIRING;
@@ -291,7 +292,7 @@ fn the_foreground_caller_has_priority_for_the_notice() {
     assert_eq!(turn(&foreground, boot, 5_009), None, "it was killed");
     assert_eq!(turn(&foreground, &BootId("the next".to_owned()), 9), None);
     assert_eq!(turn(&read_notices(background_spec(), &end), boot, 9), None);
-    // The task moved to the background, so no caller waits.
+    // After the move to the background no caller waits.
     let left = [
         end[0].clone(),
         event_record(5, TaskEvent::Placed { why: BackgroundReason::User }),
@@ -306,7 +307,7 @@ fn notice_times_are_the_event_times() {
         [event_record(1, SPAWNED), event_record(9_000, exited_event(7, TreeLiveness::Empty))];
     let without = read_notices(background_spec(), &records).notices.remove(0);
     assert_eq!((without.elapsed_ms, without.wall), (9_000, UnixMs(1_763_764_881_345)));
-    // The wall clock was set during the run, so the notice has the recorded time of the end.
+    // The clock was set in between. The recorded time of the end is used.
     let set = [&records[..], &[closed_record(100_000)]].concat();
     let with = read_notices(background_spec(), &set).notices.remove(0);
     assert_eq!((with.elapsed_ms, with.wall), (9_000, UnixMs(1_763_764_972_345)));
@@ -368,7 +369,7 @@ fn notices_are_ordered_by_priority_then_time() {
     assert_eq!(notices.map(|notice| notice.id.seq), [1, 3, 2, 4]);
 }
 
-/// The summary ends with the newest line, which must not be cut.
+/// The last line of the summary is the newest line, and it is complete.
 #[test]
 fn a_matched_line_is_reported_whole() {
     let text = format!("{}end", "x".repeat(Monitor::MAX_TEXT_BYTES - 3));
@@ -415,7 +416,7 @@ fn notice_view(news: NoticeEvent, command: &str, summary: &str) -> NoticeView {
     NoticeView::new(&state, &notice_with(news, 0, 3), output, summary)
 }
 
-/// A person is notified of a prompt, a failure, a deadline and a limit, and of nothing else.
+/// A person is notified only of a prompt, a failure, a deadline or a limit.
 #[test]
 fn needs_person_is_true_for_answers_failures_and_limits() {
     let ended = |outcome| NoticeEvent::Ended { outcome, readiness_note: None };
@@ -508,7 +509,7 @@ fn each_notice_kind_has_its_xml_fields() {
     );
 }
 
-/// Failure F18: the last stage of a pipeline hides the failures of the others.
+/// Failure F18: the success of the last stage of a pipeline hides the failures of other stages.
 #[test]
 fn a_masked_pipeline_failure_is_reported() {
     let end = LeaderEnd::Exited { code: 0 };
@@ -601,7 +602,7 @@ proptest! {
         prop_assert_eq!((text(5), text(8)), (&*view.command, &*view.summary));
         prop_assert_eq!(ours[7].attributes().len(), 1);
 
-        // A detector's evidence contains text of the task, so it is untrusted too.
+        // The evidence may contain untrusted text, too.
         let evidence = [(path, says.clone().into())].into_iter().collect();
         let news = NoticeEvent::Stalled { certainty: StallCertainty::Hard, text: says, evidence };
         let view = NoticeView::new(&state, &notice_with(news, 0, 3), output(""), &summary);
@@ -611,8 +612,8 @@ proptest! {
         prop_assert_eq!(document.root_element().descendants().filter(roxmltree::Node::is_element).count(), 10);
     }
 
-    /// For all histories: the end of a task gives exactly one notice, with the number of the record
-    /// that ended the task, and a live task has no notice of an end.
+    /// For all histories: the end of a task gives exactly one notice, whose id has the number of
+    /// the record that ended the task. A live task has no such notice.
     #[test]
     fn every_end_gives_exactly_one_notice(story in any_history()) {
         let mut at = sample_records::STARTED;
@@ -641,8 +642,8 @@ proptest! {
         let told = read.notices.iter().any(|notice| notice.event.kind() == NoticeKind::Lingering);
         prop_assert!(told || !lingers, "what lingers was told");
         prop_assert!(read.notices.len() <= 1 || end.is_none());
-        // An id is permanent: a notice that existed before a record is unchanged after it, or has
-        // expired.
+        // An id is permanent: one more record leaves an existing notice unchanged or lets it
+        // expire.
         for records in 1..=records.len() {
             let before = TaskNotices::from_journal(&sample_records::journal_lines(&first_records(&lines, records)).concat());
             let before = before.expect("a prefix is readable");

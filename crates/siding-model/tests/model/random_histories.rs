@@ -1,4 +1,4 @@
-//! Random histories: events for a task in any order, with increasing times.
+//! Random histories of a task: events in any order, with increasing times.
 
 use proptest::prelude::*;
 use siding_model::lifecycle::{Phase, TaskEvent, TreeLiveness};
@@ -9,7 +9,7 @@ use siding_model::spec::{OnLeaderExit, TaskSpec};
 
 use crate::sample_records;
 
-/// The events for a lifecycle.
+/// The specification of a task, and the events that its lifecycle receives.
 #[derive(Debug, Clone)]
 pub(crate) struct EventHistory {
     pub(crate) spec: TaskSpec,
@@ -26,7 +26,7 @@ pub(crate) struct HistoryStep {
 /// The action of a step.
 #[derive(Debug, Clone)]
 pub(crate) enum StepAction {
-    /// Delivers an event, possible in the current phase or not. Times in the event are relative to
+    /// Delivers an event, which may be unexpected in the phase. Times in the event are relative to
     /// the start.
     Deliver(TaskEvent),
     /// Sleeps until the next timer and delivers its event, as a correct shim does.
@@ -34,7 +34,7 @@ pub(crate) enum StepAction {
 }
 
 /// Returns histories of up to 14 steps. Deadlines, graces and pauses have similar lengths, so that
-/// they coincide, even in the same millisecond.
+/// some of them end in the same millisecond.
 pub(crate) fn any_history() -> impl Strategy<Value = EventHistory> {
     let spawned = prop_oneof![1 => Just(None), 4 => any_step(Just(spawned_event())).prop_map(Some)];
     (any_spec(), spawned, prop::collection::vec(any_step(any_event()), 0..14)).prop_map(
@@ -139,9 +139,9 @@ fn any_background_reason() -> impl Strategy<Value = BackgroundReason> {
     ])
 }
 
-/// Returns every history in which a user's stop, the deadline and the hand-over fall into the same
-/// millisecond, in every order, while the task starts, runs or lingers; the task then ends in every
-/// possible way.
+/// Returns every history in which a user's stop, the deadline and the hand-over occur in the same
+/// millisecond: in every order, while the task starts, runs or lingers, and with every possible end
+/// of the task.
 pub(crate) fn simultaneous_histories() -> Vec<EventHistory> {
     let stop = sample_records::stop_event("user");
     let (deadline, placed) =

@@ -1,4 +1,5 @@
-//! A task's readiness is reported once, with the observations, and never after the task has ended.
+//! Tests of readiness: a task's readiness is reported once, with the observations, and never after
+//! the task's end.
 
 use proptest::prelude::*;
 use siding_model::journal::TaskState;
@@ -81,8 +82,8 @@ fn no_ready_notice_after_the_end() {
     assert_eq!(notice_view(&story).summary, "out", "it was ready, and nobody is told otherwise");
 }
 
-/// The notice of an end before readiness says that the task was not ready, or that readiness was
-/// not observed to the end.
+/// The notice of a task's end says that the task was never ready, or was never seen to be ready if
+/// the condition was not checked all the time.
 #[test]
 fn an_end_before_ready_says_so() {
     let end = || event_record(9, exited_event(0, TreeLiveness::Empty));
@@ -134,8 +135,8 @@ fn a_hostile_line_cannot_inject_xml() {
 }
 
 proptest! {
-    /// In all histories, a task is reported as ready at most once and never after its end, and the
-    /// notice of the end says so if the task was never ready.
+    /// In all histories, a task is reported as ready at most once and not after its end. The notice
+    /// of the end of a task that was not ready says so.
     #[test]
     fn a_ready_notice_is_given_at_most_once(
         ready_ms in prop::option::of(0..400_u64),
@@ -160,8 +161,8 @@ proptest! {
         prop_assert_eq!(unready, end_ms.is_some() && !was_ready);
     }
 
-    /// However long the checks take, readiness is detected within the promised delay, and the
-    /// checks use at most a hundredth of the time.
+    /// For any duration of the checks, they use at most a hundredth of the time, and the pauses
+    /// between them are short enough.
     #[test]
     fn the_long_wait_backoff_is_cheap_and_timely(costs in prop::collection::vec(0..50_u64, 1..200)) {
         let mut patience = LongWaitBackoff::new(STARTED);

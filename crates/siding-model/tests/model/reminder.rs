@@ -1,4 +1,4 @@
-//! The schedule of reminders, and the selection of a host's commands that a reminder lists.
+//! Tests of the schedule of reminders, and of the selection of the commands that they name.
 
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{TaskEvent, TreeLiveness};
@@ -9,7 +9,7 @@ use siding_model::spec::{TaskCommand, TaskSpec};
 
 use crate::sample_records::{self, accepted_task, event_record, exited_event, task_spec};
 
-/// A session with one prompt and 269 batches gets thirteen lists.
+/// A session with 269 batches of tool calls gets thirteen lists.
 #[test]
 fn a_task_list_is_due_every_twentieth_batch() {
     let due: Vec<u64> = (0..=269).filter(|batch| is_list_due(*batch)).collect();

@@ -1,5 +1,4 @@
-//! The rules of the lifecycle. Each rule examines a complete history and describes the violation
-//! that it finds.
+//! The rules of the lifecycle. Each rule checks a complete history and describes a violation.
 
 mod outcome_rules;
 mod step_rules;
@@ -15,18 +14,18 @@ pub(crate) type RuleResult = Result<(), String>;
 /// A property that must hold in every history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// A change is recorded before any other effect, and an event that changes nothing has no
-    /// effects.
+    /// A change is recorded before any other effect, and there are no effects without a change.
     RecordFirst,
-    /// A due timer makes progress, so that a shim cannot spin, and no timer is lost.
+    /// The event of a due timer changes the state, so that a shim cannot spin, and no timer is
+    /// lost.
     TimersProgress,
-    /// A timer is set, at the right time, wherever the passage of time alone changes something.
+    /// A timer is set for the right time in every phase that the passage of time ends.
     TimersAreSet,
-    /// The lifecycle reads no clock: a history behaves the same at any start time. Time in suspend
-    /// has no effect, because the caller's clock does not advance then.
+    /// The lifecycle depends only on differences of times: a history has the same result with any
+    /// start time.
     OnlyDifferencesCount,
-    /// The deadline never exceeds the cap. The deadline moves only on request, before any stop was
-    /// requested, and never into the past.
+    /// The deadline never exceeds the cap. It moves only on request, never into the past, and not
+    /// once a stop was requested.
     DeadlineStaysBelowCap,
     /// A task moves to the background at most once, never back, and never after its end.
     BackgroundOnce,
@@ -34,20 +33,20 @@ pub(crate) enum Rule {
     NoEarlyKill,
     /// A stop request is never lost, even while the task starts.
     StopIsKept,
-    /// A second request may shorten the grace but never extend it; the first reason is kept.
+    /// A second request can shorten the grace, but not extend it. The first reason is kept.
     SecondStopShortens,
     /// A stop never lets a task live longer than its deadline would have.
     StopIsNoExtension,
-    /// An empty tree is no end while the leader's end is unknown, because the leader is part of the
-    /// tree.
+    /// An empty tree does not end a task whose leader's end is unknown, because the leader is part
+    /// of the tree.
     LeaderIsPartOfTheTree,
     /// The end is final, and it is announced exactly once.
     EndIsFinal,
-    /// An event reported the outcome.
+    /// The outcome is one that an event reported.
     OutcomeWasSeen,
-    /// The outcome names the first requester of the end, which may be a person or the deadline.
+    /// The outcome names the first cause of the end: a requester or the deadline.
     FirstAskerIsNamed,
-    /// The leader's own end remains the outcome if it preceded every stop decision.
+    /// The leader's own end is the outcome if it preceded every decision to stop the task.
     OwnEndStays,
     /// A stop, the deadline and the hand-over at the same time give a single outcome.
     OneOutcomeInOneInstant,
@@ -103,7 +102,7 @@ impl Rule {
     }
 }
 
-/// Checks every step, and reports the first one that violates the rule.
+/// Checks every step, and reports the first step that violates the rule.
 fn check_every_step(trace: &Trace, rule: impl Fn(&TraceStep) -> RuleResult) -> RuleResult {
     let mut numbered = trace.steps.iter().enumerate();
     numbered
@@ -131,8 +130,8 @@ impl TraceStep {
         self.before != self.after
     }
 
-    /// Returns whether the step requests the end of a task that has not ended: a person, a limit,
-    /// or the deadline after it has passed.
+    /// Returns whether the step decides to stop a task that has not ended: with a stop request, a
+    /// limit, or a passed deadline.
     fn requests_end(&self) -> bool {
         let passed = self.event == TaskEvent::DeadlinePassed && self.now >= self.before.deadline;
         let asked =

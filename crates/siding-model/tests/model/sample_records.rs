@@ -1,4 +1,4 @@
-//! Fixed values that several tests share.
+//! Fixed sample values for several test modules.
 
 use siding_model::evidence::{Certainty, ChainLink, Evidence, StallRecord, WhyVerdict};
 use siding_model::id::{SessionId, TaskId, TaskKind};
@@ -16,17 +16,17 @@ use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
 use siding_model::wait::WaitDetail;
 use siding_model::wait::{Condition, ReadyRecord, SatisfiedCondition};
 
-/// Start of the task in these tests.
+/// Start of the sample task.
 pub(crate) const STARTED: MonotonicMs = MonotonicMs(1_000_000);
 
-/// The task's leader.
+/// The leader of the sample task.
 pub(crate) const LEADER: LeaderRef =
     LeaderRef::Identified(ProcRef { pid: 4243, start_ticks: 100_002 });
 
-/// The shim that takes over.
+/// The shim that takes over the sample task.
 pub(crate) const TAKEOVER_SHIM: ProcRef = ProcRef { pid: 5151, start_ticks: 100_900 };
 
-/// Returns the id of the task of these tests.
+/// Returns the id of the sample task.
 pub(crate) fn task_id() -> TaskId {
     TaskId::new(TaskKind::LocalBash, 0x0123_4567_89ab_cdef).expect("the number is in range")
 }
@@ -251,7 +251,7 @@ pub(crate) fn journal_lines(records: &[Record]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Returns the state after each of these records, applied directly instead of read from a journal.
+/// Returns the state after each record. The records are applied directly, without a journal.
 pub(crate) fn replay_states(records: &[Record]) -> Vec<TaskState> {
     let Some((Record::Accepted(first), rest)) = records.split_first() else {
         panic!("the first record is `accepted`");

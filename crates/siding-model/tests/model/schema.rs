@@ -1,4 +1,4 @@
-//! The generated schemas must agree with the published ones.
+//! Tests that the generated schemas agree with the published schemas.
 //!
 //! `task_view` checks values; this module checks that no field is missing, renamed or wider than
 //! published.
@@ -116,7 +116,7 @@ fn compare(contract: &Value, own: &Value, root: &Value, at: &str, found: &mut Ve
     }
 }
 
-/// Compares the variants by their `kind`: both schemas must have the same kinds.
+/// Compares the variants by their `kind`. Both schemas must have the same variants.
 fn compare_variants(
     promised: &Value,
     own: &Value,
@@ -165,7 +165,7 @@ fn resolve(root: &Value, schema: &Value) -> Value {
     }
 }
 
-/// Returns the alternatives of a schema, resolved recursively; otherwise the schema itself.
+/// Returns the alternatives of a schema, resolved recursively, or the schema itself if it has none.
 fn variants(schema: &Value, root: &Value) -> Vec<Value> {
     let schema = resolve(root, schema);
     let inner = ["anyOf", "oneOf"].iter().find_map(|word| schema.get(word)?.as_array().cloned());
@@ -181,7 +181,7 @@ fn object(schema: &Value, root: &Value) -> Value {
     variants(schema, root).into_iter().find(is_object).unwrap_or_else(|| json!({}))
 }
 
-/// Returns all values of an enumeration.
+/// Returns all values that an enumeration allows.
 fn values(schema: &Value, root: &Value) -> Vec<Value> {
     let of_one = |one: Value| -> Vec<Value> {
         if let Some(values) = one.get("enum").and_then(Value::as_array) {

@@ -1,4 +1,4 @@
-//! The output of `--json` must match the published schemas.
+//! Tests that the output of `--json` matches the published schemas.
 
 use serde_json::{Value, json};
 use siding_model::id::SessionId;
@@ -194,7 +194,7 @@ fn every_wait_view_matches_the_schema() {
     }
 }
 
-/// Unknown values are null instead of absent, so that a script can always read `.outcome`.
+/// An unknown value is null and not absent, so that a script can always read `.outcome`.
 #[test]
 fn unknown_values_are_null() {
     let json = serde_json::to_value(minimal_task()).expect("a task serializes");
@@ -232,7 +232,8 @@ fn a_task_that_violates_the_schema_is_detected() {
     assert!(mismatch(&schema, &task, "task").is_some());
 }
 
-/// Returns the location of a violation. Supports only the keywords that the published schemas use.
+/// Returns the location of a violation of the schema, if any. It supports only the keywords that
+/// the published schemas use.
 fn mismatch(schema: &Value, value: &Value, at: &str) -> Option<String> {
     let words = schema.as_object().expect("a schema is an object");
     words.iter().find_map(|(word, rule)| match word.as_str() {
@@ -255,8 +256,8 @@ fn mismatch(schema: &Value, value: &Value, at: &str) -> Option<String> {
             let fits = value.as_str().is_some_and(|text| matches_pattern(rule, text));
             (!fits).then(|| format!("{at} is {value}, not like {rule}"))
         }
-        // In JSON Schema, `required` and `properties` apply only to objects, so a null would
-        // satisfy every alternative of `oneOf`. Here both keywords require an object.
+        // In JSON Schema, `required` and `properties` apply only to objects, so null would satisfy
+        // every alternative of `oneOf`. In this check the two keywords require an object.
         "required" | "properties" if !value.is_object() => (!value.is_null()
             || !words.contains_key("type"))
         .then(|| format!("{at} is {value}, no object")),

@@ -1,4 +1,4 @@
-//! The interface through which the rules observe a lifecycle: events, state and effects.
+//! The interface through which the rules observe a lifecycle: its events, state and effects.
 //!
 //! [`TracedLifecycle`] is implemented by the real [`Lifecycle`] and by the mutants that break it.
 
@@ -17,7 +17,7 @@ pub(crate) trait TracedLifecycle: Clone + Debug {
     fn start(spec: &TaskSpec, started: MonotonicMs) -> Self;
     /// Returns the state after an event, and its effects.
     fn step(&self, event: &TaskEvent, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>);
-    /// Returns the timer event that is due.
+    /// Returns the event of a timer that is due at `now`.
     fn due_event(&self, now: MonotonicMs) -> Option<TaskEvent>;
     /// Returns the time at which the next timer is due.
     fn wake_at(&self) -> Option<MonotonicMs>;
@@ -61,9 +61,10 @@ pub(crate) struct LifecycleView {
 pub(crate) struct TimerStatus {
     /// Time at which the next timer is due.
     pub(crate) wake_at: Option<MonotonicMs>,
-    /// If a timer is due now: whether its event changes the state.
+    /// Whether the event of a timer that is due now changes the state; `None` if no timer is due.
     pub(crate) progress_now: Option<bool>,
-    /// If a timer will be due: whether there is an event at that time, and it changes the state.
+    /// Whether a timer that is due later has an event at that time that changes the state; `None`
+    /// if no timer is set.
     pub(crate) progress_then: Option<bool>,
 }
 
@@ -87,8 +88,7 @@ pub(crate) struct Trace {
     pub(crate) shifted_steps: Vec<TraceStep>,
 }
 
-/// Two start times with an odd difference, so that a lifecycle that rounds times gives different
-/// results.
+/// Two start times with an odd difference, so that a fault which rounds times is detected.
 const START_TIMES: [MonotonicMs; 2] = [MonotonicMs(1 << 20), MonotonicMs((1 << 20) + 999_983)];
 
 /// Runs a history on two new lifecycles.
@@ -143,8 +143,7 @@ fn timer_status<M: TracedLifecycle>(
     }
 }
 
-/// Returns the event with times of the clock, because the times in a history are relative to the
-/// start.
+/// Converts the relative times in an event to times of the clock, which a lifecycle expects.
 fn to_absolute(event: &TaskEvent, started: MonotonicMs) -> TaskEvent {
     let mut event = event.clone();
     if let TaskEvent::Extended { deadline } = &mut event {

@@ -1,4 +1,5 @@
-//! The selection of unowned orphans, above all the processes that must never be selected.
+//! Tests of the selection of unowned orphans: the trees that are terminated, and above all those
+//! that are kept.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use siding_model::unowned::{
 const USER_UID: u32 = 1000;
 const MIN_AGE: Duration = Duration::from_secs(4 * 3600);
 const OLD_AGE: Duration = Duration::from_secs(5 * 3600);
-/// The requester in all tables below.
+/// Pid of the requester in all process tables.
 const REQUESTER_PID: i32 = 2;
 
 fn process(pid: i32, ppid: i32, line: &str) -> ProcessInfo {
@@ -33,7 +34,7 @@ fn process(pid: i32, ppid: i32, line: &str) -> ProcessInfo {
     }
 }
 
-/// Returns a table of init, the requester below it, and other processes.
+/// Returns a process table with init, the requester as a child of init, and other processes.
 fn process_table(others: Vec<ProcessInfo>) -> Vec<ProcessInfo> {
     let mut init = process(1, 0, "/sbin/init");
     init.uid = Some(0);
@@ -42,8 +43,8 @@ fn process_table(others: Vec<ProcessInfo>) -> Vec<ProcessInfo> {
     all
 }
 
-/// The tree of anthropics/claude-code#51932: a shell with two relays and a nested shell, below
-/// which a further shell with a helper is blocked on its input.
+/// Returns the tree of anthropics/claude-code#51932: a shell with two relays and a nested shell,
+/// which has a child shell with a helper that is blocked on its input.
 fn sandbox_tree(parent: i32) -> Vec<ProcessInfo> {
     vec![
         process(10, parent, "/bin/bash -c socat-and-eval"),
@@ -70,7 +71,7 @@ fn selected_pids(verdicts: &ReapDecision) -> Vec<i32> {
     all
 }
 
-/// Returns the reasons why all processes are kept.
+/// Checks that no tree is selected, and returns the reasons.
 #[track_caller]
 fn keep_reasons(processes: &[ProcessInfo]) -> Vec<KeepReason> {
     let verdicts = select(processes);
@@ -110,8 +111,8 @@ fn a_live_host_ancestor_keeps_its_helpers() {
         let why = keep_reasons(&all);
         assert!(matches!(why.as_slice(), [KeepReason::LiveHost { pid: 7, .. }, _]), "{why:?}");
     }
-    // A host also protects the tree when a subreaper is between them, and when the host is the
-    // first process of a container.
+    // A host above a subreaper, and a host that is the first process of a container, are also
+    // found.
     let mut all = process_table(sandbox_tree(8));
     all.extend([process(7, 1, "claude"), process(8, 7, "tini -- bash")]);
     assert!(matches!(keep_reasons(&all)[0], KeepReason::LiveHost { pid: 7, .. }));
@@ -160,7 +161,7 @@ fn doubtful_processes_are_kept() {
             },
             |why| matches!(why, KeepReason::LiveParent { pid: 9, .. }),
         ),
-        // Reused pids can form a cycle of parents.
+        // A cycle of parents, which reused pids can cause.
         (|all| find_mut(all, 10).ppid = 14, |why| matches!(why, KeepReason::HiddenAncestor)),
     ];
     for (number, (change, is_right)) in cases.into_iter().enumerate() {
@@ -183,7 +184,7 @@ fn an_orphan_without_a_matching_rule_is_kept() {
     assert_eq!(select(&all), ReapDecision::default());
 }
 
-/// A shared machine has many relays of other users, so they are not even listed as kept.
+/// A shared machine may have many relays of other users, so they are not even listed as kept.
 #[test]
 fn relays_of_other_users_are_ignored() {
     for uid in [Some(0), Some(USER_UID + 1), None] {
@@ -236,11 +237,11 @@ fn an_orphaned_relay_is_selected_despite_a_terminal() {
     assert_eq!(selected_pids(&select(&all)), [50]);
     find_mut(&mut all, 50).has_terminal = true;
     assert_eq!(selected_pids(&select(&all)), [50], "a relay reads no terminal");
-    // For a user's own rule, a terminal is a reason to keep the process.
+    // Under a rule of the user, a process with a terminal is kept.
     let own = OrphanRule { name: "own".to_owned(), ..OrphanRule::built_in().remove(0) };
     let viewer = Requester { pid: REQUESTER_PID, uid: USER_UID, min_age: MIN_AGE };
     assert!(select_orphan_trees(&all, &[own], viewer).trees.is_empty());
-    // A relay is kept if it is too young, or if a living host of any name is its ancestor.
+    // The relay is kept if it is too young, or below a living host of any name.
     find_mut(&mut all, 50).age = MIN_AGE - Duration::from_secs(1);
     assert!(matches!(keep_reasons(&all)[0], KeepReason::TooYoung { pid: 50, .. }));
     for host in ["claude", "node /x/cli.js", "/versions/2.1.330 -p"] {
@@ -262,7 +263,7 @@ fn a_relay_is_kept_while_a_live_process_names_its_socket() {
     let why = verdicts.kept.iter().find(|spared| spared.process.pid == 50);
     let why = &why.expect("a reason").reason;
     assert!(matches!(why, KeepReason::SocketInUse { pid: 61, .. }), "{why}");
-    // When the live session has ended too, both processes are selected, although each refers to the
+    // When the host of the process has ended, too, both are selected, although each refers to the
     // socket.
     all.retain(|one| one.process.pid != 60);
     find_mut(&mut all, 61).ppid = 1;
@@ -273,7 +274,7 @@ fn a_relay_is_kept_while_a_live_process_names_its_socket() {
     assert_eq!(selected_pids(&select(&all)), [50]);
 }
 
-/// Returns arbitrary tables, in which the parent of a process may be an earlier, a later or an
+/// Returns arbitrary tables, in which the parent of a process is an earlier, a later or an
 /// invisible process.
 fn any_table() -> impl Strategy<Value = Vec<ProcessInfo>> {
     let line = prop::sample::select(vec![
@@ -343,7 +344,8 @@ proptest! {
                     let is_host = |one: &&ProcessInfo| one.argv.iter().any(|word| word.ends_with("claude"));
                     prop_assert!(!by_pid.get(&pid).is_some_and(is_host), "{} is a host", pid);
                 }
-                // A tree is selected as a whole: no process remains below a selected one.
+                // A tree is selected as a whole: every descendant of a selected process is
+                // selected.
                 let is_below = |one: &&ProcessInfo| above(one.process.pid).contains(&member.pid);
                 for child in all.iter().filter(is_below) {
                     prop_assert!(chosen.contains(&child.process.pid));

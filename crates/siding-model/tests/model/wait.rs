@@ -1,4 +1,4 @@
-//! The end of waits: rules over random histories.
+//! Tests of the end of waits with random histories.
 
 use proptest::prelude::*;
 use siding_model::process::MonotonicMs;
@@ -46,8 +46,8 @@ fn any_history() -> impl Strategy<Value = WaitHistory> {
     })
 }
 
-/// Computes the verdict from the whole history. The first event about a pair of task and condition
-/// decides its state.
+/// Computes the verdict from the first `upto` events of a history. For each pair of a task and a
+/// condition, the first event about the pair decides.
 fn expected_verdict(story: &WaitHistory, upto: usize) -> Option<WaitVerdict> {
     let pairs = (0..story.tasks)
         .flat_map(|task| (0..story.conditions.len()).map(move |condition| (task, condition)));
@@ -100,7 +100,7 @@ proptest! {
         }
     }
 
-    /// A wait that polls regularly ends at the bound, whatever the events before it.
+    /// A wait whose caller keeps waking it ends at the bound, after any events.
     #[test]
     fn every_wait_is_bounded(story in any_history()) {
         let mut wait = WaitState::new(story.quantifier, story.tasks, &story.conditions, BOUND_AT);
@@ -110,7 +110,7 @@ proptest! {
         prop_assert!(wait.step(WaitEvent::TimerFired, wait.wake_at()).is_some());
     }
 
-    /// A satisfied condition remains satisfied, and a missed one remains missed.
+    /// A satisfied condition remains satisfied, and a missed condition remains missed.
     #[test]
     fn a_settled_condition_stays_settled(story in any_history()) {
         let mut wait = WaitState::new(story.quantifier, story.tasks, &story.conditions, BOUND_AT);
@@ -132,8 +132,8 @@ proptest! {
         }
     }
 
-    /// However long the checks take, they use at most a tenth of the time, and cheap checks are
-    /// frequent.
+    /// For any duration of the checks, they use at most a tenth of the time, and short checks are
+    /// frequent enough.
     #[test]
     fn checks_use_at_most_a_tenth_of_the_time(costs in prop::collection::vec(0..400_u64, 1..60)) {
         let mut pace = CheckBackoff::new(5, 100);

@@ -1,5 +1,5 @@
-//! The watchdogs of tasks without limits, and healthy tasks with high usage that no watchdog may
-//! report.
+//! Tests of the watchdogs: the failures that they must report, and the healthy tasks with similar
+//! use that they must not report.
 
 use siding_model::limits::{
     Breach, Connection, ConnectionLog, Limits, OnLimit, ProcessUsage, Thresholds, Usage, Watchdog,
@@ -11,7 +11,7 @@ use siding_model::settings::Settings;
 const MINUTE_MS: u64 = 60_000;
 const HOUR_MS: u64 = 60 * MINUTE_MS;
 
-/// The usage of a task at a time, in milliseconds since the start of the watch.
+/// A function from the time since the start of the watch, in milliseconds, to the usage of a task.
 type UsageAt<'t> = &'t dyn Fn(u64) -> Usage;
 
 fn process(pid: i32) -> ProcessUsage {
@@ -47,7 +47,7 @@ struct WatchResult {
     breaches: Vec<(u64, Breach)>,
 }
 
-/// Watches a task for `for_ms` like a shim that nothing else wakes.
+/// Samples a task for `for_ms` milliseconds at the times at which the watchdog asks for a sample.
 fn run_watchdog(
     settings: &Settings,
     told: &[Breach],
@@ -82,7 +82,7 @@ fn run_watchdog(
     watched
 }
 
-/// Watches a task with the built-in settings until the hard cap.
+/// Samples a task with the built-in settings until the built-in hard cap.
 fn run_default_watchdog(task: UsageAt<'_>) -> WatchResult {
     run_watchdog(&Settings::default(), &[], 4 * HOUR_MS, task)
 }
@@ -101,7 +101,7 @@ fn single_breach(watched: WatchResult) -> (u64, Breach) {
     told
 }
 
-/// Promise P95, busy loop: nine tenths of a core without output for five minutes.
+/// Promise P95, busy loop: the task uses nine tenths of a core without output for five minutes.
 #[test]
 fn a_busy_loop_is_reported_after_five_minutes() {
     let (at, breach) = single_breach(run_default_watchdog(&|at| cpu_usage(at * 95 / 100)));
@@ -112,7 +112,7 @@ fn a_busy_loop_is_reported_after_five_minutes() {
     assert!(breach.detail.ends_with(end), "{}", breach.detail);
 }
 
-/// On a busy machine a loop gets a third of a core, and waits for a processor in the remaining
+/// On a busy machine the loop gets a third of a core, and waits for a processor in the remaining
 /// time.
 #[test]
 fn a_busy_loop_on_a_busy_system_is_reported() {
@@ -122,7 +122,7 @@ fn a_busy_loop_on_a_busy_system_is_reported() {
     assert!(at <= 9 * MINUTE_MS, "{at}");
 }
 
-/// A compiler uses as much processor time, but occasionally writes a line, a log or an object file.
+/// A compiler uses as much processor time as a busy loop, but writes a line or a file now and then.
 #[test]
 fn a_compiler_is_not_a_busy_loop() {
     let lines = |at: u64| Usage { output_bytes: at / (4 * MINUTE_MS), ..cpu_usage(at) };
@@ -132,18 +132,19 @@ fn a_compiler_is_not_a_busy_loop() {
     // A build in bursts on all cores, with little activity between the bursts.
     assert_no_breach(&|at| cpu_usage(at / (5 * MINUTE_MS) * 2 * MINUTE_MS));
     assert_no_breach(&|at| cpu_usage(at / 2));
-    // A compiler that writes nothing is reported, because it is indistinguishable from a loop.
+    // A compiler that writes nothing is reported, because it cannot be distinguished from a busy
+    // loop.
     let silent = |at: u64| Usage { written_bytes: Some(4_096), ..cpu_usage(at) };
     assert_eq!(single_breach(run_default_watchdog(&silent)).1.which, LimitKind::CpuSpin);
 }
 
-/// Processor time from before the start of the watch must cause no breach.
+/// Processor time that was used before the start of the watch is ignored.
 #[test]
 fn cpu_time_before_the_watch_does_not_count() {
     assert_no_breach(&|_| cpu_usage(HOUR_MS));
 }
 
-/// Promise P95, descriptor leak: 4,096 descriptors in the tree.
+/// Promise P95, descriptor leak: the tree has 4,096 open descriptors.
 #[test]
 fn a_descriptor_leak_is_reported() {
     let leak = |at: u64| {
@@ -158,7 +159,7 @@ fn a_descriptor_leak_is_reported() {
     assert_eq!(single_breach(run_default_watchdog(&five)).0, MINUTE_MS, "at the first look");
 }
 
-/// A browser test has dozens of processes with a hundred descriptors each, but no leak.
+/// A browser test has dozens of processes with a hundred descriptors each, without a leak.
 #[test]
 fn a_browser_with_thousands_of_descriptors_is_not_a_leak() {
     let browser = |at: u64| {
@@ -190,7 +191,8 @@ fn a_long_upload_is_reported() {
     assert!(breach.detail.ends_with(text), "{}", breach.detail);
 }
 
-/// Connections of databases get old too, while they send keepalives or queries, or serve a client.
+/// Database connections may be old without an upload: idle with keepalives, busy with queries, or
+/// accepted.
 #[test]
 fn a_database_connection_is_not_a_long_upload() {
     assert_no_breach(&|at| with_connection(at, connection(at / 100, at / 100)));
@@ -202,7 +204,8 @@ fn a_database_connection_is_not_a_long_upload() {
     assert_no_breach(&|at| with_connection(at, inside(at)));
 }
 
-/// Promise P95, exfiltration: 1 GiB sent to one remote. A faster transfer is sampled sooner.
+/// Promise P95, exfiltration: 1 GiB was sent to one remote. A fast transfer is sampled more often,
+/// so that it is reported soon after the threshold.
 #[test]
 fn a_gibibyte_sent_to_one_remote_is_reported() {
     let sends = |at: u64| Connection { received: at * 90_000, ..connection(at * 3_000, 0) };
@@ -219,7 +222,7 @@ fn a_package_download_is_not_exfiltration() {
     assert_no_breach(&|at| with_connection(at, connection(at / 10, at * 10_000)));
 }
 
-/// Promise P101: an idle task is rarely sampled, and its connections are never sampled.
+/// Promise P101: an idle task is sampled rarely, and its connections are not sampled.
 #[test]
 fn an_idle_task_is_sampled_at_growing_intervals() {
     let idle = run_default_watchdog(&|_| Usage {
@@ -247,7 +250,7 @@ fn recorded_breaches_are_not_reported_again() {
     assert!(run_watchdog(&settings, &[age], HOUR_MS, upload).breaches.is_empty());
 }
 
-/// A user's own limit replaces the threshold, and `stop` applies to limits only.
+/// A limit that the user set replaces the watchdog's threshold. `stop` applies only to limits.
 #[test]
 fn a_limit_replaces_the_watchdog() {
     let built_in = Settings::default().watchdog_thresholds();

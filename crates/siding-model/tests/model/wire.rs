@@ -1,4 +1,4 @@
-//! Messages between clients and shims survive serialization.
+//! Tests of the serialization of messages between clients and shims.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -11,7 +11,7 @@ use siding_model::signal::Signal;
 
 use crate::{random_histories, sample_records};
 
-/// One request of each kind, with all and with few of its fields.
+/// Returns requests of each kind, with all fields and with only the required fields.
 fn requests() -> Vec<ShimRequest> {
     let by = "user".to_owned();
     let requests = vec![
@@ -28,8 +28,7 @@ fn requests() -> Vec<ShimRequest> {
         ShimRequest::Usage,
         ShimRequest::Ping,
     ];
-    // This match does not compile when a kind of request is added, as a reminder to add it to
-    // `requests` above.
+    // This match does not compile without a new kind of request, as a reminder to add it above.
     for request in &requests {
         match request {
             ShimRequest::Subscribe { .. }
@@ -95,7 +94,7 @@ proptest! {
     }
 }
 
-/// A client of one release may talk to a shim of another.
+/// A client may talk to a shim of another build.
 #[test]
 fn unknown_fields_are_ignored_and_unknown_tags_are_rejected() {
     let later = json!({"do": "stop", "by": "user", "because": "dinner"});

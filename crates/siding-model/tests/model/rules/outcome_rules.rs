@@ -1,4 +1,4 @@
-//! Rules about the outcome: a task has one outcome, which is final and was observed.
+//! Rules about the outcome: an ended task has one, which is final and was observed.
 
 use siding_model::lifecycle::{LifecycleEffect, Phase, TaskEvent};
 use siding_model::outcome::{LeaderEnd, Outcome};
@@ -76,7 +76,7 @@ pub(super) fn outcome_was_observed(trace: &Trace) -> RuleResult {
         Outcome::Limit { which } => any_step(&|turn| {
             turn.event == TaskEvent::LimitPassed { which: *which } && turn.changed()
         }),
-        // No event of the random histories causes one of the other outcomes.
+        // No event of the model gives these outcomes yet.
         _ => false,
     };
     require(seen, || format!("nobody told of {outcome:?}"))
@@ -106,14 +106,14 @@ pub(super) fn own_end_stays(trace: &Trace) -> RuleResult {
         return Ok(());
     };
     if matches!(outcome, Outcome::Released { .. }) {
-        // Processes of a released task are alive, so the leader's end is not the end of the task.
+        // Processes of a released task may be alive, so the leader's end need not be the outcome.
         return Ok(());
     }
     if let TaskEvent::LeaderEnded { end, .. } = &first.event {
         let own = *outcome == Outcome::from(end.clone()) && leader == Some(end);
         return require(own, || format!("{end:?} came first, and yet {outcome:?} with {leader:?}"));
     }
-    // Conversely, a requested end is never reported as the leader's own.
+    // Conversely, a stop is never reported as the leader's own end.
     let own = matches!(outcome, Outcome::Exited { .. } | Outcome::Signaled { .. });
     require(!own, || format!("{:?} came first, and yet {outcome:?}", first.event))
 }

@@ -38,7 +38,7 @@ pub(super) fn timers_are_set(turn: &TraceStep) -> RuleResult {
             Some(turn.after.deadline)
         }
         Phase::Stopping { kill_at, .. } => Some(*kill_at),
-        // In these phases only an external event can change the state.
+        // In these phases only an external event changes the state.
         Phase::Starting { stop: Some(_) } | Phase::Killing { .. } | Phase::Ended { .. } => None,
     };
     require(turn.timers.wake_at == expected, || {

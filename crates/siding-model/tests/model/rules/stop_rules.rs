@@ -24,7 +24,8 @@ pub(super) fn no_early_kill(trace: &Trace) -> RuleResult {
     Ok(())
 }
 
-/// Returns the end of the grace period that started in step number `ask`, if one started there.
+/// Returns the end of the grace period that step number `ask` started, or `None` if it started
+/// none.
 fn grace_end(turns: &[TraceStep], ask: usize, spec: &TaskSpec) -> Option<MonotonicMs> {
     let turn = &turns[ask];
     let reaps = spec.on_leader_exit == OnLeaderExit::Reap;
@@ -50,7 +51,7 @@ fn requested_grace_ms(turn: &TraceStep, spec: &TaskSpec) -> Option<u64> {
     Some(grace_ms.unwrap_or(spec.grace_ms))
 }
 
-/// Returns the latest time of a kill at the deadline.
+/// Returns the latest time at which a task with this deadline is killed.
 fn latest_kill(now: MonotonicMs, deadline: MonotonicMs, spec: &TaskSpec) -> MonotonicMs {
     now.max(deadline).plus_ms(spec.grace_ms)
 }
@@ -67,7 +68,7 @@ pub(super) fn stop_is_kept(trace: &Trace) -> RuleResult {
     Ok(())
 }
 
-/// Checks that the tree receives the requested signal once, as soon as a process exists.
+/// Checks that the tree receives the stop signal once, as soon as there is a tree.
 fn signals_once(turn: &TraceStep) -> RuleResult {
     let before = matches!(turn.before.phase, Phase::Stopping { .. });
     let sent: Vec<&LifecycleEffect> =
@@ -114,7 +115,7 @@ pub(super) fn second_stop_shortens(turn: &TraceStep, spec: &TaskSpec) -> RuleRes
 
 pub(super) fn stop_is_no_extension(turn: &TraceStep, spec: &TaskSpec) -> RuleResult {
     match (&turn.before.phase, &turn.after.phase) {
-        // Later steps only ever shorten the time to the kill: `SecondStopShortens`.
+        // The rule `SecondStopShortens` checks that later steps do not extend the time to the kill.
         (Phase::Stopping { .. }, _) => Ok(()),
         (_, Phase::Stopping { kill_at, .. }) => {
             let latest = latest_kill(turn.now, turn.before.deadline, spec);
