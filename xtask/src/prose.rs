@@ -2,7 +2,7 @@
 //!
 //! Counts markers: phrases of unidiomatic English that readers of this project did not understand.
 //! Also draws a random sample of sentences. A marker is only a hint that a sentence is unclear; the
-//! sample shows how clear the sentences are when a person reads it who did not write them.
+//! measure is the sample, read by a person who did not write the sentences.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! The runner of steps: runs them one after the other, measures their time, and prints a summary.
 //!
-//! It does not depend on the individual steps, which are in `check.rs`.
+//! The runner does not depend on the individual steps, which are in `check.rs`.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};

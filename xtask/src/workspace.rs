@@ -27,8 +27,8 @@ const TARGET_TRIPLE: &str = "x86_64-unknown-linux-gnu";
 impl Workspace {
     /// Finds the workspace that contains this program, and runs `cargo metadata`.
     pub(crate) fn open() -> Result<Self> {
-        // `cargo run` sets the variable. Without it, the compiled-in path is used, which is wrong
-        // if the checkout was moved.
+        // `cargo run` sets the variable. Without the variable, the compiled-in path is used, which
+        // is wrong if the checkout was moved.
         let here = std::env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
         let root = here.parent().context("xtask lies in the workspace")?.to_path_buf();
@@ -133,7 +133,7 @@ impl PreparedCommand {
         self
     }
 
-    /// Prints the command line and runs the command. Its output is not captured.
+    /// Prints the command line and runs the command without capturing the command's output.
     pub(crate) fn run(mut self) -> Result<()> {
         println!("  $ {} {}", self.display_name, self.arguments);
         let status = self

@@ -131,7 +131,8 @@ pub(crate) enum Redirect {
     Reads(Word),
     /// A heredoc or a herestring on standard input.
     Heredoc(Word),
-    /// `2>&1` and other redirections that reach no file. Their words may contain commands.
+    /// `2>&1` and other redirections that reach no file. The words of such a redirection may
+    /// contain commands.
     Other(Word),
 }
 
@@ -155,7 +156,8 @@ pub(crate) enum Piece {
     CommandSubstitution { body: Vec<Statement>, is_quoted: bool },
     /// `<(…)` and `>(…)`.
     ProcessSubstitution { body: Vec<Statement> },
-    /// A command substitution whose text the parser returns unparsed. It has to be parsed later.
+    /// A command substitution whose text the parser returns unparsed, so that it has to be parsed
+    /// later.
     Unparsed { text: String, origin: Origin },
     /// A value that only the running shell knows. `words` are the words inside the expansion, which
     /// may contain commands. The value of an arithmetic expansion is a number.

@@ -1,8 +1,8 @@
 //! Parsing of shell texts to the types in [`ast`](crate::ast).
 //!
-//! Only this module uses the parser crate and its types. It also parses constructs that the parser
-//! crate does not: the commands in `${ …; }` and in escaped backticks. It reports an unclosed `${`,
-//! which the parser crate accepts.
+//! Only this module uses the parser crate and its types. The module also parses constructs that the
+//! parser crate does not: the commands in `${ …; }` and in escaped backticks. An unclosed `${`,
+//! which the parser crate accepts, is reported as an error.
 
 mod commands;
 mod fragments;
@@ -12,8 +12,8 @@ use shuck_parser::parser::{ParseStatus, Parser};
 
 use crate::ast::{Origin, Span, Statement};
 
-/// Longest text that is parsed, in bytes. It bounds the time of the parser, which takes a tenth of
-/// a second for a megabyte.
+/// Longest text that is parsed, in bytes. The limit bounds the time of the parser, which takes a
+/// tenth of a second for a megabyte.
 pub const MAX_SCRIPT_BYTES: usize = 64 << 10;
 
 /// Most arithmetic expressions in a text. The parser limits the depth of all other constructs, but

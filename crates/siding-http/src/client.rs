@@ -39,7 +39,7 @@ pub enum ClientError {
 /// Returns a builder for a client that sends requests to one server.
 ///
 /// The client follows no redirects, because the content of a request is meant for this server only.
-/// It uses the proxies from the environment variables, except for a server on this machine.
+/// The client uses the proxies from the environment variables, except for a server on this machine.
 ///
 /// # Errors
 ///

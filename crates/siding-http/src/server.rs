@@ -1,9 +1,9 @@
 //! The HTTP server: listens, and checks each connection and request.
 //!
-//! Four independent checks protect the server. It listens only on a loopback address unless the
-//! caller allows others. A connection from this machine must come from a process of this user or of
-//! root. The headers `Host` and `Origin` must have values that a page of another site cannot send
-//! (DNS rebinding). The request must contain the token.
+//! Four independent checks protect the server. The server listens only on a loopback address unless
+//! the caller allows other addresses. A connection from this machine must come from a process of
+//! this user or of root. The headers `Host` and `Origin` must have values that a page of another
+//! site cannot send (DNS rebinding). The request must contain the token.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};

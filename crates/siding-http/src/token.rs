@@ -19,8 +19,8 @@ const BEARER_PREFIX: &[u8] = b"Bearer ";
 pub struct ServerKind {
     /// Prefix of the token file's name.
     pub token_file_prefix: &'static str,
-    /// The environment variable that may hold the token. It is removed from the environment of
-    /// tasks (`siding-core/src/task/run/environment.rs`).
+    /// The environment variable that may hold the token. The variable is removed from the
+    /// environment of tasks (`siding-core/src/task/run/environment.rs`).
     pub token_variable: &'static str,
 }
 

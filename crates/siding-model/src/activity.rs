@@ -155,8 +155,8 @@ pub struct ReapedProcess {
     pub at: String,
     /// Name of the rule.
     pub rule: String,
-    /// The process's pid and start time in clock ticks. They identify a process that received
-    /// several signals, which a report counts once.
+    /// The process's pid and start time in clock ticks. A report counts a process once although it
+    /// may have received several signals.
     pub process: (i32, u64),
     /// Command line of the process, shortened.
     pub command: String,
@@ -188,12 +188,12 @@ impl Period {
         Some(Self { since, until: now })
     }
 
-    /// Returns whether a moment, RFC 3339 in UTC with milliseconds, is in the period. The end is
-    /// not checked: it is the present, and no recorded moment is later.
+    /// Returns whether a moment, RFC 3339 in UTC with milliseconds, is in the period. The end of
+    /// the period is not checked: it is the present, and no recorded moment is later.
     #[must_use]
     pub fn contains(&self, moment: &str) -> bool {
-        // RFC 3339 texts in UTC with milliseconds all have the same length, so their lexical order
-        // is their order in time.
+        // RFC 3339 texts with milliseconds have the same length, so their lexical order is their
+        // order in time.
         self.since.rfc3339().as_str() <= moment
     }
 }

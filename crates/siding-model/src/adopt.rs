@@ -6,7 +6,7 @@ use crate::process::ProcRef;
 use crate::spec::TaskCommand;
 
 /// Programs that may run between a host and its command: shells, and programs that only start
-/// another program. The search for the host in the process tree skips them.
+/// another program. The search for the host in the process tree skips these programs.
 const WRAPPER_PROGRAMS: [&str; 26] = [
     "ash",
     "bash",

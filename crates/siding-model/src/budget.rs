@@ -40,8 +40,8 @@ pub enum WaitRequest {
     Unspecified,
     /// The call asks for the background.
     Background,
-    /// The call specifies a budget, whose value is in [`BudgetPolicy::budget`], because the
-    /// arguments of a call are the topmost layer of the settings.
+    /// The call specifies a budget. The value is in [`BudgetPolicy::budget`], because the arguments
+    /// of a call are the topmost layer of the settings.
     Budget,
     /// The call asks to wait for the end, however long that takes.
     UntilEnd,
@@ -124,8 +124,9 @@ pub struct HostCall<'c> {
 impl BudgetPolicy {
     /// Decides the timeout of a host's shell call; `None` leaves the call as it is.
     ///
-    /// A call keeps a timeout that is shorter than the budget. It also keeps its timeout when the
-    /// host would kill the command then, because the budget would shorten the command's life.
+    /// A call keeps a timeout that is shorter than the budget. A call whose command the host would
+    /// kill at the timeout keeps it, too, because a shorter timeout would shorten the command's
+    /// life.
     #[must_use]
     pub fn decide_host_timeout(self, call: &HostCall<'_>) -> Option<Duration> {
         if !call.can_move || is_killed_at_timeout(call.command) {
@@ -140,10 +141,10 @@ impl BudgetPolicy {
     }
 }
 
-/// Returns whether Claude Code kills a command at its timeout instead of moving it to the
-/// background: if its first word is `sleep`. White space, comments and continued lines before this
-/// word are skipped; `(sleep 9)`, `time sleep 9` and `X=1 sleep 9` are moved (observed with 27
-/// forms in 2.1.330).
+/// Returns whether Claude Code kills a command at its timeout instead of moving the command to the
+/// background: it kills a command whose first word is `sleep`. White space, comments and continued
+/// lines before this word are skipped; `(sleep 9)`, `time sleep 9` and `X=1 sleep 9` are moved
+/// (observed with 27 forms in 2.1.330).
 fn is_killed_at_timeout(command: &str) -> bool {
     let mut rest = command;
     loop {

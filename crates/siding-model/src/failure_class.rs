@@ -13,13 +13,13 @@ use crate::settings::{Key, Settings};
 pub struct FailureClass {
     /// Name of the class.
     pub class: &'static str,
-    /// The facts that reveal it.
+    /// The facts that reveal the failure.
     pub detector: &'static str,
     /// Whether the detector is armed.
     pub armed: bool,
     /// The action when the detector fires.
     pub action: &'static str,
-    /// The settings that arm it.
+    /// The settings that arm the detector.
     pub settings: Vec<ArmingSetting>,
 }
 
@@ -36,7 +36,7 @@ pub struct ArmingSetting {
 }
 
 /// Returns all failure classes: first those that are checked when a command starts, then those that
-/// are monitored while it runs.
+/// are monitored while the command runs.
 #[must_use]
 pub fn failure_classes(settings: &Settings) -> Vec<FailureClass> {
     let mut classes = launch_time_classes(settings);

@@ -23,8 +23,8 @@ pub use scan_schedule::{BellByte, ScanSchedule};
 /// Newest format of a [`HostRecord`].
 pub const HOST_RECORD_FORMAT: u32 = 1;
 
-/// The record of a host in the state directory. It is removed once the host has ended and the
-/// processes that it left are terminated.
+/// The record of a host in the state directory. The record is removed once the host has ended and
+/// the processes that the host left are terminated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostRecord {
     /// Format version of the record.

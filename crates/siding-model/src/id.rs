@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Crockford's base32 in lower case. It omits `i`, `l` and `o`, which look like digits, and `u`.
+/// Crockford's base32 in lower case, without `i`, `l` and `o`, which look like digits, and `u`.
 const BASE32_ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 /// The value of each byte as a base32 digit, or [`INVALID_DIGIT`].
 const DIGIT_VALUES: [u8; 256] = {
@@ -267,10 +267,10 @@ impl schemars::JsonSchema for TaskId {
 
 /// The number that marks every process of a task.
 ///
-/// The number is set as the soft and hard `RLIMIT_RTTIME` before exec. It is inherited across fork,
-/// exec, setsid, a cleared environment and sudo, and every user can read it in `/proc/PID/limits`
-/// (setrlimit(2)). An unprivileged process can only lower a hard limit, so a nested task gets a
-/// smaller number than its parent.
+/// The number is set as the soft and hard `RLIMIT_RTTIME` before exec. This limit is inherited
+/// across fork, exec, setsid, a cleared environment and sudo, and every user can read it in
+/// `/proc/PID/limits` (setrlimit(2)). An unprivileged process can only lower a hard limit, so a
+/// nested task gets a smaller number than its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Birthmark(pub u64);
 
@@ -290,23 +290,23 @@ impl Birthmark {
     /// Birthmark of siding's host supervisors. A supervisor carries no host mark, because it
     /// terminates all processes with the mark of its host.
     pub const SUPERVISOR: Self = Self(TaskId::MAX_BITS + 1);
-    /// Birthmark of a process that was released from its task. It is smaller than every task's
-    /// birthmark, because an unprivileged process can only lower the limit.
+    /// Birthmark of a process that was released from its task. The number is smaller than every
+    /// task's birthmark, because an unprivileged process can only lower the limit.
     pub const RELEASED: Self = Self(TaskId::MIN_BITS - 1);
 }
 
 /// The mark of a host's process and of the processes that it starts outside of tasks: a
 /// [`Birthmark`] greater than every task's.
 ///
-/// It is greater because an unprivileged process can only lower a hard limit: a shell that
-/// inherited the mark of its host can become a process of a task.
+/// A host mark is greater because an unprivileged process can only lower a hard limit: a shell that
+/// inherited the mark of its host can thus become a process of a task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostMark(u64);
 
 impl HostMark {
     /// Smallest usable host mark. In decimal, the form in `/proc/PID/limits`, every host mark has
     /// 19 digits and starts with 2, 3 or 4; a task's birthmark of 19 digits starts with 1. A shell
-    /// distinguishes them in this way.
+    /// distinguishes the two kinds of marks by these digits.
     pub const MIN_BITS: u64 = 1 << 61;
     /// Largest usable host mark.
     pub const MAX_BITS: u64 = (1 << 62) - 1;

@@ -90,8 +90,9 @@ pub struct TaskState {
     pub output_lost: Option<(u64, String)>,
     /// Totals of the task's line monitor.
     pub matched: MatchTotals,
-    /// The last stall whose end is not recorded. The stall may be over all the same: it also ends
-    /// when the output exceeds the size in its record, or when the task ends.
+    /// The last stall whose end is not recorded. The stall may be over although no record says so:
+    /// a stall also ends when the output exceeds the size in the stall's record, or when the task
+    /// ends.
     pub stall: Option<StallRecord>,
     /// The recorded breaches. A repeated breach replaces the earlier one.
     pub breaches: Vec<Breach>,
@@ -456,8 +457,8 @@ impl<'a> JournalLines<'a> {
     }
 }
 
-/// Returns the position of the first newline. It searches whole blocks first, which the compiler
-/// vectorizes.
+/// Returns the position of the first newline. Whole blocks are searched first, because the compiler
+/// vectorizes the search in a block.
 fn find_newline(bytes: &[u8]) -> Option<usize> {
     const BLOCK_BYTES: usize = 64;
     let block = bytes.chunks(BLOCK_BYTES).position(|block| block.contains(&b'\n'))? * BLOCK_BYTES;

@@ -12,10 +12,10 @@
 //!  Running, Lingering ──released, processes live──────────────────────► Ended
 //! ```
 //!
-//! [`Lifecycle::step`] is the only function that changes a phase. It reads no clock and has no side
-//! effects: time is an argument, and effects are return values. The journal holds only events that
-//! changed the state. A reader replays them through this function, and an event that changes
-//! nothing in the replay is corruption.
+//! [`Lifecycle::step`] is the only function that changes a phase. The function reads no clock and
+//! has no side effects: time is an argument, and effects are return values. The journal holds only
+//! events that changed the state. A reader replays them through this function, and an event that
+//! changes nothing in the replay is corruption.
 
 mod event;
 mod phase;

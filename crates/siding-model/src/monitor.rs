@@ -59,7 +59,7 @@ pub struct LineBatch {
     pub end_offset: u64,
 }
 
-/// Groups lines into records at the rate of a [`Monitor`]. It holds a bounded amount of text.
+/// Groups lines into records at the rate of a [`Monitor`]. The amount of held text is bounded.
 #[derive(Debug)]
 pub struct LineCoalescer {
     burst: u32,

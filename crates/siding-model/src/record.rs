@@ -59,7 +59,7 @@ pub const MAX_LINE_BYTES: usize = 16 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum Record {
-    /// The task was accepted. This is the first record, and only the first.
+    /// The task was accepted. The first record has this type, and no other record has it.
     Accepted(Box<AcceptedTask>),
     /// An event of the lifecycle.
     Event {
@@ -91,7 +91,8 @@ pub enum Record {
         at: MonotonicMs,
         /// The text of the last lines, as many as fit into
         /// [`MAX_TEXT_BYTES`](crate::monitor::Monitor::MAX_TEXT_BYTES) bytes, without the last
-        /// newline. It is untrusted text of the task and must be escaped wherever it is shown.
+        /// newline. The text comes from the task, is untrusted, and must be escaped wherever it is
+        /// shown.
         text: String,
         /// Number of lines that matched since the previous record of this kind.
         lines: u64,
@@ -124,8 +125,8 @@ pub enum Record {
     Denied {
         /// Time of the refusal.
         at: MonotonicMs,
-        /// The host and its port. It is untrusted text of the task and must be escaped wherever it
-        /// is shown.
+        /// The host and its port. The text comes from the task, is untrusted, and must be escaped
+        /// wherever it is shown.
         host: String,
     },
     /// The summary of an ended task. It follows the event that ended the task.

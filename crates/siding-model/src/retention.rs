@@ -1,8 +1,8 @@
 //! The retention rule: which ended tasks may be deleted.
 //!
-//! The rule is a pure function from the existing ended tasks to those to delete. It uses the
-//! recorded end of a task, not the times of files. It never selects a task whose live owner has not
-//! seen the end.
+//! The rule is a pure function from the existing ended tasks to those to delete. The rule uses the
+//! recorded end of a task, not the times of files, and never selects a task whose live owner has
+//! not seen the end.
 
 use std::time::Duration;
 
@@ -38,8 +38,8 @@ pub enum UnreadNotices {
     ForSession,
 }
 
-/// Factor for the limits on number and size that apply to tasks with unread notices. It bounds the
-/// space for tasks whose notices are never requested.
+/// Factor for the limits on number and size that apply to tasks with unread notices. The factor
+/// bounds the space for tasks whose notices are never requested.
 const UNREAD_LIMIT_FACTOR: u64 = 2;
 
 /// Limits on the ended tasks that are kept. A limit of zero keeps only the tasks that must not be

@@ -89,8 +89,8 @@ const BASH_BUILTINS_AND_KEYWORDS: [&str; 83] = [
     "}",
 ];
 
-/// Variables that change how bash interprets a plain text. They name files that bash reads first,
-/// set options, or define functions, which may have the name of a program.
+/// Variables that change how bash interprets a plain text. These variables name files that bash
+/// reads first, set options, or define functions, which may have the name of a program.
 const BASH_BEHAVIOR_VARIABLES: [&str; 7] = [
     "BASH_ENV=",
     "BASH_FUNC_",

@@ -24,8 +24,8 @@ const RTMAX: u8 = 64;
 
 /// A signal.
 ///
-/// A signal is formatted as `SIGTERM` or `SIGRTMIN+3`. It is parsed from a number, or from a name
-/// with or without `SIG`, in upper or lower case.
+/// A signal is formatted as `SIGTERM` or `SIGRTMIN+3`. A signal is parsed from a number, or from a
+/// name with or without `SIG`, in upper or lower case.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Signal(NonZeroU8);
 

@@ -19,12 +19,12 @@ const UNITS: [(&str, u64); 9] = [
     ("kB", 1_000),
     ("B", 1),
 ];
-/// Number of [`UNITS`] that are powers of 1024. Only they are used for formatting.
+/// Number of [`UNITS`] that are powers of 1024, which are the only units for formatting.
 const BINARY_UNITS: usize = 4;
 
 /// A number of bytes.
 ///
-/// It is formatted as a whole number of the largest possible unit (`8MiB`, `1500B`).
+/// The number is formatted as a whole number of the largest possible unit (`8MiB`, `1500B`).
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
 )]
@@ -129,7 +129,7 @@ impl FromStr for Bytes {
     }
 }
 
-/// Formats a size in at most seven columns: `812B`, `1.4KiB`, `56MiB`. It rounds down.
+/// Formats a size in at most seven columns: `812B`, `1.4KiB`, `56MiB`. The number is rounded down.
 #[must_use]
 pub fn format_size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];

@@ -61,8 +61,8 @@ impl std::fmt::Display for SocketPattern {
     }
 }
 
-/// Matches `*` and `?`. It backtracks only to the last `*`, so the time is at most proportional to
-/// the product of both lengths.
+/// Matches `*` and `?`. Backtracking goes only to the last `*`, so the time is at most proportional
+/// to the product of both lengths.
 fn wildcard_match(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n) = (0, 0);
     let mut star = None;

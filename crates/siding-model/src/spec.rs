@@ -151,8 +151,8 @@ pub struct TaskSpec {
     /// Name of the file under `same/` that exists while the task runs, and by which another start
     /// of the command is detected.
     pub same_key: String,
-    /// The earliest running task with the same command and directory. It is set when the caller
-    /// started this task in spite of that task.
+    /// The earliest running task with the same command and directory, if the caller started this
+    /// task in spite of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicate_of: Option<TaskId>,
     /// The monitor of the task's output lines, if the caller asked for one.

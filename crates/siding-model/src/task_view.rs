@@ -48,8 +48,8 @@ pub struct TaskView {
     pub placement: PlacementView,
     /// How the task ended; null until the whole tree has ended.
     pub outcome: Option<Outcome>,
-    /// How the shell or program ended; null while it runs. It may be set before `outcome`, while
-    /// descendants linger.
+    /// How the shell or program ended; null while it runs. Set before `outcome` if descendants
+    /// linger.
     pub leader_outcome: Option<Outcome>,
     /// Status of each stage of the shell's last pipeline, if it had several stages.
     pub pipeline_statuses: Option<Vec<i32>>,

@@ -24,10 +24,10 @@ pub struct ToolAnswer {
     /// The state and the next step, in siding's own words. Task output is never part of these
     /// lines.
     pub lines: Vec<String>,
-    /// Output of a task. It is a block of its own, so that a model does not take its lines for
+    /// Output of a task, which is a block of its own, so that a model does not take its lines for
     /// siding's.
     pub output: Option<String>,
-    /// Notices about other tasks. They are a block of their own.
+    /// Notices about other tasks, which are a block of their own.
     pub notices: Option<String>,
     /// The fields of the tool's structured content in addition to those that every tool has; `None`
     /// for an answer that is only text.

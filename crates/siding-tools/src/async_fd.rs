@@ -61,7 +61,7 @@ pub async fn sleep_until(moment: MonotonicMs) {
 }
 
 /// Runs blocking `work` while other threads of the runtime take over the runtime's other tasks. The
-/// work is usually short; it takes longer when a killed shim has to be replaced.
+/// work usually takes milliseconds, but longer when a killed shim has to be replaced.
 pub fn run_blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }

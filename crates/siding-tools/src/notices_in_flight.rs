@@ -16,8 +16,8 @@ impl NoticesInFlight {
     }
 }
 
-/// The notices in one answer. Dropping the value removes them from the set of notices in flight, so
-/// that another answer can contain those that were not acknowledged.
+/// The notices in one answer. Dropping the value removes these notices from the set of notices in
+/// flight, so that another answer can contain the notices that were not acknowledged.
 #[derive(Debug)]
 pub struct AnswerNotices {
     pub(crate) ids: Vec<NoticeId>,

@@ -1,8 +1,9 @@
 //! A tool's structured content (MCP), in addition to the text for a model.
 //!
 //! Some clients show a model only the text, others only the structured content (Claude Code 2.1.330
-//! and Codex 0.169). So both contain the whole answer, in as few words as possible. Fields may be
-//! added; an existing field is never renamed, removed or given another meaning.
+//! and Codex 0.169). So the text and the structured content each contain the whole answer, in as
+//! few words as possible. Fields may be added; an existing field is never renamed, removed or given
+//! another meaning.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -22,8 +23,8 @@ pub const LINE_COLUMNS: usize = 160;
 pub(crate) struct StructuredAnswer<T> {
     /// The state of the tasks and what to do next, in siding's own words.
     pub(crate) message: String,
-    /// Output of a task, as far as the answer shows it; omitted when it shows none. This is
-    /// untrusted text of the task.
+    /// Output of a task, as far as the answer shows it; omitted if none. The text comes from the
+    /// task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<String>,
     /// Notices about other tasks of the session, when there are new ones.
@@ -43,28 +44,28 @@ pub(crate) struct TaskSummary {
     command: String,
     /// Phase of the task.
     phase: PhaseName,
-    /// Whether a caller waits for the task; otherwise why it is in the background.
+    /// Whether a caller waits; otherwise the reason for the background.
     placement: PlacementView,
-    /// How the task ended; null until all of its processes have ended.
+    /// How the task ended; null until all its processes have ended.
     outcome: Option<Outcome>,
-    /// How the task's shell or program ended, while descendants still run.
+    /// How the shell or program ended, while descendants still run.
     #[serde(skip_serializing_if = "Option::is_none")]
     leader_outcome: Option<Outcome>,
-    /// Milliseconds from the task's start to its end, or until now.
+    /// Milliseconds from the start to the end, or until now.
     elapsed_ms: u64,
-    /// When the task will be stopped, RFC 3339; omitted once it has ended.
+    /// Time of the deadline, RFC 3339; omitted after the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     deadline_at: Option<String>,
-    /// Usual duration of the command in milliseconds, if that is known.
+    /// Usual duration in milliseconds, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     expected_ms: Option<u64>,
-    /// Whether the task is ready, if it was started with conditions for that.
+    /// Whether the task is ready, if it has readiness conditions.
     #[serde(skip_serializing_if = "Option::is_none")]
     ready: Option<bool>,
     /// TCP ports on which the task listens.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     listening: Vec<u16>,
-    /// The file that holds the task's output.
+    /// The file with the output.
     output_file: String,
     /// Bytes that the task has written.
     output_bytes: u64,
@@ -94,10 +95,10 @@ impl From<&TaskView> for TaskSummary {
 /// The fields of `run`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct RunDetails {
-    /// The task of the command; omitted when it was not started.
+    /// The task of the command; omitted when no task was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) task: Option<TaskSummary>,
-    /// The task that already runs the same command, so that no new task was started.
+    /// The task that already runs the same command, because of which the call started none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duplicate_of: Option<TaskId>,
     /// Whether `output` omits a part of the output so far.
@@ -122,7 +123,7 @@ pub(crate) struct OutputDetails {
 pub(crate) struct WaitDetails {
     #[serde(flatten)]
     pub(crate) wait: WaitView,
-    /// The tasks that ended, and those that still ran at the timeout.
+    /// The tasks that ended, and the tasks that still ran at the timeout.
     pub(crate) tasks: Vec<TaskSummary>,
 }
 
@@ -138,13 +139,13 @@ pub(crate) struct StopDetails {
 pub(crate) struct StopResult {
     /// The given id or prefix.
     pub(crate) requested_id: String,
-    /// The state of the task; omitted when there is none, or while the stop is in progress.
+    /// The state of the task; omitted when no task was found, or while the stop is in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) task: Option<TaskSummary>,
-    /// The processes that were ended and those that could not be, if there were any.
+    /// The processes that the stop ended, and the survivors, if there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stop_report: Option<StopReport>,
-    /// Why the task could not be stopped.
+    /// The reason why the task could not be stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
 }

@@ -12,12 +12,13 @@ use crate::workspace::Workspace;
 /// The only place for unsafe code and system calls.
 const SYS_PATHS: &[&str] = &["crates/siding-core/src/sys", "crates/siding-core/src/sys.rs"];
 
-/// The crate that contains [`SYS_PATHS`]. It cannot forbid unsafe code as a whole, and it is the
-/// only shipped crate with a dependency on libc or rustix, which [`crates`](super::crates) checks.
+/// The crate that contains [`SYS_PATHS`]. This crate cannot forbid unsafe code as a whole. It is
+/// the only shipped crate with a dependency on libc or rustix, which [`crates`](super::crates)
+/// checks.
 const SYS_CRATE: &str = "siding-core";
 
-/// The crate of the tests, which is not shipped. Its programs misbehave on purpose and may make
-/// system calls anywhere.
+/// The crate of the tests, which is not shipped. The programs in this crate misbehave on purpose
+/// and may make system calls anywhere.
 const E2E_CRATE: &str = "siding-e2e";
 
 /// Names of crates whose use is a system call.

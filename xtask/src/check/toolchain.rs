@@ -43,8 +43,8 @@ pub(super) fn run_tests(workspace: &Workspace) -> Result<StepOutcome> {
         workspace.cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]).run()?;
         return Ok(StepOutcome::Passed);
     }
-    // cargo-nextest cannot run the examples in the documentation. They run first, so that the
-    // summary of nextest is the last output.
+    // cargo-nextest cannot run the examples in the documentation. The examples run first, so that
+    // the summary of nextest is the last output.
     workspace.cargo(&["test", "--doc", "--workspace", "--locked", "--quiet"]).run()?;
     // Most tests wait for processes and need little CPU time, so more threads than cores are
     // useful.

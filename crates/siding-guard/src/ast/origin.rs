@@ -13,7 +13,7 @@ pub(crate) enum Origin {
 
 impl Origin {
     /// Returns the span in the judged text for a range of bytes in the nested text. For a derived
-    /// text it is the whole span.
+    /// text, the result is the span from which the text was derived.
     pub(crate) fn span(self, start: usize, end: usize) -> Span {
         match self {
             Self::Verbatim(base) => Span { start: base + start, end: base + end.max(start) },

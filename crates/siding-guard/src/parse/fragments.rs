@@ -63,7 +63,8 @@ impl AstConverter<'_> {
         words
     }
 
-    /// Returns the words in an expansion whose value is not tracked. They may contain commands.
+    /// Returns the words in an expansion whose value is not tracked. The words may contain
+    /// commands.
     pub(super) fn expansion_words(&mut self, part: &WordPart) -> Vec<Word> {
         match part {
             WordPart::ArithmeticExpansion { expression_word_ast, .. } => {

@@ -192,8 +192,8 @@ pub(super) fn is_option_or_last_letter(word: &str, option: &str) -> bool {
         })
 }
 
-/// Returns whether the argument of `trap` is code. It is none in `trap - INT` and `trap '' INT`.
-/// The function name in `trap cleanup EXIT` is treated as code.
+/// Returns whether the argument of `trap` is code. The arguments in `trap - INT` and `trap '' INT`
+/// are not; the function name in `trap cleanup EXIT` is treated as code.
 fn is_trap_code(field: &Field) -> bool {
     !field.text.is_empty() && !field.text.starts_with('-')
 }
@@ -235,8 +235,8 @@ fn resolve_eval(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     }
 }
 
-/// Resolves `env -S 'text'`, and functions in variables. Without them, `env` is an ordinary
-/// wrapper.
+/// Queues the text in `env -S 'text'`, and the bodies of functions in variables. All other calls of
+/// `env` are resolved as calls of an ordinary wrapper.
 fn resolve_env(walker: &mut Walker, args: &[Field], context: &ExecContext) -> bool {
     for (at, field) in args.iter().enumerate() {
         let text = field.text.as_str();

@@ -1,8 +1,8 @@
 //! Commands in code of other languages: `os.system('…')`, `execSync("…")`, `qx(…)`.
 //!
 //! The code is not parsed. A string literal after the name of a function that starts programs is
-//! taken for a command, and consecutive literals for the words of one. It is not checked whether
-//! the code runs.
+//! taken for a command, and consecutive literals for the words of one. Whether the code runs is not
+//! checked.
 
 use super::expand::Field;
 use super::walk::{ExecContext, Walker};

@@ -40,8 +40,8 @@ pub(crate) struct Call {
     pub(crate) directory: String,
     /// Whether a wrapper such as `timeout` limits the time of the call.
     pub(crate) has_timeout: bool,
-    /// The unknown program in whose arguments the call was found. It is then a guess that the
-    /// arguments are run as a command.
+    /// The unknown program in whose arguments the call was found. Whether the program runs its
+    /// arguments as a command is then a guess.
     pub(crate) unknown_wrapper: Option<String>,
 }
 

@@ -223,8 +223,8 @@ impl Walker {
         }
     }
 
-    /// Walks the parts of a chain after the first. Each of them may not run, depending on the
-    /// result of the part before.
+    /// Walks the parts of a chain after the first. Whether a part runs depends on the result of the
+    /// part before it, so the variables of both cases become possible.
     fn walk_chain_rest(&mut self, parts: &[Statement], context: &ExecContext) {
         let before = Rc::clone(&self.variables);
         for part in parts {

@@ -18,8 +18,8 @@ pub(crate) enum GlobKind {
 pub(crate) struct Glob {
     ignores_case: bool,
     depends_on_cwd: bool,
-    /// The characters before the first `*` or `?`. They are compared first, because most texts
-    /// differ in them.
+    /// The characters before the first `*` or `?`. This prefix is compared first, because most
+    /// texts differ in it.
     prefix: String,
     /// The tokens from the first `*` or `?` to the last.
     middle: Vec<GlobToken>,
@@ -98,7 +98,8 @@ impl Glob {
         }
     }
 
-    /// Returns whether `middle` matches a text. It simulates an NFA, in time O(pattern × text).
+    /// Returns whether `middle` matches a text. The function simulates an NFA, in time O(pattern ×
+    /// text).
     fn matches_middle(&self, text: &str) -> bool {
         // `reached[m]` says whether the first `m` tokens match the text so far.
         let mut reached = vec![false; self.middle.len() + 1];

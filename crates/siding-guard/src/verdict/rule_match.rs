@@ -15,8 +15,8 @@ pub(super) fn matching_rules<'r>(
     };
     match observation {
         Observation::Call(call) => {
-            // The call is a guess from the arguments of an unknown wrapper. It is ignored if a rule
-            // names the wrapper, whose arguments are then known.
+            // The call is a guess from the arguments of an unknown wrapper. If a rule names the
+            // wrapper, the wrapper's arguments are known and the guess is ignored.
             if call
                 .unknown_wrapper
                 .as_deref()

@@ -103,7 +103,8 @@ impl<'s> Finding<'s> {
 
 impl<'s> Evaluation<'s> {
     /// Finds a process that is blocked reading input while the tree does no independent work. While
-    /// it does such work, a prompt at the end of the output makes an answer likely to be needed.
+    /// the tree does such work, a prompt at the end of the output makes it likely that the reader
+    /// needs an answer.
     fn find_blocked_reader(&self) -> Option<Finding<'s>> {
         if let Some(reader) = self.blocked_readers().find(|one| !self.has_concurrent_work(one)) {
             return Some(Finding::new(WhyVerdict::InputWait, Certainty::Hard, reader));
@@ -131,7 +132,8 @@ impl<'s> Evaluation<'s> {
 
     /// Returns whether independent work continues that does not depend on the reader. The reader's
     /// ancestors are taken to wait for the reader. If the reader is the only thread of its process,
-    /// the same holds for its descendants: the process asks on behalf of its background jobs.
+    /// the reader's descendants are taken to wait as well: the process asks on behalf of its
+    /// background jobs.
     fn has_concurrent_work(&self, reader: &ClassifiedProcess<'s>) -> bool {
         let pid = reader.process.process.pid;
         let is_all_of_it = reader.process.threads.len() == 1;
@@ -316,7 +318,7 @@ impl<'s> Evaluation<'s> {
         u32::try_from(permille).unwrap_or(u32::MAX)
     }
 
-    /// Returns the pids from the topmost process down to this one.
+    /// Returns the pids from the topmost ancestor of a process down to the process itself.
     fn ancestor_path(&self, pid: i32) -> Vec<i32> {
         let mut path = Vec::new();
         let mut next = self.second.process(pid);

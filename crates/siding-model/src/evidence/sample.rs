@@ -85,9 +85,9 @@ pub struct BlockedSyscall {
     pub blocked_on: Vec<BlockedOn>,
     /// Whether the wait has no time limit.
     pub has_no_timeout: bool,
-    /// Processor time of this thread, in nanoseconds. It is measured only for a wait with a timeout
-    /// on a terminal or the task's input, because nothing else distinguishes one long wait from a
-    /// loop of short ones.
+    /// Processor time of this thread, in nanoseconds. The time is measured only for a wait with a
+    /// timeout on a terminal or the task's input, because nothing else distinguishes one long wait
+    /// from a loop of short ones.
     pub thread_cpu_ns: Option<u64>,
 }
 

@@ -180,14 +180,14 @@ pub struct ChainLink {
     pub command: String,
     /// Process state: the letter from proc_pid_stat(5).
     pub state: String,
-    /// System call in which it is blocked.
+    /// System call in which the process is blocked.
     #[serde(default)]
     pub syscall: Option<String>,
-    /// Object that it waits for.
+    /// Object that the process waits for.
     #[serde(default)]
     pub object: Option<String>,
     /// The process that could end the wait: a lock's holder, a socket's peer, a pipe's reader; or
-    /// the reason why it is unknown.
+    /// the reason why this process is unknown.
     #[serde(default)]
     pub detail: Option<String>,
 }

@@ -11,7 +11,7 @@ pub struct RunSample {
     pub weight: f64,
 }
 
-/// A quantile, or a lower bound of it.
+/// A quantile, or a lower bound of the quantile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantile {
     /// The quantile, in milliseconds.
@@ -45,10 +45,10 @@ const WEIGHT_TOLERANCE: f64 = 1e-9;
 
 /// Returns the length that a share `q` of the runs does not exceed, or `None` without runs.
 ///
-/// This is the estimator of Kaplan and Meier (J. Am. Stat. Assoc. 53, 1958) with weights. A run
-/// that was cut short counts as still running up to its observed length, and is left out of the
-/// shares beyond it. If no run was cut short, the result is the weighted quantile: the shortest
-/// length that a share `q` of the weight does not exceed.
+/// The function is the estimator of Kaplan and Meier (J. Am. Stat. Assoc. 53, 1958) with weights. A
+/// run that was cut short is treated as running up to its observed length, and is left out of the
+/// shares for longer lengths. If no run was cut short, the result is the weighted quantile: the
+/// shortest length that a share `q` of the weight does not exceed.
 #[must_use]
 pub fn quantile(samples: &[RunSample], q: f64) -> Option<Quantile> {
     let mut sorted: Vec<&RunSample> = samples.iter().filter(|sample| sample.weight > 0.0).collect();

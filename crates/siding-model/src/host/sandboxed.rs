@@ -43,15 +43,16 @@ pub struct SandboxedCommand {
     pub sandbox: &'static str,
     /// The command that runs in the sandbox.
     pub command: TaskCommand,
-    /// The shell that runs the command, if it was found. Its working directory is the command's.
+    /// The shell that runs the command, if it was found. The shell's working directory is the
+    /// command's.
     pub shell: Option<ProcRef>,
 }
 
 /// Returns the sandboxed commands among `marked`, the processes that carry the mark of `host`.
 ///
-/// A sandbox whose text is not the wrapper text of a known host may be a server of the host. It is
-/// taken for a command if it was started at or after `commands_since`, the time of the host's first
-/// command in clock ticks since boot.
+/// A sandbox whose text is not the wrapper text of a known host may be a server of the host. Such a
+/// sandbox is taken for a command if it was started at or after `commands_since`, the time of the
+/// host's first command in clock ticks since boot.
 #[must_use]
 pub fn sandboxed_commands(
     host: i32,

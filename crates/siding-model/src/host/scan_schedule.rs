@@ -45,8 +45,8 @@ impl BellByte {
 pub struct ScanSchedule {
     /// Time of the next scan.
     next_scan: Option<MonotonicMs>,
-    /// Time of the scan after the next one. It finds a command whose process had not called
-    /// execve(2) when the next scan ran.
+    /// Time of the scan after the next one. The second scan finds a command whose process had not
+    /// called execve(2) at the time of the first.
     second_scan: Option<MonotonicMs>,
     /// Time of the last scan.
     last_scan: Option<MonotonicMs>,
@@ -61,7 +61,8 @@ impl ScanSchedule {
     /// Time from a bell byte to the second scan, in milliseconds.
     pub const SECOND_SCAN_DELAY_MS: u64 = 500;
     /// Intervals between the scans after a call started, in milliseconds, for a command that sends
-    /// no bell byte. They cover about a minute; then no scan is due until the call returns.
+    /// no bell byte. The intervals cover about a minute; after that no scan is due until the call
+    /// returns.
     pub const CALL_SCAN_DELAYS_MS: [u64; 8] = [250, 250, 500, 1_000, 2_000, 8_000, 16_000, 32_000];
 
     /// Processes bytes from the bell.

@@ -98,8 +98,8 @@ pub enum TaskEvent {
 
 /// The journal fields of [`TaskEvent::Placed`].
 ///
-/// [`BackgroundReason::Timeout`] was added without a new format. It is therefore written as the
-/// reason `budget`, which older builds know, with a separate field that older builds ignore.
+/// [`BackgroundReason::Timeout`] was added without a new format. A timeout is therefore written as
+/// the reason `budget`, which older builds know, with a separate field that older builds ignore.
 mod placed {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

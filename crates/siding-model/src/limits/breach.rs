@@ -124,8 +124,8 @@ impl Breach {
         Self { at, which, value: available, limit, remote: None, detail, watchdog: false }
     }
 
-    /// Returns whether the breach is low memory on the machine. It is the only breach whose value
-    /// is below its limit: all other limits are upper limits.
+    /// Returns whether the breach is low memory on the machine. The value of such a breach is below
+    /// its limit; all other limits are upper limits.
     pub(super) const fn is_low_memory(&self) -> bool {
         matches!(self.which, LimitKind::Memory) && self.value < self.limit
     }

@@ -8,8 +8,8 @@ use crate::process::MonotonicMs;
 /// Most tracked connections, and most tracked remotes. The shim's memory must not grow with a task
 /// that connects to thousands of remotes, so more entries are ignored.
 const MAX_TRACKED_ENTRIES: usize = 1_024;
-/// Rate at and above which a connection is an upload, in bytes per second. Keepalives stay below
-/// it.
+/// Rate at and above which a connection is an upload, in bytes per second. The rate of keepalives
+/// is lower.
 const MIN_UPLOAD_BYTES_PER_SECOND: u64 = 1 << 10;
 /// Most remotes in a report.
 const MAX_REPORTED_REMOTES: usize = 16;

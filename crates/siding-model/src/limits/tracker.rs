@@ -129,7 +129,8 @@ impl LimitTracker {
         let written = usage.output_bytes.saturating_sub(self.previous.output_bytes);
         let computes = self.compute_time_ms(usage) >= percent_of(elapsed, SPIN_PERCENT).max(1);
         // After a long gap the start of the busy time is unknown, because several cores may have
-        // used the whole processor time just before the sample. It then counts from this sample.
+        // used the whole processor time just before the sample. The busy time then counts from this
+        // sample.
         let began = if elapsed <= 2 * ACTIVE_INTERVAL_MS { self.previous.at } else { usage.at };
         self.spinning_since =
             if written == 0 && computes { self.spinning_since.or(Some(began)) } else { None };

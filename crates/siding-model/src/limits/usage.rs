@@ -12,9 +12,9 @@ pub struct Usage {
     /// The living processes.
     pub processes: Vec<ProcessUsage>,
     /// Memory in which shared pages count once, in bytes, from the task's control group. Without a
-    /// control group it is the sum of the proportional set sizes (PSS), which are expensive to read
-    /// and therefore read only when the sum of the resident sizes exceeds the limit. `None` when
-    /// neither was read.
+    /// control group, the value is the sum of the proportional set sizes (PSS), which are expensive
+    /// to read and therefore read only when the sum of the resident sizes exceeds the limit. `None`
+    /// when neither was read.
     pub shared_once_bytes: Option<u64>,
     /// Memory available on the machine without swapping, in bytes (`MemAvailable` in
     /// proc_meminfo(5), which unlike `MemFree` includes reclaimable cache). `None` when it was not
@@ -60,8 +60,8 @@ pub struct Connection {
     pub pid: i32,
     /// Bytes received from the remote end.
     pub received: u64,
-    /// Whether the remote end opened the connection. This is concluded from a socket that listens
-    /// on the local port.
+    /// Whether the remote end opened the connection. It is assumed to have done so if a socket
+    /// listens on the local port.
     pub is_accepted: bool,
     /// Whether a process of the task also holds the remote end.
     pub is_internal: bool,

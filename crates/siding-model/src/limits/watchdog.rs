@@ -30,7 +30,8 @@ pub const WATCHED_LIMITS: [(LimitKind, &str); 4] = [
 /// Share of a core at and above which a tree is spinning, in percent.
 const SPIN_PERCENT: u64 = 90;
 /// Share of a core at and above which samples include the facts that confirm a busy loop, in
-/// percent. It is low because a loop may get no more than this on a busy machine.
+/// percent. The share is low because a loop may get no more processor time than this on a busy
+/// machine.
 const SUSPICIOUS_PERCENT: u64 = 25;
 /// Share of a core at and above which a task is active, in percent, and the least processor time
 /// for this, in milliseconds.

@@ -19,13 +19,13 @@ struct HostRule {
 /// The hosts that an entry matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum HostPattern {
-    /// This name, in lower case.
+    /// The host with this name, which is in lower case.
     Exact(String),
     /// All names that end with a dot and this name, such as `a.example.org` for `example.org`, but
     /// not this name itself.
     SubdomainsOf(String),
-    /// This address. It matches only a client that requests the address, not a name that resolves
-    /// to it.
+    /// The host with this address, if a client requests it by the address. A name that resolves to
+    /// the address does not match.
     Address(IpAddr),
 }
 

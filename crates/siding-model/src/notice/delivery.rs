@@ -67,8 +67,8 @@ pub fn parse_retry_after(text: &str, now: UnixMs) -> Option<Duration> {
 ///
 /// `failures` is the number of failed attempts, `spent` the time since the first attempt, and
 /// `requested_wait` the server's `retry-after`, which is respected if it ends within
-/// [`MAX_DELIVERY_TIME`]. `random` varies the delay between half and all of it, so that clients
-/// that failed at the same time do not retry at the same time.
+/// [`MAX_DELIVERY_TIME`]. `random` varies the delay between half and the whole of it, so that
+/// clients that failed together do not retry together.
 #[must_use]
 pub fn next_retry_delay(
     failures: u32,

@@ -100,7 +100,7 @@ impl Consumer {
         Self("person".to_owned())
     }
 
-    /// Returns the name. Its characters are safe in a file name.
+    /// Returns the name, whose characters are safe in a file name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -291,7 +291,7 @@ fn build_summary(task: TaskId, news: &NoticeEvent, output: &str) -> String {
     let is_told = news.kind() == NoticeKind::Matched;
     let room = MAX_HEADLINE_BYTES + if is_told { Monitor::MAX_TEXT_BYTES } else { 0 };
     // The text of a `matched` notice is complete, and the output would add lines that the monitor
-    // did not select. For a remote agent the output is added all the same, because it may hold the
+    // did not select. For a remote agent the output is added nevertheless, because it may hold the
     // context of the agent's question.
     let is_all = is_told && task.kind() != id::TaskKind::RemoteAgent;
     let output = if is_all { "" } else { output };

@@ -7,8 +7,8 @@ use super::keys::{Key, Settings};
 
 /// Returns the JSON Schema of a settings file.
 ///
-/// The schema is not complete: it cannot compare durations, and it does not express that only the
-/// system file may contain `locked`. A file that satisfies it may still be rejected.
+/// A file that satisfies the schema may still be rejected: the schema cannot compare durations, and
+/// does not express that only the system file may contain `locked`.
 #[must_use]
 pub fn file_schema() -> Schema {
     let builtin = Settings::default();

@@ -53,7 +53,7 @@ impl fmt::Display for RawValue {
     }
 }
 
-/// The reason why a value is invalid. Its text says which values are allowed.
+/// The reason why a value is invalid. The text of the error says which values are allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueError {

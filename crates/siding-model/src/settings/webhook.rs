@@ -22,7 +22,7 @@ impl Webhook {
     /// No webhook.
     pub const OFF: Self = Self(None);
 
-    /// Returns the complete address. It is needed for the request and must not be printed.
+    /// Returns the complete address. The address is needed for the request and must not be printed.
     #[must_use]
     pub fn address(&self) -> Option<&str> {
         self.0.as_deref()

@@ -1,4 +1,5 @@
-//! The current line of output, with the effects that control characters have on it in a terminal.
+//! The current line of output, to which control characters and escape sequences have the effects of
+//! a terminal.
 
 use super::repeated_lines::LineSink;
 

@@ -88,7 +88,8 @@ fn whole_lines_tail(tail: &str) -> &str {
 pub struct HeadAndTail {
     max_bytes: usize,
     room: HeadTailSizes,
-    /// The beginning of the text. It holds up to the maximum, so that a text that fits is complete.
+    /// The beginning of the text. `head` holds up to the maximum, so that a text that fits is
+    /// complete.
     pub(super) head: String,
     /// The end of the text after `head`.
     pub(super) tail: String,

@@ -28,15 +28,16 @@ const SUBREAPER_PROGRAMS: &[&str] = &[
     "runsvdir",
 ];
 
-/// Programs that only execute another command. The search for the top of a tree passes over them.
-/// It stops at any other program, such as an editor or a server, which then owns the process.
+/// Programs that only execute another command. The search for the top of a tree passes over these
+/// programs. At any other program, such as an editor or a server, the search stops: this program
+/// then owns the process.
 const WRAPPER_PROGRAMS: &[&str] = &[
     "sh", "bash", "dash", "zsh", "ksh", "fish", "busybox", "env", "nohup", "setsid", "timeout",
     "nice", "ionice", "stdbuf", "bwrap", "socat", "unshare", "setpriv", "xargs",
 ];
 
-/// The relays of the built-in rules. They may be terminated although they have a terminal, because
-/// they inherited it from their host and do not read it.
+/// The relays of the built-in rules. A relay may be terminated although it has a terminal, because
+/// the relay inherited the terminal from its host and does not read it.
 const RELAY_PROGRAMS: &[&str] = &["socat"];
 
 /// Decides which process trees are terminated under which rule, and why other matching processes

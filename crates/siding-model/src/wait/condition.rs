@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 /// The valid forms of a condition, for error messages.
 const FORMS: &str = "exit, output:REGEX, port:N, http:URL or file:PATH";
 
-/// A condition that a task can satisfy. Its JSON form is the text form, such as `port:8080`.
+/// A condition that a task can satisfy. The JSON form of a condition is its text form, such as
+/// `port:8080`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Condition {

@@ -17,7 +17,7 @@ pub enum WaitDetail {
     Line {
         /// Stream offset of the start of the line.
         offset: u64,
-        /// The line, without its newline, cut to 1 KiB. It is untrusted text of the task.
+        /// The line, without its newline, cut to 1 KiB. The text of the task is untrusted.
         line: String,
     },
     /// A process of the task's tree listens on a port.

@@ -15,8 +15,8 @@ pub enum Quantifier {
 /// An observation that the waiting process makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitEvent {
-    /// A condition was satisfied. It remains satisfied for this wait, even if it no longer holds
-    /// later.
+    /// A condition was satisfied. The condition remains satisfied for this wait, even if it no
+    /// longer holds later.
     Satisfied {
         /// Index of the task in the wait.
         task: usize,

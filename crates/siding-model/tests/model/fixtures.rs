@@ -47,7 +47,7 @@ const FIXTURES: [(&str, FixtureCheck); 10] = [
 fn every_fixture_replays_to_its_expected_state() {
     for (name, check) in FIXTURES {
         let bytes = read_fixture(name);
-        // The test harness prints this line only when the test fails.
+        // cargo shows the output of a test only when the test fails.
         #[expect(clippy::disallowed_macros, reason = "a failing test names the fixture")]
         {
             println!("fixture {name}");
@@ -256,8 +256,8 @@ fn list_names(directory: &str) -> Vec<String> {
     entries.map(name).collect()
 }
 
-/// Writes fixtures that do not exist. It is kept as an example for the next format, and does not
-/// change existing files.
+/// Writes fixtures that do not exist, and does not change existing files. The function is kept as
+/// an example for the next format.
 #[test]
 #[ignore = "writes into the source tree; for a new format only"]
 fn write_missing_fixtures() {

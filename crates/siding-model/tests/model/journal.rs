@@ -201,7 +201,7 @@ fn a_newer_format_is_detected_before_anything_else() {
 }
 
 /// A build of format 1 cannot read `ready`: it would treat the journal as damaged, and remove the
-/// task's files. It leaves a journal of a newer format alone.
+/// task's files. Such a build leaves a journal of a newer format alone.
 #[test]
 fn only_a_task_with_conditions_has_the_ready_format() {
     assert_eq!(record::format_for(&sample_records::task_spec(), None), BASE_FORMAT);

@@ -161,8 +161,8 @@ proptest! {
         prop_assert_eq!(unready, end_ms.is_some() && !was_ready);
     }
 
-    /// For any duration of the checks, they use at most a hundredth of the time, and the pauses
-    /// between them are short enough.
+    /// For any duration of the checks, the checks use at most a hundredth of the time, and the
+    /// pauses between two checks are short enough.
     #[test]
     fn the_long_wait_backoff_is_cheap_and_timely(costs in prop::collection::vec(0..50_u64, 1..200)) {
         let mut patience = LongWaitBackoff::new(STARTED);

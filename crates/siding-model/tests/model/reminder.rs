@@ -1,4 +1,4 @@
-//! Tests of the schedule of reminders, and of the selection of the commands that they name.
+//! Tests of the schedule of reminders, and of the selection of the commands that a reminder names.
 
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{TaskEvent, TreeLiveness};

@@ -24,8 +24,8 @@ pub(crate) enum Rule {
     /// The lifecycle depends only on differences of times: a history has the same result with any
     /// start time.
     OnlyDifferencesCount,
-    /// The deadline never exceeds the cap. It moves only on request, never into the past, and not
-    /// once a stop was requested.
+    /// The deadline never exceeds the cap. The deadline moves only on request, never into the past,
+    /// and not once a stop was requested.
     DeadlineStaysBelowCap,
     /// A task moves to the background at most once, never back, and never after its end.
     BackgroundOnce,

@@ -232,8 +232,8 @@ fn a_task_that_violates_the_schema_is_detected() {
     assert!(mismatch(&schema, &task, "task").is_some());
 }
 
-/// Returns the location of a violation of the schema, if any. It supports only the keywords that
-/// the published schemas use.
+/// Returns the location of a violation of the schema, if any. Only the keywords that the published
+/// schemas use are supported.
 fn mismatch(schema: &Value, value: &Value, at: &str) -> Option<String> {
     let words = schema.as_object().expect("a schema is an object");
     words.iter().find_map(|(word, rule)| match word.as_str() {

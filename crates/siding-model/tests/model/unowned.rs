@@ -263,8 +263,8 @@ fn a_relay_is_kept_while_a_live_process_names_its_socket() {
     let why = verdicts.kept.iter().find(|spared| spared.process.pid == 50);
     let why = &why.expect("a reason").reason;
     assert!(matches!(why, KeepReason::SocketInUse { pid: 61, .. }), "{why}");
-    // When the host of the process has ended, too, both are selected, although each refers to the
-    // socket.
+    // When the host of the `bwrap` process has also ended, relay and `bwrap` are selected, although
+    // each refers to the socket.
     all.retain(|one| one.process.pid != 60);
     find_mut(&mut all, 61).ppid = 1;
     assert_eq!(selected_pids(&select(&all)), [50, 61]);

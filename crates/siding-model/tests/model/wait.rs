@@ -100,7 +100,7 @@ proptest! {
         }
     }
 
-    /// A wait whose caller keeps waking it ends at the bound, after any events.
+    /// A wait that receives timer events ends at the bound, after any other events.
     #[test]
     fn every_wait_is_bounded(story in any_history()) {
         let mut wait = WaitState::new(story.quantifier, story.tasks, &story.conditions, BOUND_AT);
@@ -132,8 +132,8 @@ proptest! {
         }
     }
 
-    /// For any duration of the checks, they use at most a tenth of the time, and short checks are
-    /// frequent enough.
+    /// For any duration of the checks, the checks use at most a tenth of the time, and short checks
+    /// are frequent enough.
     #[test]
     fn checks_use_at_most_a_tenth_of_the_time(costs in prop::collection::vec(0..400_u64, 1..60)) {
         let mut pace = CheckBackoff::new(5, 100);

@@ -28,7 +28,8 @@ fn requests() -> Vec<ShimRequest> {
         ShimRequest::Usage,
         ShimRequest::Ping,
     ];
-    // This match does not compile without a new kind of request, as a reminder to add it above.
+    // The match does not compile if a new kind of request is missing, as a reminder to add the kind
+    // to the list above.
     for request in &requests {
         match request {
             ShimRequest::Subscribe { .. }

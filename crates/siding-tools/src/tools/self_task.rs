@@ -32,8 +32,8 @@ pub struct SelfTask {
 }
 
 /// Starts the task in this process's working directory, and waits for the task as `run` waits for a
-/// command. `prepare` receives the task's id before the task is created. It returns the program's
-/// arguments, and a value that is dropped once the task's first record is written.
+/// command. `prepare` receives the task's id before the task is created. `prepare` returns the
+/// program's arguments, and a value that is dropped once the task's first record is written.
 ///
 /// # Errors
 ///

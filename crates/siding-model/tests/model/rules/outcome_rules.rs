@@ -76,7 +76,7 @@ pub(super) fn outcome_was_observed(trace: &Trace) -> RuleResult {
         Outcome::Limit { which } => any_step(&|turn| {
             turn.event == TaskEvent::LimitPassed { which: *which } && turn.changed()
         }),
-        // No event of the model gives these outcomes yet.
+        // `Outcome` is `#[non_exhaustive]`, and the events of these tests give no other outcome.
         _ => false,
     };
     require(seen, || format!("nobody told of {outcome:?}"))
