@@ -49,9 +49,9 @@ pub struct ActivityReport {
     pub lingering: Vec<ActivityTask>,
     /// Running tasks that wait for an answer, the oldest first.
     pub needs_input: Vec<ActivityTask>,
-    /// Tasks that took longest, the longest first.
+    /// The tasks with the longest duration, the longest first.
     pub slowest: Vec<ActivityTask>,
-    /// Tasks that wrote most output, the largest first.
+    /// The tasks with the most output, the largest first.
     pub noisiest: Vec<ActivityTask>,
     /// Disk space that all kept tasks use.
     pub disk: DiskUse,

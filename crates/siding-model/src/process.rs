@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A process, identified by pid and start time and thus distinct from a later process with the same
-/// pid.
+/// A process, distinguished from later processes with the same pid.
 ///
 /// Pids are reused within seconds on a busy machine, so a bare pid is never an identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -137,7 +137,7 @@ pub(crate) struct StopDetails {
 /// The result of stopping one task.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StopResult {
-    /// The given id or prefix.
+    /// The id or prefix that the call named.
     pub(crate) requested_id: String,
     /// The state of the task; omitted when no task was found, or while the stop is in progress.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -164,8 +164,8 @@ fn reads_shared_stdin(call: &Call) -> bool {
                     && text.ends_with(&option[1..])
         })
     };
-    // Only for these programs the options change the input. For others they do not: `read -r`,
-    // `sort -n`, `sed -n x`.
+    // With an option of the list, these programs do not read standard input. In other programs the
+    // same letters have another meaning: `read -r`, `sort -n`, `sed -n x`.
     let has_own = matches!(
         call.program.as_str(),
         "bash"

@@ -216,8 +216,8 @@ impl<'s> Evaluation<'s> {
     }
 
     /// Returns the verdict for the process with the best explanation in the order of
-    /// [`ProcessActivity`]. Inconclusive activities come after conclusive ones, and processes that
-    /// only wait for others come last.
+    /// [`ProcessActivity`]. Inconclusive activities come after all others, and processes that only
+    /// wait for another process come last.
     fn remaining_reason(&self) -> Finding<'s> {
         let rank = |one: &&ClassifiedProcess<'s>| {
             (one.activity.waits_for_other_process(), one.activity.is_inconclusive(), one.activity)

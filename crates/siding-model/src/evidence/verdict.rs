@@ -150,7 +150,8 @@ impl WaitingOn {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Certainty {
-    /// Two samples agree, and the kernel identified the object.
+    /// The kernel shows the cause in both samples, or the task used half a core or more between
+    /// them.
     Hard,
     /// The facts fit the verdict, but other explanations remain.
     Soft,

@@ -34,7 +34,8 @@ const ALWAYS_SLOW_PROGRAMS: &[&str] = &[
     "xcodebuild",
 ];
 
-/// Programs that are slow with some subcommands. A subcommand may consist of several words.
+/// Programs that are slow with some subcommands. A subcommand may consist of several words, such as
+/// `s3 sync`.
 const SLOW_SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("amplify", &["push", "publish"]),
     ("apt", &["dist-upgrade", "full-upgrade", "install", "update", "upgrade"]),

@@ -57,8 +57,8 @@ impl LimitTracker {
     /// `recorded` are the breaches in its journal.
     ///
     /// If a task that stops at its limits is still running after a recorded breach, its shim died
-    /// between the record of the breach and that of the stop. The recorded breaches of such a task
-    /// are ignored: the limit is reported again, and the task is stopped.
+    /// between the record of the breach and the record of the stop. The recorded breaches of such a
+    /// task are ignored: the limit is reported again, and the task is stopped.
     #[must_use]
     pub fn new(limits: Limits, now: MonotonicMs, written: u64, recorded: &[Breach]) -> Self {
         let recorded = if limits.on_limit == OnLimit::Stop { &[] } else { recorded };

@@ -45,7 +45,7 @@ const ACTIVE_INTERVAL_MS: u64 = 60_000;
 const MAX_IDLE_INTERVAL_MS: u64 = 240_000;
 /// Shortest interval, for a low threshold or a value close to its threshold, in milliseconds.
 const MIN_INTERVAL_MS: u64 = 1_000;
-/// Number of samples of an active task within the shortest threshold that is a time.
+/// Number of samples that an active task gets within the shortest threshold that is a duration.
 const SAMPLES_PER_THRESHOLD: u64 = 5;
 /// Processor time after which connections are sampled at the shorter interval below, in
 /// milliseconds. Sending a GiB takes more processor time than this.

@@ -32,7 +32,7 @@ const HOP_BY_HOP_HEADERS: [&str; 4] =
 const HOST_HEADER: &str = "host";
 
 impl ProxyRequest {
-    /// Returns the length of a request's header, or `None` while it is incomplete.
+    /// Returns the length of a request's header, or `None` while the header is incomplete.
     #[must_use]
     pub fn header_len(bytes: &[u8]) -> Option<usize> {
         bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4)
