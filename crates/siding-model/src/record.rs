@@ -129,7 +129,7 @@ pub enum Record {
         /// wherever it is shown.
         host: String,
     },
-    /// The summary of an ended task. It follows the event that ended the task.
+    /// The summary of an ended task, written after the event that ended the task.
     Closed(Box<CloseSummary>),
 }
 
@@ -377,7 +377,7 @@ pub(crate) fn is_readable_accepted(json: &[u8]) -> bool {
     digit.is_ascii_digit() && u32::from(digit - b'0') <= NEWEST_FORMAT
 }
 
-/// Parses JSON. It validates UTF-8 once for the whole text, so that serde need not validate each
+/// Parses JSON. UTF-8 is validated once for the whole text, so that serde need not validate each
 /// string.
 pub(crate) fn parse_json<'a, T: Deserialize<'a>>(json: &'a [u8]) -> serde_json::Result<T> {
     match std::str::from_utf8(json) {

@@ -60,8 +60,8 @@ pub struct Connection {
     pub pid: i32,
     /// Bytes received from the remote end.
     pub received: u64,
-    /// Whether the remote end opened the connection. It is assumed to have done so if a socket
-    /// listens on the local port.
+    /// Whether the remote end opened the connection, which is assumed if a socket listens on the
+    /// local port.
     pub is_accepted: bool,
     /// Whether a process of the task also holds the remote end.
     pub is_internal: bool,
