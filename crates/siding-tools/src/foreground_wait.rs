@@ -37,11 +37,11 @@ pub async fn wait_in_foreground<C: AsyncCaller>(
 ) -> Result<TaskSnapshot, ToolError> {
     let bound = policy.budget.unwrap_or(Duration::from_millis(spec.deadline_ms));
     let mut call = ForegroundCall::new(policy);
-    let mut ended = None;
     let mut cancelled = pin!(caller.cancelled());
     let mut sent_to_background = pin!(caller.sent_to_background());
     let mut is_sent = false;
     loop {
+        let mut ended = None;
         let event = if let Some(source) = watch.source() {
             let sources = ReadableFds::new(&[source]).map_err(RunError::Wait)?;
             tokio::select! {
@@ -84,9 +84,12 @@ pub async fn wait_in_foreground<C: AsyncCaller>(
                 if let Some(why) = place {
                     run_blocking(|| watch.move_to_background(why))?;
                 }
-                break;
+                return Ok(run_blocking(|| context.snapshot(watch.id()))?);
             }
-            CallAction::Finish => break,
+            CallAction::Finish => {
+                let read = || run_blocking(|| context.snapshot(watch.id()));
+                return Ok(ended.map_or_else(read, Ok)?);
+            }
             CallAction::Leave(interrupt) => {
                 if let Some(grace) = interrupt {
                     let grace = grace.ms().map(Duration::from_millis);
@@ -97,10 +100,6 @@ pub async fn wait_in_foreground<C: AsyncCaller>(
                 return Err(ToolError::Cancelled);
             }
         }
-    }
-    match ended {
-        Some(snapshot) => Ok(snapshot),
-        None => Ok(run_blocking(|| context.snapshot(watch.id()))?),
     }
 }
 

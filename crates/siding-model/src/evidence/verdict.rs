@@ -8,9 +8,6 @@ use crate::id::TaskId;
 use crate::process::MonotonicMs;
 
 /// The activity of a quiet task.
-///
-/// The verdict of a newer siding is read as [`Self::Unknown`]: a recorded stall names its verdict,
-/// and an unknown name must not make the journal unreadable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -34,6 +31,8 @@ pub enum WhyVerdict {
     /// The task sleeps, and the object that it waits for is unknown.
     Quiet,
     /// The processes could not be inspected.
+    // Also the verdict of a newer siding: a recorded stall names its verdict, and an unknown name
+    // must not make the journal unreadable.
     #[serde(other)]
     Unknown,
 }
@@ -198,7 +197,8 @@ pub struct ChainLink {
 pub struct Evidence {
     /// The task's activity.
     pub verdict: WhyVerdict,
-    /// The object of [`WhyVerdict::Waiting`]; `None` also for one that a newer siding knows.
+    /// The object of [`WhyVerdict::Waiting`].
+    // An object of a newer siding is read as `None`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "known_object")]
     pub waiting_on: Option<WaitingOn>,
     /// How certain the verdict is.

@@ -265,10 +265,13 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
         let event = recv_event(&mut self.watch)?;
         self.caller.follow_output(&mut self.watch, Some(&event))?;
         let Some(call_event) = event.call_event() else { return Ok(()) };
-        if let ShimEvent::Finished(dir, notices) = event {
+        self.step(call_event)?;
+        if let ShimEvent::Finished(dir, notices) = event
+            && self.call.state() == CallState::Ended
+        {
             self.finished = Some((dir, notices));
         }
-        self.step(call_event)
+        Ok(())
     }
 
     /// Passes an event to the call, and performs its action.
