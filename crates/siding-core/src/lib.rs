@@ -70,7 +70,6 @@
 //! use siding_core::store::StateDir;
 //! use siding_core::task::listing;
 //! use siding_core::task::wait::Waiter;
-//! use siding_model::lifecycle::Phase;
 //! use siding_model::wait::{Condition, Quantifier, WaitVerdict};
 //!
 //! let program = c"/usr/local/bin/siding";
@@ -83,7 +82,7 @@
 //!     println!("{id} still runs after a minute");
 //! }
 //! let state = root.task_dir(id)?.read()?.state;
-//! if let Phase::Ended { outcome, .. } = state.lifecycle.phase() {
+//! if let Some(outcome) = state.lifecycle.outcome() {
 //!     println!("{id} {outcome}");
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())

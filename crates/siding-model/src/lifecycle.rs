@@ -105,6 +105,19 @@ impl Lifecycle {
         matches!(self.phase, Phase::Ended { .. })
     }
 
+    /// Returns how the task ended, or `None` while it has not.
+    #[must_use]
+    pub const fn outcome(&self) -> Option<&Outcome> {
+        match &self.phase {
+            Phase::Ended { outcome, .. } => Some(outcome),
+            Phase::Starting { .. }
+            | Phase::Running { .. }
+            | Phase::Lingering { .. }
+            | Phase::Stopping { .. }
+            | Phase::Killing { .. } => None,
+        }
+    }
+
     /// Returns the time at which the deadline or the grace period ends, or `None` when only an
     /// external event can change the state.
     #[must_use]

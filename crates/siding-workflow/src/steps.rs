@@ -9,7 +9,6 @@ use siding_core::task::run::request::{TaskRequest, WorkingDirectory};
 use siding_core::task::run::{PreparedTask, RunError};
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::journal::TaskState;
-use siding_model::lifecycle::Phase;
 use siding_model::outcome::Outcome;
 use siding_model::settings::Settings;
 use siding_model::spec::{OnLeaderExit, TaskCommand};
@@ -100,7 +99,7 @@ pub(super) fn failed_watch(error: &RunError) -> StepEnd {
 /// Returns how an attempt ended; `None` while its task is running. `is_resumed` tells whether
 /// another process started the attempt, which may then have been without a runner for a while.
 pub(super) fn step_end(state: &TaskState, is_resumed: bool) -> Option<StepEnd> {
-    let Phase::Ended { outcome, .. } = state.lifecycle.phase() else { return None };
+    let outcome = state.lifecycle.outcome()?;
     let why = outcome.to_string();
     Some(match outcome {
         Outcome::Exited { code: 0 } => StepEnd::Ok,

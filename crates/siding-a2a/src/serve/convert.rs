@@ -54,7 +54,7 @@ pub(super) fn to_a2a_task(state: &TaskState, output: &str) -> Task {
     let (id, context_id) = task_and_context_ids(state);
     let report = (!state.is_live()).then(|| AgentReport::find_in(output)).flatten();
     let a2a_state = to_a2a_state(state);
-    let message = match (&a2a_state, ended_outcome(state)) {
+    let message = match (&a2a_state, state.lifecycle.outcome()) {
         (A2aState::Failed, Some(outcome)) => Some(match &report {
             Some(report) => format!("{outcome}: {}", report.format_end()),
             None => {
@@ -112,17 +112,6 @@ pub(super) fn to_a2a_state(state: &TaskState) -> A2aState {
         Phase::Ended { outcome: Outcome::Exited { code: 0 }, .. } => A2aState::Completed,
         Phase::Ended { outcome: Outcome::Stopped { .. }, .. } => A2aState::Canceled,
         Phase::Ended { .. } => A2aState::Failed,
-    }
-}
-
-fn ended_outcome(state: &TaskState) -> Option<&Outcome> {
-    match state.lifecycle.phase() {
-        Phase::Ended { outcome, .. } => Some(outcome),
-        Phase::Starting { .. }
-        | Phase::Running { .. }
-        | Phase::Lingering { .. }
-        | Phase::Stopping { .. }
-        | Phase::Killing { .. } => None,
     }
 }
 

@@ -13,10 +13,7 @@ use siding_core::output::{
 };
 use siding_core::store::StateDir;
 use siding_model::id::SessionId;
-use siding_model::journal::TaskState;
-use siding_model::lifecycle::Phase;
 use siding_model::notice::Coverage;
-use siding_model::outcome::Outcome;
 use siding_model::size::Bytes;
 
 use crate::context::{self, Task};
@@ -244,7 +241,7 @@ impl Args {
             text,
             truncated,
             phase: task.state.lifecycle.phase().into(),
-            outcome: ended_outcome(&task.state).cloned(),
+            outcome: task.state.lifecycle.outcome().cloned(),
         })?;
         Ok((reader == out::ReaderState::Connected).then_some(next))
     }
@@ -287,17 +284,6 @@ fn read_output(
     // had been written.
     let stream = if task.state.is_live() { StreamState::Growing } else { StreamState::Finished };
     output::read(&task.dir, task.state.spec.keep_head, stream, query, out)
-}
-
-fn ended_outcome(state: &TaskState) -> Option<&Outcome> {
-    match state.lifecycle.phase() {
-        Phase::Ended { outcome, .. } => Some(outcome),
-        Phase::Starting { .. }
-        | Phase::Running { .. }
-        | Phase::Lingering { .. }
-        | Phase::Stopping { .. }
-        | Phase::Killing { .. } => None,
-    }
 }
 
 fn read_failure(task: &Task, error: &std::io::Error) -> Failure {

@@ -29,11 +29,9 @@ pub(super) fn attention_label(view: &TaskView) -> Option<&'static str> {
 #[cfg(test)]
 pub(super) mod tests {
     use siding_model::evidence::{AttentionView, Certainty};
-    use siding_model::limits::Breach;
-    use siding_model::outcome::{LimitKind, Outcome};
-    use siding_model::process::MonotonicMs;
+    use siding_model::outcome::Outcome;
 
-    use super::super::sample::{ended_task, running_task};
+    use super::super::sample::{ended_task, running_task, sample_breach};
     use super::*;
 
     pub(in crate::render) fn sample_attention(verdict: WhyVerdict) -> AttentionView {
@@ -58,17 +56,7 @@ pub(super) mod tests {
             view.attention = Some(sample_attention(verdict));
             assert_eq!(attention_label(&view), Some(word));
         }
-        let (which, detail) = (LimitKind::Fds, String::new());
-        let (value, limit, remote) = (2, 1, None);
-        view.breaches = vec![Breach {
-            at: MonotonicMs(1),
-            which,
-            value,
-            limit,
-            remote,
-            detail,
-            watchdog: false,
-        }];
+        view.breaches = vec![sample_breach()];
         assert_eq!(attention_label(&view), Some("stopped"), "it goes no further by itself");
         view.attention = Some(sample_attention(WhyVerdict::Quiet));
         assert_eq!(attention_label(&view), Some("over limit"));

@@ -1,10 +1,25 @@
 //! Sample tasks for tests of the output.
 
 use siding_model::id::{SessionId, TaskId};
-use siding_model::outcome::{BackgroundReason, Outcome};
+use siding_model::limits::Breach;
+use siding_model::outcome::{BackgroundReason, LimitKind, Outcome};
+use siding_model::process::MonotonicMs;
 use siding_model::task_view::{
     OutputView, PhaseName, PlacementKind, PlacementView, ProcessView, TaskView,
 };
+
+/// Returns a breach of the limit of open descriptors.
+pub(crate) fn sample_breach() -> Breach {
+    Breach {
+        at: MonotonicMs(1),
+        which: LimitKind::Fds,
+        value: 4_096,
+        limit: 1_000,
+        remote: None,
+        detail: "max-fds: 4,096 open descriptors, limit 1,000".to_owned(),
+        watchdog: false,
+    }
+}
 
 /// Returns a task that has run in the background since 2025.
 pub(crate) fn running_task() -> TaskView {

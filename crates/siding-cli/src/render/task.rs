@@ -317,7 +317,9 @@ mod tests {
     use siding_model::outcome::Outcome;
     use siding_model::record::{EndedProcess, OutputGap, Survivor};
 
-    use super::super::sample::{HOSTILE_TEXT, ended_task, running_task, sample_process};
+    use super::super::sample::{
+        HOSTILE_TEXT, ended_task, running_task, sample_breach, sample_process,
+    };
     use super::*;
 
     #[test]
@@ -349,9 +351,8 @@ mod tests {
 
     #[test]
     fn resource_usage_and_limit_breaches_are_shown() {
-        use siding_model::limits::{Breach, PeakUsage, SentToRemote};
+        use siding_model::limits::{PeakUsage, SentToRemote};
         use siding_model::outcome::LimitKind;
-        use siding_model::process::MonotonicMs;
         let mut view = ended_task(Outcome::Limit { which: LimitKind::Fds });
         view.usage = Some(PeakUsage {
             memory_bytes: Some(50 << 20),
@@ -360,18 +361,7 @@ mod tests {
             fds: Some(4_096),
             sent: vec![SentToRemote { remote: "192.0.2.1".to_owned(), bytes: 3 << 20 }],
         });
-        let detail = "max-fds: 4,096 open descriptors, limit 1,000".to_owned();
-        let (value, limit, remote) = (4_096, 1_000, None);
-        let which = LimitKind::Fds;
-        view.breaches = vec![Breach {
-            at: MonotonicMs(1),
-            which,
-            value,
-            limit,
-            remote,
-            detail,
-            watchdog: false,
-        }];
+        view.breaches = vec![sample_breach()];
         let text = task_screen(&view, ColorMode::Off);
         for line in [
             "b-4k7q0n2m8x5t  stopped at its limit max-fds",

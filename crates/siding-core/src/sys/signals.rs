@@ -20,18 +20,6 @@ pub(super) fn pidfd_send(fd: BorrowedFd<'_>, signal: Signal) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Sends a signal to a child by its process ID.
-///
-/// Only for a child that this process has not reaped: until then the kernel does not reuse its
-/// number.
-///
-/// # Errors
-///
-/// The I/O error of the system call.
-pub fn send_to_child(pid: i32, signal: Signal) -> io::Result<()> {
-    kill_pid(pid, signal)
-}
-
 /// Sends a signal to a process group.
 ///
 /// Only for a group that an unreaped child leads or is in: until then the kernel does not reuse its

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use siding_model::evidence::AttentionView;
 use siding_model::journal::TaskState;
-use siding_model::lifecycle::Phase;
 use siding_model::outcome::Outcome;
 use siding_model::process::{LeaderRef, MonotonicMs, ProcRef};
 use siding_model::record::OutputTotals;
@@ -84,7 +83,7 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         sandbox: state.adopted.as_ref().and_then(|adopted| adopted.sandbox.clone()),
         phase: state.lifecycle.phase().into(),
         placement: state.lifecycle.placement().into(),
-        outcome: outcome(state),
+        outcome: state.lifecycle.outcome().cloned(),
         leader_outcome: state.leader_end.clone().map(Outcome::from),
         pipeline_statuses: state.pipeline.clone(),
         started_at: state.started_wall.rfc3339(),
@@ -110,17 +109,6 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         expected_p90_ms: None,
         expected_runs: None,
         message: None,
-    }
-}
-
-fn outcome(state: &TaskState) -> Option<Outcome> {
-    match state.lifecycle.phase() {
-        Phase::Ended { outcome, .. } => Some(outcome.clone()),
-        Phase::Starting { .. }
-        | Phase::Running { .. }
-        | Phase::Lingering { .. }
-        | Phase::Stopping { .. }
-        | Phase::Killing { .. } => None,
     }
 }
 

@@ -137,14 +137,7 @@ pub fn plan_all(root: &StateDir, limits: &RetentionLimits) -> Result<Vec<ReapSte
 /// Returns the outcome of a task, or `None` while it has not ended.
 fn task_outcome(root: &StateDir, id: TaskId) -> Option<Outcome> {
     let folded = root.task_dir(id).ok()?.read().ok()?;
-    match folded.state.lifecycle.phase() {
-        Phase::Ended { outcome, .. } => Some(outcome.clone()),
-        Phase::Starting { .. }
-        | Phase::Running { .. }
-        | Phase::Lingering { .. }
-        | Phase::Stopping { .. }
-        | Phase::Killing { .. } => None,
-    }
+    folded.state.lifecycle.outcome().cloned()
 }
 
 /// The recorded state of a task, as far as the reaper needs it. Specifications are not retained: a

@@ -3,7 +3,6 @@
 use super::normalize::{normalize_command, normalize_directory};
 use crate::id::TaskId;
 use crate::journal::TaskState;
-use crate::lifecycle::Phase;
 #[cfg(doc)]
 use crate::limits::PeakUsage;
 use crate::outcome::Outcome;
@@ -44,7 +43,7 @@ impl Run {
     /// Returns the run of a task, or `None` while the task has not ended.
     #[must_use]
     pub fn from_state(state: &TaskState) -> Option<Self> {
-        let Phase::Ended { outcome, .. } = state.lifecycle.phase() else { return None };
+        let outcome = state.lifecycle.outcome()?;
         Some(Self {
             task_id: state.spec.task_id,
             command: normalize_command(&state.spec.command_text()),

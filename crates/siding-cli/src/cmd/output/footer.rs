@@ -43,7 +43,10 @@ pub(super) fn format_footer(
     let id = task.dir.id();
     let elapsed =
         format_duration(Duration::from_millis(task.state.elapsed_ms(clock::monotonic_now())));
-    let ended = super::ended_outcome(&task.state)
+    let ended = task
+        .state
+        .lifecycle
+        .outcome()
         .map(|outcome| one_line(&outcome.to_string(), OUTCOME_COLUMNS));
     let ReadSummary { next, bytes, .. } = *reading;
     if printed == Printed::Something {

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use regex::Regex;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
-use siding_model::lifecycle::Phase;
 use siding_model::process::MonotonicMs;
 use siding_model::protocol::ShimRequest;
 use siding_model::task_view::{WaitHit, WaitReason, WaitView};
@@ -309,12 +308,5 @@ fn start_http_probe(condition: &Condition) -> Result<Option<HttpProbe>, WaitErro
 }
 
 pub(super) fn exit_detail(state: &TaskState) -> Option<WaitDetail> {
-    match state.lifecycle.phase() {
-        Phase::Ended { outcome, .. } => Some(WaitDetail::Outcome(outcome.clone())),
-        Phase::Starting { .. }
-        | Phase::Running { .. }
-        | Phase::Lingering { .. }
-        | Phase::Stopping { .. }
-        | Phase::Killing { .. } => None,
-    }
+    state.lifecycle.outcome().cloned().map(WaitDetail::Outcome)
 }
