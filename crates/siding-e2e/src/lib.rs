@@ -10,6 +10,7 @@
 //!   as systemd delegates groups.
 //! - [`mounts`]: file systems that only one test sees.
 //! - [`Terminal`]: a pseudoterminal and the contents of its screen.
+//! - [`output_schema()`]: the committed schema of a command's JSON output.
 //! - [`AgentServer`]: an A2A server with a scripted agent. - [`write_scripted_server()`]: an MCP
 //!   server whose answers and failures a test sets.
 //! - [`Announcement`]: the lines in which `puppet` announces its steps.
@@ -45,6 +46,7 @@ pub mod guard_corpus;
 mod invocation;
 mod leftover_processes;
 pub mod mounts;
+mod output_schema;
 pub mod processes;
 mod program_output;
 mod programs;
@@ -65,6 +67,7 @@ pub use announcement::Announcement;
 pub use eventually::{POLL_DEADLINE, eventually, eventually_some};
 pub use invocation::{Invocation, RunningProgram};
 pub use leftover_processes::shutdown_marker;
+pub use output_schema::output_schema;
 pub use processes::Process;
 pub use program_output::ProgramOutput;
 pub use programs::is_root;

@@ -8,6 +8,7 @@ use crate::verdict::{ExecMode, judge};
 /// The result of checking the examples of rules.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "guard_test"))]
 pub struct ExampleResults {
     /// Number of examples that were checked.
     pub count: usize,

@@ -36,6 +36,7 @@ impl ExecMode {
 /// The guard's report about a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "guard"))]
 pub struct GuardReport {
     /// The strictest verdict of the findings; `allow` without findings.
     pub verdict: GuardVerdict,

@@ -1,7 +1,7 @@
 //! A summary of the tasks in a period of time: `siding report`.
 //!
-//! The committed schema is `docs/schema/report.schema.json`. Fields may be added; an existing field
-//! is never renamed, removed or given another meaning.
+//! `siding schema report` prints the schema. Fields may be added; an existing field is never renamed,
+//! removed or given another meaning.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! The JSON form of a task, on which hosts and scripts rely.
 //!
-//! Fields may be added; an existing field is never renamed, removed or given another meaning. The
-//! committed schema is `docs/schema/task.schema.json`.
+//! Fields may be added; an existing field is never renamed, removed or given another meaning.
+//! `siding schema task` prints the schema.
 
 mod wait_view;
 

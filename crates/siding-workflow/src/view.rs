@@ -49,6 +49,7 @@ impl RunState {
 
 /// A workflow and its steps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "workflow")]
 pub struct WorkflowView {
     /// The workflow's id, which is the id of its first task; null for a file that has not been run.
     pub workflow_id: Option<TaskId>,

@@ -61,6 +61,7 @@ pub enum EndReason {
 
 /// The result of an agent's run.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(rename = "agent")]
 pub struct AgentReport {
     /// The conversation's id, for `--resume`.
     pub session_id: SessionId,

@@ -1,7 +1,7 @@
 //! The output of `siding agent --output-format stream-json`: one JSON object on each line.
 //!
-//! The schema is committed (`docs/schema/agent_stream.schema.json`). Types of lines and fields may
-//! be added, but never renamed, removed or given another meaning.
+//! `siding schema agent_stream` prints the schema. Types of lines and fields may be added, but never
+//! renamed, removed or given another meaning.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -328,16 +328,7 @@ impl From<AgentError> for Failure {
 
 #[cfg(test)]
 mod tests {
-    use siding_agent::agent::AgentReport;
-
     use super::*;
-    use crate::render::schema;
-
-    #[test]
-    fn committed_schemas_match_the_code() {
-        schema::assert_committed::<AgentReport>("agent");
-        schema::assert_committed::<StreamLine<'_>>("agent_stream");
-    }
 
     #[test]
     fn an_empty_prompt_is_rejected() {

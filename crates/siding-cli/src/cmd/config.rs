@@ -1,7 +1,7 @@
 //! `siding config`: shows the effective settings, and describes and checks settings files.
 
 mod check;
-mod show;
+pub(super) mod show;
 
 use std::process::ExitCode;
 

@@ -107,14 +107,3 @@ fn format_table(runs: &[Run], colour: ColorMode) -> String {
     ];
     format_grid(titles, "COMMAND", &rows, colour)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::render::schema;
-
-    #[test]
-    fn committed_schema_matches_the_code() {
-        schema::assert_committed::<RunView>("history");
-    }
-}

@@ -2,7 +2,7 @@
 
 mod follow;
 mod footer;
-mod view;
+pub(super) mod view;
 
 use std::num::NonZeroUsize;
 use std::process::ExitCode;

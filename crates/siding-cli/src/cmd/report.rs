@@ -77,15 +77,3 @@ impl Args {
         Ok(ExitCode::SUCCESS)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use siding_model::activity::ActivityReport;
-
-    use crate::render::schema;
-
-    #[test]
-    fn committed_schema_matches_the_code() {
-        schema::assert_committed::<ActivityReport>("report");
-    }
-}

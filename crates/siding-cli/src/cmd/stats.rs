@@ -125,12 +125,6 @@ mod tests {
     use siding_model::outcome::Outcome;
 
     use super::*;
-    use crate::render::schema;
-
-    #[test]
-    fn committed_schema_matches_the_code() {
-        schema::assert_committed::<StatsView>("stats");
-    }
 
     #[test]
     fn a_row_shows_the_usual_duration_and_success_rate() {

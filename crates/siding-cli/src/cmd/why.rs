@@ -73,14 +73,8 @@ fn ended_failure(root: &StateDir, task: &Task) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::schema;
     use clap::Args as _;
     use siding_model::evidence::WhyVerdict;
-
-    #[test]
-    fn committed_schema_matches_the_code() {
-        schema::assert_committed::<WhyView>("why");
-    }
 
     #[test]
     fn help_and_document_list_every_verdict() {

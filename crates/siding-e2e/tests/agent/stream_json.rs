@@ -1,17 +1,15 @@
 //! `--output-format stream-json`: an agent's actions as lines for a program.
 
 use serde_json::{Value, json};
-use siding_e2e::{Sandbox, eventually};
+use siding_e2e::{Sandbox, eventually, output_schema};
 
 use super::{agent_with_script, wait_for_session};
 use crate::validator::Schema;
 
-const STREAM_SCHEMA: &str = include_str!("../../../../docs/schema/agent_stream.schema.json");
-
 /// Parses lines and checks each against the schema.
 #[track_caller]
 fn parse_valid_lines(text: &str) -> Vec<Value> {
-    let schema = Schema::new(STREAM_SCHEMA);
+    let schema = Schema::new(&output_schema("agent_stream"));
     let read = |line: &str| {
         let line: Value = serde_json::from_str(line).expect("a line is JSON");
         schema.assert_valid(&line);

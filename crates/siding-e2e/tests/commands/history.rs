@@ -7,8 +7,8 @@ use serde_json::Value;
 use siding_e2e::{ProgramOutput, Sandbox, eventually};
 
 use crate::support::{
-    HANG_COMMAND, make_file, read_docs_file, run_ok, run_to_end, sandbox, show_task, start_task,
-    stop_all, task_id, until_file_exists, write,
+    HANG_COMMAND, make_file, run_ok, run_to_end, sandbox, show_task, start_task, stop_all, task_id,
+    until_file_exists, write,
 };
 
 fn history_path(sandbox: &Sandbox) -> PathBuf {
@@ -334,8 +334,7 @@ fn history_and_stats_match_the_schema_and_fit_80_columns() {
             assert!(line.chars().count() <= 80 && !line.contains('\u{202e}'), "{line}");
             assert!(!line.starts_with("b-000000000000"), "a forged line in\n{text}");
         }
-        let name = format!("schema/{}.schema.json", args[0]);
-        let schema: Value = serde_json::from_str(&read_docs_file(&name)).expect("a schema");
+        let schema = siding_e2e::output_schema(args[0]);
         let list = run_ok(&sandbox, &[args, &["--json"]].concat()).json();
         for one in list.as_array().expect("a list") {
             let keys: Vec<_> = one.as_object().expect("an object").keys().collect();

@@ -26,6 +26,7 @@ mod readiness;
 mod reap;
 mod reap_unowned;
 mod report;
+mod schema;
 mod session;
 mod show;
 mod support;

@@ -23,7 +23,7 @@ impl SchemaCheckedClient {
             // Claude Code warns about unknown formats.
             assert!(!schema.to_string().contains("\"uint"), "{schema}");
             let name = tool["name"].as_str().expect("a name").to_owned();
-            checked.schemas.insert(name, Schema::new(&schema.to_string()));
+            checked.schemas.insert(name, Schema::new(schema));
         }
         assert_eq!(checked.schemas.len(), 7);
         checked

@@ -2,29 +2,27 @@
 
 mod validator;
 
+use std::sync::LazyLock;
+
 use serde_json::{Value, json};
-use siding_e2e::{Process, Sandbox, words};
+use siding_e2e::{Process, Sandbox, output_schema, words};
 use siding_model::process::ProcRef;
 use siding_model::record::{self, Record};
 use validator::Schema;
 
 use crate::{Task, gate, shell};
 
-const TASK_SCHEMA: &str = include_str!("../../../../docs/schema/task.schema.json");
-const WAIT_SCHEMA: &str = include_str!("../../../../docs/schema/wait.schema.json");
-const REAP_SCHEMA: &str = include_str!("../../../../docs/schema/reap.schema.json");
-const DOCTOR_SCHEMA: &str = include_str!("../../../../docs/schema/doctor.schema.json");
-const DOCTOR_WATCH_SCHEMA: &str = include_str!("../../../../docs/schema/doctor_watch.schema.json");
-const INSTALL_SCHEMA: &str = include_str!("../../../../docs/schema/install.schema.json");
-const SETTING_SCHEMA: &str = include_str!("../../../../docs/schema/setting.schema.json");
-const SESSION_SCHEMA: &str = include_str!("../../../../docs/schema/session.schema.json");
-const SESSION_CLOSE_SCHEMA: &str =
-    include_str!("../../../../docs/schema/session_close.schema.json");
+static TASK_SCHEMA: LazyLock<Schema> = LazyLock::new(|| committed_schema("task"));
+static WAIT_SCHEMA: LazyLock<Schema> = LazyLock::new(|| committed_schema("wait"));
+
+fn committed_schema(name: &str) -> Schema {
+    Schema::new(&output_schema(name))
+}
 
 /// Validates one task and returns it.
 #[track_caller]
 fn assert_task_schema(value: Value) -> Task {
-    Schema::new(TASK_SCHEMA).assert_valid(&value);
+    TASK_SCHEMA.assert_valid(&value);
     Task(value)
 }
 
@@ -42,7 +40,7 @@ fn check_all_views(sandbox: &Sandbox, id: &str) -> Task {
     }
     let args = ["wait", "--json", "--timeout", "1ms", id];
     let waited = sandbox.siding(&args).run();
-    Schema::new(WAIT_SCHEMA).assert_valid(&waited.json());
+    WAIT_SCHEMA.assert_valid(&waited.json());
     let over = shown.text("/phase") == "ended";
     assert_eq!(waited.code, Some(if over { 0 } else { 124 }), "{waited}");
     shown
@@ -171,7 +169,7 @@ fn lists_duplicates_and_nested_tasks_match_the_schema() {
     let args = ["show", "--json", first.id(), second.id()];
     let both = sandbox.siding(&args).run().expect_code(0).json();
     let args = ["wait", "--json", "--any", "--timeout", "1ms", first.id(), second.id()];
-    Schema::new(WAIT_SCHEMA).assert_valid(&sandbox.siding(&args).run().expect_code(124).json());
+    WAIT_SCHEMA.assert_valid(&sandbox.siding(&args).run().expect_code(124).json());
     let ended = sandbox.siding(&["stop", "--json", "--all", "--grace", "0s"]).run();
     for list in [both, ended.expect_code(0).json()] {
         let list = list.as_array().expect("a list").clone();
@@ -192,21 +190,21 @@ fn all_other_json_answers_match_their_schemas() {
         list.iter().for_each(|one| schema.assert_valid(one));
         list
     };
-    check(&Schema::new(DOCTOR_SCHEMA), &["doctor", "--json"]);
-    check(&Schema::new(DOCTOR_SCHEMA), &["doctor", "--host", "claude-code", "--json"]);
-    check(&Schema::new(DOCTOR_WATCH_SCHEMA), &["doctor", "--watch", "--json"]);
-    let install = Schema::new(INSTALL_SCHEMA);
+    check(&committed_schema("doctor"), &["doctor", "--json"]);
+    check(&committed_schema("doctor"), &["doctor", "--host", "claude-code", "--json"]);
+    check(&committed_schema("doctor_watch"), &["doctor", "--watch", "--json"]);
+    let install = committed_schema("install");
     check(&install, &["install", "claude-code", "--dry-run", "--json"]);
     check(&install, &["install", "codex", "--json"]);
     check(&install, &["uninstall", "codex", "--json"]);
-    check(&Schema::new(SETTING_SCHEMA), &["config", "show", "--json"]);
-    let session = Schema::new(SESSION_SCHEMA);
+    check(&committed_schema("setting"), &["config", "show", "--json"]);
+    let session = committed_schema("session");
     check(&session, &["session", "open", "chat", "--owner-pid", &me, "--json"]);
     let argv = sandbox.puppet_argv(&["hang"]);
     let _kept = start_background(&sandbox, &["--session", "chat", "--keep"], &argv);
     let stopped = start_background(&sandbox, &["--session", "chat", "--allow-duplicate"], &argv);
     check(&session, &["session", "list", "--json"]);
-    let closed = Schema::new(SESSION_CLOSE_SCHEMA);
+    let closed = committed_schema("session_close");
     let closed = check(&closed, &["session", "close", "chat", "--json"]);
     assert_eq!(closed[0]["stopped"][0]["task_id"], stopped.id());
     let ended = assert_task_schema(shell(&sandbox, "true").run().expect_code(0).json());
@@ -216,7 +214,7 @@ fn all_other_json_answers_match_their_schemas() {
     std::fs::write(sandbox.state_dir().join("live").join(ended.id()), "").expect("test file");
     let unread = sandbox.state_dir().join("tasks").join(stopped.id()).join("journal");
     std::fs::write(unread, "nonsense\n").expect("test file");
-    let reap = Schema::new(REAP_SCHEMA);
+    let reap = committed_schema("reap");
     for args in [&["reap", "--json", "--dry-run"][..], &["reap", "--json"]] {
         let done = check(&reap, args);
         let kinds: Vec<_> = done[0]["counts"].as_object().expect("an object").keys().collect();
@@ -232,8 +230,7 @@ fn all_other_json_answers_match_their_schemas() {
 fn a_schema_violation_is_detected() {
     let sandbox = Sandbox::new();
     let whole = shell(&sandbox, "true").run().expect_code(0).json();
-    let schema = Schema::new(TASK_SCHEMA);
-    schema.assert_valid(&whole);
+    TASK_SCHEMA.assert_valid(&whole);
     for (pointer, wrong) in [
         ("/task_id", json!("b-1")),
         ("/phase", json!("paused")),
@@ -250,9 +247,9 @@ fn a_schema_violation_is_detected() {
     ] {
         let mut broken = whole.clone();
         *broken.pointer_mut(pointer).expect("the entry exists") = wrong;
-        assert!(!schema.faults(&broken).is_empty(), "{pointer} went unnoticed");
+        assert!(!TASK_SCHEMA.faults(&broken).is_empty(), "{pointer} went unnoticed");
     }
     let mut broken = whole;
     broken.as_object_mut().expect("an object").remove("output");
-    assert!(!schema.faults(&broken).is_empty());
+    assert!(!TASK_SCHEMA.faults(&broken).is_empty());
 }

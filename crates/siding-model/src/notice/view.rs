@@ -1,7 +1,7 @@
 //! The JSON form of a notice, on which hosts rely.
 //!
-//! The committed schema is `docs/schema/notice.schema.json`. Fields may be added; an existing field
-//! is never renamed, removed or given another meaning.
+//! `siding schema notice` prints the schema. Fields may be added; an existing field is never renamed,
+//! removed or given another meaning.
 
 use std::time::Duration;
 

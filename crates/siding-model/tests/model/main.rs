@@ -11,7 +11,7 @@
 //! - `notices`, `reminder`: the notices of a task, and their protection against output that
 //!   imitates notices;
 //! - `unowned`: the selection of unowned orphans;
-//! - `wire`, `activity`, `task_view`, `schema`: the formats that leave the program.
+//! - `wire`, `activity`, `task_view`: the formats that leave the program.
 
 mod activity;
 mod damaged_journals;
@@ -29,11 +29,11 @@ mod ready;
 mod reminder;
 mod rules;
 mod sample_records;
-#[cfg(feature = "schema")]
-mod schema;
 mod task_view;
 mod traced_lifecycle;
 mod unowned;
+#[path = "../../../siding-e2e/tests/output/schema/validator.rs"]
+mod validator;
 mod wait;
 mod watchdog;
 mod wire;

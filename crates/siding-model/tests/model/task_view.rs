@@ -1,4 +1,4 @@
-//! Tests that the output of `--json` matches the published schemas.
+//! The output of `--json` must match the committed schemas.
 
 use serde_json::{Value, json};
 use siding_model::id::SessionId;
@@ -11,14 +11,14 @@ use siding_model::task_view::{
 use siding_model::wait::WaitDetail;
 
 use crate::sample_records;
+use crate::validator::Schema;
 
-/// Returns a published schema.
-#[expect(clippy::disallowed_methods, reason = "only the model itself must not open files")]
-pub(crate) fn published_schema(name: &str) -> Value {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let path = root.join("../../docs/schema").join(format!("{name}.schema.json"));
-    let text = std::fs::read_to_string(path).expect("the schema exists");
-    serde_json::from_str(&text).expect("the schema is JSON")
+/// Returns the committed schema of an output of siding.
+fn committed_schema(name: &str) -> Schema {
+    let document = include_str!("../../../../docs/schema/siding.schema.json");
+    let mut document: Value = serde_json::from_str(document).expect("the document is JSON");
+    document["$ref"] = format!("#/$defs/{name}").into();
+    Schema::new(&document)
 }
 
 /// Returns a task in its simplest state.
@@ -163,16 +163,16 @@ fn tasks() -> Vec<TaskView> {
 
 #[test]
 fn every_task_view_matches_the_schema() {
-    let schema = published_schema("task");
+    let schema = committed_schema("task");
     for task in tasks() {
         let json = serde_json::to_value(&task).expect("a task serializes");
-        assert_eq!(mismatch(&schema, &json, "task"), None);
+        schema.assert_valid(&json);
     }
 }
 
 #[test]
 fn every_wait_view_matches_the_schema() {
-    let schema = published_schema("wait");
+    let schema = committed_schema("wait");
     let hit = |detail| WaitHit {
         task_id: sample_records::task_id(),
         condition: "exit".to_owned(),
@@ -190,7 +190,7 @@ fn every_wait_view_matches_the_schema() {
         ];
         let wait = WaitView { satisfied: true, reason, by, waited_ms: 1, bound_ms: 2 };
         let json = serde_json::to_value(&wait).expect("a wait serializes");
-        assert_eq!(mismatch(&schema, &json, "wait"), None);
+        schema.assert_valid(&json);
     }
 }
 
@@ -206,7 +206,7 @@ fn unknown_values_are_null() {
 /// Without this test, a check that accepts everything would go unnoticed.
 #[test]
 fn a_task_that_violates_the_schema_is_detected() {
-    let schema = published_schema("task");
+    let schema = committed_schema("task");
     let good = serde_json::to_value(complete_task(Outcome::Exited { code: 3 }))
         .expect("a task serializes");
     let breaks = [
@@ -224,89 +224,10 @@ fn a_task_that_violates_the_schema_is_detected() {
     for (key, wrong) in breaks {
         let mut task = good.clone();
         task[key] = wrong;
-        let found = mismatch(&schema, &task, "task").expect("a violation of the schema");
-        assert!(found.contains(key), "{found}");
+        let found = schema.faults(&task);
+        assert!(found.iter().any(|fault| fault.contains(key)), "{found:?}");
     }
     let mut task = good;
     task.as_object_mut().expect("an object").remove("deadline_at");
-    assert!(mismatch(&schema, &task, "task").is_some());
-}
-
-/// Returns the location of a violation of the schema, if any. Only the keywords that the published
-/// schemas use are supported.
-fn mismatch(schema: &Value, value: &Value, at: &str) -> Option<String> {
-    let words = schema.as_object().expect("a schema is an object");
-    words.iter().find_map(|(word, rule)| match word.as_str() {
-        "$schema" | "title" | "description" | "format" => None,
-        "type" => {
-            let types = rule.as_array().map_or_else(|| vec![rule], |types| types.iter().collect());
-            let fits = types
-                .iter()
-                .any(|name| has_json_type(value, name.as_str().expect("the name of a type")));
-            (!fits).then(|| format!("{at} is {value}, no {rule}"))
-        }
-        "enum" => {
-            let allowed = rule.as_array().expect("a list of values");
-            (!allowed.contains(value)).then(|| format!("{at} is {value}, none of {rule}"))
-        }
-        "const" => (rule != value).then(|| format!("{at} is {value}, not {rule}")),
-        "minimum" => (value.as_i64() < rule.as_i64()).then(|| format!("{at} is {value} < {rule}")),
-        "maximum" => (value.as_i64() > rule.as_i64()).then(|| format!("{at} is {value} > {rule}")),
-        "pattern" => {
-            let fits = value.as_str().is_some_and(|text| matches_pattern(rule, text));
-            (!fits).then(|| format!("{at} is {value}, not like {rule}"))
-        }
-        // In JSON Schema, `required` and `properties` apply only to objects, so null would satisfy
-        // every alternative of `oneOf`. In this check the two keywords require an object.
-        "required" | "properties" if !value.is_object() => (!value.is_null()
-            || !words.contains_key("type"))
-        .then(|| format!("{at} is {value}, no object")),
-        "required" => {
-            let mut keys =
-                rule.as_array().expect("a list of keys").iter().filter_map(Value::as_str);
-            let missing = keys.find(|key| value.get(key).is_none());
-            missing.map(|key| format!("{at} has no {key}"))
-        }
-        "properties" => rule
-            .as_object()
-            .expect("schemas by key")
-            .iter()
-            .find_map(|(key, schema)| mismatch(schema, value.get(key)?, &format!("{at}.{key}"))),
-        "items" => value.as_array()?.iter().find_map(|item| mismatch(rule, item, at)),
-        "oneOf" => {
-            let fits = |schema: &&Value| mismatch(schema, value, at).is_none();
-            let count = rule.as_array().expect("a list of schemas").iter().filter(fits).count();
-            (count != 1).then(|| format!("{at} is {value}, which fits {count} of {rule}"))
-        }
-        unknown => panic!("the contract says `{unknown}`, which this test does not know"),
-    })
-}
-
-fn has_json_type(value: &Value, name: &str) -> bool {
-    match name {
-        "null" => value.is_null(),
-        "boolean" => value.is_boolean(),
-        "string" => value.is_string(),
-        "array" => value.is_array(),
-        "object" => value.is_object(),
-        "integer" => value.is_i64() || value.is_u64(),
-        unknown => panic!("the contract says type `{unknown}`, which this test does not know"),
-    }
-}
-
-fn matches_pattern(pattern: &Value, text: &str) -> bool {
-    match pattern.as_str() {
-        Some("^SIG") => text.starts_with("SIG"),
-        Some("^[a-z]-[0-9a-hjkmnp-tv-z]{12}$") => {
-            let digits = text.get(2..).unwrap_or_default();
-            let allowed = |c| "0123456789abcdefghjkmnpqrstvwxyz".contains(c);
-            text.as_bytes()[0].is_ascii_lowercase()
-                && text.as_bytes().get(1) == Some(&b'-')
-                && digits.len() == 12
-                && digits.chars().all(allowed)
-        }
-        unknown => {
-            panic!("the contract has the pattern {unknown:?}, which this test does not know")
-        }
-    }
+    assert_ne!(schema.faults(&task), [""; 0]);
 }

@@ -106,14 +106,3 @@ fn format_result(result: &ExampleResults) -> String {
     }
     text + &format!("{} examples tried, {} wrong\n", result.count, result.failed.len())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::render::schema;
-
-    #[test]
-    fn committed_schema_matches_the_code() {
-        schema::assert_committed::<ExampleResults>("guard_test");
-    }
-}

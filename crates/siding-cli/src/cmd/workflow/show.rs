@@ -183,12 +183,6 @@ fn format_elapsed(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::schema;
-
-    #[test]
-    fn committed_schema_matches_the_code() {
-        schema::assert_committed::<WorkflowView>("workflow");
-    }
 
     /// Text must fit a terminal, even with arbitrary names in it.
     #[test]

@@ -14,9 +14,8 @@ pub(super) struct Schema(Value);
 
 impl Schema {
     #[track_caller]
-    pub(super) fn new(text: &str) -> Self {
-        let schema: Value = serde_json::from_str(text).expect("the schema is JSON");
-        Self(inlined(&schema, &schema["$defs"]))
+    pub(super) fn new(schema: &Value) -> Self {
+        Self(inlined(schema, &schema["$defs"]))
     }
 
     #[track_caller]
@@ -139,6 +138,10 @@ fn matches(text: &str, pattern: &Value) -> bool {
 }
 
 fn has_format(text: &str, format: &Value) -> bool {
+    if string(format).trim_start_matches('u').starts_with("int") {
+        // The format of an integer says nothing about a text.
+        return true;
+    }
     assert_eq!(format, "date-time", "no other format is checked here");
     let moment = r"^\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-6]\d(\.\d+)?(Z|[+-]\d\d:\d\d)$";
     matches(text, &Value::from(moment))
@@ -161,11 +164,11 @@ fn string(value: &Value) -> &str {
 
 #[test]
 fn the_validator_knows_right_from_wrong() {
-    let schema = Schema::new(
-        r#"{"type": ["object", "array"], "required": ["a"], "properties": {
+    let schema = Schema::new(&serde_json::json!(
+        {"type": ["object", "array"], "required": ["a"], "properties": {
             "a": {"oneOf": [{"const": 1}, {"type": "integer", "minimum": 1}, {"enum": ["x"]}]},
-            "b": {"items": {"type": "string", "pattern": "^b"}}}}"#,
-    );
+            "b": {"items": {"type": "string", "pattern": "^b"}}}}
+    ));
     let faults = |text: &str| schema.faults(&serde_json::from_str(text).expect("JSON")).len();
     for (right, count) in [
         (r#"{"a": "x"}"#, 0),
