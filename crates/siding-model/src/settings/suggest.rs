@@ -1,5 +1,7 @@
 //! Suggestions for misspelled keys.
 
+use strsim::levenshtein;
+
 use super::keys::Key;
 
 /// Longest name that is compared. A longer name is no misspelled key, and comparing it takes long.
@@ -13,7 +15,7 @@ pub(super) fn nearest_key(name: &str) -> Option<Key> {
     }
     let name = to_snake_case(name);
     let (distance, key) =
-        Key::ALL.iter().map(|key| (edit_distance(&name, key.name().as_bytes()), *key)).min()?;
+        Key::ALL.iter().map(|key| (levenshtein(&name, key.name()), *key)).min()?;
     (distance * 3 <= key.name().len()).then_some(key)
 }
 
@@ -31,41 +33,24 @@ pub(super) fn nearest_name<'c>(
         let candidate = to_snake_case(candidate);
         // A candidate that starts with the name comes first: its edit distance to a truncated name
         // is large.
-        (!candidate.starts_with(&name), edit_distance(&name, &candidate))
+        (!candidate.starts_with(name.as_str()), levenshtein(&name, &candidate))
     })
 }
 
-fn to_snake_case(name: &str) -> Vec<u8> {
-    let mut snake = Vec::with_capacity(name.len());
+fn to_snake_case(name: &str) -> String {
+    let mut snake = String::with_capacity(name.len());
     let mut after_lower = false;
-    for byte in name.bytes() {
-        if byte.is_ascii_uppercase() && after_lower {
-            snake.push(b'_');
+    for char in name.chars() {
+        if char.is_ascii_uppercase() && after_lower {
+            snake.push('_');
         }
-        after_lower = byte.is_ascii_lowercase();
-        snake.push(match byte {
-            b'-' | b'.' | b' ' => b'_',
+        after_lower = char.is_ascii_lowercase();
+        snake.push(match char {
+            '-' | '.' | ' ' => '_',
             other => other.to_ascii_lowercase(),
         });
     }
     snake
-}
-
-/// Returns the number of letters to insert, delete or replace to turn `a` into `b` (Levenshtein
-/// distance).
-fn edit_distance(a: &[u8], b: &[u8]) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let above = row[j + 1];
-            let changed = diagonal + usize::from(x != y);
-            row[j + 1] = changed.min(above + 1).min(row[j] + 1);
-            diagonal = above;
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
