@@ -24,6 +24,8 @@ pub enum ProxyRequestKind {
 
 /// Longest header of a request, in bytes.
 pub const MAX_HEADER_BYTES: usize = 16 << 10;
+/// Most fields of a header. Clients send up to about twenty.
+const MAX_HEADER_FIELDS: usize = 128;
 
 /// Headers that apply only to the connection between a client and its proxy, and are not forwarded.
 const HOP_BY_HOP_HEADERS: [&str; 4] =
@@ -46,19 +48,13 @@ impl ProxyRequest {
     /// several ways is rejected (RFC 9112, 2.2 and 5).
     #[must_use]
     pub fn parse_header(head: &[u8]) -> Option<Self> {
-        let head = std::str::from_utf8(head).ok()?;
-        let (line, headers) = head
-            .strip_suffix("\r\n\r\n")?
-            .split_once("\r\n")
-            .unwrap_or((head.strip_suffix("\r\n\r\n")?, ""));
-        if has_stray_controls(line) || !headers.split("\r\n").all(is_header) {
+        let mut fields = [httparse::EMPTY_HEADER; MAX_HEADER_FIELDS];
+        let mut request = httparse::Request::new(&mut fields);
+        let parsed = request.parse(head).ok()?;
+        if parsed != httparse::Status::Complete(head.len()) || has_bare_line_feed(head) {
             return None;
         }
-        let mut words = line.split(' ');
-        let (method, target, version) = (words.next()?, words.next()?, words.next()?);
-        if words.next().is_some() || !version.starts_with("HTTP/1.") || method.is_empty() {
-            return None;
-        }
+        let (method, target) = (request.method?, request.path?);
         if method == "CONNECT" {
             let (host, port) = split_port(target)?;
             return Some(Self {
@@ -76,37 +72,28 @@ impl ProxyRequest {
         let authority = authority.rsplit('@').next()?;
         let (host, port) = split_port(authority)?;
         let slash = if path.starts_with('/') { "" } else { "/" };
-        let mut forwarded = format!("{method} {slash}{path} {version}\r\nHost: {authority}\r\n");
-        for header in headers.split("\r\n").filter(|header| !header.is_empty()) {
-            let name = header.split(':').next().unwrap_or_default();
-            if !HOP_BY_HOP_HEADERS
-                .iter()
-                .chain([&HOST_HEADER])
-                .any(|own| name.eq_ignore_ascii_case(own))
-            {
-                forwarded.push_str(header);
-                forwarded.push_str("\r\n");
+        let version = request.version?;
+        let line = format!("{method} {slash}{path} HTTP/1.{version}\r\nHost: {authority}\r\n");
+        let mut forwarded = line.into_bytes();
+        for field in request.headers {
+            let replaced = |own: &&str| field.name.eq_ignore_ascii_case(own);
+            if !HOP_BY_HOP_HEADERS.iter().chain([&HOST_HEADER]).any(replaced) {
+                forwarded.extend_from_slice(field.name.as_bytes());
+                forwarded.extend_from_slice(b": ");
+                forwarded.extend_from_slice(field.value);
+                forwarded.extend_from_slice(b"\r\n");
             }
         }
-        forwarded.push_str("Connection: close\r\n\r\n");
-        let kind = ProxyRequestKind::Forward(forwarded.into_bytes());
+        forwarded.extend_from_slice(b"Connection: close\r\n\r\n");
+        let kind = ProxyRequestKind::Forward(forwarded);
         Some(Self { host: host.to_owned(), port: port.unwrap_or(80), kind })
     }
 }
 
-/// Returns whether a line contains control characters other than a tab. Some servers accept a bare
-/// CR or LF as the end of a line.
-fn has_stray_controls(line: &str) -> bool {
-    line.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t')
-}
-
-/// Returns whether a line is a header field: a name directly followed by a colon. A line that
-/// starts with a blank (obsolete line folding) is no field. An empty line is accepted, because it
-/// is the result of splitting an empty header.
-fn is_header(line: &str) -> bool {
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    let is_named = |(name, _): (&str, &str)| !name.is_empty() && name.bytes().all(is_token);
-    line.is_empty() || !has_stray_controls(line) && line.split_once(':').is_some_and(is_named)
+/// Returns whether a line ends with LF alone. `httparse` accepts it as a line end, but the proxy and
+/// a server must never disagree about the end of a line (RFC 9112, 2.2).
+fn has_bare_line_feed(head: &[u8]) -> bool {
+    head.iter().enumerate().any(|(at, byte)| *byte == b'\n' && !head[..at].ends_with(b"\r"))
 }
 
 #[cfg(test)]

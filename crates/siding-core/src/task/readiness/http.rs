@@ -160,14 +160,11 @@ fn send_and_read_status(mut stream: TcpStream, url: &HttpUrl) -> io::Result<u16>
     parse_status(&line).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Parses a status line such as `HTTP/1.1 200 OK` (RFC 9112, section 4).
+/// Parses a complete status line such as `HTTP/1.1 200 OK`.
 fn parse_status(line: &[u8]) -> Option<u16> {
-    let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?.trim_end_matches('\r');
-    let mut words = line.splitn(3, ' ');
-    let version = words.next()?.strip_prefix("HTTP/1.")?;
-    let code = words.next()?;
-    let digits = |text: &str, len| text.len() == len && text.bytes().all(|b| b.is_ascii_digit());
-    (digits(version, 1) && digits(code, 3)).then(|| code.parse().ok()).flatten()
+    let mut response = httparse::Response::new(&mut []);
+    response.parse(line).ok()?;
+    response.code.filter(|_| line.ends_with(b"\n"))
 }
 
 #[cfg(test)]
