@@ -26,6 +26,7 @@ mod reap;
 mod release;
 pub(crate) mod report;
 mod run;
+mod schema;
 mod session;
 mod shell_init;
 mod show;
@@ -98,6 +99,7 @@ enum Command {
     Hook(hook::Args),
     Statusline(statusline::Args),
     Config(config::Args),
+    Schema(schema::Args),
     Doctor(doctor::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -165,6 +167,7 @@ impl Command {
             Self::Hook(args) => args.run(),
             Self::Statusline(args) => args.run(),
             Self::Config(args) => args.run(),
+            Self::Schema(args) => args.run(),
             Self::Doctor(args) => args.run(),
             Self::Completions(args) => args.run(),
             Self::Man(args) => args.run(),

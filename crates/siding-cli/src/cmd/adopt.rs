@@ -186,9 +186,3 @@ fn format_line(view: &AdoptView) -> String {
         None => format!("{}\n", view.task_id),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-}
