@@ -6,8 +6,8 @@ mod compatibility;
 use std::process::ExitCode;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
+use serde_json::{Map, Value, json};
 use siding_agent::agent::{AgentReport, StreamLine};
 use siding_guard::{ExampleResults, GuardReport};
 use siding_model::activity::ActivityReport;
@@ -19,7 +19,11 @@ use siding_workflow::WorkflowView;
 
 use super::{adopt, config, doctor, guard, input, install, output, reap, session};
 use crate::failure::Failure;
-use crate::{render, stdout};
+use crate::stdout;
+
+/// The schema of all outputs. It is generated from the types by a test instead of by the program,
+/// because the code that generates it is three times as large.
+const DOCUMENT: &str = include_str!("../../../../docs/schema/siding.schema.json");
 
 /// Prints the JSON Schema of what `--json` prints.
 ///
@@ -39,8 +43,10 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let schema = output_schema(self.output.as_deref());
-        stdout::print_text(&render::schema::schema_text(schema))?;
+        match self.output {
+            None => stdout::print_text(DOCUMENT)?,
+            Some(name) => stdout::print_text(&format!("{:#}\n", output_schema(&name)))?,
+        }
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -51,12 +57,22 @@ struct JsonOutput {
     name: &'static str,
     /// The commands that print it.
     printed_by: &'static str,
-    /// Adds the type and its parts to a generator, and returns a reference to it.
-    add_to: fn(&mut SchemaGenerator) -> Schema,
+    /// Adds the type and its parts to a generator.
+    #[cfg(test)]
+    add_to: fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
 }
 
+#[cfg_attr(
+    not(test),
+    expect(clippy::extra_unused_type_parameters, reason = "only a test generates the schema")
+)]
 const fn json_output<T: JsonSchema>(name: &'static str, printed_by: &'static str) -> JsonOutput {
-    JsonOutput { name, printed_by, add_to: SchemaGenerator::subschema_for::<T> }
+    JsonOutput {
+        name,
+        printed_by,
+        #[cfg(test)]
+        add_to: schemars::SchemaGenerator::subschema_for::<T>,
+    }
 }
 
 /// Every JSON output, sorted by name.
@@ -92,31 +108,54 @@ fn output_names() -> PossibleValuesParser {
     PossibleValuesParser::new(OUTPUTS.iter().map(name))
 }
 
-/// Returns the schema of one output, or the definitions of all.
-fn output_schema(name: Option<&str>) -> Schema {
-    // The schema of serialized values, in which an optional field is present and null.
-    let settings = SchemaSettings::draft2020_12().for_serialize();
-    let meta_schema = settings.meta_schema.clone();
-    let mut generator = settings.into_generator();
-    let mut schema = json_schema!({ "title": "JSON output of siding" });
-    for output in OUTPUTS.iter().filter(|output| name.is_none_or(|name| name == output.name)) {
-        let reference = (output.add_to)(&mut generator);
-        if name.is_some() {
-            schema = reference;
+/// Returns the schema of one output, with only the definitions that it uses.
+fn output_schema(name: &str) -> Value {
+    let document: Value = serde_json::from_str(DOCUMENT).expect("the document is JSON");
+    let reference = json!({ "$ref": format!("#/$defs/{name}") });
+    let mut used = Map::new();
+    collect_definitions(&reference, &document, &mut used);
+    json!({ "$schema": document["$schema"], "$ref": reference["$ref"], "$defs": used })
+}
+
+/// Adds the definitions that a part of the document refers to, directly or indirectly.
+fn collect_definitions(part: &Value, document: &Value, used: &mut Map<String, Value>) {
+    match part {
+        Value::Object(fields) => {
+            let reference = fields.get("$ref").and_then(Value::as_str).unwrap_or_default();
+            if let Some(name) = reference.strip_prefix("#/$defs/")
+                && !used.contains_key(name)
+            {
+                let definition = &document["$defs"][name];
+                used.insert(name.to_owned(), definition.clone());
+                collect_definitions(definition, document, used);
+            }
+            fields.values().for_each(|field| collect_definitions(field, document, used));
         }
+        Value::Array(all) => all.iter().for_each(|one| collect_definitions(one, document, used)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
-    schema.insert("$schema".to_owned(), meta_schema.into());
+}
+
+/// Returns the schema of all outputs as the types define it.
+#[cfg(test)]
+fn generate_document() -> schemars::Schema {
+    // The schema of serialized values, in which an optional field is present and null.
+    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+    let mut schema = schemars::json_schema!({ "title": "JSON output of siding" });
+    schema.insert("$schema".to_owned(), settings.meta_schema.clone().into());
+    let mut generator = settings.into_generator();
+    for output in &OUTPUTS {
+        (output.add_to)(&mut generator);
+    }
     schema.insert("$defs".to_owned(), generator.take_definitions(true).into());
     schema
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
+    use crate::render;
 
-    /// The output of `siding schema`.
     const COMMITTED: &str =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/siding.schema.json");
 
@@ -124,11 +163,11 @@ mod tests {
     /// written only with `UPDATE_SCHEMAS=breaking`.
     #[test]
     fn committed_schema_matches_the_code() {
-        let text = render::schema::schema_text(output_schema(None));
+        let text = render::schema::schema_text(generate_document());
         if let Some(mode) = std::env::var_os("UPDATE_SCHEMAS") {
             let committed = std::fs::read_to_string(COMMITTED).unwrap_or_else(|_| "{}".to_owned());
             let committed: Value = serde_json::from_str(&committed).expect("a schema");
-            let breaks = compatibility::find_all(&committed, &output_schema(None).to_value());
+            let breaks = compatibility::find_all(&committed, &generate_document().to_value());
             assert!(breaks.is_empty() || mode == "breaking", "{breaks:#?}");
             std::fs::write(COMMITTED, &text).expect("the schema can be written");
         }
@@ -139,7 +178,7 @@ mod tests {
     /// [`compatibility::find_all`] relies on it.
     #[test]
     fn exactly_the_names_of_outputs_begin_with_a_lower_case_letter() {
-        let schema = output_schema(None).to_value();
+        let schema = generate_document().to_value();
         let mut outputs = definition_names(&schema);
         outputs.retain(|name| name.starts_with(char::is_lowercase));
         assert_eq!(outputs, OUTPUTS.map(|output| output.name));
@@ -147,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_schema_of_one_output_has_only_its_definitions() {
-        let schema = output_schema(Some("input")).to_value();
+        let schema = output_schema("input");
         assert_eq!(schema["$ref"], "#/$defs/input");
         assert_eq!(definition_names(&schema), ["TaskId", "input"]);
     }
@@ -162,7 +201,7 @@ mod tests {
     /// A script can read `.outcome` of every task: an unknown value is null.
     #[test]
     fn every_field_of_a_task_a_wait_and_a_notice_is_present() {
-        let schema = output_schema(None).to_value();
+        let schema = generate_document().to_value();
         for name in ["task", "wait", "notice"] {
             let definition = &schema["$defs"][name];
             let fields = definition["properties"].as_object().expect("fields").len();
