@@ -323,7 +323,7 @@ mod tests {
 
     fn policies() -> impl Strategy<Value = CallPolicy> {
         let placement = prop_oneof![Just(Placement::Foreground), Just(IN_BACKGROUND)];
-        let budget = prop_oneof![Just(None), (0..300u64).prop_map(|ms| Some(ms))];
+        let budget = prop_oneof![Just(None), (0..300u64).prop_map(Some)];
         let goal = prop_oneof![Just(CallGoal::LeaderEnd), Just(CallGoal::TaskEnd)];
         (placement, budget, goal, any::<bool>()).prop_map(|(placement, ms, goal, ready)| {
             let budget = ms.map(Duration::from_millis);

@@ -87,13 +87,11 @@ pub(super) fn lost_before_start() -> StepEnd {
 
 /// Returns the end of an attempt whose task cannot be watched.
 pub(super) fn failed_watch(error: &RunError) -> StepEnd {
-    match error {
-        RunError::NotStarted { doing } => {
-            StepEnd::Failed { why: format!("its shim {doing}"), again: true }
-        }
-        // The task may still be running, so a retry could run the step twice at the same time.
-        error => StepEnd::Failed { why: error.to_string(), again: false },
+    if let RunError::NotStarted { doing } = error {
+        return StepEnd::Failed { why: format!("its shim {doing}"), again: true };
     }
+    // The task may still be running, so a retry could run the step twice at the same time.
+    StepEnd::Failed { why: error.to_string(), again: false }
 }
 
 /// Returns how an attempt ended; `None` while its task is running. `is_resumed` tells whether

@@ -82,7 +82,7 @@ mod tests {
         let help = help.get_after_help().expect("it has examples").to_string();
         let path = format!("{}/../../docs/why.md", env!("CARGO_MANIFEST_DIR"));
         let document = std::fs::read_to_string(&path).expect("the document exists");
-        for verdict in WhyVerdict::ALL.map(WhyVerdict::as_str) {
+        for verdict in WhyVerdict::ALL_VERDICTS.map(WhyVerdict::as_str) {
             assert!(help.contains(verdict), "the help lacks {verdict}");
             let row = format!("| `{verdict}`");
             assert!(document.lines().any(|line| line.starts_with(&row)), "{path}: {row}");

@@ -38,11 +38,11 @@ pub enum WhyVerdict {
 }
 
 /// The last variant is the last of all.
-const _: () = assert!(WhyVerdict::ALL.len() == WhyVerdict::Unknown as usize + 1);
+const _: () = assert!(WhyVerdict::ALL_VERDICTS.len() == WhyVerdict::Unknown as usize + 1);
 
 impl WhyVerdict {
     /// All verdicts.
-    pub const ALL: [Self; 10] = [
+    pub const ALL_VERDICTS: [Self; 10] = [
         Self::InputWait,
         Self::InputLikely,
         Self::PasswordLikely,

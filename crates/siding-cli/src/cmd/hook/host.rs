@@ -161,7 +161,7 @@ mod tests {
             let targets = host.targets(&places, Scope::User, &program, None).expect("possible");
             let hooks = targets.into_iter().flat_map(|target| match target.content {
                 FileContent::Json { hooks, .. } => hooks,
-                _ => Vec::new(),
+                FileContent::Toml(_) | FileContent::Owned(_) => Vec::new(),
             });
             let parse = |entry: HookEntry| HookEvent::from_str(entry.event_arg, false);
             let installed: Vec<_> = hooks.map(parse).collect::<Result<_, _>>().expect("events");
