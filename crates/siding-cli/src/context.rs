@@ -248,7 +248,7 @@ pub(crate) fn report_recovery(id: TaskId, found: &RecoveryOutcome) {
         RecoveryOutcome::EndRecorded => {
             errln!("siding: {id}: its shim had been killed and no process of it is left");
         }
-        RecoveryOutcome::SetAside { path, why } => {
+        RecoveryOutcome::Quarantined { path, why } => {
             errln!("siding: {id}: {why}; moved to `{}`", path.display());
         }
         RecoveryOutcome::OtherMachine { machine } => {

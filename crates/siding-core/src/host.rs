@@ -13,7 +13,6 @@ mod mark;
 mod sandbox_adoption;
 mod supervisor;
 
-pub use crate::processes::pid_namespace::is_in_other_pid_namespace;
 pub use files::{AdoptionRoute, HostContext, HostFiles, adoption_route};
 pub use mark::{mark_host, processes_with_mark};
 pub use sandbox_adoption::{

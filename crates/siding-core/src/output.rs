@@ -30,7 +30,6 @@ mod tail_follow;
 mod tests;
 mod writer_sink;
 
-pub use crate::store::task_files::{INPUT_FIFO, OUTPUT_FIFO, OUTPUT_FILE, SPLICE_MARKER_FILE};
 pub use handover::handover_excerpt;
 pub use head_tail::MIN_MARKED_TEXT_BYTES;
 pub use line_filter::LineFilter;

@@ -1,7 +1,7 @@
 //! Processes: trees, birthmarks, control groups, and the evidence that the kernel gives about them.
 
 pub mod cgroup;
-pub(crate) mod pid_namespace;
+pub mod pid_namespace;
 pub mod probe;
 pub mod siding_process;
 pub mod tree;

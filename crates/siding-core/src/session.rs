@@ -20,7 +20,9 @@ use crate::store::journal_file::{self, JOURNAL_FILE};
 use crate::store::{StateDir, StoreError};
 use crate::sys::{clock, file, procfs};
 
-use record::{SESSION_FORMAT, SessionOwner, SessionRecord, replay};
+use record::{
+    BASE_SESSION_FORMAT, FORMAT_WITH_PARENT_SESSION, SessionOwner, SessionRecord, replay,
+};
 
 pub use batches::{
     claim_reminders, count_batch, record_returned_calls, reminded_tasks, returned_calls,
@@ -98,8 +100,8 @@ pub fn open(root: &StateDir, id: &SessionId, owner_pid: i32) -> Result<Session, 
     open_with_parent(root, id, owner_pid, None)
 }
 
-/// Opens the session of a subagent under the existing session `under`, which inherits the
-/// subagent's tasks. If the subagent's session was opened before, its parent does not change.
+/// Opens the session of a subagent under the existing session `parent_session`, which inherits its tasks. If
+/// it was opened before, its parent does not change.
 ///
 /// # Errors
 ///
@@ -108,19 +110,19 @@ pub fn open_child(
     root: &StateDir,
     id: &SessionId,
     owner_pid: i32,
-    under: &SessionId,
+    parent_session: &SessionId,
 ) -> Result<Session, SessionError> {
-    if read(root, under)?.is_none() {
-        return Err(SessionError::Unknown { id: under.clone() });
+    if read(root, parent_session)?.is_none() {
+        return Err(SessionError::Unknown { id: parent_session.clone() });
     }
-    open_with_parent(root, id, owner_pid, Some(under.clone()))
+    open_with_parent(root, id, owner_pid, Some(parent_session.clone()))
 }
 
 fn open_with_parent(
     root: &StateDir,
     id: &SessionId,
     owner_pid: i32,
-    under: Option<SessionId>,
+    parent_session: Option<SessionId>,
 ) -> Result<Session, SessionError> {
     if id.is_implicit() {
         return Err(SessionError::Implicit);
@@ -130,8 +132,9 @@ fn open_with_parent(
     let owner = owner.ok_or_else(no_owner)?;
     let boot = procfs::boot_id().map_err(|source| io_error(id, "read the boot id", source))?;
     let owner = SessionOwner::for_local_process(owner, boot);
-    let record =
-        SessionRecord::Opened { format: SESSION_FORMAT, owner, under, wall: clock::unix_now() };
+    let format =
+        if parent_session.is_some() { FORMAT_WITH_PARENT_SESSION } else { BASE_SESSION_FORMAT };
+    let record = SessionRecord::Opened { format, owner, parent_session, wall: clock::unix_now() };
     append_record(root, id, &record)?;
     read(root, id)?.ok_or_else(|| SessionError::Unknown { id: id.clone() })
 }

@@ -27,17 +27,21 @@ pub use error::StoreError;
 pub use task_dir::{LockedTask, TaskDir};
 
 /// The directories below the root.
-const DIRECTORIES: [&str; 5] = [TASKS_DIR, LIVE_DIR, SAME_DIR, SESSIONS_DIR, ASIDE_DIR];
+const DIRECTORIES: [&str; 5] = [TASKS_DIR, LIVE_DIR, DEDUP_DIR, SESSIONS_DIR, QUARANTINE_DIR];
 pub(crate) const TASKS_DIR: &str = "tasks";
 /// Contains an empty file for each task that has not ended, so that listing running tasks does not
 /// read ended ones.
 pub(crate) const LIVE_DIR: &str = "live";
 /// Contains a symbolic link for each pair of a running command and its working directory. The link
 /// names the first task that runs the command there.
-const SAME_DIR: &str = "same";
+pub(crate) const DEDUP_DIR: &str = "dedup";
+/// Its name in earlier versions. Links in it still count, and are removed.
+pub(crate) const OLD_DEDUP_DIR: &str = "same";
 const SESSIONS_DIR: &str = "sessions";
 /// Directory below the root to which unreadable entries are moved.
-pub const ASIDE_DIR: &str = "aside";
+pub const QUARANTINE_DIR: &str = "quarantine";
+/// Its name in earlier versions. Its entries are still listed and removed.
+pub(crate) const OLD_QUARANTINE_DIR: &str = "aside";
 
 /// An open state directory.
 #[derive(Debug)]
@@ -229,9 +233,11 @@ impl StateDir {
     /// Removes a task's live marker and the task's claim on its command.
     pub fn unmark_live(&self, id: TaskId, same_key: &str) {
         let _already_removed = file::remove(&self.fd, format!("{LIVE_DIR}/{id}"));
-        let name = format!("{SAME_DIR}/{same_key}");
-        if file::read_link(&self.fd, &name).is_ok_and(|first| first == id.to_string()) {
-            let _already_removed = file::remove(&self.fd, &name);
+        for directory in [DEDUP_DIR, OLD_DEDUP_DIR] {
+            let name = format!("{directory}/{same_key}");
+            if file::read_link(&self.fd, &name).is_ok_and(|first| first == id.to_string()) {
+                let _already_removed = file::remove(&self.fd, &name);
+            }
         }
     }
 
@@ -331,15 +337,15 @@ impl StateDir {
         }
     }
 
-    /// Moves the directory of an unreadable task to [`ASIDE_DIR`] and returns its new path.
+    /// Moves the directory of an unreadable task to [`QUARANTINE_DIR`] and returns its new path.
     ///
     /// # Errors
     ///
     /// [`StoreError::Io`].
-    pub fn set_aside(&self, id: TaskId) -> Result<PathBuf, StoreError> {
+    pub fn quarantine(&self, id: TaskId) -> Result<PathBuf, StoreError> {
         let from = format!("{TASKS_DIR}/{id}");
         let wall = crate::sys::clock::unix_now().0;
-        let to = format!("{ASIDE_DIR}/{id}.{wall}");
+        let to = format!("{QUARANTINE_DIR}/{id}.{wall}");
         file::rename_noreplace(&self.fd, &from, &self.fd, &to)
             .map_err(|error| self.io_error("set aside", &from, error))?;
         let _already_removed = file::remove(&self.fd, format!("{LIVE_DIR}/{id}"));
@@ -393,22 +399,21 @@ impl StateDir {
         })
     }
 
-    /// Removes an entry of [`ASIDE_DIR`] by its name.
+    /// Removes a quarantined entry by its path below the root.
     ///
     /// # Errors
     ///
     /// [`StoreError::Io`].
-    pub fn remove_aside(&self, name: &str) -> Result<(), StoreError> {
-        let path = format!("{ASIDE_DIR}/{name}");
-        let removed = match file::remove(&self.fd, &path) {
+    pub(crate) fn remove_quarantined(&self, path: &str) -> Result<(), StoreError> {
+        let removed = match file::remove(&self.fd, path) {
             Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
-                file::open_at(&self.fd, &path, file::OpenMode::Directory)
+                file::open_at(&self.fd, path, file::OpenMode::Directory)
                     .and_then(|dir| remove_contents(dir.as_fd()))
-                    .and_then(|()| file::remove_directory(&self.fd, &path))
+                    .and_then(|()| file::remove_directory(&self.fd, path))
             }
             result => result,
         };
-        removed.map_err(|error| self.io_error("remove", &path, error))
+        removed.map_err(|error| self.io_error("remove", path, error))
     }
 }
 

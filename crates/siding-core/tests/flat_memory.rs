@@ -3,8 +3,9 @@
 
 use std::io::Write;
 
-use siding_core::output::{self, LineFilter, OUTPUT_FILE, OutputQuery, StreamState, TextLimit};
+use siding_core::output::{self, LineFilter, OutputQuery, StreamState, TextLimit};
 use siding_core::store::StateDir;
+use siding_core::store::task_files::OUTPUT_FILE;
 use siding_model::id::TaskKind;
 
 /// The length of the only line, in MiB.

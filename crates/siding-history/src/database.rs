@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
-use siding_core::store::{ASIDE_DIR, StateDir};
+use siding_core::store::{QUARANTINE_DIR, StateDir};
 use siding_core::sys::{clock, file};
 
 use crate::error::HistoryError;
@@ -40,8 +40,8 @@ pub struct HistoryOutcome<T> {
 
 /// Opens the history and runs `work` on it. A missing file is created.
 ///
-/// If the file is damaged, it is moved to `aside/`, and `work` runs again on a new file. Therefore
-/// `work` must have no side effects outside of the database.
+/// A damaged file is moved to `quarantine/` and `work` runs again on a new file, so `work` must have no
+/// other side effects.
 ///
 /// # Errors
 ///
@@ -145,9 +145,9 @@ fn configure(database: &Connection) -> rusqlite::Result<()> {
     database.pragma_update(None, "trusted_schema", false)
 }
 
-/// Moves the database file to `aside/` and returns the new path.
+/// Moves the file to `quarantine/` and returns its new path.
 fn quarantine_file(root: &StateDir) -> Result<PathBuf, HistoryError> {
-    let to = format!("{ASIDE_DIR}/{DATABASE_FILE_NAME}.{}", clock::unix_now().0);
+    let to = format!("{QUARANTINE_DIR}/{DATABASE_FILE_NAME}.{}", clock::unix_now().0);
     file::rename_noreplace(root, DATABASE_FILE_NAME, root, &to).map_err(|source| {
         HistoryError::Io { doing: "set aside", path: root.path().join(DATABASE_FILE_NAME), source }
     })?;

@@ -88,7 +88,7 @@ impl TestState {
     }
 
     fn quarantined_files(&self) -> Vec<String> {
-        let names = std::fs::read_dir(self.root.path().join("aside")).unwrap();
+        let names = std::fs::read_dir(self.root.path().join("quarantine")).unwrap();
         names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 }

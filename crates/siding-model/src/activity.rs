@@ -332,7 +332,7 @@ fn has_failed(task: &ActivityTask) -> bool {
 fn stop_rule(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Deadline { .. } => Some("deadline".to_owned()),
-        Outcome::Limit { which } => Some(which.flag_name().to_owned()),
+        Outcome::Limit { limit_kind } => Some(limit_kind.flag_name().to_owned()),
         Outcome::Stopped { by } => Some(make_visible(cut_head(by, MAX_COMMAND_BYTES))),
         Outcome::Signaled { by: Some(by), .. } if by == LeaderEnd::OOM_SENDER => {
             Some("out of memory".to_owned())

@@ -249,7 +249,7 @@ fn ended_advice(view: &TaskView, dialect: Dialect) -> Option<String> {
             }
         )),
         Outcome::Signaled { signal, .. } => sentences.push(signal_advice(*signal)),
-        Outcome::Limit { which } => sentences.push(limit_advice(*which, view)),
+        Outcome::Limit { limit_kind } => sentences.push(limit_advice(*limit_kind, view)),
         Outcome::Deadline { limit_ms } => sentences.push(format!(
             "it reached its deadline of {}; a longer one is set with {}{}",
             format_duration(Duration::from_millis(*limit_ms)),
@@ -285,9 +285,9 @@ fn ended_advice(view: &TaskView, dialect: Dialect) -> Option<String> {
 }
 
 /// Names the limit at which the task was stopped, with the recorded numbers if there are any.
-fn limit_advice(which: LimitKind, view: &TaskView) -> String {
-    let breach = view.breaches.iter().find(|breach| breach.which == which);
-    let detail = breach.map_or(which.flag_name(), |breach| breach.detail.as_str());
+fn limit_advice(limit_kind: LimitKind, view: &TaskView) -> String {
+    let breach = view.breaches.iter().find(|breach| breach.limit_kind == limit_kind);
+    let detail = breach.map_or(limit_kind.flag_name(), |breach| breach.detail.as_str());
     format!("stopped at its limit {}", one_line(detail, 400))
 }
 

@@ -200,7 +200,7 @@ impl TaskState {
                 self.stall = None;
             }
             Record::Limit(breach) => {
-                self.breaches.retain(|told| told.which != breach.which);
+                self.breaches.retain(|told| told.limit_kind != breach.limit_kind);
                 self.breaches.push(*breach);
             }
             Record::Expiring { deadline, .. } => {

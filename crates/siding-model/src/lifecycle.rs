@@ -165,8 +165,8 @@ impl Lifecycle {
                 let reason = StopReason::Deadline { limit_ms };
                 self.stop_for_overrun(reason, now)
             }
-            TaskEvent::LimitPassed { which } => {
-                self.stop_for_overrun(StopReason::Limit { which: *which }, now)
+            TaskEvent::LimitPassed { limit_kind } => {
+                self.stop_for_overrun(StopReason::Limit { limit_kind: *limit_kind }, now)
             }
             TaskEvent::DeadlinePassed => self.unchanged(),
             TaskEvent::GraceOver => self.on_grace_over(now),

@@ -127,8 +127,9 @@ pub enum Outcome {
     },
     /// A limit was exceeded.
     Limit {
-        /// The limit.
-        which: LimitKind,
+        /// The limit. The contract of the JSON output calls it `which`.
+        #[serde(rename = "which")]
+        limit_kind: LimitKind,
     },
     /// The command was never started.
     FailedToStart {
@@ -178,7 +179,9 @@ impl fmt::Display for Outcome {
                 crate::duration::format_duration(std::time::Duration::from_millis(*limit_ms))
             ),
             Self::Stopped { by } => write!(f, "stopped by {by}"),
-            Self::Limit { which } => write!(f, "stopped at its limit {}", which.flag_name()),
+            Self::Limit { limit_kind } => {
+                write!(f, "stopped at its limit {}", limit_kind.flag_name())
+            }
             Self::FailedToStart { error } => write!(f, "failed to start: {error}"),
             Self::Released { by } => write!(f, "released by {by}"),
             Self::Lost { why } => write!(f, "lost: {why}"),

@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::evidence::StallRecord;
 use crate::lifecycle::TaskEvent;
 use crate::limits::{Breach, PeakUsage};
-use crate::net::NetPolicy;
 use crate::process::{BootId, MonotonicMs, ProcRef, UnixMs};
-use crate::spec::{StdinMode, TaskSpec};
+use crate::spec::TaskSpec;
 use crate::wait::ReadyRecord;
 
 /// Format of a journal with only the record types of the first version.
@@ -29,27 +28,12 @@ pub const FORMAT_WITH_EXPIRING: u32 = 4;
 /// Format of a journal that may also contain `released`, which only adopted tasks have.
 pub const FORMAT_WITH_RELEASED: u32 = 5;
 
-/// Newest journal format that this build reads.
-pub const NEWEST_FORMAT: u32 = FORMAT_WITH_RELEASED;
+/// Format of a journal that calls an exceeded limit `limit_kind` instead of `which`, and of a task
+/// whose files have their present names (`docs/format.md`). New journals have this format.
+pub const FORMAT_WITH_LIMIT_KIND: u32 = 6;
 
-/// Returns the oldest format with all record types that the journal of this task may contain. An
-/// older build rejects journals of newer formats as a whole, so tasks that need no new record type
-/// remain readable for it.
-#[must_use]
-pub const fn format_for(spec: &TaskSpec, adopted: Option<&AdoptionInfo>) -> u32 {
-    let may_deny = matches!(spec.net, NetPolicy::Allow(_));
-    if adopted.is_some() {
-        FORMAT_WITH_RELEASED
-    } else if spec.may_record_expiring() {
-        FORMAT_WITH_EXPIRING
-    } else if matches!(spec.stdin, StdinMode::Pipe) {
-        FORMAT_WITH_RESUMED
-    } else if may_deny || !spec.wait_for.is_empty() {
-        FORMAT_WITH_READY
-    } else {
-        BASE_FORMAT
-    }
-}
+/// Newest journal format that this build reads.
+pub const NEWEST_FORMAT: u32 = FORMAT_WITH_LIMIT_KIND;
 
 /// Longest line that is read, in bytes. A command can have 2 MiB, and JSON escaping can make it six
 /// times as long.
@@ -310,6 +294,28 @@ pub fn write_line(out: &mut Vec<u8>, seq: u64, record: &impl Serialize) {
     let crc = format!("{:08x}", checksum(&out[body..]));
     out[start..start + 8].copy_from_slice(crc.as_bytes());
     out.push(b'\n');
+}
+
+/// Appends one record of a task's journal, with the field names of the journal's format.
+///
+/// # Panics
+///
+/// Never, as [`write_line`].
+pub fn write_record(out: &mut Vec<u8>, seq: u64, record: &Record, format: u32) {
+    let names_limit = matches!(
+        record,
+        Record::Limit(_) | Record::Event { event: TaskEvent::LimitPassed { .. }, .. }
+    );
+    if format >= FORMAT_WITH_LIMIT_KIND || !names_limit {
+        return write_line(out, seq, record);
+    }
+    let mut older = serde_json::to_value(record).expect("a record serializes");
+    if let Some(fields) = older.as_object_mut()
+        && let Some(kind) = fields.remove("limit_kind")
+    {
+        fields.insert("which".to_owned(), kind);
+    }
+    write_line(out, seq, &older);
 }
 
 /// Returns the checksum of bytes, as the lines of a journal contain it.

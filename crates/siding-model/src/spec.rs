@@ -178,12 +178,6 @@ impl TaskSpec {
     pub fn command_text(&self) -> String {
         self.command.display_for_kind(self.task_id.kind())
     }
-
-    /// Returns whether the journal of the task may contain an `expiring` record. This depends on
-    /// the cap, because the deadline may be extended up to the cap.
-    pub(crate) const fn may_record_expiring(&self) -> bool {
-        self.deadline_notice_ms > 0 && self.cap_ms >= MIN_NOTICE_LIFETIME_MS
-    }
 }
 
 /// Returns the built-in value of the setting `stall_after`, for journals from before the setting

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use siding_core::output;
-use siding_core::store::TaskDir;
+use siding_core::store::{TaskDir, task_files};
 use siding_core::sys::{file, procfs};
 use siding_model::process::MonotonicMs;
 use siding_model::record::AdoptionInfo;
@@ -44,11 +44,11 @@ impl AdoptedOutput {
     ) -> io::Result<Self> {
         match (host, &adopted.output) {
             (Some(file), Some(path)) => {
-                file::create_symlink(path, dir, output::OUTPUT_FILE)?;
+                file::create_symlink(path, dir, task_files::OUTPUT_FILE)?;
                 Ok(Self::from_file(Some(file.try_clone()?), true))
             }
             _ => {
-                let file = file::open_at(dir, output::OUTPUT_FILE, file::OpenMode::CreateNew)?;
+                let file = file::open_at(dir, task_files::OUTPUT_FILE, file::OpenMode::CreateNew)?;
                 Ok(Self::from_file(Some(file), false))
             }
         }
@@ -65,7 +65,7 @@ impl AdoptedOutput {
         match &adopted.output {
             Some(path) => Self::from_file(output::open_user_file(Path::new(path), true).ok(), true),
             None => Self::from_file(
-                file::open_at(dir, output::OUTPUT_FILE, file::OpenMode::ReadWrite).ok(),
+                file::open_at(dir, task_files::OUTPUT_FILE, file::OpenMode::ReadWrite).ok(),
                 false,
             ),
         }

@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use siding_core::store::TaskDir;
+use siding_core::store::task_files::SPLICE_MARKER_FILE;
 use siding_core::sys::memory::MappedBuffer;
 use siding_core::sys::{clock, file, pipe};
 use siding_model::evidence::FIRST_SAMPLE_DELAY_MS;
@@ -62,6 +63,8 @@ pub(crate) struct OutputFifo {
     busy: bool,
     /// Moves bursts of output; present only while the task is busy.
     splice_store: Option<SpliceStore>,
+    /// The name of its marker file.
+    pub(crate) marker_file: &'static str,
     quiet_at: Option<MonotonicMs>,
     /// Receives all output. Most tasks have no monitor.
     pub(crate) line_monitor: Option<Box<LineMonitor>>,
@@ -93,6 +96,7 @@ impl OutputFifo {
             buffer: None,
             busy: false,
             splice_store: None,
+            marker_file: SPLICE_MARKER_FILE,
             quiet_at: Some(clock::monotonic_now().plus_ms(QUIET_AFTER_MS)),
             line_monitor: None,
         })
@@ -141,7 +145,10 @@ impl OutputFifo {
         self.quiet_at = Some(clock::monotonic_now().plus_ms(QUIET_AFTER_MS));
         if self.busy && self.splice_store.is_none() {
             // If the store cannot be created, output is moved more slowly, and none is lost.
-            self.splice_store = dir.endpoint_dir().and_then(SpliceStore::prepare).ok();
+            self.splice_store = dir
+                .endpoint_dir()
+                .and_then(|place| SpliceStore::prepare(place, self.marker_file))
+                .ok();
         }
         (0..MAX_READS_PER_TICK).take_while(|_| self.move_once()).count() > 0
     }

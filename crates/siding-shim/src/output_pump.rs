@@ -31,6 +31,16 @@ impl OutputPump {
         OutputFifo::new(fifo, file, keep_head, keep_tail).map(Self::Fifo)
     }
 
+    /// Sets the name of the file that marks stored bytes of the FIFO, for a task of an earlier
+    /// version.
+    pub(crate) fn set_marker_file(&mut self, marker_file: &'static str) {
+        match self {
+            Self::Fifo(fifo) => fifo.marker_file = marker_file,
+            // Siding does not store this output.
+            Self::Adopted(_) => {}
+        }
+    }
+
     /// Sets the monitor that receives the output's lines.
     pub(crate) fn set_line_monitor(&mut self, line_monitor: Option<Box<LineMonitor>>) {
         match self {

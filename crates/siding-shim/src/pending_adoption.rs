@@ -4,16 +4,15 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use siding_core::processes::tree::BirthmarkScan;
 use siding_core::store::journal_file::JournalFile;
-use siding_core::store::{StateDir, TaskDir};
+use siding_core::store::{StateDir, TaskDir, task_files};
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::{clock, poll, procfs, unix_socket};
 use siding_core::task::launch::{Adoption, ShimFds};
 use siding_core::task::run::discard_unstarted;
-use siding_core::task::shim_client;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::TaskEvent;
-use siding_model::record::{AcceptedTask, AdoptionInfo, Record, format_for};
+use siding_model::record::{AcceptedTask, AdoptionInfo, NEWEST_FORMAT, Record};
 
 use crate::adopted_output::AdoptedOutput;
 use crate::clients::Clients;
@@ -143,7 +142,7 @@ impl PendingAdoption {
     pub(crate) fn accepted_record(&self) -> AcceptedTask {
         let Adoption { spec, at, wall, .. } = &self.adoption;
         AcceptedTask {
-            format: format_for(spec, Some(&self.adopted)),
+            format: NEWEST_FORMAT,
             boot: self.shim.boot.clone(),
             at: *at,
             wall: *wall,
@@ -179,6 +178,6 @@ impl PendingAdoption {
 
 fn listen_for_clients(dir: &TaskDir) -> Result<OwnedFd, StartError> {
     let runtime_dir = dir.endpoint_dir().map_err(failed_to("find the task's runtime directory"))?;
-    unix_socket::listen(runtime_dir, shim_client::SOCKET_NAME)
+    unix_socket::listen(runtime_dir, task_files::SOCKET_NAME)
         .map_err(failed_to("listen for clients"))
 }

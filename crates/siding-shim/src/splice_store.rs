@@ -19,7 +19,6 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use siding_core::output::SPLICE_MARKER_FILE;
 use siding_core::sys::{file, pipe};
 
 /// Most bytes that one step moves: the default size of a pipe, which needs no fcntl(2).
@@ -46,16 +45,16 @@ pub(crate) struct Transferred {
 }
 
 impl SpliceStore {
-    /// Creates the stage, and the marker file next to the FIFO in `runtime_dir`.
-    pub(crate) fn prepare(runtime_dir: impl AsFd) -> io::Result<Self> {
+    /// Creates the stage, and the marker file next to the FIFO in
+    /// `runtime_dir`.
+    pub(crate) fn prepare(runtime_dir: impl AsFd, marker_file: &str) -> io::Result<Self> {
         let (read, write) = pipe::create_pipe()?;
-        let marker =
-            match file::open_at(&runtime_dir, SPLICE_MARKER_FILE, file::OpenMode::CreateNew) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    file::open_at(&runtime_dir, SPLICE_MARKER_FILE, file::OpenMode::ReadWrite)
-                }
-                result => result,
-            }?;
+        let marker = match file::open_at(&runtime_dir, marker_file, file::OpenMode::CreateNew) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                file::open_at(&runtime_dir, marker_file, file::OpenMode::ReadWrite)
+            }
+            result => result,
+        }?;
         Ok(Self { stage_read: read, stage_write: write, null: file::open_null()?, marker })
     }
 
@@ -107,10 +106,11 @@ impl SpliceStore {
 /// Drops the bytes from the FIFO that a killed shim had stored and not yet dropped.
 pub(crate) fn discard_stored(
     runtime_dir: impl AsFd,
+    marker_file: &str,
     fifo: impl AsFd,
     stored: impl AsFd,
 ) -> io::Result<()> {
-    let marker = match file::open_at(&runtime_dir, SPLICE_MARKER_FILE, file::OpenMode::ReadWrite) {
+    let marker = match file::open_at(&runtime_dir, marker_file, file::OpenMode::ReadWrite) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         result => result?,
     };
@@ -125,7 +125,7 @@ pub(crate) fn discard_stored(
             discard_if_equal(&fifo, &stored, offset, duplicated as usize)?;
         }
     }
-    file::remove(runtime_dir, SPLICE_MARKER_FILE)
+    file::remove(runtime_dir, marker_file)
 }
 
 /// Drops `bytes` from the FIFO if they equal those at `offset` of the file.
@@ -176,7 +176,7 @@ mod tests {
 
         /// Writes the marker, as a shim does that is killed afterwards.
         fn with_marker(self, offset: u64, bytes: u64) -> Self {
-            SpliceStore::prepare(&self.runtime_dir)
+            SpliceStore::prepare(&self.runtime_dir, "marker")
                 .and_then(|store| store.write_marker(offset, bytes))
                 .expect("own directory");
             self
@@ -185,7 +185,8 @@ mod tests {
         /// Returns what the FIFO holds after two takeovers: the first shim was killed again.
         fn fifo_after_recovery(&self) -> String {
             for _ in 0..2 {
-                discard_stored(&self.runtime_dir, &self.fifo, &self.file).expect("own files");
+                discard_stored(&self.runtime_dir, "marker", &self.fifo, &self.file)
+                    .expect("own files");
             }
             self.fifo_content()
         }
@@ -226,7 +227,7 @@ mod tests {
     #[test]
     fn stored_bytes_move_from_the_fifo_to_the_file() {
         let fixture = Fixture::new(b"one\n", b"two\nthree\n");
-        let store = SpliceStore::prepare(&fixture.runtime_dir).expect("own directory");
+        let store = SpliceStore::prepare(&fixture.runtime_dir, "marker").expect("own directory");
         let shared = store.tee_to_stage(&fixture.fifo, 4).expect("the stage is empty");
         let moved = store.store(&fixture.fifo, &fixture.file, 4, shared);
         assert!(moved.failure.is_none() && moved.bytes == 4, "{moved:?}");
@@ -240,7 +241,7 @@ mod tests {
     #[test]
     fn a_failed_store_leaves_the_bytes_in_the_fifo() {
         let fixture = Fixture::new(b"", b"two\n");
-        let store = SpliceStore::prepare(&fixture.runtime_dir).expect("own directory");
+        let store = SpliceStore::prepare(&fixture.runtime_dir, "marker").expect("own directory");
         let shared = store.tee_to_stage(&fixture.fifo, 64).expect("the stage is empty");
         let full = std::fs::File::options().write(true).open("/dev/full").expect("always exists");
         let moved = store.store(&fixture.fifo, &full, 0, shared);

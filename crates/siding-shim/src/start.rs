@@ -10,24 +10,22 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use siding_core::net::policy;
-use siding_core::output;
 use siding_core::processes::cgroup::{self, TaskGroup};
 use siding_core::processes::siding_process;
 use siding_core::store::journal_file::JournalFile;
-use siding_core::store::{StateDir, TaskDir};
+use siding_core::store::{StateDir, TaskDir, task_files};
 use siding_core::sys::process::ProcessTitle;
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::spawn::{self, Leader, Program};
 use siding_core::sys::{birthmark, clock, descriptor, file, pidfd, process, procfs, unix_socket};
 use siding_core::task::launch::{ShimFds, TaskPayload};
-use siding_core::task::shim_client;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::TaskEvent;
 use siding_model::limits::OnLimit;
 use siding_model::process::{BootId, LeaderRef, ProcRef};
 use siding_model::protocol::ShimMessage;
-use siding_model::record::{AcceptedTask, Record, format_for};
+use siding_model::record::{AcceptedTask, NEWEST_FORMAT, Record};
 use siding_model::signal::Signal;
 use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 
@@ -247,7 +245,7 @@ fn prepare_task(
     failpoints::pause_at("begun");
     let dir = dirs.dir.as_fd();
     let accepted = AcceptedTask {
-        format: format_for(&spec, None),
+        format: NEWEST_FORMAT,
         boot: shim.boot.clone(),
         at: clock::monotonic_now(),
         wall: clock::unix_now(),
@@ -260,16 +258,16 @@ fn prepare_task(
         dirs.dir.endpoint_dir().map_err(failed_to("find the task's runtime directory"))?;
     let pipes = StdioPipes::create(runtime_dir, accepted.spec.stdin)?;
     let output_error = failed_to("create the output file");
-    let file = file::open_at(dir, output::OUTPUT_FILE, file::OpenMode::CreateNew)
+    let file = file::open_at(dir, task_files::OUTPUT_FILE, file::OpenMode::CreateNew)
         .map_err(&output_error)?;
-    let fifo = file::open_at(runtime_dir, output::OUTPUT_FIFO, file::OpenMode::FifoReadWrite)
+    let fifo = file::open_at(runtime_dir, task_files::OUTPUT_FIFO, file::OpenMode::FifoReadWrite)
         .map_err(&output_error)?;
     let mut pump = OutputPump::new(fifo, file, accepted.spec.keep_head, accepted.spec.keep_tail)
         .map_err(&output_error)?;
     pump.set_line_monitor(
         LineMonitor::new(&accepted.spec).map_err(failed_to("read the monitor's pattern"))?,
     );
-    let listener = unix_socket::listen(runtime_dir, shim_client::SOCKET_NAME)
+    let listener = unix_socket::listen(runtime_dir, task_files::SOCKET_NAME)
         .map_err(failed_to("listen for clients"))?;
     let duplicates = (0..SPARE_FDS).map(|_| descriptor::duplicate_from(&pipes.stdin, 0));
     let spare_fds =
@@ -301,11 +299,11 @@ impl StdioPipes {
     fn create(dir: impl AsFd, stdin: StdinMode) -> Result<Self, StartError> {
         let dir = dir.as_fd();
         let fifo_error = failed_to("create the output FIFO");
-        file::create_fifo(dir, output::OUTPUT_FIFO).map_err(&fifo_error)?;
-        let fifo_keepalive = file::open_at(dir, output::OUTPUT_FIFO, file::OpenMode::Read)
+        file::create_fifo(dir, task_files::OUTPUT_FIFO).map_err(&fifo_error)?;
+        let fifo_keepalive = file::open_at(dir, task_files::OUTPUT_FIFO, file::OpenMode::Read)
             .and_then(move_high)
             .map_err(&fifo_error)?;
-        let stdout = file::open_at(dir, output::OUTPUT_FIFO, file::OpenMode::FifoWrite)
+        let stdout = file::open_at(dir, task_files::OUTPUT_FIFO, file::OpenMode::FifoWrite)
             .and_then(|fd| {
                 file::set_blocking(&fd)?;
                 Ok(fd)
@@ -321,9 +319,9 @@ impl StdioPipes {
     }
 
     fn create_input(dir: impl AsFd) -> io::Result<(OwnedFd, Option<OwnedFd>)> {
-        file::create_fifo(&dir, output::INPUT_FIFO)?;
-        let read = file::open_at(&dir, output::INPUT_FIFO, file::OpenMode::Read)?;
-        let write = file::open_at(&dir, output::INPUT_FIFO, file::OpenMode::FifoWrite)?;
+        file::create_fifo(&dir, task_files::INPUT_FIFO)?;
+        let read = file::open_at(&dir, task_files::INPUT_FIFO, file::OpenMode::Read)?;
+        let write = file::open_at(&dir, task_files::INPUT_FIFO, file::OpenMode::FifoWrite)?;
         file::set_blocking(&read)?;
         Ok((read, Some(write)))
     }

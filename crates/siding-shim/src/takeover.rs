@@ -8,12 +8,11 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
-use siding_core::output;
 use siding_core::processes::tree::RateLimitedScan;
 use siding_core::store::journal_file::{self, JournalFile};
+use siding_core::store::task_files;
 use siding_core::sys::{clock, file, poll, unix_socket};
 use siding_core::task::launch::{BatchTakeover, ShimCommand, ShimFds};
-use siding_core::task::shim_client;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::process::ProcRef;
@@ -131,10 +130,10 @@ fn take_over(
     let output = reopen_output(&dirs.dir, &state).map_err(failed_to("reopen the output"))?;
     let runtime_dir =
         dirs.dir.endpoint_dir().map_err(failed_to("find the task's runtime directory"))?;
-    let _already_removed = file::remove(runtime_dir, shim_client::SOCKET_NAME);
+    let _already_removed = file::remove(runtime_dir, task_files::SOCKET_NAME);
     // The socket is created before the record: a client that reads in the journal which shim
     // supervises the task must be able to connect to it.
-    let listener = unix_socket::listen(runtime_dir, shim_client::SOCKET_NAME)
+    let listener = unix_socket::listen(runtime_dir, task_files::SOCKET_NAME)
         .map_err(failed_to("listen for clients"))?;
     let leader = state.leader.filter(|_| state.leader_end.is_none());
     let leader_result = leader.map_or(Ok(LeaderHandle::Finished), |leader| {
@@ -177,25 +176,27 @@ fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Re
         return Ok(OutputPump::Adopted(AdoptedOutput::resume(dir, adopted)));
     }
     let runtime_dir = dir.endpoint_dir()?;
-    let fifo = match file::open_at(runtime_dir, output::OUTPUT_FIFO, file::OpenMode::FifoReadWrite)
-    {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            file::create_fifo(runtime_dir, output::OUTPUT_FIFO)?;
-            file::open_at(runtime_dir, output::OUTPUT_FIFO, file::OpenMode::FifoReadWrite)
-        }
-        result => result,
-    }?;
-    let file = match file::open_at(dir, output::OUTPUT_FILE, file::OpenMode::ReadWrite) {
+    let fifo =
+        match file::open_at(runtime_dir, task_files::OUTPUT_FIFO, file::OpenMode::FifoReadWrite) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                file::create_fifo(runtime_dir, task_files::OUTPUT_FIFO)?;
+                file::open_at(runtime_dir, task_files::OUTPUT_FIFO, file::OpenMode::FifoReadWrite)
+            }
+            result => result,
+        }?;
+    let file = match file::open_at(dir, task_files::OUTPUT_FILE, file::OpenMode::ReadWrite) {
         // The first shim died before it created the file.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            file::open_at(dir, output::OUTPUT_FILE, file::OpenMode::CreateNew)
+            file::open_at(dir, task_files::OUTPUT_FILE, file::OpenMode::CreateNew)
         }
         result => result,
     }?;
+    let marker_file = task_files::splice_marker_file(state.format);
     // Fails if a task has replaced the marker file. In that case, some bytes may be stored twice,
     // which is no reason to leave the task without a shim.
-    let _best_effort = splice_store::discard_stored(runtime_dir, &fifo, &file);
+    let _best_effort = splice_store::discard_stored(runtime_dir, marker_file, &fifo, &file);
     let mut pump = OutputPump::new(fifo, file, state.spec.keep_head, state.spec.keep_tail)?;
+    pump.set_marker_file(marker_file);
     pump.set_line_monitor(LineMonitor::resume(dir, state)?);
     Ok(pump)
 }

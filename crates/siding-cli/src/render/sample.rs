@@ -12,7 +12,7 @@ use siding_model::task_view::{
 pub(crate) fn sample_breach() -> Breach {
     Breach {
         at: MonotonicMs(1),
-        which: LimitKind::Fds,
+        limit_kind: LimitKind::Fds,
         value: 4_096,
         limit: 1_000,
         remote: None,

@@ -353,7 +353,7 @@ mod tests {
     fn resource_usage_and_limit_breaches_are_shown() {
         use siding_model::limits::{PeakUsage, SentToRemote};
         use siding_model::outcome::LimitKind;
-        let mut view = ended_task(Outcome::Limit { which: LimitKind::Fds });
+        let mut view = ended_task(Outcome::Limit { limit_kind: LimitKind::Fds });
         view.usage = Some(PeakUsage {
             memory_bytes: Some(50 << 20),
             cpu_ms: Some(1_230),

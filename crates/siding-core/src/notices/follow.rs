@@ -365,7 +365,7 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
             Ok(
                 RecoveryOutcome::Supervised
                 | RecoveryOutcome::OtherMachine { .. }
-                | RecoveryOutcome::SetAside { .. }
+                | RecoveryOutcome::Quarantined { .. }
                 | RecoveryOutcome::TooNew { .. },
             )
             | Err(_) => FAILED_RETRY_MS,

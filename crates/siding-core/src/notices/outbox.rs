@@ -100,7 +100,7 @@ impl<'r> Outbox<'r> {
     ///
     /// The errors of [`Self::lock_delivery`].
     pub fn lock_delivery_within(&self, most_ms: u64) -> Result<DeliveryLock, NoticesError> {
-        let fd = self.open_lock_file(&format!("telling.{}", self.consumer))?;
+        let fd = self.open_lock_file(&format!("deliver.lock.{}", self.consumer))?;
         let started = clock::monotonic_now();
         let mut pause = LOCK_RETRY_PAUSE.0;
         loop {

@@ -9,6 +9,7 @@ use siding_model::record::OutputGap;
 use siding_model::text::{RenderOptions, RepeatMode, make_visible, render_output};
 
 use super::*;
+use crate::store::task_files::OUTPUT_FILE;
 use crate::store::{StateDir, TaskDir};
 use crate::sys::file;
 

@@ -9,8 +9,13 @@ use siding_model::record;
 use crate::processes::tree;
 use crate::sys::{procfs, system_info};
 
-/// The format of a session's journal that this build writes, and the newest that it reads.
-pub(super) const SESSION_FORMAT: u32 = 1;
+/// Newest format of a session's journal that this build reads.
+pub(super) const SESSION_FORMAT: u32 = FORMAT_WITH_PARENT_SESSION;
+/// Format of a record without a parent.
+pub(super) const BASE_SESSION_FORMAT: u32 = 1;
+/// Format of a record that calls the parent `parent_session` instead of `under`. An earlier version
+/// would not see the parent, and would end the tasks with the subagent.
+pub(super) const FORMAT_WITH_PARENT_SESSION: u32 = 2;
 
 /// One line of a session's journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,8 +27,8 @@ pub(super) enum SessionRecord {
         #[serde(flatten)]
         owner: SessionOwner,
         /// The parent: the session of the agent that started the subagent.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        under: Option<SessionId>,
+        #[serde(default, alias = "under", skip_serializing_if = "Option::is_none")]
+        parent_session: Option<SessionId>,
         wall: UnixMs,
     },
     /// The session was closed explicitly.
@@ -155,14 +160,14 @@ pub(super) fn replay(id: &SessionId, bytes: &[u8]) -> Result<Option<Session>, Jo
             SessionRecord::Opened { format, .. } if format > SESSION_FORMAT => {
                 return Err(JournalError::TooNew { found: format });
             }
-            SessionRecord::Opened { owner, under, wall, .. } => {
+            SessionRecord::Opened { owner, parent_session, wall, .. } => {
                 // The parent never changes, so that a later record cannot create a cycle.
-                let (mut owners, under) = match session.take() {
-                    Some(Session { owners, parent: under, is_closed: false, .. }) => {
-                        (owners, under)
+                let (mut owners, parent_session) = match session.take() {
+                    Some(Session { owners, parent: parent_session, is_closed: false, .. }) => {
+                        (owners, parent_session)
                     }
-                    Some(Session { parent: under, .. }) => (Vec::new(), under),
-                    None => (Vec::new(), under),
+                    Some(Session { parent: parent_session, .. }) => (Vec::new(), parent_session),
+                    None => (Vec::new(), parent_session),
                 };
                 owners.retain(|known| *known != owner);
                 owners.push(owner);
@@ -170,7 +175,7 @@ pub(super) fn replay(id: &SessionId, bytes: &[u8]) -> Result<Option<Session>, Jo
                 session = Some(Session {
                     id,
                     owners,
-                    parent: under,
+                    parent: parent_session,
                     opened_at: opened,
                     last_activity: last,
                     is_closed: false,

@@ -205,12 +205,12 @@ fn tasks_of_an_ended_subagent_go_to_the_nearest_live_ancestor() {
     // The journal of the topmost session has a newer format, so it is unknown whether that session
     // is live.
     let newer = SessionRecord::Opened {
-        format: SESSION_FORMAT + 1,
+        format: record::SESSION_FORMAT + 1,
         owner: super::SessionOwner::for_local_process(
             procfs::self_ref().expect("this process"),
             boot.clone(),
         ),
-        under: None,
+        parent_session: None,
         wall: clock::unix_now(),
     };
     append_record(&root, &top, &newer).expect("own directory");
@@ -224,12 +224,44 @@ fn tasks_of_an_ended_subagent_go_to_the_nearest_live_ancestor() {
     assert!(is_ended(&root, &low, &boot), "what is damaged owns nothing");
 }
 
+/// An earlier version does not know `parent_session` and must not read such a record.
+#[test]
+fn a_session_with_a_parent_has_a_format_of_its_own() {
+    let temporary = tempfile::tempdir().expect("a directory");
+    let root = StateDir::open(&temporary.path().join("state")).expect("a state directory");
+    let own = procfs::self_ref().expect("this process").pid;
+    let (parent, child) = ("talk".parse().expect("a name"), "child".parse().expect("a name"));
+    open(&root, &parent, own).expect("opened");
+    let opened = open_child(&root, &child, own, &parent).expect("opened");
+    assert_eq!(opened.parent, Some(parent.clone()));
+    for (id, expected) in [(&parent, r#""format":1,"#), (&child, r#""format":2,"#)] {
+        let path = root.path().join("sessions").join(id.as_str()).join("journal");
+        let text = std::fs::read_to_string(path).expect("own file");
+        assert!(text.contains(expected), "{text}");
+        assert_eq!(text.contains(r#""parent_session":"talk""#), *id == child, "{text}");
+    }
+}
+
+/// An earlier version has counted the first turn.
+#[test]
+fn held_turns_of_an_earlier_version_count() {
+    let temporary = tempfile::tempdir().expect("a directory");
+    let root = StateDir::open(&temporary.path().join("state")).expect("a state directory");
+    let id: SessionId = "talk".parse().expect("a name");
+    open(&root, &id, procfs::self_ref().expect("this process").pid).expect("opened");
+    let session_dir = root.path().join("sessions/talk");
+    std::fs::write(session_dir.join("holds"), ".").expect("own directory");
+    let hold = |is_first| count_hold(&root, &id, is_first, 2).expect("counted");
+    assert_eq!([hold(false), hold(false), hold(true)], [true, false, true]);
+    assert!(!session_dir.join("holds").exists());
+}
+
 /// Earlier versions omit fields that they do not know, and later versions read their records.
 #[test]
 fn a_session_record_without_a_parent_has_no_parent() {
     let own = procfs::self_ref().expect("this process");
     let boot = procfs::boot_id().expect("this boot");
     assert_eq!(session_opened_by(own, &boot.0, "").parent, None);
-    let under = session_opened_by(own, &boot.0, r#","under":"talk""#).parent;
-    assert_eq!(under, Some("talk".parse().expect("a name")));
+    let parent_session = session_opened_by(own, &boot.0, r#","under":"talk""#).parent;
+    assert_eq!(parent_session, Some("talk".parse().expect("a name")));
 }

@@ -13,7 +13,9 @@ use crate::store::StateDir;
 use crate::sys::{clock, file};
 
 /// The file that counts consecutive turns that a hook has held open.
-const HOLDS_FILE: &str = "holds";
+const HELD_TURNS_FILE: &str = "held_turns";
+/// Its name in earlier versions.
+const OLD_HELD_TURNS_FILE: &str = "holds";
 /// The file that counts the turns that a person has started.
 const TURNS_FILE: &str = "turns";
 /// The transcript of siding's own agent, in the directory of its session.
@@ -42,13 +44,15 @@ pub fn count_hold(
 ) -> Result<bool, SessionError> {
     let io = |source| io_error(id, "count held turns", source);
     let dir = root.session_dir(id.as_str(), false)?;
+    // Fails if no earlier version has counted here.
+    let _best_effort = file::rename_noreplace(&dir, OLD_HELD_TURNS_FILE, &dir, HELD_TURNS_FILE);
     if is_first {
-        match file::remove(&dir, HOLDS_FILE) {
+        match file::remove(&dir, HELD_TURNS_FILE) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
             Err(_) | Ok(()) => {}
         }
     }
-    let (counter, before) = open_counter(&dir, HOLDS_FILE).map_err(io)?;
+    let (counter, before) = open_counter(&dir, HELD_TURNS_FILE).map_err(io)?;
     if before >= max_in_a_row {
         return Ok(false);
     }

@@ -3,10 +3,9 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use serde::Serialize;
 use siding_model::journal::{self, JournalError, Replayed};
 use siding_model::notice::TaskNotices;
-use siding_model::record;
+use siding_model::record::{self, NEWEST_FORMAT, Record};
 
 use crate::sys::file;
 
@@ -29,6 +28,8 @@ pub struct JournalFile {
     fd: OwnedFd,
     offset: u64,
     next_seq: u64,
+    /// The format of the whole journal.
+    format: u32,
     /// Offset up to which space is known to be allocated.
     reserved: u64,
     /// Whether the last line lacks its newline. The newline is written together with the next
@@ -37,14 +38,14 @@ pub struct JournalFile {
 }
 
 impl JournalFile {
-    /// Creates a journal.
+    /// Creates a journal of the newest format.
     ///
     /// # Errors
     ///
     /// The I/O error of the system call; `EEXIST` if the journal exists.
     pub fn create(dir: impl AsFd) -> io::Result<Self> {
         let fd = file::open_at(dir, JOURNAL_FILE, file::OpenMode::CreateNew)?;
-        Ok(Self { fd, offset: 0, next_seq: 0, reserved: 0, is_torn: false })
+        Ok(Self { fd, offset: 0, next_seq: 0, format: NEWEST_FORMAT, reserved: 0, is_torn: false })
     }
 
     /// Opens an existing journal to append after its replayed records. The first append terminates
@@ -56,8 +57,8 @@ impl JournalFile {
     pub fn resume(dir: impl AsFd, folded: &Replayed) -> io::Result<Self> {
         let fd = file::open_at(dir, JOURNAL_FILE, file::OpenMode::ReadWrite)?;
         let offset = file::metadata(&fd)?.len;
-        let next_seq = folded.state.next_seq;
-        Ok(Self { fd, offset, next_seq, reserved: 0, is_torn: folded.is_torn })
+        let (next_seq, format) = (folded.state.next_seq, folded.state.format);
+        Ok(Self { fd, offset, next_seq, format, reserved: 0, is_torn: folded.is_torn })
     }
 
     /// Appends consecutively numbered records in one write. After a failed write, all of these
@@ -69,10 +70,10 @@ impl JournalFile {
     ///
     /// The I/O error of the system call. The first append also fails with `ENOSPC` if the reserve
     /// cannot be allocated: a task whose end could not be recorded must not start.
-    pub fn append<R: Serialize>(&mut self, records: &[R]) -> io::Result<()> {
+    pub fn append(&mut self, records: &[Record]) -> io::Result<()> {
         let mut lines = if self.is_torn { vec![b'\n'] } else { Vec::new() };
         for (seq, record) in (self.next_seq..).zip(records) {
-            record::write_line(&mut lines, seq, record);
+            record::write_record(&mut lines, seq, record, self.format);
         }
         let reserved = self.reserve_after(lines.len() as u64);
         if self.next_seq == 0 {

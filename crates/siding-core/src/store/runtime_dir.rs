@@ -18,16 +18,21 @@ use serde::{Deserialize, Serialize};
 use siding_model::id::TaskId;
 use siding_model::process::BootId;
 
-use crate::store::task_files::{INPUT_FIFO, OUTPUT_FIFO, SOCKET_NAME, SPLICE_MARKER_FILE};
+use crate::store::task_files::{
+    INPUT_FIFO, OLD_SPLICE_MARKER_FILE, OUTPUT_FIFO, SOCKET_NAME, SPLICE_MARKER_FILE,
+};
 use crate::sys::{file, procfs, system_info};
 
 pub(crate) use base::base_candidates;
 pub use base::{RuntimeBase, RuntimeDirError, network_file_system_name};
 
 /// The file in a task's directory that names the directory of its FIFOs and its socket.
-pub const RECORD_FILE: &str = "place";
+pub const RECORD_FILE: &str = "runtime_dir";
+/// Its name in tasks of earlier versions. It is kept where it exists, so that these find it.
+const OLD_RECORD_FILE: &str = "place";
 /// Files that exist only while a shim supervises the task.
-const TRANSIENT_FILES: [&str; 4] = [SOCKET_NAME, OUTPUT_FIFO, INPUT_FIFO, SPLICE_MARKER_FILE];
+const TRANSIENT_FILES: [&str; 5] =
+    [SOCKET_NAME, OUTPUT_FIFO, INPUT_FIFO, SPLICE_MARKER_FILE, OLD_SPLICE_MARKER_FILE];
 
 /// The format of the record that this build writes, and the newest that it reads.
 const RECORD_FORMAT: u32 = 1;
@@ -44,6 +49,15 @@ struct RuntimeDirRecord {
     /// written.
     machine: String,
     boot: BootId,
+    /// Whether its file has the old name.
+    #[serde(skip)]
+    has_old_name: bool,
+}
+
+impl RuntimeDirRecord {
+    const fn file_name(&self) -> &'static str {
+        if self.has_old_name { OLD_RECORD_FILE } else { RECORD_FILE }
+    }
 }
 
 /// The runtime directory of one task, outside the state directory.
@@ -67,7 +81,7 @@ impl TaskRuntimeDir {
         let (base, fd) = runtime.open_first_usable()?;
         let path = base.join(id.to_string());
         let io = |source| RuntimeDirError::Io { path: path.clone(), source };
-        let record = write_record(dir, &path).map_err(io)?;
+        let record = write_record(dir, &path, false).map_err(io)?;
         file::create_directory(&fd, id.to_string()).map_err(io)?;
         let open_dir = file::open_at(&fd, id.to_string(), file::OpenMode::Directory).map_err(io)?;
         Ok(Self {
@@ -166,8 +180,9 @@ impl TaskRuntimeDir {
             }
         }
         if self.record.as_ref().is_none_or(|record| Path::new(&record.directory) != path) {
+            let has_old_name = self.record.as_ref().is_some_and(|record| record.has_old_name);
             remove_record(&dir);
-            self.record = Some(write_record(dir, &path)?);
+            self.record = Some(write_record(dir, &path, has_old_name)?);
         }
         Ok(true)
     }
@@ -212,14 +227,14 @@ impl RuntimeDirRecord {
     }
 }
 
-fn write_record(dir: impl AsFd, path: &Path) -> io::Result<RuntimeDirRecord> {
+fn write_record(dir: impl AsFd, path: &Path, has_old_name: bool) -> io::Result<RuntimeDirRecord> {
     let directory = path.to_str().ok_or(io::ErrorKind::InvalidFilename)?.to_owned();
     let machine = system_info::system_id();
-    let record =
-        RuntimeDirRecord { format: RECORD_FORMAT, directory, machine, boot: procfs::boot_id()? };
+    let boot = procfs::boot_id()?;
+    let record = RuntimeDirRecord { format: RECORD_FORMAT, directory, machine, boot, has_old_name };
     let mut line = serde_json::to_vec(&record).map_err(io::Error::other)?;
     line.push(b'\n');
-    let fd = file::open_at(dir, RECORD_FILE, file::OpenMode::CreateNew)?;
+    let fd = file::open_at(dir, record.file_name(), file::OpenMode::CreateNew)?;
     file::write_all_at(fd, &line, 0)?;
     Ok(record)
 }
@@ -227,17 +242,23 @@ fn write_record(dir: impl AsFd, path: &Path) -> io::Result<RuntimeDirRecord> {
 /// Reads the record; `None` if there is none. A torn record is treated as none, because its
 /// directory was never created.
 fn read_record(dir: impl AsFd) -> io::Result<Option<RuntimeDirRecord>> {
-    let fd = match file::open_at(dir, RECORD_FILE, file::OpenMode::Read) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        result => result?,
-    };
-    let bytes = file::read_to_end(fd.as_fd(), MAX_RECORD_BYTES)?;
-    let record: Option<RuntimeDirRecord> = serde_json::from_slice(&bytes).ok();
-    Ok(record.filter(|record| record.format <= RECORD_FORMAT))
+    for (file_name, has_old_name) in [(RECORD_FILE, false), (OLD_RECORD_FILE, true)] {
+        let fd = match file::open_at(&dir, file_name, file::OpenMode::Read) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            result => result?,
+        };
+        let bytes = file::read_to_end(fd.as_fd(), MAX_RECORD_BYTES)?;
+        let record: Option<RuntimeDirRecord> = serde_json::from_slice(&bytes).ok();
+        let known = record.filter(|record| record.format <= RECORD_FORMAT);
+        return Ok(known.map(|record| RuntimeDirRecord { has_old_name, ..record }));
+    }
+    Ok(None)
 }
 
 fn remove_record(dir: impl AsFd) {
-    let _already_removed = file::remove(dir, RECORD_FILE);
+    for file_name in [RECORD_FILE, OLD_RECORD_FILE] {
+        let _already_removed = file::remove(&dir, file_name);
+    }
 }
 
 /// Returns whether an open directory is still the one at this path.

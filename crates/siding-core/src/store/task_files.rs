@@ -1,5 +1,7 @@
 //! Names of the files in a task's directory, and in its runtime directory.
 
+use siding_model::record::FORMAT_WITH_LIMIT_KIND;
+
 /// Name of the file that holds the output, in the task's directory.
 pub const OUTPUT_FILE: &str = "output";
 /// Name of the FIFO that the task writes its output to.
@@ -8,6 +10,14 @@ pub const OUTPUT_FIFO: &str = "out.fifo";
 pub const INPUT_FIFO: &str = "in.fifo";
 /// Name of the marker file next to the output FIFO, which records the bytes that are in both the
 /// FIFO and the output file while a burst of output is stored.
-pub const SPLICE_MARKER_FILE: &str = "taking";
+pub const SPLICE_MARKER_FILE: &str = "inflight";
+/// Its name in tasks of a format before [`FORMAT_WITH_LIMIT_KIND`].
+pub(super) const OLD_SPLICE_MARKER_FILE: &str = "taking";
 /// Name of the shim's socket.
 pub const SOCKET_NAME: &str = "ctl";
+
+/// Returns the name of the splice marker of a task whose journal has this format.
+#[must_use]
+pub const fn splice_marker_file(format: u32) -> &'static str {
+    if format < FORMAT_WITH_LIMIT_KIND { OLD_SPLICE_MARKER_FILE } else { SPLICE_MARKER_FILE }
+}

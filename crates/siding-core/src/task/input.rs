@@ -10,7 +10,7 @@ use siding_model::process::MonotonicMs;
 use siding_model::protocol::ShimRequest;
 use siding_model::spec::StdinMode;
 
-use crate::output::INPUT_FIFO;
+use crate::store::task_files::INPUT_FIFO;
 use crate::store::{StateDir, TaskDir};
 use crate::sys::{clock, file, poll};
 use crate::task::watch::{TaskWatch, WatchError};

@@ -60,7 +60,7 @@ pub enum RecoveryOutcome {
     },
     /// The task's journal is damaged, and its directory was set aside. Processes that carry its
     /// mark have no shim.
-    SetAside {
+    Quarantined {
         /// The new path.
         path: PathBuf,
         /// The error in the journal.
@@ -183,7 +183,7 @@ impl<'r> Recovery<'r> {
                 Ok(RecoveryOutcome::TooNew { why })
             }
             Err(JournalReadError::Content(why @ JournalError::Corrupt { .. })) => {
-                self.set_aside_damaged(dir, why)
+                self.quarantine_damaged(dir, why)
             }
         };
         found.map(RecoveryStep::Finished)
@@ -330,7 +330,7 @@ impl<'r> Recovery<'r> {
         Ok(RecoveryOutcome::NeverRecorded)
     }
 
-    fn set_aside_damaged(
+    fn quarantine_damaged(
         &self,
         dir: TaskDir,
         why: JournalError,
@@ -338,9 +338,9 @@ impl<'r> Recovery<'r> {
         let id = dir.id();
         match dir.try_lock().map_err(|source| io_error(id, "lock it", source))? {
             Some(locked) => {
-                let path = self.root.set_aside(id)?;
+                let path = self.root.quarantine(id)?;
                 locked.dir().remove_transient();
-                Ok(RecoveryOutcome::SetAside { path, why })
+                Ok(RecoveryOutcome::Quarantined { path, why })
             }
             // The task's shim lives and has the true state in memory: no reader may move the task's
             // files away.

@@ -6,9 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use siding_model::protocol::{MAX_PACKET_BYTES, ShimMessage, ShimRequest};
 
 use crate::store::TaskDir;
+use crate::store::task_files::SOCKET_NAME;
 use crate::sys::{clock, pidfd, poll, procfs, unix_socket};
-
-pub use crate::store::task_files::SOCKET_NAME;
 
 /// A connection to the shim of one task.
 #[derive(Debug)]

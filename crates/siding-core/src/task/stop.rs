@@ -300,9 +300,9 @@ mod tests {
             root.mark_live(id).expect("own directory");
             dir
         });
-        let write = |dir, record| {
+        let write = |dir, record: &Record| {
             if let Ok(mut journal) = JournalFile::create(dir) {
-                journal.append(&[record]).expect("there is space");
+                journal.append(std::slice::from_ref(record)).expect("there is space");
             }
         };
         let session = session::subagent_session_id(agent);

@@ -237,7 +237,7 @@ impl<'r> TaskWatch<'r> {
             match self.recover()? {
                 RecoveryOutcome::Ended | RecoveryOutcome::EndRecorded => return Ok(()),
                 RecoveryOutcome::NeverRecorded => return Err(self.never_started_error()),
-                RecoveryOutcome::SetAside { why, .. } | RecoveryOutcome::TooNew { why } => {
+                RecoveryOutcome::Quarantined { why, .. } | RecoveryOutcome::TooNew { why } => {
                     return Err(WatchError::Journal { id: self.id, source: why.into() });
                 }
                 RecoveryOutcome::OtherMachine { machine } => {

@@ -99,7 +99,7 @@ pub fn reap_all(
     steps.extend(leftovers::remove_unrecorded(root, &survey));
     steps.extend(leftovers::remove_stale_claims(root)?);
     steps.extend(expired::remove_expired_sessions(root, &survey, limits));
-    steps.extend(expired::remove_expired_aside(root, &kept, limits));
+    steps.extend(expired::remove_expired_quarantine(root, &kept, limits));
     Ok(steps)
 }
 

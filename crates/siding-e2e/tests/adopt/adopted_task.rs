@@ -19,7 +19,7 @@ fn short_command_leaves_no_task() {
     wait_until_no_shims(&sandbox);
     assert_eq!(list_tasks(&sandbox), Vec::<serde_json::Value>::new());
     assert_eq!(sandbox.task_ids(), Vec::<String>::new());
-    for directory in ["tasks", "live", "same"] {
+    for directory in ["tasks", "live", "dedup"] {
         let leftover =
             std::fs::read_dir(sandbox.state_dir().join(directory)).expect("the entry exists");
         assert_eq!(leftover.count(), 0, "{directory}");

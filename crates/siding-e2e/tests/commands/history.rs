@@ -272,14 +272,15 @@ fn a_damaged_history_is_quarantined_and_commands_still_work() {
         done.iter().filter(|done| done.stderr_text().contains("history.db")).collect();
     assert_eq!(said.len(), 1, "the error must be reported once: {done:?}");
     assert!(
-        said[0].stderr_text().contains("damaged") && said[0].stderr_text().contains("aside/"),
+        said[0].stderr_text().contains("damaged") && said[0].stderr_text().contains("quarantine/"),
         "{}",
         said[0]
     );
-    let aside = std::fs::read_dir(sandbox.state_dir().join("aside")).expect("test directory");
-    let aside: Vec<_> = aside.map(|entry| entry.expect("test file").path()).collect();
-    assert_eq!(aside.len(), 1, "{aside:?}");
-    assert_eq!(std::fs::read(&aside[0]).expect("test file"), b"no database");
+    let quarantine =
+        std::fs::read_dir(sandbox.state_dir().join("quarantine")).expect("test directory");
+    let quarantine: Vec<_> = quarantine.map(|entry| entry.expect("test file").path()).collect();
+    assert_eq!(quarantine.len(), 1, "{quarantine:?}");
+    assert_eq!(std::fs::read(&quarantine[0]).expect("test file"), b"no database");
     assert!(read_stats(&sandbox).iter().any(|one| one["command"] == "exit 0"));
 }
 

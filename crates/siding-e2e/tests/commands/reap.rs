@@ -96,7 +96,7 @@ fn a_dry_run_changes_nothing_and_predicts_the_real_run() {
         (0..4).map(|number| run_to_end(&sandbox, &format!("exit {number}"))).collect();
     let living = start_task(&sandbox, &[], HANG_COMMAND);
     make_never_started_task(&sandbox);
-    symlink(&old[3], sandbox.state_dir().join("same/0123456789abcdef")).expect("test directory");
+    symlink(&old[3], sandbox.state_dir().join("dedup/0123456789abcdef")).expect("test directory");
     let before = list_metadata(&sandbox.state_dir());
     let words = run_reap(&sandbox, &["--dry-run"]).stdout_text();
     let foretold = run_reap(&sandbox, &["--dry-run", "--json"]).json();

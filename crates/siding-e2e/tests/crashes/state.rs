@@ -97,8 +97,8 @@ pub(crate) fn live_task_ids(sandbox: &Sandbox) -> BTreeSet<String> {
 
 /// Returns the ids of the tasks that hold a command's duplicate claim.
 pub(crate) fn claimed_task_ids(sandbox: &Sandbox) -> BTreeSet<String> {
-    let dedup_dir = sandbox.state_dir().join("same");
-    file_names(sandbox, "same")
+    let dedup_dir = sandbox.state_dir().join("dedup");
+    file_names(sandbox, "dedup")
         .iter()
         .filter_map(|name| std::fs::read_link(dedup_dir.join(name)).ok())
         .filter_map(|id| id.into_os_string().into_string().ok())

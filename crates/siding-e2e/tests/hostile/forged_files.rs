@@ -200,7 +200,7 @@ fn forged_duplicate_claim_does_not_block_a_command() {
     let args = ["run", "--background", "--json", "--", "read -r x < /dev/zero"];
     let task = Task::of(&scene.sandbox.siding(&args).run().expect_code(0));
     let mut claims = vec![];
-    crate::collect_entries(&scene.state_path("same"), &mut claims);
+    crate::collect_entries(&scene.state_path("dedup"), &mut claims);
     let [claim] = &claims[..] else { panic!("expected exactly one claim: {claims:?}") };
     let _stopped = scene.sandbox.siding(&["stop", "--grace", "0s", task.id()]).run();
     assert_task_exits(task.id());

@@ -60,7 +60,7 @@ impl JournalScenario {
     /// Returns the journals that were set aside.
     fn quarantined_journals(&self) -> Vec<PathBuf> {
         let mut found = vec![];
-        crate::collect_entries(&self.sandbox.state_dir().join("aside"), &mut found);
+        crate::collect_entries(&self.sandbox.state_dir().join("quarantine"), &mut found);
         found.retain(|path| path.ends_with("journal"));
         found
     }
@@ -104,10 +104,14 @@ fn damaged_journal_is_quarantined_and_reported_once() {
             assert_no_crash_or_hang(&first);
             assert!(first.stderr_text().contains("aside"), "{damage}, live {live}: {first}");
             assert!(first.stderr_text().contains(&scene.id), "{damage}, live {live}: {first}");
-            let [aside] = &scene.quarantined_journals()[..] else {
+            let [quarantined] = &scene.quarantined_journals()[..] else {
                 panic!("{damage}: {:?}", scene.quarantined_journals())
             };
-            assert_eq!(std::fs::read(aside).expect("test file"), bytes, "{damage}: every byte");
+            assert_eq!(
+                std::fs::read(quarantined).expect("test file"),
+                bytes,
+                "{damage}: every byte"
+            );
             assert!(!scene.journal().exists());
             scene.assert_other_task_intact();
             // The damage is reported once; the task's directory has then been moved to `aside/`, so

@@ -134,7 +134,7 @@ fn with_each_fs_kind(test: impl Fn(&Sandbox)) {
             for id in sandbox.task_ids() {
                 assert_task_exits(&id);
                 let leftover = file_names(&sandbox.state_dir().join("tasks").join(id));
-                assert!(!leftover.iter().any(|name| name == "place"), "{leftover:?}");
+                assert!(!leftover.iter().any(|name| name == "runtime_dir"), "{leftover:?}");
             }
         }
     }
@@ -149,7 +149,7 @@ fn task_on_a_network_fs_has_its_runtime_dir_elsewhere() {
         let id = task.id();
         assert_eq!(file_names(&runtime_dir(sandbox).join(id)), ["ctl", "in.fifo", "out.fifo"]);
         let dir = sandbox.state_dir().join("tasks").join(id);
-        assert_eq!(file_names(&dir), ["journal", "output", "place"]);
+        assert_eq!(file_names(&dir), ["journal", "output", "runtime_dir"]);
         // A later call may have another environment.
         let other = sandbox.path("elsewhere");
         let call = |args: &[&str]| sandbox.siding(args).env("XDG_RUNTIME_DIR", &other).run();

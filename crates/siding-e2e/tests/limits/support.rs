@@ -53,7 +53,7 @@ pub(crate) fn wait_for_breach(sandbox: &Sandbox, id: &str, which: &str) -> Value
     let breach = eventually_some(&format!("{id} has breached a limit"), || {
         limit_breaches(sandbox, id).into_iter().next()
     });
-    assert_eq!(breach["which"], which, "{breach:#}");
+    assert_eq!(breach["limit_kind"], which, "{breach:#}");
     breach
 }
 

@@ -62,8 +62,9 @@ pub enum TaskEvent {
     DeadlinePassed,
     /// A limit was exceeded, and the task is configured to stop at its limits.
     LimitPassed {
-        /// The limit.
-        which: LimitKind,
+        /// The limit; `which` before format 6.
+        #[serde(alias = "which")]
+        limit_kind: LimitKind,
     },
     /// The grace period has passed.
     GraceOver,

@@ -83,7 +83,7 @@ pub enum StopReason {
     /// A limit was exceeded.
     Limit {
         /// The limit.
-        which: LimitKind,
+        limit_kind: LimitKind,
     },
 }
 
@@ -95,7 +95,7 @@ impl StopIntent {
         match self.reason {
             StopReason::Deadline { limit_ms } => Outcome::Deadline { limit_ms },
             StopReason::Stop { by } => Outcome::Stopped { by },
-            StopReason::Limit { which } => Outcome::Limit { which },
+            StopReason::Limit { limit_kind } => Outcome::Limit { limit_kind },
             // A task is stopped for this reason only after its leader ended, so `ended` is set. The
             // fallback avoids a panic.
             StopReason::LeaderExit => ended.map_or_else(

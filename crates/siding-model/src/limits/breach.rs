@@ -15,8 +15,9 @@ pub struct Breach {
     /// Time at which the breach was found, in milliseconds of the monotonic clock.
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub at: MonotonicMs,
-    /// The exceeded limit.
-    pub which: LimitKind,
+    /// The exceeded limit; `which` before format 6 of the journal.
+    #[serde(alias = "which")]
+    pub limit_kind: LimitKind,
     /// The measured value: bytes, a count, milliseconds, or bytes per second.
     pub value: u64,
     /// The allowed value.
@@ -55,52 +56,52 @@ impl Breach {
     /// Builds the record of an exceeded limit. `numbers` are the measured and the allowed value.
     pub(super) fn new(
         at: MonotonicMs,
-        which: LimitKind,
+        limit_kind: LimitKind,
         numbers: (u64, u64),
         remote: Option<String>,
         part: Option<&BreachSource>,
     ) -> Self {
         let (value, limit) = numbers;
-        let with = if which == LimitKind::Sent { "to" } else { "with" };
+        let with = if limit_kind == LimitKind::Sent { "to" } else { "with" };
         let to = remote.as_ref().map_or_else(String::new, |remote| format!(" {with} {remote}"));
-        let who = format_source(which, part);
+        let who = format_source(limit_kind, part);
         let detail = format!(
             "{}: {} {}{to}, limit {}{who}",
-            which.flag_name(),
-            format_amount(which, value),
-            unit_noun(which, value),
-            format_amount(which, limit)
+            limit_kind.flag_name(),
+            format_amount(limit_kind, value),
+            unit_noun(limit_kind, value),
+            format_amount(limit_kind, limit)
         );
-        Self { at, which, value, limit, remote, detail, watchdog: false }
+        Self { at, limit_kind, value, limit, remote, detail, watchdog: false }
     }
 
     /// Builds the record of a watchdog's finding. `numbers` are the measured value and the
     /// threshold in `setting`.
     pub(super) fn from_watchdog(
         at: MonotonicMs,
-        (which, setting): (LimitKind, &str),
+        (limit_kind, setting): (LimitKind, &str),
         numbers: (u64, u64),
         remote: Option<String>,
         part: Option<&BreachSource>,
     ) -> Self {
         let (value, limit) = numbers;
         let to = remote.as_ref().map_or_else(String::new, |remote| format!(" to {remote}"));
-        let noun = match which {
+        let noun = match limit_kind {
             LimitKind::ConnectionAge => "of sending over one connection",
             LimitKind::Memory
             | LimitKind::Processes
             | LimitKind::Fds
             | LimitKind::CpuSpin
             | LimitKind::Sent
-            | LimitKind::OutputRate => unit_noun(which, value),
+            | LimitKind::OutputRate => unit_noun(limit_kind, value),
         };
         let detail = format!(
             "{setting}: {} {noun}{to}, threshold {}{}",
-            format_amount(which, value),
-            format_amount(which, limit),
-            format_source(which, part)
+            format_amount(limit_kind, value),
+            format_amount(limit_kind, limit),
+            format_source(limit_kind, part)
         );
-        Self { at, which, value, limit, remote, detail, watchdog: true }
+        Self { at, limit_kind, value, limit, remote, detail, watchdog: true }
     }
 
     /// Builds the record of low memory on this machine: `available` bytes are left, and the task
@@ -111,53 +112,53 @@ impl Breach {
         used: u64,
         part: Option<&BreachSource>,
     ) -> Self {
-        let which = LimitKind::Memory;
+        let limit_kind = LimitKind::Memory;
         let most = part.map(|part| format!(", most of it in pid {} ({})", part.pid, part.command));
         let detail = format!(
             "min-available: {} of memory left on the machine, limit {}; stopping this task would \
              free {}{}",
-            format_amount(which, available),
-            format_amount(which, limit),
-            format_amount(which, used),
+            format_amount(limit_kind, available),
+            format_amount(limit_kind, limit),
+            format_amount(limit_kind, used),
             most.unwrap_or_default(),
         );
-        Self { at, which, value: available, limit, remote: None, detail, watchdog: false }
+        Self { at, limit_kind, value: available, limit, remote: None, detail, watchdog: false }
     }
 
     /// Returns whether the breach is low memory on the machine. The value of such a breach is below
     /// its limit; all other limits are upper limits.
     pub(super) const fn is_low_memory(&self) -> bool {
-        matches!(self.which, LimitKind::Memory) && self.value < self.limit
+        matches!(self.limit_kind, LimitKind::Memory) && self.value < self.limit
     }
 
     /// Builds the record for a memory limit that the kernel enforces and at which it killed
     /// `processes` processes.
     #[must_use]
     pub fn from_kernel_kill(at: MonotonicMs, limit: u64, processes: u64) -> Self {
-        let which = LimitKind::Memory;
+        let limit_kind = LimitKind::Memory;
         let noun = if processes == 1 { "process" } else { "processes" };
         let detail = format!(
             "{}: more than {} was needed, and the kernel killed {} {noun}",
-            which.flag_name(),
-            format_amount(which, limit),
+            limit_kind.flag_name(),
+            format_amount(limit_kind, limit),
             format_thousands(processes)
         );
-        Self { at, which, value: limit, limit, remote: None, detail, watchdog: false }
+        Self { at, limit_kind, value: limit, limit, remote: None, detail, watchdog: false }
     }
 }
 
 /// Returns the clause that names the process responsible for a breach.
-fn format_source(which: LimitKind, part: Option<&BreachSource>) -> String {
+fn format_source(limit_kind: LimitKind, part: Option<&BreachSource>) -> String {
     part.map_or_else(String::new, |BreachSource { share, pid, command }| {
-        let of = if which == LimitKind::Memory { "of it" } else { "of them" };
-        let share = share.map(|share| format!("{} {of} in", format_amount(which, share)));
+        let of = if limit_kind == LimitKind::Memory { "of it" } else { "of them" };
+        let share = share.map(|share| format!("{} {of} in", format_amount(limit_kind, share)));
         format!("; {} pid {pid} ({command})", share.as_deref().unwrap_or("by"))
     })
 }
 
 /// Returns the noun that follows the value of a breach.
-const fn unit_noun(which: LimitKind, value: u64) -> &'static str {
-    match which {
+const fn unit_noun(limit_kind: LimitKind, value: u64) -> &'static str {
+    match limit_kind {
         LimitKind::Memory => "of memory",
         LimitKind::Processes if value == 1 => "process",
         LimitKind::Processes => "processes",
@@ -171,8 +172,8 @@ const fn unit_noun(which: LimitKind, value: u64) -> &'static str {
 }
 
 /// Formats a number with the unit of its limit.
-fn format_amount(which: LimitKind, number: u64) -> String {
-    match which {
+fn format_amount(limit_kind: LimitKind, number: u64) -> String {
+    match limit_kind {
         LimitKind::Memory | LimitKind::Sent => size::format_size(number),
         LimitKind::OutputRate => format!("{}/s", size::format_size(number)),
         LimitKind::Processes | LimitKind::Fds => format_thousands(number),
@@ -202,8 +203,8 @@ mod tests {
     #[test]
     fn each_breach_detail_contains_everything_for_a_notice() {
         let part = |share| BreachSource { share, pid: 123, command: "node".to_owned() };
-        let detail = |which, pair, remote: Option<&str>, part: Option<&BreachSource>| {
-            Breach::new(MonotonicMs(5), which, pair, remote.map(str::to_owned), part).detail
+        let detail = |limit_kind, pair, remote: Option<&str>, part: Option<&BreachSource>| {
+            Breach::new(MonotonicMs(5), limit_kind, pair, remote.map(str::to_owned), part).detail
         };
         assert_eq!(
             detail(LimitKind::Fds, (4_096, 1_000), None, Some(&part(Some(4_090)))),

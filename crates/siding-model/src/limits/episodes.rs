@@ -31,51 +31,57 @@ impl Episodes {
         let mut episodes = Self::default();
         for breach in on_record {
             match &breach.remote {
-                Some(remote) if is_for_each_remote(breach.which) => {
-                    episodes.remotes.push((breach.which, remote.clone()));
+                Some(remote) if is_for_each_remote(breach.limit_kind) => {
+                    episodes.remotes.push((breach.limit_kind, remote.clone()));
                 }
-                Some(_) | None => episodes.exceeded.push(breach.which),
+                Some(_) | None => episodes.exceeded.push(breach.limit_kind),
             }
         }
         episodes
     }
 
     /// Returns whether a limit is newly exceeded. If so, remembers this breach.
-    pub(super) fn is_newly_exceeded(&mut self, which: LimitKind, value: u64, limit: u64) -> bool {
+    pub(super) fn is_newly_exceeded(
+        &mut self,
+        limit_kind: LimitKind,
+        value: u64,
+        limit: u64,
+    ) -> bool {
         if value <= limit {
             if value < percent_of(limit, RECOVERY_PERCENT) {
-                self.exceeded.retain(|over| *over != which);
+                self.exceeded.retain(|over| *over != limit_kind);
             }
             return false;
         }
-        if self.exceeded.contains(&which) || !self.count_breach(which) {
+        if self.exceeded.contains(&limit_kind) || !self.count_breach(limit_kind) {
             return false;
         }
-        self.exceeded.push(which);
+        self.exceeded.push(limit_kind);
         true
     }
 
     /// Returns whether a limit is newly exceeded for a remote. If so, remembers this breach.
     pub(super) fn is_newly_exceeded_by_remote(
         &mut self,
-        which: LimitKind,
+        limit_kind: LimitKind,
         remote: &str,
         value: u64,
         limit: u64,
     ) -> bool {
-        let is_told =
-            || self.remotes.iter().any(|(told, other)| (*told, other.as_str()) == (which, remote));
-        if value <= limit || is_told() || !self.count_breach(which) {
+        let is_told = || {
+            self.remotes.iter().any(|(told, other)| (*told, other.as_str()) == (limit_kind, remote))
+        };
+        if value <= limit || is_told() || !self.count_breach(limit_kind) {
             return false;
         }
-        self.remotes.push((which, remote.to_owned()));
+        self.remotes.push((limit_kind, remote.to_owned()));
         true
     }
 
     /// Counts one more breach of a limit. Returns false if [`MAX_BREACHES_PER_LIMIT`] breaches are
     /// already recorded.
-    fn count_breach(&mut self, which: LimitKind) -> bool {
-        let count = &mut self.breach_counts[which as usize];
+    fn count_breach(&mut self, limit_kind: LimitKind) -> bool {
+        let count = &mut self.breach_counts[limit_kind as usize];
         let has_room = *count < MAX_BREACHES_PER_LIMIT;
         *count += u8::from(has_room);
         has_room

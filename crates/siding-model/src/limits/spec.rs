@@ -55,8 +55,8 @@ impl Limits {
 
     /// Returns the value of a limit, or `None` if the limit is not set.
     #[must_use]
-    pub fn get(&self, which: LimitKind) -> Option<u64> {
-        let limit = match which {
+    pub fn get(&self, limit_kind: LimitKind) -> Option<u64> {
+        let limit = match limit_kind {
             LimitKind::Memory => self.memory,
             LimitKind::Processes => self.processes,
             LimitKind::Fds => self.fds,

@@ -68,7 +68,7 @@ impl LimitTracker {
             previous: Usage { at: now, output_bytes: written, ..Usage::default() },
             spinning_since: None,
             output_bucket: 0,
-            episodes: Episodes::new(own, |which| which == LimitKind::Sent),
+            episodes: Episodes::new(own, |limit_kind| limit_kind == LimitKind::Sent),
             memory_pressure: MemoryPressure::new(recorded),
         }
     }
@@ -84,16 +84,16 @@ impl LimitTracker {
         let mut reading =
             LimitReading { breaches: Vec::new(), is_active: self.has_activity(&usage) };
         self.update_rates(&usage);
-        for which in LimitKind::ALL {
-            let Some(limit) = self.limits.get(which) else { continue };
-            let gauges = if which == LimitKind::Sent {
+        for limit_kind in LimitKind::ALL {
+            let Some(limit) = self.limits.get(limit_kind) else { continue };
+            let gauges = if limit_kind == LimitKind::Sent {
                 self.measure_sent(&usage, ledger, limit)
             } else {
-                vec![self.measure(which, &usage, ledger, limit)]
+                vec![self.measure(limit_kind, &usage, ledger, limit)]
             };
             for mut gauge in gauges {
                 reading.is_active |= gauge.value >= percent_of(limit, RECOVERY_PERCENT);
-                if !self.is_newly_exceeded(which, &gauge, limit) {
+                if !self.is_newly_exceeded(limit_kind, &gauge, limit) {
                     continue;
                 }
                 if let Some(part) = &mut gauge.source {
@@ -101,7 +101,13 @@ impl LimitTracker {
                 }
                 let Measurement { value, remote, source: part } = gauge;
                 let numbers = (value, limit);
-                reading.breaches.push(Breach::new(usage.at, which, numbers, remote, part.as_ref()));
+                reading.breaches.push(Breach::new(
+                    usage.at,
+                    limit_kind,
+                    numbers,
+                    remote,
+                    part.as_ref(),
+                ));
             }
         }
         let (shortage, moves) = self.memory_pressure.record_usage(&self.limits, &usage, name);
@@ -164,7 +170,7 @@ impl LimitTracker {
     /// Returns the value to compare with a limit, and the process that contributes most.
     fn measure(
         &self,
-        which: LimitKind,
+        limit_kind: LimitKind,
         usage: &Usage,
         ledger: &ConnectionLog,
         limit: u64,
@@ -174,7 +180,7 @@ impl LimitTracker {
             let pid = most.process.pid;
             Some(BreachSource { share: Some(of(most)), pid, command: String::new() })
         };
-        match which {
+        match limit_kind {
             LimitKind::Memory => Measurement {
                 value: usage.memory_bytes(),
                 remote: None,
@@ -228,12 +234,17 @@ impl LimitTracker {
     }
 
     /// Returns whether a measurement newly exceeds its limit. If so, remembers this breach.
-    fn is_newly_exceeded(&mut self, which: LimitKind, gauge: &Measurement, limit: u64) -> bool {
+    fn is_newly_exceeded(
+        &mut self,
+        limit_kind: LimitKind,
+        gauge: &Measurement,
+        limit: u64,
+    ) -> bool {
         match &gauge.remote {
-            Some(remote) if which == LimitKind::Sent => {
-                self.episodes.is_newly_exceeded_by_remote(which, remote, gauge.value, limit)
+            Some(remote) if limit_kind == LimitKind::Sent => {
+                self.episodes.is_newly_exceeded_by_remote(limit_kind, remote, gauge.value, limit)
             }
-            Some(_) | None => self.episodes.is_newly_exceeded(which, gauge.value, limit),
+            Some(_) | None => self.episodes.is_newly_exceeded(limit_kind, gauge.value, limit),
         }
     }
 }

@@ -76,7 +76,8 @@ impl Thresholds {
     /// Returns the thresholds without those of resources that have a limit.
     #[must_use]
     pub fn without_limited(self, limits: &Limits) -> Self {
-        let unless = |which, threshold| if limits.get(which).is_some() { 0 } else { threshold };
+        let unless =
+            |limit_kind, threshold| if limits.get(limit_kind).is_some() { 0 } else { threshold };
         Self {
             cpu_spin_ms: unless(LimitKind::CpuSpin, self.cpu_spin_ms),
             fds: unless(LimitKind::Fds, self.fds),
@@ -199,24 +200,24 @@ impl Watchdog {
         let sent = ledger.sent_to_others().map(|(_, bytes)| bytes).max().unwrap_or(0);
         self.schedule(usage, ledger, sent);
         let mut breaches = Vec::new();
-        for (which, setting) in WATCHED_LIMITS {
-            let found = match which {
+        for (limit_kind, setting) in WATCHED_LIMITS {
+            let found = match limit_kind {
                 LimitKind::CpuSpin => vec![spin.clone()],
                 LimitKind::Fds => self.measure_descriptors(usage).into_iter().collect(),
                 LimitKind::ConnectionAge => measure_uploads(usage, ledger),
                 LimitKind::Sent => self.measure_sent(usage, ledger),
                 LimitKind::Memory | LimitKind::Processes | LimitKind::OutputRate => Vec::new(),
             };
-            let threshold = self.threshold(which);
+            let threshold = self.threshold(limit_kind);
             for Finding { value, remote, part } in found {
                 if threshold == 0
-                    || !self.is_newly_exceeded(which, value, remote.as_deref(), threshold)
+                    || !self.is_newly_exceeded(limit_kind, value, remote.as_deref(), threshold)
                 {
                     continue;
                 }
                 let part = part.map(|part| BreachSource { command: name(part.pid), ..part });
                 let numbers = (value, threshold);
-                let about = (which, setting);
+                let about = (limit_kind, setting);
                 breaches.push(Breach::from_watchdog(now, about, numbers, remote, part.as_ref()));
             }
         }
@@ -233,8 +234,8 @@ impl Watchdog {
         breaches
     }
 
-    const fn threshold(&self, which: LimitKind) -> u64 {
-        match which {
+    const fn threshold(&self, limit_kind: LimitKind) -> u64 {
+        match limit_kind {
             LimitKind::CpuSpin => self.thresholds.cpu_spin_ms,
             LimitKind::Fds => self.thresholds.fds,
             LimitKind::ConnectionAge => self.thresholds.connection_age_ms,
@@ -245,16 +246,16 @@ impl Watchdog {
 
     fn is_newly_exceeded(
         &mut self,
-        which: LimitKind,
+        limit_kind: LimitKind,
         value: u64,
         remote: Option<&str>,
         threshold: u64,
     ) -> bool {
         match remote {
             Some(remote) => {
-                self.episodes.is_newly_exceeded_by_remote(which, remote, value, threshold)
+                self.episodes.is_newly_exceeded_by_remote(limit_kind, remote, value, threshold)
             }
-            None => self.episodes.is_newly_exceeded(which, value, threshold),
+            None => self.episodes.is_newly_exceeded(limit_kind, value, threshold),
         }
     }
 

@@ -93,7 +93,7 @@ pub enum NoticeEvent {
     /// The task exceeded a limit and was not stopped for it.
     Limit {
         /// The limit.
-        which: LimitKind,
+        limit_kind: LimitKind,
         /// A one-line description.
         text: String,
     },

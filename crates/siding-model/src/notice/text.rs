@@ -28,7 +28,7 @@ pub(super) fn limit_event(breach: &Breach, state: &TaskState) -> NoticeEvent {
     } else {
         String::new()
     };
-    NoticeEvent::Limit { which: breach.which, text: format!("{}{next}", breach.detail) }
+    NoticeEvent::Limit { limit_kind: breach.limit_kind, text: format!("{}{next}", breach.detail) }
 }
 
 /// Builds the event for a near deadline, including the command that moves it.

@@ -200,9 +200,8 @@ impl NoticeEvent {
             Self::Ended { outcome: Outcome::Deadline { limit_ms }, .. } => {
                 Some(format_duration(Duration::from_millis(*limit_ms)))
             }
-            Self::Ended { outcome: Outcome::Limit { which }, .. } | Self::Limit { which, .. } => {
-                Some(which.as_str().to_owned())
-            }
+            Self::Ended { outcome: Outcome::Limit { limit_kind }, .. }
+            | Self::Limit { limit_kind, .. } => Some(limit_kind.as_str().to_owned()),
             Self::Denied { .. } => Some(Key::Net.name().to_owned()),
             Self::Ended { .. }
             | Self::Lingering { .. }

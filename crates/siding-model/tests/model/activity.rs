@@ -60,7 +60,7 @@ fn every_task_in_the_period_is_counted_once() {
             ended_task(5, by("session")),
             ended_task(6, by("user")),
             ended_task(7, Outcome::Deadline { limit_ms: 5 }),
-            ended_task(8, Outcome::Limit { which: LimitKind::Memory }),
+            ended_task(8, Outcome::Limit { limit_kind: LimitKind::Memory }),
             ended_task(9, Outcome::Lost { why: "gone".to_owned() }),
             ended_task(23, Outcome::FailedToStart { error: "no such file".to_owned() }),
             ended_task(25, Outcome::Exited { code: 9 }),

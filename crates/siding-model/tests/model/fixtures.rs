@@ -11,11 +11,11 @@ use std::time::Duration;
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::journal::{Replayed, TaskState, replay};
 use siding_model::lifecycle::{Lifecycle, Phase, TaskEvent, TreeLiveness};
-use siding_model::outcome::{BackgroundReason, LeaderEnd, Outcome, Placement};
+use siding_model::outcome::{BackgroundReason, LeaderEnd, LimitKind, Outcome, Placement};
 use siding_model::process::{MonotonicMs, ProcRef, UnixMs};
 use siding_model::record::{
     self, AcceptedTask, AdoptionInfo, CloseSummary, EndedProcess, FORMAT_WITH_EXPIRING,
-    FORMAT_WITH_READY, FORMAT_WITH_RELEASED, FORMAT_WITH_RESUMED, OutputGap, OutputTotals, Record,
+    FORMAT_WITH_LIMIT_KIND, FORMAT_WITH_READY, FORMAT_WITH_RELEASED, FORMAT_WITH_RESUMED, OutputGap, OutputTotals, Record,
     Survivor,
 };
 use siding_model::signal::Signal;
@@ -30,7 +30,7 @@ use crate::sample_records::{self, LEADER, STARTED, event_record};
 type FixtureCheck = fn(&Replayed);
 
 /// Every fixture with its check.
-const FIXTURES: [(&str, FixtureCheck); 10] = [
+const FIXTURES: [(&str, FixtureCheck); 11] = [
     ("format-1/exited", check_exited),
     ("format-1/background-deadline", check_background_deadline),
     ("format-1/lingering-stopped", check_lingering_stopped),
@@ -41,6 +41,7 @@ const FIXTURES: [(&str, FixtureCheck); 10] = [
     ("format-3/answered", check_answered),
     ("format-4/expiring", check_expiring),
     ("format-5/released", check_released),
+    ("format-6/limit", check_limit),
 ];
 
 #[test]
@@ -409,6 +410,17 @@ fn fixture_records() -> Vec<(&'static str, Vec<Record>)> {
                 minimal_closed_record(6_000),
             ],
         ),
+        (
+            "format-6/limit",
+            vec![
+                accepted_in_newest_format(),
+                spawned(),
+                Record::Limit(Box::new(sample_records::breach(2_000))),
+                event_record(2_000, TaskEvent::LimitPassed { limit_kind: LimitKind::Fds }),
+                event_record(2_100, sample_records::exited_event(143, TreeLiveness::Empty)),
+                minimal_closed_record(2_100),
+            ],
+        ),
     ]
 }
 
@@ -417,6 +429,19 @@ fn adopted_task_record() -> Record {
     let adopted = Some(AdoptionInfo { output, ..AdoptionInfo::default() });
     let first = sample_records::accepted_task(sample_records::task_spec());
     Record::Accepted(Box::new(AcceptedTask { format: FORMAT_WITH_RELEASED, adopted, ..first }))
+}
+
+fn check_limit(folded: &Replayed) {
+    let state = &folded.state;
+    check_common(state);
+    let outcome = Outcome::Limit { limit_kind: LimitKind::Fds };
+    assert_eq!(state.lifecycle.phase(), &ended_phase(outcome, leader_exit(143)));
+    assert_eq!(state.breaches, [sample_records::breach(2_000)]);
+}
+
+fn accepted_in_newest_format() -> Record {
+    let first = sample_records::accepted_task(sample_records::task_spec());
+    Record::Accepted(Box::new(AcceptedTask { format: FORMAT_WITH_LIMIT_KIND, ..first }))
 }
 
 fn accepted_with_conditions() -> Record {

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use siding_model::evidence::WhyVerdict;
 use siding_model::journal::{JournalError, Replayed, TaskState, replay};
 use siding_model::lifecycle::{Lifecycle, Phase, TaskEvent, TreeLiveness};
-use siding_model::outcome::{BackgroundReason, Outcome};
+use siding_model::outcome::{BackgroundReason, LimitKind, Outcome};
 use siding_model::process::MonotonicMs;
 use siding_model::record::{
-    self, AcceptedTask, AdoptionInfo, BASE_FORMAT, FORMAT_WITH_EXPIRING, FORMAT_WITH_READY,
-    FORMAT_WITH_RELEASED, FORMAT_WITH_RESUMED, NEWEST_FORMAT, Record,
+    self, AcceptedTask, AdoptionInfo, FORMAT_WITH_READY, FORMAT_WITH_RELEASED, FORMAT_WITH_RESUMED,
+    NEWEST_FORMAT, Record,
 };
 use siding_model::spec::{StdinMode, TaskSpec};
 
@@ -200,16 +200,12 @@ fn a_newer_format_is_detected_before_anything_else() {
     assert!(expected_parts.iter().all(|part| error.contains(part)), "{error}");
 }
 
-/// A build of format 1 cannot read `ready`: it would treat the journal as damaged, and remove the
-/// task's files. Such a build leaves a journal of a newer format alone.
 #[test]
-fn only_a_task_with_conditions_has_the_ready_format() {
-    assert_eq!(record::format_for(&sample_records::task_spec(), None), BASE_FORMAT);
+fn conditions_are_recorded_only_where_they_exist() {
     let awaited = TaskSpec {
         wait_for: vec![sample_records::port_condition()],
         ..sample_records::task_spec()
     };
-    assert_eq!(record::format_for(&awaited, None), FORMAT_WITH_READY);
     let first =
         AcceptedTask { format: FORMAT_WITH_READY, ..sample_records::accepted_task(awaited) };
     let bytes = sample_records::journal_lines(&[Record::Accepted(Box::new(first))]).concat();
@@ -225,28 +221,12 @@ fn only_a_task_with_conditions_has_the_ready_format() {
     assert!(!String::from_utf8_lossy(&plain.concat()).contains("wait_for"));
 }
 
-/// The rule of the test above for `expiring`, a record that only tasks with a cap of at least ten
-/// minutes can have.
+/// `resumed` is not written to a journal of an older format, even when a shim of this build
+/// takes over.
 #[test]
-fn only_a_task_with_a_deadline_notice_has_the_expiring_format() {
-    let long =
-        TaskSpec { cap_ms: 600_000, deadline_notice_ms: 120_000, ..sample_records::task_spec() };
-    assert_eq!(record::format_for(&long, None), FORMAT_WITH_EXPIRING);
-    let short = TaskSpec { cap_ms: 599_999, ..long.clone() };
-    let never = TaskSpec { deadline_notice_ms: 0, ..long };
-    for spec in [short, never] {
-        assert_eq!(record::format_for(&spec, None), BASE_FORMAT);
-    }
-}
-
-/// The rule of the tests above for `resumed`, a record that only tasks with an input pipe or other
-/// destinations of output can have. A shim of this build that takes over a task with an older
-/// format does not write it.
-#[test]
-fn only_a_task_with_piped_stdin_has_the_resumed_format() {
+fn resumed_is_recorded_only_in_its_format() {
     let piped = TaskSpec { stdin: StdinMode::Pipe, ..sample_records::task_spec() };
-    let format = record::format_for(&piped, None);
-    assert_eq!(format, FORMAT_WITH_RESUMED);
+    let format = FORMAT_WITH_RESUMED;
     let state = |format| {
         TaskState::new(AcceptedTask { format, ..sample_records::accepted_task(piped.clone()) })
     };
@@ -265,6 +245,26 @@ fn only_a_task_with_piped_stdin_has_the_resumed_format() {
         .apply(event_record(9_000, sample_records::exited_event(0, TreeLiveness::Empty)))
         .expect("a valid successor");
     assert!(!state.may_resume());
+}
+
+/// A journal of an earlier format keeps its field name, also when a shim of this build takes over.
+#[test]
+fn exceeded_limits_are_read_and_written_as_the_format_says() {
+    let event = TaskEvent::LimitPassed { limit_kind: LimitKind::Memory };
+    let breach = Record::Limit(Box::new(sample_records::breach(5)));
+    for record in [event_record(7, event), breach] {
+        for (format, present, absent) in
+            [(FORMAT_WITH_RELEASED, "which", "limit_kind"), (NEWEST_FORMAT, "limit_kind", "which")]
+        {
+            let mut line = Vec::new();
+            record::write_record(&mut line, 3, &record, format);
+            let text = String::from_utf8_lossy(&line).into_owned();
+            assert!(text.contains(&format!("\"{present}\":")), "{text}");
+            assert!(!text.contains(&format!("\"{absent}\":")), "{text}");
+            let line = line.strip_suffix(b"\n").expect("a line");
+            assert_eq!(record::parse_line(line), Ok((3, record.clone())));
+        }
+    }
 }
 
 /// A later build of the same format may add fields to a record, which this build must ignore.
@@ -361,7 +361,7 @@ fn the_journal_field_names_are_pinned() {
             "stalled: advice at certainty chain cpu_permille output_bytes record silent_ms since_ms \
              tail verdict",
             "resumed: at record",
-            "limit: at detail limit record remote value watchdog which",
+            "limit: at detail limit limit_kind record remote value watchdog",
             "ready: at by record",
             "event leader_ended: at end event final_cwd pipeline record tree",
             "rescued: at record shim",
@@ -417,8 +417,7 @@ fn older_readers_ignore_the_timeout_field() {
 #[test]
 fn only_an_adopted_task_in_the_released_format_can_be_released() {
     let adopted = Some(AdoptionInfo::default());
-    let format = record::format_for(&sample_records::task_spec(), adopted.as_ref());
-    assert_eq!(format, FORMAT_WITH_RELEASED);
+    let format = FORMAT_WITH_RELEASED;
     let state = |format, adopted| {
         TaskState::new(AcceptedTask {
             format,

@@ -97,20 +97,20 @@ fn a_task_whose_leader_was_never_seen_can_be_stopped() {
 /// limit instead of the signal, whose sender is not known.
 #[test]
 fn a_kernel_kill_at_a_limit_has_the_limit_outcome() {
-    let which = LimitKind::Memory;
+    let limit_kind = LimitKind::Memory;
     let end = LeaderEnd::Signaled { signal: Signal::KILL, by: None };
     let event =
         TaskEvent::LeaderEnded { end, tree: TreeLiveness::Empty, final_cwd: None, pipeline: None };
     let mut life = Lifecycle::new(&sample_records::task_spec(), sample_records::STARTED);
     for event in [
         TaskEvent::Spawned { leader: sample_records::LEADER },
-        TaskEvent::LimitPassed { which },
+        TaskEvent::LimitPassed { limit_kind },
         event,
     ] {
         life = life.step(&event, sample_records::STARTED).0;
     }
     let Phase::Ended { outcome, .. } = life.phase() else { panic!("{life:?}") };
-    assert_eq!(*outcome, Outcome::Limit { which });
+    assert_eq!(*outcome, Outcome::Limit { limit_kind });
 }
 
 /// Times near the end of the clock's range must not overflow.

@@ -88,7 +88,7 @@ fn low_system_memory_is_reported_for_tasks_large_enough_to_fix_it() {
     assert!(TrackedTask::new(limits).breach_details(usage(1_000, vec![process(9)])).is_empty());
 
     let breaches = TrackedTask::new(limits).record_usage(look(1, 900, 700)).breaches;
-    assert_eq!((breaches[0].which, breaches[0].value), (LimitKind::Memory, 900 << 20));
+    assert_eq!((breaches[0].limit_kind, breaches[0].value), (LimitKind::Memory, 900 << 20));
     let on_record = |limits| {
         TrackedTask(
             LimitTracker::new(limits, MonotonicMs(0), 0, &breaches),
@@ -282,10 +282,10 @@ proptest! {
     #[test]
     fn only_real_breaches_are_reported(
         limit in 1_u64..200,
-        which in prop::sample::select(vec![LimitKind::Fds, LimitKind::Processes, LimitKind::Memory]),
+        limit_kind in prop::sample::select(vec![LimitKind::Fds, LimitKind::Processes, LimitKind::Memory]),
         values in prop::collection::vec(0_u64..300, 1..120),
     ) {
-        let of = |one| if which == one { limit } else { 0 };
+        let of = |one| if limit_kind == one { limit } else { 0 };
         let limits = Limits {
             fds: of(LimitKind::Fds),
             memory: of(LimitKind::Memory),
@@ -295,7 +295,7 @@ proptest! {
         let mut watched = TrackedTask::new(limits);
         let (mut is_over, mut count) = (false, 0);
         for (second, value) in (1..).zip(values) {
-            let processes = if which == LimitKind::Processes {
+            let processes = if limit_kind == LimitKind::Processes {
                 (0..value).map(|pid| process(i32::try_from(pid).expect("small"))).collect()
             } else {
                 vec![ProcessUsage { fds: value, resident_bytes: value, ..process(1) }]
@@ -303,7 +303,7 @@ proptest! {
             let breaches = watched.record_usage(usage(second * 1_000, processes)).breaches;
             prop_assert!(breaches.len() <= 1);
             if let Some(breach) = breaches.first() {
-                prop_assert_eq!((breach.which, breach.limit), (which, limit));
+                prop_assert_eq!((breach.limit_kind, breach.limit), (limit_kind, limit));
                 prop_assert!(breach.value > limit && !is_over);
                 count += 1;
                 is_over = true;

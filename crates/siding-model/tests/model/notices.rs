@@ -14,7 +14,7 @@ use siding_model::notice::{
 };
 use siding_model::outcome::{BackgroundReason, LeaderEnd, LimitKind, Outcome, Placement};
 use siding_model::process::{BootId, MonotonicMs, UnixMs};
-use siding_model::record::{AcceptedTask, FORMAT_WITH_EXPIRING, Record, format_for};
+use siding_model::record::{AcceptedTask, FORMAT_WITH_EXPIRING, NEWEST_FORMAT, Record};
 use siding_model::signal::Signal;
 use siding_model::spec::{TaskCommand, TaskSpec};
 
@@ -151,7 +151,7 @@ fn spec_with_deadline_notice() -> TaskSpec {
 
 /// Extracts the notices of a task whose journal has the format for its specification.
 fn read_notices_with_format(spec: TaskSpec, rest: &[Record]) -> TaskNotices {
-    let first = AcceptedTask { format: format_for(&spec, None), ..accepted_task(spec) };
+    let first = AcceptedTask { format: NEWEST_FORMAT, ..accepted_task(spec) };
     let first = Record::Accepted(Box::new(first));
     let records: Vec<Record> = std::iter::once(first).chain(rest.iter().cloned()).collect();
     TaskNotices::from_journal(&sample_records::journal_lines(&records).concat())
@@ -320,7 +320,7 @@ fn stalled_event(certainty: StallCertainty) -> NoticeEvent {
 }
 
 fn limit_event() -> NoticeEvent {
-    NoticeEvent::Limit { which: LimitKind::CpuSpin, text: "it spins".to_owned() }
+    NoticeEvent::Limit { limit_kind: LimitKind::CpuSpin, text: "it spins".to_owned() }
 }
 
 fn notice_with(news: NoticeEvent, wall: i64, seq: u64) -> Notice {
@@ -347,7 +347,7 @@ fn notices_are_ordered_by_priority_then_time() {
             evidence: Map::new(),
         },
         ended(Outcome::Deadline { limit_ms: 1 }),
-        ended(Outcome::Limit { which: LimitKind::Memory }),
+        ended(Outcome::Limit { limit_kind: LimitKind::Memory }),
     ];
     let later = [
         stalled_event(StallCertainty::Soft),
@@ -432,7 +432,7 @@ fn needs_person_is_true_for_answers_failures_and_limits() {
         (ended(Outcome::Signaled { signal: Signal::KILL, by: None }), true),
         (ended(Outcome::FailedToStart { error }), true),
         (ended(Outcome::Deadline { limit_ms: 5 }), true),
-        (ended(Outcome::Limit { which: LimitKind::Memory }), true),
+        (ended(Outcome::Limit { limit_kind: LimitKind::Memory }), true),
         (ended(Outcome::Lost { why: "gone".to_owned() }), true),
         (ended(Outcome::Stopped { by }), false),
         (NoticeEvent::Lingering { leader: LeaderEnd::Exited { code: 0 } }, false),
@@ -492,7 +492,7 @@ fn each_notice_kind_has_its_xml_fields() {
     let killed = Outcome::Signaled { signal: Signal::KILL, by: None };
     assert_eq!(ended(killed), "failed | - | SIGKILL | - |  | -");
     assert_eq!(ended(Outcome::Deadline { limit_ms: 1_800_000 }), "timed_out | - | - | 30m |  | -");
-    assert_eq!(ended(Outcome::Limit { which: LimitKind::Memory }), "limit | - | - | memory |  | -");
+    assert_eq!(ended(Outcome::Limit { limit_kind: LimitKind::Memory }), "limit | - | - | memory |  | -");
     let stopped = ended(Outcome::Stopped { by: "session".to_owned() });
     assert_eq!(stopped, "stopped | - | - | - | stopped by session | -");
     let lost = ended(Outcome::Lost { why: "reboot".to_owned() });

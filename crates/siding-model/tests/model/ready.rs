@@ -9,11 +9,10 @@ use siding_model::notice::{
 };
 use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::process::MonotonicMs;
-use siding_model::record::{AcceptedTask, CloseSummary, Record, format_for};
+use siding_model::record::{AcceptedTask, CloseSummary, NEWEST_FORMAT, Record};
 use siding_model::spec::TaskSpec;
 use siding_model::task_view::ReadyView;
-use siding_model::wait::WaitDetail;
-use siding_model::wait::{LongWaitBackoff, ReadyRecord, SatisfiedCondition};
+use siding_model::wait::{LongWaitBackoff, ReadyRecord, SatisfiedCondition, WaitDetail};
 
 use crate::sample_records::{
     self, STARTED, accepted_task, closed_record, event_record, exited_event, stop_event,
@@ -28,7 +27,7 @@ fn spec_with_condition() -> TaskSpec {
 }
 
 fn read_notices(spec: TaskSpec, rest: &[Record]) -> TaskNotices {
-    let first = AcceptedTask { format: format_for(&spec, None), ..accepted_task(spec) };
+    let first = AcceptedTask { format: NEWEST_FORMAT, ..accepted_task(spec) };
     let records: Vec<Record> =
         std::iter::once(Record::Accepted(Box::new(first))).chain(rest.iter().cloned()).collect();
     TaskNotices::from_journal(&sample_records::journal_lines(&records).concat())

@@ -13,8 +13,7 @@ use siding_model::record::{
 };
 use siding_model::signal::Signal;
 use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
-use siding_model::wait::WaitDetail;
-use siding_model::wait::{Condition, ReadyRecord, SatisfiedCondition};
+use siding_model::wait::{Condition, ReadyRecord, SatisfiedCondition, WaitDetail};
 
 /// Start of the sample task.
 pub(crate) const STARTED: MonotonicMs = MonotonicMs(1_000_000);
@@ -190,7 +189,7 @@ fn peaks() -> PeakUsage {
 pub(crate) fn breach(ms: u64) -> Breach {
     Breach {
         at: STARTED.plus_ms(ms),
-        which: LimitKind::Fds,
+        limit_kind: LimitKind::Fds,
         value: 4_096,
         limit: 1_000,
         remote: None,

@@ -132,7 +132,7 @@ fn outcomes() -> Vec<Outcome> {
         Outcome::Released { by: text() },
         Outcome::Lost { why: text() },
     ];
-    outcomes.extend(limits.map(|which| Outcome::Limit { which }));
+    outcomes.extend(limits.map(|limit_kind| Outcome::Limit { limit_kind }));
     outcomes
 }
 

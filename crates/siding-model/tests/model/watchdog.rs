@@ -106,7 +106,7 @@ fn single_breach(watched: WatchResult) -> (u64, Breach) {
 fn a_busy_loop_is_reported_after_five_minutes() {
     let (at, breach) = single_breach(run_default_watchdog(&|at| cpu_usage(at * 95 / 100)));
     assert!((5 * MINUTE_MS..=8 * MINUTE_MS).contains(&at), "{at}");
-    assert_eq!((breach.which, breach.limit), (LimitKind::CpuSpin, 5 * MINUTE_MS));
+    assert_eq!((breach.limit_kind, breach.limit), (LimitKind::CpuSpin, 5 * MINUTE_MS));
     assert!(breach.detail.starts_with("watch_cpu_spin: "), "{}", breach.detail);
     let end = " of computing without output, threshold 5m; by pid 9 (p9)";
     assert!(breach.detail.ends_with(end), "{}", breach.detail);
@@ -135,7 +135,7 @@ fn a_compiler_is_not_a_busy_loop() {
     // A compiler that writes nothing is reported, because it cannot be distinguished from a busy
     // loop.
     let silent = |at: u64| Usage { written_bytes: Some(4_096), ..cpu_usage(at) };
-    assert_eq!(single_breach(run_default_watchdog(&silent)).1.which, LimitKind::CpuSpin);
+    assert_eq!(single_breach(run_default_watchdog(&silent)).1.limit_kind, LimitKind::CpuSpin);
 }
 
 /// Processor time that was used before the start of the watch is ignored.
@@ -184,7 +184,7 @@ fn a_long_upload_is_reported() {
     }));
     assert!((30 * MINUTE_MS..=33 * MINUTE_MS).contains(&at), "{at}");
     assert_eq!(
-        (breach.which, breach.remote.as_deref()),
+        (breach.limit_kind, breach.remote.as_deref()),
         (LimitKind::ConnectionAge, Some("192.0.2.7"))
     );
     let text = " of sending over one connection to 192.0.2.7, threshold 30m; by pid 9 (p9)";
@@ -212,7 +212,7 @@ fn a_gibibyte_sent_to_one_remote_is_reported() {
     let (at, breach) = single_breach(run_default_watchdog(&|at| with_connection(at, sends(at))));
     let passed = (1 << 30) / 3_000;
     assert!((passed..=passed + MINUTE_MS).contains(&at), "{at} instead of {passed}");
-    assert_eq!((breach.which, breach.limit), (LimitKind::Sent, 1 << 30));
+    assert_eq!((breach.limit_kind, breach.limit), (LimitKind::Sent, 1 << 30));
     assert!(breach.detail.contains(" sent to 192.0.2.7, threshold 1GiB; "), "{}", breach.detail);
 }
 

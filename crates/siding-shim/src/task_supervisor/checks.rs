@@ -134,10 +134,10 @@ impl TaskSupervisor {
 
     /// Records a breach of a limit, and stops the task if the limit demands it.
     pub(super) fn on_limit_passed(&mut self, breach: Breach) {
-        let (which, ends) = (breach.which, self.task.spec().limits.stops_at(&breach));
+        let (limit_kind, ends) = (breach.limit_kind, self.task.spec().limits.stops_at(&breach));
         self.record(vec![Record::Limit(Box::new(breach))]);
         if ends {
-            self.handle_event(&TaskEvent::LimitPassed { which });
+            self.handle_event(&TaskEvent::LimitPassed { limit_kind });
         }
     }
 }

@@ -58,9 +58,9 @@ fn format_cause(state: &TaskState, intent: &StopIntent) -> String {
         ),
         StopReason::Stop { by } => format!("stopped by {by}"),
         StopReason::LeaderExit => "its shell has ended and nothing was to linger".to_owned(),
-        StopReason::Limit { which } => {
-            let recorded = state.breaches.iter().find(|breach| breach.which == *which);
-            let detail = recorded.map_or(which.flag_name(), |breach| breach.detail.as_str());
+        StopReason::Limit { limit_kind } => {
+            let recorded = state.breaches.iter().find(|breach| breach.limit_kind == *limit_kind);
+            let detail = recorded.map_or(limit_kind.flag_name(), |breach| breach.detail.as_str());
             format!("stopped at its limit {detail}")
         }
     }

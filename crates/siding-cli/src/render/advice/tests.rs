@@ -139,7 +139,7 @@ fn every_other_outcome_is_explained() {
     for (outcome, expected) in [
         (Outcome::Deadline { limit_ms: 1_800_000 }, "it reached its deadline of 30m;"),
         (stopped, "stopped by user"),
-        (Outcome::Limit { which: LimitKind::Memory }, "stopped at its limit"),
+        (Outcome::Limit { limit_kind: LimitKind::Memory }, "stopped at its limit"),
         (
             Outcome::Signaled { signal: Signal::TERM, by: None },
             "SIGTERM ended it, and siding did not send that",

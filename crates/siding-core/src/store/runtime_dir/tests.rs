@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use siding_model::id::TaskKind;
 
 use super::*;
-use crate::store::{StateDir, StoreError};
+use crate::store::{StateDir, StoreError, task_files};
 use crate::sys::process;
 use crate::task::recover::{Recovery, RecoveryOutcome};
 
@@ -244,6 +244,31 @@ fn a_task_of_another_machine_is_not_touched() {
     );
     assert_eq!(state.names("run/siding"), [id.to_string()]);
     assert_eq!(state.names(&format!("state/tasks/{id}")), [RECORD_FILE]);
+}
+
+/// An earlier version started the task. Its files keep their names, so that it finds them.
+#[test]
+fn files_of_an_earlier_version_are_found_and_removed() {
+    let state = StateDirFixture::new();
+    let root = state.root(NFS_MAGIC);
+    let (id, dir) = create_task(&root);
+    drop(dir);
+    let of_task = |name: &str| state.path(&format!("state/tasks/{id}/{name}"));
+    std::fs::rename(of_task(RECORD_FILE), of_task(OLD_RECORD_FILE)).expect("own file");
+    let runtime_dir = state.path(&format!("run/siding/{id}"));
+    assert_eq!(task_files::splice_marker_file(5), "taking");
+    std::fs::write(runtime_dir.join("taking"), "").expect("own directory");
+    assert!(root.task_dir(id).expect("is there").runtime_dir().is_some());
+    // The user has logged out, and the base is another one now.
+    std::fs::remove_dir_all(state.path("run/siding")).expect("own directory");
+    std::fs::write(state.path("run/siding"), "").expect("own directory");
+    std::fs::create_dir(state.path("elsewhere")).expect("own directory");
+    let other = state.root_with(NFS_MAGIC, &["elsewhere/siding"]).expect("opens");
+    let locked = other.task_dir(id).expect("is there").try_lock().expect("works").expect("is free");
+    assert_eq!(state.names(&format!("state/tasks/{id}")), [OLD_RECORD_FILE]);
+    std::fs::write(state.path(&format!("elsewhere/siding/{id}/taking")), "").expect("own file");
+    other.remove_task(&locked).expect("removed");
+    assert_eq!(state.names("elsewhere/siding"), Vec::<String>::new());
 }
 
 #[test]

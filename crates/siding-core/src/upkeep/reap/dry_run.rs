@@ -40,14 +40,14 @@ pub(super) fn plan_steps(
     let unborn = leftovers::unrecorded_tasks(root, &survey);
     steps.extend(unborn.into_iter().map(|task_id| ReapStep::NeverStarted { task_id }));
     let claims = leftovers::stale_claims(root)?;
-    steps.extend(claims.into_iter().map(|(name, task)| ReapStep::Unclaimed { name, task }));
+    steps.extend(claims.into_iter().map(leftovers::StaleClaim::into_step));
     steps.extend(
         expired::find_expired_sessions(root, &survey, limits)
             .iter()
             .map(expired::ExpiredSession::to_step),
     );
     steps.extend(
-        expired::find_expired_aside(root, &HashSet::new(), limits)
+        expired::find_expired_quarantine(root, &HashSet::new(), limits)
             .into_iter()
             .map(|old| old.to_step()),
     );

@@ -15,7 +15,7 @@ use siding_model::id::{SessionId, TaskId};
 use siding_model::process::UnixMs;
 use siding_model::retention::{self, RetentionLimits};
 
-use super::leftovers::{ASIDE_DIR, names_in};
+use super::leftovers::quarantined_entries;
 use super::{ReapStep, RecordedState, TaskSurvey};
 use crate::session;
 use crate::store::StateDir;
@@ -115,48 +115,49 @@ fn expired_since(
 
 /// An entry that was set aside.
 #[derive(Debug)]
-pub(super) struct ExpiredAside {
-    name: String,
-    set_aside_at: UnixMs,
+pub(super) struct ExpiredQuarantine {
+    /// Its path below the state directory.
+    path: String,
+    quarantined_at: UnixMs,
 }
 
-impl ExpiredAside {
+impl ExpiredQuarantine {
     pub(super) fn to_step(&self) -> ReapStep {
         ReapStep::QuarantineExpired {
-            path: format!("{ASIDE_DIR}/{}", self.name),
-            quarantined_at: self.set_aside_at.rfc3339(),
+            path: self.path.clone(),
+            quarantined_at: self.quarantined_at.rfc3339(),
         }
     }
 }
 
 /// Removes entries that were set aside long ago. Tasks in `kept` still have processes.
-pub(super) fn remove_expired_aside(
+pub(super) fn remove_expired_quarantine(
     root: &StateDir,
     kept: &HashSet<TaskId>,
     limits: &RetentionLimits,
 ) -> Vec<ReapStep> {
-    let remove = |old: ExpiredAside| match root.remove_aside(&old.name) {
+    let remove = |old: ExpiredQuarantine| match root.remove_quarantined(&old.path) {
         Ok(()) => Some(old.to_step()),
         // The entry was removed by another process, or cannot be removed, which does no harm.
         Err(_) => None,
     };
-    find_expired_aside(root, kept, limits).into_iter().filter_map(remove).collect()
+    find_expired_quarantine(root, kept, limits).into_iter().filter_map(remove).collect()
 }
 
-/// Returns the entries that [`remove_expired_aside`] would remove.
-pub(super) fn find_expired_aside(
+/// Returns what [`remove_expired_quarantine`] would remove.
+pub(super) fn find_expired_quarantine(
     root: &StateDir,
     kept: &HashSet<TaskId>,
     limits: &RetentionLimits,
-) -> Vec<ExpiredAside> {
+) -> Vec<ExpiredQuarantine> {
     let now = clock::unix_now();
     // `NAME.MILLISECONDS`; siding creates no entry with another name.
-    let parse = |name: String| {
+    let parse = |(path, name): (String, String)| {
         let (what, at) = name.rsplit_once('.')?;
         let at = UnixMs(at.parse().ok().filter(|at| *at > 0)?);
         let is_held = what.parse().is_ok_and(|id| kept.contains(&id));
         (!is_held && retention::is_older_than(at, limits.age, now))
-            .then_some(ExpiredAside { name, set_aside_at: at })
+            .then_some(ExpiredQuarantine { path, quarantined_at: at })
     };
-    names_in(root, ASIDE_DIR).unwrap_or_default().into_iter().filter_map(parse).collect()
+    quarantined_entries(root).into_iter().filter_map(parse).collect()
 }

@@ -11,13 +11,11 @@ use super::{ReapError, ReapStep, RecordedState, TaskSurvey};
 use crate::notices::Acks;
 use crate::processes::cgroup::TaskGroup;
 use crate::session;
-use crate::store::{StateDir, StoreError};
+use crate::store::{
+    DEDUP_DIR, OLD_DEDUP_DIR, OLD_QUARANTINE_DIR, QUARANTINE_DIR, StateDir, StoreError,
+};
 use crate::sys::{clock, file, procfs};
 use crate::task::recover::is_being_created;
-
-/// Directories below the root (`docs/format.md`) whose entries are listed here.
-pub(super) const ASIDE_DIR: &str = "aside";
-const SAME_DIR: &str = "same";
 
 /// Removes the control groups that ended tasks have left.
 pub(super) fn remove_leftover_groups(root: &StateDir, survey: &TaskSurvey) -> Vec<ReapStep> {
@@ -200,39 +198,68 @@ pub(super) fn unrecorded_tasks(root: &StateDir, survey: &TaskSurvey) -> Vec<Task
 /// Removes claims on commands whose task does not run.
 pub(super) fn remove_stale_claims(root: &StateDir) -> Result<Vec<ReapStep>, ReapError> {
     let mut steps = Vec::new();
-    for (name, task) in stale_claims(root)? {
-        let path = format!("{SAME_DIR}/{name}");
+    for claim in stale_claims(root)? {
         // The claim is read again, because another launch of the same command may just have taken
         // it over.
-        if file::read_link(root, &path).is_ok_and(|now| now == task)
-            && file::remove(root, &path).is_ok()
+        if file::read_link(root, &claim.path).is_ok_and(|now| now == claim.task)
+            && file::remove(root, &claim.path).is_ok()
         {
-            steps.push(ReapStep::Unclaimed { name, task });
+            steps.push(claim.into_step());
         }
     }
     Ok(steps)
 }
 
-/// Returns the claims whose task is not marked live, with the name of that task.
-pub(super) fn stale_claims(root: &StateDir) -> Result<Vec<(String, String)>, ReapError> {
-    let names = names_in(root, SAME_DIR)?;
-    let claim = |name: String| {
-        let task = file::read_link(root, &format!("{SAME_DIR}/{name}")).ok()?;
+/// A claim on a command whose task is not marked live.
+pub(super) struct StaleClaim {
+    /// Its path below the root.
+    path: String,
+    /// Its file name.
+    name: String,
+    /// The id of the task, as the link has it.
+    task: String,
+}
+
+impl StaleClaim {
+    pub(super) fn into_step(self) -> ReapStep {
+        ReapStep::Unclaimed { name: self.name, task: self.task }
+    }
+}
+
+/// Returns the claims whose task is not marked live.
+pub(super) fn stale_claims(root: &StateDir) -> Result<Vec<StaleClaim>, ReapError> {
+    let mut names = path_names(DEDUP_DIR, names_in(root, DEDUP_DIR)?);
+    // The directory exists only if an earlier version has used the state directory.
+    names.extend(path_names(OLD_DEDUP_DIR, names_in(root, OLD_DEDUP_DIR).unwrap_or_default()));
+    let claim = |(path, name): (String, String)| {
+        let task = file::read_link(root, &path).ok()?;
         let runs = task.parse().is_ok_and(|id| root.is_marked_live(id));
-        (!runs).then_some((name, task))
+        (!runs).then_some(StaleClaim { path, name, task })
     };
     Ok(names.into_iter().filter_map(claim).collect())
 }
 
 /// Returns the tasks that were set aside, with their paths below the root.
-pub(super) fn tasks_set_aside(root: &StateDir) -> Vec<(TaskId, String)> {
+pub(super) fn quarantined_tasks(root: &StateDir) -> Vec<(TaskId, String)> {
     // `ID.MILLISECONDS`
-    let parse = |name: &String| name.split('.').next().and_then(|id| id.parse().ok());
-    let names = names_in(root, ASIDE_DIR).unwrap_or_default();
-    names.iter().filter_map(|name| Some((parse(name)?, format!("{ASIDE_DIR}/{name}")))).collect()
+    let parse = |name: &str| name.split('.').next().and_then(|id| id.parse().ok());
+    let entries = quarantined_entries(root).into_iter();
+    entries.filter_map(|(path, name)| Some((parse(&name)?, path))).collect()
 }
 
-pub(super) fn names_in(root: &StateDir, directory: &str) -> Result<Vec<String>, StoreError> {
+/// Returns the path below the root and the name of each entry that was set aside.
+pub(super) fn quarantined_entries(root: &StateDir) -> Vec<(String, String)> {
+    let directories = [QUARANTINE_DIR, OLD_QUARANTINE_DIR];
+    let entries = |directory| path_names(directory, names_in(root, directory).unwrap_or_default());
+    directories.into_iter().flat_map(entries).collect()
+}
+
+/// Returns each name with its path below the root.
+fn path_names(directory: &str, names: Vec<String>) -> Vec<(String, String)> {
+    names.into_iter().map(|name| (format!("{directory}/{name}"), name)).collect()
+}
+
+fn names_in(root: &StateDir, directory: &str) -> Result<Vec<String>, StoreError> {
     file::open_at(root, directory, file::OpenMode::Directory).and_then(file::list_names).map_err(
         |source| StoreError::Io { doing: "list", path: root.path().join(directory), source },
     )

@@ -13,7 +13,7 @@ use siding_model::id::TaskId;
 use siding_model::process::ProcRef;
 use siding_model::signal::Signal;
 
-use super::leftovers::tasks_set_aside;
+use super::leftovers::quarantined_tasks;
 use super::{ReapStep, RecordedState, TaskSurvey};
 use crate::processes::tree::{self, BirthmarkScan};
 use crate::store::{LockedTask, StateDir};
@@ -114,7 +114,7 @@ pub(super) fn end_found_orphans(
     if let Some(trouble) = trouble {
         steps.push(trouble);
         kept.extend(survey.tasks.keys());
-        kept.extend(tasks_set_aside(root).into_iter().map(|(id, _)| id));
+        kept.extend(quarantined_tasks(root).into_iter().map(|(id, _)| id));
     }
     (steps, kept)
 }
@@ -185,7 +185,7 @@ fn scan_once(root: &StateDir, survey: &TaskSurvey) -> OrphanScan {
     if carried.is_empty() {
         return OrphanScan { orphans: OrphansByTask::new(), is_complete: is_whole };
     }
-    let aside: HashSet<TaskId> = tasks_set_aside(root).into_iter().map(|(id, _)| id).collect();
+    let aside: HashSet<TaskId> = quarantined_tasks(root).into_iter().map(|(id, _)| id).collect();
     let keepers: HashSet<ProcRef> = survey.live_shims().collect();
     let mut found = OrphansByTask::new();
     for id in carried {
@@ -255,7 +255,7 @@ fn lock_tasks(
 ) -> (Vec<(TaskId, TaskGuard)>, HashSet<TaskId>) {
     let mut held = Vec::new();
     let mut busy = HashSet::new();
-    let aside = tasks_set_aside(root);
+    let aside = quarantined_tasks(root);
     for id in found.keys() {
         let lock = match survey.tasks.get(id) {
             Some(RecordedState::Ended { shim, .. }) => {

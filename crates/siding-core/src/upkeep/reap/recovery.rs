@@ -85,7 +85,7 @@ fn recovery_step(
             ReapStep::Closed { task_id, outcome: task_outcome(root, task_id) }
         }
         Ok(RecoveryOutcome::NeverRecorded) => ReapStep::NeverStarted { task_id },
-        Ok(RecoveryOutcome::SetAside { path, why }) => {
+        Ok(RecoveryOutcome::Quarantined { path, why }) => {
             ReapStep::Quarantined { task_id, path: Some(path), why: why.to_string() }
         }
         Ok(RecoveryOutcome::TooNew { why }) => ReapStep::TooNew { task_id, why: why.to_string() },

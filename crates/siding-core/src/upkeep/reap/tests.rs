@@ -181,7 +181,7 @@ fn a_dry_run_changes_nothing() {
     let unborn = place.root.new_id(TaskKind::LocalBash).expect("an id");
     drop(place.root.create_task(unborn));
     make_old(&place.path(&format!("tasks/{unborn}")));
-    std::os::unix::fs::symlink(unborn.to_string(), place.path("same/abc")).expect("linked");
+    std::os::unix::fs::symlink(unborn.to_string(), place.path("dedup/abc")).expect("linked");
     let before = directory_contents(place.root.path());
     let foreseen = place.plan_all();
     assert_eq!(directory_contents(place.root.path()), before);
@@ -365,7 +365,7 @@ fn an_incomplete_scan_is_reported_and_no_task_is_removed() {
     let (ended, aside) =
         (place.add_task(DEAD_PROCESS, Some(UnixMs(1)), "cli"), TaskId::MIN_BITS + 9);
     let aside = TaskId::new(TaskKind::LocalBash, aside).expect("small");
-    std::fs::create_dir_all(place.path(&format!("aside/{aside}.1"))).expect("own directory");
+    std::fs::create_dir_all(place.path(&format!("quarantine/{aside}.1"))).expect("own directory");
     let survey = survey_all(&place.root).expect("works");
     let unseen = orphan_processes::OrphanScan {
         is_complete: false,
@@ -408,7 +408,7 @@ fn orphans_of_a_task_set_aside_are_ended_and_its_files_kept() {
     std::fs::write(place.path(&format!("tasks/{id}/journal")), "nonsense\n").expect("written");
     assert_eq!(step_kinds(&place.reap_all()), ["quarantined", "stray_ended"]);
     assert!(!stray.runs());
-    let aside = std::fs::read_dir(place.path("aside")).expect("is there").count();
+    let aside = std::fs::read_dir(place.path("quarantine")).expect("is there").count();
     assert_eq!(aside, 1);
 }
 

@@ -73,8 +73,8 @@ pub(super) fn outcome_was_observed(trace: &Trace) -> RuleResult {
             );
             vanished || leader_told(&LeaderEnd::Unknown { why: why.clone() })
         }
-        Outcome::Limit { which } => any_step(&|turn| {
-            turn.event == TaskEvent::LimitPassed { which: *which } && turn.changed()
+        Outcome::Limit { limit_kind } => any_step(&|turn| {
+            turn.event == TaskEvent::LimitPassed { limit_kind: *limit_kind } && turn.changed()
         }),
         // `Outcome` is `#[non_exhaustive]`, and the events of these tests give no other outcome.
         _ => false,
@@ -93,7 +93,9 @@ pub(super) fn first_asker_is_named(trace: &Trace) -> RuleResult {
         (Outcome::Deadline { limit_ms }, TaskEvent::DeadlinePassed) => {
             first.before.deadline == MonotonicMs(*limit_ms)
         }
-        (Outcome::Limit { which }, TaskEvent::LimitPassed { which: passed }) => which == passed,
+        (Outcome::Limit { limit_kind }, TaskEvent::LimitPassed { limit_kind: passed }) => {
+            limit_kind == passed
+        }
         (Outcome::Stopped { .. } | Outcome::Deadline { .. } | Outcome::Limit { .. }, _) => false,
         _ => true,
     };

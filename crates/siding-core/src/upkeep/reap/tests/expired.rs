@@ -1,6 +1,7 @@
 //! Expiry of sessions, and of data that was set aside.
 
 use super::*;
+use crate::store::{OLD_QUARANTINE_DIR, QUARANTINE_DIR};
 
 /// Writes a session that was opened `ago` before now by this owner, with files of that age.
 fn dead_session(place: &ReapFixture, name: &str, owner: ProcRef, ago: Duration) {
@@ -86,6 +87,13 @@ fn ended_sessions_without_tasks_are_removed() {
 /// there.
 #[test]
 fn data_set_aside_is_removed_after_retention() {
+    // The second directory is the one of earlier versions.
+    for directory in [QUARANTINE_DIR, OLD_QUARANTINE_DIR] {
+        assert_expired_entries_are_removed(directory);
+    }
+}
+
+fn assert_expired_entries_are_removed(directory: &str) {
     let place = ReapFixture::new();
     let now = clock::unix_now().0;
     let then = now - i64::try_from(THIRTY_DAYS.as_millis()).expect("fits");
@@ -98,7 +106,7 @@ fn data_set_aside_is_removed_after_retention() {
         "notes.txt".to_owned(),
     ];
     for name in &names {
-        std::fs::create_dir_all(place.path(&format!("aside/{name}/deep"))).expect("made");
+        std::fs::create_dir_all(place.path(&format!("{directory}/{name}/deep"))).expect("made");
     }
     let stray = MarkedChild::start(id);
     let expired = |steps: Vec<ReapStep>| {
@@ -110,11 +118,11 @@ fn data_set_aside_is_removed_after_retention() {
         paths.sort_unstable();
         paths
     };
-    let mut wanted = vec![format!("aside/{}", names[0]), format!("aside/{}", names[1])];
+    let mut wanted = vec![format!("{directory}/{}", names[0]), format!("{directory}/{}", names[1])];
     wanted.sort_unstable();
     assert_eq!(expired(place.plan_all()), wanted);
     assert_eq!(expired(place.reap_all()), wanted, "its strays were ended first");
     assert!(!stray.runs());
-    let left = std::fs::read_dir(place.path("aside")).expect("is there").count();
+    let left = std::fs::read_dir(place.path(directory)).expect("is there").count();
     assert_eq!(left, 3);
 }
