@@ -91,6 +91,6 @@ impl Approver {
 
 impl fmt::Debug for Approver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Warden").field("doubts", &self.ask_policy).finish_non_exhaustive()
+        f.debug_struct("Approver").field("ask_policy", &self.ask_policy).finish_non_exhaustive()
     }
 }

@@ -14,8 +14,7 @@ use siding_model::id::TaskId;
 use siding_model::notice::Coverage;
 use siding_model::settings::{Key, RawValue};
 use siding_model::text::one_line;
-use siding_model::wait::WaitDetail;
-use siding_model::wait::{Condition, Quantifier, WaitVerdict};
+use siding_model::wait::{Condition, Quantifier, WaitDetail, WaitVerdict};
 
 use crate::context::{self, SHIM_PROGRAM, Task};
 use crate::exit;

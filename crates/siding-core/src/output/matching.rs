@@ -38,7 +38,7 @@ pub struct LineMatcher<H> {
 
 impl<H> std::fmt::Debug for LineMatcher<H> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Matching").finish_non_exhaustive()
+        f.debug_struct("LineMatcher").finish_non_exhaustive()
     }
 }
 

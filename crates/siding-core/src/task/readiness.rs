@@ -18,8 +18,7 @@ use regex::Regex;
 use siding_model::journal::TaskState;
 use siding_model::process::MonotonicMs;
 use siding_model::spec::TaskSpec;
-use siding_model::wait::WaitDetail;
-use siding_model::wait::{Condition, LongWaitBackoff, ReadyRecord, SatisfiedCondition};
+use siding_model::wait::{Condition, LongWaitBackoff, ReadyRecord, SatisfiedCondition, WaitDetail};
 
 use self::http::HttpProbe;
 use self::output_scan::OutputScan;

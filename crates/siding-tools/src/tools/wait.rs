@@ -15,9 +15,8 @@ use siding_model::id::TaskId;
 use siding_model::notice::{Coverage, MAX_SUMMARY_BYTES};
 use siding_model::settings::{Key, RawValue};
 use siding_model::text::one_line;
-use siding_model::wait::WaitDetail;
 use siding_model::wait::{
-    Condition, Quantifier, SatisfiedCondition, WaitVerdict, format_conditions,
+    Condition, Quantifier, SatisfiedCondition, WaitDetail, WaitVerdict, format_conditions,
 };
 
 use crate::answer::{ToolAnswer, ToolError};

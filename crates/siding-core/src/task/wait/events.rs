@@ -5,8 +5,7 @@ use std::os::fd::BorrowedFd;
 use siding_model::process::MonotonicMs;
 use siding_model::protocol::{ShimMessage, ShimRequest};
 use siding_model::record::Record;
-use siding_model::wait::Condition;
-use siding_model::wait::WaitDetail;
+use siding_model::wait::{Condition, WaitDetail};
 
 use super::waiter::{WaitError, Waiter};
 use crate::sys::{clock, poll};

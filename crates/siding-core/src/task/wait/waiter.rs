@@ -10,8 +10,9 @@ use siding_model::journal::TaskState;
 use siding_model::process::MonotonicMs;
 use siding_model::protocol::ShimRequest;
 use siding_model::task_view::{WaitHit, WaitReason, WaitView};
-use siding_model::wait::WaitDetail;
-use siding_model::wait::{CheckBackoff, Condition, Quantifier, WaitEvent, WaitState, WaitVerdict};
+use siding_model::wait::{
+    CheckBackoff, Condition, Quantifier, WaitDetail, WaitEvent, WaitState, WaitVerdict,
+};
 
 use crate::store::StateDir;
 use crate::sys::clock;
