@@ -94,10 +94,9 @@ impl Workspace {
                 let entry = entry?;
                 let path = entry.path();
                 let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+                let is_skipped = is_hidden || path == self.metadata.target_directory;
                 if entry.file_type()?.is_dir() {
-                    if !is_hidden && path != self.metadata.target_directory {
-                        open.push(path);
-                    }
+                    open.extend((!is_skipped).then_some(path));
                 } else if path.extension().is_some_and(|found| found == extension) {
                     found.push(path);
                 }

@@ -45,12 +45,12 @@ use siding_tools::{DeliveryAck, ToolContext};
 use crate::cancel_flag::CancelFlag;
 use crate::conversation::{Conversation, Effect, Entry, Event, IdleReason, RequestId};
 use crate::message::{CallId, Message, UserContent, joined_text};
-use crate::provider::{ModelResponse, Provider, ProviderError};
+use crate::provider::{ModelResponse, Provider, ProviderError, ResponsePart};
 use crate::runtime::BackgroundRuntime;
 use crate::transcript::Transcript;
 
 use call_control::CallControl;
-use event::{AgentEvent, ApprovalRequest};
+use event::{AgentEvent, ApprovalRequest, OwnedResponsePart};
 use notices::NoticeFollower;
 use reminders::Reminders;
 use teammates::Team;
@@ -277,11 +277,14 @@ impl Agent {
         let (provider, system) = (Arc::clone(&self.provider), Arc::clone(&self.system));
         let (calls, sender) = (Arc::clone(&self.dispatcher), self.sender.clone());
         self.runtime.spawn_blocking(move || {
-            let answer =
-                calls.send_request(&*provider, &system, &messages, purpose, &cancel, |part| {
+            let asking = calls.model_request(&system, &messages, &cancel);
+            let answer = provider.send_request(&asking, &mut |part| {
+                if purpose == RequestPurpose::Answer || matches!(part, ResponsePart::Retry { .. }) {
+                    let part = OwnedResponsePart::from_part(part);
                     // The receiver is gone when the agent has ended.
                     let _receiver_dropped = sender.send(AgentEvent::ResponsePart(request, part));
-                });
+                }
+            });
             // Dropped before the answer is sent: while this reference is alive, `Arc::make_mut` in
             // the conversation would copy the messages.
             drop(messages);

@@ -55,6 +55,19 @@ pub enum ConversationSource {
     },
 }
 
+impl ConversationSource {
+    /// Returns the process that owns the session.
+    fn owner_pid(&self) -> i32 {
+        match self {
+            // The session ends with the teammate's task, so the task's proxy owns it.
+            Self::Teammate { proxy_pid, .. } => *proxy_pid,
+            Self::New { .. } | Self::Resumed(_) | Self::Subagent(_) => {
+                i32::try_from(std::process::id()).unwrap_or(0)
+            }
+        }
+    }
+}
+
 /// What an agent is built from.
 pub struct AgentBuilder {
     /// The state directory.
@@ -102,41 +115,16 @@ impl AgentBuilder {
         self,
         make_team: impl FnOnce(Sender<AgentEvent>) -> Team,
     ) -> Result<Agent, AgentError> {
-        let own_pid = match self.source {
-            // The session ends with the teammate's task, so the task's proxy owns it.
-            ConversationSource::Teammate { proxy_pid: stand_in, .. } => stand_in,
-            ConversationSource::New { .. }
-            | ConversationSource::Resumed(_)
-            | ConversationSource::Subagent(_) => i32::try_from(std::process::id()).unwrap_or(0),
-        };
-        let ConversationState {
-            session,
-            header: mut opened,
-            resumed: taken_up,
-            parent_session: under,
-        } = ConversationState::open(&self.root, self.source, &self.model, own_pid)?;
-        opened.cwd = String::from(WorkingDirectory::resolve(Some(opened.cwd.as_ref()))?);
-        match &under {
-            Some(under) => session::open_child(&self.root, &session, own_pid, under)?,
-            None => session::open(&self.root, &session, own_pid)?,
-        };
-        let (transcript, entries) = match taken_up {
-            Some(taken_up) => taken_up,
-            None => (Transcript::create(&self.root, &session, opened.clone())?, Vec::new()),
-        };
+        let own_pid = self.source.owner_pid();
+        let (session, cwd, transcript, entries) =
+            ConversationState::find(&self.root, self.source, &self.model, own_pid)?
+                .open(&self.root, own_pid)?;
         let owner = procfs::identify(own_pid);
         let host = Arc::new(ToolContext::new(self.root, session.clone(), owner, Dialect::Agent));
-        let cwd = PathBuf::from(&opened.cwd);
         let context = tool_context(&cwd, &self.allow_paths, &session, owner)?;
         // Unreadable notes do not prevent the agent from working.
         let notes = ProjectNotes::read(&cwd).ok().and_then(|memory| memory.format_for_model());
-        let workflows = RunWorkflow {
-            host: Arc::clone(&host),
-            cwd: cwd.clone(),
-            guard: Arc::clone(&self.guard),
-            yes_to_ask: self.ask_policy == AskPolicy::Allow,
-        };
-        let toolbox = Toolbox::new().with_file_tools().with_todo_tools().with_tool(workflows);
+        let toolbox = build_toolbox(&host, &cwd, &self.guard, self.ask_policy);
         let spawner = SubagentSpawner {
             model: self.model,
             cwd: cwd.clone(),
@@ -197,7 +185,7 @@ impl AgentBuilder {
     }
 }
 
-/// An opened session and its transcript.
+/// A conversation before its session is opened.
 struct ConversationState {
     session: SessionId,
     header: TranscriptHeader,
@@ -208,7 +196,7 @@ struct ConversationState {
 }
 
 impl ConversationState {
-    fn open(
+    fn find(
         root: &StateDir,
         whose: ConversationSource,
         model: &str,
@@ -239,12 +227,47 @@ impl ConversationState {
             parent_session: under,
         })
     }
+
+    /// Opens the session. Returns it with the working directory, the transcript and its entries.
+    fn open(
+        self,
+        root: &StateDir,
+        own_pid: i32,
+    ) -> Result<(SessionId, PathBuf, Transcript, Vec<Entry>), AgentError> {
+        let Self { session, mut header, resumed, parent_session } = self;
+        header.cwd = String::from(WorkingDirectory::resolve(Some(header.cwd.as_ref()))?);
+        match &parent_session {
+            Some(parent) => session::open_child(root, &session, own_pid, parent)?,
+            None => session::open(root, &session, own_pid)?,
+        };
+        let cwd = PathBuf::from(&header.cwd);
+        let (transcript, entries) = match resumed {
+            Some(resumed) => resumed,
+            None => (Transcript::create(root, &session, header)?, Vec::new()),
+        };
+        Ok((session, cwd, transcript, entries))
+    }
 }
 
 /// Returns the session of the agent that started the task of a subagent or teammate.
 fn parent_session(root: &StateDir, task: TaskId) -> Result<SessionId, AgentError> {
     let read = root.task_dir(task)?.read().map_err(|source| AgentError::Task { task, source })?;
     Ok(read.state.spec.session_id)
+}
+
+fn build_toolbox(
+    host: &Arc<ToolContext>,
+    cwd: &Path,
+    guard: &CommandGuard,
+    ask_policy: AskPolicy,
+) -> Toolbox {
+    let workflows = RunWorkflow {
+        host: Arc::clone(host),
+        cwd: cwd.to_owned(),
+        guard: Arc::clone(guard),
+        yes_to_ask: ask_policy == AskPolicy::Allow,
+    };
+    Toolbox::new().with_file_tools().with_todo_tools().with_tool(workflows)
 }
 
 fn tool_context(

@@ -15,13 +15,13 @@ use tokio::runtime::Runtime;
 
 use super::approval::Approver;
 use super::call_control::{AgentCallContext, CallControl};
-use super::event::{AgentEvent, OwnedResponsePart};
+use super::event::AgentEvent;
 use super::subagent::{self, SubagentSpawner};
 use super::teammates::Team;
-use super::{RequestPurpose, bash, monitor_mcp, remote_agent, teammate_tools};
+use super::{bash, monitor_mcp, remote_agent, teammate_tools};
 use crate::cancel_flag::CancelFlag;
 use crate::message::{CallId, Message, ToolCall, ToolResult};
-use crate::provider::{ModelRequest, ModelResponse, Provider, ProviderError, ResponsePart};
+use crate::provider::ModelRequest;
 use crate::tool::{AgentToolContext, ToolSpec, Toolbox};
 
 /// Maximum tokens of one answer of a model. All current models allow as many.
@@ -100,28 +100,20 @@ impl ToolDispatcher {
         names
     }
 
-    /// Sends a request to the model.
-    pub(super) fn send_request(
-        &self,
-        provider: &dyn Provider,
-        system: &str,
-        messages: &[Message],
-        purpose: RequestPurpose,
-        cancel: &CancelFlag,
-        mut on_part: impl FnMut(OwnedResponsePart),
-    ) -> Result<ModelResponse, ProviderError> {
-        let asking = ModelRequest {
+    /// Returns a request to the model, with the tools.
+    pub(super) fn model_request<'r>(
+        &'r self,
+        system: &'r str,
+        messages: &'r [Message],
+        cancel: &'r CancelFlag,
+    ) -> ModelRequest<'r> {
+        ModelRequest {
             system,
             messages,
             tools: &self.specs,
             max_tokens: MAX_RESPONSE_TOKENS,
             cancel,
-        };
-        provider.send_request(&asking, &mut |part| {
-            if purpose == RequestPurpose::Answer || matches!(part, ResponsePart::Retry { .. }) {
-                on_part(OwnedResponsePart::from_part(part));
-            }
-        })
+        }
     }
 
     /// Runs a call on the runtime. Its result is sent as an event.
@@ -253,7 +245,7 @@ impl ToolDispatcher {
 
 impl fmt::Debug for ToolDispatcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Calls").field("specs", &self.specs).finish_non_exhaustive()
+        f.debug_struct("ToolDispatcher").field("specs", &self.specs).finish_non_exhaustive()
     }
 }
 

@@ -15,6 +15,7 @@ use siding_agent::agent::{
 use siding_agent::provider::{self, Model, Provider};
 use siding_agent::terminal::Console;
 use siding_agent::transcript;
+use siding_core::store::StateDir;
 use siding_guard::{ExecMode, GuardVerdict, judge};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::text::one_line;
@@ -135,10 +136,7 @@ enum OutputFormat {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         if let Some(host) = &self.stand_in {
-            return match run_teammate_proxy(host).map_err(Failure::new)? {
-                ProxyExit::Done => Ok(ExitCode::SUCCESS),
-                ProxyExit::AgentEnded => Ok(ExitCode::from(exit::INCOMPLETE)),
-            };
+            return run_proxy(host);
         }
         let format = self.effective_format();
         let is_subagent = self.subagent.is_some();
@@ -147,30 +145,12 @@ impl Args {
         let console = self.open_console()?;
         let root = context::open_state_dir()?;
         let settings = context::load_settings()?;
-        let variable = |name: &str| std::env::var(name).ok();
-        let begun = self.resume.as_ref().map(|session| transcript::read_header(&root, session));
-        let resumed_model = begun.transpose().map_err(Failure::new)?.map(|begun| begun.model);
-        let requested_model = self.model.or(resumed_model);
-        let default_model = variable(provider::MODEL_VARIABLE);
-        let model = Model::choose(requested_model.as_deref(), default_model.as_deref())
-            .map_err(Failure::new)?;
-        let open = |model: &Model| {
-            let opened = provider::open(model, &variable).map_err(Failure::new)?;
-            Ok::<Arc<dyn Provider>, Failure>(Arc::from(opened))
-        };
-        let provider = open(&model)?;
-        let small = self.small_model.or_else(|| variable(SMALL_MODEL_VARIABLE));
-        // A subagent's labels are not shown, so a subagent needs no small model.
-        let small = small.filter(|name| !name.trim().is_empty() && self.subagent.is_none());
-        let small: Option<Model> =
-            small.map(|name| name.parse().map_err(Failure::new)).transpose()?;
-        let labeller = small.as_ref().map(open).transpose()?;
-        let model = with_absolute_script_path(model)?;
-        let small = small.map(with_absolute_script_path).transpose()?;
+        let AgentModels { provider, labeller, main, small } = self.open_models(&root)?;
         let idle_dreams = match &console {
-            Some(_) => dream::idle_dreams(small.as_ref().unwrap_or(&model))?,
+            Some(_) => dream::idle_dreams(small.as_ref().unwrap_or(&main))?,
             None => None,
         };
+        let ask_policy = self.ask_policy(console.is_some());
         let source = match (self.subagent, self.resume) {
             // No reaper run here: it would delay the stop of the tasks that the resumed session
             // left running.
@@ -184,7 +164,7 @@ impl Args {
             }
         };
         let number = |name: &str, usual, least| {
-            read_count_variable(name, variable(name).as_deref(), usual, least)
+            read_count_variable(name, environment_variable(name).as_deref(), usual, least)
         };
         let context = number(CONTEXT_TOKENS_VARIABLE, CONTEXT_TOKENS, MIN_CONTEXT_TOKENS)?;
         let builder = AgentBuilder {
@@ -192,13 +172,9 @@ impl Args {
             source,
             provider,
             labeller,
-            model: model.to_string(),
+            model: main.to_string(),
             guard: load_guard()?,
-            ask_policy: match (&self.yes_to, &console) {
-                (Some(_), _) => AskPolicy::Allow,
-                (None, Some(_)) => AskPolicy::AskPerson,
-                (None, None) => AskPolicy::Deny,
-            },
+            ask_policy,
             allow_paths: self.allow_path,
             tools: self.tools,
             compact_at: u64::try_from(context / 4 * 3).unwrap_or(u64::MAX),
@@ -237,7 +213,55 @@ impl Args {
     }
 }
 
+/// Runs as the proxy task of a teammate in the process `host`.
+fn run_proxy(host: &str) -> Result<ExitCode, Failure> {
+    Ok(match run_teammate_proxy(host).map_err(Failure::new)? {
+        ProxyExit::Done => ExitCode::SUCCESS,
+        ProxyExit::AgentEnded => ExitCode::from(exit::INCOMPLETE),
+    })
+}
+
+/// The models of an agent.
+struct AgentModels {
+    provider: Arc<dyn Provider>,
+    /// The small model, if there is one.
+    labeller: Option<Arc<dyn Provider>>,
+    main: Model,
+    small: Option<Model>,
+}
+
 impl Args {
+    fn open_models(&self, root: &StateDir) -> Result<AgentModels, Failure> {
+        let begun = self.resume.as_ref().map(|session| transcript::read_header(root, session));
+        let resumed_model = begun.transpose().map_err(Failure::new)?.map(|begun| begun.model);
+        let requested_model = self.model.clone().or(resumed_model);
+        let default_model = environment_variable(provider::MODEL_VARIABLE);
+        let main = Model::choose(requested_model.as_deref(), default_model.as_deref())
+            .map_err(Failure::new)?;
+        let open = |model: &Model| {
+            let opened = provider::open(model, &environment_variable).map_err(Failure::new)?;
+            Ok::<Arc<dyn Provider>, Failure>(Arc::from(opened))
+        };
+        let provider = open(&main)?;
+        let small = self.small_model.clone().or_else(|| environment_variable(SMALL_MODEL_VARIABLE));
+        // The labels of a subagent would not be shown.
+        let small = small.filter(|name| !name.trim().is_empty() && self.subagent.is_none());
+        let small: Option<Model> =
+            small.map(|name| name.parse().map_err(Failure::new)).transpose()?;
+        let labeller = small.as_ref().map(open).transpose()?;
+        let main = with_absolute_script_path(main)?;
+        let small = small.map(with_absolute_script_path).transpose()?;
+        Ok(AgentModels { provider, labeller, main, small })
+    }
+
+    const fn ask_policy(&self, has_console: bool) -> AskPolicy {
+        match (&self.yes_to, has_console) {
+            (Some(_), _) => AskPolicy::Allow,
+            (None, true) => AskPolicy::AskPerson,
+            (None, false) => AskPolicy::Deny,
+        }
+    }
+
     const fn effective_format(&self) -> OutputFormat {
         if self.json { OutputFormat::Json } else { self.output_format }
     }
@@ -259,6 +283,11 @@ impl Args {
             Err(error) => Err(Failure::new(error)),
         }
     }
+}
+
+/// Returns a variable of the environment, if it is UTF-8.
+fn environment_variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 /// Checks that a prompt is not blank.

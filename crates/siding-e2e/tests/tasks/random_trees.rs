@@ -20,21 +20,24 @@ fn stop_leaves_no_survivor_of_a_random_tree() {
     let next = AtomicU64::new(1);
     std::thread::scope(|scope| {
         for _ in 0..CONCURRENT_TREES {
-            scope.spawn(|| {
-                let own = sandbox();
-                let other = ordinary_user_sandbox();
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed > trees {
-                        return;
-                    }
-                    let other = other.as_ref().filter(|_| seed.is_multiple_of(2));
-                    stop_random_tree(other.unwrap_or(&own), seed);
-                }
-            });
+            scope.spawn(|| stop_random_trees(&next, trees));
         }
     });
     println!("{trees} trees, root: {}", is_root());
+}
+
+/// Stops trees until `next`, which the threads share, exceeds `trees`.
+fn stop_random_trees(next: &AtomicU64, trees: u64) {
+    let own = sandbox();
+    let other = ordinary_user_sandbox();
+    loop {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        if seed > trees {
+            return;
+        }
+        let other = other.as_ref().filter(|_| seed.is_multiple_of(2));
+        stop_random_tree(other.unwrap_or(&own), seed);
+    }
 }
 
 /// Grows a tree and stops it in a way that depends on the seed.

@@ -2,7 +2,7 @@
 
 use shuck_ast::{
     BourneParameterExpansion, CommandSubstitutionSyntax, Heredoc, HeredocBodyPart,
-    ParameterExpansion, ParameterOp, StmtSeq, WordPart, WordPartNode,
+    ParameterExpansion, ParameterOp, StmtSeq, VarRef, WordPart, WordPartNode,
 };
 
 use super::{AstConverter, Origin};
@@ -70,20 +70,9 @@ impl AstConverter<'_> {
                 out.push(piece);
             }
             WordPart::ParameterExpansion { reference, operator, operand_word_ast, .. } => {
-                let mut words = self.subscript_words(reference);
-                let default = operand_word_ast.as_deref().map(|word| self.word(word));
-                let name = reference.name.to_string();
-                if matches!(**operator, ParameterOp::UseDefault | ParameterOp::AssignDefault)
-                    && words.is_empty()
-                {
-                    out.push(Piece::Variable { name, default, is_required: false, is_quoted });
-                } else if matches!(**operator, ParameterOp::Error) && words.is_empty() {
-                    out.push(Piece::Variable { name, default, is_required: true, is_quoted });
-                } else {
-                    words.extend(default);
-                    words.extend(self.operator_words(operator));
-                    out.push(Piece::Unknown { words, is_arithmetic: false });
-                }
+                let operand = operand_word_ast.as_deref();
+                let piece = self.operator_piece(reference, operator, operand, is_quoted);
+                out.push(piece);
             }
             WordPart::ArrayAccess(reference) if self.element_name(reference).is_some() => {
                 let name = self.element_name(reference).unwrap_or_default();
@@ -105,6 +94,27 @@ impl AstConverter<'_> {
                 out.push(Piece::Unknown { words, is_arithmetic: is_number });
             }
         }
+    }
+
+    /// Returns the piece of an expansion with an operator, such as `${name:-default}`.
+    fn operator_piece(
+        &mut self,
+        reference: &VarRef,
+        operator: &ParameterOp,
+        operand: Option<&shuck_ast::Word>,
+        is_quoted: bool,
+    ) -> Piece {
+        let mut words = self.subscript_words(reference);
+        let default = operand.map(|word| self.word(word));
+        let name = reference.name.to_string();
+        let is_required = matches!(operator, ParameterOp::Error);
+        let has_default = matches!(operator, ParameterOp::UseDefault | ParameterOp::AssignDefault);
+        if (is_required || has_default) && words.is_empty() {
+            return Piece::Variable { name, default, is_required, is_quoted };
+        }
+        words.extend(default);
+        words.extend(self.operator_words(operator));
+        Piece::Unknown { words, is_arithmetic: false }
     }
 
     /// Returns the piece for a literal, without its backslashes.

@@ -80,11 +80,10 @@ impl Walker {
             self.walk_words(&assignment.words, context);
             if let Some(elements) = &assignment.elements {
                 self.walk_words(elements, context);
-                if is_command_variable(&assignment.name) {
-                    for element in elements {
-                        let text = expand::expand_unsplit(element, &self.variables, 0).text;
-                        self.queue_value_as_command(&text, element.span, context);
-                    }
+                let commands = is_command_variable(&assignment.name).then_some(elements);
+                for element in commands.into_iter().flatten() {
+                    let text = expand::expand_unsplit(element, &self.variables, 0).text;
+                    self.queue_value_as_command(&text, element.span, context);
                 }
                 self.assign_array(&assignment.name, elements, assignment.is_append);
                 continue;

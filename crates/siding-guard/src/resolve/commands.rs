@@ -84,14 +84,7 @@ impl Walker {
             let conventional = first.variable.as_deref().and_then(conventional_program);
             let name = conventional.unwrap_or(&first.text);
             if programs::is_dynamic_name(name) {
-                // `run() { "$@"; }` runs the command that its caller passes.
-                let is_argument = first.variable.as_deref().is_some_and(is_positional_parameter);
-                if context.unknown_wrapper.is_none()
-                    && !(context.is_function_definition && is_argument)
-                {
-                    self.report_construct(Construct::DynamicName, first.span);
-                }
-                return;
+                return self.report_dynamic_name(first, &context);
             }
             let program = basename(name);
             if self.queue_written_program(first, &context)
@@ -142,6 +135,16 @@ impl Walker {
             }
             span = inner.first().map_or(span, |first| first.span);
             fields = inner;
+        }
+    }
+
+    /// Reports a command whose name is known only when it runs.
+    fn report_dynamic_name(&mut self, name: &Field, context: &ExecContext) {
+        // `run() { "$@"; }` runs its caller's command.
+        let is_argument = name.variable.as_deref().is_some_and(is_positional_parameter);
+        let is_of_caller = context.is_function_definition && is_argument;
+        if context.unknown_wrapper.is_none() && !is_of_caller {
+            self.report_construct(Construct::DynamicName, name.span);
         }
     }
 

@@ -179,15 +179,7 @@ fn plan_run<C: CallContext>(
     args: &RunArgs,
 ) -> Result<RunPlan, ToolError> {
     let settings = settings::load(&settings_sources(args.budget, args.timeout)?)?;
-    let conditions = wait::parse_conditions(&args.wait_for)?;
-    siding_core::task::wait::check_patterns(&conditions)?;
-    if conditions.contains(&Condition::Exit) {
-        return Err(ToolError::Arguments(
-            "`wait_for` takes conditions for readiness: `output:REGEX`, `port:N`, `http:URL` or \
-             `file:PATH`; the end of the command needs none"
-                .to_owned(),
-        ));
-    }
+    let conditions = readiness_conditions(args)?;
     let wants_background = args.background || !conditions.is_empty();
     if wants_background && !settings.background_tasks {
         return Err(ToolError::Arguments(format!(
@@ -243,6 +235,20 @@ fn plan_run<C: CallContext>(
         notes: settings.warnings().iter().map(ToString::to_string).chain(note).collect(),
         cap_note,
     })
+}
+
+/// Returns the conditions in `wait_for`.
+fn readiness_conditions(args: &RunArgs) -> Result<Vec<Condition>, ToolError> {
+    let conditions = wait::parse_conditions(&args.wait_for)?;
+    siding_core::task::wait::check_patterns(&conditions)?;
+    if conditions.contains(&Condition::Exit) {
+        return Err(ToolError::Arguments(
+            "`wait_for` takes conditions for readiness: `output:REGEX`, `port:N`, `http:URL` or \
+             `file:PATH`; the end of the command needs none"
+                .to_owned(),
+        ));
+    }
+    Ok(conditions)
 }
 
 /// Returns the sources of the settings, in which the call's `budget` and `timeout`, in seconds, are

@@ -22,17 +22,20 @@ impl View {
         }
         for (number, message) in messages.iter().enumerate() {
             match message {
-                Message::User { content: told, .. } => {
-                    for one in told {
-                        let UserContent::Prompt { text } = one else { continue };
-                        self.input.add_to_history(text);
-                        if number >= from {
-                            self.print_prompt(text);
-                        }
-                    }
-                }
+                Message::User { content, .. } => self.recall_prompts(content, number >= from),
                 Message::Assistant(said) if number >= from => self.print_response(said),
                 Message::Assistant(_) => {}
+            }
+        }
+    }
+
+    /// Adds prompts to the history, and shows them if `is_shown`.
+    fn recall_prompts(&mut self, content: &[UserContent], is_shown: bool) {
+        for one in content {
+            let UserContent::Prompt { text } = one else { continue };
+            self.input.add_to_history(text);
+            if is_shown {
+                self.print_prompt(text);
             }
         }
     }

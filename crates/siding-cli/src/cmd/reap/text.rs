@@ -5,6 +5,7 @@ pub(in crate::cmd) mod unowned;
 use std::collections::BTreeMap;
 
 use siding_core::upkeep::reap::{self, ReapStep};
+use siding_model::outcome::Outcome;
 use siding_model::settings::Settings;
 use siding_model::size::Bytes;
 use siding_model::text::one_line;
@@ -117,15 +118,11 @@ fn step_text(step: &ReapStep, dry_run: bool) -> (String, String) {
             (task_id, verb("removed", "remove") + ": it was never started")
         }
         ReapStep::Leaving { task_id, session_id, outcome } => {
-            let how = outcome.as_ref().map_or_else(
-                || "its shim is stopping it".to_owned(),
-                |outcome| format!("its shim has ended it: {outcome}"),
-            );
-            let how = if dry_run { "its shim ends it" } else { how.as_str() };
+            let how = format_leaving(outcome.as_ref(), dry_run);
             (task_id, format!("its session `{session_id}` has ended; {how}"))
         }
         ReapStep::StrayEnded { task_id, pid, command, signal } => {
-            let by = signal.as_ref().map_or_else(String::new, |signal| format!(" by {signal}"));
+            let by = unowned::format_signal(signal.as_deref());
             let command = one_line(command, COMMAND_COLUMNS);
             (task_id, format!("{} stray {pid}{by}: {command}", verb("ended", "end")))
         }
@@ -141,40 +138,14 @@ fn step_text(step: &ReapStep, dry_run: bool) -> (String, String) {
             let said = verb("removed", "remove") + " its claim on its command; it does not run";
             return (one_line(task, INDENT_COLUMNS - 2), said);
         }
-        ReapStep::SessionExpired { session_id, last_at } => {
-            let said = format!(
-                "{} what was kept of session `{session_id}`: it is over, no task of it is left, and \
-                 it was last seen {last_at}",
-                verb("removed", "remove")
-            );
-            return ("session".to_owned(), said);
-        }
-        ReapStep::QuarantineExpired { path, quarantined_at } => {
-            let path = one_line(path, COMMAND_COLUMNS);
-            let said = format!("{} {path}, set aside {quarantined_at}", verb("removed", "remove"));
-            return ("aside".to_owned(), said);
-        }
         ReapStep::Failed { task_id, why } => (task_id, format!("FAILED: {why}")),
-        ReapStep::HostProcessEnded { host, pid, command, signal } => {
-            let by = signal.as_ref().map_or_else(String::new, |signal| format!(" by {signal}"));
-            let command = one_line(command, COMMAND_COLUMNS);
-            let said = format!("{} {pid}{by}, left by {host}: {command}", verb("ended", "end"));
-            return ("host".to_owned(), said);
-        }
-        ReapStep::HostProcessLeft { host, pid, command, why } => {
-            let command = one_line(command, COMMAND_COLUMNS);
-            let said = format!("STILL ALIVE {pid}, left by {host}: {command}: {why}");
-            return ("host".to_owned(), said);
-        }
-        ReapStep::HostProcessSpared { host, pid, command } => {
-            let command = one_line(command, COMMAND_COLUMNS);
-            let said = format!("left {pid} of {host} alone (spare_programs): {command}");
-            return ("host".to_owned(), said);
-        }
-        ReapStep::HostFailed { host, why } => {
-            return ("host".to_owned(), format!("FAILED: {host}: {why}"));
-        }
-        ReapStep::SocketRemoved { .. }
+        ReapStep::SessionExpired { .. }
+        | ReapStep::QuarantineExpired { .. }
+        | ReapStep::HostProcessEnded { .. }
+        | ReapStep::HostProcessLeft { .. }
+        | ReapStep::HostProcessSpared { .. }
+        | ReapStep::HostFailed { .. }
+        | ReapStep::SocketRemoved { .. }
         | ReapStep::SocketLeft { .. }
         | ReapStep::ForeignEnded { .. }
         | ReapStep::ForeignFound { .. }
@@ -183,6 +154,15 @@ fn step_text(step: &ReapStep, dry_run: bool) -> (String, String) {
         | ReapStep::ForeignFailed { .. } => return unowned::step_text(step, &verb),
     };
     (task.to_string(), said)
+}
+
+/// Formats how the task of an ended session ends.
+fn format_leaving(outcome: Option<&Outcome>, dry_run: bool) -> String {
+    match outcome {
+        _ if dry_run => "its shim ends it".to_owned(),
+        Some(outcome) => format!("its shim has ended it: {outcome}"),
+        None => "its shim is stopping it".to_owned(),
+    }
 }
 
 #[cfg(test)]

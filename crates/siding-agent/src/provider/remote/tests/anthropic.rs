@@ -136,7 +136,12 @@ fn a_response_is_parsed_and_sent_back_unchanged() {
         json!({ "name": "bash", "description": "does", "input_schema": { "type": "object" } });
     assert_eq!(body["tools"][0], tool);
     assert_eq!(body["tools"][1]["cache_control"], cached);
-    let messages = json!([
+    assert_eq!(body["messages"], messages_after_calls(&blocks, &cached));
+}
+
+/// Returns the messages of a request after the calls in `blocks` have ended.
+fn messages_after_calls(blocks: &[Value], cached: &Value) -> Value {
+    json!([
         {
             "role": "user",
             "content": [{ "type": "text", "text": "list", "cache_control": cached }],
@@ -156,8 +161,7 @@ fn a_response_is_parsed_and_sent_back_unchanged() {
                 { "type": "text", "text": "and go on", "cache_control": cached },
             ],
         },
-    ]);
-    assert_eq!(body["messages"], messages);
+    ])
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Formats steps about processes and sockets that siding did not start.
+//! Formats steps that are about no task: sessions, sockets, and processes that siding did not
+//! start.
 
 use std::time::Duration;
 
@@ -28,15 +29,12 @@ pub(super) fn step_text(step: &ReapStep, verb: &dyn Fn(&str, &str) -> String) ->
             ("socket".to_owned(), format!("LEFT {path}, which is unused: {why}"))
         }
         ReapStep::ForeignEnded { rule, pid, top_pid, age_ms, command, signal } => {
-            let by = signal.as_ref().map_or_else(String::new, |signal| format!(" by {signal}"));
-            let tree = if pid == top_pid { String::new() } else { format!(" below {top_pid}") };
-            let age = duration::format_duration(Duration::from_millis(*age_ms));
-            let command = one_line(command, COMMAND_COLUMNS);
-            let done = verb("ended", "end");
-            (rule_subject(rule), format!("{done} {pid}{tree}{by}, {age} old: {command}"))
+            let by = format_signal(signal.as_deref());
+            let ended = format_process((*pid, *top_pid), &by, *age_ms, command);
+            (rule_subject(rule), format!("{} {ended}", verb("ended", "end")))
         }
         ReapStep::ForeignFound { rule, pid, top_pid, age_ms, command } => {
-            let found = format_process(*pid, *top_pid, *age_ms, command);
+            let found = format_process((*pid, *top_pid), "", *age_ms, command);
             (rule_subject(rule), format!("found {found}"))
         }
         ReapStep::ForeignLeft { rule, pid, command, why } => (
@@ -49,6 +47,32 @@ pub(super) fn step_text(step: &ReapStep, verb: &dyn Fn(&str, &str) -> String) ->
             (rule_subject(rule), format!("left {pid} alone: {why}: {command}"))
         }
         ReapStep::ForeignFailed { why } => ("foreign".to_owned(), format!("FAILED: {why}")),
+        ReapStep::SessionExpired { session_id, last_at } => {
+            let removed = verb("removed", "remove");
+            let why = format!("it is over, no task of it is left, and it was last seen {last_at}");
+            let said = format!("{removed} what was kept of session `{session_id}`: {why}");
+            ("session".to_owned(), said)
+        }
+        ReapStep::QuarantineExpired { path, quarantined_at } => {
+            let path = one_line(path, COMMAND_COLUMNS);
+            let said = format!("{} {path}, set aside {quarantined_at}", verb("removed", "remove"));
+            ("quarantine".to_owned(), said)
+        }
+        ReapStep::HostProcessEnded { host, pid, command, signal } => {
+            let done =
+                verb("ended", "end") + &format!(" {pid}") + &format_signal(signal.as_deref());
+            let command = one_line(command, COMMAND_COLUMNS);
+            ("host".to_owned(), format!("{done}, left by {host}: {command}"))
+        }
+        ReapStep::HostProcessLeft { host, pid, command, why } => {
+            let command = one_line(command, COMMAND_COLUMNS);
+            ("host".to_owned(), format!("STILL ALIVE {pid}, left by {host}: {command}: {why}"))
+        }
+        ReapStep::HostProcessSpared { host, pid, command } => {
+            let command = one_line(command, COMMAND_COLUMNS);
+            ("host".to_owned(), format!("left {pid} of {host} alone (spare_programs): {command}"))
+        }
+        ReapStep::HostFailed { host, why } => ("host".to_owned(), format!("FAILED: {host}: {why}")),
         ReapStep::Continued { .. }
         | ReapStep::Rescued { .. }
         | ReapStep::Closed { .. }
@@ -61,22 +85,22 @@ pub(super) fn step_text(step: &ReapStep, verb: &dyn Fn(&str, &str) -> String) ->
         | ReapStep::StrayLeft { .. }
         | ReapStep::StraysUnseen { .. }
         | ReapStep::Expired { .. }
-        | ReapStep::SessionExpired { .. }
-        | ReapStep::QuarantineExpired { .. }
         | ReapStep::Unclaimed { .. }
-        | ReapStep::HostProcessEnded { .. }
-        | ReapStep::HostProcessLeft { .. }
-        | ReapStep::HostProcessSpared { .. }
-        | ReapStep::HostFailed { .. }
         | ReapStep::Failed { .. } => unreachable!("it is about a task"),
     }
 }
 
-/// Formats a process that is only reported.
-fn format_process(pid: i32, top_pid: i32, age_ms: u64, command: &str) -> String {
+/// Formats the signal that ended a process.
+pub(super) fn format_signal(signal: Option<&str>) -> String {
+    signal.map_or_else(String::new, |signal| format!(" by {signal}"))
+}
+
+/// Formats an unowned process and the topmost process of its tree. `by` is the signal that ended
+/// it.
+fn format_process((pid, top_pid): (i32, i32), by: &str, age_ms: u64, command: &str) -> String {
     let tree = if pid == top_pid { String::new() } else { format!(" below {top_pid}") };
     let age = duration::format_duration(Duration::from_millis(age_ms));
-    format!("{pid}{tree}, {age} old: {}", one_line(command, COMMAND_COLUMNS))
+    format!("{pid}{tree}{by}, {age} old: {}", one_line(command, COMMAND_COLUMNS))
 }
 
 /// Returns the report of unowned processes for an agent or a person; `None` if there are none.
@@ -105,7 +129,7 @@ pub(in crate::cmd) fn format_unseen_report() -> String {
 
 fn format_found_step(step: &ReapStep) -> Option<String> {
     let ReapStep::ForeignFound { rule, pid, top_pid, age_ms, command } = step else { return None };
-    Some(format!("- {} (rule {rule})\n", format_process(*pid, *top_pid, *age_ms, command)))
+    Some(format!("- {} (rule {rule})\n", format_process((*pid, *top_pid), "", *age_ms, command)))
 }
 
 /// Explains what happens next to reported processes, and how to change that.

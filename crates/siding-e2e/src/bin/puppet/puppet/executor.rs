@@ -57,33 +57,17 @@ fn run_step(actor: &mut PuppetProcess, step: Step) {
         Step::Child(ChildKind::Vfork, steps) => vfork(actor, steps),
         Step::Child(ChildKind::Relaunch, steps) => relaunch(actor, &steps),
         Step::Wait => wait(actor),
-        Step::Setsid => {
-            let _best_effort = rustix::process::setsid();
-            actor.announce("setsid", &[]);
-        }
-        Step::Setpgid => {
-            let _best_effort = rustix::process::setpgid(None, None);
-            actor.announce("setpgid", &[]);
-        }
+        Step::Setsid => process_verbs::setsid(actor),
+        Step::Setpgid => process_verbs::setpgid(actor),
         Step::Daemon => process_verbs::daemon(actor),
         Step::Orphan => process_verbs::orphan(actor),
-        Step::ClearEnv => {
-            syscalls::wipe_environment();
-            actor.announce("clearenv", &[]);
-        }
+        Step::ClearEnv => process_verbs::clear_environment(actor),
         Step::CloseFds => process_verbs::close_fds(actor),
         Step::Rename(name) => process_verbs::rename(actor, &name),
-        Step::Chdir(dir) => match std::env::set_current_dir(&dir) {
-            Ok(()) => actor.announce("chdir", &[("text", dir.display().to_string())]),
-            Err(error) => actor.fail_verb("chdir", &error),
-        },
+        Step::Chdir(dir) => process_verbs::change_directory(actor, &dir),
         Step::Subreaper => process_verbs::subreaper(actor),
         Step::ExecSelf(verbs) => process_verbs::exec_self(actor, verbs),
-        Step::StopSelf => {
-            actor.announce("stop-self", &[]);
-            syscalls::signal_self(libc::SIGSTOP);
-            actor.announce("continued", &[]);
-        }
+        Step::StopSelf => process_verbs::stop_self(actor),
         Step::LeaderExits => {}
         Step::LowerRttime => process_verbs::lower_rttime(actor),
         Step::Beat(file) => stream_verbs::beat(actor, &file),

@@ -1,5 +1,6 @@
 //! Verbs that act on the puppet's own process.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -45,6 +46,34 @@ pub(super) fn remove_identity(actor: &mut PuppetProcess) {
     set_name(ANONYMOUS_NAME);
     let _best_effort = syscalls::close_all_fds();
     actor.mute_stdout();
+}
+
+pub(super) fn setsid(actor: &PuppetProcess) {
+    let _best_effort = rustix::process::setsid();
+    actor.announce("setsid", &[]);
+}
+
+pub(super) fn setpgid(actor: &PuppetProcess) {
+    let _best_effort = rustix::process::setpgid(None, None);
+    actor.announce("setpgid", &[]);
+}
+
+pub(super) fn clear_environment(actor: &PuppetProcess) {
+    syscalls::wipe_environment();
+    actor.announce("clearenv", &[]);
+}
+
+pub(super) fn change_directory(actor: &PuppetProcess, dir: &Path) {
+    match std::env::set_current_dir(dir) {
+        Ok(()) => actor.announce("chdir", &[("text", dir.display().to_string())]),
+        Err(error) => actor.fail_verb("chdir", &error),
+    }
+}
+
+pub(super) fn stop_self(actor: &PuppetProcess) {
+    actor.announce("stop-self", &[]);
+    syscalls::signal_self(libc::SIGSTOP);
+    actor.announce("continued", &[]);
 }
 
 pub(super) fn close_fds(actor: &mut PuppetProcess) {

@@ -53,8 +53,25 @@ const BASH_CALL: &str = "tool = \"bash\"\ninput = { command = \"true\" }\n";
 const EXIT_NO_TASKS_LEFT: i32 = 0;
 const EXIT_TASKS_LEFT: i32 = 124;
 
+/// Times of one turn for each contender.
+struct TurnTimes {
+    shell: Samples,
+    plain: Samples,
+    labelled: Samples,
+    crowded: Samples,
+    with_task: Samples,
+}
+
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     let place = bench.workspace.row_dir(ROW_NAME)?;
+    let (times, conversations) = measure_conversations(bench, &place)?;
+    add_turn_lines(table, &times);
+    add_growth_lines(table, &place, &conversations)?;
+    place.wait_until_idle()
+}
+
+/// Measures the contenders in turns. Returns the plain conversations as well.
+fn measure_conversations(bench: &Bench, place: &RowDir) -> Result<(TurnTimes, Vec<Conversation>)> {
     let labels = place.dir.join("labels.toml");
     fs::write(
         &labels,
@@ -71,50 +88,62 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     let mut turns: [Contender<'_>; 5] = [
         Box::new(time_bash),
         Box::new(|| {
-            let talk = run_conversation(&place, &look, &[], EXIT_NO_TASKS_LEFT)?;
+            let talk = run_conversation(place, &look, &[], EXIT_NO_TASKS_LEFT)?;
             let took = talk.time_per_turn(0..LONG_CONVERSATION_TURNS);
             conversations.borrow_mut().push(talk);
             Ok(took)
         }),
         Box::new(|| {
-            Ok(run_conversation(&place, &look, &labelled, EXIT_NO_TASKS_LEFT)?
+            Ok(run_conversation(place, &look, &labelled, EXIT_NO_TASKS_LEFT)?
                 .time_per_turn(0..LONG_CONVERSATION_TURNS))
         }),
         // The first turn starts the background tasks, so it is left out.
         Box::new(|| {
-            Ok(run_conversation(&place, &crowded, &[], EXIT_TASKS_LEFT)?
+            Ok(run_conversation(place, &crowded, &[], EXIT_TASKS_LEFT)?
                 .time_per_turn(1..LONG_CONVERSATION_TURNS + 1))
         }),
         Box::new(|| {
-            Ok(run_conversation(&place, &run, &[], EXIT_NO_TASKS_LEFT)?
+            Ok(run_conversation(place, &run, &[], EXIT_NO_TASKS_LEFT)?
                 .time_per_turn(0..COMMAND_TURNS))
         }),
     ];
     let rounds = InterleavedRounds { warm_up: 0, counted: bench.mode.pick(1, 7) };
     let times = interleaved_runs::run_rounds(rounds, &mut turns)?;
     drop(turns);
-    let [shell, plain, labelled, crowded, run] = &times[..] else {
-        anyhow::bail!("expected times of five contenders");
-    };
+    let [shell, plain, labelled, crowded, with_task] = <[Samples; 5]>::try_from(times)
+        .map_err(|_| anyhow::anyhow!("expected times of five contenders"))?;
+    let times = TurnTimes { shell, plain, labelled, crowded, with_task };
+    Ok((times, conversations.into_inner()))
+}
+
+fn add_turn_lines(table: &mut ResultTable, times: &TurnTimes) {
     let a_turn = |what: &str, time: &Samples| {
         let line = TableLine::new(ROW_NAME, what, Unit::Ms, time.median());
-        line.with_reference("`bash -c true`", shell.median())
+        line.with_reference("`bash -c true`", times.shell.median())
     };
     let most = Target::AtMost(MAX_TURN_MS);
-    table.add(a_turn("a turn, 1,000 of them", plain).with_target(most));
-    table.add(a_turn("the same beside 100 tasks", crowded).with_target(most));
-    table.add(a_turn("a turn that runs `true`", run));
+    table.add(a_turn("a turn, 1,000 of them", &times.plain).with_target(most));
+    table.add(a_turn("the same beside 100 tasks", &times.crowded).with_target(most));
+    table.add(a_turn("a turn that runs `true`", &times.with_task));
+    let (labelled, plain) = (times.labelled.median(), times.plain.median());
     table.add(
-        TableLine::new(ROW_NAME, "a turn, its label never comes", Unit::Ms, labelled.median())
-            .with_reference("a turn without labels", plain.median()),
+        TableLine::new(ROW_NAME, "a turn, its label never comes", Unit::Ms, labelled)
+            .with_reference("a turn without labels", plain),
     );
     table.add(
-        TableLine::new(ROW_NAME, "added by that", Unit::Ms, labelled.median() - plain.median())
+        TableLine::new(ROW_NAME, "added by that", Unit::Ms, labelled - plain)
             .with_target(Target::AtMost(MAX_LABEL_MS)),
     );
+}
 
+/// Compares the end of long conversations with their start, and with a short one.
+fn add_growth_lines(
+    table: &mut ResultTable,
+    place: &RowDir,
+    conversations: &[Conversation],
+) -> Result<()> {
     let median = |value: &dyn Fn(&Conversation) -> f64| {
-        conversations.borrow().iter().map(value).collect::<Samples>().median()
+        conversations.iter().map(value).collect::<Samples>().median()
     };
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     table.add(
@@ -135,7 +164,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
         .with_target(Target::RatioAtMost(MAX_GROWTH_RATIO)),
     );
     let short = run_conversation(
-        &place,
+        place,
         &repeat_call(LIST_TASKS_CALL, SHORT_CONVERSATION_TURNS),
         &[],
         EXIT_NO_TASKS_LEFT,
@@ -150,7 +179,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
         .with_reference("100 turns", short.peak_kib)
         .with_target(Target::RatioAtMost(MAX_GROWTH_RATIO)),
     );
-    place.wait_until_idle()
+    Ok(())
 }
 
 /// Returns a script of `turns` answers that all make the same call.
