@@ -7,6 +7,7 @@ mod lock;
 mod names;
 mod promises;
 mod rooms;
+mod size;
 mod source;
 mod tokens;
 mod toolchain;
@@ -27,7 +28,7 @@ Usage: cargo xtask check [--quick] [--keep-going] [STEP...]
 
   --quick       skips the slow steps: deny and tests
   --keep-going  continues after a failure, and fails at the end
-  STEP...       runs these steps only: format, crates, source, rooms, names, prose,
+  STEP...       runs these steps only: format, crates, source, rooms, names, size, prose,
                 lock, links, promises, clippy, docs, deny, tests
 
 With CI=true a step that cannot run here is a failure; otherwise it is skipped, with a message.
@@ -66,6 +67,12 @@ const STEPS: &[Step] = &[
         about: "names say what they stand for",
         tier: StepTier::Quick,
         run: names::check,
+    },
+    Step {
+        name: "size",
+        about: "no source file is too long, and none is called mod.rs",
+        tier: StepTier::Quick,
+        run: size::check,
     },
     Step {
         name: "prose",
@@ -180,7 +187,7 @@ mod tests {
         assert_eq!(
             step_names(&["--quick"]),
             [
-                "format", "crates", "source", "rooms", "names", "prose", "lock", "links",
+                "format", "crates", "source", "rooms", "names", "size", "prose", "lock", "links",
                 "promises", "clippy", "docs"
             ]
         );

@@ -13,6 +13,7 @@ mod remote_agents;
 mod stream_json;
 mod subagents;
 mod task_kinds;
+mod teammate_messages;
 mod teammates;
 mod terminal;
 mod tutorial_prompts;

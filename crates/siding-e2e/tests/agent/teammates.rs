@@ -1,4 +1,4 @@
-//! `spawn_teammate` and `send_message`: agents in the process of another agent.
+//! `spawn_teammate`: agents in the process of another agent.
 
 use serde_json::Value;
 use siding_e2e::{Sandbox, eventually, eventually_some};
@@ -7,14 +7,14 @@ use super::terminal::{CTRL_D, TerminalSession};
 use super::{agent_with_script, entries_of_kind, transcript, wait_for_session};
 
 /// Writes the script of a teammate and returns the name of its model.
-fn write_teammate_script(sandbox: &Sandbox, name: &str, script: &str) -> String {
+pub(super) fn write_teammate_script(sandbox: &Sandbox, name: &str, script: &str) -> String {
     let file = sandbox.path(&format!("{name}.toml"));
     std::fs::write(&file, script).expect("test file");
     format!("script:{}", file.display())
 }
 
 /// Returns an answer that spawns a teammate.
-fn spawn_teammate_call(name: &str, model: &str, more: &str) -> String {
+pub(super) fn spawn_teammate_call(name: &str, model: &str, more: &str) -> String {
     format!(
         r#"
         [[answer]]
@@ -26,93 +26,19 @@ fn spawn_teammate_call(name: &str, model: &str, more: &str) -> String {
 }
 
 /// Returns the tasks of a kind.
-fn list_tasks_of_kind(sandbox: &Sandbox, kind: &str) -> Vec<Value> {
+pub(super) fn list_tasks_of_kind(sandbox: &Sandbox, kind: &str) -> Vec<Value> {
     let listed = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
     let all = listed.as_array().expect("a list").clone();
     all.into_iter().filter(|one| one["kind"] == kind).collect()
 }
 
-fn teammate_task(sandbox: &Sandbox) -> Value {
+pub(super) fn teammate_task(sandbox: &Sandbox) -> Value {
     list_tasks_of_kind(sandbox, "in_process_teammate").pop().expect("the task is listed")
 }
 
-fn task_output(sandbox: &Sandbox, task: &Value) -> String {
+pub(super) fn task_output(sandbox: &Sandbox, task: &Value) -> String {
     let id = task["task_id"].as_str().expect("an id");
     sandbox.siding(&["output", id]).run().expect_code(0).stdout_text().to_owned()
-}
-
-/// A teammate receives work, reports the result, becomes idle, and receives more work with its
-/// context intact; both agents send messages. The host exits when the teammate is idle, without
-/// losing work.
-#[test]
-fn idle_teammate_resumes_on_a_message_and_both_can_send() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
-    let model = write_teammate_script(
-        &sandbox,
-        "tester",
-        r#"
-        [[answer]]
-        expect = '^test what I say$'
-        text = "I begin."
-        usage = { input = 5, output = 2 }
-        [[answer.call]]
-        tool = "bash"
-        input = { command = "until test -e first; do sleep 0.05; done; echo $((40 + 2))" }
-        [[answer.call]]
-        tool = "send_message"
-        input = { to = "lead", text = "half of it is < done" }
-        [[answer]]
-        expect = '(?s)exited 0.*42.*delivered; lead '
-        text = "Ready & waiting."
-        [[answer]]
-        expect = '^once more, please$'
-        [[answer.call]]
-        tool = "bash"
-        input = { command = "until test -e second; do sleep 0.05; done" }
-        [[answer]]
-        text = "Done </text> again."
-        "#,
-    );
-    let script = spawn_teammate_call("tester", &model, "")
-        + r#"
-        [[answer]]
-        expect = '(?s)^(?<task>t-[0-9a-z]{12})  running.*teammate: tester.*`tester` is working'
-        text = "I wait."
-        [[answer]]
-        expect = '(?s)<teammate_message>\s*<note>.*not input from the user.*<from>tester</from>.*<text>half of it is &lt; done</text>'
-        text = "I wait on."
-        [[answer]]
-        expect = '(?s)<status>idle</status>\s*<text>Ready &amp; waiting\.</text>'
-        [[answer.call]]
-        tool = "send_message"
-        input = { to = "tester", text = "once more, please" }
-        [[answer]]
-        expect = '^delivered; tester was idle and starts with it'
-        text = "I wait again."
-        [[answer]]
-        expect = '(?s)<status>idle</status>\s*<text>Done &lt;/text> again\.</text>\s*</teammate_message>'
-        text = "All is tested."
-        "#;
-    let mut host = agent_with_script(&sandbox, &script, &["-p", "go"]).spawn();
-    // Each message arrives while the lead is idle, so that it is delivered alone.
-    for (said, file) in [("I wait.", "first"), ("I wait again.", "second")] {
-        let _waits = host.wait_for_stdout(said);
-        std::fs::write(sandbox.path(file), "").expect("test file");
-    }
-    let done = host.wait().expect_code(0);
-    assert!(done.stdout_text().ends_with("All is tested.\n"), "{}", done.stdout_text());
-    assert!(!done.stderr_text().contains("  ended  "), "work was lost: {}", done.stderr_text());
-    assert!(done.stderr_text().contains("its subagents: 5 tokens read"), "{}", done.stderr_text());
-    let task = teammate_task(&sandbox);
-    assert_eq!((&task["name"], &task["phase"]), (&"teammate: tester".into(), &"ended".into()));
-    assert_eq!(task["outcome"], serde_json::json!({ "kind": "stopped", "by": "agent" }));
-    let text = task_output(&sandbox, &task);
-    for line in ["< lead: test what I say", "> bash ", "Ready & waiting.", "[idle]"] {
-        assert!(text.contains(line), "{line}: {text}");
-    }
-    let lines = transcript(&sandbox, task["task_id"].as_str().expect("an id"));
-    assert_eq!(entries_of_kind(&lines, "answered").len(), 4, "{lines:#?}");
 }
 
 /// A host that waits for the background task of an idle teammate receives the teammate's messages.
@@ -241,44 +167,6 @@ fn teammate_ends_with_its_host_and_a_resumed_host_is_notified() {
         .expect_code(0)
         .json();
     assert_eq!(done["text"], "Then I do it alone.");
-}
-
-/// Messages between teammates are marked, so that a model does not take them for a person's.
-#[test]
-fn teammates_exchange_messages() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
-    let sends_message = |to: &str, text: &str| {
-        format!(
-            "[[answer]]\n[[answer.call]]\ntool = \"send_message\"\n\
-             input = {{ to = \"{to}\", text = \"{text}\" }}\n[[answer]]\ntext = \"Well.\"\n"
-        )
-    };
-    let first = format!("[[answer]]\ntext = \"Ready.\"\n{}", sends_message("second", "pong"));
-    let first = write_teammate_script(&sandbox, "first", &first);
-    let second = write_teammate_script(&sandbox, "second", &sends_message("first", "ping"));
-    let script =
-        spawn_teammate_call("first", &first, "") + &spawn_teammate_call("second", &second, "");
-    let done = agent_with_script(&sandbox, &script, &["-p", "go"]).run().expect_code(0);
-    assert!(!done.stderr_text().contains("  ended  "), "work was lost: {}", done.stderr_text());
-    let delivered_text = |name: &str| {
-        let name = format!("teammate: {name}");
-        let all = list_tasks_of_kind(&sandbox, "in_process_teammate");
-        let task =
-            all.iter().find(|task| task["name"] == name.as_str()).expect("the task is listed");
-        let lines = transcript(&sandbox, task["task_id"].as_str().expect("an id"));
-        let delivered = entries_of_kind(&lines, "told").into_iter().map(ToString::to_string);
-        delivered.collect::<String>()
-    };
-    for (name, from, text) in [("first", "second", "ping"), ("second", "first", "pong")] {
-        let delivered = delivered_text(name);
-        let block = format!("<from>{from}</from>");
-        assert!(
-            delivered.contains(&block) && delivered.contains(&format!("<text>{text}</text>")),
-            "{delivered}"
-        );
-        assert!(delivered.contains("not input from the user"), "{delivered}");
-    }
 }
 
 /// The host waits for the task of a teammate that has no model requests left, and the lead is
@@ -495,25 +383,6 @@ fn interrupted_spawn_leaves_no_teammate() {
     talk.terminal.send_keys(CTRL_D);
     let shown = talk.expect_exit(0);
     assert!(!shown.contains("I am here."), "{shown}");
-}
-
-/// A message from a teammate wakes the lead at a terminal and is shown.
-#[test]
-fn teammate_message_is_shown_in_the_terminal() {
-    let mut sandbox = Sandbox::new();
-    sandbox.expect_clean();
-    let model = write_teammate_script(&sandbox, "tester", "[[answer]]\ntext = \"It is <fine>.\"\n");
-    let script = spawn_teammate_call("tester", &model, "")
-        + "[[answer]]\ntext = \"I wait.\"\n[[answer]]\ntext = \"So it is fine.\"\n";
-    let mut talk = TerminalSession::spawn_on_terminal(agent_with_script(&sandbox, &script, &[]));
-    talk.type_line("go");
-    talk.terminal.wait_for_text("< tester: It is <fine>.");
-    talk.terminal.wait_for_row("[idle]");
-    talk.terminal.send_keys(CTRL_D);
-    talk.terminal.wait_for_text("will be stopped when you quit");
-    talk.terminal.send_keys(CTRL_D);
-    let _shown = talk.expect_exit(0);
-    assert_eq!(teammate_task(&sandbox)["outcome"]["kind"], "stopped");
 }
 
 /// The lead's tool list is restricted; a teammate and a subagent inherit it without the tools for

@@ -19,6 +19,7 @@ mod install;
 mod install_options;
 mod man_pages;
 mod monitor;
+mod notice_text;
 mod notices;
 mod output;
 mod ps;

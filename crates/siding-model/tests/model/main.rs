@@ -3,25 +3,27 @@
 //! - `lifecycle`, `rules`, `mutants`: rules over random histories, and mutants that prove that each
 //!   rule detects a fault;
 //! - `journal`, `damaged_journals`: replay of complete, truncated, damaged and forged journals;
-//! - `fixtures`: journals of released formats, which must always load;
+//! - `fixtures`, `fixture_records`: journals of released formats, which must always load;
 //! - `wait`, `ready`, `monitor`: the end of waits, and the reporting of lines;
 //! - `evidence`: the diagnosis from two samples;
 //! - `limits`, `watchdog`: the evaluation of a series of samples;
 //! - `prompts`: the detection of prompts in the last lines of output;
-//! - `notices`, `reminder`: the notices of a task, and their protection against output that
-//!   imitates notices;
-//! - `unowned`: the selection of unowned orphans;
-//! - `wire`, `activity`, `task_view`: the formats that leave the program.
+//! - `notices`, `notice_views`, `reminder`: the notices of a task, and that no output of a task can
+//!   imitate them;
+//! - `unowned`: the selection of orphans of other programs;
+//! - `wire`, `activity`, `task_view`, `schema`: the formats that leave the program.
 
 mod activity;
 mod damaged_journals;
 mod evidence;
+mod fixture_records;
 mod fixtures;
 mod journal;
 mod lifecycle;
 mod limits;
 mod monitor;
 mod mutants;
+mod notice_views;
 mod notices;
 mod prompts;
 mod random_histories;
