@@ -1,4 +1,4 @@
-//! Runs `siding a2a serve` with a scripted agent, in place of an agent on another machine.
+//! Runs `siding a2a serve` with a scripted agent, in the role of an agent on another machine.
 
 use std::net::SocketAddr;
 

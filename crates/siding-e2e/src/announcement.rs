@@ -3,9 +3,8 @@
 //! ```text
 //! puppet: VERB pid=NUMBER start=TICKS KEY=VALUE … text=FREE TEXT TO THE END
 //! ```
-//!
-//! Values hold no blanks, except `text`, which is always last; line breaks and backslashes in it
-//! are escaped, so that one step is one line.
+//! Values contain no blanks, except that of `text`, which is always the last key. Line breaks and
+//! backslashes in that value are escaped, so that each step is one line.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! Control group directories: where this process's own is, and how groups are removed.
+//! Finds this process's control group directory, and removes groups that tests have left.
 
 use std::path::{Path, PathBuf};
 
-/// Returns the directory of this process's group.
+/// Returns the directory of this process's group; `None` without a mounted cgroup2 hierarchy.
 pub(crate) fn own_group_dir() -> Option<PathBuf> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
@@ -22,7 +22,7 @@ pub(crate) fn remove_task_groups(ids: &[String]) {
     }
 }
 
-/// Removes a group and its subgroups; returns whether the group no longer exists.
+/// Removes a group and its subgroups; returns false if the group still has processes.
 pub(crate) fn remove_group(group: &Path) -> bool {
     for name in child_group_names(group) {
         remove_group(&group.join(name));

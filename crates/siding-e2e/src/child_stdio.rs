@@ -53,8 +53,8 @@ impl ChildStdio {
         self.flush_stdin();
     }
 
-    /// Closes this process's ends of the child's stdin and stdout immediately, so that bytes in the
-    /// pipes are lost.
+    /// Closes this process's ends of the child's stdin and stdout. Queued and unread bytes are
+    /// lost.
     pub(crate) fn hang_up(&mut self) {
         self.stdin = None;
         self.stdout = None;
@@ -65,8 +65,9 @@ impl ChildStdio {
         self.stdout.is_some() || self.stderr.is_some()
     }
 
-    /// Waits at most `timeout` until bytes arrive, stdin takes more, or `exit` becomes readable;
-    /// transfers what is possible, and returns whether `exit` is readable.
+    /// Waits at most `timeout` until output arrives, the child's stdin accepts queued bytes, or
+    /// `exit` becomes readable. Transfers all bytes that need no further wait, and returns whether
+    /// `exit` is readable.
     pub(crate) fn pump(&mut self, exit: Option<BorrowedFd<'_>>, timeout: Duration) -> bool {
         let mut polled = vec![];
         if let Some(exit) = exit {
@@ -90,8 +91,8 @@ impl ChildStdio {
         ended
     }
 
-    /// Reads the available bytes. After the child's exit these include everything that the child
-    /// wrote, even if another process still holds the stream open.
+    /// Reads the available bytes. After the child's exit, all bytes that the child wrote are
+    /// available, even if another process still holds the stream open.
     pub(crate) fn read_output(&mut self) {
         read_available(&mut self.stdout, &mut self.stdout_bytes);
         read_available(&mut self.stderr, &mut self.stderr_bytes);

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-/// Time after which [`eventually`] fails. Far longer than any awaited effect takes, because only a
-/// failing test waits this long.
+/// How long [`eventually`] waits before it gives up. The value is far above the needs of a healthy
+/// machine, because only failing tests wait that long.
 pub const POLL_DEADLINE: Duration = Duration::from_secs(20);
 
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(2);
 const MAX_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Waits until `holds` returns true; `what` is the failure message if it never does.
+/// Waits until `holds` returns true; `what` is the expectation that the panic message shows.
 ///
 /// # Panics
 ///
@@ -21,8 +21,8 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until `find` returns a value, and returns this value; `what` is the failure message if
-/// `find` never does.
+/// Waits until `find` returns a value, and returns that value; `what` is the expectation that the
+/// panic message shows.
 ///
 /// # Panics
 ///
@@ -35,9 +35,9 @@ pub fn eventually_some<T>(what: &str, find: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Polls `find` until it returns a value or `timeout` has passed. The last call is made after the
-/// timeout, so that a process without processor time cannot miss a value that appeared before the
-/// timeout.
+/// Polls `find` until it returns a value or `timeout` has passed. Calls `find` once more after the
+/// deadline: a test process that got no processor time meanwhile could otherwise miss a value that
+/// appeared in time.
 pub(crate) fn poll_within<T>(timeout: Duration, mut find: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + timeout;
     let mut pause = MIN_POLL_INTERVAL;

@@ -1,4 +1,5 @@
-//! The bytes that puppet's `fill` writes, as a pure function of the offset.
+//! The bytes that puppet's `fill` writes, as a pure function of the offset, so that a test can
+//! compute the output it must find.
 
 /// The format of the bytes that `fill` writes, and the size of each `write`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,8 +44,8 @@ impl FillPattern {
     }
 }
 
-/// Cycles through all byte values, with a different pattern in each 256 bytes, so that a lost,
-/// duplicated or moved range changes the contents.
+/// Returns the byte at an offset. The bytes cycle through all values, in a different order in each
+/// block of 256 bytes, so that a lost, duplicated or moved range changes the contents.
 fn binary_byte(offset: u64) -> u8 {
     (offset ^ (offset >> 8).wrapping_mul(37)) as u8
 }

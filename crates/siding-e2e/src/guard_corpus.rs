@@ -24,13 +24,13 @@ impl GuardSample {
     }
 }
 
-/// Returns commands that a person should confirm before they run.
+/// Returns the commands that a person should see before they run.
 #[must_use]
 pub fn dangerous_commands() -> Vec<GuardSample> {
     parse_samples(DANGEROUS)
 }
 
-/// Returns commands that need no review.
+/// Returns the commands that need no review.
 #[must_use]
 pub fn harmless_commands() -> Vec<GuardSample> {
     parse_samples(HARMLESS)

@@ -1,4 +1,4 @@
-//! Prepares, starts and waits for one call of a program.
+//! Prepares a call of a program, starts it and waits for its end.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -17,9 +17,9 @@ const CALL_DEADLINE: Duration = Duration::from_secs(60);
 /// How long another process may hold the output open after the program's end.
 const OUTPUT_CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A call in preparation. [`crate::Sandbox::siding`] and [`crate::Sandbox::puppet`] create it. It
-/// has the sandbox's environment and no other variables, its own process group, and `/dev/null` as
-/// stdin.
+/// A call in preparation. [`crate::Sandbox::siding`] and [`crate::Sandbox::puppet`] create it. The
+/// program gets the sandbox's environment and no other variables, a process group of its own, and
+/// `/dev/null` as stdin.
 #[derive(Debug)]
 pub struct Invocation {
     command: Command,
@@ -67,7 +67,7 @@ impl Invocation {
         self
     }
 
-    /// Sends these bytes to stdin, then closes it.
+    /// Sends these bytes to the program's stdin, then closes the stdin.
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.input = Some(bytes.into());
         self
@@ -85,8 +85,8 @@ impl Invocation {
         self
     }
 
-    /// Makes `terminal` stdin, stdout and stderr. The terminal is not the controlling terminal of
-    /// the process, so closing it sends no SIGHUP.
+    /// Connects stdin, stdout and stderr to this terminal. The terminal does not become the
+    /// controlling terminal of the process, so closing it sends no SIGHUP.
     pub fn on_terminal(mut self, terminal: &Terminal) -> Self {
         let command = self.command.stdin(terminal.device_stdio()).stdout(terminal.device_stdio());
         command.stderr(terminal.device_stdio()).env("TERM", "xterm-256color");
@@ -94,16 +94,15 @@ impl Invocation {
     }
 
     /// Runs the call as another user and group, without supplementary groups. Works only as root.
-    ///
-    /// That user has no access to the sandbox's directories, so the call fails to start unless
-    /// [`Invocation::cwd`] sets another directory. [`crate::Sandbox::new_for_uid`] creates a
-    /// sandbox that such a user owns.
+    /// That user has no access to the sandbox's directories, so the call fails to start without a
+    /// [`Invocation::cwd`] that the user can enter. See [`crate::Sandbox::new_for_uid`] for a
+    /// sandbox of that user.
     pub fn as_user(mut self, uid: u32, gid: u32) -> Self {
         self.command.uid(uid).gid(gid);
         self
     }
 
-    /// Makes these system calls (`libc::SYS_…`) fail with `ENOSYS`, as on a kernel that lacks them.
+    /// Makes these system calls (`libc::SYS_…`) fail in the call, as on a kernel that lacks them.
     pub fn without_syscalls(mut self, calls: &[libc::c_long]) -> Self {
         crate::seccomp::deny_syscalls(&mut self.command, calls);
         self
@@ -114,16 +113,16 @@ impl Invocation {
         self.env("SIDING_PAUSE_AT", point)
     }
 
-    /// Allows a descendant to hold stdout or stderr after the program has ended.
-    ///
-    /// Without this call, [`RunningProgram::wait`] fails if a descendant does so, because the
-    /// descendant would block a host that reads until the end of file.
+    /// Allows a descendant to hold stdout or stderr after the program has ended. By default,
+    /// [`RunningProgram::wait`] fails if one does, because such a descendant would block a host
+    /// that reads until the end of file.
     pub fn allow_held_output(mut self) -> Self {
         self.allows_held_output = true;
         self
     }
 
-    /// Reverts [`Invocation::allow_held_output`], which is set by default for calls of `puppet`.
+    /// Forbids held output again: calls of `puppet` and [`crate::Sandbox::host`] start with
+    /// [`Invocation::allow_held_output`].
     pub fn forbid_held_output(mut self) -> Self {
         self.allows_held_output = false;
         self
@@ -212,7 +211,7 @@ impl RunningProgram {
         self.streams.close_stdin();
     }
 
-    /// Closes the test's ends of stdin and stdout immediately, as when a host is killed.
+    /// Closes the test's ends of stdin and stdout immediately, as the kernel does when a host dies.
     pub fn hang_up(&mut self) {
         self.streams.hang_up();
     }
@@ -247,9 +246,9 @@ impl RunningProgram {
     /// Waits for the program's end, collecting its output.
     ///
     /// # Panics
-    ///
-    /// When the program has not ended within 60 s, or when another process still holds its stdout
-    /// or stderr 10 s after its end (unless [`Invocation::allow_held_output`] permits that).
+    /// When the program has not ended within 60 s, or when another process still holds the
+    /// program's stdout or stderr 10 s after the end (unless [`Invocation::allow_held_output`]
+    /// permits that).
     #[track_caller]
     pub fn wait(mut self) -> ProgramOutput {
         let deadline = self.started + CALL_DEADLINE;
@@ -304,7 +303,7 @@ impl RunningProgram {
 
 impl Drop for RunningProgram {
     fn drop(&mut self) {
-        // Both fail only if the child was already waited for.
+        // Both calls fail only if `wait` has already reaped the child.
         let _already_ended = self.child.kill();
         let _already_ended = self.child.wait();
     }

@@ -8,11 +8,11 @@ use crate::announcement::Announcement;
 use crate::eventually::poll_within;
 use crate::processes::{self, Process};
 
-/// Longest time for killed processes to exit.
+/// Longest time that killed processes may take to exit.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Returns the path of the shutdown marker, next to the puppets' log. When this file exists,
-/// puppets whose pid changes too fast for a signal exit by themselves.
+/// Returns the file, next to the puppets' log, whose existence ends puppets that change their pid
+/// too fast to be signaled.
 pub fn shutdown_marker(log: &Path) -> PathBuf {
     log.with_extension("ending")
 }
@@ -57,9 +57,9 @@ impl SandboxTraces {
             .into_iter()
             .filter_map(|pid| {
                 let process = Process::from_pid(pid)?;
-                // A child that another test thread has forked is a copy of this test program until
-                // its exec, with the descriptors of all tests, so its descriptors do not show whose
-                // it is.
+                // Until its exec, a child of a concurrent test is a copy of this test program. It
+                // holds descriptors of every sandbox in the program, so these do not show whose
+                // child it is.
                 let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
                 if program.is_some() && program == own_program {
                     return None;
@@ -102,8 +102,8 @@ impl SandboxTraces {
         }
     }
 
-    /// Waits at most `patience` until no process of the sandbox is left; returns the remaining
-    /// ones.
+    /// Waits at most `patience` until no process is left; returns the processes that are still
+    /// alive.
     pub(crate) fn wait_for_exit(&self, patience: Duration) -> Vec<Leftover> {
         let mut remaining = vec![];
         let _best_effort = poll_within(patience, || {
@@ -113,8 +113,8 @@ impl SandboxTraces {
         remaining
     }
 
-    /// Kills the sandbox's processes until a scan finds none; returns those that could not be
-    /// killed.
+    /// Scans for the sandbox's processes and kills them until a scan finds none; returns the
+    /// processes that are still alive after [`KILL_TIMEOUT`].
     pub(crate) fn kill_all(&self) -> Vec<Leftover> {
         let _best_effort = std::fs::write(shutdown_marker(&self.log), "");
         let mut remaining = vec![];

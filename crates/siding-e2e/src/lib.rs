@@ -13,9 +13,10 @@
 //! - [`output_schema()`]: the committed schema of a command's JSON output.
 //! - [`AgentServer`]: an A2A server with a scripted agent. - [`write_scripted_server()`]: an MCP
 //!   server whose answers and failures a test sets.
-//! - [`Announcement`]: the lines in which `puppet` announces its steps.
-//! - [`prompt_corpus`]: ends of output that are prompts, and some that only resemble them. -
-//!   [`guard_corpus`]: commands that a person should confirm first, and harmless commands.
+//! - [`Announcement`]: a line in which `puppet` announces a step.
+//! - [`prompt_corpus`]: ends of programs' output that are prompts, and others that only resemble
+//!   prompts.
+//! - [`guard_corpus`]: commands that a person should see before they run, and everyday commands.
 //! - [`stall_cases`]: real programs that wait, and the verdict that siding must give for each.
 //! - [`fill_pattern`] and [`tree_plan`]: the pure plans of puppet's output and of its random
 //!   process trees, from which a test knows the expected result in advance.

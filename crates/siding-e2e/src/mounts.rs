@@ -4,20 +4,20 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::path::Path;
 
-/// Moves the calling thread and its future children to a private mount namespace. The kernel
-/// removes the mounts of the namespace when the last of these has exited, however the test ends
-/// (mount_namespaces(7)).
+/// Gives the calling thread and its future children a private mount namespace. The kernel removes
+/// the namespace's mounts with its last process, however the test ends (mount_namespaces(7)).
 ///
 /// # Errors
 ///
 /// The error of the system call; `EPERM` without root's rights.
 pub fn unshare_mounts() -> io::Result<()> {
-    // SAFETY: takes only a number. The thread also stops sharing its working directory and umask.
+    // SAFETY: the call takes only a number. As a side effect, the thread stops sharing its working
+    // directory and umask with the other threads.
     check_result(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
     mount(c"none", Path::new("/"), libc::MS_REC | libc::MS_PRIVATE, None)
 }
 
-/// Mounts a small tmpfs, or remounts the existing one with other flags.
+/// Mounts a tmpfs, or with `MS_REMOUNT` changes the flags of the existing one.
 ///
 /// # Errors
 ///

@@ -1,21 +1,19 @@
-//! The kernel's view of processes, read from `/proc` alone.
-//!
-//! The tests compare siding's statements with this module, so it shares no code with siding. Only
-//! [`Process::kill`] and [`Process::signal`] signal a process; they use a pidfd and check the start
-//! time first.
+//! The kernel's view of processes, read from `/proc` alone. The tests compare siding's answers with
+//! this module, so it shares no code with siding. Only [`Process::kill`] and [`Process::signal`]
+//! signal a process; they use a pidfd and check the start time first.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::eventually::poll_within;
 
-/// Longest time for a process with the verb `beat` to append a byte on an overloaded machine. It
-/// appends one every 20 ms.
+/// Longest time that a beating process, which appends a byte every 20 ms, may need for one byte on
+/// an overloaded machine.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time without a new byte after which [`is_heartbeat_stopped`] returns true: 25 missed beats.
 const HEARTBEAT_STOPPED_AFTER: Duration = Duration::from_millis(500);
 
-/// One process, distinguished from a later one that reuses its pid.
+/// One process, distinguished by its start time from a later process with the same pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Process {
     /// The pid.
@@ -44,12 +42,14 @@ impl Process {
         is_alive(self.pid, self.start)
     }
 
-    /// Sends SIGKILL, unless the process has exited, even if another process has its pid by now.
+    /// Sends SIGKILL, unless the process has exited. Never signals another process that has
+    /// received its pid since.
     pub fn kill(self) {
         self.signal(rustix::process::Signal::KILL);
     }
 
-    /// Sends `signal`, unless the process has exited, even if another process has its pid by now.
+    /// Sends `signal`, unless the process has exited. Never signals another process that has
+    /// received its pid since.
     pub fn signal(self, signal: rustix::process::Signal) {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw)
         else {
@@ -88,8 +88,8 @@ pub fn stat(pid: u32) -> Option<Stat> {
     parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Parses the text of `/proc/PID/stat`. The process name may contain blanks and parentheses, so the
-/// fields are counted from the last parenthesis.
+/// Parses a line of `/proc/PID/stat`. The process name in it may contain blanks and parentheses, so
+/// the fields are counted from the last `)`.
 fn parse_stat(line: &[u8]) -> Option<Stat> {
     let name_end = line.iter().rposition(|&byte| byte == b')')?;
     let rest = std::str::from_utf8(&line[name_end + 1..]).ok()?;
@@ -114,10 +114,8 @@ pub fn state(pid: u32) -> Option<char> {
     stat(pid).map(|stat| stat.state)
 }
 
-/// Whether the process still runs.
-///
-/// A zombie does not run, unless only its main thread has ended: then its state is `Z` too,
-/// although other threads still run.
+/// Whether the process still runs. A process in state `Z` counts as alive if only its main thread
+/// has ended, because other threads still run then.
 pub fn is_alive(pid: u32, start: u64) -> bool {
     match stat(pid) {
         Some(stat) if stat.start != start => false,
@@ -151,10 +149,9 @@ fn numeric_entries(dir: &Path) -> Vec<u32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Returns all processes below `pid` by parent links, zombies included, nearest first.
-///
-/// An orphaned process is a child of its subreaper, so it is found only if the subreaper is `pid`
-/// or a descendant of `pid`.
+/// Returns all processes below `pid` by parent links, zombies included, nearest first. An orphaned
+/// process is a child of its subreaper or of init, so this function finds it only if that process
+/// is `pid` or a descendant of `pid`.
 pub fn descendants(pid: u32) -> Vec<u32> {
     let parents: Vec<(u32, u32)> =
         list_pids().into_iter().filter_map(|pid| Some((pid, stat(pid)?.parent))).collect();
@@ -174,8 +171,8 @@ pub fn voluntary_switches(pid: u32) -> u64 {
     line.map_or(0, |count| count.trim().parse().expect("a number"))
 }
 
-/// Returns the command line with blanks between the words, or the name in brackets where there is
-/// none.
+/// Returns the command line with blanks between the words, or the name in brackets if the command
+/// line is empty.
 pub fn command_line(pid: u32) -> String {
     let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words: Vec<_> = words
@@ -192,8 +189,9 @@ pub fn comm(pid: u32) -> String {
     String::from_utf8_lossy(&name).trim_end().to_owned()
 }
 
-/// Returns the environment that a process was started with, one entry per string. Reads it from the
-/// first thread that shows one, because a main thread that has ended shows none.
+/// Returns the environment that a process was started with, one `NAME=VALUE` per string. If the
+/// main thread has ended, `/proc/PID/environ` is empty, and the environment is read from another
+/// thread.
 pub fn environment(pid: u32) -> Vec<String> {
     let read = |path: String| std::fs::read(path).ok().filter(|block| !block.is_empty());
     let block = read(format!("/proc/{pid}/environ")).or_else(|| {
@@ -231,8 +229,8 @@ pub fn birthmark_from_id(id: &str) -> Option<u64> {
     digits.chars().try_fold(0, |sum, digit| Some(sum << 5 | ALPHABET.find(digit)? as u64))
 }
 
-/// Returns the birthmark of a process: equal soft and hard limits of RLIMIT_RTTIME, in
-/// microseconds.
+/// Returns the birthmark of a process: its soft limit RLIMIT_RTTIME in microseconds, if the hard
+/// limit has the same value.
 pub fn read_birthmark(pid: u32) -> Option<u64> {
     let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;
@@ -242,9 +240,9 @@ pub fn read_birthmark(pid: u32) -> Option<u64> {
     (soft == hard).then_some(soft)
 }
 
-/// Asserts that this process carries no birthmark. It carries one when the tests run in a task of
-/// siding. siding neither adopts a process with a birthmark nor treats it as unowned, so the tests
-/// of both would fail.
+/// Asserts that this process carries no birthmark. It does carry one when an agent runs the tests
+/// under siding. The processes of the tests would then inherit the mark of that task, so siding
+/// would neither adopt them nor treat them as unowned.
 ///
 /// # Panics
 ///
@@ -273,8 +271,8 @@ pub fn with_birthmark(id: &str) -> Vec<Process> {
         .collect()
 }
 
-/// Whether `file` grows, because a process with the verb `beat` still runs. Returns at the first
-/// new byte.
+/// Whether `file` grows within 5 s, that is, whether some process still beats.
+/// Returns at the first new byte.
 pub fn is_heartbeat_running(file: &Path) -> bool {
     grows_within(file, HEARTBEAT_TIMEOUT)
 }

@@ -10,7 +10,8 @@ pub fn is_root() -> bool {
 }
 
 /// Marks the descriptors that this test program inherited (a job server's, a terminal's)
-/// close-on-exec. All descriptors of a task besides the standard streams then come from siding.
+/// close-on-exec, so that a test knows that siding opened every descriptor of a task except the
+/// standard streams.
 pub(crate) fn set_cloexec_on_inherited_fds() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -23,13 +24,11 @@ pub(crate) fn set_cloexec_on_inherited_fds() {
     });
 }
 
-/// Finds a program of this package.
-///
-/// Cargo 1.94 and later pass its path to a running test in an environment variable; a test program
-/// started by hand finds it next to its own directory, `target/PROFILE/deps`.
+/// Finds a program of this package. Cargo 1.94 and later pass the path to a running test in an
+/// environment variable. A test program that was started by hand finds the program in the parent of
+/// its own directory `target/PROFILE/deps`.
 ///
 /// # Panics
-///
 /// When the program is in neither place; the message names the command that builds it.
 pub(crate) fn find_program(name: &str) -> PathBuf {
     let cargo_path = std::env::var_os(format!("CARGO_BIN_EXE_{name}")).map(PathBuf::from);

@@ -16,7 +16,7 @@ impl Sandbox {
     ///
     /// # Panics
     ///
-    /// When there is none within [`crate::POLL_DEADLINE`].
+    /// When no puppet announces it within [`crate::POLL_DEADLINE`].
     #[track_caller]
     pub fn wait_for_announcement(&self, verb: &str) -> Announcement {
         self.wait_for_announcements(verb, 1).swap_remove(0)
@@ -27,7 +27,7 @@ impl Sandbox {
     ///
     /// # Panics
     ///
-    /// When there are fewer within [`crate::POLL_DEADLINE`].
+    /// When there are fewer than `count` within [`crate::POLL_DEADLINE`].
     #[track_caller]
     pub fn wait_for_announcements(&self, verb: &str, count: usize) -> Vec<Announcement> {
         eventually_some(&format!("puppets announced {count} × `{verb}`"), || {
@@ -41,7 +41,7 @@ impl Sandbox {
     ///
     /// # Panics
     ///
-    /// When there is none within [`crate::POLL_DEADLINE`].
+    /// When no process does so within [`crate::POLL_DEADLINE`].
     #[track_caller]
     pub fn wait_for_mark(&self, name: &str) -> Process {
         eventually_some(&format!("a puppet marked itself `{name}`"), || {

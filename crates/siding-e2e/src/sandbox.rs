@@ -16,8 +16,7 @@ use crate::shell_words::quote_line;
 
 /// Lifetime limit of every puppet, in milliseconds.
 const PUPPET_TTL_MS: &str = "60000";
-/// Time within which the processes of a test must have exited at its end; see
-/// [`Sandbox::expect_clean`].
+/// How long the processes that a test has ended may take to exit; see [`Sandbox::expect_clean`].
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A temporary state directory and home, with a private environment.
@@ -28,11 +27,10 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// /tmp/sXXXXXX/w           working directory of every call, also for test files
 /// /tmp/sXXXXXX/puppet.log  where puppets announce their steps
 /// ```
-///
-/// Dropping the sandbox kills every process that has the sandbox's variable `PUPPET_SANDBOX` in its
-/// environment, carries the birthmark of one of the sandbox's tasks, has announced itself in the
-/// log (the start time is checked), or whose working directory or open files are in the sandbox.
-/// Then the directory is removed.
+/// Dropping the sandbox kills every process that has the sandbox's tag in the variable
+/// `PUPPET_SANDBOX`, that carries the birthmark of one of its tasks, that has announced itself in
+/// the log (the start time is checked), or whose working directory or open files are in the
+/// sandbox. Then the directory is removed.
 #[derive(Debug)]
 pub struct Sandbox {
     root: PathBuf,
@@ -84,13 +82,13 @@ impl Sandbox {
         }
         std::fs::write(sandbox.puppet_log(), "").expect("test directory");
         sandbox_dir::set_mode_and_owner(&sandbox.puppet_log(), 0o666, uid);
-        // A call as another user in the same test must reach the log and the programs.
+        // A call as another user in the same test must be able to open the log and the programs.
         sandbox_dir::set_mode_and_owner(&sandbox.root, 0o711, uid);
         sandbox
     }
 
-    /// Requires the test to end all its processes: if one is still alive 5 s after the sandbox is
-    /// dropped, the test fails and names it.
+    /// Requires the test to end all processes of the sandbox: if one is still alive 5 s after the
+    /// sandbox is dropped, the test fails and names this process.
     pub fn expect_clean(&mut self) {
         self.expect_clean = true;
     }
@@ -129,12 +127,12 @@ impl Sandbox {
             ("HOME", inside("h")),
             ("TERM", "dumb".to_owned()),
             ("SIDING_STATE_DIR", inside("st")),
-            // Without this, the reaper would remove sockets of programs outside the sandbox.
+            // Otherwise siding would remove socket files of the machine's own agents.
             ("SIDING_REAP_SOCKETS", inside("w/claude-http-*.sock")),
-            // Without this, the reaper would terminate processes outside the sandbox.
+            // Otherwise siding would end unowned processes of the machine.
             ("SIDING_FOREIGN_REAP", "off".to_owned()),
-            // The process that calls hooks is usually the test program, which would be marked as a
-            // host and runs longer than its sandbox.
+            // The process that calls hooks is usually the test program itself. A host supervisor
+            // would mark that program, and would outlive the sandbox.
             ("SIDING_SUPERVISE_HOSTS", "false".to_owned()),
             ("XDG_STATE_HOME", inside("h/.local/state")),
             ("XDG_CONFIG_HOME", inside("h/.config")),
@@ -155,13 +153,14 @@ impl Sandbox {
         self.prepare_call("siding-under-test", args)
     }
 
-    /// Prepares a direct call of `puppet` with these verbs. Its descendants may hold its output.
+    /// Prepares a direct call of `puppet` with these verbs. The call does not fail if descendants
+    /// of puppet hold its output open.
     pub fn puppet<A: AsRef<str>>(&self, verbs: &[A]) -> Invocation {
         self.prepare_call("puppet", verbs).allow_held_output()
     }
 
-    /// Prepares a call of any other program in this sandbox, such as a shell that plays the host.
-    /// Its descendants may hold its output.
+    /// Prepares a call of any other program in this sandbox, such as a shell in the role of the
+    /// host. The call does not fail if descendants of the program hold its output open.
     pub fn host<A: AsRef<str>>(&self, program: &str, args: &[A]) -> Invocation {
         self.remember_task_ids();
         self.prepare_program_call(Path::new(program), args).allow_held_output()
@@ -189,8 +188,8 @@ impl Sandbox {
         if is_root() { executable_by_others(&found, &self.root) } else { found }
     }
 
-    /// Returns the words of a command that runs `puppet` with these verbs. The words contain the
-    /// path of the log, so that the puppet announces itself even with an empty environment.
+    /// Returns the words of a command that runs `puppet` with these verbs. They include `--log`, so
+    /// that the puppet announces its steps in the log even with an empty environment.
     pub fn puppet_argv<A: AsRef<str>>(&self, verbs: &[A]) -> Vec<String> {
         let head = [self.program_path("puppet"), "--log".into(), self.puppet_log()];
         let head = head.iter().map(|word| word.display().to_string());
@@ -220,8 +219,8 @@ impl Sandbox {
         self.task_ids.lock().expect("the lock is not poisoned").iter().cloned().collect()
     }
 
-    /// Stores the ids of all present tasks, because a test may later remove the records of tasks
-    /// whose processes are still alive.
+    /// Stores the ids of the present tasks, because a test may remove the records of tasks whose
+    /// processes are still alive.
     fn remember_task_ids(&self) {
         let Ok(tasks) = std::fs::read_dir(self.state_dir().join("tasks")) else {
             return;

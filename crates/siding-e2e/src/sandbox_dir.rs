@@ -1,13 +1,13 @@
-//! Creates the directory of a sandbox, sets its owner, and removes it even if the test changed its
-//! permissions.
+//! Creates the directory of a sandbox, assigns it to the sandbox's user, and removes it whatever
+//! permissions a test has changed in it.
 
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Creates the directory with a short path, because a socket path must fit into 108 bytes
-/// (unix(7)).
+/// Creates the directory with a short path, because the path of a socket in it must fit into 108
+/// bytes (unix(7)).
 pub(crate) fn create() -> PathBuf {
     let mut builder = tempfile::Builder::new();
     let made = builder.prefix("s").rand_bytes(6).tempdir_in("/tmp");

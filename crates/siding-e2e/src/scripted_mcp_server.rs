@@ -2,10 +2,10 @@
 
 use crate::Sandbox;
 
-/// A server with the older handshake (`initialize`). For each call of its tool it reads the file
-/// `state`, whose text is the answer, with these exceptions: `error` gives a protocol error,
-/// `failed` a tool error; with `die` the server exits with code 3; with `die once` it first
-/// replaces the text with `up`, so that the next server answers.
+/// A server in bash that implements the handshake of 2025-11-25 (`initialize`). For each tool call
+/// the server reads the file `state` and answers with its text. Four texts have an effect instead:
+/// `error` gives a protocol error, `failed` a tool error, `die` ends the server with exit code 3,
+/// and `die once` does so after writing `up` to the file, so that the next server answers.
 const SERVER_SCRIPT: &str = r#"
 echo "I am $$" >&2
 answer() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"; }

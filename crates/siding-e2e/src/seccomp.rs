@@ -12,7 +12,8 @@ pub(crate) fn deny_syscalls(command: &mut Command, calls: &[libc::c_long]) {
             len: u16::try_from(filter.len()).expect("a short list"),
             filter: filter.as_ptr().cast_mut(),
         };
-        // SAFETY: takes numbers, and a program that lives until the call returns and is only read.
+        // SAFETY: the calls take numbers and a filter program, which lives until they return and
+        // which the kernel only reads.
         let done = unsafe {
             libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
                 && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
@@ -24,8 +25,8 @@ pub(crate) fn deny_syscalls(command: &mut Command, calls: &[libc::c_long]) {
     unsafe { command.pre_exec(install) };
 }
 
-/// Builds a filter that denies the listed system calls and allows all others: it loads the number
-/// of the call and compares it with each entry.
+/// Builds a filter that loads the number of the system call, returns `ENOSYS` if it is in `calls`,
+/// and otherwise allows the call.
 fn filter_program(calls: &[libc::c_long]) -> Vec<libc::sock_filter> {
     let step = |code: u32, jf, k| libc::sock_filter {
         code: u16::try_from(code).expect("a filter code fits a u16"),

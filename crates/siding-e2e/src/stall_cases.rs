@@ -1,8 +1,6 @@
 //! Real programs that wait for input or for other events, and the verdict that siding must give for
-//! each.
-//!
-//! The table lists Linux programs that block on input, and programs that only appear to. Tests skip
-//! the programs that a machine lacks, and name them.
+//! each. The table lists Linux programs that block on input, and programs that only appear to do
+//! so. Tests print the name of each program that the machine lacks, and skip it.
 
 use std::path::Path;
 
@@ -20,7 +18,8 @@ pub enum StdinSource {
 pub enum ExpectedVerdict {
     /// `input_wait` with hard certainty.
     InputWait,
-    /// `input_wait` or `input_likely`: an event loop, or an interpreter based on one.
+    /// `input_wait` or `input_likely`, for event loops and interpreters based on one: these poll
+    /// their input, so a blocked read cannot be observed.
     AnyInput,
     /// Exactly this verdict.
     Verdict(&'static str),
@@ -66,7 +65,7 @@ pub fn reports_input_wait(why: &serde_json::Value) -> bool {
 pub struct StallCase {
     /// The case's name in reports.
     pub name: &'static str,
-    /// Required programs, by path or by name.
+    /// Programs that the case needs, by absolute path or by name.
     pub required_programs: &'static [&'static str],
     /// The standard input of the task.
     pub stdin: StdinSource,

@@ -1,4 +1,4 @@
-//! A pseudoterminal, with a model of the screen that a person would see.
+//! A pseudoterminal with a model of the screen contents that a person would see.
 
 mod screen_model;
 
@@ -32,8 +32,8 @@ impl Terminal {
     pub fn new(columns: u16, rows: u16) -> Self {
         let (mut person, mut device) = (-1, -1);
         let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        // SAFETY: both pointers refer to an int; name and settings are null; the size lives until
-        // the call returns and is only read.
+        // SAFETY: both result pointers point to an int; name and settings are null; the size lives
+        // until the call returns and is only read.
         let opened = unsafe {
             libc::openpty(
                 &raw mut person,
@@ -74,11 +74,10 @@ impl Terminal {
         format!("{:?}", tcgetattr(&self.device).expect("the descriptor is a terminal"))
     }
 
-    /// Presses keys, given as the bytes that they send.
+    /// Sends key presses, given as the bytes that a terminal sends for these keys.
     ///
     /// # Panics
-    ///
-    /// When no program reads the bytes and the terminal's buffer is full.
+    /// When the terminal's input buffer is full because no program reads it.
     pub fn send_keys(&self, bytes: &str) {
         let mut rest = bytes.as_bytes();
         while !rest.is_empty() {
@@ -99,15 +98,16 @@ impl Terminal {
         self.screen.resize(columns.into(), rows.into());
     }
 
-    /// Fills the output buffer, so that writers block until the terminal is read. The bytes that
-    /// fill the buffer are not visible on the screen.
+    /// Fills the terminal's output buffer with carriage returns, which change nothing on the
+    /// screen. Programs that write to the terminal block from then on, until the test reads the
+    /// master side.
     ///
     /// # Panics
     ///
     /// When the device cannot be opened again.
     pub fn fill_output_buffer(&self) {
-        // Opens the device again, because setting O_NONBLOCK on the existing descriptor would also
-        // set it for the programs, which share its open file description (fcntl(2)).
+        // Opened again for O_NONBLOCK, because the programs share the file status flags of
+        // `self.device` (fcntl(2)).
         let path = format!("/proc/self/fd/{}", self.device.as_raw_fd());
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let device =
@@ -128,14 +128,15 @@ impl Terminal {
         self.screen.visible_rows()
     }
 
-    /// Returns all rows shown so far: those scrolled off the screen, and the visible ones.
+    /// Returns all rows shown so far: the rows that have scrolled off the screen, then the visible
+    /// ones.
     pub fn scrollback_text(&mut self) -> String {
         self.read_available(Duration::ZERO);
         self.screen.scrollback_text()
     }
 
-    /// Waits until programs have written exactly these bytes, which must not change the screen: a
-    /// bell, for example.
+    /// Waits for the next output, and asserts that it is exactly these bytes. The screen model does
+    /// not receive them, so use this only for bytes such as a bell that do not change the screen.
     ///
     /// # Panics
     ///
@@ -155,7 +156,6 @@ impl Terminal {
     /// Waits until `part` is visible or has scrolled off the screen.
     ///
     /// # Panics
-    ///
     /// When `part` has not appeared within [`POLL_DEADLINE`].
     #[track_caller]
     pub fn wait_for_text(&mut self, part: &str) {
@@ -167,7 +167,6 @@ impl Terminal {
     /// Waits until a row of the screen contains `part`.
     ///
     /// # Panics
-    ///
     /// When no row contains `part` within [`POLL_DEADLINE`].
     #[track_caller]
     pub fn wait_for_row(&mut self, part: &str) {

@@ -1,7 +1,6 @@
-//! A control group (cgroup2) for one test, in which siding runs as in a host to which a group was
-//! delegated.
-//!
-//! The module uses none of siding's own cgroup code, so that a bug in that code cannot hide itself.
+//! A control group (cgroup2) of a test, in which siding runs as it does below a host that has a
+//! group of its own. This module uses none of siding's own cgroup code, so that a bug in that code
+//! cannot hide itself.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::chown;
@@ -22,16 +21,17 @@ pub enum CgroupOwner {
     User(u32),
     /// Root, with the extended attribute by which systemd marks a delegation.
     Root,
-    /// The group is not delegated: siding must not use it.
+    /// Root, without that attribute: the group is not delegated, so siding must not use it.
     Undelegated,
 }
 
-/// A group below the test's own. Dropping it kills its processes and removes it.
+/// A group below the group of the test program. Dropping it kills its processes and removes the
+/// group.
 #[derive(Debug)]
 pub struct TestCgroup(PathBuf);
 
 impl TestCgroup {
-    /// Creates a group. Returns `None`, with a message on stdout, if the test lacks the permission.
+    /// Creates a group. Returns `None` and prints a message if the test lacks the permission.
     ///
     /// # Panics
     ///

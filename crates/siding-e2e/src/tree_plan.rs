@@ -1,9 +1,8 @@
-//! Random process trees, planned as a pure function of a seed.
-//!
-//! Puppet's verb `tree` executes the plan; a test computes the plan of the same seed to know how
-//! many members will announce themselves.
+//! Random process trees, planned as a pure function of a seed. Puppet's verb `tree` executes the
+//! plan. A test computes the same plan from the same seed, and so knows how many members will
+//! announce themselves.
 
-/// Highest number of members, whatever depth and width allow.
+/// Maximum number of members of a tree, even if depth and width would allow more.
 pub const MAX_TREE_MEMBERS: usize = 150;
 
 /// How a member is created.
@@ -41,7 +40,7 @@ pub enum MemberBehavior {
 pub struct TreeMember {
     /// Position in the tree: `0` is the root, `0.2` its third child.
     pub path: String,
-    /// How the member is created; the root is the process that runs the verb `tree`.
+    /// How the member is created. Ignored for the root, which is the process that runs `tree`.
     pub spawn_mode: SpawnMode,
     /// Whether the member ignores TERM and INT; all members ignore HUP.
     pub ignores_term: bool,
@@ -61,7 +60,7 @@ impl TreeMember {
         1 + self.children.iter().map(Self::count).sum::<usize>()
     }
 
-    /// Returns the number of members that stay alive.
+    /// Returns the number of members that stay alive once the tree is complete, this one included.
     pub fn lasting_count(&self) -> usize {
         usize::from(self.behavior != MemberBehavior::Exit)
             + self.children.iter().map(Self::lasting_count).sum::<usize>()
@@ -73,10 +72,9 @@ impl TreeMember {
     }
 }
 
-/// Plans the tree of `seed`: at most `depth` levels below the root, 1 to `width` children each.
-///
-/// The root is always a plain fork with [`MemberBehavior::Beat`], so that a test can start any tree
-/// as a task.
+/// Plans the tree of `seed`, with at most `depth` levels below the root and 1 to `width` children
+/// for each member above the last level. The root always beats and ignores no signal, so that every
+/// tree can be started as a task in the same way.
 pub fn plan_tree(seed: u64, depth: usize, width: usize) -> TreeMember {
     let mut rng = SplitMix64(seed);
     let mut room = MAX_TREE_MEMBERS - 1;

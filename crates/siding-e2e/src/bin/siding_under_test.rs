@@ -1,4 +1,4 @@
-//! `siding` as the tests run it.
+//! `siding` for the tests: the same program, built with the feature `pause-points`.
 fn main() -> std::process::ExitCode {
     siding_cli::main()
 }

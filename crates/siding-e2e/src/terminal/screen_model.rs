@@ -1,12 +1,10 @@
-//! The screen contents that result from the bytes written to a terminal.
-//!
-//! The model interprets the sequences that siding may send and panics at all others, because
-//! another sequence is either text of a task that siding did not escape, or one that not every
-//! terminal supports.
+//! The screen contents that result from the bytes written to a terminal. The model implements the
+//! escape sequences that siding may send, and panics at any other: such a sequence is unescaped
+//! text of another program, or one that not every terminal supports.
 
 use siding_model::text::display_width;
 
-/// Fills the second column of a wide character.
+/// The placeholder in the second column of a wide character.
 const WIDE_CHAR_TAIL: char = '\0';
 
 /// The visible rows of a terminal and those scrolled off.
@@ -27,7 +25,7 @@ impl ScreenModel {
         Self { columns, rows, lines: vec![Vec::new()], row: 0, column: 0, incomplete: Vec::new() }
     }
 
-    /// Changes the size without rewrapping rows, as xterm does.
+    /// Changes the size. Like xterm, the model does not rewrap rows that no longer fit.
     pub(super) fn resize(&mut self, columns: usize, rows: usize) {
         (self.columns, self.rows) = (columns, rows);
         self.row = self.row.max(self.top_row());
@@ -128,7 +126,8 @@ impl ScreenModel {
     }
 }
 
-/// Returns the length of a sequence, or one more than the available bytes when its end is missing.
+/// Returns the length of an escape sequence in bytes. If its end has not arrived, returns a value
+/// greater than the number of available bytes.
 fn sequence_len(bytes: &[u8]) -> usize {
     match bytes.get(1) {
         None => 2,

@@ -1,8 +1,6 @@
-//! `puppet`, a program that misbehaves on request; see [`puppet`] for its verbs.
-//!
-//! The program starts without Rust's runtime, which would open missing standard descriptors and
-//! ignore SIGPIPE. A test could then not see which descriptors and dispositions the parent process
-//! passed on.
+//! `puppet`, a program that misbehaves on request; see [`puppet`] for its verbs. The program starts
+//! without Rust's runtime, which would open missing standard descriptors and ignore SIGPIPE, and so
+//! hide the state in which the parent process has started puppet.
 
 #![cfg_attr(not(test), no_main)]
 

@@ -9,10 +9,9 @@
 //! `PUPPET_LOG` names one, in that file. `say`, `err`, `fill`, `env` and `read-stdin` write their
 //! bytes to the stream and are announced only in the log. puppet runs no other program. It exits
 //! with 0 after the last verb, with 64 for an invalid script, and with 70 when a verb fails.
-//!
-//! **Lifetime**: a kernel timer kills every process of a puppet `PUPPET_TTL_MS` (60 s) after the
-//! first one started, whatever the process does to itself. `exec-self` passes this time, in
-//! milliseconds of the monotonic clock, to the new program with `--until`.
+//! **Lifetime**: a kernel timer kills every process of a puppet, whatever the process does to
+//! itself, `PUPPET_TTL_MS` (60 s) after the first one started. `exec-self` passes the remaining
+//! lifetime to the new program with `--until`, as a time of the monotonic clock in milliseconds.
 //!
 //! | verb | effect |
 //! |---|---|
@@ -29,8 +28,8 @@
 //! | `fork VERBS --` | starts a child that runs the verbs and exits; the parent continues |
 //! | `vfork VERBS --` | like `fork`, but the parent waits in state D until the child has ended |
 //! | `wait` | waits for all its children, announcing `reaped child=PID code=N` or `signal=N` |
-//! | `relaunch VERBS --` | starts such a child, and another one whenever it has ended, forever |
-//! | `setsid`, `setpgid` | starts a session, a process group (no effect where it is the leader already) |
+//! | `relaunch VERBS --` | starts a child as `fork` does, and a new one whenever the last has ended, forever |
+//! | `setsid`, `setpgid` | starts a session, a process group (no effect if the process already leads one) |
 //! | `daemon` | forks twice, with a new session, directory `/`, no environment, no descriptors and the name `innocent`; the caller exits with 0, the daemon runs the following verbs |
 //! | `orphan` | forks; the caller exits with 0, the child runs the following verbs |
 //! | `clearenv` | clears the environment, also in `/proc/PID/environ` |
@@ -45,7 +44,7 @@
 //! | `beat FILE` | appends a byte every 20 ms, forever |
 //! | `burn [--for MS]` | keeps a CPU busy forever, or for this time |
 //! | `grow BYTES` | allocates and touches memory, and keeps it |
-//! | `hold-fds N` | opens N descriptors, raising the soft limit to the hard limit; if that is too low, all but one of those available |
+//! | `hold-fds N` | raises the soft limit to the hard limit and opens N descriptors; if the hard limit is too low, opens all available descriptors except one |
 //! | `listen PORTFILE [--port N]` | listens on 127.0.0.1, by default on any port, writes the port to the file, and keeps listening |
 //! | `fill BYTES [--line LEN \| --block LEN]` | writes the bytes of [`siding_e2e::fill_pattern`] to stdout, in 80-byte lines by default; accepts the suffixes `k`, `M`, `G` |
 //! | `read-stdin` | echoes stdin; announces `eof bytes=N`, on stdout too |
@@ -57,8 +56,7 @@
 //! | `hop MS [--beat FILE]` | repeatedly forks, exits in the parent and starts a session in the child; the caller exits with 0 |
 //! | `bomb N [--setsid] [--refill]` | fork storm of up to N processes that fork again and then hang; with `--refill` each slot that a reaped process frees is used again |
 //! | `tree SEED DEPTH WIDTH [--beats FILE]` | executes [`siding_e2e::tree_plan::plan_tree`]; each member announces `member path=…` |
-//!
-//! The verbs from `reopen` to `chmod` announce `error=ERRNO` when they fail, and the script
+//! When a verb from `reopen` to `chmod` fails, it announces `error=ERRNO`, and the script
 //! continues.
 
 mod executor;

@@ -11,7 +11,7 @@ use super::{process_verbs, stream_verbs, swarm_verbs, tree_verbs};
 /// fork storm.
 const RELAUNCH_DELAY: Duration = Duration::from_millis(1);
 
-/// Runs all steps. Does not return if one of them ends or replaces the process.
+/// Runs all steps in order. Does not return if one of them ends or replaces the process.
 pub(super) fn run_steps(actor: &mut PuppetProcess, steps: Vec<Step>) {
     let mut steps = steps.into_iter();
     while let Some(step) = steps.next() {
@@ -22,7 +22,7 @@ pub(super) fn run_steps(actor: &mut PuppetProcess, steps: Vec<Step>) {
     }
 }
 
-/// Runs the steps in a child that was just forked, then exits.
+/// Runs the steps of a child process that was just forked, then exits.
 fn run_child(actor: &mut PuppetProcess, verb: &str, steps: Vec<Step>) -> ! {
     let parent = actor.identity().pid;
     actor.init_after_fork();
@@ -93,7 +93,7 @@ fn run_step(actor: &mut PuppetProcess, step: Step) {
     }
 }
 
-/// Waits until a signal or the kernel timer of the puppet's lifetime kills the process.
+/// Sleeps until the kernel timer or another process kills this process.
 pub(super) fn hang() -> ! {
     loop {
         std::thread::sleep(Duration::from_secs(3600));
@@ -141,7 +141,7 @@ fn relaunch(actor: &mut PuppetProcess, steps: &[Step]) -> ! {
                 let _already_ended =
                     rustix::process::waitpid(child, rustix::process::WaitOptions::empty());
             }
-            // No process can be created at the moment; `relaunch` tries again forever.
+            // No process can be created now. A relauncher is meant to keep trying.
             Err(_) => {}
         }
         std::thread::sleep(RELAUNCH_DELAY);

@@ -14,7 +14,7 @@ use super::steps::{ChildKind, Disposition, ReopenMode, Step};
 pub(super) struct PuppetOptions {
     pub(super) log: Option<PathBuf>,
     pub(super) quiet: bool,
-    /// Kill time of all puppets of this call, in milliseconds of the monotonic clock.
+    /// When the kernel kills all processes of this puppet, in milliseconds of the monotonic clock.
     pub(super) deadline_ms: Option<u64>,
 }
 
@@ -153,8 +153,8 @@ impl WordReader<'_> {
         })
     }
 
-    /// Parses the verbs of `exec-self`, so that errors are found before any step runs, and returns
-    /// their words for the new command line.
+    /// Parses the verbs of `exec-self` now, so that an error is found before any step runs, and
+    /// keeps their words for the new command line.
     fn parse_exec_self(&mut self) -> Result<Step, String> {
         let from = self.position;
         let _checked = self.parse_block()?;

@@ -11,12 +11,12 @@ use super::puppet_process::PuppetProcess;
 use super::steps::Step;
 use super::syscalls::{self, ForkSide};
 
-/// Process name of a `daemon`, chosen so that a search by name does not find it.
+/// The process name of a daemon, which must not reveal that the process is a puppet.
 const ANONYMOUS_NAME: &str = "innocent";
 const LARGE_RTTIME_US: u64 = 1 << 60;
 
-/// Forks and exits in the parent. The child continues with the script; its parent may still be
-/// alive for a moment when this function returns.
+/// Forks, exits in the parent, and returns in the child, which continues with the script. The
+/// parent may still be alive for a moment when the function returns.
 pub(super) fn fork_and_exit_parent(actor: &mut PuppetProcess, verb: &str) {
     match syscalls::fork() {
         Ok(ForkSide::Child) => actor.init_after_fork(),
@@ -38,8 +38,8 @@ pub(super) fn daemon(actor: &mut PuppetProcess) {
     actor.announce("daemon", &[]);
 }
 
-/// Removes the properties by which a process is usually found: environment, descriptors, directory
-/// and name.
+/// Removes the properties by which a test or siding could find the process: working directory,
+/// environment, name and descriptors.
 pub(super) fn remove_identity(actor: &mut PuppetProcess) {
     let _best_effort = std::env::set_current_dir("/");
     syscalls::wipe_environment();
@@ -109,11 +109,13 @@ pub(super) fn exec_self(actor: &PuppetProcess, verbs: Vec<String>) -> ! {
     actor.fail_verb("exec-self", &error)
 }
 
-/// Kills this process. Returns only if the signal's default action does not end a process.
+/// Sends the signal, with its default action, to this process. Returns only if that action does not
+/// end a process.
 pub(super) fn die(actor: &PuppetProcess, signal: i32) {
     actor.announce("die", &[("signal", signal.to_string())]);
     let _best_effort = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
-    // This fails for KILL and STOP, whose actions cannot be changed (signal(7)).
+    // The kernel refuses to set the disposition of KILL and STOP, whose actions are fixed
+    // (signal(7)).
     let _best_effort = syscalls::set_disposition(signal, false);
     syscalls::signal_self(signal);
     actor.announce("survived", &[("signal", signal.to_string())]);
@@ -199,7 +201,7 @@ pub(super) fn report(actor: &PuppetProcess) {
     };
     let Some(stat) = processes::stat(pid) else { actor.fail_verb("report", &"no /proc") };
     let mark = processes::read_birthmark(pid).map_or("none".to_owned(), |mark| mark.to_string());
-    // The list contains the descriptor with which `/proc/self/fd` was read, which is closed now.
+    // The list includes the descriptor through which /proc/PID/fd was read; it is closed by now.
     let fds: Vec<String> = processes::descriptors(pid)
         .into_iter()
         .filter(|(_, leads_to)| !leads_to.starts_with(format!("/proc/{pid}/fd")))

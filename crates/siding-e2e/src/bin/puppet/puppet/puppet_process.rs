@@ -11,13 +11,13 @@ const DEFAULT_TTL_MS: u64 = 60_000;
 /// Exit code of a puppet that could not execute a verb.
 const VERB_FAILED_CODE: i32 = 70;
 
-/// The acting process. A forked child continues with its own copy; see
-/// [`PuppetProcess::init_after_fork`].
+/// The state of the running puppet process. After a fork the child has a copy, which it must update
+/// with [`PuppetProcess::init_after_fork`].
 #[derive(Debug)]
 pub(super) struct PuppetProcess {
     program: String,
     log: Option<PathBuf>,
-    /// Whether descriptor 1 still is the stdout that the process inherited.
+    /// Whether descriptor 1 is still the stdout that the process inherited.
     stdout_usable: bool,
     quiet: bool,
     deadline_ms: u64,
@@ -45,12 +45,11 @@ impl PuppetProcess {
         actor
     }
 
-    /// Sets the kill timer of a new process and reads its pid and start time. Must be the first
-    /// action of the process.
+    /// Limits the lifetime of a new process and reads its identity. A process must call this before
+    /// anything else.
     pub(super) fn init_after_fork(&mut self) {
         // A child does not inherit timers, and exec deletes them (timer_create(2)), so each process
-        // sets its own. Without a timer the process could survive the test, so it exits if the
-        // timer cannot be set.
+        // sets its own. A process without a timer could outlive the test, so it exits.
         if syscalls::set_kill_timer(self.deadline_ms).is_err() {
             syscalls::exit(VERB_FAILED_CODE);
         }
@@ -76,8 +75,8 @@ impl PuppetProcess {
         words
     }
 
-    /// Whether the sandbox is being cleaned up. Processes whose pid changes faster than it can be
-    /// read cannot be signaled, so they check this and end by themselves.
+    /// Whether the sandbox is being cleaned up. A puppet that changes its pid too fast to be
+    /// signaled checks this and exits by itself.
     pub(super) fn shutdown_requested(&self) -> bool {
         self.log.as_ref().is_some_and(|log| siding_e2e::shutdown_marker(log).exists())
     }

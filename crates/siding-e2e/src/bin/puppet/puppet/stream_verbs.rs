@@ -15,7 +15,7 @@ use super::syscalls;
 
 /// Time between two heartbeats.
 pub(super) const BEAT_INTERVAL: Duration = Duration::from_millis(20);
-/// Size of the buffer in which lines are generated. Each line is still a separate write.
+/// Size of the buffer in which `fill` generates several lines. Each line is still a separate write.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 pub(super) fn write_text(actor: &PuppetProcess, verb: &str, fd: i32, text: &str) {
@@ -57,8 +57,8 @@ impl BeatFile {
 pub(super) fn listen(actor: &PuppetProcess, path: &Path, port: u16) {
     let opened = std::net::TcpListener::bind(("127.0.0.1", port)).and_then(|listener| {
         let port = listener.local_addr()?.port();
-        // Written under another name and renamed, because a test reads the file as soon as it
-        // exists.
+        // The file gets its final name only when it is complete, because a test waits for that name
+        // and then reads the port.
         let unfinished = path.with_extension("unfinished");
         std::fs::write(&unfinished, port.to_string())?;
         std::fs::rename(&unfinished, path)?;
@@ -149,7 +149,7 @@ pub(super) fn ftruncate(actor: &PuppetProcess, fd: i32) {
 
 pub(super) fn rewind(actor: &PuppetProcess, fd: i32, text: &str) {
     let done = syscalls::rewind(fd);
-    // The result of the seek is ignored, as real programs that rewind their output ignore it.
+    // Writes even if the seek failed, as real programs that rewind their output do.
     syscalls::write_all(fd, format!("{text}\n").as_bytes());
     announce_result(actor, "rewind", fd.to_string(), done);
 }

@@ -13,12 +13,13 @@ use super::syscalls::{self, ForkSide};
 
 /// Highest number of concurrent processes in a fork storm.
 const MAX_BOMB_PROCESSES: u64 = 4096;
-/// A storm with `--refill` creates at most this many times its size of processes in total.
+/// A storm with `--refill` creates at most this many processes for each slot, so that it ends.
 const MAX_REFILL_FACTOR: i32 = 200;
 /// Pause of a process after a failed fork.
 const FORK_RETRY_DELAY: Duration = Duration::from_millis(5);
 
-/// Changes its pid again and again: each process lives until its next fork. The last one exits.
+/// Forks repeatedly and exits in the parent, so that the pid changes with each fork. The last child
+/// exits when `time` has passed.
 pub(super) fn hop(actor: &mut PuppetProcess, time: Duration, beat: Option<&Path>) -> ! {
     let heart = beat
         .map(|path| BeatFile::open(path).unwrap_or_else(|error| actor.fail_verb("hop", &error)));
@@ -34,8 +35,8 @@ pub(super) fn hop(actor: &mut PuppetProcess, time: Duration, beat: Option<&Path>
                 let _best_effort = rustix::process::setsid();
                 hops += 1;
             }
-            // The process limit is reached, mostly by zombies of this puppet, until their parent
-            // reaps them.
+            // The process limit is used up by zombies of earlier hops, until their subreaper or
+            // init reaps them.
             Err(_) => std::thread::sleep(FORK_RETRY_DELAY),
         }
         if let Some(heart) = heart.as_ref().filter(|_| last_beat.elapsed() >= BEAT_INTERVAL) {
@@ -50,11 +51,11 @@ pub(super) fn hop(actor: &mut PuppetProcess, time: Duration, beat: Option<&Path>
 /// The state that all processes of a storm share.
 #[derive(Debug, Clone, Copy)]
 struct ForkStorm {
-    /// Number of processes started so far; each number below the size opens a new slot.
+    /// Number of processes started so far. While it is below the number of slots, the next process
+    /// takes the slot with this index.
     started: &'static AtomicI32,
-    /// One slot per process: the pid of the process, or that of the process which is about to fork
-    /// it. A slot becomes free when its process is reaped, just as RLIMIT_NPROC counts a process
-    /// until then.
+    /// One slot per process: its pid, or the pid of the process that is about to fork it. A slot
+    /// becomes free when its process is reaped, just as RLIMIT_NPROC counts a process until then.
     slots: &'static [AtomicI32],
     setsid: bool,
     refill: bool,
@@ -89,8 +90,8 @@ pub(super) fn fork_bomb(
 }
 
 impl ForkStorm {
-    /// Claims a slot for a new process: an unused slot if there is one; otherwise, with `--refill`,
-    /// a random slot if its process has been reaped.
+    /// Claims a slot for a new process: a slot that was never used, if there is one. Otherwise,
+    /// with `--refill`, picks a random slot and claims it if it has become free.
     fn free_slot(&self, actor: &PuppetProcess) -> Option<&'static AtomicI32> {
         let me = actor.identity().pid as i32;
         let size = self.slots.len() as i32;

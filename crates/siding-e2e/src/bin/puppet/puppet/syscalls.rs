@@ -1,8 +1,7 @@
-//! System calls that have no safe wrapper elsewhere, each as a safe function.
-//!
-//! The functions are sound because a puppet has one thread: only then may a forked child continue
-//! like its parent, and only then may the environment be changed. The verb `leader-exits` briefly
-//! has two threads, but the first of them only exits.
+//! System calls that have no safe wrapper elsewhere, each as a safe function. A puppet has one
+//! thread, so it may call any function after a fork and may change its environment. The one
+//! exception is the verb `leader-exits`, which briefly has two threads; the first of them only
+//! exits.
 
 use std::ffi::CString;
 use std::io;
@@ -65,22 +64,22 @@ pub(super) fn exec_self(words: &[String]) -> io::Error {
     io::Error::last_os_error()
 }
 
-/// Returns the time of CLOCK_MONOTONIC in milliseconds. It is the same in all processes and does
-/// not count suspend.
+/// Returns the time of CLOCK_MONOTONIC in milliseconds, which is the same in all processes and does
+/// not advance during a suspend.
 pub(super) fn monotonic_ms() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
 }
 
-/// Makes the kernel send SIGKILL to this process at `monotonic_ms`. Unlike SIGALRM, SIGKILL also
-/// ends a stopped process. Only exec cancels the timer.
+/// Sets a timer that sends SIGKILL to this process at a time of the monotonic clock. SIGKILL also
+/// ends a stopped process, and only exec cancels the timer.
 pub(super) fn set_kill_timer(monotonic_ms: u64) -> io::Result<()> {
     // SAFETY: all fields of these structures are numbers and pointers, for which zero is valid.
     let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
     event.sigev_notify = libc::SIGEV_SIGNAL;
     event.sigev_signo = libc::SIGKILL;
     let mut timer = ptr::null_mut();
-    // SAFETY: both pointers refer to live values of the required types.
+    // SAFETY: both pointers point to live values of the required types.
     let made = unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer) };
     check_result(made.into())?;
     // SAFETY: as above.
@@ -95,7 +94,7 @@ pub(super) fn set_kill_timer(monotonic_ms: u64) -> io::Result<()> {
 /// Sets the disposition of a signal to its default action or to ignore.
 pub(super) fn set_disposition(signal: i32, ignore: bool) -> io::Result<()> {
     let action = if ignore { libc::SIG_IGN } else { libc::SIG_DFL };
-    // SAFETY: the action is SIG_IGN or SIG_DFL, so no code of this program runs as a handler.
+    // SAFETY: SIG_IGN and SIG_DFL install no handler, so no code of this program runs on a signal.
     if unsafe { libc::signal(signal, action) } == libc::SIG_ERR {
         return Err(io::Error::last_os_error());
     }
@@ -141,8 +140,9 @@ pub(super) fn overwrite_command_line(text: &str) {
     let _best_effort = overwrite_area(48, text.as_bytes());
 }
 
-/// Overwrites the part of the initial stack whose bounds are field `first` of `/proc/self/stat` and
-/// the field after it: 48 for the arguments, 50 for the environment (proc_pid_stat(5)).
+/// Overwrites a part of the initial stack with `text` and zeros. The fields `first` and `first + 1`
+/// of `/proc/self/stat` are its bounds: 48 for the arguments, 50 for the environment
+/// (proc_pid_stat(5)).
 fn overwrite_area(first: usize, text: &[u8]) -> Option<()> {
     let line = std::fs::read_to_string("/proc/self/stat").ok()?;
     let fields: Vec<&str> = line.rsplit_once(')')?.1.split_ascii_whitespace().collect();
@@ -163,7 +163,7 @@ fn overwrite_area(first: usize, text: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Writes all bytes to a descriptor; returns false if that is impossible.
+/// Writes all bytes to a descriptor; returns false if a write fails.
 pub(super) fn write_all(fd: i32, mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         // SAFETY: pointer and length describe the slice. A closed descriptor only gives EBADF.
@@ -180,10 +180,9 @@ pub(super) fn write_all(fd: i32, mut bytes: &[u8]) -> bool {
     true
 }
 
-/// Writes all bytes like [`write_all`], but without dying of SIGPIPE.
-///
-/// An announcement must not change the behavior of a puppet: with SIGPIPE, a process whose reader
-/// of stdout has exited would be killed by its own announcement, and not by the program under test.
+/// Writes all bytes like [`write_all`], but without dying of SIGPIPE. An announcement must not
+/// change the behavior of a puppet. With SIGPIPE, a process that outlives the reader of its stdout
+/// would be killed by its own announcement and not by the program under test.
 pub(super) fn write_ignoring_sigpipe(fd: i32, bytes: &[u8]) {
     // SAFETY: both sets are initialized before they are read and outlive the calls; the signal mask
     // of the only thread is restored.
@@ -207,7 +206,7 @@ fn wait_writable(fd: i32) {
     unsafe { libc::poll(&mut asked, 1, -1) };
 }
 
-/// Reads the available bytes, at most a buffer; 0 is the end of the file.
+/// Reads available bytes into the buffer and returns their number; 0 means end of file.
 pub(super) fn read(fd: i32, buffer: &mut [u8]) -> io::Result<usize> {
     // SAFETY: pointer and length describe the buffer.
     let count = unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) };

@@ -33,15 +33,15 @@ pub(super) fn run_tree(
             ("staying", root.lasting_count().to_string()),
         ],
     );
-    // From here on the members announce only in the log: on stdout their lines could fill a pipe
-    // that no process reads, and the tree would block before it is complete.
+    // The members announce themselves only in the log: their lines could fill a stdout pipe that no
+    // process reads, and the tree would block before it is complete.
     actor.mute_stdout();
     run_member(actor, &root, beats)
 }
 
 fn run_member(actor: &mut PuppetProcess, member: &TreeMember, beats: Option<&Path>) -> ! {
-    // The kernel sends HUP to a newly orphaned process group with a stopped member (setpgid(2)).
-    // This would end members before the program under test does.
+    // The kernel sends HUP to a newly orphaned process group with a stopped member (setpgid(2)). It
+    // would end members that the program under test must end.
     let _best_effort = syscalls::set_disposition(libc::SIGHUP, true);
     if member.ignores_term {
         for signal in [libc::SIGTERM, libc::SIGINT] {
@@ -88,7 +88,8 @@ fn spawn_member(actor: &mut PuppetProcess, member: &TreeMember, beats: Option<&P
         }
         Ok(ForkSide::Parent(child)) => {
             if matches!(member.spawn_mode, SpawnMode::Daemon | SpawnMode::Orphan) {
-                // This child only forks the member and exits, so that the member is orphaned.
+                // This child only forks the real member and exits, so the member becomes an orphan.
+                // The child is reaped here to leave no zombie.
                 let child = rustix::process::Pid::from_raw(child);
                 let _already_ended =
                     rustix::process::waitpid(child, rustix::process::WaitOptions::empty());
