@@ -1,4 +1,5 @@
-//! Control groups whose task has lost its shim, has ended, or contains a process of another task.
+//! Cleanup of control groups: of tasks that have lost their shim or have ended, and of groups that
+//! contain a process of another task.
 
 use std::collections::BTreeSet;
 
@@ -19,13 +20,13 @@ fn kill_shim(task: &Task<'_>) {
     eventually("the shim is dead", || !shim.is_alive());
 }
 
-/// A process that has lowered its birthmark, cleared its environment and closed its descriptors is
-/// found after the death of the shim.
+/// A takeover finds a process that has lowered its birthmark, cleared its environment and closed
+/// its descriptors, because it is still in the task's group.
 #[test]
 fn takeover_finds_an_unmarked_escapee_by_its_cgroup() {
     const ESCAPE_VERBS: &str =
         "lower-rttime daemon clearenv rename init ignore TERM mark gone hang";
-    // With a live leader, and with no process left that carries the birthmark.
+    // Once with a live leader, and once with no process left that carries the birthmark.
     for rest in ["ignore TERM hang", "exit 5"] {
         as_each_cgroup_owner(|sandbox, ground| {
             let task =
@@ -52,8 +53,8 @@ fn takeover_finds_an_unmarked_escapee_by_its_cgroup() {
     }
 }
 
-/// A shim that is killed after the task's end, but before its own exit, leaves an empty group for
-/// the next command to remove.
+/// A shim that is killed after the task's last process has ended leaves an empty group, which the
+/// next command removes.
 #[test]
 fn next_command_removes_an_empty_leftover_cgroup() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -91,8 +92,8 @@ fn reap_clears_cgroups_of_ended_tasks_and_no_others() {
         for name in strange {
             std::fs::create_dir(ground.dir().join(name)).expect("root has the permission");
         }
-        // A group like this remains if the kernel released it only after the shim's exit, or if a
-        // survivor was in it.
+        // A group looks like this if the shim could not remove it: because the kernel released its
+        // last process too late, or because a survivor was in it.
         for task in &tasks {
             std::fs::create_dir(ground.task_group_dir(&task.id)).expect("root has the permission");
         }
@@ -118,7 +119,8 @@ fn reap_clears_cgroups_of_ended_tasks_and_no_others() {
     });
 }
 
-/// A task may create subgroups in its own group. All of them end with the task.
+/// A stop ends the processes in subgroups that the task has created in its own group, and removes
+/// these subgroups.
 #[test]
 fn stop_removes_subcgroups_created_by_the_task() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -142,8 +144,8 @@ fn stop_removes_subcgroups_created_by_the_task() {
     });
 }
 
-/// Only the group identifies this task: no leader is recorded, and no process carries the
-/// birthmark.
+/// A takeover finds the leader by the task's group if the shim was killed before it recorded the
+/// leader, and the leader has lowered its birthmark.
 #[test]
 fn takeover_finds_an_unrecorded_leader_by_its_cgroup() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -175,8 +177,8 @@ fn takeover_finds_an_unrecorded_leader_by_its_cgroup() {
     });
 }
 
-/// A process of another task may have been moved into the group, where `cgroup.kill` would kill it
-/// too.
+/// A stop does not use `cgroup.kill` if a process of another task was moved into the group, because
+/// that would kill it too.
 #[test]
 fn stop_spares_another_tasks_process_in_the_cgroup() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -194,11 +196,12 @@ fn stop_spares_another_tasks_process_in_the_cgroup() {
         let view = one.stop(&["--grace", "0s"]);
         assert!(!a.is_alive() && b.is_alive() && shim.is_alive(), "{view}");
         assert_eq!(view["stop_report"]["survivors"], json!([]));
-        // The shim's last action is an attempt to remove the group.
+        // The shim tries to remove the group just before it exits.
         eventually("its shim has exited", || processes::with_birthmark(&one.id).is_empty());
         let _view = other.stop(&["--grace", "0s"]);
         other.expect_stopped();
-        // The group could not be removed while it contained the other processes.
+        // The shim could not remove the group, because it contained the processes of the other
+        // task.
         assert!(ground.task_group_dir(&one.id).exists());
         let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
         assert_eq!(ground.group_names(), BTreeSet::new());

@@ -1,7 +1,6 @@
-//! Each task gets a control group if one is delegated to siding.
-//!
-//! All tests in this file need root, to change the owner of groups; tests about ordinary users run
-//! siding as such a user.
+//! A control group for each task, if a directory for groups is delegated. All of these tests need
+//! root, to create groups and change their owners. The calls for an ordinary user run with that
+//! user's uid.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -58,11 +57,10 @@ fn each_task_has_its_own_cgroup_until_it_ends() {
         let group = ground.task_group_dir(&task.id);
         let tree: BTreeSet<u32> =
             ["a", "b", "c"].map(|name| sandbox.wait_for_mark(name).pid).into();
-        // The parent of a daemon may still be exiting.
+        // The intermediate parent of a daemon may still be exiting.
         eventually("the group is the tree", || test_cgroup::member_pids(&group) == tree);
         assert!(task.journal().contains(&format!(r#""cgroup":"{}""#, group.display())));
-        // The shim stays outside the group: its first record names the group, so a takeover always
-        // finds it.
+        // The shim stays outside the group, so that `cgroup.kill` does not kill it.
         let shim = shim_of(&task);
         assert!(
             !tree.contains(&shim.pid) && test_cgroup::member_pids(ground.dir()).contains(&shim.pid)
@@ -112,8 +110,8 @@ fn task_of_the_same_name_runs_again_after_a_cgroup_kill() {
     });
 }
 
-/// Kernel fact K6 also applies to the group of the parent: if a host's group was killed once, the
-/// host must still be able to start tasks.
+/// Kernel fact K6: a child is also killed at birth if the group of its parent was killed once. A
+/// host in such a group can still start tasks.
 #[test]
 fn host_in_a_once_killed_cgroup_can_start_tasks() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -147,8 +145,8 @@ fn stop_ends_a_process_whose_main_thread_exited() {
     });
 }
 
-/// A stand-in for the child of a `sudo`: a process of root in an ordinary user's group. That user
-/// cannot signal it, but `cgroup.kill` ends it.
+/// An ordinary user cannot signal a process of root, such as a child of `sudo`, but `cgroup.kill`
+/// ends one in the task's group.
 #[test]
 fn cgroup_kill_ends_a_member_of_another_user() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -162,14 +160,15 @@ fn cgroup_kill_ends_a_member_of_another_user() {
         eventually("the guest is dead, well before its own end", || !process.is_alive());
         let _killed = guest.wait().expect_signal(9);
         task.expect_stopped();
-        // The foreign process may not have been reaped when the shim exited, so the shim could not
-        // remove the group.
+        // The guest was still a zombie of this test when the shim exited, so the shim may have
+        // failed to remove the group.
         let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
         expect_cgroup_removed(&ground.task_group_dir(&task.id));
     });
 }
 
-/// Promise P39: `cgroup.kill` includes all subgroups, so the group of an inner task is a sibling.
+/// Promise P39: `cgroup.kill` also kills all subgroups, so the group of an inner task is a sibling
+/// of the outer task's group.
 #[test]
 fn nested_task_has_a_sibling_cgroup() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -210,7 +209,8 @@ pub(crate) fn string_field(value: &Value, key: &str) -> String {
     value[key].as_str().unwrap_or_default().to_owned()
 }
 
-/// Without delegation there are no groups, and `doctor` reports which case applies.
+/// Without delegation siding creates no groups, and `siding doctor` reports whether groups are
+/// delegated.
 #[test]
 fn no_cgroup_is_created_without_delegation() {
     let Some(ground) = TestCgroup::new(CgroupOwner::Undelegated) else { return };

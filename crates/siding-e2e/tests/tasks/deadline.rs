@@ -1,4 +1,4 @@
-//! The deadline ends a task, even if its caller, host or session has ended.
+//! The deadline ends a task, whichever of its callers and owners are still alive.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, words};
 
 use crate::support::{Task, as_each_user, ended_processes, sandbox};
 
-/// Delay that a busy machine may add to a deadline.
+/// How long after its deadline a task may end on a busy machine.
 const SLACK: Duration = Duration::from_secs(5);
 
 /// Asserts that a call ended at a deadline, neither earlier nor much later.
@@ -22,8 +22,8 @@ fn deadline_outcome(limit_ms: u64) -> Value {
     json!({"kind": "deadline", "limit_ms": limit_ms})
 }
 
-/// Promise P43, failures F17 and F33: a deadline gives one end, with its own exit code and outcome,
-/// and with one line in the output.
+/// Promise P43, failures F17 and F33: the deadline ends the tree once, with its own exit code and
+/// outcome, and adds one line to the output.
 #[test]
 fn deadline_ends_the_tree_once_and_is_reported() {
     as_each_user(|sandbox| {
@@ -34,7 +34,7 @@ fn deadline_ends_the_tree_once_and_is_reported() {
         assert_ended_at_deadline(&done, Duration::from_secs(2));
         let task = Task::only(&sandbox);
         assert_eq!(task.wait_outcome(), deadline_outcome(2000));
-        // Without a shell process: the text is the words of one program, which runs directly.
+        // Two processes and no shell, because the text is the plain words of one program.
         let last = "[siding] stopped at its deadline of 2s; ended 2 processes\n";
         assert_eq!(task.output(), format!("working\n{last}"));
         let report = ended_processes(&task.stop(&[]));
@@ -45,8 +45,8 @@ fn deadline_ends_the_tree_once_and_is_reported() {
     });
 }
 
-/// Failure F2: a process in another session that holds the output open delays no caller, and ends
-/// too.
+/// Failure F2: a process in another session that holds the output open does not delay the caller,
+/// and ends at the deadline.
 #[test]
 fn deadline_ends_an_output_holder_in_another_session() {
     let sandbox = sandbox();
@@ -74,7 +74,8 @@ fn deadline_applies_after_the_caller_is_killed() {
     });
 }
 
-/// Promise P44: the deadline also ends a task with `--keep` whose session has ended.
+/// Promise P44: a task with `--keep` ends at its deadline after the caller and the owner of the
+/// session have ended.
 #[test]
 fn deadline_ends_a_kept_task_after_its_session_ended() {
     let sandbox = sandbox();
@@ -107,7 +108,7 @@ fn a_background_task_has_a_deadline() {
     task.expect_stopped();
 }
 
-/// Promise P46: load on the machine does not delay the deadline.
+/// Promise P46: processor load does not delay the deadline.
 #[test]
 fn deadline_is_on_time_under_cpu_load() {
     let sandbox = sandbox();
@@ -120,8 +121,8 @@ fn deadline_is_on_time_under_cpu_load() {
     Task::only(&sandbox).expect_stopped();
 }
 
-/// Promise P46, kernel fact K16: the deadline of a stopped task continues to run, and SIGTERM ends
-/// the task.
+/// Promise P46, kernel fact K16: the deadline applies while the task is stopped by SIGSTOP, and
+/// SIGTERM with SIGCONT ends the task.
 #[test]
 fn deadline_ends_a_sigstopped_task() {
     let sandbox = sandbox();

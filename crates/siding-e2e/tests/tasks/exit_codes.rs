@@ -1,4 +1,5 @@
-//! Every exit code and every signal is distinguished and reported as bash does.
+//! siding reports every exit code and every fatal signal as bash does, and distinguishes them in
+//! JSON.
 
 use serde_json::{Value, json};
 use siding_e2e::{Sandbox, words};
@@ -7,8 +8,8 @@ use crate::support::sandbox;
 
 /// Number of concurrent calls in one shell.
 const CONCURRENT_CALLS: usize = 8;
-/// Number of texts for one shell. All of them together have the time limit of one call, which is
-/// enough although each may take more than a second.
+/// Number of texts for one call of a shell. A call may take a minute, which is enough for this
+/// number even if each text takes more than a second.
 const COMMANDS_PER_SHELL: usize = 32;
 
 /// Runs each text under siding and under bash alone; returns both exit codes and siding's JSON.
@@ -52,7 +53,8 @@ fn read_result(sandbox: &Sandbox, number: usize) -> (i32, i32, Value) {
     (siding_code, bash_code, serde_json::from_str(&read("json")).expect("JSON"))
 }
 
-/// Promise P36, failures F17 and F18: all exit codes; `exit 137` is not a SIGKILL.
+/// Promise P36, failures F17 and F18: all exit codes are reported as exit codes, also 137, which is
+/// not a SIGKILL.
 #[test]
 fn every_exit_code_matches_bash() {
     let sandbox = sandbox();
@@ -65,7 +67,8 @@ fn every_exit_code_matches_bash() {
     }
 }
 
-/// Promise P36: all signals, sent by a shell to itself.
+/// Promise P36: a shell that sends a signal to itself has the exit code and the signal that bash
+/// reports.
 #[test]
 fn every_fatal_signal_matches_bash() {
     let sandbox = sandbox();
@@ -94,8 +97,8 @@ fn every_fatal_signal_matches_bash() {
     assert_eq!(names.len(), 22 + 31, "{names:?}");
 }
 
-/// A task's session has no terminal, and its process group is orphaned, so terminal stop signals
-/// have no effect on it (setpgid(2)): no shell could continue it.
+/// The process group of a task is orphaned, so the kernel ignores terminal stop signals for it
+/// (setpgid(2)), because no shell could continue it.
 #[test]
 fn terminal_stop_signals_do_not_stop_a_task() {
     let sandbox = sandbox();
@@ -105,7 +108,8 @@ fn terminal_stop_signals_do_not_stop_a_task() {
     }
 }
 
-/// The same for a program that runs without a shell.
+/// Promise P36: the outcome of a program without a shell distinguishes a death by a signal from an
+/// exit with the same code.
 #[test]
 fn death_by_signal_is_distinct_from_exit_with_the_same_code() {
     let sandbox = sandbox();

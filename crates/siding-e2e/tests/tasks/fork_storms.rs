@@ -8,16 +8,17 @@ use siding_e2e::{Sandbox, words};
 
 use crate::support::{Task, ordinary_user_sandbox, sandbox};
 
-/// Limit on the user's processes for the storms that reach it.
+/// Process limit of the user (`ulimit -u`) in the tests whose storms reach that limit.
 const USER_PROCESS_LIMIT: usize = 150;
 
-/// Serializes the storms, because each takes all resources of the machine.
+/// Takes the lock that serializes the tests of this file, because each storm takes all processors
+/// of the machine.
 fn lock_storms() -> MutexGuard<'static, ()> {
     static STORM: Mutex<()> = Mutex::new(());
     STORM.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a test as the current user, and then as an ordinary user.
+/// Runs a test as the current user, and then, if that is root, as an ordinary user.
 fn as_each_user_in_turn(test: impl Fn(&Sandbox)) {
     let users = std::iter::once(sandbox()).chain(ordinary_user_sandbox());
     for mut sandbox in users {
@@ -53,7 +54,8 @@ fn stop_ends_a_fork_storm() {
     });
 }
 
-/// Every process of a storm is counted once, whatever signals it received.
+/// The stop report counts every process of a storm once, even if the process received both SIGTERM
+/// and SIGKILL.
 #[test]
 fn stop_counts_every_process_once() {
     let sandbox = sandbox();
@@ -65,7 +67,7 @@ fn stop_counts_every_process_once() {
     assert_eq!(view["stop_report"]["ended_total"], 200, "{view}");
 }
 
-/// As above, but SIGTERM is ignored, so that only the kill ends the storm.
+/// Promise P31: only SIGKILL ends a storm whose processes ignore all signals.
 #[test]
 fn stop_ends_a_fork_storm_that_ignores_signals() {
     as_each_user_in_turn(|sandbox| {
@@ -92,7 +94,8 @@ fn stop_ends_a_storm_at_the_process_limit() {
     assert_storm_stopped(&sandbox, &task, USER_PROCESS_LIMIT as u64 - 5);
 }
 
-/// As above, but the limit applies to the shim too, which then cannot start any process itself.
+/// Kernel fact K3: the process limit also applies to the shim, so the shim cannot start any process
+/// to help it end the storm.
 #[test]
 fn shim_at_the_process_limit_ends_its_storm() {
     let Some(mut sandbox) = ordinary_user_sandbox() else {
@@ -109,7 +112,8 @@ fn shim_at_the_process_limit_ends_its_storm() {
     assert_storm_stopped(&sandbox, &task, USER_PROCESS_LIMIT as u64 - 5);
 }
 
-/// Promise P31: a process that changes its pid all the time, in a new session each time.
+/// Promise P31: a stop ends a process that repeatedly forks, exits in the parent and starts a new
+/// session in the child.
 #[test]
 fn stop_ends_a_process_that_forks_and_exits_repeatedly() {
     as_each_user_in_turn(|sandbox| {
@@ -127,7 +131,8 @@ fn stop_ends_a_process_that_forks_and_exits_repeatedly() {
     });
 }
 
-/// As above, with SIGTERM first, which may or may not hit a hopping process.
+/// A stop with a grace ends such a process too: its SIGTERM may miss a process that has just
+/// forked.
 #[test]
 fn stop_with_grace_ends_a_process_that_forks_and_exits() {
     let sandbox = sandbox();
@@ -138,7 +143,7 @@ fn stop_with_grace_ends_a_process_that_forks_and_exits() {
     let args = ["stop", "--json", "--grace", "300ms", &task.id];
     let done = sandbox.siding(&args).run().expect_code(0);
     println!("hopper: {:?}", done.elapsed);
-    // Less than the time after which siding gives up, even next to other storms.
+    // siding gives up on a tree later than this, so the stop has succeeded and did not time out.
     assert!(done.elapsed < Duration::from_secs(10), "{done}");
     task.expect_stopped();
     assert!(is_heartbeat_stopped(&beat));

@@ -10,7 +10,8 @@ use crate::support::{
     Task, as_each_user, create_file, expect_prompt, listed_pids, sandbox, wait_for_file_command,
 };
 
-/// siding's messages start on their own terminal line, even after a partial line of the command.
+/// siding's messages start on a new terminal line, even after output of the command that ends
+/// without a newline.
 #[test]
 fn hand_over_message_starts_on_its_own_terminal_line() {
     let sandbox = sandbox();
@@ -56,7 +57,7 @@ fn command_continues_in_the_background_at_its_budget() {
     });
 }
 
-/// Promise P14: output shown at a hand-over counts as read: `siding output` continues after it.
+/// Promise P14: output shown at a hand-over counts as read, so `siding output` continues after it.
 #[test]
 fn output_shown_before_hand_over_is_not_repeated() {
     let sandbox = sandbox();
@@ -96,8 +97,8 @@ fn hand_over_json_has_its_reason_and_output() {
     assert_eq!(Task::from_view(&sandbox, &view).wait_outcome()["code"], 0);
 }
 
-/// Promise P14: a hand-over shows the beginning, the errors and the latest lines, in little text; a
-/// finished command shows more.
+/// Promise P14: a hand-over shows errors, the beginning and the latest lines in at most 4 KiB; the
+/// answer of a finished command shows more.
 #[test]
 fn hand_over_shows_a_short_excerpt_of_long_output() {
     let sandbox = sandbox();
@@ -164,8 +165,8 @@ fn timeout_stops_or_backgrounds_as_requested() {
     }
 }
 
-/// Promise P35, failure F17: a stop, the deadline and the hand-over at the same moment lead to one
-/// end, which all callers report.
+/// Promise P35, failure F17: a stop, the deadline and the hand-over at the same moment give one
+/// outcome, which all callers report.
 #[test]
 fn concurrent_stop_deadline_and_hand_over_give_one_outcome() {
     let sandbox = sandbox();

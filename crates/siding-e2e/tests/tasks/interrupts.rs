@@ -1,4 +1,4 @@
-//! A caller that waits for a command is interrupted or killed, or its terminal is closed.
+//! A caller that waits for a command is interrupted, is killed, or loses its terminal.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use siding_e2e::{Process, RunningProgram, Sandbox, eventually, eventually_some, words};
@@ -49,7 +49,7 @@ fn second_interrupt_skips_the_grace_period() {
     task.expect_stopped();
 }
 
-/// Failures F11 and F52: the command of a caller that is terminated, hung up or killed continues in
+/// Failures F11 and F52: if SIGTERM, SIGHUP or SIGKILL ends the caller, its command continues in
 /// the background.
 #[test]
 fn command_continues_when_its_caller_is_signaled() {

@@ -1,4 +1,4 @@
-//! Lingering tasks: the shell has exited, but processes that it started still run.
+//! Lingering tasks: the shell has exited, and processes that it started still run.
 
 use siding_e2e::{Process, eventually, processes, words};
 
@@ -7,7 +7,8 @@ use crate::support::{
     wait_for_file_command,
 };
 
-/// Texts whose shell exits before its children, each with the remaining command.
+/// Texts whose shell exits before its children, each with the command line of the remaining
+/// process.
 const LINGERING_COMMANDS: &[(&str, &str)] = &[
     ("sleep 300 &", "sleep 300"),
     ("sleep 300 </dev/null >/dev/null &", "sleep 300"),
@@ -56,8 +57,8 @@ fn call_returns_when_the_shell_exits_and_lists_processes() {
     });
 }
 
-/// Failure F1, promise P26: output written after the shell's exit is stored, and the shell's exit
-/// code is known before this output ends.
+/// Failure F1, promise P26: output that a child writes after the shell's exit is stored, and the
+/// call reports the shell's exit code without waiting for that output.
 #[test]
 fn output_after_the_shell_exits_is_kept() {
     let sandbox = sandbox();
@@ -107,7 +108,8 @@ fn on_leader_exit_reap_ends_lingering_processes() {
     });
 }
 
-/// Failures F19 and F20: a lingering task has not ended; it ends with its last process.
+/// Failures F19 and F20: a task whose shell has exited is lingering, and ends only with its last
+/// process.
 #[test]
 fn lingering_task_ends_with_its_last_process() {
     let sandbox = sandbox();

@@ -1,8 +1,7 @@
-//! Operations on a task by a person or a host: running it, handing it over, stopping it, and its
-//! deadline. Every test runs the real program in its own sandbox.
-//!
-//! The time bounds allow for a busy machine: a lower bound is a promise, an upper bound only
-//! distinguishes a hang from a slow machine. The measured times are printed.
+//! Tests of running, handing over and stopping a task, and of its deadline. Every test runs the
+//! real program in its own sandbox. The time bounds allow for a busy machine: a lower bound is a
+//! promise of siding, an upper bound only distinguishes a hang from a slow machine. The tests print
+//! the measured times.
 
 mod cgroup_cleanup;
 mod cgroups;

@@ -9,7 +9,7 @@ use crate::support::{
     Task, as_each_user, create_file, ended_processes, listed_pids, sandbox, wait_for_file_command,
 };
 
-/// Returns a shell line that starts a background task inside another task, without output.
+/// Returns a shell line that starts a background task. The tests run this line inside another task.
 fn inner_task_line(sandbox: &Sandbox, flags: &[&str], text: &str) -> String {
     let args = [&["run", "--background"], flags, &["--", text]].concat();
     sandbox.siding_line(&args)
@@ -19,15 +19,15 @@ fn inner_task_line(sandbox: &Sandbox, flags: &[&str], text: &str) -> String {
 fn wait_for_started_task<'s>(sandbox: &'s Sandbox, outer: &Task<'_>) -> Task<'s> {
     let id = eventually_some("the inner task's id is printed", || {
         let output = outer.output();
-        // The second line is advice for the reader.
+        // The line after the id is siding's advice.
         let (id, _advice) = output.split_once('\n')?;
         id.starts_with("b-").then(|| id.to_owned())
     });
     Task::from_view(sandbox, &json!({ "task_id": id }))
 }
 
-/// Promise P39: an inner task has its own deadline and survives the stop of the outer one; its own
-/// stop ends it, including its daemons.
+/// Promise P39: an inner task survives the stop of the outer one; a stop of the inner task ends it,
+/// including its daemons.
 #[test]
 fn inner_task_survives_the_stop_of_the_outer() {
     as_each_user(|sandbox| {
@@ -66,7 +66,7 @@ fn inner_task_survives_the_stop_of_the_outer() {
     });
 }
 
-/// Promise P39: the outer task does not linger because of the inner one.
+/// Promise P39: the outer task ends with its own last process, although the inner task still runs.
 #[test]
 fn outer_task_ends_while_the_inner_runs() {
     as_each_user(|sandbox| {
@@ -84,8 +84,9 @@ fn outer_task_ends_while_the_inner_runs() {
     });
 }
 
-/// A task whose shim was killed gets another shim from inside a task with a smaller birthmark. A
-/// process of an ordinary user cannot raise its birthmark.
+/// A command inside one task can take over another task, and the new shim outlives the first task.
+/// The process of an ordinary user can lower its birthmark but not raise it, so the case with a
+/// smaller birthmark in the calling task is the difficult one.
 #[test]
 fn task_recovered_from_inside_another_outlives_it() {
     as_each_user(|sandbox| {
@@ -119,7 +120,7 @@ fn task_recovered_from_inside_another_outlives_it() {
     });
 }
 
-/// Remaining processes of the outer task are distinguished from those of the inner one.
+/// A lingering outer task lists its own processes and not those of the inner task.
 #[test]
 fn outer_task_lingers_only_for_its_own_processes() {
     let sandbox = sandbox();
@@ -141,7 +142,7 @@ fn outer_task_lingers_only_for_its_own_processes() {
     inner.expect_stopped();
 }
 
-/// An inner task in the foreground gives its exit code to the outer one.
+/// The exit code of an inner foreground task becomes the exit code of the outer task.
 #[test]
 fn outer_task_receives_the_exit_code_of_a_foreground_inner_task() {
     let sandbox = sandbox();
@@ -195,7 +196,8 @@ fn three_nested_levels_stop_independently_in_any_order() {
     }
 }
 
-/// An inner task has its own deadline, separate from the outer one's.
+/// Promise P39: the deadline of an inner task does not end the outer task, nor that of the outer
+/// task the inner one.
 #[test]
 fn inner_and_outer_deadlines_are_independent() {
     let sandbox = sandbox();
@@ -222,8 +224,8 @@ fn inner_and_outer_deadlines_are_independent() {
 }
 
 /// The outer task's shim has no free descriptor when its command ends, so it cannot see that only
-/// the inner one's shim is left below it. No signal announces a free descriptor, so the shim scans
-/// again by itself.
+/// the inner task's shim is left among its descendants. The kernel does not announce a free
+/// descriptor, so the shim scans again after a while.
 #[test]
 fn outer_task_ends_once_its_shim_has_descriptors_again() {
     let sandbox = sandbox();

@@ -9,11 +9,11 @@ use siding_e2e::{RunningProgram, Sandbox, eventually, eventually_some, processes
 
 use crate::support::{Task, create_file, sandbox, wait_for_file_command};
 
-/// More bytes than any pipe holds.
+/// More bytes than any pipe can contain.
 const MORE_THAN_PIPE_BYTES: u64 = 4 << 20;
 
-/// Starts a call that waits for a command with endless output, and returns once the unread pipe is
-/// full.
+/// Starts a foreground call of a command with endless output, and returns once the call's stdout
+/// pipe, which the test does not read, is full.
 fn start_with_full_pipe<'s>(
     sandbox: &'s Sandbox,
     budget: &str,
@@ -38,7 +38,8 @@ fn interrupt_works_while_the_output_pipe_is_full() {
     let (call, task, reader) = start_with_full_pipe(&sandbox, "none");
     call.signal(Signal::INT);
     eventually("the task was stopped", || task.journal().contains(r#""record":"closed""#));
-    // The second interrupt ends the call, which only waits to write unread output.
+    // The call still waits for its reader to take the remaining output; the second interrupt ends
+    // this wait.
     call.signal(Signal::INT);
     let _left = call.wait().expect_code(130);
     assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "stopped", "by": "user"}));
@@ -46,7 +47,8 @@ fn interrupt_works_while_the_output_pipe_is_full() {
     task.expect_stopped();
 }
 
-/// In a terminal, the same interrupt kills the reader of the pipe, possibly first.
+/// At a terminal, Ctrl-C also kills the reader of the pipe, possibly before siding handles the
+/// signal.
 #[test]
 fn interrupt_works_when_the_reader_exits_first() {
     let sandbox = sandbox();
@@ -61,7 +63,7 @@ fn interrupt_works_when_the_reader_exits_first() {
     task.expect_stopped();
 }
 
-/// Failure F11: a reader that stops reading does not delay a host's exit.
+/// Failure F11: SIGTERM ends a call whose reader has stopped reading, and the command continues.
 #[test]
 fn sigterm_ends_a_call_whose_output_pipe_is_full() {
     let sandbox = sandbox();
@@ -75,7 +77,7 @@ fn sigterm_ends_a_call_whose_output_pipe_is_full() {
     task.expect_stopped();
 }
 
-/// The budget of a caller does not depend on its reader.
+/// Promise P21: the budget holds although the call cannot write its output.
 #[test]
 fn budget_holds_while_the_output_pipe_is_full() {
     let sandbox = sandbox();
@@ -95,7 +97,7 @@ fn budget_holds_while_the_output_pipe_is_full() {
     task.expect_stopped();
 }
 
-/// A failure to write the output ends neither the wait nor the command, and is reported once.
+/// A failed write to stdout ends neither the call nor the command, and is reported once.
 #[test]
 fn stdout_write_error_does_not_fail_the_command() {
     let sandbox = sandbox();
@@ -114,7 +116,8 @@ fn stdout_write_error_does_not_fail_the_command() {
     assert_eq!(task.output(), "one\ntwo\n");
 }
 
-/// A pipe in non-blocking mode, which some hosts use, loses no output.
+/// Some hosts set their pipe to non-blocking mode; siding loses no output when a write to it fails
+/// with EAGAIN.
 #[test]
 fn nonblocking_pipe_loses_no_output() {
     let sandbox = sandbox();
@@ -134,7 +137,8 @@ fn nonblocking_pipe_loses_no_output() {
     assert_eq!(shown.lines().count(), 100_000);
 }
 
-/// `2>&1 | head`: a message to a closed pipe must not cause a failure.
+/// With `2>&1 | head`, siding's message about the hand-over goes to a closed pipe and must not
+/// cause a panic.
 #[test]
 fn message_to_a_closed_pipe_does_not_panic() {
     let sandbox = sandbox();
@@ -147,7 +151,8 @@ fn message_to_a_closed_pipe_does_not_panic() {
     assert_eq!(Task::only(&sandbox).wait_outcome()["code"], 0);
 }
 
-/// Failure F19: a caller whose output was not read has not delivered the end.
+/// Failure F19: a caller whose output was not read has not reported the end, so the end is a
+/// notice.
 #[test]
 fn end_is_a_notice_when_its_output_was_not_read() {
     let sandbox = sandbox();

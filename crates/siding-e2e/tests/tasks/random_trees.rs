@@ -11,8 +11,8 @@ const DEFAULT_TREE_COUNT: u64 = 40;
 /// Number of concurrent trees; each spends most of its time waiting.
 const CONCURRENT_TREES: usize = 4;
 
-/// Promise P31, failures F7 and F8: no process of any tree survives, whatever its members do to
-/// themselves, as root and as an ordinary user, whether the tree is complete or still growing.
+/// Promise P31, failures F7 and F8: no process of a random tree survives a stop, as root and as an
+/// ordinary user, whether the tree is complete or still growing.
 #[test]
 fn stop_leaves_no_survivor_of_a_random_tree() {
     let trees = std::env::var("SIDING_E2E_TREES")

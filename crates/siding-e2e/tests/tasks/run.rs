@@ -27,7 +27,7 @@ fn finished_command_is_shown_as_ended() {
     });
 }
 
-/// Failure F18: the exit code is the command's own, and both streams are in the order of the
+/// Failure F18: the exit code is the command's own, and stdout and stderr are in the order of the
 /// writes.
 #[test]
 fn output_order_and_exit_code_are_preserved() {
@@ -39,8 +39,8 @@ fn output_order_and_exit_code_are_preserved() {
     assert_eq!(Task::only(&sandbox).output(), "one\ntwo\nthree\n");
 }
 
-/// Failure F36: several arguments are a program and its arguments, which are neither split nor
-/// expanded.
+/// Failure F36: a command given as several arguments is a program and its words, which siding
+/// neither splits nor expands.
 #[test]
 fn arguments_are_passed_unchanged() {
     let sandbox = sandbox();
@@ -103,8 +103,8 @@ fn command_text_is_not_in_any_process_arguments() {
     }
 }
 
-/// Failures F18 and F36: reports the shell's final directory and the status of each stage of its
-/// last pipeline.
+/// Failures F18 and F36: `run --json` reports the shell's final directory and the status of each
+/// stage of its last pipeline.
 #[test]
 fn final_directory_and_pipeline_statuses_are_reported() {
     let sandbox = sandbox();
@@ -166,8 +166,8 @@ fn task_environment(sandbox: &Sandbox, flags: &[&str], caller: &[(&str, &str)]) 
     variables
 }
 
-/// Failure F37: the variables tell a command that no person is present, and the caller can override
-/// them.
+/// Failure F37: siding sets variables that tell a command that no person is present, and the caller
+/// can override them.
 #[test]
 fn environment_is_the_callers_plus_unattended_variables() {
     let sandbox = sandbox();
@@ -256,7 +256,7 @@ fn task_has_its_own_session_and_default_signals_and_descriptors() {
         let output = format!("{}/tasks/{id}/out.fifo", sandbox.state_dir().display());
         for fd in fds {
             let (_number, leads_to) = fd.split_once('=').expect("a descriptor");
-            // puppet itself has its log open.
+            // puppet itself has opened its log.
             let known =
                 [&*output, &*sandbox.puppet_log().display().to_string()].contains(&leads_to);
             assert!(known, "{fd} of {text}");
@@ -291,7 +291,7 @@ fn duplicate_launch_is_refused_and_names_the_running_task() {
     let _done = sandbox.siding(&["run", "--", &text]).run().expect_code(0);
 }
 
-/// A different port, input or shell makes a different command.
+/// Promise P11: the same text with another environment, input or shell is a different command.
 #[test]
 fn different_environment_input_or_shell_is_not_a_duplicate() {
     let sandbox = sandbox();

@@ -1,10 +1,11 @@
-//! A text that is only the words of one program runs without a shell, with the same result.
+//! Direct exec: a text that is only the plain words of one program runs without a shell, with the
+//! same result.
 
 use siding_e2e::{Sandbox, eventually, processes};
 
 use crate::support::{Task, sandbox};
 
-/// Texts of plain words, and some that only appear so.
+/// Texts of plain words, and texts that look plain but need a shell.
 const COMMAND_TEXTS: &[&str] = &[
     "true",
     "false",
@@ -24,9 +25,9 @@ const COMMAND_TEXTS: &[&str] = &[
     "pwd -P",
 ];
 
-/// Runs a text with bash alone and under siding, and compares everything visible.
+/// Runs a text with bash alone and under siding, and asserts that exit code and output are equal.
 fn assert_same_as_bash(sandbox: &Sandbox, text: &str, variables: &[(&str, &str)]) {
-    // These variables differ by design.
+    // Only a task has these variables, because siding sets them.
     let own = |line: &&str| {
         !["SIDING_TASK=", "GIT_", "DEBIAN_FRONTEND=", "PAGER="]
             .iter()
@@ -62,7 +63,7 @@ fn direct_exec_behaves_like_bash() {
     }
 }
 
-/// Variables that affect bash itself must reach bash.
+/// If a variable is set that changes what bash does, the text runs in bash.
 #[test]
 fn environment_that_affects_bash_still_applies() {
     let sandbox = sandbox();
@@ -80,7 +81,8 @@ fn environment_that_affects_bash_still_applies() {
     assert_same_as_bash(&sandbox, "printenv PWD OLDPWD SHLVL", &[("PWD", "/usr"), ("SHLVL", "x")]);
 }
 
-/// The leader is the program itself: no shell waits for it, and the outcome is its own.
+/// The task's only process is the program, without a shell that waits for it, and the outcome is
+/// that of the program.
 #[test]
 fn single_program_runs_without_a_shell() {
     let sandbox = sandbox();
@@ -121,8 +123,9 @@ fn shim_command_line_shows_only_the_task_id() {
     }
 }
 
-/// Returns the resident bytes of a process's initial stack, and those above its frames: the
-/// pointers to arguments and environment, and the strings.
+/// Returns the number of resident bytes of a process's initial stack, and the size of the part that
+/// the kernel fills before the first frame: the arguments, the environment and the pointers to
+/// them.
 fn initial_stack_bytes(pid: u32) -> (u64, u64) {
     let read = |name: &str| {
         std::fs::read_to_string(format!("/proc/{pid}/{name}")).expect("the process is alive")
@@ -141,7 +144,8 @@ fn initial_stack_bytes(pid: u32) -> (u64, u64) {
     (resident << 10, end.expect("a range") - (start & !4095))
 }
 
-/// A forked shim does not run on the copied stack.
+/// A shim forked from `siding run` runs on a stack of its own, so it can free the frames of the
+/// copied stack.
 #[test]
 fn forked_shim_frees_the_initial_stack_of_its_caller() {
     let sandbox = sandbox();

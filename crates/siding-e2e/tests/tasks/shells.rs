@@ -4,7 +4,7 @@ use siding_e2e::Sandbox;
 
 use crate::support::sandbox;
 
-/// Texts that a careless wrapper would change.
+/// Texts whose result a careless wrapper around the shell would change.
 const SHELL_SCRIPTS: &[&str] = &[
     "echo \"$0\" $#; echo \"$-\"",
     "echo one\necho two",
@@ -83,8 +83,8 @@ fn bash_scripts_behave_as_without_siding() {
     }
 }
 
-/// A trace shows only the command's own steps, with an additional `+`, because siding passes the
-/// text to `eval` to keep it out of the arguments.
+/// `set -x` shows only the command's own steps. bash prefixes each line with an additional `+`,
+/// because siding passes the text through `eval` to keep it out of the arguments.
 #[test]
 fn shell_trace_shows_only_the_commands_own_steps() {
     let sandbox = sandbox();
@@ -101,7 +101,7 @@ fn shell_trace_shows_only_the_commands_own_steps() {
     }
 }
 
-/// A syntax error message may name the text differently; the exit code is the same.
+/// A syntax error has the exit code of bash. Its message may name the text differently.
 #[test]
 fn syntax_errors_have_the_same_exit_code_as_in_bash() {
     let sandbox = sandbox();
@@ -139,7 +139,8 @@ fn shell_flag_selects_another_shell() {
     }
 }
 
-/// A text may be as long as a caller can pass, and its bytes are not interpreted.
+/// A text of nearly the maximum length of an argument runs completely, and its non-ASCII bytes are
+/// unchanged.
 #[test]
 fn long_script_runs_completely() {
     let sandbox = sandbox();

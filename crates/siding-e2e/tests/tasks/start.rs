@@ -4,7 +4,8 @@ use siding_e2e::{Sandbox, is_root};
 
 use crate::support::{Task, create_file, expect_prompt, sandbox, wait_for_file_command};
 
-/// Asserts that nothing was started, with this exit code and this word in the reason.
+/// Asserts that the command fails to start with the outcome `failed_to_start`, this exit code, and
+/// `because` in the error.
 #[track_caller]
 fn expect_start_failure(
     sandbox: &Sandbox,
@@ -56,7 +57,8 @@ fn a_script_without_an_interpreter_line_runs() {
     assert_eq!(done.stdout_text(), "word\n");
 }
 
-/// Promise P9: the user's process limit is reached.
+/// Promise P9: a start at the user's process limit fails with the system's error and starts
+/// nothing.
 #[test]
 fn start_at_the_process_limit_reports_unavailable() {
     if !is_root() {
@@ -82,7 +84,8 @@ fn start_at_the_process_limit_reports_unavailable() {
     }
 }
 
-/// If no thread can be created, one thread does the work of all.
+/// `stop --all` normally stops tasks in several threads. If none can be created, the calling thread
+/// stops them all.
 #[test]
 fn stop_all_works_at_the_process_limit() {
     let Some(sandbox) = crate::support::ordinary_user_sandbox() else { return };
@@ -133,7 +136,8 @@ fn background_start_prints_only_the_task_id() {
     assert_eq!((&view["placement"]["why"], &view["name"]), (&"asked".into(), &"web".into()));
 }
 
-/// siding inside the task, in another directory, uses the same state directory.
+/// A relative `SIDING_STATE_DIR` is absolute in the task's environment, so that siding inside the
+/// task uses the same state directory from any working directory.
 #[test]
 fn relative_state_directory_is_made_absolute_for_the_task() {
     let sandbox = sandbox();
@@ -142,8 +146,7 @@ fn relative_state_directory_is_made_absolute_for_the_task() {
     assert_eq!(done.stdout_text(), format!("{}\n", sandbox.path("relative").display()));
 }
 
-/// A background start that fails immediately reports that: a failed exec always, a later failure
-/// within `--settle`.
+/// A background start reports a failure that happens within `--settle`, with the output so far.
 #[test]
 fn background_start_reports_a_failure_within_settle() {
     let sandbox = sandbox();

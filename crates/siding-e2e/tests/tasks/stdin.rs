@@ -20,7 +20,7 @@ fn prompts_end_immediately_without_input() {
         ("rm -i file; ls file", 0, "file\n"),
     ] {
         std::fs::write(sandbox.path("file"), "").expect("test directory");
-        // A terminal program would check `TERM`, which is `dumb`.
+        // The budget is off, so a prompt that waits for input would make the call slow.
         let call = sandbox.siding(&["run", "--budget", "none", "--", text]);
         let done = expect_prompt(format!("`{text}`"), call.run()).expect_code(code);
         assert!(done.stdout_text().ends_with(out), "`{text}`: {done}");
@@ -38,7 +38,8 @@ fn callers_stdin_is_not_consumed() {
     assert_eq!(call.run().expect_code(0).stdout_text(), "<one>\n<two>\n<three>\n");
 }
 
-/// `--stdin pipe` keeps the input open until it is closed explicitly, and written bytes arrive.
+/// `--stdin pipe` keeps the input open until `siding input --eof` closes it, and the task receives
+/// the bytes of `siding input`.
 #[test]
 fn piped_stdin_receives_input_until_eof() {
     let sandbox = sandbox();
@@ -58,7 +59,7 @@ fn piped_stdin_receives_input_until_eof() {
     task.expect_stopped();
 }
 
-/// Input to a task without a pipe is an error that says so.
+/// `siding input` to a task without a pipe fails and says that its input is `/dev/null`.
 #[test]
 fn input_to_a_task_without_a_pipe_is_an_error() {
     let sandbox = sandbox();

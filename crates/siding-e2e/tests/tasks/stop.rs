@@ -1,5 +1,4 @@
-//! A stop ends all processes of a task, proves that none is left, and reports which signals it
-//! sent.
+//! A stop ends all processes of a task, proves that none is left, and reports which it ended.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -10,8 +9,8 @@ use crate::support::{
     Task, as_each_user, ended_processes, expect_prompt, sandbox, wait_for_file_command,
 };
 
-/// Trees that SIGTERM ends (promise P31, failure F7): the number of members that announce `mark m`,
-/// and the verbs.
+/// Trees that SIGTERM ends (promise P31, failure F7): the number of members that mark themselves
+/// `m`, and the verbs.
 const TERMINATING_TREES: &[(usize, &str)] = &[
     (1, "mark m hang"),
     (3, "fork mark m hang -- fork mark m hang -- mark m wait"),
@@ -77,7 +76,7 @@ fn stop_ends_the_whole_tree_with_sigterm() {
     });
 }
 
-/// The same trees without a grace period: all are killed and have exited.
+/// Promise P31: without a grace, SIGKILL ends all processes of these trees.
 #[test]
 fn stop_without_grace_kills_the_whole_tree() {
     as_each_user(|sandbox| {
@@ -93,8 +92,8 @@ fn stop_without_grace_kills_the_whole_tree() {
     });
 }
 
-/// Promise P31: a process with much memory takes time to exit, and the stop returns only
-/// afterwards.
+/// Promise P31: a process with much memory takes time to exit, and the stop returns only after it
+/// has exited.
 #[test]
 fn stop_returns_after_a_large_process_is_gone() {
     let sandbox = sandbox();
@@ -142,7 +141,7 @@ fn shell_trap_does_not_save_its_children() {
     let child = sandbox.puppet_line(&words("mark m hang"));
     let text = format!("trap '' TERM; {child} & wait");
     let task = Task::start_with(&sandbox, &["--grace", "300ms"], &text);
-    // The child inherits the ignored signal.
+    // The child inherits the ignored SIGTERM, so SIGKILL ends it.
     let child = sandbox.wait_for_mark("m");
     assert_eq!(ended_processes(&task.stop(&[]))[&child.pid], "SIGKILL");
     task.expect_stopped();
@@ -156,7 +155,7 @@ fn shell_trap_does_not_save_its_children() {
     task.expect_stopped();
 }
 
-/// Failure F7: every stage of a pipeline ends, whichever process holds its other end.
+/// Failure F7: a stop ends every stage of a pipeline.
 #[test]
 fn stop_ends_every_stage_of_a_pipeline() {
     as_each_user(|sandbox| {
@@ -284,7 +283,7 @@ fn second_stop_changes_nothing() {
     task.expect_stopped();
 }
 
-/// The first signal can be chosen, by the task or by the stop.
+/// `--signal` of `siding run` or of `siding stop` sets the signal that a stop sends first.
 #[test]
 fn stop_signal_can_be_chosen() {
     let sandbox = sandbox();

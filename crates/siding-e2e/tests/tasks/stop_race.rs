@@ -7,7 +7,7 @@ use siding_e2e::{RunningProgram, eventually, words};
 
 use crate::support::{Task, create_file, sandbox, wait_for_file_command};
 
-/// Two concurrent stops end a task once and report the same outcome.
+/// Concurrent stops end a task once and report the same outcome.
 #[test]
 fn concurrent_stops_report_the_same_outcome() {
     let sandbox = sandbox();
@@ -24,7 +24,8 @@ fn concurrent_stops_report_the_same_outcome() {
     }
 }
 
-/// A second stop with a shorter grace period does not wait for the grace period of the first stop.
+/// Promise P32: a second stop with a shorter grace does not wait until the grace of the first one
+/// is over.
 #[test]
 fn second_stop_can_shorten_the_grace() {
     let sandbox = sandbox();
@@ -40,7 +41,8 @@ fn second_stop_can_shorten_the_grace() {
     assert_eq!(first.json(), view);
 }
 
-/// Promise P35: the outcome is either the natural end or the stop, never both.
+/// Promise P35: when a stop races with the natural end, the task has one outcome: exited or
+/// stopped.
 #[test]
 fn stop_racing_with_exit_gives_one_outcome() {
     let sandbox = sandbox();

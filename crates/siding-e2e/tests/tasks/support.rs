@@ -1,4 +1,4 @@
-//! Helpers of these tests.
+//! Helpers for tests that start, stop and inspect tasks.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -8,11 +8,12 @@ use std::time::Duration;
 use serde_json::Value;
 use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, is_root, processes};
 
-/// Upper bound for the duration of a call that must not wait. Enough on a machine with forty busy
-/// processes per core, and less than the twenty seconds or more of a call that waits by mistake.
+/// Upper bound for the duration of a call that does not wait, even on a machine with forty busy
+/// processes per core. The commands run long enough that a call that waits by mistake takes twenty
+/// seconds or more.
 pub(crate) const PROMPT_RETURN: Duration = Duration::from_secs(8);
 
-/// One task.
+/// A task of a sandbox, by its id.
 pub(crate) struct Task<'s> {
     sandbox: &'s Sandbox,
     /// The task's id.
@@ -39,14 +40,14 @@ impl<'s> Task<'s> {
         Self::start_with(sandbox, flags, &format!("exec {}", sandbox.puppet_line(verbs)))
     }
 
-    /// Returns the task in the JSON of a call.
+    /// Returns the task whose id is in the JSON of a call.
     #[track_caller]
     pub(crate) fn from_view(sandbox: &'s Sandbox, view: &Value) -> Self {
         let id = view["task_id"].as_str().expect("a task id").to_owned();
         Self { sandbox, id }
     }
 
-    /// Returns the only task.
+    /// Returns the only task of the sandbox.
     #[track_caller]
     pub(crate) fn only(sandbox: &'s Sandbox) -> Self {
         let ids = sandbox.task_ids();
@@ -87,7 +88,7 @@ impl<'s> Task<'s> {
         String::from_utf8_lossy(&self.read_task_file("journal")).into_owned()
     }
 
-    /// Returns the content of the read cursor that callers in the implicit session use.
+    /// Returns the read cursor of the implicit session `cli`.
     pub(crate) fn read_cursor(&self) -> String {
         String::from_utf8_lossy(&self.read_task_file("seen.cli")).into_owned()
     }
@@ -104,7 +105,7 @@ impl<'s> Task<'s> {
         marked
     }
 
-    /// Asserts the promised result of a stop: no process of the task is alive, the journal has one
+    /// Asserts what a stop promises: no process of the task is alive, the journal has exactly one
     /// end, and the shim exits.
     #[track_caller]
     pub(crate) fn expect_stopped(&self) {
@@ -158,8 +159,8 @@ pub(crate) fn expect_prompt(what: impl Display, done: ProgramOutput) -> ProgramO
     done
 }
 
-/// Runs a test as the current user and, if that is root, also as an ordinary user with a unique
-/// uid: the kernel counts processes per uid.
+/// Runs a test as the current user and, if that is root, concurrently as an ordinary user. The uid
+/// of that user is unique, because the kernel counts processes per uid.
 pub(crate) fn as_each_user(test: impl Fn(Sandbox) + Sync) {
     let test = &test;
     std::thread::scope(|scope| {
@@ -200,8 +201,8 @@ fn with_clean_check(mut sandbox: Sandbox) -> Sandbox {
     sandbox
 }
 
-/// Returns a shell text that waits until the test creates the file `name`; the sandbox bounds the
-/// wait.
+/// Returns a shell text that waits until the test creates the file `name`, or until the sandbox
+/// kills the shell.
 pub(crate) fn wait_for_file_command(name: &str) -> String {
     format!("until [ -e {name} ]; do sleep .02; done")
 }

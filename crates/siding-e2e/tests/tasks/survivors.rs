@@ -13,8 +13,8 @@ use crate::support::{Task, ordinary_user_sandbox, sandbox};
 /// The path of `sudo`.
 const SUDO_PATH: &str = "/usr/bin/sudo";
 
-/// Returns the beginning of a shell command that runs the rest as root, through the real `sudo`.
-/// `None`, with the reason on stdout, if sudo is missing or nothing can be mounted.
+/// Returns the beginning of a shell command that runs the remaining words as root with the real
+/// `sudo`. Returns `None` and prints the reason if sudo is missing or nothing can be mounted.
 fn sudo_prefix(sandbox: &Sandbox) -> Option<String> {
     if !Path::new(SUDO_PATH).exists() {
         println!("no sudo here");
@@ -46,7 +46,8 @@ fn sudo_prefix(sandbox: &Sandbox) -> Option<String> {
     }
 }
 
-/// Returns the same through a setuid copy of setpriv that belongs to root.
+/// Returns the beginning of a shell command that runs the remaining words as root with a setuid
+/// copy of setpriv.
 fn setuid_setpriv_prefix(sandbox: &Sandbox) -> Option<String> {
     let candidates = ["/usr/bin/setpriv", "/bin/setpriv"];
     let Some(program) = candidates.into_iter().find(|path| Path::new(path).exists()) else {
@@ -59,7 +60,8 @@ fn setuid_setpriv_prefix(sandbox: &Sandbox) -> Option<String> {
     Some(format!("{} --reuid 0 --regid 0 --clear-groups", helper.display()))
 }
 
-/// Kernel fact K22: sudo forwards TERM to its command, so an ordinary stop ends it.
+/// Kernel fact K22: sudo forwards SIGTERM to its command, so an ordinary stop ends a command of
+/// root below sudo.
 #[test]
 fn stop_ends_a_process_below_sudo() {
     let Some(mut sandbox) = ordinary_user_sandbox() else {
@@ -84,7 +86,8 @@ fn stop_ends_a_process_below_sudo() {
 /// survivor, and the call fails; the other processes have ended.
 #[test]
 fn stop_reports_an_unkillable_process_of_another_user() {
-    // The sandbox, which runs as root, ends the survivor.
+    // Without the clean check: the survivor is ended only when the sandbox is dropped, by the test
+    // as root.
     let Some(sandbox) = ordinary_user_sandbox() else {
         return;
     };
@@ -110,8 +113,9 @@ fn stop_reports_an_unkillable_process_of_another_user() {
     assert!(task.journal().contains(r#""proof":"none"#), "{}", task.journal());
 }
 
-/// A shim without a free descriptor can neither see nor hold a process. It must not take that for
-/// the end of the tree: it reports no proof, and the next command finds the remaining processes.
+/// A shim without a free descriptor can neither read `/proc` nor open a pidfd. It must not conclude
+/// that the tree is empty: it records the end without a proof, and the next command finds the
+/// remaining processes.
 #[test]
 fn shim_without_descriptors_reports_the_end_as_unproven() {
     let sandbox = sandbox();
