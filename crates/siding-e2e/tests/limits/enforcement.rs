@@ -1,4 +1,4 @@
-//! What siding does when a task exceeds a limit: a notice or a stop.
+//! What siding does when a task exceeds a limit: the notice, the stop, and the takeover.
 
 use siding_e2e::eventually;
 
@@ -7,8 +7,8 @@ use crate::support::{
     wait_for_breach, wait_for_limit_checks,
 };
 
-/// Promises P40 and P94: the whole tree is stopped, and the outcome and the task's own output name
-/// the limit. The task ignores TERM, so that the kill is tested too.
+/// Promises P40 and P94: siding stops the whole tree of a task at a limit, and the outcome and the
+/// task's output name the limit. The task ignores SIGTERM, so that SIGKILL is tested too.
 #[test]
 fn a_task_stopped_at_a_limit_reports_which_limit() {
     let sandbox = sandbox();
@@ -41,8 +41,7 @@ fn a_task_stopped_at_a_limit_exits_with_a_nonzero_code() {
     let _done = sandbox.siding(&flags).run().expect_code(143);
 }
 
-/// A setting applies where there is no flag, and a flag of zero disables it. Promise P94: a
-/// breached limit is reported once, and the task continues.
+/// Promise P94: the breach of a limit is reported once, and the task continues.
 #[test]
 fn a_limit_breach_is_notified_once() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! Limits on connections: their age and the bytes sent, with real TCP on loopback.
+//! Limits on the age of connections and on the bytes sent, with real TCP connections on loopback.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use crate::support::{
     wait_for_limit_checks,
 };
 
-/// The behavior of the other end of a connection.
+/// The behavior of the test's server.
 #[derive(Clone, Copy)]
 enum ServerMode {
     /// Reads all it receives.
@@ -39,8 +39,8 @@ fn handle_connection(mut stream: TcpStream, server: ServerMode) {
     while stream.read(&mut buffer).is_ok_and(|count| count > 0) {}
 }
 
-/// Promise P97: bytes sent to one remote, as by a long upload in the background. Received bytes do
-/// not count.
+/// Promise P97: the bytes that a task sends to one remote count for `max_sent`; received bytes do
+/// not.
 #[test]
 fn max_sent_is_breached_by_an_upload_but_not_by_a_download() {
     let sandbox = sandbox();

@@ -8,12 +8,12 @@ use crate::support::sandbox;
 const CGROUP_MOUNTS: [(&str, &str); 2] =
     [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
 
-/// A control group with little memory. Dropping this value removes the group, whose processes must
-/// have exited by then.
+/// A control group with a limit of 60 MB of memory. Dropping it removes the group, which is empty
+/// by then because the test waits for its tasks.
 struct SmallMemoryCgroup(PathBuf);
 
 impl SmallMemoryCgroup {
-    /// Creates a group; `None` where the system does not allow it.
+    /// Creates a group; `None` if the system has no writable memory controller.
     fn new() -> Option<Self> {
         CGROUP_MOUNTS.into_iter().find_map(|(mount, limit)| {
             let dir = Path::new(mount).join(format!("siding-test-{}", std::process::id()));
@@ -34,7 +34,8 @@ impl Drop for SmallMemoryCgroup {
     }
 }
 
-/// Failure F55: the outcome says `oom` only if there is evidence.
+/// Promise P98: the outcome of a task that the OOM killer ended names `oom`; the outcome of another
+/// SIGKILL does not.
 #[test]
 fn an_oom_kill_is_reported_as_oom_and_another_kill_is_not() {
     let Some(small) = SmallMemoryCgroup::new() else {

@@ -7,14 +7,16 @@ use crate::support::{
     wait_for_limit_checks,
 };
 
-/// Promise P97: a descriptor leak.
+/// Promise P97: a descriptor leak exceeds `max_fds` and is reported once; a server with fewer
+/// descriptors is not reported.
 #[test]
 fn max_fds_is_breached_once_by_a_leak_and_not_below_the_limit() {
     let sandbox = sandbox();
     let server = start_puppet(&sandbox, &["--max-fds", "400"], &["hold-fds", "200", "hang"]);
     let leak = start_puppet(&sandbox, &["--max-fds", "400"], &["hold-fds", "600", "hang"]);
     let breach = wait_for_breach(&sandbox, &leak, "fds");
-    // The process may still have been opening descriptors, so the value is not exact.
+    // The process may still have been opening descriptors at the sample, so the exact value is
+    // unknown.
     assert!(breach["value"].as_u64().is_some_and(|value| value > 400), "{breach:#}");
     assert_eq!(breach["limit"], 400);
     let detail = breach["detail"].as_str().expect("a text");
@@ -46,7 +48,7 @@ fn max_memory_counts_pages_shared_by_forks_once() {
     });
     let large = start_puppet(&sandbox, &limit, &["grow", "300M", "hang"]);
     let breach = wait_for_breach(&sandbox, &large, "memory");
-    // The process may still have been growing, so the value is not exact.
+    // The process may still have been growing at the sample, so the exact value is unknown.
     assert!(breach["value"].as_u64().is_some_and(|value| value > 200 << 20), "{breach:#}");
     wait_for_limit_checks(&sandbox, 2);
     let view = show_task(&sandbox, &forks);
@@ -62,8 +64,9 @@ fn available_kib() -> u64 {
     left.expect("a size in kB")
 }
 
-/// Failures F55 and F57: stopping twenty forks that share 100 MB cannot free a GiB. Their
-/// `max_memory` is so high that it would not make the shim read the proportional sizes.
+/// Failures F55 and F57: stopping twenty forks that share 100 MB cannot free a GiB, so they are not
+/// stopped. `max_memory` is so high that this limit alone would not make the shim read the shared
+/// sizes (PSS).
 #[test]
 fn min_available_does_not_stop_forks_that_share_their_memory() {
     let sandbox = sandbox();
@@ -86,12 +89,12 @@ fn min_available_does_not_stop_forks_that_share_their_memory() {
     stop_all(&sandbox);
 }
 
-/// Promise P96, failure F55: when the machine's memory runs low, only a task that uses enough to
-/// end the shortage is stopped.
+/// Promise P96, failure F55: when the machine's memory runs low, siding stops the large task and
+/// not a small one.
 #[test]
 fn min_available_stops_the_large_task_and_not_the_small_one() {
     let sandbox = sandbox();
-    // The large task grows by a GiB, so that afterwards half a GiB less than required is available.
+    // The large task grows by a GiB, so that half a GiB less than required is available.
     let wanted = available_kib().saturating_sub(512 << 10);
     let limit = ["--min-available", &format!("{wanted}KiB"), "--on-limit", "stop"];
     let small = start_puppet(&sandbox, &limit, &["grow", "1M", "hang"]);
@@ -108,7 +111,8 @@ fn min_available_stops_the_large_task_and_not_the_small_one() {
     stop_all(&sandbox);
 }
 
-/// Promise P97, failure F56: the number of processes.
+/// Promise P97, failure F56: a task with more processes than `max_processes` is reported; one with
+/// fewer is not.
 #[test]
 fn max_processes_is_breached_only_above_the_limit() {
     let sandbox = sandbox();
@@ -125,7 +129,8 @@ fn max_processes_is_breached_only_above_the_limit() {
     stop_all(&sandbox);
 }
 
-/// Promise P97: a busy loop without output is reported; a compiler computes as much, but writes.
+/// Promise P97: a busy loop without output is reported; a compiler that computes as much and writes
+/// output is not.
 #[test]
 fn max_cpu_spin_is_breached_only_by_a_silent_busy_loop() {
     let sandbox = sandbox();

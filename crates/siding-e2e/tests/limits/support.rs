@@ -1,4 +1,4 @@
-//! Helpers of these tests.
+//! Helpers for tests of limits.
 
 use serde_json::Value;
 use siding_e2e::{Sandbox, eventually, eventually_some};
@@ -19,7 +19,7 @@ pub(crate) fn start_task(sandbox: &Sandbox, flags: &[&str], text: &str) -> Strin
     done.json()["task_id"].as_str().expect("a task id").to_owned()
 }
 
-/// Starts puppets in the background.
+/// Starts a puppet in the background and returns the task's id.
 #[track_caller]
 pub(crate) fn start_puppet(sandbox: &Sandbox, flags: &[&str], verbs: &[&str]) -> String {
     start_task(sandbox, flags, &format!("exec {}", sandbox.puppet_line(verbs)))
@@ -41,7 +41,7 @@ pub(crate) fn journal_records(sandbox: &Sandbox, id: &str, kind: &str) -> Vec<Va
     all.filter(|record: &Value| record["record"] == kind).collect()
 }
 
-/// Returns the limits that a task has breached.
+/// Returns the records of the limits that a task has breached, oldest first.
 pub(crate) fn limit_breaches(sandbox: &Sandbox, id: &str) -> Vec<Value> {
     journal_records(sandbox, id, "limit")
 }
@@ -57,9 +57,9 @@ pub(crate) fn wait_for_breach(sandbox: &Sandbox, id: &str, which: &str) -> Value
     breach
 }
 
-/// Waits until the shims of running tasks have taken at least `checks` samples. For this, it starts
-/// `checks` tasks one after the other, each of which breaches a limit at its first sample, and
-/// waits for each breach.
+/// Waits until the shims of healthy tasks have taken about this many samples. For each sample,
+/// starts another task that breaches a limit from the start, and waits for its breach: shims take
+/// their samples at the same intervals.
 #[track_caller]
 pub(crate) fn wait_for_limit_checks(sandbox: &Sandbox, checks: usize) {
     for _ in 0..checks {

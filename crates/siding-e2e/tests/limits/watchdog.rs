@@ -1,4 +1,5 @@
-//! Watchdogs: reports about tasks without limits, and healthy tasks that look alike.
+//! Watchdogs: they report tasks that have no limits, and do not report healthy tasks that look
+//! similar.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -31,8 +32,8 @@ fn fd_holders_command(sandbox: &Sandbox, processes: usize, fds: &str) -> String 
     format!("exec {}", sandbox.puppet_line(&verbs))
 }
 
-/// Promise P95 with the built-in setting: 4,096 descriptors in the tree. A browser test has as
-/// many, but in dozens of processes with a few each.
+/// Promise P95: with the built-in setting, 4,096 descriptors in a tree are reported. A browser test
+/// has as many, in dozens of processes with about a hundred each, and is not reported.
 #[test]
 fn fd_watchdog_reports_a_leak_but_not_many_processes_with_few_fds() {
     let sandbox = sandbox();
@@ -50,13 +51,13 @@ fn fd_watchdog_reports_a_leak_but_not_many_processes_with_few_fds() {
     let told = told.unwrap_or_else(|| panic!("{notices:#}"));
     assert_eq!((&told["kind"], &told["priority"]), (&"limit".into(), &"next".into()));
     assert!(told["summary"].as_str().is_some_and(|text| text.contains("it goes on: ")), "{told:#}");
-    // It was first sampled in its second second, before the leak started.
+    // The shim of `browser` has taken its first sample before the leak was reported.
     assert!(limit_breaches(&sandbox, &browser).is_empty());
     stop_all(&sandbox);
 }
 
-/// A busy loop is reported; a compiler computes as much but writes now and then, and most tasks
-/// sleep.
+/// Promise P95: a busy loop is reported. A compiler that computes as much and writes now and then
+/// is not, and neither is a task that sleeps.
 #[test]
 fn cpu_watchdog_reports_only_a_silent_busy_loop() {
     let sandbox = sandbox();
@@ -105,8 +106,8 @@ fn serve_download(bytes: usize) -> (std::thread::JoinHandle<()>, u16) {
     (server, port)
 }
 
-/// An old connection that still sends much is reported; a database's connection that sends only
-/// keep-alive data is not.
+/// Promise P95: an old connection that still sends much is reported; one that sends little, as that
+/// of a database client, is not.
 #[test]
 fn connection_age_watchdog_reports_only_a_long_upload() {
     let sandbox = sandbox();
@@ -126,11 +127,11 @@ fn connection_age_watchdog_reports_only_a_long_upload() {
     stop_all(&sandbox);
 }
 
-/// Many bytes sent to one remote are reported; a download of the same size is not.
+/// Promise P95: many bytes sent to one remote are reported; a download of the same size is not.
 #[test]
 fn sent_watchdog_reports_an_upload_but_not_a_download() {
     let sandbox = sandbox();
-    // The second setting makes the shim sample the task every second.
+    // The setting of the connection age makes the shim sample the task every second.
     let settings = [("SIDING_WATCH_SENT", "1MiB"), ("SIDING_WATCH_CONNECTION_AGE", "5s")];
     let send = |port: u16| {
         format!(
@@ -168,7 +169,8 @@ fn a_watchdog_only_notifies_and_an_explicit_limit_replaces_it() {
     stop_all(&sandbox);
 }
 
-/// The watchdogs do not run while a caller waits; they start when the task moves to the background.
+/// The watchdogs of a task start when it moves to the background, because a caller waits for a
+/// foreground task.
 #[test]
 fn watchdogs_start_when_a_task_moves_to_the_background() {
     let sandbox = sandbox();
