@@ -1,10 +1,10 @@
-//! Labels of recent activity, written by a small model.
+//! Labels for batches of tool calls, written by a small model.
 
 use siding_e2e::{Invocation, Sandbox};
 
 use super::agent_with_script;
 
-/// Returns an agent whose small model plays a script.
+/// Returns a call of an agent whose small model answers from the script `labels`.
 fn agent_with_label_model(sandbox: &Sandbox, script: &str, labels: &str) -> Invocation {
     let file = sandbox.path("labels.toml");
     std::fs::write(&file, labels).expect("test file");
@@ -12,7 +12,7 @@ fn agent_with_label_model(sandbox: &Sandbox, script: &str, labels: &str) -> Invo
     agent_with_script(sandbox, script, &["-p", "go", "--small-model", &model])
 }
 
-/// A call, followed by an answer slow enough for a label.
+/// A tool call, followed by an answer that is slow enough for a label to arrive first.
 const CALL_THEN_SLOW_ANSWER: &str = r#"
     [[answer]]
     [[answer.call]]
@@ -33,7 +33,7 @@ fn label_is_shown_while_the_model_answers() {
     assert!(done.stderr_text().contains("\n= Read the to-do list\n"), "{}", done.stderr_text());
 }
 
-/// The label's result has no effect on the turn.
+/// Promise P128: a label that never arrives, or whose request fails, has no effect on the turn.
 #[test]
 fn slow_or_failed_label_does_not_affect_the_turn() {
     let mut sandbox = Sandbox::new();

@@ -1,10 +1,10 @@
-//! The guard's verdicts on the commands of a model.
+//! The guard's verdicts on commands of siding's own agent.
 
 use siding_e2e::Sandbox;
 
 use super::agent_with_script;
 
-/// Harmless commands of the kinds for which the guard asks a person or denies.
+/// A command that the guard denies, and one about which it asks.
 const DENIED_AND_DOUBTFUL_CALLS: &str = r#"
     [[answer]]
     [[answer.call]]

@@ -1,4 +1,4 @@
-//! An agent that is killed and then resumed.
+//! Crash safety of the agent: it is killed and then resumed.
 
 use siding_e2e::{Sandbox, eventually, eventually_some};
 
@@ -7,8 +7,8 @@ use super::{agent_with_script, entries_of_kind, transcript, wait_for_session};
 /// A grace period that keeps the commands alive until the agent is resumed.
 const SESSION_GRACE: (&str, &str) = ("SIDING_SESSION_GRACE", "60s");
 
-/// After the kill and the resume, the call has one result, the command has run once, and its end is
-/// delivered once.
+/// Promise P123: after a kill and a resume, the call has one result, the command has run once, and
+/// its end is delivered once.
 #[test]
 fn resumed_agent_keeps_its_tasks_and_runs_nothing_twice() {
     let mut sandbox = Sandbox::new();
@@ -53,12 +53,12 @@ fn resumed_agent_keeps_its_tasks_and_runs_nothing_twice() {
     assert_eq!(entries_of_kind(&lines, "done").len(), 1, "{lines:#?}");
 }
 
-/// Number of transcript lines of the agent in [`kill_after_lines`] when it is not killed.
+/// Number of lines in the transcript of the agent in [`kill_after_lines`] if it is not killed.
 const TRANSCRIPT_LINES: usize = 19;
 
-/// The agent is killed after each line of its transcript, and again a little later. Every command
-/// runs at most once, every call has one result, every notice is delivered once, and in the end the
-/// agent finishes.
+/// Promise P123: the agent is killed after each line of its transcript, and the resumed agent again
+/// three lines later. Every command runs at most once, every call has one result, every notice is
+/// delivered at most once, and the last agent finishes.
 #[test]
 fn agent_killed_at_any_line_repeats_and_loses_nothing() {
     // Before the second line the prompt is not recorded yet, so there is nothing to resume.
@@ -67,7 +67,7 @@ fn agent_killed_at_any_line_repeats_and_loses_nothing() {
     }
 }
 
-/// Kills an agent once its transcript has `lines` lines, and the resumed one three lines later.
+/// Kills an agent once its transcript has `lines` lines, and the resumed agent three lines later.
 fn kill_after_lines(lines: usize) {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();

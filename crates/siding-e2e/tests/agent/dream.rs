@@ -1,4 +1,4 @@
-//! `siding dream`, and the notes that an agent receives.
+//! `siding dream`, and the project notes that an agent receives.
 
 use siding_e2e::{Sandbox, eventually, eventually_some, processes};
 
@@ -15,7 +15,7 @@ fn finished_conversation(sandbox: &Sandbox) -> String {
     done.json()["session_id"].as_str().expect("an id").to_owned()
 }
 
-/// Returns a call of `siding dream` that a script answers.
+/// Returns a call of `siding dream` whose model answers from a script.
 #[track_caller]
 fn dream_call(
     sandbox: &Sandbox,
@@ -62,7 +62,8 @@ fn dream_writes_notes_that_the_next_one_receives() {
     assert!(same.stdout_text().starts_with("nothing to change: Fine.\n"), "{same}");
 }
 
-/// An interruption at any time leaves the notes unchanged and creates no second file.
+/// A dream that is stopped during its request leaves the notes unchanged and creates no second
+/// file.
 #[test]
 fn stopped_dream_leaves_the_notes_unchanged() {
     let mut sandbox = Sandbox::new();
@@ -75,7 +76,8 @@ fn stopped_dream_leaves_the_notes_unchanged() {
     let started = started.expect_code(0).json();
     let id = started["task_id"].as_str().expect("an id").to_owned();
     assert!(id.starts_with("d-"), "{id}");
-    // The task has no name, so the list shows the command as typed, without siding's full path.
+    // The task has no name, so the list shows its command as a user types it, without siding's full
+    // path.
     let listed = sandbox.siding(&["ps"]).run().expect_code(0);
     assert!(listed.stdout_text().contains("  siding dream"), "{listed}");
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
@@ -98,7 +100,7 @@ fn dream_ends_at_its_deadline() {
     assert_eq!(read_notes(&sandbox), None);
 }
 
-/// An agent in the middle of a turn is not disturbed, and its notes stay unchanged.
+/// A dream during a turn of the conversation fails, and leaves the turn and the notes unchanged.
 #[test]
 fn dream_during_a_turn_is_refused() {
     let mut sandbox = Sandbox::new();
@@ -138,8 +140,8 @@ fn dream_usage_errors_name_the_fix() {
     assert!(sandbox.task_ids().is_empty());
 }
 
-/// Starts a conversation with an agent that dreams after a second of idle time, with enough
-/// messages to trigger that.
+/// Starts a conversation with an agent that starts a dream after a second of idle time. The
+/// transcript has enough entries for an automatic dream.
 fn start_idle_session(sandbox: &Sandbox, dream: &str, next: &str) -> TerminalSession {
     std::fs::write(sandbox.path("dream.toml"), dream).expect("test file");
     let call = "[[answer.call]]\ntool = \"bash\"\ninput = { command = \"true\" }\n".repeat(6);
@@ -177,7 +179,7 @@ fn idle_agent_dreams_once_and_the_end_does_not_wake_it() {
     eventually("there are notes", || read_notes(&sandbox).as_deref() == Some("- looked at\n"));
     let [id] = &dream_task_ids(&sandbox)[..] else { panic!("{:?}", dream_task_ids(&sandbox)) };
     eventually("the task has ended", || processes::with_birthmark(id).is_empty());
-    // Longer than the wake-up takes and than the configured idle time.
+    // Longer than the idle time after which a second dream would start.
     std::thread::sleep(std::time::Duration::from_millis(1_500));
     assert_eq!(
         dream_task_ids(&sandbox).len(),
@@ -213,7 +215,8 @@ fn next_turn_stops_a_running_dream() {
     let _shown = talk.expect_exit(0);
 }
 
-/// The host is killed: the dream ends with its session, and the notes stay unchanged.
+/// When the agent is killed, its automatic dream ends with the session, and the notes stay
+/// unchanged.
 #[test]
 fn dream_ends_when_its_agent_is_killed() {
     let mut sandbox = Sandbox::new();
@@ -231,7 +234,7 @@ fn dream_ends_when_its_agent_is_killed() {
     assert_eq!(read_notes(&sandbox), None);
 }
 
-/// The waiting client is killed: the dream continues and writes the notes.
+/// When the client that waits for a dream is killed, the dream continues and writes the notes.
 #[test]
 fn dream_continues_when_its_waiting_client_is_killed() {
     let mut sandbox = Sandbox::new();
@@ -240,15 +243,16 @@ fn dream_continues_when_its_waiting_client_is_killed() {
     let slow = WRITE_NOTES_SCRIPT.replacen("[[answer]]", "[[answer]]\ndelay_ms = 1000", 1);
     let waiting = dream_call(&sandbox, &session, &slow, &[]).spawn();
     let id = eventually_some("a dream task exists", || dream_task_ids(&sandbox).pop());
-    // The task's directory exists before a shim supervises the task.
+    // The task's directory, which the previous line waits for, exists before a shim supervises the
+    // task.
     eventually("the dream's shim runs", || !processes::with_birthmark(&id).is_empty());
     drop(waiting);
     let _over = sandbox.siding(&["wait", &id, "--timeout", "60s"]).run().expect_code(0);
     assert_eq!(read_notes(&sandbox).as_deref(), Some("- built with ninja\n"));
 }
 
-/// By default an agent does not dream, because that costs money; an invalid setting is reported
-/// immediately.
+/// An agent starts dreams only with `SIDING_DREAM_AFTER`, because each costs money. An invalid
+/// value is reported immediately.
 #[test]
 fn dream_needs_an_explicit_setting() {
     let mut sandbox = Sandbox::new();
@@ -261,7 +265,7 @@ fn dream_needs_an_explicit_setting() {
     let wrong = wrong.spawn().wait();
     assert_eq!(wrong.code, Some(125), "{wrong}");
     terminal.wait_for_text("SIDING_DREAM_AFTER: ");
-    // With a prompt, the agent is never idle.
+    // With `-p` the agent is never idle, so it ignores the variable.
     let done = agent_with_script(&sandbox, answer, &["-p", "x"]);
     let _done = done.env("SIDING_DREAM_AFTER", "soon").run().expect_code(0);
     assert!(sandbox.task_ids().is_empty());

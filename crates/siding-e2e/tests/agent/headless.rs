@@ -1,4 +1,4 @@
-//! `siding agent -p`: one prompt and the tasks it starts.
+//! `siding agent -p`: a run with one prompt, and the tasks that the model starts in it.
 
 use siding_e2e::{Sandbox, write_scripted_server};
 
@@ -24,8 +24,8 @@ fn command_result_is_returned_to_the_model() {
     assert!(done.stderr_text().contains("> bash"), "{}", done.stderr_text());
 }
 
-/// Promise P122, failures F22 and F23: a notice must not be lost after the model has ended its
-/// turn.
+/// Promise P122, failures F22 and F23: the notice of a background task wakes the model after it has
+/// ended its turn.
 #[test]
 fn end_of_a_background_task_wakes_the_model() {
     let mut sandbox = Sandbox::new();
@@ -56,7 +56,8 @@ fn end_of_a_background_task_wakes_the_model() {
     assert_eq!(notices.len(), 1, "{lines:#?}");
 }
 
-/// Failure F52: the agent must not report success when it stopped unfinished work.
+/// Failure F52: an agent that stops unfinished tasks at `--wait-bound` names them and does not exit
+/// with 0.
 #[test]
 fn task_running_at_the_drain_timeout_is_stopped_and_reported() {
     let mut sandbox = Sandbox::new();
@@ -107,7 +108,7 @@ fn command_continues_in_the_background_at_its_budget() {
     "#;
     let done = agent_with_script(&sandbox, script, &["-p", "go"]).run().expect_code(0);
     assert_eq!(done.stdout_text(), "done\n");
-    // The agent waited for the task's end, so there is no notice.
+    // The tool call reported the task's end, so there is no notice.
     assert!(!done.stderr_text().contains("notice of"), "{}", done.stderr_text());
 }
 
@@ -131,8 +132,8 @@ fn turn_limit_and_provider_errors_end_the_run() {
     assert!(done.stderr_text().contains("no such key"), "{}", done.stderr_text());
 }
 
-/// A change on another MCP server gives a notice as a task's end does, and the guard judges the
-/// server's command.
+/// A change that `monitor_mcp` reports wakes the model, as the end of a task does. The guard judges
+/// the command that starts the server.
 #[test]
 fn change_reported_by_an_mcp_monitor_wakes_the_model() {
     let mut sandbox = Sandbox::new();
@@ -167,7 +168,7 @@ fn change_reported_by_an_mcp_monitor_wakes_the_model() {
     assert!(done.stdout_text().ends_with("It is down.\n"), "{done}");
 }
 
-/// The conversation is summarized early enough for the model's context limit.
+/// With a small `SIDING_CONTEXT_TOKENS`, the agent summarizes the conversation earlier.
 #[test]
 fn small_context_limit_triggers_an_earlier_summary() {
     let sandbox = Sandbox::new();
@@ -196,8 +197,8 @@ fn small_context_limit_triggers_an_earlier_summary() {
     assert!(wrong.stderr_text().contains("SIDING_CONTEXT_TOKENS: `4`"), "{}", wrong.stderr_text());
 }
 
-/// Promise P16: the budget setting applies only in assistant mode with background tasks enabled. An
-/// explicit budget always applies.
+/// Promise P16: the budget of the settings applies only in assistant mode with background tasks
+/// enabled. A budget given in the call always applies.
 #[test]
 fn budget_setting_needs_assistant_mode_and_background_tasks() {
     for (name, value) in [("SIDING_ASSISTANT_MODE", "off"), ("SIDING_BACKGROUND_TASKS", "false")] {

@@ -23,7 +23,7 @@ mod validator;
 
 use siding_e2e::{Invocation, Sandbox, eventually_some};
 
-/// Returns an agent whose model plays a script.
+/// Returns a call of an agent whose model answers from a script.
 fn agent_with_script(sandbox: &Sandbox, script: &str, args: &[&str]) -> Invocation {
     let file = sandbox.path("script.toml");
     std::fs::write(&file, script).expect("test file");

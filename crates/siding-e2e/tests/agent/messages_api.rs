@@ -1,4 +1,4 @@
-//! A Messages API server on loopback that answers from a script and fails on request.
+//! A Messages API server on loopback that answers from a script and injects faults.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -11,25 +11,25 @@ use std::time::Duration;
 use regex::Regex;
 use serde_json::{Value, json};
 
-/// The kind of failure of a request.
+/// The fault that the server injects into one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InjectedFault {
-    /// 429, with the time after which to retry.
+    /// Status 429 with `retry-after`.
     RateLimit,
-    /// 529.
+    /// Status 529 with the error `overloaded_error`.
     Overloaded,
-    /// 200, then the overload error as an event in the middle of the stream.
+    /// Status 200, then the error `overloaded_error` as an event in the middle of the stream.
     OverloadedMidStream,
-    /// A connection that closes after all blocks, but before the end of the message.
+    /// The server closes the connection after all content blocks, before the end of the message.
     Disconnect,
-    /// The whole answer in chunks of [`SLOW_CHUNK_BYTES`], with a pause of [`SLOW_CHUNK_PAUSE`]
-    /// each.
+    /// The server sends the answer in chunks of [`SLOW_CHUNK_BYTES`], with a pause of
+    /// [`SLOW_CHUNK_PAUSE`] after each.
     SlowStream,
-    /// The whole answer, with the second half delayed until the test releases it.
+    /// The server sends the second half of the answer only when the test releases it.
     HeldHalf,
 }
 
-/// Chunk size and pause of a slow stream. A first answer of 1,500 bytes then takes a second.
+/// Chunk size of a slow stream. With [`SLOW_CHUNK_PAUSE`], an answer of 1,500 bytes takes a second.
 const SLOW_CHUNK_BYTES: usize = 16;
 const SLOW_CHUNK_PAUSE: Duration = Duration::from_millis(10);
 
@@ -45,7 +45,7 @@ pub(super) struct MessagesApi {
     releases: Sender<()>,
 }
 
-/// The state of the conversation.
+/// The script, and how far the conversation is.
 struct ScriptPlayer {
     answers: Vec<Value>,
     /// Values of the named groups of `expect`.
@@ -55,9 +55,9 @@ struct ScriptPlayer {
 }
 
 impl MessagesApi {
-    /// Starts a server that answers from a script (docs/agent-script.md: `expect`, `text` and
-    /// calls). Each fault carries the number of the answer that it precedes, from 0, and occurs
-    /// once, in order; the streaming faults apply to that answer itself.
+    /// Starts a server that answers from a script, of which it supports `expect`, `text` and calls
+    /// (docs/agent-script.md). Each fault is given with the index of an answer, from 0, and occurs
+    /// once, in order: before that answer, or for the streaming faults in it.
     pub(super) fn start(script: &str, faults: &[(usize, InjectedFault)]) -> Self {
         let script: toml::Table = script.parse().expect("a TOML script");
         let script = serde_json::to_value(script).expect("the script converts to JSON");
@@ -83,7 +83,7 @@ impl MessagesApi {
         format!("http://{}", self.address)
     }
 
-    /// Releases the second half of an answer.
+    /// Releases the second half of an answer with the fault [`InjectedFault::HeldHalf`].
     pub(super) fn release_second_half(&self) {
         self.releases.send(()).expect("the server thread runs");
     }
@@ -127,8 +127,8 @@ impl ScriptPlayer {
                 write_event_stream(stream, &text, text.len(), Duration::ZERO)?;
                 stream.write_all(b"0\r\n\r\n")
             }
-            // Without the final chunk, the reader knows that data is missing (RFC 9112, section
-            // 7.1).
+            // The final empty chunk is not sent, so the reader detects that data is missing (RFC
+            // 9112, section 7.1).
             Some(InjectedFault::Disconnect) => {
                 let sent = events[..events.len() - 2].concat();
                 write_event_stream(stream, &sent, sent.len(), Duration::ZERO)
@@ -218,7 +218,7 @@ fn sse_event(kind: &str, mut data: Value) -> String {
     format!("event: {kind}\ndata: {data}\n\n")
 }
 
-/// Returns the texts of a message and of the results in it.
+/// Returns all text of a message's content, including that of tool results, one block per line.
 fn collect_text(content: &Value) -> String {
     if let Some(blocks) = content.as_array() {
         return blocks.iter().map(collect_text).collect::<Vec<_>>().join("\n");
@@ -269,7 +269,7 @@ fn write_chunks(
         write!(stream, "{:x}\r\n", bytes.len())?;
         stream.write_all(bytes)?;
         stream.write_all(b"\r\n")?;
-        // The slowness itself is under test.
+        // The test needs a slow stream, so this pause is not a wait for an event.
         thread::sleep(pause);
     }
     Ok(())

@@ -5,8 +5,8 @@ use siding_e2e::{Sandbox, eventually};
 use super::terminal::{CTRL_D, TerminalSession};
 use super::{agent_with_script, entries_of_kind, transcript};
 
-/// Promise P121: the API forbids a notice in place of a result, or in a separate message between a
-/// call and its result.
+/// Promise P121: results and notices are sent in one message, results first. The API rejects a
+/// message without the result between a call and its result.
 #[test]
 fn results_and_notices_share_one_message_results_first() {
     let mut sandbox = Sandbox::new();
@@ -37,20 +37,20 @@ fn results_and_notices_share_one_message_results_first() {
     let lines = transcript(&sandbox, done["session_id"].as_str().expect("an id"));
     let request_count = lines.iter().filter(|line| line["entry"] == "asked").count();
     assert_eq!(request_count, 3, "the notice must not cost a request: {lines:#?}");
-    // The result of a background start comes immediately and names the task.
+    // The result of a background start is sent immediately and names the task.
     let placeholder = &entries_of_kind(&lines, "done")[0]["result"];
     let bound = &entries_of_kind(&lines, "bound")[0];
     assert_eq!(placeholder["call"], bound["call"]);
     let text = placeholder["text"].as_str().expect("a text");
     assert!(text.contains(bound["task"].as_str().expect("an id")), "{text}");
-    // No notice contains the id of a call.
+    // The notice is an entry of its own and not the result of a call.
     let delivered = entries_of_kind(&lines, "told");
     let notices = delivered.iter().filter(|entry| entry["told"][0]["told"] == "notice");
     assert_eq!(notices.count(), 1, "{lines:#?}");
 }
 
-/// A task whose state one result has shown ends while another call of the same answer runs. The
-/// notice of its end is not added to the results, but wakes the agent afterwards.
+/// A task that one result has shown as running ends while another call of the same answer still
+/// runs. Its notice is not part of the message with these results; it wakes the agent afterwards.
 #[test]
 fn end_during_another_call_wakes_the_agent_after_the_results() {
     let mut sandbox = Sandbox::new();
@@ -83,7 +83,7 @@ fn end_during_another_call_wakes_the_agent_after_the_results() {
     let _shown = talk.expect_exit(0);
 }
 
-/// Promise P68: a task whose output was never read is mentioned, once.
+/// Promise P68: a reminder mentions a background task whose output the model has not read, once.
 #[test]
 fn unread_background_task_is_mentioned_once() {
     let mut sandbox = Sandbox::new();
@@ -138,8 +138,8 @@ fn running_tasks_are_listed_every_twentieth_batch() {
         [[answer]]
         text = "done"
     "#;
-    // The task start is the first batch; one of the next two answers mentions that the task is
-    // unread.
+    // The start of the task is the first batch. The reminder that the task is unread comes with one
+    // of the next two requests.
     let script = format!("{start_task}{}{}{end}", look.repeat(2), silent.repeat(17));
     let done = agent_with_script(&sandbox, &script, &["-p", "go"]).run().expect_code(0);
     assert_eq!(done.stdout_text(), "done\n");

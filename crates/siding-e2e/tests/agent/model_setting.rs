@@ -1,8 +1,8 @@
-//! The model that is used if none is named.
+//! The variable `SIDING_MODEL`, the default of `--model`.
 
 use siding_e2e::Sandbox;
 
-/// The variable applies to every command that uses a model.
+/// `SIDING_MODEL` is the default model of `siding agent`, `siding dream` and workflows.
 #[test]
 fn model_variable_applies_to_agent_dream_and_workflow() {
     let mut sandbox = Sandbox::new();

@@ -1,4 +1,4 @@
-//! The built program against a Messages API with every kind of temporary failure.
+//! `siding agent` against a Messages API that injects every kind of temporary failure.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,8 @@ const INJECTED_FAULTS: [(usize, InjectedFault); 8] = [
     (3, InjectedFault::Disconnect),
 ];
 
-/// Promise P125: a slow listing during a file search, over an unreliable connection.
+/// Promise P125: a conversation over an unreliable connection ends as planned, and no command runs
+/// twice.
 #[test]
 fn conversation_survives_provider_failures() {
     let mut sandbox = Sandbox::new();
@@ -30,7 +31,7 @@ fn conversation_survives_provider_failures() {
     let server = MessagesApi::start(&script, &INJECTED_FAULTS);
     let prompt = "List the installed packages, and find TOML files meanwhile";
     let line = sandbox.siding_line(&["agent", "--model", "anthropic:some-model", "-p", prompt]);
-    // Merges both streams, in the order in which a person sees them.
+    // Merges stdout and stderr in the order in which a person sees them.
     let call = sandbox.host("bash", &["-c", &format!("exec {line} 2>&1")]);
     let call = call.env("ANTHROPIC_BASE_URL", server.url()).env("ANTHROPIC_API_KEY", "a-key");
     let done = call.run().expect_code(0);
@@ -50,7 +51,7 @@ fn conversation_survives_provider_failures() {
     );
     assert!(shown.contains(" is one of the last.\nsiding: done\n"), "{shown}");
     assert_eq!(sandbox.task_ids().len(), 2, "each command must run once: {shown}");
-    // The part of an answer received before it broke off is not shown.
+    // The received part of a broken answer is not shown.
     assert_eq!(shown.matches("The list is there.").count(), 1, "{shown}");
 
     let requests = server.requests();

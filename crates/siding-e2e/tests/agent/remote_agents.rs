@@ -1,4 +1,4 @@
-//! `remote_agent`: agents on other servers that work for an agent.
+//! The tool `remote_agent`, which gives a task to an agent on another server.
 
 use std::net::TcpListener;
 
@@ -9,7 +9,7 @@ use super::terminal::{CTRL_D, TerminalSession};
 
 const TOKEN: &str = "a-token-of-a-test-0123456789";
 
-/// Returns an answer that sends a task to the agent at an address.
+/// Returns a script answer that calls `remote_agent` with this address.
 fn remote_agent_call(url: &str, more: &str) -> String {
     format!(
         r#"
@@ -79,12 +79,12 @@ fn foreground_remote_agent_call_returns_the_answer() {
     let done =
         agent_with_script(&sandbox, &script, &["-p", "go"]).env("PEER", TOKEN).run().expect_code(0);
     assert_eq!(done.stdout_text(), "Three, it says.\n");
-    // The agent waited for the task's end, so there is no notice.
+    // The tool call reported the task's end, so there is no notice.
     assert!(!done.stderr_text().contains("notice of"), "{done}");
     server.stop();
 }
 
-/// A stop of the local task cancels the remote one, together with its tasks.
+/// Stopping the local task cancels the remote task, whose agent ends with its own tasks.
 #[test]
 fn stop_cancels_the_task_at_the_remote_agent() {
     let mut sandbox = Sandbox::new();
@@ -114,7 +114,8 @@ fn stop_cancels_the_task_at_the_remote_agent() {
         let own_task = task_of_kind(&sandbox, "remote_agent")?;
         let peer_task =
             task_of_kind(&sandbox, "local_agent").filter(|task| task["phase"] == "running")?;
-        // The client knows the remote task's id, which a cancel needs.
+        // From this line on, the client knows the id of the remote task, which it needs to cancel
+        // the task.
         let id = own_task["task_id"].as_str()?;
         let output = sandbox.siding(&["output", id]).run();
         output.stdout_text().contains("working").then_some(peer_task)
@@ -129,7 +130,8 @@ fn stop_cancels_the_task_at_the_remote_agent() {
     server.stop();
 }
 
-/// Like a foreground command: an interrupt ends only this call.
+/// An interrupt ends a `remote_agent` call in the foreground, as it ends a foreground command, and
+/// no other task.
 #[test]
 fn interrupt_ends_a_foreground_remote_agent_call() {
     let mut sandbox = Sandbox::new();
@@ -167,7 +169,8 @@ fn interrupt_ends_a_foreground_remote_agent_call() {
     let _shown = talk.expect_exit(0);
 }
 
-/// Data sent to another machine cannot be recalled, so a person must approve it first.
+/// `remote_agent` sends text to another machine only if a person approves, because sent text cannot
+/// be recalled. It refuses a token in place of a variable's name.
 #[test]
 fn remote_agent_needs_approval_and_rejects_a_literal_token() {
     let mut sandbox = Sandbox::new();

@@ -1,4 +1,4 @@
-//! `--output-format stream-json`: an agent's actions as lines for a program.
+//! `--output-format stream-json`: the agent prints its actions as one JSON object per line.
 
 use serde_json::{Value, json};
 use siding_e2e::{Sandbox, eventually, output_schema};
@@ -108,7 +108,8 @@ fn killed_agent_leaves_only_complete_lines() {
     assert!(call["input"]["content"].as_str().is_some_and(|text| text.len() > 30_000));
 }
 
-/// A slow reader never receives part of a line: the agent waits for room in the pipe.
+/// A slow reader never receives a part of a line, even if the agent is killed: the agent writes a
+/// line only when the pipe has room for all of it.
 #[test]
 fn killed_agent_leaves_complete_lines_to_a_slow_reader() {
     let sandbox = Sandbox::new();

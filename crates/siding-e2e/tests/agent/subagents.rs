@@ -1,4 +1,4 @@
-//! `spawn_agent`: agents that work for an agent, and the tasks they leave.
+//! The tool `spawn_agent`: subagents, and the tasks that they leave.
 
 use serde_json::Value;
 use siding_e2e::{Process, Sandbox, eventually, eventually_some};
@@ -12,7 +12,7 @@ fn write_subagent_script(sandbox: &Sandbox, script: &str) -> String {
     format!("script:{}", file.display())
 }
 
-/// Returns an answer that starts a subagent.
+/// Returns a script answer that starts a subagent.
 fn spawn_agent_call(model: &str, more: &str) -> String {
     format!(
         r#"
@@ -97,7 +97,7 @@ fn subagents_final_answer_arrives_as_a_notice() {
     let task = task.expect("the task is listed");
     assert_eq!(task["name"], "agent: count");
     assert!(!task["command"].as_str().expect("text").contains("count them"), "{task}");
-    // A subagent's conversation is like any other.
+    // The conversation of a subagent has a transcript and can be resumed like any other.
     let lines = transcript(&sandbox, task["task_id"].as_str().expect("an id"));
     assert_eq!(entries_of_kind(&lines, "answered").len(), 2, "{lines:#?}");
     let more = "restart = true\n[[answer]]\nexpect = '^and now$'\ntext = \"Still 3.\"\n";
@@ -124,8 +124,8 @@ fn foreground_subagent_returns_its_answer() {
     assert!(!done.stderr_text().contains("notice of"), "{}", done.stderr_text());
 }
 
-/// Promise P126: the tasks of a subagent belong to its session, and its parent inherits them when
-/// it ends.
+/// Promise P126: the tasks of a subagent are in its own session, and its parent inherits them when
+/// the subagent ends.
 #[test]
 fn parent_inherits_the_tasks_of_a_finished_subagent() {
     let mut sandbox = Sandbox::new();
@@ -167,8 +167,8 @@ fn parent_inherits_the_tasks_of_a_finished_subagent() {
     assert_eq!(find_task(&sandbox, "it is late").expect("a task")["outcome"]["kind"], "exited");
 }
 
-/// A killed subagent returns no text, but nothing else is lost: its parent inherits its running
-/// tasks and its undelivered notices.
+/// Promise P126: the parent of a killed subagent inherits its running tasks and its undelivered
+/// notices.
 #[test]
 fn parent_inherits_tasks_and_notices_of_a_killed_subagent() {
     let mut sandbox = Sandbox::new();
@@ -340,7 +340,8 @@ fn stopping_a_subagent_stops_its_tasks() {
         "#;
     let mut parent = agent_with_script(&sandbox, &script, &["-p", "go"]).spawn();
     eventually("its task runs", || find_task(&sandbox, "sleep 300").is_some());
-    // Otherwise the event would be part of the call's result and give no notice.
+    // Waits until the parent has ended its turn: otherwise the result of its call would report the
+    // end, and there would be no notice.
     let _said = parent.wait_for_stdout("I wait.");
     let (session, process) = wait_for_subagent(&sandbox);
     let _stopped = sandbox.siding(&["stop", &session]).run().expect_code(0);
@@ -351,7 +352,7 @@ fn stopping_a_subagent_stops_its_tasks() {
     assert!(done.stdout_text().contains("Somebody has stopped it."), "{}", done.stdout_text());
 }
 
-/// A subagent with a tool list of its own. It never has a tool that its parent lacks.
+/// `tools` restricts the tools of a subagent, which never has a tool that its parent lacks.
 #[test]
 fn subagent_has_at_most_the_tools_of_its_parent() {
     let mut sandbox = Sandbox::new();
@@ -381,7 +382,7 @@ fn subagent_has_at_most_the_tools_of_its_parent() {
         "Well.\n"
     );
     assert!(!sandbox.path("ran").exists());
-    // A parent with few tools passes on no others.
+    // The parent itself has only two tools, so the subagent has at most these.
     let script = spawn_agent_call(&model, waits)
         + "[[answer]]\nexpect = 'I may only read'\ntext = \"Well.\"\n";
     let few = ["-p", "go", "--tools", "spawn_agent,read_file"];
@@ -394,8 +395,8 @@ fn subagent_has_at_most_the_tools_of_its_parent() {
     assert!(wrong.expect_code(125).stderr_text().contains("--tools: there is no tool `shell`"));
 }
 
-/// Promise P16: the default budget applies to the main agent only. Commands of a subagent wait,
-/// even `siding run` itself, but an explicit budget applies to them too.
+/// Promise P16: the default budget applies only to the main agent. A subagent waits for its
+/// commands, even for `siding run` in a command, unless the call sets a budget.
 #[test]
 fn default_budget_does_not_apply_to_a_subagent() {
     let mut sandbox = Sandbox::new();

@@ -1,4 +1,5 @@
-//! Tasks of every kind that an agent starts behave alike.
+//! Tasks of every kind that an agent can start have the same commands, notices and end (promise
+//! P127).
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -11,7 +12,8 @@ use super::agent_with_script;
 /// An answer that does not arrive during the test.
 const NEVER_ANSWERS: &str = "\n[[answer]]\ndelay_ms = 600000\ntext = \"never\"\n";
 
-/// The kinds that a model can start. Only an agent at a terminal starts the seventh.
+/// The kinds of task that a model can start. The seventh, `dream`, is started only by a user or an
+/// idle agent.
 const TASK_KINDS: [&str; 6] = [
     "in_process_teammate",
     "local_agent",
@@ -25,7 +27,8 @@ const TASK_KINDS: [&str; 6] = [
 struct AgentWithTasks {
     agent: RunningProgram,
     tasks: BTreeMap<String, Value>,
-    /// The peer whose answer one of the tasks waits for.
+    /// The listener of the remote agent, which never answers, so that the remote task keeps
+    /// running.
     _peer_listener: TcpListener,
 }
 
@@ -70,7 +73,7 @@ fn start_with_task_of_each_kind(sandbox: &Sandbox) -> AgentWithTasks {
     AgentWithTasks { agent, tasks, _peer_listener: peer_listener }
 }
 
-/// Returns one running task of each kind, from the agent itself and not from its workflow.
+/// Returns the running tasks of the agent's session by kind, without the steps of its workflow.
 fn running_agent_tasks(sandbox: &Sandbox) -> BTreeMap<String, Value> {
     let listed = sandbox.siding(&["ps", "--running", "--json"]).run().expect_code(0).json();
     let of_agent =
@@ -120,7 +123,8 @@ fn every_task_kind_can_be_listed_read_stopped_and_notified() {
     drop(agent);
 }
 
-/// The host is killed: all tasks it started end with its session, and the records say so.
+/// Promise P127: when the agent is killed, the tasks of every kind end with its session, and their
+/// records say so.
 #[test]
 fn every_task_kind_ends_when_its_agent_is_killed() {
     let mut sandbox = Sandbox::new();
@@ -132,8 +136,8 @@ fn every_task_kind_ends_when_its_agent_is_killed() {
         let listed = sandbox.siding(&["ps", "--running", "--json"]).run().expect_code(0).json();
         listed.as_array().expect("a list").is_empty()
     });
-    // A teammate is part of its host: it records its own end, or the session stops it, whichever is
-    // sooner.
+    // A teammate's task ends because its agent has ended or because the session stops it, whichever
+    // is sooner.
     let teammate = tasks.remove("in_process_teammate").expect("the task exists");
     assert!(!outcome(&sandbox, task_id(&teammate)).is_null());
     let stopped = json!({ "kind": "stopped", "by": "session" });
@@ -142,7 +146,8 @@ fn every_task_kind_ends_when_its_agent_is_killed() {
     }
 }
 
-/// The tests of the other kinds cover their deadlines.
+/// Promise P127: a subagent ends at its deadline. Other files test the deadlines of the other
+/// kinds.
 #[test]
 fn subagent_ends_at_its_deadline() {
     let mut sandbox = Sandbox::new();

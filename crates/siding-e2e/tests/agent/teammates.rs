@@ -1,4 +1,4 @@
-//! `spawn_teammate`: agents in the process of another agent.
+//! The tools `spawn_teammate` and `send_message`: agents in the process of another agent, the lead.
 
 use serde_json::Value;
 use siding_e2e::{Sandbox, eventually, eventually_some};
@@ -13,7 +13,7 @@ pub(super) fn write_teammate_script(sandbox: &Sandbox, name: &str, script: &str)
     format!("script:{}", file.display())
 }
 
-/// Returns an answer that spawns a teammate.
+/// Returns a script answer that starts a teammate.
 pub(super) fn spawn_teammate_call(name: &str, model: &str, more: &str) -> String {
     format!(
         r#"
@@ -41,7 +41,8 @@ pub(super) fn task_output(sandbox: &Sandbox, task: &Value) -> String {
     sandbox.siding(&["output", id]).run().expect_code(0).stdout_text().to_owned()
 }
 
-/// A host that waits for the background task of an idle teammate receives the teammate's messages.
+/// The lead waits for the background task of an idle teammate, and receives the message that the
+/// teammate sends after the task's end.
 #[test]
 fn agent_waits_for_the_tasks_of_an_idle_teammate() {
     let mut sandbox = Sandbox::new();
@@ -79,7 +80,8 @@ fn agent_waits_for_the_tasks_of_an_idle_teammate() {
     assert!(done.stdout_text().ends_with("Then it has failed.\n"), "{}", done.stdout_text());
 }
 
-/// Failure F52: the agent must not report success when it stopped unfinished work.
+/// Failure F52: an agent that stops a working teammate at `--wait-bound` names it and does not exit
+/// with 0.
 #[test]
 fn teammate_working_at_the_drain_timeout_is_stopped_and_reported() {
     let mut sandbox = Sandbox::new();
@@ -103,14 +105,14 @@ fn teammate_working_at_the_drain_timeout_is_stopped_and_reported() {
     assert_eq!(done["end"]["kind"], "drain_timeout");
     let ended = done["ended"].as_array().expect("a list");
     assert_eq!(ended.len(), 2, "the teammate and its command: {done:#}");
-    // The shutdown of the teammate does not end the command that it waits for. The agent stops that
-    // command with the remaining tasks and reports it.
+    // Ending the teammate does not end the command for which the teammate waits. The agent stops
+    // this command with its remaining tasks and reports it.
     let stopped = serde_json::json!({ "kind": "stopped", "by": "agent" });
     assert!(ended.iter().all(|one| one["outcome"] == stopped), "{done:#}");
 }
 
-/// When the host is killed, the teammate ends and its task records this; a resumed host receives
-/// the notice.
+/// When the agent of a teammate is killed, the teammate's task fails and records the reason; the
+/// resumed agent receives the notice.
 #[test]
 fn teammate_ends_with_its_host_and_a_resumed_host_is_notified() {
     let mut sandbox = Sandbox::new();
@@ -129,7 +131,7 @@ fn teammate_ends_with_its_host_and_a_resumed_host_is_notified() {
     );
     let script = spawn_teammate_call("tester", &model, "")
         + "[[answer]]\ntext = \"I wait.\"\n[[answer]]\ntext = \"On and on.\"\n";
-    // Without a long grace, the end of the session could stop the teammate's task first.
+    // With a shorter grace the end of the session could stop the task first.
     let grace = ("SIDING_SESSION_GRACE", "60s");
     let host = agent_with_script(&sandbox, &script, &["-p", "go"]).env(grace.0, grace.1).spawn();
     let session = wait_for_session(&sandbox);
@@ -169,8 +171,8 @@ fn teammate_ends_with_its_host_and_a_resumed_host_is_notified() {
     assert_eq!(done["text"], "Then I do it alone.");
 }
 
-/// The host waits for the task of a teammate that has no model requests left, and the lead is
-/// notified.
+/// If a teammate has reached its limit of model requests, the lead waits for the teammate's
+/// background task and receives its notice.
 #[test]
 fn agent_waits_for_the_task_of_a_teammate_without_requests() {
     let mut sandbox = Sandbox::new();
@@ -209,8 +211,8 @@ fn agent_waits_for_the_task_of_a_teammate_without_requests() {
     assert_eq!(task_output(&sandbox, &command), "over\n");
 }
 
-/// The to-do items that a teammate has claimed are returned to the list when it is stopped, and not
-/// before.
+/// The to-do items that a teammate has claimed are returned to the list when the teammate is
+/// stopped, and not before.
 #[test]
 fn stopped_teammate_releases_its_todo_items() {
     let mut sandbox = Sandbox::new();
@@ -262,8 +264,8 @@ fn stopped_teammate_releases_its_todo_items() {
     assert_eq!(list.matches("\"claimed\"").count(), 2, "expected two claims: {list}");
 }
 
-/// A person or the lead stops a teammate like any task: its tasks stop too, and it is no longer
-/// listed.
+/// Stopping the task of a teammate ends the teammate and its tasks, and the lead can no longer send
+/// messages to it.
 #[test]
 fn stopping_a_teammate_stops_its_tasks() {
     let mut sandbox = Sandbox::new();
@@ -325,7 +327,8 @@ fn teammate_ends_at_its_deadline() {
     assert_eq!(teammate_task(&sandbox)["outcome"]["kind"], "deadline");
 }
 
-/// The model receives an error for each invalid call, and no teammate is left.
+/// Each invalid call of the teammate tools gives the model an error that says what to do, and
+/// starts no teammate.
 #[test]
 fn teammate_tool_errors_name_the_fix() {
     let mut sandbox = Sandbox::new();
@@ -370,7 +373,8 @@ fn interrupted_spawn_leaves_no_teammate() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let model = write_teammate_script(&sandbox, "tester", "[[answer]]\ntext = \"I am here.\"\n");
-    // The call waits this long for an early failure of the task.
+    // `spawn_teammate` waits this long for an early failure of the task, so the interrupt arrives
+    // during the call.
     let agent = agent_with_script(&sandbox, &spawn_teammate_call("tester", &model, ""), &[])
         .env("SIDING_SETTLE", "60s");
     let mut talk = TerminalSession::spawn_on_terminal(agent);
@@ -385,7 +389,7 @@ fn interrupted_spawn_leaves_no_teammate() {
     assert!(!shown.contains("I am here."), "{shown}");
 }
 
-/// The lead's tool list is restricted; a teammate and a subagent inherit it without the tools for
+/// A teammate and a subagent inherit the lead's restricted list of tools, without the tools for
 /// teammates.
 #[test]
 fn restricted_tools_are_inherited_without_teammate_tools() {

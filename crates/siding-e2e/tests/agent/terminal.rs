@@ -15,7 +15,7 @@ pub(super) const CTRL_D: &str = "\x04";
 const CTRL_Z: &str = "\x1a";
 const ESCAPE: &str = "\x1b";
 
-/// A conversation at a terminal, waiting for its first prompt.
+/// An agent at a terminal, which waits for its first prompt.
 pub(super) struct TerminalSession {
     pub(super) terminal: Terminal,
     agent: RunningProgram,
@@ -45,8 +45,8 @@ impl TerminalSession {
         self.terminal.send_keys(&format!("{text}\r"));
     }
 
-    /// Kills the agent. Keeps the terminal open, because closing it would make the agent exit by
-    /// itself.
+    /// Kills the agent. The terminal stays open until then, because the agent would exit by itself
+    /// if it were closed.
     pub(super) fn kill(self) {
         self.agent.process().kill();
         let _killed = self.agent.wait();
@@ -95,7 +95,7 @@ fn prompt_is_answered_and_the_terminal_restored() {
         text = "It said hello, and failed."
     "#;
     let mut talk = TerminalSession::start(&sandbox, script);
-    // Typed with a mistake, which is corrected.
+    // Types a wrong character and deletes it.
     talk.type_line("say hell\x7f你o");
     talk.terminal.wait_for_text("It said hello, and failed.");
     talk.terminal.wait_for_row("ready");
@@ -107,8 +107,8 @@ fn prompt_is_answered_and_the_terminal_restored() {
     }
 }
 
-/// Failure F23: the command moves to the background in place and immediately, and its end wakes the
-/// idle agent.
+/// Failure F23: Ctrl-B moves the command to the background immediately and in place, and its end
+/// wakes the idle agent.
 #[test]
 fn ctrl_b_backgrounds_a_command_and_its_end_wakes_the_agent() {
     let mut sandbox = Sandbox::new();
@@ -151,7 +151,7 @@ fn ctrl_b_backgrounds_a_command_and_its_end_wakes_the_agent() {
     assert_eq!(entries_of_kind(&lines, "started").len(), 1, "a call was started twice: {lines:#?}");
 }
 
-/// Failures F9 and F10: an interrupt ends only the foreground command. Exiting ends the other
+/// Failures F9 and F10: an interrupt ends only the foreground command. Quitting ends the other
 /// tasks, after a warning.
 #[test]
 fn interrupt_ends_the_foreground_and_exit_ends_the_rest() {
@@ -222,9 +222,9 @@ fn fatal_signal_restores_the_terminal_and_ends_all_tasks() {
     }
 }
 
-/// Starts an agent at a terminal that is full and not read, as with a stalled ssh connection. The
-/// agent creates one file after it has started a task, and another one when the task's end has
-/// woken it.
+/// Starts an agent at a terminal whose output buffer is full and is not read, as with a stalled ssh
+/// connection. The model creates the file `begun` after it has started a task, and `woken` when the
+/// task's end has woken it.
 fn start_at_stalled_terminal(sandbox: &Sandbox) -> TerminalSession {
     let script = r#"
         [[answer]]
@@ -262,7 +262,7 @@ fn stalled_terminal_delays_neither_tasks_nor_notices() {
     eventually("the agent is woken although the terminal is not read", || {
         sandbox.path("woken").exists()
     });
-    // A reader that comes back sees all output and the current state.
+    // When the terminal is read again, it shows all missed output and the current state.
     talk.terminal.wait_for_text("All is done.");
     talk.terminal.wait_for_row("ready");
     talk.terminal.send_keys(CTRL_D);
@@ -294,7 +294,8 @@ fn closing_the_terminal_ends_the_agent() {
     let _ended = agent.wait().expect_code(129);
 }
 
-/// Ctrl-Z and `fg`: the shell controls the terminal in between.
+/// Ctrl-Z restores the terminal's modes for the shell, and SIGCONT, which `fg` sends, sets the
+/// agent's modes again.
 #[test]
 fn suspended_agent_restores_the_terminal_until_continued() {
     let mut sandbox = Sandbox::new();
@@ -317,7 +318,8 @@ fn suspended_agent_restores_the_terminal_until_continued() {
     let _shown = talk.expect_exit(0);
 }
 
-/// A panic, which ends a release build without running destructors, restores the terminal too.
+/// A panic restores the terminal's modes by a panic hook, because a release build aborts without
+/// running destructors.
 #[test]
 fn panic_restores_the_terminal() {
     let terminal = Terminal::new(80, 24);
@@ -337,7 +339,8 @@ fn panic_restores_the_terminal() {
     );
 }
 
-/// Input during a turn is sent with the tool results, not after the turn.
+/// Text that a user types during a turn is sent with the next tool results, and not only after the
+/// turn.
 #[test]
 fn input_during_a_turn_is_sent_with_the_tool_results() {
     let mut sandbox = Sandbox::new();
@@ -422,7 +425,7 @@ fn agent_works_in_a_small_terminal() {
     let _shown = talk.expect_exit(0);
 }
 
-/// A resumed agent shows the earlier conversation and continues it.
+/// `--resume` at a terminal shows the earlier conversation and continues it.
 #[test]
 fn conversation_can_be_resumed_at_a_terminal() {
     let mut sandbox = Sandbox::new();

@@ -1,4 +1,4 @@
-//! The prompts and scripts of docs/agent.md.
+//! Runs the prompts and the scripts that docs/agent.md shows.
 
 use siding_e2e::Sandbox;
 
@@ -13,8 +13,8 @@ fn documented_script(name: &str) -> (String, String) {
     (format!("script:{file}"), prompt.trim_end_matches('\'').to_owned())
 }
 
-/// Runs a script of the documentation. Python takes a second to start, as on a slow disk, because
-/// the scripts expect background commands to end after the answer to their start.
+/// Runs a script of the documentation. Delays the start of Python by a second, because the scripts
+/// expect that a background command ends only after the model's next answer.
 fn run_documented_script(sandbox: &Sandbox, name: &str) -> serde_json::Value {
     let (model, prompt) = documented_script(name);
     let slow = sandbox.home().join("slow");
@@ -25,7 +25,7 @@ fn run_documented_script(sandbox: &Sandbox, name: &str) -> serde_json::Value {
         .siding(&["agent", "--model", &model, "-p", &prompt, "--json"])
         .env("PYTHONPATH", &slow)
         .env("PIP_DISABLE_PIP_VERSION_CHECK", "1")
-        // Avoids the network: installed packages need no registry.
+        // The scripts install only local packages, so npm needs no network.
         .env("npm_config_offline", "true")
         .env("npm_config_audit", "false")
         .run()
@@ -33,7 +33,7 @@ fn run_documented_script(sandbox: &Sandbox, name: &str) -> serde_json::Value {
         .json()
 }
 
-/// Whether a program is installed; prints which program a skipped test lacks.
+/// Whether a program is installed. If not, prints its name, because the calling test skips itself.
 fn is_installed(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|directory| directory.join(name).is_file());
@@ -57,8 +57,7 @@ fn documented_prompts_are_those_of_the_tutorial() {
     );
 }
 
-/// With the real programs: sets up a project while pip lists the installed packages, searches files
-/// meanwhile, and installs the project's requirements while it reads a file.
+/// The three prompts of the tutorial run with the real pip and npm.
 #[test]
 fn tutorial_prompts_run_with_pip_and_npm() {
     if !is_installed("pip") || !is_installed("npm") {
@@ -84,8 +83,7 @@ fn notice_count(sandbox: &Sandbox, report: &serde_json::Value) -> usize {
     delivered.iter().filter(|entry| entry["told"][0]["told"] == "notice").count()
 }
 
-/// The same with only a shell: an installation in the background during a file read, and a project
-/// setup before a background listing.
+/// The scripts `setup` and `install` run with only a shell.
 #[test]
 fn setup_and_install_prompts_run() {
     let mut sandbox = Sandbox::new();
@@ -99,7 +97,7 @@ fn setup_and_install_prompts_run() {
     assert_eq!(notice_count(&sandbox, &report), 0, "a waited-for end must give no notice");
 }
 
-/// A slow listing in the background during a file search.
+/// The script `packages` runs a slow list in the background while the model searches files.
 #[test]
 fn packages_prompt_runs_a_background_list() {
     let mut sandbox = Sandbox::new();

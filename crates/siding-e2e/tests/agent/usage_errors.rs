@@ -1,4 +1,4 @@
-//! Errors of users, of the model and of its provider.
+//! Answers of the agent to mistakes of the user and of the model, and to failures of the provider.
 
 use std::process::Stdio;
 
@@ -26,7 +26,8 @@ fn agent_usage_errors_name_the_fix() {
     assert!(sandbox.task_ids().is_empty());
 }
 
-/// A call without a usable prompt fails with a message that says what is missing.
+/// A call without a prompt, or with a blank one, fails with the same exit code as a wrong call of
+/// any command.
 #[test]
 fn missing_or_blank_prompt_is_an_error() {
     let sandbox = Sandbox::new();
@@ -40,7 +41,7 @@ fn missing_or_blank_prompt_is_an_error() {
     assert!(blank.stderr_text().contains("the prompt is empty"), "{}", blank.stderr_text());
 }
 
-/// For an ambiguous id prefix, the model sees the candidates.
+/// For an ambiguous id prefix, the tool result lists the matching tasks.
 #[test]
 fn ambiguous_task_id_lists_the_candidates() {
     let mut sandbox = Sandbox::new();
@@ -85,7 +86,7 @@ fn agent_works_with_a_closed_stdout() {
     assert!(sandbox.path("written").exists());
 }
 
-/// `--resume` without any other option repeats the failed request with the same model.
+/// `--resume` without other options repeats the failed request with the model of the conversation.
 #[test]
 fn failed_conversation_resumes_with_the_same_model() {
     let mut sandbox = Sandbox::new();

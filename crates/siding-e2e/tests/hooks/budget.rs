@@ -1,11 +1,12 @@
-//! The blocking budget of the host's own shell calls (promise P115).
+//! The budget that the PreToolUse hook sets for the host's own shell calls (promise P115).
 
 use serde_json::{Value, json};
 use siding_e2e::Sandbox;
 
 use crate::support::{hook_call, open_session, sandbox};
 
-/// Returns `hookSpecificOutput` of a PreToolUse hook with this budget, or null.
+/// Calls the PreToolUse hook with this budget. Returns `hookSpecificOutput` of its answer, or null
+/// without an answer.
 fn pre_tool_use_output(sandbox: &Sandbox, budget: &str, event: Value) -> Value {
     let done = hook_call(sandbox, &["--budget", budget, "pre-tool-use"], event).run();
     let done = done.expect_code(0);
@@ -31,8 +32,8 @@ fn budget_sets_only_the_timeout_of_a_call() {
     let mut expected = input.clone();
     expected["timeout"] = json!(15_000);
     assert_eq!(output, json!({"hookEventName": "PreToolUse", "updatedInput": expected}));
-    // A call's timeout longer than the budget limits the command; it does not request a longer
-    // wait.
+    // The agent's longer timeout limits the command and does not request a longer wait, so the
+    // budget replaces it.
     let mut longer = input;
     longer["timeout"] = json!(600_000);
     assert_eq!(pre_tool_use_output(&sandbox, "15s", bash_call(longer))["updatedInput"], expected);
@@ -139,7 +140,8 @@ fn backgrounded_call_names_the_budget_as_the_reason() {
     );
 }
 
-/// Promise P16: siding's server cannot recognize a subagent's call, but the hook can.
+/// Promise P16: a subagent waits for its commands. siding's MCP server cannot recognize a
+/// subagent's call, so the hook sets the budget of the call beyond the task's deadline.
 #[test]
 fn subagents_run_call_gets_a_budget_up_to_its_deadline() {
     let sandbox = sandbox();
@@ -150,7 +152,7 @@ fn subagents_run_call_gets_a_budget_up_to_its_deadline() {
     };
     let subagent = || json!("agent-abc");
     let input = updated(subagent(), json!({"command": "make", "cwd": "/p"}));
-    // 30 minutes, 10 s of grace, and a margin, in seconds.
+    // In seconds: the deadline of 30 minutes, 10 s of grace, and a margin of 60 s.
     assert_eq!(input, json!({"command": "make", "cwd": "/p", "budget": 1870}));
     assert_eq!(updated(subagent(), json!({"command": "make", "timeout": 60}))["budget"], 130);
     assert_eq!(updated(Value::Null, json!({"command": "make"})), Value::Null);
@@ -158,8 +160,8 @@ fn subagents_run_call_gets_a_budget_up_to_its_deadline() {
     assert_eq!(updated(subagent(), json!({"command": "make", "background": true})), Value::Null);
 }
 
-/// The host ends its own monitors early; the hook recommends `siding monitor`, which may run
-/// longer.
+/// Claude Code ends its own monitors early, so for a longer one the hook suggests `siding monitor`
+/// to the agent.
 #[test]
 fn long_host_monitor_call_suggests_siding_monitor() {
     let sandbox = sandbox();

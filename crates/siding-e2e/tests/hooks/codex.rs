@@ -8,8 +8,8 @@ use siding_e2e::{ProgramOutput, Sandbox, eventually, processes};
 
 use crate::support::{CONVERSATION_ID, hook_call, sandbox};
 
-/// Creates a `codex` that writes its arguments to a file, one per line, and returns a search path
-/// with it.
+/// Creates a script `codex` that writes its arguments to a file, one per line. Returns a `PATH`
+/// that contains it.
 fn install_fake_codex(sandbox: &Sandbox) -> String {
     let program = sandbox.path("bin/codex");
     std::fs::create_dir_all(program.parent().expect("a directory")).expect("test directory");
@@ -25,7 +25,8 @@ fn send_event(sandbox: &Sandbox, path: &str, name: &str, more: serde_json::Value
     hook_call(sandbox, &["--host", "codex", name], more).env("PATH", path).run().expect_code(0)
 }
 
-/// Returns how many processes wait for notices of this sandbox.
+/// Returns the number of processes that wait for notices in this sandbox, found by the open lock
+/// file `waiting.agent`.
 fn waiter_count(sandbox: &Sandbox) -> usize {
     let waits = |pid: &u32| {
         processes::descriptors(*pid).iter().any(|(_, target)| {
@@ -35,13 +36,13 @@ fn waiter_count(sandbox: &Sandbox) -> usize {
     processes::list_pids().into_iter().filter(waits).count()
 }
 
-/// Starts a command of the conversation that ends when the test allows it.
+/// Starts a task of the conversation that ends when the test creates the file `go`.
 fn start_gated_task(sandbox: &Sandbox) {
     let session = format!("codex-{CONVERSATION_ID}");
     let text = "until [ -e go ]; do sleep .02; done; echo built; exit 7";
     let args = ["run", "--background", "--session", &session, "--", text];
     let started = sandbox.siding(&args).run().expect_code(0);
-    // Its host has hooks that deliver the notice.
+    // The answer promises a notice, because the host has hooks that deliver it.
     let message = started.stderr_text().split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(message.contains("you will be told when it ends"), "{message}");
 }
@@ -76,8 +77,8 @@ fn task_end_queues_one_prompt_that_delivers_the_notice() {
     let _end = sandbox.siding(&["session", "close", &format!("codex-{CONVERSATION_ID}")]).run();
 }
 
-/// A person who writes first receives the notice through that prompt's hooks, and no prompt is
-/// queued.
+/// If the user writes a prompt first, the hooks of this turn deliver the notice, and siding queues
+/// no prompt.
 #[test]
 fn task_end_during_a_turn_queues_no_prompt() {
     let sandbox = sandbox();

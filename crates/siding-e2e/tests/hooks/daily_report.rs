@@ -1,4 +1,4 @@
-//! The daily report.
+//! The daily report of the hooks (`report_daily`).
 
 use serde_json::{Value, json};
 use siding_e2e::Sandbox;

@@ -1,10 +1,11 @@
-//! The guard's answers to a host, and the hooks' answers to unreadable events.
+//! The guard's answers to tool calls, and the answers of hooks to events that they cannot read.
 
 use serde_json::json;
 
 use crate::support::{call_hook, hook_call, sandbox};
 
-/// Failure F63: hosts have ignored a denial in JSON; exit code 2 always blocks.
+/// Failure F63: some hosts have ignored a denial in JSON, so a denial also has exit code 2, which
+/// blocks in every host.
 #[test]
 fn denial_uses_exit_code_json_and_stderr() {
     let sandbox = sandbox();
@@ -15,7 +16,7 @@ fn denial_uses_exit_code_json_and_stderr() {
     let why = output["permissionDecisionReason"].as_str().expect("a reason").to_owned();
     assert!(why.contains("`rm -rf /`"), "{why}");
     assert!(denied.stderr_text().contains(&why));
-    // Codex rejects unknown fields and reads stderr.
+    // Codex rejects JSON with unknown fields and reads the reason from stderr.
     for host in ["codex", "gemini"] {
         let args = ["pre-tool-use", "--host", host];
         let denied = hook_call(&sandbox, &args, call.clone()).run().expect_code(2);
@@ -44,7 +45,7 @@ fn allowed_command_leaves_the_decision_to_the_host() {
     assert_eq!(decision_for("sudo ls", json!({})), "ask");
     assert_eq!(decision_for("tail -f server.log", json!({})), "none");
     assert_eq!(decision_for("tail -f server.log", json!({"run_in_background": true})), "ask");
-    // A tool that runs no command.
+    // A tool that runs no command is not judged.
     let call = json!({"tool_name": "Read", "tool_input": {"file_path": "/etc/passwd"}});
     assert_eq!(call_hook(&sandbox, "pre-tool-use", call).expect_code(0).stdout_text(), "");
     let written =
@@ -52,8 +53,8 @@ fn allowed_command_leaves_the_decision_to_the_host() {
     assert_eq!(written.count(), 0, "judging a command must write nothing");
 }
 
-/// Promise P107: without a person to answer, a question would have no effect, so the command is
-/// denied.
+/// Promise P107: if no person can answer, the guard denies an endless background command instead of
+/// asking.
 #[test]
 fn endless_background_command_is_denied_when_unattended() {
     let sandbox = sandbox();
@@ -75,12 +76,13 @@ fn endless_background_command_is_denied_when_unattended() {
     for mode in ["dontAsk", "bypassPermissions", "auto"] {
         assert_eq!(decision(call(mode, follow), 2).as_deref(), Some("deny"), "{mode}");
     }
-    // For other rules the verdict remains `ask` in every mode, and the host decides what to do.
+    // The guard still asks about other commands in every mode, because the host has its own rules
+    // for these questions.
     assert_eq!(decision(call("auto", "sudo ls"), 0).as_deref(), Some("ask"));
     let bounded =
         call_hook(&sandbox, "pre-tool-use", call("auto", "timeout 60 tail -f server.log"));
     assert_eq!(bounded.expect_code(0).stdout_text(), "");
-    // A headless run has no person in any mode.
+    // In a headless run no person can answer, whatever the permission mode.
     let headless = hook_call(&sandbox, &["pre-tool-use"], call("default", follow));
     let denied = headless.env("CLAUDE_CODE_ENTRYPOINT", "sdk-cli").run().expect_code(2);
     assert!(
@@ -88,7 +90,7 @@ fn endless_background_command_is_denied_when_unattended() {
         "the denial must suggest an alternative: {}",
         denied.stderr_text()
     );
-    // These hosts have no way to ask.
+    // The hooks of these hosts cannot ask a question.
     for host in ["codex", "gemini"] {
         let args = ["pre-tool-use", "--host", host];
         let denied = hook_call(&sandbox, &args, call("default", follow)).run().expect_code(2);
@@ -99,7 +101,8 @@ fn endless_background_command_is_denied_when_unattended() {
     assert!(guard_output.expect_code(21).stdout_text().contains("deny"));
 }
 
-/// A user may rely on the rules that cannot be read, so the hook asks a person.
+/// If a rule file cannot be read, the guard asks about every command, because the user may rely on
+/// a rule in that file.
 #[test]
 fn unreadable_rules_file_makes_the_hook_ask() {
     let sandbox = sandbox();
@@ -122,7 +125,7 @@ fn unreadable_event_makes_no_decision() {
             let first = done.stderr_text().lines().next().unwrap_or_default().to_owned();
             assert!(first.contains("no decision"), "{event} {bad:?}: {first}");
         }
-        // An event without anything for siding.
+        // A valid event that contains nothing for siding gives no answer.
         let done = sandbox.siding(&["hook", event]).stdin("{}").run().expect_code(0);
         assert_eq!(done.stdout_text() + &done.stderr_text(), "", "{event}");
     }

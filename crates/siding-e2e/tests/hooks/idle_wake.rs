@@ -1,4 +1,4 @@
-//! Waking an idle host.
+//! Waking an idle host with the hook `await-notice`.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -10,7 +10,7 @@ use crate::support::{
     run_ended_task, sandbox, start_background_task,
 };
 
-/// Waits until a process waits for this sandbox's notices, and returns its pid.
+/// Waits until a process waits for notices in this sandbox, and returns its pid.
 #[track_caller]
 fn wait_for_waiter(sandbox: &Sandbox) -> u32 {
     let waits = |pid: &u32| {
@@ -21,15 +21,14 @@ fn wait_for_waiter(sandbox: &Sandbox) -> u32 {
     eventually_some("a waiter runs", || processes::list_pids().into_iter().find(waits))
 }
 
-/// Promise P112: the end of a task wakes an idle host immediately, although the host has no event
-/// that would deliver it.
+/// Promise P112: the end of a task wakes an idle host immediately, without any other event.
 #[test]
 fn task_end_wakes_an_idle_host_and_is_reported_once() {
     let sandbox = sandbox();
     open_session(&sandbox);
     let waiting = hook_call(&sandbox, &["await-notice"], json!({})).spawn();
     let _pid = wait_for_waiter(&sandbox);
-    // One waiter is enough, however often the host starts one.
+    // A second waiter of the same conversation exits immediately.
     let second = call_hook(&sandbox, "await-notice", json!({})).expect_code(0);
     assert_eq!(second.stdout_text() + &second.stderr_text(), "");
     let id = run_ended_task(&sandbox, "echo over; exit 7");
@@ -40,8 +39,8 @@ fn task_end_wakes_an_idle_host_and_is_reported_once() {
     close_session(&sandbox);
 }
 
-/// Promises P65 and P112: an approaching deadline also wakes the host, so that the agent can still
-/// move it.
+/// Promises P65 and P112: an approaching deadline wakes an idle host while the agent can still
+/// extend the deadline.
 #[test]
 fn approaching_deadline_wakes_an_idle_host() {
     let sandbox = sandbox();
@@ -76,7 +75,8 @@ fn notice_delivered_by_another_event_does_not_wake() {
     close_session(&sandbox);
 }
 
-/// `claude -p` would wait for the exit of the waiter before it exits itself.
+/// In a headless run `await-notice` exits immediately, because `claude -p` would wait for the
+/// waiter before it exits.
 #[test]
 fn headless_host_starts_no_waiter() {
     let sandbox = sandbox();
@@ -92,7 +92,7 @@ fn headless_host_starts_no_waiter() {
 #[test]
 fn waiter_ends_with_its_host() {
     let sandbox = sandbox();
-    // The copy has another name, because siding takes a shell for no host.
+    // The copy has another name, because siding does not treat a shell as a host.
     let agent = sandbox.path("agent");
     let _bytes = std::fs::copy("/bin/bash", &agent).expect("test directory");
     let executable = std::fs::Permissions::from_mode(0o755);

@@ -1,5 +1,5 @@
-//! The effects of `siding hook` at the events of a conversation. The host is the test itself, or a
-//! renamed copy of bash where the test kills it.
+//! The effects of `siding hook` at the events of a conversation. The host is the test program
+//! itself, or a renamed copy of bash in tests that kill the host.
 
 mod budget;
 mod codex;

@@ -1,4 +1,4 @@
-//! A notice is delivered once, at the first event whose answer reaches the agent.
+//! Delivery of notices by hooks: each notice once, at the next event whose answer can contain text.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +10,8 @@ use crate::support::{
     start_background_task,
 };
 
-/// Failures F22 and F25: every event with an answer delivers notices; no notice is delivered twice;
-/// each says that it does not come from the user.
+/// Failures F22 and F25: each event whose answer can contain text delivers notices. No notice is
+/// delivered twice, and each says that it does not come from the user.
 #[test]
 fn task_end_is_reported_once_at_the_next_event() {
     let sandbox = sandbox();
@@ -45,8 +45,8 @@ fn subagent_events_deliver_no_notices() {
     close_session(&sandbox);
 }
 
-/// Failure F25: a notice whose command, output and process names grow fivefold in XML does not
-/// prevent the delivery of other notices.
+/// Failure F25: a notice whose command, output and process names grow fivefold by XML escapes does
+/// not delay other notices.
 #[test]
 fn oversized_notice_does_not_block_others() {
     let sandbox = sandbox();
@@ -75,8 +75,8 @@ fn processes_left_by_a_command_are_reported() {
     let sandbox = sandbox();
     open_session(&sandbox);
     let mark = sandbox.puppet_line(&words("--quiet mark left hang"));
-    // The command lingers only after its starter has returned; otherwise the answer would report
-    // it.
+    // The shell exits only after `siding run` has returned, because otherwise the answer of `run`
+    // would report the lingering processes.
     let _task =
         start_background_task(&sandbox, &format!("{mark} & until [ -e go ]; do sleep .02; done"));
     std::fs::write(sandbox.path("go"), "").expect("test directory");
@@ -89,7 +89,7 @@ fn processes_left_by_a_command_are_reported() {
     close_session(&sandbox);
 }
 
-/// The same conversation is open in two windows. After the second window is closed, the first still
+/// The same conversation may be open in two processes. When the second one exits, the first still
 /// receives the notices.
 #[test]
 fn exit_of_a_second_owner_keeps_the_notices() {
@@ -105,8 +105,8 @@ fn exit_of_a_second_owner_keeps_the_notices() {
     close_session(&sandbox);
 }
 
-/// Hosts truncate texts beyond 10,000 characters, so further notices are delivered at the next
-/// event.
+/// Hosts truncate texts beyond 10,000 characters, so notices that do not fit are delivered at the
+/// next event.
 #[test]
 fn many_notices_are_split_over_several_events() {
     let sandbox = sandbox();
@@ -130,8 +130,8 @@ fn many_notices_are_split_over_several_events() {
     close_session(&sandbox);
 }
 
-/// Another session of the same host process: an earlier conversation that was cleared, or the
-/// host's MCP server.
+/// A hook also delivers notices of other sessions with the same owner: of an earlier conversation
+/// that was cleared, and of the host's MCP server.
 #[test]
 fn notices_of_the_hosts_other_sessions_are_delivered() {
     let sandbox = sandbox();
@@ -153,8 +153,8 @@ fn notices_of_the_hosts_other_sessions_are_delivered() {
     close_session(&sandbox);
 }
 
-/// Failure F24: the host's program uses siding through its shells and through its MCP server. A
-/// result read through one is not delivered through the other.
+/// Failure F24: a host uses siding from its shells and from its MCP server. A result that was read
+/// in one of the two sessions is not delivered in the other.
 #[test]
 fn result_read_in_another_session_of_the_host_is_not_repeated() {
     let sandbox = sandbox();

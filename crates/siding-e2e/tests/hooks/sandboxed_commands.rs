@@ -1,5 +1,5 @@
-//! A host's command in a sandbox is a task, and no process that a host started remains after the
-//! host's end.
+//! Supervision of hosts: a command in a host's sandbox is a task like any other, and no process
+//! outlives its host.
 //!
 //! The sandbox is bubblewrap's, as Claude Code builds it: a read-only file system, and separate
 //! namespaces for processes and users. The host is a renamed copy of a shell.
@@ -14,7 +14,7 @@ use siding_e2e::{
 
 use crate::support::{CONVERSATION_ID, SESSION_ID, event_json, sandbox};
 
-/// A user without processes.
+/// The uid of `nobody`, a user without processes.
 const NOBODY_UID: u32 = 65_534;
 
 /// Whether bubblewrap can create sandboxes on this machine. Panics in CI if it cannot.
@@ -87,8 +87,8 @@ fn start_host_with_env(
     RunningHost { running }
 }
 
-/// Returns a command as the host runs it in a sandbox: in the background, with its output in a
-/// file.
+/// Returns the shell line with which the host runs a command in a sandbox, in the background and
+/// with its output in a file.
 fn bwrap_command(command: &str, output: &str) -> String {
     bwrap_command_with_proc(command, output, "--proc /proc")
 }
@@ -98,7 +98,7 @@ fn bwrap_command_with_proc(command: &str, output: &str, proc: &str) -> String {
         "source ./env 2>/dev/null || true && eval {} < /dev/null && pwd -P >| /dev/null",
         shell_quoted(command)
     );
-    // If socat is installed, a relay of the sandbox runs concurrently with the command.
+    // As in the real sandbox, a relay runs next to the command, if socat is installed.
     let outer = format!(
         "{{ socat TCP4-LISTEN:3128,fork UNIX-CONNECT:/nowhere; }} >/dev/null 2>&1 &\n\
          /bin/bash -c {}; exit $?",
@@ -137,8 +137,8 @@ fn task_id(task: &Value) -> String {
     task["task_id"].as_str().expect("an id").to_owned()
 }
 
-/// Returns every process with this text in its command line, except hosts, whose command line is a
-/// whole script.
+/// Returns every process with this text in its command line, except hosts, whose command line
+/// contains the whole test script.
 fn processes_with_text(text: &str) -> Vec<Process> {
     let has = |pid: &u32| {
         processes::comm(*pid) != "agenthost"
@@ -155,7 +155,8 @@ fn supervisors(sandbox: &Sandbox) -> Vec<Process> {
     processes_with_text(&state).into_iter().filter(is_one).collect()
 }
 
-/// Waits until no process of a host is left, and returns how long that took.
+/// Waits until no supervisor, no record of a host and no process with one of these texts is left,
+/// and returns how long that took.
 #[track_caller]
 fn wait_until_host_is_cleaned_up(sandbox: &Sandbox, texts: &[&str]) -> Duration {
     let started = Instant::now();
@@ -173,7 +174,7 @@ fn read_test_file(sandbox: &Sandbox, name: &str) -> String {
     std::fs::read_to_string(sandbox.path(name)).unwrap_or_default()
 }
 
-/// Returns a command that runs until it is killed, with a text that no other test uses.
+/// Returns a command that runs for longer than any test, with arguments that no other test uses.
 fn endless_command(sandbox: &Sandbox, number: u32) -> String {
     // Encodes the sandbox's unique name as digits.
     let name = sandbox.root().display().to_string();
@@ -220,8 +221,8 @@ fn sandboxed_command_is_a_task_and_can_be_stopped() {
     }
 }
 
-/// With `enableWeakerNestedSandbox`, `/proc` inside the sandbox shows other pids than those of its
-/// own namespace.
+/// A sandboxed command is supervised even with `enableWeakerNestedSandbox`, where `/proc` inside
+/// the sandbox shows pids of another PID namespace.
 #[test]
 fn sandboxed_command_is_supervised_with_the_hosts_proc() {
     if has_bwrap() {
@@ -256,7 +257,8 @@ fn sandboxed_command_ends_at_its_deadline() {
     let _took = wait_until_host_is_cleaned_up(&sandbox, &[]);
 }
 
-/// anthropics/claude-code#51932: the sandbox's relay became a child of pid 1 and ran forever.
+/// Failure F64, anthropics/claude-code#51932: a relay of the sandbox of a killed host became a
+/// child of pid 1 and ran forever.
 #[test]
 fn killed_host_leaves_no_processes() {
     if !has_bwrap() {
@@ -269,7 +271,7 @@ fn killed_host_leaves_no_processes() {
         "socat UNIX-LISTEN:{},fork,reuseaddr TCP:localhost:9 & (setsid {helper} &) ; ",
         socket.display()
     );
-    // One helper ignores SIGTERM, and another one is an orphan.
+    // One helper ignores SIGTERM, and another one is an orphan in its own session.
     let stubborn = format!("setsid bash -c 'trap \"\" TERM; {helper}; :' & ");
     let script = format!("{relay}{stubborn}{}", bwrap_command(&boxed_text, "out"));
     let host = start_host(&sandbox, &script);
@@ -302,7 +304,7 @@ fn only_the_killed_hosts_processes_are_ended() {
     let _took = wait_until_host_is_cleaned_up(&sandbox, &[&other]);
 }
 
-/// Returns a line that calls a hook as the host does.
+/// Returns a shell line that calls a hook with an event on standard input, as the host does.
 fn hook_line(sandbox: &Sandbox, name: &str, more: Value) -> String {
     let file = format!("event-{name}");
     std::fs::write(sandbox.path(&file), event_json(sandbox, more)).expect("test directory");
@@ -337,7 +339,7 @@ fn reap_ends_processes_of_a_killed_host_and_supervisor() {
     host.running.process().kill();
     eventually("both have exited", || !supervisor.is_alive() && !host.running.process().is_alive());
     let dry_run = sandbox.siding(&["reap", "--dry-run"]).run().expect_code(0).stdout_text();
-    // The output is wrapped.
+    // The output is wrapped at 80 columns, so the words are joined again.
     let dry_run = dry_run.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(dry_run.contains("would end") && dry_run.contains(&helper), "{dry_run}");
     assert_eq!(processes_with_text(&helper).len(), 1);
@@ -346,8 +348,8 @@ fn reap_ends_processes_of_a_killed_host_and_supervisor() {
     let _took = wait_until_host_is_cleaned_up(&sandbox, &[&helper]);
 }
 
-/// For each failpoint, a supervisor is stopped at it and killed; the next event or the reaper then
-/// terminates what the host left.
+/// Promise P116: no process is left if the host's supervisor is killed at a failpoint, together
+/// with its host.
 #[test]
 fn host_supervisor_killed_at_any_failpoint_leaves_nothing() {
     if !has_bwrap() {
@@ -385,8 +387,8 @@ fn cpu_ticks(pid: u32) -> u64 {
     fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
 }
 
-/// Every process in the sandbox can wake the supervisor by a write to its FIFO, so wake-ups must be
-/// cheap.
+/// Every process in a sandbox can write to the supervisor's FIFO, so a flood of wake-ups must not
+/// make the supervisor busy.
 #[test]
 fn ten_thousand_supervisor_wakeups_use_little_cpu() {
     if !has_bwrap() {
@@ -415,7 +417,7 @@ fn ten_thousand_supervisor_wakeups_use_little_cpu() {
     let _took = wait_until_host_is_cleaned_up(&sandbox, &[&endless]);
 }
 
-/// A person opens an editor or browser through the agent and still uses it after the agent's end.
+/// A browser that a person opened through the agent survives the end of the host.
 #[test]
 fn users_browser_is_excluded_from_host_cleanup() {
     let sandbox = sandbox();
@@ -426,10 +428,11 @@ fn users_browser_is_excluded_from_host_cleanup() {
         std::fs::copy(sleep.expect("an installed `sleep`"), &browser).expect("test directory");
     let helper = endless_command(&sandbox, 3_012);
     let user_program = format!("{} 3013", browser.display());
-    // One browser is started by the host itself, one by a command that siding has adopted.
+    // The host itself starts one browser, and a command that siding has adopted starts another one.
     let init = sandbox.siding_line(&["shell-init", "bash"]);
     let adopted = format!("eval \"$({init})\"; setsid {user_program} & {helper}");
-    // The host also starts a second conversation in the background.
+    // A copy of the host's own program in a session of its own is a host of its own, so it survives
+    // too.
     let other = "while :; do sleep 1; done # another host";
     let script = format!(
         "setsid {user_program} &\nsetsid ./agenthost -c {} &\nbash -c {} &",

@@ -1,4 +1,4 @@
-//! The start of a conversation.
+//! The hooks at the start and the end of a conversation.
 
 use serde_json::json;
 use siding_e2e::{eventually, words};
@@ -8,8 +8,8 @@ use crate::support::{
     start_background_task,
 };
 
-/// The hook opens a session owned by the host, and each of the host's shells becomes a task of this
-/// session.
+/// The hook opens a session that the host's process owns, and the host's shells are adopted into
+/// this session.
 #[test]
 fn session_is_opened_and_its_shells_are_adopted() {
     let sandbox = sandbox();
@@ -30,7 +30,7 @@ fn session_is_opened_and_its_shells_are_adopted() {
     assert_eq!(opened.lines().count(), 1, "opened once: {opened}");
     let text = std::fs::read_to_string(&env_file).expect("the entry exists");
     assert!(text.starts_with("export MINE=1\n") && text.matches("Lets siding adopt").count() == 1);
-    // As the host does: it sources the file in the shell that runs the command.
+    // The host sources the file in each shell that runs a command.
     let shell = "source ./env; echo $MINE $SIDING_SESSION";
     let call = sandbox.host("bash", &["-c", shell]).env("SIDING_ADOPT_WAIT", "20");
     assert_eq!(call.run().expect_code(0).stdout_text(), format!("1 {SESSION_ID}\n"));
@@ -49,7 +49,8 @@ fn running_tasks_are_listed_after_a_compaction() {
     close_session(&sandbox);
 }
 
-/// Failure F11: the host was killed. Its tasks end, and the next conversation is informed, once.
+/// Failure F11: the tasks of a killed host end, and the next conversation is informed of them,
+/// once.
 #[test]
 fn next_session_reports_tasks_of_a_killed_one() {
     let sandbox = sandbox();
@@ -78,8 +79,9 @@ fn next_session_reports_tasks_of_a_killed_one() {
     close_session(&sandbox);
 }
 
-/// A conversation in a container that shares the state directory is in another PID namespace, so
-/// neither side can see the processes of the other.
+/// A container that shares the state directory has another PID namespace. siding outside cannot see
+/// the owner of a session inside, nor siding inside the owner of one outside, so neither closes the
+/// other's session.
 #[test]
 fn session_of_another_pid_namespace_is_not_closed() {
     let sandbox = sandbox();
@@ -104,7 +106,8 @@ fn session_of_another_pid_namespace_is_not_closed() {
     close_session(&sandbox);
 }
 
-/// The host gives SessionEnd a second and a half, so the hook stops no tasks; their shims do.
+/// The SessionEnd hook stops no tasks: the host allows it only a second and a half, and the shims
+/// stop the tasks when the host has exited.
 #[test]
 fn session_end_hook_stops_no_tasks() {
     let sandbox = sandbox();

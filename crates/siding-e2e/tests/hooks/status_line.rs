@@ -1,4 +1,4 @@
-//! `siding statusline`.
+//! The status line of Claude Code, printed by `siding statusline`.
 
 use serde_json::json;
 use siding_e2e::{Sandbox, eventually};
@@ -47,7 +47,7 @@ fn task_waiting_for_input_is_shown_first() {
     close_session(&sandbox);
 }
 
-/// The user's own status line is kept.
+/// `--before` runs the user's own status line command and prints its output first.
 #[test]
 fn users_status_line_command_is_run_and_printed_first() {
     let sandbox = sandbox();
@@ -57,7 +57,7 @@ fn users_status_line_command_is_run_and_printed_first() {
     assert_eq!(text, "mine \u{1b}[1mbold\u{1b}[m\nsiding: nothing runs\n");
     let received = std::fs::read_to_string(sandbox.path("heard")).expect("the program was called");
     assert!(received.contains("\"session_id\""), "{received}");
-    // The user's line is shown even if siding cannot read the event.
+    // siding prints the user's line even if it cannot parse the event.
     let call = sandbox.siding(&["statusline", "--before", "echo mine"]).stdin("no JSON");
     let done = call.run().expect_code(0);
     assert_eq!(done.stdout_text(), "mine\n");

@@ -1,9 +1,9 @@
-//! Helpers of these tests.
+//! Helpers for tests of hooks.
 
 use serde_json::{Value, json};
 use siding_e2e::{Invocation, ProgramOutput, Sandbox, eventually};
 
-/// The conversation of most tests, and its session.
+/// The host's id of the conversation in most tests. [`SESSION_ID`] is siding's session for it.
 pub(crate) const CONVERSATION_ID: &str = "3b0e8c1a-6d0f-4a55-9a43-0d8f2f3b1c77";
 pub(crate) const SESSION_ID: &str = "claude-3b0e8c1a-6d0f-4a55-9a43-0d8f2f3b1c77";
 
@@ -29,19 +29,19 @@ pub(crate) fn event_json(sandbox: &Sandbox, more: Value) -> String {
     event.to_string()
 }
 
-/// Prepares a hook call.
+/// Prepares a call of `siding hook` with these arguments and an event.
 pub(crate) fn hook_call(sandbox: &Sandbox, args: &[&str], more: Value) -> Invocation {
     let args: Vec<&str> = ["hook"].iter().chain(args).copied().collect();
     sandbox.siding(&args).stdin(event_json(sandbox, more))
 }
 
-/// Calls a hook.
+/// Calls the hook `name` with an event.
 #[track_caller]
 pub(crate) fn call_hook(sandbox: &Sandbox, name: &str, more: Value) -> ProgramOutput {
     hook_call(sandbox, &[name], more).run()
 }
 
-/// Calls a hook and returns its additional context; empty if there is none.
+/// Calls a hook and returns the `additionalContext` of its answer; empty if there is none.
 #[track_caller]
 pub(crate) fn hook_context(sandbox: &Sandbox, name: &str, more: Value) -> String {
     let done = call_hook(sandbox, name, more).expect_code(0);
@@ -66,8 +66,8 @@ pub(crate) fn start_background_task(sandbox: &Sandbox, command: &str) -> String 
     started["task_id"].as_str().expect("an id").to_owned()
 }
 
-/// Starts a task, ends it after its starter has returned, and returns its id; its end is not yet
-/// delivered.
+/// Starts a background task, and lets it run the text `then` and end after `siding run` has
+/// returned, so that its end is an undelivered notice. Returns the task's id.
 #[track_caller]
 pub(crate) fn run_ended_task(sandbox: &Sandbox, then: &str) -> String {
     let id =

@@ -1,4 +1,4 @@
-//! The end of a batch of tool calls: a reminder of running tasks (promise P68).
+//! Reminders of running tasks at the end of a batch of tool calls (promise P68).
 
 use serde_json::{Value, json};
 use siding_e2e::{RunningProgram, Sandbox, eventually_some};
@@ -10,7 +10,8 @@ use crate::support::{
 
 const BATCH_EVENT: &str = "post-tool-batch";
 
-/// Returns a batch of calls that ran these commands, in the format of Claude Code 2.1.330.
+/// Returns the event of a batch whose calls ran these commands, in the format of Claude Code
+/// 2.1.330.
 fn batch_event(commands: &[&str]) -> Value {
     let call = |command: &&str| {
         json!({
@@ -75,8 +76,8 @@ fn adopted_command_that_outlives_its_call_is_listed_once() {
     close_session(&sandbox);
 }
 
-/// Subagents work in parallel with the agent: a command for which one of them waits is in the
-/// foreground.
+/// Subagents work concurrently with the main agent. A command for which a subagent waits is not in
+/// the background, so it is named only after its call has returned.
 #[test]
 fn subagents_command_is_listed_after_its_call_returns() {
     let sandbox = sandbox();
@@ -99,7 +100,8 @@ fn subagents_command_is_listed_after_its_call_returns() {
     close_session(&sandbox);
 }
 
-/// An unattended conversation of 269 turns has one prompt and thirteen lists.
+/// Every twentieth batch lists the running tasks: an unattended conversation with one prompt and
+/// 269 batches gets thirteen lists.
 #[test]
 fn every_twentieth_batch_lists_running_tasks() {
     let sandbox = sandbox();
@@ -110,7 +112,7 @@ fn every_twentieth_batch_lists_running_tasks() {
     let mut listed = Vec::new();
     for number in 1..=269 {
         if number <= 20 {
-            // The event of each call, then the event of the batch.
+            // Claude Code sends the event of each call before the event of the batch.
             assert_eq!(
                 hook_context(&sandbox, "post-tool-use", json!({})),
                 "",
@@ -160,7 +162,7 @@ fn list_omits_tasks_named_in_a_notice() {
     close_session(&sandbox);
 }
 
-/// Codex and Gemini CLI have no batch event: each call counts as a batch.
+/// Codex and Gemini CLI have no event for batches, so each tool call counts as a batch.
 #[test]
 fn hosts_without_batch_events_count_calls() {
     let sandbox = sandbox();
@@ -181,8 +183,8 @@ fn hosts_without_batch_events_count_calls() {
     }
 }
 
-/// An event of a conversation without an open session, such as one from an earlier siding, must not
-/// fail.
+/// The hook does not fail for a conversation without an open session, such as one that began before
+/// siding was installed.
 #[test]
 fn batch_without_an_open_session_is_ignored() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! The end of a turn.
+//! The Stop hook at the end of a turn.
 
 use serde_json::{Value, json};
 use siding_e2e::Sandbox;
@@ -13,8 +13,7 @@ fn call_stop_hook(sandbox: &Sandbox, active: bool) -> Value {
     if done.stdout_text().is_empty() { Value::Null } else { done.json() }
 }
 
-/// Failure F59: the hook keeps a turn from ending while there are unread notices, but not because
-/// tasks run.
+/// Failure F59: the Stop hook holds the turn for undelivered notices and not for running tasks.
 #[test]
 fn stop_hook_blocks_only_for_undelivered_notices() {
     let sandbox = sandbox();
@@ -33,7 +32,8 @@ fn stop_hook_blocks_only_for_undelivered_notices() {
     close_session(&sandbox);
 }
 
-/// Claude Code lets hooks keep a turn from ending eight times in a row. Later notices are not lost.
+/// Claude Code lets hooks hold eight turns in a row. A notice after that is delivered with the next
+/// prompt.
 #[test]
 fn stop_hook_blocks_at_most_eight_times_in_a_row() {
     let sandbox = sandbox();
@@ -44,13 +44,13 @@ fn stop_hook_blocks_at_most_eight_times_in_a_row() {
     }
     let id = run_ended_task(&sandbox, "exit 3");
     assert_eq!(call_stop_hook(&sandbox, true), Value::Null);
-    // The person's next prompt starts a new count.
+    // The user's next prompt starts a new count.
     let held = call_stop_hook(&sandbox, false);
     assert!(held["reason"].as_str().is_some_and(|reason| reason.contains(&id)), "{held}");
     close_session(&sandbox);
 }
 
-/// Failure F25: tags in a command are escaped wherever it is named.
+/// Failure F25: tags in the text of a command are escaped wherever a hook names the command.
 #[test]
 fn tags_in_commands_are_escaped() {
     let sandbox = sandbox();
@@ -69,7 +69,8 @@ fn tags_in_commands_are_escaped() {
     close_session(&sandbox);
 }
 
-/// Hosts truncate texts beyond 10,000 characters, including the list of running tasks.
+/// Hosts truncate texts beyond 10,000 characters. The hook keeps room for the list of running tasks
+/// next to many notices.
 #[test]
 fn running_tasks_are_listed_despite_many_notices() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! Notices for the person: `siding hook notify-person`, which runs until the host ends.
+//! Alerts for the user by `siding hook notify-person`, whose process runs until the host ends.
 
 use std::fs;
 use std::os::fd::AsRawFd as _;
@@ -16,12 +16,12 @@ fn write_program(path: &Path, text: &[u8]) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("test file");
 }
 
-/// Starts a host that opens a session, and that starts `notify-person` once the file `notify`
-/// exists.
+/// Starts a host that opens a session, and that calls the hook `notify-person` once the file
+/// `notify` exists.
 #[track_caller]
 fn start_host(sandbox: &Sandbox, ways: &str, setup: &str) -> RunningProgram {
     let agent = sandbox.path("agent");
-    // The copy has another name, because siding takes a shell for no host.
+    // The copy has another name, because siding does not treat a shell as a host.
     write_program(&agent, &fs::read("/bin/bash").expect("a shell"));
     let bin = sandbox.path("bin");
     fs::create_dir(&bin).expect("test directory");
@@ -37,13 +37,14 @@ fn start_host(sandbox: &Sandbox, ways: &str, setup: &str) -> RunningProgram {
     );
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
     let running = sandbox.host(&agent.to_string_lossy(), &["-c", &text]).env("PATH", path).spawn();
-    // The hook that opens the session must have answered before the host runs its next command.
+    // Waits until the hook has answered, because it would otherwise list the tasks that the test
+    // starts next.
     eventually("the session is open", || sandbox.path("opened").exists());
     running
 }
 
-/// Starts `notify-person`. It does not show ends that are older than itself, but acknowledges them;
-/// such an acknowledgement shows that its first scan is complete.
+/// Starts the notifications and waits until their first scan is complete: that scan acknowledges
+/// the end of an earlier task without showing it.
 #[track_caller]
 fn start_notifying(sandbox: &Sandbox) {
     let before = run_ended_task(sandbox, "echo before; exit 5");
@@ -63,8 +64,8 @@ fn follower_count(sandbox: &Sandbox) -> usize {
     processes::list_pids().iter().filter(|pid| follows(pid)).count()
 }
 
-/// Promise P69: failures are shown, other ends are not, and no process is left when the host is
-/// killed.
+/// Promise P69: a failed task gives a desktop notification and a successful one does not. When the
+/// host is killed, the notifying process exits.
 #[test]
 fn failure_is_shown_on_the_desktop_until_the_host_ends() {
     let sandbox = sandbox();
@@ -85,7 +86,7 @@ fn failure_is_shown_on_the_desktop_until_the_host_ends() {
     eventually("the follower has ended with the host", || follower_count(&sandbox) == 0);
 }
 
-/// A hook has no terminal, so the bell rings in the terminal of the host.
+/// Promise P69: the bell rings in the terminal of the host, because a hook has none.
 #[test]
 fn bell_rings_in_the_hosts_terminal() {
     let sandbox = sandbox();

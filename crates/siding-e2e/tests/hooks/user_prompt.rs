@@ -1,4 +1,4 @@
-//! A person's prompt: a reminder of running tasks (promise P68).
+//! Reminders of running tasks at a user's prompt (promise P68).
 
 use serde_json::json;
 
@@ -8,8 +8,8 @@ use crate::support::{
 
 const PROMPT_EVENT: &str = "user-prompt-submit";
 
-/// Failures F30 and F53: a started task is named once, at the next prompt, unless its output was
-/// read.
+/// Failures F30 and F53: a background task is named once, at the prompt after its start, unless the
+/// agent has read its output.
 #[test]
 fn unread_background_task_is_named_once_at_the_next_prompt() {
     let sandbox = sandbox();
@@ -28,7 +28,8 @@ fn unread_background_task_is_named_once_at_the_next_prompt() {
     close_session(&sandbox);
 }
 
-/// Reminders count batches of tool calls, so prompts without tool calls give no list.
+/// Prompts do not count as batches, so twenty prompts without tool calls give no list of running
+/// tasks.
 #[test]
 fn prompts_do_not_count_as_batches() {
     let sandbox = sandbox();
