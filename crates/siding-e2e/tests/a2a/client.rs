@@ -31,7 +31,8 @@ fn states_and_artifacts_become_task_output() {
     assert!(requests[0].head.to_lowercase().contains("a2a-version: 1.0"), "{}", requests[0].head);
 }
 
-/// The token reaches the server, but appears in no argument and not on disk.
+/// The client sends the token to the server. The token is in no argument and in no file of the
+/// state directory.
 #[test]
 fn bearer_token_is_only_in_the_request() {
     let sandbox = sandbox();
@@ -48,8 +49,8 @@ fn bearer_token_is_only_in_the_request() {
     assert!(unset.run().expect_code(125).stderr_text().contains("NOBODY"));
 }
 
-/// Promise P131: a long answer over an unreliable connection. Text already shown is not shown
-/// again.
+/// Promise P131: a client whose stream breaks subscribes again, and does not repeat text that it
+/// has already written.
 #[test]
 fn broken_stream_is_resumed_without_repetition() {
     let sandbox = sandbox();
@@ -92,7 +93,8 @@ fn server_without_streaming_is_polled() {
     assert_eq!(server.requests()[0].params["configuration"]["returnImmediately"], true);
 }
 
-/// An input request is shown immediately, with the command that answers it, and the task continues.
+/// When the server requests input, a notice with the command that answers is given immediately, and
+/// the local task continues.
 #[test]
 fn input_request_is_reported_immediately_with_the_reply_command() {
     let sandbox = sandbox();
@@ -120,7 +122,8 @@ fn input_request_is_reported_immediately_with_the_reply_command() {
     assert!(server.methods().contains(&"CancelTask".to_owned()));
 }
 
-/// The model of siding's own agent receives its peer's question and answers it with the same tool.
+/// When the remote agent requests input, the model of siding's own agent receives the question and
+/// answers it with another call of `remote_agent`.
 #[test]
 fn model_answers_a_peers_input_request() {
     let sandbox = sandbox();
@@ -192,7 +195,7 @@ fn server_cannot_forge_sidings_lines() {
     assert_eq!(text.lines().filter(forged).count(), 0, "{text}");
     assert!(!text.contains('\u{1b}') && text.contains("unknown state TASK_STATE_PAUSED"), "{text}");
     let id = done["task_id"].as_str().expect("an id");
-    // Only siding's line about the unknown state is a match of the monitor.
+    // The monitor has matched only siding's own line about the unknown state.
     assert_eq!(show_task(&sandbox, id)["monitor"]["lines"], 1);
 }
 

@@ -1,4 +1,4 @@
-//! A server whose replies a test determines, valid or not.
+//! An A2A server whose replies a test determines, valid or not.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 
 /// One reply of the server.
 pub(crate) enum ScriptedReply {
-    /// A result, or an object with `error`.
+    /// A JSON-RPC response with this result, or with the error if the value has a field `error`.
     Rpc(Value),
-    /// Results as events, then the regular end of the stream.
+    /// An event stream with one event for each result, and its regular end.
     EventStream(Vec<Value>),
-    /// Results as events, then a broken connection.
+    /// An event stream with one event for each result, after which the connection breaks.
     BrokenStream(Vec<Value>),
-    /// These bytes as an event stream.
+    /// An event stream that consists of exactly these bytes.
     RawStream(Vec<u8>),
-    /// A status without a body.
+    /// An HTTP status without a body.
     Status(u16),
 }
 
@@ -114,8 +114,8 @@ fn handle_connection(
             let text: String = events.into_iter().map(event).collect();
             let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
                         Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
-            // Without the final chunk, the reader knows that data is missing (RFC 9112, section
-            // 7.1).
+            // The final empty chunk is not sent, so the reader detects that data is missing (RFC
+            // 9112, section 7.1).
             let _peer_gone =
                 stream.write_all(format!("{head}{:x}\r\n{text}\r\n", text.len()).as_bytes());
         }
@@ -151,19 +151,19 @@ fn write_response(stream: &mut TcpStream, status: u16, kind: &str, body: &[u8]) 
     let _peer_gone = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
 }
 
-/// Returns a task as a result.
+/// Returns the JSON of a task in this state.
 pub(crate) fn task_json(state: &str) -> Value {
     json!({ "id": "t-1", "contextId": "c-1", "status": { "state": format!("TASK_STATE_{state}") } })
 }
 
-/// Returns a status update of the task.
+/// Returns the event that reports a new status of the task.
 pub(crate) fn status_update(state: &str, text: &str) -> Value {
     let message = json!({ "messageId": "m", "role": "ROLE_AGENT", "parts": [{ "text": text }] });
     json!({ "statusUpdate": { "taskId": "t-1", "contextId": "c-1",
         "status": { "state": format!("TASK_STATE_{state}"), "message": message } } })
 }
 
-/// Returns an artifact update of the task.
+/// Returns the event that reports a part of the task's artifact.
 pub(crate) fn artifact_update(text: &str, append: bool) -> Value {
     let artifact = json!({ "artifactId": "a", "name": "log", "parts": [{ "text": text }] });
     json!({ "artifactUpdate": { "taskId": "t-1", "contextId": "c-1", "artifact": artifact,

@@ -1,4 +1,4 @@
-//! `siding a2a`: its client and server together, and the client against servers that misbehave.
+//! `siding a2a`: the client with siding's own server, and the client with servers that misbehave.
 
 mod client;
 mod fake_server;
@@ -16,13 +16,13 @@ fn sandbox() -> Sandbox {
     sandbox
 }
 
-/// Prepares a message to the agent at `url`, with the token.
+/// Prepares a `siding a2a send` to the agent at `url`, with the token.
 fn send_call(sandbox: &Sandbox, url: &str, args: &[&str]) -> Invocation {
     let call = sandbox.siding(&[&["a2a", "send", url, "--bearer-env", "PEER"], args].concat());
     call.env("PEER", TOKEN)
 }
 
-/// Returns the outcome of a task after its end.
+/// Waits for the end of a task and returns its outcome.
 #[track_caller]
 fn wait_outcome(sandbox: &Sandbox, id: &str) -> serde_json::Value {
     let _waited = sandbox.siding(&["wait", id]).run().expect_code(0);
@@ -34,7 +34,7 @@ fn show_task(sandbox: &Sandbox, id: &str) -> serde_json::Value {
     sandbox.siding(&["show", "--json", id]).run().expect_code(0).json()
 }
 
-/// Returns the id that a call in the background has printed.
+/// Returns the task id that a call with `--background` has printed.
 fn printed_task_id(done: &ProgramOutput) -> String {
     done.stdout_text().trim().to_owned()
 }

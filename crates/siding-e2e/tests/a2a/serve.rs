@@ -1,4 +1,4 @@
-//! `siding a2a serve`, called by `siding a2a send` and by raw requests.
+//! `siding a2a serve`, tested with `siding a2a send` and with raw HTTP requests.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -28,7 +28,7 @@ impl A2aServer {
         self.0.stop();
     }
 
-    /// Sends a request and returns the status and the body.
+    /// Sends an HTTP request and returns the status and the body of the response.
     fn send_raw(&self, request: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
         let host = self.0.address.to_string();
         let token = format!("Bearer {TOKEN}");
@@ -56,7 +56,7 @@ impl A2aServer {
         (status.expect("a status"), body.to_owned())
     }
 
-    /// Calls a method.
+    /// Calls a JSON-RPC method and returns the whole response.
     fn rpc(&self, method: &str, params: Value) -> Value {
         let body = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
         let (status, body) = self.send_raw("POST /a2a", &[], &body.to_string());
@@ -93,7 +93,8 @@ const SLEEP_SCRIPT: &str = r#"
     input = { command = "sleep 300" }
 "#;
 
-/// Two agents that work together as if on two machines: each side has its own task.
+/// A client sends a task to the server's agent, and a second message with the same context
+/// continues the conversation.
 #[test]
 fn agent_sends_a_task_and_continues_the_conversation() {
     let sandbox = sandbox();
@@ -105,7 +106,7 @@ fn agent_sends_a_task_and_continues_the_conversation() {
     assert!(out.starts_with("task a-") && out.contains(", context talk\n"), "{out}");
     assert!(out.contains("I run it.\n  > bash\n"), "{out}");
     assert!(out.ends_with("artifact answer:\n  It said hello.\ncompleted\n"), "{out}");
-    // Another agent continues the same conversation.
+    // Another call with the same context continues the conversation.
     let again =
         send_call(&sandbox, &server.url(), &["and now?", "--context", "talk"]).run().expect_code(0);
     assert!(again.stdout_text().ends_with("  I remember.\ncompleted\n"), "{again}");
@@ -153,7 +154,8 @@ fn stop_on_the_client_cancels_the_server_task() {
     server.shutdown();
 }
 
-/// The server process keeps no state of its own.
+/// Promise P131: a server that was restarted on the same port finds its tasks, because it stores no
+/// state of its own.
 #[test]
 fn restarted_server_knows_its_tasks() {
     let sandbox = sandbox();
@@ -222,7 +224,8 @@ fn unsupported_requests_return_protocol_error_codes() {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "ListTasks" }).to_string();
     let (_, old) = server.send_raw("POST /a2a", &[("A2A-Version", "")], &body);
     assert!(old.contains("-32009"), "{old}");
-    // A finished task accepts no more messages; its conversation does.
+    // A message to a finished task is refused. A message to its context would continue the
+    // conversation.
     let done = server.rpc("SendMessage", json!({ "message": user_message("x") }));
     let task = &done["result"]["task"];
     assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED", "{done}");

@@ -1,4 +1,4 @@
-//! An adopted command behaves like any other task.
+//! An adopted command has an outcome, a stop, a diagnosis and watchdogs, like any other task.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -9,7 +9,8 @@ use crate::support::{
     start_recorded, wait_until_ended, wait_until_no_shims, with_adoption,
 };
 
-/// A session runs thousands of commands that last milliseconds; they must leave no records.
+/// Promise P80: a short command leaves no record, because an agent's session runs thousands of
+/// them.
 #[test]
 fn short_command_leaves_no_task() {
     let sandbox = sandbox();
@@ -26,7 +27,8 @@ fn short_command_leaves_no_task() {
     }
 }
 
-/// Failures F17 and F18: the exit code is that of the command, although it is not the shim's child.
+/// Failures F17 and F18: the outcome has the command's exit code, although the command is not a
+/// child of the shim.
 #[test]
 fn exit_code_of_an_adopted_command_is_known() {
     let sandbox = sandbox();
@@ -59,8 +61,8 @@ fn signal_from_the_host_is_recorded_as_the_outcome() {
     assert_eq!(view["outcome"], json!({"kind": "signaled", "signal": "SIGKILL", "by": null}));
 }
 
-/// Promise P36: if neither the kernel nor the zombie shows the status, the outcome is `lost` with a
-/// reason.
+/// Promise P36: if the shim can read the exit status neither with PIDFD_GET_INFO nor from the
+/// zombie, the outcome is `lost` with a reason.
 #[test]
 fn unobtainable_exit_status_is_recorded_as_lost() {
     let sandbox = sandbox();
@@ -83,8 +85,8 @@ fn unobtainable_exit_status_is_recorded_as_lost() {
     assert!(outcome["why"].as_str().is_some_and(|why| why.contains("adopted")), "{outcome}");
 }
 
-/// Failure F7: the stop ends the whole tree, which siding finds only by the birthmark; the host
-/// observes that the signal ended its shell.
+/// Failure F7: a stop ends the whole tree, which the shim finds by the birthmark alone. The host
+/// sees that a signal has ended its shell.
 #[test]
 fn stop_ends_the_whole_adopted_tree() {
     let sandbox = sandbox();
@@ -102,7 +104,7 @@ fn stop_ends_the_whole_adopted_tree() {
     assert!(journal(&sandbox, &recorded.id).contains("no process carries its mark"));
 }
 
-/// Failure F37: `why` finds the cause of the wait as for any task.
+/// Failure F37: `siding why` finds what an adopted command waits for.
 #[test]
 fn why_works_for_an_adopted_task() {
     let sandbox = sandbox();
@@ -122,7 +124,7 @@ fn why_works_for_an_adopted_task() {
     let _ended = recorded.shell.wait();
 }
 
-/// A command that siding runs already carries a birthmark: it is one task, not two.
+/// Promise P83: shells inside a task of `siding run` carry its birthmark and are not adopted.
 #[test]
 fn sidings_own_task_is_not_adopted() {
     let sandbox = sandbox();
@@ -138,8 +140,8 @@ fn sidings_own_task_is_not_adopted() {
     assert_eq!(list_tasks(&sandbox).len(), 1);
 }
 
-/// Failure F53: a plain `siding run` inside an agent's shell joins the agent's session, even if no
-/// session was opened.
+/// Failure F53: a plain `siding run` inside an adopted shell joins the session of the host, which
+/// the adoption has opened.
 #[test]
 fn nested_run_joins_the_session_of_the_host() {
     let sandbox = sandbox();
@@ -160,7 +162,8 @@ fn nested_run_joins_the_session_of_the_host() {
     let _ended = recorded.shell.wait();
 }
 
-/// Failure F24: the host has seen the exit of its command itself, but not that siding stopped it.
+/// Failure F24: the exit of an adopted command gives no notice, because the host has seen it; a
+/// stop by siding gives one.
 #[test]
 fn only_ends_unknown_to_the_host_are_notices() {
     let sandbox = sandbox();
@@ -205,8 +208,8 @@ fn adopt_command_reports_task_and_session() {
     assert!(refused.stderr_text().contains("no process 2147483647 runs"), "{refused}");
 }
 
-/// `siding adopt` called by a person makes all checks before it acts. With `--at-once`, as the
-/// shell code calls it, it answers first, because the shell waits for the answer.
+/// `siding adopt` checks the settings before it marks the process. With `--at-once` it marks the
+/// process and answers first, because the calling shell waits for the answer.
 #[test]
 fn adopt_checks_first_and_adopt_at_once_answers_first() {
     let sandbox = sandbox();
@@ -225,12 +228,13 @@ fn adopt_checks_first_and_adopt_at_once_answers_first() {
     for done in [by_hand, by_a_shell] {
         assert!(done.stderr_text().contains("SIDING_MAX_ELAPSED"), "{done}");
     }
-    // No shim supervises the process, which continues unchanged under its host.
+    // No shim supervises the process, which continues unchanged.
     assert_eq!(shims(&sandbox), []);
     other.process().kill();
 }
 
-/// Promise P95: the watchdog covers adopted commands, although their host waits for them.
+/// Promise P95: the watchdogs also cover adopted commands, even if the host waits for them in the
+/// foreground.
 #[test]
 fn watchdog_covers_adopted_commands() {
     let sandbox = sandbox();
@@ -244,7 +248,8 @@ fn watchdog_covers_adopted_commands() {
     let _ended = wait_until_ended(&sandbox, &recorded.id);
 }
 
-/// The host reads the output from a pipe that siding cannot read; siding still detects the writes.
+/// siding cannot read the pipe to which an adopted command writes, but detects the writes in
+/// `/proc/PID/io`, so a compiler that writes is not reported as a busy loop.
 #[test]
 fn writing_to_a_pipe_prevents_a_busy_loop_report() {
     let sandbox = sandbox();

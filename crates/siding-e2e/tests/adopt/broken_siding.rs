@@ -8,10 +8,11 @@ use siding_e2e::{Process, ProgramOutput, Sandbox};
 
 use crate::support::{sandbox, shell_init, shims};
 
-/// How long the shell line waits for siding.
+/// How long the code of `siding shell-init` waits for siding's answer.
 const SIDING_WAIT_LIMIT: Duration = Duration::from_millis(100);
 
-/// Writes the shell line with another program in siding's place, which runs this text.
+/// Writes the code of `siding shell-init`, changed so that it calls a script with this text instead
+/// of siding. With `None`, the called program does not exist.
 #[track_caller]
 fn write_env_with_program(sandbox: &Sandbox, does: Option<&str>) -> PathBuf {
     let line = std::fs::read_to_string(shell_init(sandbox)).expect("the written file exists");
@@ -58,10 +59,10 @@ fn broken_siding_never_breaks_the_command() {
     }
 }
 
-/// A program that never answers, in siding's place.
+/// The text of a script that never answers, called instead of siding.
 const HANGING_PROGRAM: &str = "echo $$ >>hung; exec sleep 60";
 
-/// Ends the hanging programs and returns how many there were.
+/// Kills the hanging scripts and returns how many there were.
 #[track_caller]
 fn kill_hung_programs(sandbox: &Sandbox) -> usize {
     let hung = std::fs::read_to_string(sandbox.path("hung")).expect("the program was called");
@@ -71,7 +72,8 @@ fn kill_hung_programs(sandbox: &Sandbox) -> usize {
     pids.len()
 }
 
-/// Measures the fastest of a few calls, because other load may delay a call.
+/// Promise P79: a siding that hangs delays a command by a tenth of a second at most. Compares the
+/// fastest of several calls, because a busy machine delays the others.
 #[test]
 fn hanging_siding_delays_a_command_by_a_tenth_of_a_second() {
     let sandbox = sandbox();
@@ -91,7 +93,7 @@ fn hanging_siding_delays_a_command_by_a_tenth_of_a_second() {
     assert!(added > SIDING_WAIT_LIMIT / 2 && added < SIDING_WAIT_LIMIT * 3, "added {added:?}");
 }
 
-/// The shell line waits once, not in every nested shell.
+/// Promise P79: in a tree of shells only the outermost one waits for a siding that hangs.
 #[test]
 fn hanging_siding_delays_only_the_outermost_shell() {
     let sandbox = sandbox();
@@ -100,7 +102,8 @@ fn hanging_siding_delays_only_the_outermost_shell() {
     assert_eq!(kill_hung_programs(&sandbox), 1);
 }
 
-/// A stop of an adopted init process would end all its descendants, that is, every process.
+/// `siding adopt 1` is refused, because stopping such a task would end every process of the
+/// machine.
 #[test]
 fn init_process_is_not_adopted() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! The descendants of an adopted command, and the end of its host.
+//! Descendants of an adopted command end with its host, however they were detached.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -10,8 +10,8 @@ use crate::support::{
     wait_until_ended, wait_until_no_shims,
 };
 
-/// Returns a script with every way in which agents' commands detach children from a shell: failures
-/// F7, F11 and F12.
+/// Returns a script that starts a child in each way in which agents' commands detach children from
+/// a shell (failures F7, F11 and F12), and the marks of these children.
 fn detaching_children(sandbox: &Sandbox) -> (String, [&'static str; 5]) {
     let puppet = |verbs: &str| sandbox.puppet_line(&words(verbs));
     let text = [
@@ -31,7 +31,8 @@ fn marked_processes(sandbox: &Sandbox, names: [&str; 5]) -> Vec<Process> {
     names.map(|name| sandbox.wait_for_mark(name)).to_vec()
 }
 
-/// Failure F11: the host is killed; after the grace period nothing of its command is left.
+/// Failure F11: when the host is killed, every process of its adopted command ends after
+/// `session_grace`.
 #[test]
 fn host_end_stops_everything_its_commands_started() {
     let sandbox = sandbox();
@@ -53,7 +54,8 @@ fn host_end_stops_everything_its_commands_started() {
     wait_until_no_shims(&sandbox);
 }
 
-/// The host is killed within the first two seconds: its end causes the record of the command.
+/// Promise P82: the host is killed before the command is recorded. The end of the host makes the
+/// shim record the task and end its processes.
 #[test]
 fn host_end_is_detected_before_the_task_is_recorded() {
     let sandbox = sandbox();
@@ -75,7 +77,7 @@ fn host_end_is_detected_before_the_task_is_recorded() {
     assert_eq!(list_tasks(&sandbox).len(), 1);
 }
 
-/// The host is killed before a shim supervises the command.
+/// Promise P82: the host is killed after the command was marked and before a shim supervises it.
 #[test]
 fn host_end_during_adoption_is_detected() {
     let sandbox = sandbox();
@@ -100,8 +102,8 @@ fn host_end_during_adoption_is_detected() {
     assert_eq!(task["outcome"], json!({"kind": "stopped", "by": "session"}), "{task:#}");
 }
 
-/// Failure F19: a command that exits quickly but leaves children is recorded, with its own exit
-/// code.
+/// Failure F19: a command that exits quickly and leaves children is recorded, with the exit code of
+/// the command.
 #[test]
 fn short_command_with_surviving_children_is_recorded() {
     let sandbox = sandbox();
@@ -109,7 +111,7 @@ fn short_command_with_surviving_children_is_recorded() {
     let call = adopted_shell(&sandbox, &format!("{script}\nexit 4"));
     let _done = call.env("SIDING_ADOPT_KEEP_AFTER", "1h").run().expect_code(4);
     let processes = marked_processes(&sandbox, names);
-    // A task's directory exists before its first record.
+    // Waits for the first record, because a task's directory exists before it.
     let id = eventually_some("the record exists", || {
         sandbox.task_ids().into_iter().find(|id| journal(&sandbox, id).contains("accepted"))
     });
@@ -131,8 +133,8 @@ fn short_command_with_surviving_children_is_recorded() {
     assert_eq!(stopped["outcome"], json!({"kind": "exited", "code": 4}));
 }
 
-/// `SIDING_SESSION` names an ended session, which would end the command immediately; siding
-/// therefore opens a session owned by the host's process.
+/// If `SIDING_SESSION` names a session that is not open, a session of the host is opened instead:
+/// in an ended session the command would be stopped immediately.
 #[test]
 fn ended_session_variable_does_not_end_the_command() {
     let sandbox = sandbox();
@@ -150,7 +152,8 @@ fn ended_session_variable_does_not_end_the_command() {
     wait_until_no_shims(&sandbox);
 }
 
-/// After its shim is killed, an unrecorded command continues under its host.
+/// Promise P82: an unrecorded command whose shim is killed continues without supervision, and the
+/// reaper does not end it.
 #[test]
 fn unrecorded_command_survives_the_death_of_its_shim() {
     let sandbox = sandbox();
@@ -159,7 +162,8 @@ fn unrecorded_command_survives_the_death_of_its_shim() {
         adopted_shell(&sandbox, &format!("{line}; true")).env("SIDING_ADOPT_KEEP_AFTER", "1h");
     let shell = call.spawn();
     let near = sandbox.wait_for_mark("near");
-    // The shell continues as soon as it is marked, before the shim is ready.
+    // The shell continues as soon as it is marked, so its command may run before the shim has
+    // started.
     let shim = eventually_some("a shim has started", || shims(&sandbox).first().copied());
     shim.kill();
     wait_until_no_shims(&sandbox);

@@ -1,7 +1,6 @@
-//! Commands that another program has started, and that siding adopts while they run.
-//!
-//! The host is the test itself, or a puppet where the test kills it; the shells are real ones that
-//! read the output of `siding shell-init`.
+//! Commands that another program has started, and that siding adopts while they run. The host is
+//! the test program itself, or a puppet in tests that kill the host. The shells are real and
+//! execute the code of `siding shell-init`.
 
 mod adopted_task;
 mod broken_siding;

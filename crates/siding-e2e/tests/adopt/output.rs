@@ -1,4 +1,4 @@
-//! The output of an adopted command, and siding's own messages.
+//! The output of an adopted command, and the line that siding adds when it ends the command.
 
 use std::fs::File;
 
@@ -16,7 +16,7 @@ fn host_output(sandbox: &Sandbox) -> String {
     std::fs::read_to_string(sandbox.path("host.output")).expect("the file exists")
 }
 
-/// Promise P81, failure F33: the message about the deadline is written to the host's own output
+/// Promise P81, failure F33: siding appends its message about the deadline to the host's output
 /// file.
 #[test]
 fn deadline_is_reported_in_the_hosts_output_file() {
@@ -35,8 +35,8 @@ fn deadline_is_reported_in_the_hosts_output_file() {
     assert!(read.stdout_text().contains("begun\n[siding] stopped at its deadline"), "{read}");
 }
 
-/// siding does not truncate output that it does not store, and adds nothing when the command ends
-/// by itself.
+/// Promise P84: siding adds nothing to the host's output file when the command ends by itself, and
+/// does not change the file.
 #[test]
 fn normal_exit_adds_no_output() {
     let sandbox = sandbox();
@@ -53,8 +53,8 @@ fn normal_exit_adds_no_output() {
     assert_eq!(host_output(&sandbox), "one\ntwo\n");
 }
 
-/// `output --follow` shows new output, although the kernel does not notify the shim of writes to
-/// the host's file.
+/// A client can follow the output of an adopted command: the shim polls the host's file while a
+/// client follows, because no event reports its growth.
 #[test]
 fn output_of_an_adopted_command_can_be_followed() {
     let sandbox = sandbox();
@@ -69,8 +69,8 @@ fn output_of_an_adopted_command_can_be_followed() {
     let _ended = recorded.shell.wait();
 }
 
-/// Codex uses a pipe as stdout: siding cannot read it and writes its message to the task's own
-/// file.
+/// If stdout is a pipe of the host, as with Codex, siding reads nothing from it and writes its own
+/// line to the task's `output`.
 #[test]
 fn output_pipe_of_the_host_is_not_read() {
     let sandbox = sandbox();
@@ -81,15 +81,15 @@ fn output_pipe_of_the_host_is_not_read() {
     assert_eq!(read.stdout_text(), "[siding] stopped by user; ended 2 processes\n");
 }
 
-/// Failure F38: a task that writes to a pipe is not silent, although siding sees none of the
-/// output.
+/// Failure F38: an adopted task that writes to a pipe of the host does not count as silent,
+/// although siding cannot read the pipe.
 #[test]
 fn writing_to_a_pipe_prevents_a_stall_report() {
     let sandbox = sandbox();
     let call = recorded_shell(&sandbox, "while :; do [ -e quiet ] || echo line; sleep .1; done");
     let recorded = start_recorded(&sandbox, call.env("SIDING_STALL_AFTER", "2s"));
-    // A silent task is sampled as often as the adopted one. Once the stall of the silent task is
-    // recorded, the adopted task has also been sampled often enough.
+    // Waits for the stall of a silent task, which is sampled at the same intervals, so that the
+    // adopted task has been sampled as often.
     let silent = sandbox
         .siding(&["run", "--background", "--json", "--", "sleep 60"])
         .env("SIDING_STALL_AFTER", "2s")

@@ -7,14 +7,15 @@ use crate::support::{
     recorded_shell, sandbox, show_task, start_recorded, wait_until_ended, wait_until_no_shims,
 };
 
-/// Kills all processes that carry the mark of a released task.
+/// Kills the released puppets with these marks, because siding no longer ends them.
 fn kill_marked(sandbox: &Sandbox, marks: &[&str]) {
     for mark in marks {
         sandbox.wait_for_mark(mark).kill();
     }
 }
 
-/// The process and its children survive their deadline and the reaper, and the record says so.
+/// Promise P85: a released process and its children survive the deadline and the reaper, and the
+/// task is recorded as released.
 #[test]
 fn released_process_continues_and_is_recorded() {
     let sandbox = sandbox();
@@ -52,7 +53,8 @@ fn released_process_continues_and_is_recorded() {
     let _ended = task.shell.wait();
 }
 
-/// The end of the session stops its tasks but not a released one. The agent is notified.
+/// Promise P85: a released process survives the end of its session, and the agent gets a notice of
+/// the release.
 #[test]
 fn released_process_survives_its_session() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! Shell state that adoption must not change, and nested shells.
+//! Adoption does not change the state of a shell, and adopts nested shells once.
 
 use siding_e2e::{Sandbox, processes};
 
@@ -7,7 +7,7 @@ use crate::support::{
     wait_until_no_shims, with_adoption,
 };
 
-/// Command lines that start a shell; each shell prints its state.
+/// Argument lists of a shell. `TEXT` is replaced by a text that prints the state of the shell.
 const SHELL_INVOCATIONS: [&[&str]; 10] = [
     &["-c", "TEXT", "zero", "one", "two three"],
     &["-euo", "pipefail", "-c", "TEXT", "zero", "one"],
@@ -43,7 +43,8 @@ fn adoption_leaves_the_shell_state_unchanged() {
     for call in SHELL_INVOCATIONS {
         let (plain, plain_err) = run_shell(&sandbox, call, false);
         let (adopted, adopted_err) = run_shell(&sandbox, call, true);
-        // The standard input is a different pipe in each call.
+        // Ignores the name of the pipe that is the standard input, because each call has another
+        // one.
         let known = |text: &str| {
             text.lines().filter(|line| !line.starts_with("pipe:")).collect::<Vec<_>>().join("\n")
         };
@@ -58,7 +59,8 @@ fn adoption_leaves_the_shell_state_unchanged() {
 fn adoption_adds_only_the_session_variable() {
     let sandbox = sandbox();
     let text = "compgen -v | sort; echo; env | cut -d= -f1 | sort";
-    // bash sets some variables itself once a command has run.
+    // In the comparison bash also reads a start-up file, because it sets some variables itself once
+    // a command has run.
     std::fs::write(sandbox.path("nothing"), ":\n").expect("test directory");
     let names = |adopted: bool| -> Vec<String> {
         let call = with_adoption(&sandbox, sandbox.host("bash", &["-c", text]));
@@ -95,8 +97,8 @@ fn adoption_does_not_affect_traps_and_jobs() {
     wait_until_no_shims(&sandbox);
 }
 
-/// Nested shells are one task: each shell detects that it has a birthmark, even if a variable says
-/// otherwise.
+/// Promise P83: a tree of shells is one task. A nested shell recognizes its birthmark and does not
+/// rely on a variable, which the command may clear.
 #[test]
 fn nested_shells_are_adopted_once_as_one_task() {
     let sandbox = sandbox();
@@ -114,7 +116,7 @@ fn nested_shells_are_adopted_once_as_one_task() {
     assert_eq!(list_tasks(&sandbox).len(), 1);
 }
 
-/// A person's own shell must not get a deadline.
+/// Promise P83: an interactive shell of a person is not adopted, so it gets no deadline.
 #[test]
 fn interactive_shell_is_not_adopted() {
     let sandbox = sandbox();
@@ -124,7 +126,8 @@ fn interactive_shell_is_not_adopted() {
     assert_eq!(done.stdout_text(), "unlimited\n", "{done}");
 }
 
-/// `eval "$(siding shell-init bash)"` in the user's own start-up file.
+/// A start-up file of the user may contain `eval "$(siding shell-init bash)"` instead of the code
+/// itself.
 #[test]
 fn shell_init_output_can_be_evaluated() {
     let sandbox = sandbox();
@@ -139,7 +142,7 @@ fn shell_init_output_can_be_evaluated() {
     wait_until_no_shims(&sandbox);
 }
 
-/// zsh reads `.zshenv` in `ZDOTDIR`.
+/// zsh is adopted by the code in `.zshenv`, which it reads from `ZDOTDIR`.
 #[test]
 fn zsh_shell_is_adopted() {
     let sandbox = sandbox();
@@ -155,7 +158,8 @@ fn zsh_shell_is_adopted() {
         let call = call.env("SIDING_ADOPT_WAIT", "20").env("ZDOTDIR", sandbox.path(directory));
         call.run().expect_code(0).stdout_text()
     };
-    // Agents also source in zsh the file meant for bash, and some users evaluate the output.
+    // Agents also source the file for bash in zsh, and some users evaluate the output of
+    // `shell-init`.
     let text = sandbox.siding_line(&["shell-init", "zsh"]);
     std::fs::create_dir(sandbox.path("eval")).expect("test directory");
     std::fs::write(sandbox.path("eval/.zshenv"), format!("eval \"$({text})\"")).expect("test file");

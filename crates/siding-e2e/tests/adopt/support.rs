@@ -1,4 +1,4 @@
-//! Helpers of these tests.
+//! Helpers for tests of adoption.
 
 use std::path::PathBuf;
 
@@ -24,19 +24,20 @@ pub(crate) fn shell_init(sandbox: &Sandbox) -> PathBuf {
     path
 }
 
-/// Makes the shells of a call ask for adoption, with enough time for a slow machine.
+/// Sets `BASH_ENV`, so that the shells of a call request their adoption, and gives siding enough
+/// time to answer on a slow machine.
 #[track_caller]
 pub(crate) fn with_adoption(sandbox: &Sandbox, call: Invocation) -> Invocation {
     call.env("BASH_ENV", shell_init(sandbox)).env("SIDING_ADOPT_WAIT", "20")
 }
 
-/// Prepares an agent's shell that is adopted.
+/// Prepares a shell of an agent that requests its adoption and runs this text.
 #[track_caller]
 pub(crate) fn adopted_shell(sandbox: &Sandbox, text: &str) -> Invocation {
     with_adoption(sandbox, sandbox.host("bash", &["-c", text]))
 }
 
-/// Prepares an agent's shell that is adopted and recorded immediately.
+/// Prepares a shell as [`adopted_shell`] does, which is recorded immediately after its adoption.
 #[track_caller]
 pub(crate) fn recorded_shell(sandbox: &Sandbox, text: &str) -> Invocation {
     adopted_shell(sandbox, text).env("SIDING_ADOPT_KEEP_AFTER", "0s")
@@ -89,8 +90,8 @@ pub(crate) fn list_tasks(sandbox: &Sandbox) -> Vec<Value> {
     listed.as_array().expect("a list").clone()
 }
 
-/// Returns the shims of this sandbox, including those without a recorded task: they hold its state
-/// directory open.
+/// Returns the shims of this sandbox, including those without a recorded task, by their open
+/// descriptors in the sandbox.
 pub(crate) fn shims(sandbox: &Sandbox) -> Vec<Process> {
     let is_ours = |pid: &u32| {
         processes::comm(*pid) == "siding-shim"

@@ -21,7 +21,8 @@ fn kill_shim_and_recover(sandbox: &Sandbox, kept: &RecordedShell) {
     });
 }
 
-/// Failure F21: the next siding command starts another shim, which still observes the exit code.
+/// Failure F21: the next siding command starts a new shim, which observes the exit code of the
+/// adopted command.
 #[test]
 fn exit_code_is_known_after_a_takeover() {
     let sandbox = sandbox();
@@ -51,7 +52,8 @@ fn deadline_is_reported_in_the_hosts_file_after_a_takeover() {
     assert_eq!(text, "begun\n[siding] stopped at its deadline of 2.5s; ended 2 processes\n");
 }
 
-/// An unobserved end is reported as such, without an invented exit code.
+/// Promise P36: the end of an adopted command that no shim observed is recorded as `lost`, without
+/// an invented exit code.
 #[test]
 fn unobserved_end_is_recorded_as_lost() {
     let sandbox = sandbox();

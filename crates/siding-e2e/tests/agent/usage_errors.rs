@@ -26,8 +26,7 @@ fn agent_usage_errors_name_the_fix() {
     assert!(sandbox.task_ids().is_empty());
 }
 
-/// A call without a prompt, or with a blank one, fails with the same exit code as a wrong call of
-/// any command.
+/// Without a terminal, a call without `-p` fails and names `-p`; a blank prompt is an error too.
 #[test]
 fn missing_or_blank_prompt_is_an_error() {
     let sandbox = Sandbox::new();

@@ -1,4 +1,4 @@
-//! Concurrent starts, ends, stops and reads.
+//! Records stay true when starts, ends, stops and reads of tasks run concurrently.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -10,7 +10,8 @@ use siding_model::outcome::Outcome;
 use crate::state;
 use crate::test_tasks::STOP_GRACE;
 
-/// Asserts that all tasks have ended exactly once and that nothing is left of any.
+/// Asserts that this many tasks exist, that each has ended exactly once, and that none has left a
+/// process or a transient file.
 fn assert_all_ended(sandbox: &Sandbox, expected: usize) -> Vec<Outcome> {
     let ids = state::task_ids(sandbox);
     assert_eq!(ids.len(), expected, "records were lost or duplicated");
@@ -106,7 +107,8 @@ fn twenty_simultaneous_exits_are_all_reported() {
     );
 }
 
-/// Races a stop, sent twice, against the natural end; `CRASHES_RACES` sets the number of races.
+/// Promise P35: two stops that race with the natural end of a task give exactly one outcome.
+/// `CRASHES_RACES` sets the number of races.
 #[test]
 fn stop_racing_with_exit_records_exactly_one_outcome() {
     let races = crate::env_number("CRASHES_RACES", 50);
@@ -134,7 +136,7 @@ fn stop_racing_with_exit_records_exactly_one_outcome() {
         assert!(ended || stopped, "race {race}: {outcome}");
         ends += u64::from(ended);
     }
-    // The test harness prints this on failure, to show whether both outcomes occurred.
+    // The harness prints this on failure. It shows how often the natural end won.
     eprintln!("{ends} of {races} ended by themselves");
     assert_all_ended(&sandbox, races.try_into().expect("a small number"));
 }

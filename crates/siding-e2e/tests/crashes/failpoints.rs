@@ -1,4 +1,5 @@
-//! Kills, at every failpoint of the shim, each process that may be killed then.
+//! Crashes at every failpoint of the shim: the shim is stopped there, and the shim, the client or
+//! the session's owner is killed.
 
 use siding_e2e::{Process, RunningProgram, Sandbox, eventually, words};
 use siding_model::outcome::Outcome;
@@ -6,10 +7,10 @@ use siding_model::outcome::Outcome;
 use crate::state;
 use crate::test_tasks::{self, EXIT_CODE, STOP_GRACE, TASK_OUTPUT, Task, TaskKind};
 
-/// The shim's source file with the list of failpoints.
+/// The shim's source with its list of failpoints.
 const FAILPOINT_SOURCE: &str = include_str!("../../../siding-shim/src/failpoints.rs");
 
-/// The action of a caller that makes a shim reach the failpoint.
+/// The action with which a test makes the shim reach a failpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trigger {
     /// Starting any task.
@@ -20,10 +21,10 @@ pub(crate) enum Trigger {
     Stop,
 }
 
-/// The required record of the task after a crash at the failpoint.
+/// What must be recorded after a crash at a failpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExpectedRecord {
-    /// Nothing was recorded, so no process runs and no file is left.
+    /// Nothing was recorded, so no process may run and no file may be left.
     NothingRecorded,
     /// The task was recorded, but its command never ran.
     NeverRan,
@@ -63,7 +64,7 @@ enum Victims {
 fn table_lists_every_failpoint() {
     let list = FAILPOINT_SOURCE.split_once("POINTS").and_then(|(_, rest)| rest.split_once("];"));
     let (list, _) = list.expect("a list of failpoints");
-    // Every second part between quotation marks is a name.
+    // After a split at quotation marks, every second part is a name.
     let points: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
     assert_eq!(points, FAILPOINT_TABLE.map(|(point, ..)| point));
 }
@@ -113,7 +114,8 @@ fn unrecorded_command_can_be_run_again() {
 }
 
 fn kill_client_and_shim(client: RunningProgram, shim: Process) {
-    // Killed before the shim, because a client whose shim dies would remove the unrecorded task.
+    // The client is killed first, because a client that sees its shim die removes an unrecorded
+    // task.
     drop(client);
     state::kill_and_wait(shim);
 }
@@ -182,7 +184,8 @@ impl CrashCase {
             return;
         }
         if self.expected == ExpectedRecord::Ended {
-            // The client had received everything before the shim was killed.
+            // The client had received the end before the shim was killed, so only this command
+            // repairs the task.
             self.run_next_commands(sandbox, &id);
         }
         self.assert_expected(sandbox, &id);
@@ -194,7 +197,7 @@ impl CrashCase {
         } else {
             125
         };
-        // The task ignores SIGTERM, so SIGKILL may have ended it.
+        // The task ignores SIGTERM, so SIGKILL may have ended it instead.
         let killed = (code == 128 + 15).then_some(128 + 9);
         assert!(done.code == Some(code) || done.code == killed, "{self:?}: {outcome}, {done}");
         let reported = serde_json::from_value(done.json()["outcome"].clone());
@@ -211,7 +214,7 @@ impl CrashCase {
     }
 
     /// Makes a shim reach the failpoint, where it stops. Returns the client that waits for the
-    /// shim.
+    /// shim, the task's id and the shim.
     fn drive_to_failpoint(
         &self,
         sandbox: &Sandbox,
@@ -249,7 +252,7 @@ impl CrashCase {
             Victims::Shim => {}
         }
         state::kill_and_wait(shim);
-        // The client waited for the task when the shim was killed, and must not wait forever.
+        // The client was waiting for the task when the shim was killed, and must return.
         let done = client.wait();
         let is_reported = match self.expected {
             ExpectedRecord::NothingRecorded => done.code == Some(125),
@@ -264,7 +267,7 @@ impl CrashCase {
         assert!(is_reported, "{self:?}: {done}");
     }
 
-    /// Runs a command that repairs the task, then one that waits for or stops the task.
+    /// Runs a command that repairs the task, then one that waits for the task's end or stops it.
     fn run_next_commands(&self, sandbox: &Sandbox, id: &str) {
         let first: &[&str] = match self.victims {
             Victims::ClientThenShim => &["ps", "--json"],
@@ -272,9 +275,9 @@ impl CrashCase {
             Victims::Shim | Victims::OwnerThenShim => &[],
         };
         if !first.is_empty() {
-            // A client that is still alive may have been about to start another shim. This shim
-            // holds the task's lock for a moment longer, and until it exits, other commands cannot
-            // repair the task.
+            // A client that was killed after the shim may have been starting another one. That
+            // unfinished shim holds the task's lock for a moment longer, and other commands skip a
+            // locked task.
             eventually("the next command has taken the task over", || {
                 let _done = sandbox.siding(first).run().expect_code(0);
                 state::is_supervised_or_empty(sandbox, id)
@@ -312,7 +315,8 @@ impl CrashCase {
         let output = state::command_output(sandbox, id);
         let output_matches = match (self.expected, self.task.kind) {
             (ExpectedRecord::NothingRecorded | ExpectedRecord::NeverRan, _) => output.is_empty(),
-            // If the shim was the only reader of the pipe, unread output is lost with it.
+            // A brief task may have ended before the shim was killed. Output that was still in the
+            // pipe is lost then.
             (ExpectedRecord::Ran, TaskKind::Brief) => TASK_OUTPUT.starts_with(&output),
             (ExpectedRecord::Ran | ExpectedRecord::Ended | ExpectedRecord::Stopped, _) => {
                 output == TASK_OUTPUT

@@ -1,5 +1,5 @@
-//! Journals that a test cannot produce by a crash: of another boot, and with pids that other
-//! processes now have.
+//! Journals that a test cannot produce by a crash, so it forges them: of another boot, and with
+//! pids that unrelated processes have.
 
 use serde_json::Value;
 use siding_e2e::{Process, RunningProgram, Sandbox, eventually, words};
@@ -11,8 +11,8 @@ use siding_model::record::{self, Record};
 use crate::state;
 use crate::test_tasks::{Task, TaskKind};
 
-/// Starts a process that belongs to no task, but leads a process group and a session as the leader
-/// of a task does.
+/// Starts a process outside any task that leads a process group and a session, as the leader of a
+/// task does.
 fn start_unrelated_process(sandbox: &Sandbox) -> RunningProgram {
     let unrelated = sandbox.puppet(&words("--quiet setsid mark innocent hang")).spawn();
     sandbox.wait_for_mark("innocent");
@@ -24,7 +24,8 @@ fn proc_ref(process: Process) -> ProcRef {
     ProcRef { pid, start_ticks: process.start }
 }
 
-/// Turns the journal of an ended task into that of a running one; `change` edits its first records.
+/// Cuts the journal of an ended task after its first two records, so that the task seems to run,
+/// and edits these records with `change`. Returns the task's id.
 fn forge_running_task(sandbox: &Sandbox, change: impl Fn(&mut Record)) -> String {
     let id = Task::new(TaskKind::Brief).start(sandbox, &[]);
     let _ended = sandbox.siding(&["wait", &id]).run().expect_code(0);
@@ -32,7 +33,7 @@ fn forge_running_task(sandbox: &Sandbox, change: impl Fn(&mut Record)) -> String
     let path = state::task_dir(sandbox, &id).join("journal");
     let bytes = std::fs::read(&path).expect("the journal can be read");
     let mut forged = vec![];
-    // Keeps only the records `accepted` and `spawned`, so that the journal says that the task runs.
+    // The first two records are `accepted` and `spawned`.
     for line in bytes.split(|&byte| byte == b'\n').take(2) {
         let (seq, mut record) = record::parse_line(line).expect("a valid record line");
         change(&mut record);
@@ -44,8 +45,8 @@ fn forge_running_task(sandbox: &Sandbox, change: impl Fn(&mut Record)) -> String
     id
 }
 
-/// Makes the records name this process as shim and leader, and optionally date them shortly after
-/// another boot.
+/// Edits a record so that it names this process as shim or leader, and, with `other_boot`, so that
+/// it was written shortly after that boot.
 fn set_recorded_process(record: &mut Record, shim: ProcRef, other_boot: Option<BootId>) {
     match record {
         Record::Accepted(accepted) => {
@@ -80,7 +81,7 @@ fn task_of_another_boot_is_lost_and_no_process_is_signaled() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let unrelated = start_unrelated_process(&sandbox);
-    // Even the start time matches, as it can after a reboot.
+    // The start time matches too, because after a reboot another process can have the same one.
     let reused_pid = proc_ref(unrelated.process());
     let boot = BootId("00000000-0000-0000-0000-000000000000".to_owned());
     for command in [&["wait"][..], &["stop"], &["stop", "--grace", "0s"]] {
@@ -98,8 +99,9 @@ fn task_of_another_boot_is_lost_and_no_process_is_signaled() {
     }
 }
 
-/// A shim without a free descriptor at the command's start cannot read the leader's start time. The
-/// next shim knows only the leader's pid, and must not conclude that the leader has exited.
+/// A shim that had no free descriptor at the command's start has recorded the leader's pid without
+/// its start time. The next shim must find the leader by this pid, and must not conclude that it
+/// has exited.
 #[test]
 fn takeover_finds_a_leader_recorded_only_by_pid() {
     let mut sandbox = Sandbox::new();

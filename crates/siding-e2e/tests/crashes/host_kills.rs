@@ -1,4 +1,5 @@
-//! The ways in which hosts kill the processes of a tool: none of them ends a task.
+//! However a host kills the processes of its shell tool, the task of the tool continues (promise
+//! P20).
 
 use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -20,8 +21,9 @@ enum KillScope {
     Tree,
 }
 
-/// Returns the shell and the processes that a host kills with it. Scans the processes once: a scan
-/// per process took longer than a puppet's lifetime of one minute on a busy machine.
+/// Returns the shell and the processes that a host kills with it. Lists the processes of the
+/// machine once, because a list for each took longer than a puppet's lifetime of one minute on a
+/// busy machine.
 fn processes_in_scope(shell: Process, scope: KillScope) -> Vec<Process> {
     let own = processes::stat(shell.pid).expect("the shell is alive");
     let with = |is_one: fn(&processes::Stat, &processes::Stat) -> bool| {
@@ -42,12 +44,13 @@ fn start_shell_with_task(sandbox: &Sandbox, task: &Task, before: &str) -> Runnin
         .map(str::to_owned)
         .to_vec();
     run.extend(task.command(sandbox));
-    // The trailing `true` keeps the shell from replacing itself with the command.
+    // Because of the trailing `true`, the shell forks the command and does not replace itself with
+    // it.
     let line = format!("{before}{}; true", sandbox.siding_line(&run));
     sandbox.host("setsid", &["--wait", "bash", "-c", &line]).spawn()
 }
 
-/// Returns the client of the only task, and the shell that started it.
+/// Returns the shell that runs the tool, and the siding client below it.
 fn wait_for_shell_and_client(host: &RunningProgram) -> (Process, Process) {
     eventually_some("the client runs", || {
         let below = processes::descendants(host.process().pid);
@@ -65,7 +68,7 @@ fn only_task(sandbox: &Sandbox) -> String {
     tasks.into_iter().next().expect("a process in scope")
 }
 
-/// Asserts that the task continues, then stops it.
+/// Asserts that the task continues in the background under the same shim, then stops it.
 fn assert_continues_then_stop(sandbox: &Sandbox, task: [Process; 2], shim: Process) {
     let id = only_task(sandbox);
     let background = Placement::Background { why: BackgroundReason::User };

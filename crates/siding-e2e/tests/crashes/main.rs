@@ -1,4 +1,5 @@
-//! After a kill of any process at any moment, the records are true and no process is left behind.
+//! Crash tests: whichever process is killed, at any moment, the records are true and no process is
+//! left behind.
 
 mod concurrency;
 mod failpoints;
@@ -16,7 +17,7 @@ mod takeover;
 mod test_tasks;
 mod unseen;
 
-/// Reads a number from the environment.
+/// Reads a number from an environment variable.
 fn env_number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
 }

@@ -1,4 +1,5 @@
-//! Shims that take over many tasks and receive the processes to watch from the reaper.
+//! Takeovers of many tasks by one command, which scans the processes once and passes the result to
+//! all new shims.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -13,7 +14,7 @@ fn task_id(started: &ProgramOutput) -> String {
     started.json()["task_id"].as_str().expect("a task id").to_owned()
 }
 
-/// Kills all shims, then waits until they have exited.
+/// Kills the shims, then waits until all of them have exited.
 fn kill_shims(shims: &[Process]) {
     shims.iter().for_each(|shim| shim.kill());
     eventually("the shims are dead", || !shims.iter().any(|shim| shim.is_alive()));
@@ -59,8 +60,9 @@ fn reap_takes_over_two_hundred_tasks_with_dead_shims() {
     }
 }
 
-/// The processes that the reaper found have exited before the new shim scans: each process lives
-/// for a moment and starts the next.
+/// A task whose processes live for a moment and fork the next survives a takeover: the processes
+/// that the reaper has found have exited when the new shim scans, which must not be recorded as the
+/// end.
 #[test]
 fn takeover_keeps_a_task_that_forks_and_exits_repeatedly() {
     const KILL_COUNT: usize = 5;
@@ -82,6 +84,6 @@ fn takeover_keeps_a_task_that_forks_and_exits_repeatedly() {
     let before = count();
     eventually("the process still forks on", || count() > before + 5);
     let _stopped = sandbox.siding(&["stop", "--grace", STOP_GRACE, &id]).run().expect_code(0);
-    // The task's shell had exited long before, which determines the outcome.
+    // The outcome is that of the task's shell, which had exited long before the stop.
     assert_eq!(state::assert_ended_cleanly(&sandbox, &id), Outcome::Exited { code: 0 });
 }

@@ -1,11 +1,11 @@
-//! A monitor whose shim is killed still reports every line once.
+//! Monitors report every matching line once, also when their shim is killed (promise P67).
 
 use siding_e2e::{Sandbox, eventually, set_scripted_server_state, write_scripted_server};
 use siding_model::outcome::Outcome;
 
 use crate::state;
 
-/// Returns how many lines the monitor has reported.
+/// Returns the number of matching lines that the monitor has recorded.
 fn matched_lines(sandbox: &Sandbox, id: &str) -> u64 {
     state::journal(sandbox, id).map_or(0, |folded| folded.state.matched.lines)
 }
@@ -16,7 +16,8 @@ fn start_monitor(sandbox: &Sandbox, command: &str) -> String {
     started["task_id"].as_str().expect("an id").to_owned()
 }
 
-/// Returns a shell text that writes lines, half of which match, once the test creates a file.
+/// Returns a shell text that waits for a file and then writes pairs of a matching line and another
+/// one.
 fn write_lines_on_file(file: &str, from: u32, to: u32) -> String {
     format!(
         "until [ -e {file} ]; do sleep .02; done; \
@@ -43,8 +44,8 @@ fn takeover_continues_matching_where_the_dead_shim_stopped() {
     );
     create_file(&sandbox, "a");
     eventually("the output is stored", || state::output(&sandbox, &id).contains("line 40\n"));
-    // Some lines are recorded, which happens after the output is stored; others wait for the next
-    // second.
+    // The shim records lines after it has stored the output. At most five records are written now;
+    // the remaining lines are recorded a second later.
     eventually("the first lines are reported", || matched_lines(&sandbox, &id) > 0);
     let before = matched_lines(&sandbox, &id);
     assert!(before <= 40, "{before}");
@@ -59,7 +60,7 @@ fn takeover_continues_matching_where_the_dead_shim_stopped() {
     assert_eq!((state.matched.lines, state.takeovers), (50, 1));
 }
 
-/// The task ended without a shim: the next shim reports its last lines.
+/// If a task ends without a shim, the next shim records the lines that the task wrote meanwhile.
 #[test]
 fn lines_written_without_a_shim_are_matched_later() {
     let mut sandbox = Sandbox::new();
@@ -76,8 +77,8 @@ fn lines_written_without_a_shim_are_matched_later() {
     assert_eq!(matched_lines(&sandbox, &id), 40);
 }
 
-/// The MCP client of `monitor-mcp` is a process of its task: it continues when the shim is killed,
-/// and is stopped together with its server when the session's owner is killed.
+/// The process of `monitor-mcp` survives the death of its shim. When the owner of its session is
+/// killed, it ends together with the MCP server that it has started.
 #[test]
 fn mcp_monitor_survives_its_shim_but_not_its_owner() {
     let mut sandbox = Sandbox::new();

@@ -1,5 +1,5 @@
-//! Whichever process is killed, every end is reported: at least once to the session, and never
-//! twice to a consumer that acknowledges.
+//! Delivery of `ended` notices under kills of any process: each end is delivered at least once, and
+//! never again after it was acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::failpoints::{ExpectedRecord, FAILPOINT_TABLE, Trigger};
 use crate::state;
 use crate::test_tasks::{STOP_GRACE, Task, TaskKind};
 
-/// Returns the notices and tasks in the output of a completed consumer.
+/// Returns the ids of the `ended` notices, and of their tasks, in the output of a consumer.
 #[track_caller]
 fn end_notices(done: &ProgramOutput) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
@@ -25,7 +25,8 @@ fn notice_consumer(sandbox: &Sandbox) -> siding_e2e::Invocation {
     sandbox.siding(&["notices", "--json", "--ack"])
 }
 
-/// Prepares a command of another session, whose reads acknowledge nothing for the agent.
+/// Prepares a command in another session, so that it acknowledges no notices of the session under
+/// test.
 fn other_session_call(sandbox: &Sandbox, args: &[&str]) -> siding_e2e::Invocation {
     sandbox.siding(args).env("SIDING_SESSION", "other")
 }
@@ -46,7 +47,7 @@ fn end_is_reported_once_at_whichever_failpoint_the_shim_dies() {
             stopper = Some(other_session_call(&sandbox, &stop).spawn());
         }
         let (id, shim) = state::wait_for_paused_shim(&sandbox, &before, point);
-        // A task that ends returns to its caller, possibly with its end.
+        // The caller waits for a task that ends, and its answer may already report the end.
         let is_reported = match trigger {
             Trigger::End => client.wait().json()["phase"] == "ended",
             Trigger::Start | Trigger::Stop => {
@@ -79,7 +80,8 @@ fn end_is_reported_once_at_whichever_failpoint_the_shim_dies() {
     }
 }
 
-/// `CRASHES_TASKS` and `CRASHES_SEED` set the number of tasks and the sequence of events.
+/// Promise P59 under random kills. `CRASHES_TASKS` sets the number of tasks, and `CRASHES_SEED` the
+/// seed of the random events.
 #[test]
 fn every_end_is_reported_once_under_random_kills() {
     let tasks = crate::env_number("CRASHES_TASKS", 30);
@@ -111,7 +113,7 @@ struct RandomRun {
     callers: Vec<RunningProgram>,
     other_calls: Vec<RunningProgram>,
     consumers: Vec<RunningProgram>,
-    /// How often completed consumers have printed each end.
+    /// How often completed consumers have printed the end of each task.
     end_counts: BTreeMap<String, u32>,
 }
 
@@ -134,7 +136,7 @@ impl RandomRun {
 
     fn step(&mut self) {
         match self.dice.next_below(8) {
-            // Kills a process of a task, more often its shim than another.
+            // Kills the task's shim or, less often, one of its other processes.
             0 | 1 => {
                 let ids: Vec<String> = state::task_ids(&self.sandbox).into_iter().collect();
                 let Some(id) = self.pick(&ids) else { return };
@@ -153,7 +155,8 @@ impl RandomRun {
             3 | 4 => self.consumers.push(notice_consumer(&self.sandbox).spawn()),
             5 if !self.consumers.is_empty() => {
                 let index = self.dice.next_below(self.consumers.len() as u64) as usize;
-                // Its notices were acknowledged, or are delivered again.
+                // The notices that this consumer printed were acknowledged before the kill, or are
+                // delivered again.
                 drop(self.consumers.swap_remove(index));
             }
             6 => {
@@ -162,7 +165,7 @@ impl RandomRun {
                 }
             }
             _ => {
-                // Kills the other calls, whether they have completed or not.
+                // Dropping the calls kills those that have not completed.
                 self.other_calls.clear();
                 let commands: [&[&str]; 3] =
                     [&["ps", "--json"], &["reap", "--json"], &["stop", "--all", "--grace", "0s"]];
@@ -181,7 +184,7 @@ impl RandomRun {
     }
 
     fn stop_and_check(mut self) {
-        // Callers of stubborn tasks would wait forever.
+        // Kills the callers: those of stubborn tasks would otherwise wait forever.
         self.callers.clear();
         let stop = ["stop", "--all", "--grace", STOP_GRACE];
         let _first = other_session_call(&self.sandbox, &stop).run();
@@ -198,7 +201,8 @@ impl RandomRun {
             let consumer = notice_consumer(&self.sandbox).spawn();
             self.record_notices(consumer);
             let acks = self.ack_counts();
-            // Other notices of the task do not count: its end may still wait for its caller.
+            // Only the notice of the end matters here: it may still be held back for the task's
+            // caller.
             let is_acked = |id: &String| {
                 state::end_notice_id(&self.sandbox, id).is_some_and(|end| acks.contains_key(&end))
             };
@@ -208,8 +212,8 @@ impl RandomRun {
         assert_eq!(remaining.json(), Value::Array(vec![]), "{remaining}");
         let acks = self.ack_counts();
         for (name, (agents, callers)) in &acks {
-            // A consumer holds the delivery lock until it has acknowledged, so a second
-            // acknowledgement means a second delivery.
+            // A consumer holds the delivery lock from the delivery to the acknowledgement, so a
+            // second acknowledgement means a second delivery.
             assert!(
                 *agents <= 1 && *callers <= 1,
                 "{name} was delivered again: {agents}, {callers}"

@@ -1,4 +1,5 @@
-//! Random kills at random moments; afterwards no process is left and all records are true.
+//! After random kills at random moments, a stop leaves no process, and all records are true
+//! (promise P75).
 
 use siding_e2e::tree_plan::SplitMix64;
 use siding_e2e::{Process, RunningProgram, Sandbox, processes};
@@ -6,7 +7,7 @@ use siding_e2e::{Process, RunningProgram, Sandbox, processes};
 use crate::state;
 use crate::test_tasks::{STOP_GRACE, Task, TaskKind};
 
-/// Commands of a user who inspects tasks meanwhile; `ID` stands for a task.
+/// Commands that run concurrently with the kills; `ID` is replaced by the id of a task.
 const RANDOM_COMMANDS: [&[&str]; 6] = [
     &["ps", "--json"],
     &["reap", "--json"],
@@ -16,7 +17,8 @@ const RANDOM_COMMANDS: [&[&str]; 6] = [
     &["show", "ID"],
 ];
 
-/// `CRASHES_TASKS` and `CRASHES_SEED` set the number of tasks and the sequence of events.
+/// Promise P75. `CRASHES_TASKS` sets the number of tasks, and `CRASHES_SEED` the seed of the random
+/// events.
 #[test]
 fn stop_all_ends_everything_after_random_kills() {
     let tasks = crate::env_number("CRASHES_TASKS", 30);
@@ -59,7 +61,7 @@ impl RandomRun {
     fn step(&mut self) {
         let ids: Vec<String> = state::task_ids(&self.sandbox).into_iter().collect();
         match self.dice.next_below(4) {
-            // Kills a process of a task, more often its shim than another.
+            // Kills the task's shim or, less often, one of its other processes.
             0 | 1 => {
                 let Some(id) = self.pick(&ids) else { return };
                 let shims = state::shims(&id);
@@ -84,7 +86,7 @@ impl RandomRun {
         }
     }
 
-    /// Stops all tasks and asserts that nothing is left.
+    /// Stops all tasks and asserts that no process is left and that every end is recorded.
     fn stop_and_check(mut self) {
         self.calls.clear();
         let stop = ["stop", "--all", "--grace", STOP_GRACE];

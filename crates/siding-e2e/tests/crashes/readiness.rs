@@ -1,11 +1,12 @@
-//! Whichever process is killed, the readiness of a task is reported once, and only if it is true.
+//! The readiness of a task is recorded at most once, and only if it is true, also when its shim is
+//! killed.
 
 use siding_e2e::{Sandbox, eventually};
 
 use crate::state;
 
-/// Starts a task that waits for a file, writes that it is up, and lives until another file exists.
-/// It is ready when all conditions of `wait_for` hold.
+/// Starts a task that waits for the file `a`, then writes `up` and creates the file `up`, and exits
+/// once the file `c` exists. It is ready when all conditions of `wait_for` have been met.
 fn start_waiting_for(sandbox: &Sandbox, wait_for: &str) -> String {
     let gate = |name: &str| format!("until [ -e {name} ]; do sleep .02; done");
     let text = format!("{}; echo up; touch up; {}", gate("a"), gate("c"));
@@ -61,7 +62,8 @@ fn takeover_continues_the_readiness_probe() {
     }
 }
 
-/// The task became ready while it had no shim: the next shim finds the line in the output.
+/// If a task writes its readiness line while it has no shim, the next shim finds the line in the
+/// output.
 #[test]
 fn readiness_reached_without_a_shim_is_found() {
     let mut sandbox = Sandbox::new();
@@ -75,7 +77,8 @@ fn readiness_reached_without_a_shim_is_found() {
     end_task(&sandbox, &id);
 }
 
-/// One condition was already met when the shim was killed, and the task writes nothing more.
+/// If one condition was met by output that the dead shim had stored, the next shim finds it there,
+/// although the task writes nothing more.
 #[test]
 fn readiness_in_output_stored_by_the_dead_shim_is_found() {
     let mut sandbox = Sandbox::new();
@@ -92,7 +95,7 @@ fn readiness_in_output_stored_by_the_dead_shim_is_found() {
     end_task(&sandbox, &id);
 }
 
-/// A shim that takes over after the report does not report readiness again.
+/// If a shim is killed after it has recorded the readiness, the next shim does not record it again.
 #[test]
 fn readiness_is_reported_once_across_a_takeover() {
     let mut sandbox = Sandbox::new();
@@ -103,15 +106,16 @@ fn readiness_is_reported_once_across_a_takeover() {
     assert_eq!(unread_notices(&sandbox).len(), 1);
     state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
     let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
-    // A second record would make the journal unreadable.
+    // Reading the journal also proves that there is no second `ready` record, which would be
+    // corruption.
     assert!(is_ready(&sandbox, &id));
     assert!(unread_notices(&sandbox).is_empty(), "delivered twice");
     end_task(&sandbox, &id);
     assert_eq!(unread_notices(&sandbox).len(), 1, "the end must be reported");
 }
 
-/// The task ended while it had no shim: its output may still show readiness, but a condition that
-/// no shim observed, such as a port, is not assumed.
+/// If a task ends without a shim, the next shim still finds a condition that can be checked
+/// afterwards, such as a file, and does not assume any other.
 #[test]
 fn unobserved_end_reports_readiness_only_if_known() {
     for (wait_for, is_observed) in [("file:up", true), ("port:1", false)] {
@@ -126,7 +130,7 @@ fn unobserved_end_reports_readiness_only_if_known() {
         state::assert_ended_cleanly(&sandbox, &id);
         assert_eq!(is_ready(&sandbox, &id), is_observed, "{wait_for}");
         let notices = unread_notices(&sandbox);
-        // The kernel may still report the exit code, but nothing shows whether the port was open.
+        // The kernel may still have the exit code, but no record shows whether the port was open.
         let words = ["whether it became ready (port:1) was not seen", "never seen to be ready"];
         let unseen = words.iter().any(|words| notices[0].contains(words));
         assert!(notices.len() == 1 && unseen != is_observed, "{notices:?}");

@@ -1,5 +1,5 @@
-//! Sessions whose owner is killed, and sessions whose owner lives although one of its threads or
-//! descendants suggests otherwise.
+//! Sessions whose owner is killed, and sessions whose owner lives although a thread or a child of
+//! it has ended.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,8 @@ use siding_model::outcome::Outcome;
 use crate::state;
 use crate::test_tasks::{STOP_GRACE, Task, TaskKind};
 
-/// Time in which a resumed conversation may become the new owner.
+/// The `session_grace` of these tests: how long after the owner's end another owner can open the
+/// session again.
 const SESSION_GRACE: &str = "200ms";
 
 /// Starts a host that owns a session.
@@ -19,7 +20,7 @@ fn start_owner(sandbox: &Sandbox, session: &str, verbs: &str) -> RunningProgram 
     owner
 }
 
-/// Opens a session, or hands it over.
+/// Opens a session, or adds an owner to an open one.
 fn open_session(sandbox: &Sandbox, session: &str, owner: &RunningProgram) {
     let pid = owner.process().pid.to_string();
     let args = ["session", "open", session, "--owner-pid", &pid];
@@ -81,7 +82,8 @@ fn kept_task_lives_to_its_deadline_without_owner() {
 fn owner_is_alive_while_any_of_its_threads_is() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    // The main thread exits, as the thread of a host that called siding may.
+    // The main thread exits while a second thread runs, as in a host that calls siding from a
+    // thread.
     let verbs = words("--quiet read-stdin leader-exits mark second hang");
     let mut owner = sandbox.puppet(&verbs).stdin_pipe().spawn();
     open_session(&sandbox, "threads", &owner);
@@ -153,7 +155,7 @@ fn new_owner_within_the_grace_keeps_the_tasks() {
     state::assert_ended_cleanly(&sandbox, &id);
 }
 
-/// A conversation that is open in two processes ends when both have exited, in either order.
+/// A session with two owners ends when both have exited, in either order.
 #[test]
 fn session_with_two_owners_ends_with_the_last() {
     for newest_first in [true, false] {

@@ -12,7 +12,7 @@ use crate::test_tasks::{STOP_GRACE, Task, TaskKind};
 
 const SESSION_ID: &str = "s";
 
-/// A session whose tasks have neither an owner nor a shim.
+/// A session whose owner and whose tasks' shims have been killed.
 struct OrphanedSession {
     sandbox: Sandbox,
     ids: Vec<String>,
@@ -56,7 +56,8 @@ impl OrphanedSession {
         for id in &self.ids {
             assert_eq!(state::wait_for_outcome(&self.sandbox, id), by_session, "{id}");
         }
-        // The shim removes the `live/ID` of each task while it still supervises others.
+        // The shared shim removes the live marker of each ended task while it still supervises
+        // others.
         eventually("no task is marked live", || state::live_task_ids(&self.sandbox).is_empty());
         for id in &self.ids {
             state::assert_ended_cleanly(&self.sandbox, id);
@@ -71,7 +72,7 @@ impl OrphanedSession {
     }
 }
 
-/// Opens the session, or hands it over.
+/// Opens the session with this owner, or adds the owner to it.
 fn open_session(sandbox: &Sandbox, owner: &RunningProgram) {
     let pid = owner.process().pid.to_string();
     let args = ["session", "open", SESSION_ID, "--owner-pid", &pid];
@@ -134,9 +135,9 @@ fn session_resumed_in_time_keeps_its_tasks() {
     let _done = reaper.wait().expect_code(0);
 }
 
-/// The reaper and its shim are killed at random moments, and a later reaper completes their work.
-/// This is not always the next one: a shim that the killed reaper was starting holds copies of the
-/// locks until it exits.
+/// If the reaper and the shim are killed at any moment, a later reap finishes their work. A shim
+/// that the killed reaper was starting holds copies of its locks, so the tasks can be taken over
+/// only after that shim has exited.
 #[test]
 fn next_reap_finishes_after_reaper_and_shim_are_killed() {
     for after_ms in [0, 4, 8, 16, 32, 64] {

@@ -1,7 +1,6 @@
-//! The contents of a state directory, compared with the processes of the machine.
-//!
-//! Of siding's code the tests use only the model's replay of journals, because it defines the
-//! meaning of a journal.
+//! Reads the contents of a state directory and compares them with the processes of the machine. Of
+//! siding's code the tests use only the model's replay, because it defines the meaning of a
+//! journal.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -95,7 +94,7 @@ pub(crate) fn live_task_ids(sandbox: &Sandbox) -> BTreeSet<String> {
     file_names(sandbox, "live")
 }
 
-/// Returns the ids of the tasks that hold a command's duplicate claim.
+/// Returns the ids of the tasks that a link in `same/` names as running their command.
 pub(crate) fn claimed_task_ids(sandbox: &Sandbox) -> BTreeSet<String> {
     let dedup_dir = sandbox.state_dir().join("dedup");
     file_names(sandbox, "dedup")
@@ -105,7 +104,7 @@ pub(crate) fn claimed_task_ids(sandbox: &Sandbox) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns the living shims of a task. Shims that do not carry the birthmark yet are not found.
+/// Returns the living shims of a task, except a new shim that does not carry the birthmark yet.
 pub(crate) fn shims(id: &str) -> Vec<Process> {
     let mut found = processes::with_birthmark(id);
     found.retain(|process| processes::comm(process.pid) == SHIM_PROCESS_NAME);
@@ -145,7 +144,7 @@ pub(crate) fn wait_for_paused_shim(
     })
 }
 
-/// Whether a process is stopped.
+/// Whether a process is stopped by a signal.
 pub(crate) fn is_stopped(process: Process) -> bool {
     processes::state(process.pid) == Some('T')
 }
@@ -157,8 +156,8 @@ pub(crate) fn kill_and_wait(process: Process) {
     eventually(&format!("{} is dead", process.pid), || !process.is_alive());
 }
 
-/// Asserts that a task has ended and left nothing: its journal replays and has one end, and there
-/// is no live process, no `live/ID`, no duplicate claim and no socket.
+/// Asserts that a task has ended cleanly: its journal replays and has one end, and there is no
+/// process, no live marker, no link in `same/` and no transient file of it. Returns the outcome.
 #[track_caller]
 pub(crate) fn assert_ended_cleanly(sandbox: &Sandbox, id: &str) -> Outcome {
     let outcome = wait_for_outcome(sandbox, id);
@@ -180,7 +179,8 @@ pub(crate) fn assert_ended_cleanly(sandbox: &Sandbox, id: &str) -> Outcome {
     outcome
 }
 
-/// Asserts that a task was never recorded and that no file or process of it exists.
+/// Asserts that a task that was never recorded has neither a directory, nor a live marker, nor a
+/// process.
 #[track_caller]
 pub(crate) fn assert_never_recorded(sandbox: &Sandbox, id: &str) {
     assert!(!task_ids(sandbox).contains(id), "{id} was never recorded but has a directory");
@@ -193,8 +193,7 @@ pub(crate) fn assert_never_recorded(sandbox: &Sandbox, id: &str) {
 #[track_caller]
 pub(crate) fn assert_all_processes_recorded(sandbox: &Sandbox) {
     for id in sandbox.task_ids() {
-        // A task may end at any moment. Its processes have exited before its end is recorded, so
-        // the processes are checked first.
+        // A task may end at any moment, and its processes exit before its end is recorded.
         if members(&id).is_empty() {
             continue;
         }

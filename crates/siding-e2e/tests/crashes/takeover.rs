@@ -1,4 +1,4 @@
-//! Takeovers: the shim of a task was killed or stopped, or has exited, and another one continues.
+//! Takeovers: a shim that was killed, stopped or has exited, and the shim that replaces it.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,8 +19,8 @@ fn output_is_complete_after_two_shim_kills() {
     for line in &lines {
         verbs.extend(["say", line, "sleep", "15"].map(str::to_owned));
         if line == "line-30" {
-            // Output in the pipe of a task that ends without a shim is lost, so the task pauses
-            // here.
+            // The task stops itself here, because output in the pipe would be lost if it ended
+            // without a shim.
             verbs.push("stop-self".to_owned());
         }
     }
@@ -61,8 +61,8 @@ fn output_is_complete_after_two_shim_kills() {
     assert_eq!(bytes, output.len() as u64);
 }
 
-/// Unless the pipe is full, no output is in transit between the task's pipe and its file: killing a
-/// shim while its task writes loses no output.
+/// Promise P25: killing a shim while its task writes loses no output, because every byte is in the
+/// pipe or in the file at any moment.
 #[test]
 fn stream_is_complete_after_twenty_shim_kills() {
     const KILL_COUNT: u64 = 20;
@@ -70,7 +70,8 @@ fn stream_is_complete_after_twenty_shim_kills() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let gate = sandbox.path("gate");
-    // In bursts smaller than one page, which the pipe holds.
+    // The task writes bursts that are smaller than a page, so that the small pipe of a quiet task
+    // holds one.
     let command = format!(
         "i=0; until [ -e {} ]; do seq -f line-$i-%g 50; i=$((i+1)); sleep .002; done",
         gate.display()
@@ -105,8 +106,7 @@ fn stream_is_complete_after_twenty_shim_kills() {
     );
 }
 
-/// Promise P25: the same with a pipe that is always full, so that all output in transit when the
-/// shim is killed is in the pipe or in the file.
+/// Promise P25: killing a shim loses no output if the pipe is always full.
 #[test]
 fn full_pipe_output_is_complete_after_ten_shim_kills() {
     const KILL_COUNT: u32 = 10;
@@ -267,7 +267,7 @@ fn client_follows_output_across_a_takeover() {
     eventually("the client is stopped", || state::is_stopped(client.process()));
     let id = state::task_ids(&sandbox).into_iter().next().expect("the process is alive");
     state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
-    // No shim supervises the task while it writes the rest.
+    // The task writes its remaining output while it has no shim.
     sandbox.wait_for_announcements("say", 2);
     client.signal(Signal::CONT);
     client.wait_for_stdout("two\n");
@@ -276,7 +276,8 @@ fn client_follows_output_across_a_takeover() {
     state::assert_ended_cleanly(&sandbox, &id);
 }
 
-/// A process scan must not need a descriptor per process.
+/// A command under a low descriptor limit does not record live tasks as lost: its process scan must
+/// not need a descriptor for each process.
 #[test]
 fn descriptor_limit_does_not_make_live_tasks_lost() {
     const TASK_COUNT: usize = 12;
@@ -301,14 +302,15 @@ fn descriptor_limit_does_not_make_live_tasks_lost() {
     }
 }
 
-/// A stop must not need a descriptor per process either: here the task has more processes than the
-/// shim may have descriptors.
+/// A stop ends more processes than the number of available descriptors, so it must not hold a pidfd
+/// for each.
 #[test]
 fn stop_under_a_descriptor_limit_ends_many_processes() {
     const STRAY_COUNT: usize = 120;
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    // The shell exits, so that each process has to be found and killed by itself.
+    // The shell exits, so that siding must observe the end of each child and not only that of their
+    // parent.
     let text = format!("for n in $(seq {STRAY_COUNT}); do sleep 300 & done");
     let run = ["run", "--background", "--json", "--", &text];
     let started = sandbox.siding(&run).run().expect_code(0).json();
@@ -327,8 +329,8 @@ fn stop_under_a_descriptor_limit_ends_many_processes() {
     assert_eq!(state::assert_ended_cleanly(&sandbox, &id), Outcome::Exited { code: 0 });
 }
 
-/// A scan by a shim without a free descriptor finds no process. Such a scan is no proof, so the
-/// shim scans again until it can read all processes.
+/// A shim without a free descriptor cannot read `/proc`. An empty scan is then no proof that no
+/// process is left, so the shim repeats the scan until one succeeds.
 #[test]
 fn takeover_shim_without_descriptors_does_not_assume_the_end() {
     let mut sandbox = Sandbox::new();
@@ -376,8 +378,8 @@ fn takeover_shim_without_descriptors_does_not_assume_the_end() {
     assert!(state::is_exit_or_lost(&outcome, 7), "{outcome}");
 }
 
-/// A shim tries to write an end record until it succeeds, because a later shim would not know the
-/// exit status.
+/// A shim that cannot write the end of a task tries again until it succeeds, because a later shim
+/// would not know the outcome.
 #[test]
 fn end_record_is_retried_until_it_can_be_written() {
     let mut sandbox = Sandbox::new();
@@ -394,7 +396,7 @@ fn end_record_is_retried_until_it_can_be_written() {
         let pid = Pid::from_raw(shim.pid.cast_signed());
         prlimit(pid, Resource::Fsize, limit).expect("setting the shim's limit succeeded");
     };
-    // As on a full disk without reserved space.
+    // With this limit every write to the journal fails, as on a full disk without reserved space.
     limit_to(Some(1));
     std::fs::write(gate, "").expect("test directory");
     eventually("its processes have ended", || state::members(&id).is_empty());

@@ -1,4 +1,4 @@
-//! The tasks of these tests.
+//! The tasks that the crash tests start.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,15 +7,16 @@ use siding_e2e::{Invocation, Process, Sandbox, words};
 
 use crate::state;
 
-/// The first output of every task here.
+/// The output with which every test task begins.
 pub(crate) const TASK_OUTPUT: &str = "one\ntwo\n";
 /// The exit code of a brief task.
 pub(crate) const EXIT_CODE: u8 = 7;
-/// Grace period of the stops here: long enough to receive a signal, short enough to wait for the
-/// kill.
+/// The grace of the stops in these tests: enough for a process to receive the signal, and short
+/// because stubborn tasks always use it up.
 pub(crate) const STOP_GRACE: &str = "50ms";
 
-/// Returns a number that keeps commands distinct; equal commands would be duplicates.
+/// Returns a number that makes a command unique, because siding refuses duplicates of a running
+/// command.
 fn next_number() -> u32 {
     static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
     NEXT_NUMBER.fetch_add(1, Ordering::Relaxed)
@@ -31,7 +32,7 @@ pub(crate) enum TaskKind {
     Stubborn,
 }
 
-/// A task to be started.
+/// A task that a test starts.
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
     pub(crate) kind: TaskKind,
@@ -76,7 +77,8 @@ impl Task {
         done.json()["task_id"].as_str().expect("a task id").to_owned()
     }
 
-    /// Waits until both processes of a stubborn task run as intended.
+    /// Waits until both processes of a stubborn task have announced themselves, and returns the
+    /// leader and the stray child.
     #[track_caller]
     pub(crate) fn wait_until_running(&self, sandbox: &Sandbox) -> [Process; 2] {
         let leader = sandbox.wait_for_mark(&format!("leader-{}", self.number));

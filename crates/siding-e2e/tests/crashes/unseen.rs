@@ -1,5 +1,5 @@
-//! Events that occur while a task has no shim: the next shim reports only facts that it can
-//! observe.
+//! Events that happen while a task has no shim: the next shim records what it can prove, and
+//! invents nothing.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -13,7 +13,8 @@ use siding_model::outcome::{LeaderEnd, Outcome};
 use crate::state;
 use crate::test_tasks::{self, EXIT_CODE, STOP_GRACE, Task, TaskKind};
 
-/// Set in a copy of this program that acts as the subreaper: the command line that the copy runs.
+/// The variable that makes this test program act as a subreaper. Its value is the command line to
+/// run.
 const REAPER_COMMAND_VARIABLE: &str = "CRASHES_REAPER_RUNS";
 
 #[test]
@@ -49,8 +50,8 @@ fn is_child_of(child: Process, parent: Process) -> bool {
 fn unrecorded_leader_is_not_confused_with_its_child() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    // The child resembles the leader, leads a session or a process group like the leader, and ends
-    // differently.
+    // The child leads a session or a process group like the leader, but ends differently: its
+    // status must not be mistaken for the leader's.
     for child in ["setsid", "setpgid"] {
         let verbs = format!("fork {child} mark child-{child} read-stdin hang -- exit 3");
         let mut run = ["run", "--background", "--json", "--"].map(str::to_owned).to_vec();
@@ -88,13 +89,14 @@ fn stop_ends_the_child_of_an_unrecorded_leader() {
     assert!(state::is_exit_or_lost(&outcome, 3), "{outcome}");
 }
 
-/// A subreaper that never reaps, so that exit statuses stay available.
+/// A subreaper that never reaps, so that the exit statuses of its orphans stay in the kernel.
 struct NonReapingSubreaper {
     process: RunningProgram,
 }
 
 impl NonReapingSubreaper {
-    /// Starts a subreaper that runs a task.
+    /// Starts a subreaper that runs `siding run` with this task, whose shim stops at the failpoint
+    /// `point`.
     fn start_with_task(sandbox: &Sandbox, task: &Task, point: &str) -> Self {
         let own_program = std::env::current_exe().expect("the test program has a path");
         let test_args = ["--exact", "unseen::a_status_that_nobody_took_is_found", "--nocapture"];
@@ -106,8 +108,8 @@ impl NonReapingSubreaper {
         Self { process: call.pause_at(point).spawn() }
     }
 
-    /// Acts as the subreaper in a copy of this program: runs the line and waits until the test
-    /// kills the copy.
+    /// Acts as the subreaper: runs the command line and then waits until the test kills this
+    /// process.
     fn run_as_reaper(line: &OsStr) {
         let own = rustix::process::getpid();
         rustix::process::set_child_subreaper(Some(own)).expect("setting the subreaper succeeded");
@@ -118,7 +120,7 @@ impl NonReapingSubreaper {
         let _until_killed = std::io::stdin().lines().count();
     }
 
-    /// Waits until the dead process has become its zombie.
+    /// Waits until the dead process is a zombie child of the subreaper.
     fn wait_until_reparented(&self, dead: Process) {
         eventually("the zombie is the reaper's child", || {
             let stat = processes::stat(dead.pid);

@@ -1,11 +1,12 @@
-//! Tasks that attack their shim or its files still end, and no command hangs or crashes.
+//! Tasks that damage their own directory or descriptors still end, and no siding command hangs or
+//! crashes because of them.
 
 use siding_e2e::processes::{is_heartbeat_running, is_heartbeat_stopped};
 use siding_e2e::{Sandbox, eventually, is_root, words};
 
 use crate::{OTHER_UID, Task, assert_no_crash_or_hang, assert_task_exits, gate, live_shim, shell};
 
-/// Whether a stop must end the task after its action, or only its deadline can end it.
+/// Whether a stop can still end the task after its action, or only the deadline can.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExpectedEnd {
     ByStop,
@@ -35,7 +36,7 @@ const DESTRUCTIVE_ACTIONS: &[(&str, ExpectedEnd)] = &[
     ("ulimit -n 9", ExpectedEnd::ByStop),
 ];
 
-/// Further actions, for users whom permissions restrict.
+/// Further actions, which have an effect only for users other than root.
 const CHMOD_ACTIONS: &[(&str, ExpectedEnd)] = &[
     ("chmod 000 $D", ExpectedEnd::ByDeadline),
     ("chmod 000 $D/*", ExpectedEnd::ByDeadline),
@@ -44,7 +45,7 @@ const CHMOD_ACTIONS: &[(&str, ExpectedEnd)] = &[
     ("chmod 000 $D/../..", ExpectedEnd::ByDeadline),
 ];
 
-/// Runs a destructive task, reads it with every command, and waits for its end.
+/// Runs a task with this action, calls every command on it, and waits for its end.
 fn run_destructive_task(mut sandbox: Sandbox, act: &str, ends: ExpectedEnd) {
     sandbox.expect_clean();
     let gate = gate(&sandbox);
@@ -57,11 +58,11 @@ fn run_destructive_task(mut sandbox: Sandbox, act: &str, ends: ExpectedEnd) {
     let args = ["run", "--background", "--json", "--timeout", life, "--grace", "0s", "--", &text];
     let task = Task::of(&sandbox.siding(&args).run().expect_code(0));
     let (id, shim) = (task.id(), live_shim(&task));
-    // The action starts only now, so that the call above reads an intact task.
+    // The task waits for this line before its action, so that the call above reads an intact task.
     std::fs::write(gate, "\n").expect("the task reads the FIFO");
     let _done = sandbox.wait_for_mark("done");
-    // With so many threads starting programs, a forked copy of this test program may hold the
-    // inherited descriptors for a moment on a busy machine.
+    // Many threads of this test fork concurrently. On a busy machine a forked copy of the test
+    // program may hold the pipes of this call for a moment.
     let call = |args: &[&str]| sandbox.siding(args).allow_held_output().run();
     for args in [
         &["show", id][..],
@@ -136,8 +137,9 @@ fn task_cannot_escape_a_stop_by_changing_itself() {
     }
 }
 
-/// A shell reports its last directory and statuses in a file that its command can also write. A
-/// forged report changes neither the outcome nor any other fact that siding observes itself.
+/// The shell reports its last directory and pipeline statuses through a memory file that the
+/// command can also write. A forged report does not change the outcome, which the shim gets from
+/// the kernel.
 #[test]
 fn forged_shell_report_does_not_change_the_outcome() {
     let sandbox = Sandbox::new();

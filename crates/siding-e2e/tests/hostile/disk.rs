@@ -1,4 +1,4 @@
-//! State directories without space, without inodes, and without write permission.
+//! State directories on a file system without space, without inodes, or mounted read-only.
 
 use std::ffi::CString;
 use std::path::PathBuf;
@@ -16,12 +16,12 @@ use crate::{
     entries_when_idle, perform, shell,
 };
 
-/// A file system mounted on the state directory, visible only to this test.
+/// A tmpfs mounted on the state directory in a mount namespace of this test.
 #[derive(Debug)]
 struct MountedDisk(PathBuf);
 
 impl MountedDisk {
-    /// Mounts the file system, or prints why the test is skipped.
+    /// Mounts the tmpfs. Returns `None` and prints the reason if that is not possible.
     fn mount(sandbox: &Sandbox, options: &str) -> Option<Self> {
         if !is_root() {
             eprintln!("skipped: only root can mount");
@@ -38,7 +38,7 @@ impl MountedDisk {
         }
     }
 
-    /// Makes the file system read-only or writable.
+    /// Remounts the file system read-only or writable.
     fn set_read_only(&self, read_only: bool) {
         let flags = libc::MS_REMOUNT | if read_only { libc::MS_RDONLY } else { 0 };
         mounts::mount_tmpfs(&self.0, flags, None).expect("remounting succeeded");
@@ -78,7 +78,7 @@ impl Drop for MountedDisk {
     }
 }
 
-/// Returns the current state of a task according to its journal.
+/// Returns a task as `siding show --json` describes it.
 #[track_caller]
 fn show_task(sandbox: &Sandbox, id: &str) -> Task {
     Task::of(&sandbox.siding(&["show", "--json", id]).run().expect_code(0))
@@ -104,7 +104,7 @@ fn exit_is_recorded_on_a_full_disk() {
     }
     let live = sandbox.state_dir().join("live");
     assert!(!entries_when_idle(&sandbox).iter().any(|path| path.parent() == Some(&live)));
-    // There is no space for another task, and the error says so.
+    // Another task cannot be started, and the error names the missing space.
     let done = shell(&sandbox, "echo hello").run();
     assert_refused(&done, "No space left on device");
 }
@@ -129,8 +129,8 @@ fn stop_is_recorded_on_a_full_disk() {
     assert_task_exits(&id);
 }
 
-/// The first record of a task must not use the space reserved for its end, and the longest possible
-/// end record must fit into this space.
+/// The end of a task is recorded on a full disk even if its first record and its end are as long as
+/// possible: the first record does not use the space that is reserved for the end.
 #[test]
 fn largest_end_record_fits_on_a_full_disk() {
     const CHILD_COUNT: usize = 70;
@@ -151,8 +151,8 @@ fn largest_end_record_fits_on_a_full_disk() {
     assert_task_exits(task.id());
 }
 
-/// The records of a monitor must not use the space reserved for its end either, however many there
-/// are.
+/// The end of a monitor is recorded on a full disk, because its many records do not use the space
+/// that is reserved for the end.
 #[test]
 fn end_of_a_frequent_monitor_is_recorded_on_a_full_disk() {
     let mut sandbox = Sandbox::new();
@@ -191,8 +191,8 @@ fn end_of_a_frequent_monitor_is_recorded_on_a_full_disk() {
     assert_task_exits(&id);
 }
 
-/// Runs a command repeatedly, each time with less of a resource. Each call must either work or
-/// leave no file.
+/// Runs a command repeatedly with less and less of a resource. Each call either succeeds, or fails
+/// and leaves no file.
 fn run_with_shrinking_resource(
     sandbox: &Sandbox,
     max_left: usize,
@@ -207,8 +207,8 @@ fn run_with_shrinking_resource(
         if done.code == Some(0) {
             worked += 1;
             let task = Task::of(&done);
-            // The space may suffice for a task but not for its output. Then the lost bytes are
-            // reported.
+            // If the space suffices for the task and not for all of its output, the lost bytes are
+            // counted.
             let lost = task.number("/output/lost_bytes") as usize;
             assert_same(&task.file(), &b"hello\n"[..6 - lost], "the output");
             assert_task_exits(task.id());
@@ -281,7 +281,8 @@ fn read_only_state_directory_can_be_read() {
     assert_eq!(entries_when_idle(&sandbox), before);
 }
 
-/// Without space for its database, the history is computed from the journals for each request.
+/// If the disk has no space for the history database, `stats` and `history` read the journals
+/// instead.
 #[test]
 fn history_works_without_disk_space() {
     let mut sandbox = Sandbox::new();
@@ -305,8 +306,8 @@ fn history_works_without_disk_space() {
     let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
 }
 
-/// A command that cannot be recorded is kept in the shim's memory until there is space. Until then
-/// no partial files exist.
+/// The shim keeps an adopted command that cannot be recorded in memory and records it when there is
+/// space. Until then it leaves no partial files.
 #[test]
 fn adoption_on_a_full_disk_is_recorded_when_space_is_freed() {
     let mut sandbox = Sandbox::new();
@@ -337,7 +338,7 @@ fn adoption_on_a_full_disk_is_recorded_when_space_is_freed() {
     assert_task_exits(&id);
 }
 
-/// siding stops an unrecorded command at its deadline and at the end of its session.
+/// An adopted command that cannot be recorded still ends at its deadline and with its session.
 #[test]
 fn unrecorded_adoption_ends_at_deadline_and_with_its_session() {
     let mut sandbox = Sandbox::new();

@@ -1,7 +1,6 @@
-//! Entries of the state directory replaced by others: links, directories, pipes.
-//!
-//! Any process of the same user can replace such an entry. No command hangs or crashes, no link is
-//! followed to the outside, and the targets of the links stay unchanged.
+//! Files of the state directory that were replaced by links, directories, FIFOs or other text. Any
+//! process of the same user can replace them. No command hangs or crashes because of that, and no
+//! command follows a link out of the state directory or changes its target.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -11,7 +10,7 @@ use siding_e2e::Sandbox;
 
 use crate::{Task, assert_no_crash_or_hang, assert_task_exits, shell};
 
-/// The replacement for a file.
+/// What replaces a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Forgery {
     LinkToFile,
@@ -35,7 +34,8 @@ const ALL_FORGERIES: [Forgery; 8] = [
     Forgery::Text,
 ];
 
-/// An ended task, and private data outside the state directory.
+/// A sandbox with an ended task, and with private data outside the state directory that no command
+/// may show.
 #[derive(Debug)]
 struct ForgeryScenario {
     sandbox: Sandbox,
@@ -52,7 +52,8 @@ impl ForgeryScenario {
         assert_task_exits(task.id());
         let id = task.id().to_owned();
         let scene = Self { sandbox, id };
-        // A complete task of another state directory, so that a followed link would work.
+        // The target of the links is a complete task of another state directory, so that a followed
+        // link would not fail.
         let outside = scene.outside_dir();
         let command = format!("{INSIDE_COMMAND} # {SECRET_OUTSIDE}");
         let call = ["run", "--json", "--", &command];
@@ -73,7 +74,8 @@ impl ForgeryScenario {
         self.sandbox.state_dir().join(name.replace("ID", &self.id))
     }
 
-    /// Replaces `path` by a forgery; a link refers to the entry `file` of the outside task.
+    /// Replaces `path` by a forgery. A link to a file points to the file `file` of the outside
+    /// task.
     fn forge(&self, forgery: Forgery, path: &Path, file: &str) {
         let removed = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir_all(path));
         assert!(removed.is_ok() || !path.exists(), "{removed:?}");
@@ -95,7 +97,8 @@ impl ForgeryScenario {
         done.unwrap_or_else(|error| panic!("{forgery:?} at {}: {error}", path.display()));
     }
 
-    /// Runs all commands that read the state directory, and asserts that the outside is unchanged.
+    /// Runs all commands that read the state directory, and asserts that the files outside are
+    /// unchanged.
     fn run_all_readers(&self, what: &str) {
         let before = self.snapshot_outside();
         let id = self.id.as_str();
@@ -129,7 +132,7 @@ impl ForgeryScenario {
         assert_eq!(self.snapshot_outside(), before, "{what}: changed something outside");
     }
 
-    /// Returns all files outside, with their contents.
+    /// Returns all files of the outside task, with their contents.
     fn snapshot_outside(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut paths = vec![];
         crate::collect_entries(&self.outside_dir(), &mut paths);
@@ -141,7 +144,7 @@ impl ForgeryScenario {
     }
 }
 
-/// Places every forgery at one path, each in its own scenario.
+/// Tries every forgery at one path, each in a sandbox of its own.
 fn forge_everywhere(name: &str, file: &str) {
     std::thread::scope(|scope| {
         for half in ALL_FORGERIES.chunks(ALL_FORGERIES.len() / 2) {
@@ -192,8 +195,8 @@ fn forged_read_cursor_does_not_escape_the_state_directory() {
     forge_everywhere("tasks/ID/seen.cli", "output");
 }
 
-/// The name of a command's duplicate claim is a hash, so the test reads the name while the command
-/// runs, and forges it afterwards.
+/// A forged entry in `same/` does not block a command. The test reads the name of the entry, which
+/// is a hash of the command, while the command runs.
 #[test]
 fn forged_duplicate_claim_does_not_block_a_command() {
     let scene = ForgeryScenario::new();

@@ -1,4 +1,5 @@
-//! No file of the state directory is rewritten in place or replaced by an empty one.
+//! Journals are append-only, damaged ones are set aside, and those of other formats are read or
+//! left alone (promises P132 to P134).
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,7 @@ use siding_e2e::{ProgramOutput, Sandbox, eventually, words};
 
 use crate::{Task, assert_no_crash_or_hang, assert_refused, assert_task_exits, shell};
 
-/// Returns calls that read a task.
+/// Returns the arguments of commands that read a task.
 fn read_commands(id: &str) -> [Vec<&str>; 6] {
     [
         vec!["show", id],
@@ -19,7 +20,8 @@ fn read_commands(id: &str) -> [Vec<&str>; 6] {
     ]
 }
 
-/// An ended task, and another one that must not be affected.
+/// A sandbox with an ended task whose journal the test damages, and with another task that must
+/// stay intact.
 #[derive(Debug)]
 struct JournalScenario {
     sandbox: Sandbox,
@@ -42,7 +44,7 @@ impl JournalScenario {
         self.sandbox.state_dir().join("tasks").join(&self.id).join("journal")
     }
 
-    /// Makes the task look like one whose shim was killed.
+    /// Creates the live marker of the task, as if its shim had been killed.
     fn mark_live(&self) {
         std::fs::write(self.sandbox.state_dir().join("live").join(&self.id), "")
             .expect("test file");
@@ -57,7 +59,7 @@ impl JournalScenario {
         assert!(listed.stdout_text().contains(&self.other), "{listed}");
     }
 
-    /// Returns the journals that were set aside.
+    /// Returns the journals in `aside/`.
     fn quarantined_journals(&self) -> Vec<PathBuf> {
         let mut found = vec![];
         crate::collect_entries(&self.sandbox.state_dir().join("quarantine"), &mut found);
@@ -66,7 +68,7 @@ impl JournalScenario {
     }
 }
 
-/// Returns damaged journals of kinds that no crash produces.
+/// Returns the journal damaged in several ways that no crash can cause, each with a description.
 fn damaged_journals(journal: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let mut flipped = journal.to_vec();
     flipped[journal.len() / 2] ^= 0x20;
@@ -89,8 +91,8 @@ fn damaged_journal_is_quarantined_and_reported_once() {
     let undamaged = std::fs::read(JournalScenario::new().journal()).expect("test file");
     let count = damaged_journals(&undamaged).len();
     for number in 0..count {
-        // Each command is the first to read the damage once, for an ended task and for one marked
-        // live.
+        // In each round another command is the first to read the damaged journal, once of an ended
+        // task and once of a task with a live marker.
         for (at, live) in [(number, false), (number + 1, true)] {
             let scene = JournalScenario::new();
             let undamaged = std::fs::read(scene.journal()).expect("test file");
@@ -114,8 +116,7 @@ fn damaged_journal_is_quarantined_and_reported_once() {
             );
             assert!(!scene.journal().exists());
             scene.assert_other_task_intact();
-            // The damage is reported once; the task's directory has then been moved to `aside/`, so
-            // the task no longer exists.
+            // The damage is reported once; afterwards siding does not know the task any more.
             let second = scene.sandbox.siding(&["show", &scene.id]).run();
             assert_refused(&second, "no task");
         }
@@ -159,8 +160,8 @@ fn snapshot_files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(|path| (path.clone(), std::fs::read(path).expect("test file"))).collect()
 }
 
-/// A file that may only be appended to: checks that its contents are never changed and that it is
-/// never replaced.
+/// A file that must only grow: asserts that its inode stays the same and that existing bytes do not
+/// change.
 #[derive(Debug)]
 struct AppendOnlyFile {
     path: PathBuf,
@@ -246,7 +247,7 @@ fn journals_of_every_released_format_can_be_read() {
         let (_, body) = siding_model::record::parse_frame(first).expect("a whole line");
         let accepted: serde_json::Value = serde_json::from_slice(body).expect("JSON");
         let recorded_id = accepted["spec"]["task_id"].as_str().expect("an id");
-        // Several fixtures may describe the same task, so each gets its own directory.
+        // Several fixtures may have the same task id, so each gets a directory with a changed id.
         let id = format!("{}{:02}", &recorded_id[..recorded_id.len() - 2], 10 + ids.len());
         let dir = sandbox.state_dir().join("tasks").join(&id);
         std::fs::create_dir(&dir).expect("test directory");

@@ -1,4 +1,5 @@
-//! A machine that refuses requests, users without permission, destructive tasks, and forged files.
+//! siding on machines that lack resources or kernel features, with other users, destructive tasks
+//! and forged files.
 
 mod destructive_tasks;
 mod disk;
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, processes};
 use task::{Task, assert_same, gate, perform, shell};
 
-/// An ordinary user without processes.
+/// The uid of an ordinary user without processes.
 const OTHER_UID: u32 = 61_234;
 
 /// Returns every path below the state directory, sorted, after the shims of all tasks have exited.
@@ -31,7 +32,7 @@ fn entries_when_idle(sandbox: &Sandbox) -> Vec<PathBuf> {
     found
 }
 
-/// Adds every path below a directory.
+/// Appends every path below a directory to `found`.
 fn collect_entries(dir: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         found.push(entry.path());
@@ -41,7 +42,7 @@ fn collect_entries(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Asserts that siding itself refused a call, with a message for a person.
+/// Asserts that a call failed with siding's own exit code 125 and with `words` in its message.
 #[track_caller]
 fn assert_refused(done: &ProgramOutput, words: &str) {
     assert_no_crash_or_hang(done);

@@ -1,4 +1,4 @@
-//! Promise P12: machines that lack or hide the features siding needs.
+//! Machines that lack or hide kernel features that siding needs (promise P12).
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::{
     live_shim,
 };
 
-/// Returns the state of a check of `doctor`.
+/// Returns the state that `siding doctor` reports for a check.
 #[track_caller]
 fn check_state(doctor: &ProgramOutput, name: &str) -> String {
     let checks = doctor.json()["checks"].as_array().expect("a list").clone();
@@ -54,8 +54,8 @@ fn without_close_range_nothing_starts_and_doctor_reports_it() {
     assert_eq!(check_state(&doctor, "close_range"), "missing", "{doctor}");
 }
 
-/// With hidepid, an ordinary user sees no processes of other users, but can see, stop and take over
-/// his own tasks as usual.
+/// With `hidepid=2` an ordinary user cannot see processes of other users in `/proc`, but can still
+/// show, stop and take over tasks.
 #[test]
 fn stop_ends_the_tree_under_hidepid() {
     if !is_root() {

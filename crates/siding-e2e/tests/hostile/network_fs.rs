@@ -1,4 +1,4 @@
-//! A state directory on a file system served by a program, as network file systems are.
+//! A state directory on a FUSE file system, which siding treats as a network file system.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,16 +12,16 @@ use crate::{Task, assert_task_exits, live_shim};
 /// The type of a FUSE file system in statfs(2) (linux/magic.h).
 const FUSE_SUPER_MAGIC: u64 = 0x6573_5546;
 
-/// The implementation of a served file system.
+/// The FUSE program that serves the file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ServedFsKind {
-    /// Has no FIFOs and sockets; uses a network protocol without a network.
+    /// sshfs with a local server process. It supports neither FIFOs nor sockets.
     Sshfs,
-    /// Mirrors another directory through a program.
+    /// bindfs, which mirrors another directory.
     Bindfs,
 }
 
-/// A served file system mounted on the state directory, visible only to this test.
+/// A FUSE file system mounted on the state directory in a mount namespace of this test.
 #[derive(Debug)]
 struct ServedFs {
     state: PathBuf,
@@ -29,7 +29,7 @@ struct ServedFs {
 }
 
 impl ServedFs {
-    /// Mounts the file system, or prints why the test is skipped.
+    /// Mounts the file system. Returns `None` and prints the reason if that is not possible.
     fn mount(sandbox: &Sandbox, kind: ServedFsKind) -> Option<Self> {
         if !is_root() {
             eprintln!("skipped: only root can mount");
@@ -102,7 +102,7 @@ fn is_fuse(path: &Path) -> bool {
     rustix::fs::statfs(path).is_ok_and(|found| found.f_type.cast_unsigned() == FUSE_SUPER_MAGIC)
 }
 
-/// Returns the directory with the runtime directories of the tasks.
+/// Returns the directory that contains the runtime directories of the tasks.
 fn runtime_dir(sandbox: &Sandbox) -> PathBuf {
     sandbox.home().join("run/siding")
 }
@@ -150,7 +150,8 @@ fn task_on_a_network_fs_has_its_runtime_dir_elsewhere() {
         assert_eq!(file_names(&runtime_dir(sandbox).join(id)), ["ctl", "in.fifo", "out.fifo"]);
         let dir = sandbox.state_dir().join("tasks").join(id);
         assert_eq!(file_names(&dir), ["journal", "output", "runtime_dir"]);
-        // A later call may have another environment.
+        // A later call with another `XDG_RUNTIME_DIR` must still find the runtime directory of the
+        // task.
         let other = sandbox.path("elsewhere");
         let call = |args: &[&str]| sandbox.siding(args).env("XDG_RUNTIME_DIR", &other).run();
         let _written = call(&["input", id, "text"]).expect_code(0);
@@ -163,16 +164,18 @@ fn task_on_a_network_fs_has_its_runtime_dir_elsewhere() {
         let done = sandbox.siding(&["run", "--session", "s", "--", "true"]).run();
         let _done = done.expect_code(0);
         let _closed = sandbox.siding(&["session", "close", "s"]).run().expect_code(0);
-        // Such a file system cannot remove the files that a shim has open.
+        // Waits for the shims, because such a file system cannot remove a file that a shim has
+        // open.
         sandbox.task_ids().iter().for_each(|id| assert_task_exits(id));
-        // Removing ended tasks needs their locks, too.
+        // The reaper must also be able to lock ended tasks, to remove them.
         let reap = sandbox.siding(&["reap"]).env("SIDING_RETENTION_TASKS", "0");
         let _reaped = reap.run().expect_code(0);
         assert_eq!(file_names(&sandbox.state_dir().join("tasks")), Vec::<String>::new());
     });
 }
 
-/// Promises P25 and P137, on such a file system.
+/// Promises P25 and P137: a takeover finds the runtime directory of a task and loses no output, and
+/// `reap` removes leftovers of runtime directories.
 #[test]
 fn takeover_finds_and_reap_clears_the_runtime_dir() {
     with_each_fs_kind(|sandbox| {

@@ -1,4 +1,4 @@
-//! Other users can read, reach and change nothing.
+//! Another user can neither read, write, connect to nor signal a task (promise P136).
 
 use std::fs::{File, Permissions};
 use std::io::{Error, ErrorKind, Result};
@@ -10,8 +10,9 @@ use siding_e2e::{Sandbox, eventually, is_root};
 
 use crate::{OTHER_UID, Task, assert_refused, assert_task_exits, collect_entries, live_shim};
 
-/// Runs a function as an ordinary user without files, in its own thread: for the kernel,
-/// credentials belong to a thread; only the C library applies them to all threads (credentials(7)).
+/// Runs a function as another ordinary user, in a thread of its own. Sets the credentials by direct
+/// system calls, which change only the calling thread; the C library would change all threads
+/// (credentials(7)).
 fn as_other_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let stranger = scope.spawn(|| {
@@ -22,8 +23,8 @@ fn as_other_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
                 (libc::SYS_setresuid, [user; 3]),
             ] {
                 let [one, two, three] = arguments;
-                // SAFETY: takes only numbers (an empty group list needs no pointer) and changes
-                // only this thread.
+                // SAFETY: the calls take only numbers (an empty group list needs no pointer) and
+                // change only this thread.
                 let done = unsafe { libc::syscall(call, one, two, three) };
                 assert_eq!(done, 0, "{}", Error::last_os_error());
             }
@@ -33,7 +34,7 @@ fn as_other_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Sends a request to stop the task, and returns the result of the send.
+/// Sends a request to stop the task to the shim's socket, and returns the length of the answer.
 fn request_stop(socket: &Path) -> Result<usize> {
     let flags = SocketFlags::CLOEXEC;
     let caller = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
@@ -45,8 +46,8 @@ fn request_stop(socket: &Path) -> Result<usize> {
 }
 
 fn signal(pid: u64, number: i32) -> Result<()> {
-    // SAFETY: takes only numbers; the process belongs to the test's own task, and 0 only checks for
-    // existence.
+    // SAFETY: the call takes only numbers. The process is one of the test's own task, and signal 0
+    // only checks for its existence.
     let done = unsafe { libc::kill(i32::try_from(pid).expect("a process number"), number) };
     if done == 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }
@@ -109,7 +110,7 @@ fn other_user_has_no_access_to_tasks() {
                 assert!(!String::from_utf8_lossy(&argv).contains("secret"), "{argv:?}");
             }
         });
-        // The program does not bypass the permissions for that user either.
+        // siding, called by that user, does not bypass the permissions either.
         let calls = [&["ps"][..], &["show", task.id()], &["stop", task.id()], &["reap"]];
         for args in calls {
             let call = sandbox.siding(args).as_user(OTHER_UID, OTHER_UID).cwd("/");
@@ -120,7 +121,8 @@ fn other_user_has_no_access_to_tasks() {
     }
 }
 
-/// Even if the directories are opened by hand, the files and the socket stay closed.
+/// If a user makes the directories accessible by chmod, another user still can neither open the
+/// files nor use the socket.
 #[test]
 fn shim_refuses_connections_of_another_user() {
     if !is_root() {
@@ -162,8 +164,8 @@ fn shim_refuses_connections_of_another_user() {
     }
 }
 
-/// Has siding create the state directory in a home open to all users, and checks the mode of every
-/// entry.
+/// Lets siding create the state directory under this umask, and asserts that no entry is accessible
+/// to other users.
 fn assert_private_under_umask(umask: &str) {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
@@ -222,7 +224,8 @@ fn state_directory_writable_by_others_is_refused() {
         }
         assert!(entries_below(&sandbox.state_dir()).is_empty());
     }
-    // Read permission for the top directory alone reveals nothing.
+    // siding accepts a state directory that others can read, because its subdirectories are
+    // private.
     set_mode(&sandbox.state_dir(), 0o755);
     let _done = sandbox.siding(&["run", "--", "true"]).run().expect_code(0);
 }

@@ -1,4 +1,4 @@
-//! Too few descriptors, too few processes, and files that must not grow.
+//! Limits on descriptors, processes and file sizes.
 
 use std::time::Instant;
 
@@ -9,15 +9,15 @@ use crate::{
     live_shim,
 };
 
-/// Runs a command that prints a greeting under a limit of the shell's `ulimit`.
+/// Runs `echo hello` as a task, with siding under a limit of the shell's `ulimit`.
 fn run_limited(sandbox: &Sandbox, limit: &str) -> ProgramOutput {
     let args = ["run", "--json", "--budget", "none", "--", "echo hello"];
     let script = format!("ulimit {limit} && exec {}", sandbox.siding_line(&args));
     sandbox.host("bash", &["-c", &script]).forbid_held_output().run()
 }
 
-/// Runs a command with a limit that grows from `least` until the call works. Every call before that
-/// names the missing resource and leaves nothing.
+/// Runs a command with a limit that grows from `least` until the call succeeds. Every earlier call
+/// must name the missing resource with `words` and leave no file.
 fn run_with_growing_limit(sandbox: &Sandbox, option: &str, least: u32, words: &str) {
     let made = sandbox.siding(&["run", "--json", "--", "echo first"]).run().expect_code(0);
     let _made = Task::of(&made);
@@ -37,7 +37,8 @@ fn run_with_growing_limit(sandbox: &Sandbox, option: &str, least: u32, words: &s
             assert!(done.stderr_text().contains(words), "{option} {limit}: {done}");
             assert_eq!(entries_when_idle(sandbox), before, "{option} {limit}: {done}");
         } else {
-            // The command was started and then failed, as it would in any shell, and is recorded.
+            // The task was started and recorded, and its command failed because of the limit, as it
+            // would in any shell.
             let task = Task::of(&done);
             eprintln!("{option} {limit}: {} {}", task.0["outcome"], task.0["output"]["text"]);
             assert_eq!(task.text("/phase"), "ended", "{option} {limit}: {done}");
@@ -50,7 +51,8 @@ fn run_with_growing_limit(sandbox: &Sandbox, option: &str, least: u32, words: &s
 fn descriptor_limit_is_reported_and_leaves_no_files() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    // The loader of a dynamically linked program needs one descriptor besides the standard streams.
+    // Starts at 5, because the loader of a dynamically linked program needs descriptors in addition
+    // to the standard streams.
     run_with_growing_limit(&sandbox, "-n", 5, "Too many open files");
 }
 
@@ -65,8 +67,8 @@ fn process_limit_is_reported_and_leaves_no_files() {
     run_with_growing_limit(&sandbox, "-u", 1, "Resource temporarily unavailable");
 }
 
-/// The file size limit also applies to the shim, as a full disk would; output that the task itself
-/// loses is its own matter.
+/// A limit on file sizes also applies to the shim: it loses output beyond the limit and counts it,
+/// as on a full disk, and continues to supervise the task.
 #[test]
 fn file_size_limit_loses_output_but_not_the_shim() {
     const FILE_LIMIT_BYTES: u64 = 100 << 10;
@@ -82,7 +84,7 @@ fn file_size_limit_loses_output_but_not_the_shim() {
     assert_eq!(task.0["outcome"], serde_json::json!({"kind": "exited", "code": 153}));
     assert_eq!(task.number("/rescues"), 0);
     assert_eq!(task.number("/output/kept_bytes"), FILE_LIMIT_BYTES);
-    // The shell's message about the signal is counted too.
+    // The output also contains the shell's message about SIGXFSZ, whose length is not fixed.
     let bytes = task.number("/output/bytes");
     assert!(bytes >= WRITTEN_BYTES, "{bytes}");
     assert_eq!(task.number("/output/lost_bytes"), bytes - FILE_LIMIT_BYTES);
@@ -92,8 +94,8 @@ fn file_size_limit_loses_output_but_not_the_shim() {
     );
 }
 
-/// A shim without a free descriptor cannot accept a connection, and the waiting client keeps its
-/// socket readable. The shim retries a few times a second and does no other work.
+/// A shim without a free descriptor cannot accept a client, so its listening socket stays readable.
+/// The shim retries a few times a second instead of polling the socket in a busy loop.
 #[test]
 fn shim_without_descriptors_accepts_clients_later_without_busy_loop() {
     let mut sandbox = Sandbox::new();
@@ -113,7 +115,7 @@ fn shim_without_descriptors_accepts_clients_later_without_busy_loop() {
     set_max_files(3);
     let stop = sandbox.siding(&["stop", "--grace", "0s", task.id()]).spawn();
     let (before, began) = (cpu_ticks(shim.pid), Instant::now());
-    // Each of these calls takes a while and sends the shim no request.
+    // These calls take some time and send the shim no request.
     for _ in 0..60 {
         let _listed = sandbox.siding(&["session", "list"]).run().expect_code(0);
     }

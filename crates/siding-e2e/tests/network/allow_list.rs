@@ -1,4 +1,4 @@
-//! `allow`: a network namespace from which only a proxy reaches the outside.
+//! The policy `allow`: a network namespace whose only connection to the outside is a proxy.
 
 use siding_e2e::eventually;
 
@@ -42,7 +42,8 @@ fn an_allowed_host_is_reached_and_a_denied_one_is_notified_once() {
     }
 }
 
-/// The proxy runs outside the namespace, so the task's own servers must be reached without it.
+/// The proxy variables name the proxy, and `NO_PROXY` excludes the task's own servers: the proxy
+/// runs outside the namespace and cannot reach them.
 #[test]
 fn the_proxy_environment_variables_are_set() {
     for sandbox in root_and_user_sandboxes() {
@@ -63,8 +64,8 @@ fn the_proxy_environment_variables_are_set() {
     }
 }
 
-/// The proxy exits when the task ends or the shim is killed. Without the proxy the task can connect
-/// to no host.
+/// The proxy exits with its task and with a killed shim. Without the proxy the task can connect to
+/// nothing.
 #[test]
 fn the_proxy_exits_with_its_task_and_with_a_killed_shim() {
     for sandbox in root_and_user_sandboxes() {

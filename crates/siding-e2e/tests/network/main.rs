@@ -1,4 +1,5 @@
-//! The network access of a task (`--net`): real connections to real listeners on this machine.
+//! The network policies of tasks (`--net`), tested with real connections to listeners on this
+//! machine.
 
 mod allow_list;
 mod namespaces;

@@ -1,4 +1,4 @@
-//! `none` and `loopback`: a network namespace.
+//! The policies `none` and `loopback`: a network namespace of the task's own.
 
 use siding_e2e::eventually;
 
@@ -7,7 +7,7 @@ use crate::support::{
     run_with_policy, show_task, start_with_policy,
 };
 
-/// Promise P102: a task with `none` or `loopback` cannot connect to a server outside its namespace.
+/// Promise P102: tasks with `none` or `loopback` cannot connect to a server outside.
 #[test]
 fn net_none_and_net_loopback_block_outside_connections() {
     for sandbox in root_and_user_sandboxes() {
@@ -50,7 +50,7 @@ fn net_none_keeps_uid_gid_and_file_ownership() {
     }
 }
 
-/// Failure F3: a process that has left its session and parent stays confined, even after a
+/// Promise P102: a process that has left its session and its parent stays confined, even after a
 /// takeover.
 #[test]
 fn a_daemon_stays_confined_after_takeover() {

@@ -1,4 +1,5 @@
-//! `ports`: Landlock, and a system call filter for the protocols that Landlock does not cover.
+//! The policy `ports`: Landlock, and a system call filter for the protocols that Landlock does not
+//! cover.
 
 use siding_e2e::eventually;
 
@@ -28,8 +29,8 @@ fn net_ports_allows_only_the_listed_port() {
     }
 }
 
-/// Landlock's network rules cover only TCP (ABI 7), and not TCP Fast Open, which connects while
-/// sending. No other socket may bypass the policy.
+/// Landlock's network rules cover only TCP (ABI 7), and of TCP not Fast Open, which connects while
+/// it sends. The system call filter blocks all other ways to send data.
 #[test]
 fn net_ports_blocks_sockets_that_are_not_tcp() {
     let server = CountingServer::start();
@@ -68,7 +69,8 @@ fn net_ports_blocks_sockets_that_are_not_tcp() {
     }
 }
 
-/// If port 53 is allowed, the C library is configured to use TCP for name lookups.
+/// If port 53 is allowed, siding sets `RES_OPTIONS=use-vc`, so that the C library looks up names
+/// over TCP.
 #[test]
 fn dns_uses_tcp_when_port_53_is_allowed() {
     for sandbox in root_and_user_sandboxes() {

@@ -1,4 +1,4 @@
-//! The task of a proxy process, and the consequences of the proxy's exit.
+//! Proxies of the policy `allow`: the task that owns one, and the effects of its exit.
 
 use rustix::process::Signal;
 use siding_e2e::{Process, Sandbox, eventually, eventually_some, processes};
@@ -14,12 +14,12 @@ fn write_connect_script(sandbox: &Sandbox, target: &str) {
     std::fs::write(sandbox.path("tries.sh"), text).expect("test directory");
 }
 
-/// Returns the task that `outer` has started.
+/// Waits until `outer` has printed the id of the task that it has started, and returns that id.
 fn wait_for_inner_task(sandbox: &Sandbox, outer: &str) -> String {
     eventually_some("the inner task has started", || {
         let output = sandbox.state_dir().join("tasks").join(outer).join("output");
         let output = std::fs::read_to_string(output).ok()?;
-        // The second line is advice for the reader.
+        // The line after the id is siding's advice.
         let (id, _advice) = output.split_once('\n')?;
         id.starts_with("b-").then(|| id.to_owned())
     })
@@ -54,7 +54,8 @@ fn the_proxy_of_an_inner_task_does_not_belong_to_the_outer_task() {
     }
 }
 
-/// The exit of a proxy is reported even if the task has requested no host.
+/// If the proxy exits unexpectedly, the shim records this and gives a notice, even before the task
+/// requests any host.
 #[test]
 fn the_unexpected_exit_of_a_proxy_is_notified() {
     for sandbox in root_and_user_sandboxes() {
@@ -75,8 +76,8 @@ fn the_unexpected_exit_of_a_proxy_is_notified() {
     }
 }
 
-/// The shim is killed before it has recorded the leader. The proxy, which is older, carries the
-/// birthmark too and must not be taken for the leader.
+/// If a shim is killed before it has recorded the leader, the next shim searches for the leader by
+/// the birthmark. The proxy carries the same birthmark and is older, but must not be chosen.
 #[test]
 fn takeover_does_not_mistake_the_proxy_for_the_leader() {
     let mut sandbox = Sandbox::new();
@@ -91,7 +92,7 @@ fn takeover_does_not_mistake_the_proxy_for_the_leader() {
     });
     let [proxy] = proxy_processes(&id)[..] else { panic!("expected exactly one proxy") };
     assert_eq!(processes::read_birthmark(proxy.pid), processes::birthmark_from_id(&id));
-    // Otherwise the proxy would exit with the shim.
+    // A stopped proxy cannot exit with the shim, so the next shim finds it.
     proxy.signal(Signal::STOP);
     eventually("the process is stopped", || processes::state(proxy.pid) == Some('T'));
     shim.kill();

@@ -1,4 +1,4 @@
-//! Helpers of these tests.
+//! Helpers for tests of network policies.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::process::{Pid, Signal, kill_process};
 use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, is_root, processes};
 
-/// An ordinary user.
+/// The uid of an ordinary user.
 const UNPRIVILEGED_UID: u32 = 1001;
 
 /// Returns a sandbox for the current user, and as root another one for an ordinary user.
@@ -22,7 +22,8 @@ pub(crate) fn root_and_user_sandboxes() -> Vec<Sandbox> {
     all
 }
 
-/// A listener on the machine's loopback, outside of any task.
+/// A server on the machine's loopback, outside any task's network namespace, that counts
+/// connections.
 pub(crate) struct CountingServer {
     /// The listener's port.
     pub(crate) port: u16,
@@ -30,7 +31,7 @@ pub(crate) struct CountingServer {
 }
 
 impl CountingServer {
-    /// Serves until the test process ends.
+    /// Starts the server, whose thread runs until the test process ends.
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("the value exists").port();
@@ -51,7 +52,7 @@ impl CountingServer {
     }
 }
 
-/// Returns a shell text that connects once and fails if it cannot.
+/// Returns a shell text that connects to the port once and fails if the connection fails.
 pub(crate) fn connect_command(port: u16) -> String {
     format!("(: <>/dev/tcp/127.0.0.1/{port})")
 }
@@ -102,7 +103,8 @@ pub(crate) fn proxy_processes(id: &str) -> Vec<Process> {
     processes::list_pids().into_iter().filter(is_one).filter_map(Process::from_pid).collect()
 }
 
-/// Waits for a task's end without acknowledging it, and returns its output.
+/// Waits until the journal has a task's end, and returns the task's output. Calls no siding
+/// command, which would acknowledge the end's notice.
 #[track_caller]
 pub(crate) fn wait_for_end(sandbox: &Sandbox, id: &str) -> String {
     let dir = sandbox.state_dir().join("tasks").join(id);

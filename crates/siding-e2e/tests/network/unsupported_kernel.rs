@@ -4,7 +4,8 @@ use siding_e2e::{ProgramOutput, Sandbox, is_root};
 
 use crate::support::root_and_user_sandboxes;
 
-/// Runs a task with this policy as on a kernel without this system call.
+/// Runs a task with this policy while the system call `missing` fails with `ENOSYS`, as on a kernel
+/// without it.
 fn run_without_syscall(sandbox: &Sandbox, policy: &str, missing: libc::c_long) -> ProgramOutput {
     let args = ["run", "--net", policy, "--", "touch started"];
     sandbox.siding(&args).without_syscalls(&[missing]).run()
@@ -47,7 +48,8 @@ fn an_unenforceable_policy_is_rejected_before_anything_starts() {
     }
 }
 
-/// A user namespace that allows no nested one, as on a machine with `max_user_namespaces` 0.
+/// `none` is refused to an ordinary user on a machine that allows no user namespaces
+/// (`max_user_namespaces` 0).
 #[test]
 fn net_none_is_rejected_without_user_namespaces() {
     if !is_root() {

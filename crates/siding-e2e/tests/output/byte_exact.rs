@@ -1,4 +1,4 @@
-//! Every byte of output is stored, in order, for any writers at any time.
+//! siding stores every byte of a task's output, in the order of the writes (promise P22).
 
 use siding_e2e::fill_pattern::FillPattern;
 use siding_e2e::{Sandbox, eventually, words};
@@ -29,7 +29,7 @@ fn output_bytes_are_stored_unchanged() {
     }
 }
 
-/// Output in a pipe that the task itself has enlarged is stored too.
+/// All output is stored from a pipe that the task itself has enlarged with F_SETPIPE_SZ.
 #[test]
 fn an_enlarged_pipe_is_drained_to_the_end() {
     let sandbox = Sandbox::new();
@@ -49,7 +49,7 @@ fn an_enlarged_pipe_is_drained_to_the_end() {
     }
 }
 
-/// Lines of at most PIPE_BUF bytes stay intact with several writers (pipe(7)).
+/// Lines of at most PIPE_BUF bytes from two concurrent writers stay whole (pipe(7)).
 #[test]
 fn lines_of_two_writers_are_neither_torn_nor_lost() {
     const LINE_COUNT: usize = 100_000;

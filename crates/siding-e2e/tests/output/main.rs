@@ -1,4 +1,4 @@
-//! The output of a task: stored, bounded, described and shown.
+//! Tests of a task's output: its storage, its size limits, its JSON and its text.
 
 mod byte_exact;
 mod schema;

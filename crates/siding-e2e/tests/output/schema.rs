@@ -1,4 +1,4 @@
-//! The output of `--json` matches the committed schemas, in every phase of a task.
+//! The output of `--json` matches the committed schemas in every phase of a task (promise P135).
 
 mod validator;
 
@@ -26,7 +26,8 @@ fn assert_task_schema(value: Value) -> Task {
     Task(value)
 }
 
-/// Reads a task with every command, validates the answers, and returns the current state.
+/// Reads a task with `show` and `ps`, validates both answers, and returns the task as `show`
+/// describes it.
 #[track_caller]
 fn check_all_views(sandbox: &Sandbox, id: &str) -> Task {
     let shown =
@@ -128,7 +129,8 @@ fn starting_and_lost_tasks_match_the_schema() {
     siding_e2e::eventually("its shim has exited", || {
         siding_e2e::processes::with_birthmark(task.id()).is_empty()
     });
-    // Keeps only the acceptance, by a live shim: the state before anything is started.
+    // Keeps only the record `accepted`, with a live process as the shim: the state before the
+    // command is started.
     let me = Process::current();
     let pid = i32::try_from(me.pid).expect("a process number");
     let dir = sandbox.state_dir().join("tasks").join(task.id());
@@ -146,7 +148,8 @@ fn starting_and_lost_tasks_match_the_schema() {
     std::fs::write(sandbox.state_dir().join("live").join(task.id()), "").expect("test file");
     let shown = assert_task_schema(sandbox.siding(&["show", "--json", task.id()]).run().json());
     assert_eq!(shown.text("/phase"), "starting");
-    // The same with a dead shim.
+    // The same journal with a start time that the shim does not have, so that the shim counts as
+    // dead.
     let Record::Accepted(inner) = &mut accepted else { panic!("{accepted:?}") };
     inner.shim.start_ticks += 1;
     write(&accepted);
@@ -178,7 +181,7 @@ fn lists_duplicates_and_nested_tasks_match_the_schema() {
     }
 }
 
-/// The answers about the machine, the settings, the sessions, and the reaper's steps.
+/// The JSON of `doctor`, `config`, `session`, `reap` and the other commands matches their schemas.
 #[test]
 fn all_other_json_answers_match_their_schemas() {
     let sandbox = Sandbox::new();
@@ -225,7 +228,7 @@ fn all_other_json_answers_match_their_schemas() {
     assert!(!reap.faults(&broken).is_empty(), "a step without its task went unnoticed");
 }
 
-/// Proves that the validation can fail.
+/// The validator detects each violation of the task schema, so the other tests can fail.
 #[test]
 fn a_schema_violation_is_detected() {
     let sandbox = Sandbox::new();

@@ -1,12 +1,12 @@
-//! Reopening the standard streams in any way keeps earlier output.
+//! A command that reopens its standard streams does not truncate its earlier output (promise P23).
 
 use siding_e2e::Sandbox;
 use siding_e2e::fill_pattern::FillPattern;
 
 use crate::{Task, assert_same, perform, shell};
 
-/// Shell texts that reopen their standard streams, each with the program it needs. `FILE` is a file
-/// that contains [`MARKER_LINE`].
+/// Shell texts that reopen their standard streams, each after the name of the program that it
+/// needs. `FILE` is replaced by a file that contains [`MARKER_LINE`].
 const SHELL_IDIOMS: &[(&str, &str)] = &[
     ("", "cat FILE > /dev/stderr"),
     ("", "cat FILE > /dev/stdout"),
@@ -31,7 +31,7 @@ const SHELL_IDIOMS: &[(&str, &str)] = &[
     ("node", r#"node -e "fs.writeFileSync('/dev/stdout', fs.readFileSync('FILE'))""#),
 ];
 
-/// The line that an idiom writes.
+/// The line that each idiom writes.
 const MARKER_LINE: &str = "the idiom's own line\n";
 /// Number of lines written before and after the idiom.
 const LINE_COUNT: u64 = 200;
@@ -79,7 +79,8 @@ fn no_shell_idiom_truncates_the_task_output() {
     assert!(tried >= 10, "{tried} idioms tried, not installed: {skipped:?}");
 }
 
-/// The same idioms do truncate a plain file, so the test above can fail.
+/// Most of these idioms truncate a plain log file, which proves that they can truncate output at
+/// all.
 #[test]
 fn most_shell_idioms_truncate_a_plain_log_file() {
     let sandbox = Sandbox::new();

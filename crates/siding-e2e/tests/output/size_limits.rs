@@ -1,4 +1,4 @@
-//! The disk and memory use of a task's output is bounded.
+//! Bounds of the disk and memory use of a task's output (promise P24).
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::{Task, assert_same, gate};
 
 const KEEP_HEAD_BYTES: u64 = 1 << 20;
 const KEEP_TAIL_BYTES: u64 = 2 << 20;
-/// Blocks that the file system itself needs for a file with many holes.
+/// Disk space that the file system itself needs for a file with many holes.
 const OVERHEAD_BYTES: u64 = 64 << 10;
 
 /// Returns the disk space of a file, in bytes.
@@ -25,8 +25,8 @@ fn anonymous_memory_bytes(pid: u64) -> Option<u64> {
     line.trim().trim_end_matches(" kB").parse().ok().map(|kilobytes: u64| kilobytes << 10)
 }
 
-/// Starts a flood in the background and samples it until it has ended. Returns the ended task, the
-/// highest disk use and the highest memory use of its shim.
+/// Starts a task with much output in the background and samples it until it has ended. Returns the
+/// task, the highest disk use of its output and the highest memory use of its shim.
 fn run_flood(sandbox: &Sandbox, call: siding_e2e::Invocation) -> (Task, u64, u64) {
     let task = Task::of(&call.run().expect_code(0));
     let path = task.text("/output/path").to_owned();
@@ -110,7 +110,7 @@ fn output_limits_may_be_smaller_than_a_disk_block() {
     }
 }
 
-/// A late reader is informed about the discarded bytes, and receives no zeros in their place.
+/// A late reader is told how many bytes were released, and receives no zeros in their place.
 #[test]
 fn a_late_reader_is_told_how_many_bytes_are_gone() {
     const FIRST_PART_BYTES: u64 = 1 << 20;
@@ -130,7 +130,8 @@ fn a_late_reader_is_told_how_many_bytes_are_gone() {
         Some(sandbox.state_dir().join("tasks").join(id).join("output"))
     });
     let len = || std::fs::metadata(&file).map_or(0, |found| found.len());
-    // Nothing is discarded yet when the task starts to write more than a pipe holds.
+    // Waits until the first part is stored, so that only the flood after it makes siding release
+    // output.
     eventually("the first part is stored", || len() == FIRST_PART_BYTES);
     drop(std::fs::OpenOptions::new().write(true).open(gate).expect("the gate FIFO"));
     eventually("the flood is stored", || len() == TOTAL_BYTES);
@@ -146,7 +147,8 @@ fn a_late_reader_is_told_how_many_bytes_are_gone() {
     assert_eq!(done.stdout.len() as u64 + gone, TOTAL_BYTES, "{said}");
 }
 
-/// With `SIDING_TEST_FLOOD=1`: the flood of the documentation with the built-in settings.
+/// With the built-in settings, 3 GiB of output keep at most 64 MiB. Runs only with
+/// `SIDING_TEST_FLOOD=1`, because it takes long.
 #[test]
 fn three_gigabytes_of_output_keep_at_most_64_mib() {
     if std::env::var_os("SIDING_TEST_FLOOD").is_none() {

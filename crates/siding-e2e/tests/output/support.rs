@@ -1,4 +1,4 @@
-//! Tasks as a test starts them and as `--json` describes them.
+//! Starts tasks for the output tests and reads the JSON that describes them.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,19 +8,20 @@ use rustix::fs::{FileType, Mode};
 use serde_json::Value;
 use siding_e2e::{Invocation, ProgramOutput, Sandbox};
 
-/// Prepares a `run --json` of `puppet` with these verbs that waits for the end.
+/// Prepares a `run --json` of `puppet` with these verbs, without a budget, so that the call waits
+/// for the end.
 pub(crate) fn perform(sandbox: &Sandbox, verbs: &[&str]) -> Invocation {
     let argv = sandbox.puppet_argv(&[&["--quiet"], verbs].concat());
     let head = ["run", "--json", "--budget", "none", "--"].map(str::to_owned);
     sandbox.siding(&[&head[..], &argv].concat())
 }
 
-/// Prepares a `run --json` of a shell text that waits for the end.
+/// Prepares a `run --json` of a shell text, without a budget, so that the call waits for the end.
 pub(crate) fn shell(sandbox: &Sandbox, text: &str) -> Invocation {
     sandbox.siding(&["run", "--json", "--budget", "none", "--", text])
 }
 
-/// Creates a FIFO on which a task blocks until the test writes to it.
+/// Creates a FIFO that a task can read; the read blocks until the test opens the FIFO for writing.
 pub(crate) fn gate(sandbox: &Sandbox) -> PathBuf {
     let gate = sandbox.path("gate");
     let mode = Mode::RUSR | Mode::WUSR | Mode::ROTH | Mode::WOTH;
@@ -64,7 +65,8 @@ impl Task {
     }
 }
 
-/// Compares without printing megabytes.
+/// Asserts that two byte strings are equal. On failure prints only the bytes around the first
+/// difference.
 #[track_caller]
 pub(crate) fn assert_same(found: &[u8], wanted: &[u8], what: &str) {
     if found == wanted {

@@ -1,4 +1,4 @@
-//! The shown output of a task is text: readable, bounded, and without control sequences.
+//! Output for a reader is bounded text without control sequences (promises P28 and P29).
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use siding_e2e::{ProgramOutput, Sandbox, eventually};
 
 use crate::{Task, assert_same, perform, shell};
 
-/// Returns a task's output as each command shows it.
+/// Returns a task's output as `run --json`, `show --json` and `output` show it.
 #[track_caller]
 fn displayed_texts(sandbox: &Sandbox, task: &Task) -> [String; 3] {
     let show = sandbox.siding(&["show", "--json", task.id()]).run().expect_code(0);
@@ -33,7 +33,7 @@ fn progress_colors_and_invalid_bytes_become_plain_text() {
             assert_eq!(text.trim_end(), wanted.trim_end(), "{printed}");
         }
     }
-    // A progress bar of 4 MB is one line.
+    // A progress bar that writes 4 MB becomes one line.
     let bar =
         "for ((i = 0; i < 100000; i++)); do printf '\\r%6d of 100000 crates, some words' $i; done";
     let task = Task::of(&shell(&sandbox, bar).run().expect_code(0));
@@ -50,7 +50,7 @@ fn progress_colors_and_invalid_bytes_become_plain_text() {
 #[test]
 fn text_is_cut_only_between_characters() {
     let sandbox = Sandbox::new();
-    // Characters of one to four bytes, in one long line and in many lines.
+    // The text has characters of one to four bytes, once in one long line and once in many lines.
     for (name, end) in [("line", ""), ("lines", "\n")] {
         let text: String = (0..3000).map(|n| format!("{n}é€🚂{end}")).collect();
         std::fs::write(sandbox.path(name), &text).expect("test file");
@@ -78,7 +78,7 @@ fn run_cat(sandbox: &Sandbox, name: &str) -> ProgramOutput {
     sandbox.siding(&["run", "--json", "--", "cat", &path]).run().expect_code(0)
 }
 
-/// Reads page by page, each from the offset that the previous one names.
+/// Reads a task's output in pages, each from the offset that the previous page returned as `next`.
 fn read_all_pages(sandbox: &Sandbox, task: &Task, max: usize) -> String {
     let mut all = String::new();
     let (mut since, mut turns) = (0, 0);
@@ -92,15 +92,15 @@ fn read_all_pages(sandbox: &Sandbox, task: &Task, max: usize) -> String {
         all.push_str(page.text("/text"));
         turns += 1;
     }
-    // Reads the remaining output at once: a few small pages are enough to test paging.
+    // Reads the remaining output in one call, because forty pages are enough to test paging.
     let rest =
         ["output", "--json", "--max-bytes", "none", "--since", &since.to_string(), task.id()];
     all.push_str(Task::of(&sandbox.siding(&rest).run().expect_code(0)).text("/text"));
     all
 }
 
-/// Shows a task under a limit on private memory. Such a limit is stricter than a check of the
-/// resident memory at the end, because a call that exceeds it at any moment fails.
+/// Asserts that a siding command succeeds with 12 MiB of private memory (RLIMIT_DATA). Unlike a
+/// check of the memory at the end, the limit also catches a command that exceeds it for a moment.
 #[track_caller]
 fn assert_runs_in_12_mib(sandbox: &Sandbox, args: &[&str]) {
     const LIMIT_KIB: &str = "12288";
@@ -138,8 +138,8 @@ fn a_line_of_100_mb_is_read_in_constant_memory() {
     }
 }
 
-/// Searching reads every byte, which is slow in unoptimized builds, so this line is only a little
-/// longer than the limit.
+/// Promise P29: searching a line that is longer than the memory limit succeeds. Searching reads
+/// every byte, which is slow in unoptimized builds, so the line is only a little longer.
 #[test]
 fn a_long_line_is_searched_in_constant_memory() {
     let sandbox = Sandbox::new();
@@ -154,7 +154,7 @@ fn a_long_line_is_searched_in_constant_memory() {
 const HOSTILE_TEXT: &str = "\u{1b}[31mred\u{1b}[0m\u{1b}]0;title\u{7}\r\u{8}\u{7f}\u{9b}2J\u{85}\
                     \u{202e}rtl\u{2066}\u{200b}\u{200d}\u{feff}\u{2028}\u{ad}\u{e0041}";
 
-/// Whether a character may appear in siding's own text.
+/// Whether siding may print a character without escaping it.
 fn is_safe_char(letter: char) -> bool {
     let hidden = "\u{ad}\u{61c}\u{180e}\u{feff}\u{fff9}\u{fffa}\u{fffb}";
     let unseen = ['\u{200b}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2060}'..='\u{206f}'];

@@ -1,4 +1,5 @@
-//! `puppet` follows its arguments, and a sandbox leaves no process behind.
+//! Tests of the test tools: `puppet` does what its arguments say, and a sandbox leaves no process
+//! behind.
 
 mod exit_and_output;
 mod process_steps;
@@ -17,8 +18,9 @@ fn run_puppet(verbs: &[&str]) -> ProgramOutput {
     sandbox.puppet(verbs).run()
 }
 
-/// Returns a unique birthmark and its task id, derived from this process's start time and pid and
-/// from the number `test`. It is below the limit of an outer task.
+/// Returns a unique birthmark and the task id that it encodes, derived from this process's start
+/// time, its pid and the number `test`. The birthmark is below this process's hard limit, so that
+/// an ordinary user can set it.
 fn unique_birthmark(test: u64) -> (u64, String) {
     let me = Process::current();
     let unique = (me.start << 26 | u64::from(me.pid) << 4 | test) & ((1 << 59) - 1);
@@ -29,7 +31,7 @@ fn unique_birthmark(test: u64) -> (u64, String) {
     (mark, format!("b-{}", (0..12).rev().map(digit).collect::<String>()))
 }
 
-/// Sets the birthmark as siding does before it starts a task's program.
+/// Sets the birthmark of a process with prlimit(2), as siding does.
 fn set_birthmark(process: Process, mark: u64) {
     let pid = Pid::from_raw(i32::try_from(process.pid).expect("a process number"));
     let limit = Rlimit { current: Some(mark), maximum: Some(mark) };

@@ -1,4 +1,4 @@
-//! Puppets with many processes.
+//! Verbs that create many processes or change the pid.
 
 use std::time::Duration;
 
@@ -19,8 +19,8 @@ fn hop_changes_its_pid_and_ends_by_itself() {
 
 #[test]
 fn sandbox_ends_hopping_and_refilling_processes() {
-    // The heartbeat file is in another sandbox, so it still exists after the first one is dropped.
-    // If it grows, a process of `hop` survived that a process scan could miss.
+    // The beat file is in another sandbox, which outlives this one: it grows if a hopping process
+    // survives that a scan of processes has missed.
     let elsewhere = Sandbox::new();
     let beat = elsewhere.path("beat");
     let beat_text = beat.display().to_string();
@@ -51,8 +51,8 @@ fn refilling_bomb_replaces_every_dead_member() {
     let _keeps_alive = sandbox.puppet(&script).spawn();
     let members = sandbox.wait_for_announcements("bomb", 20);
     assert!(members.iter().filter(|step| step.process.is_alive()).count() <= 20);
-    // The first puppet reaps the killed members, which frees their slots; the remaining member then
-    // fills all of them again.
+    // The slots of killed members become free when these are reaped; a single member then fills all
+    // of them again.
     members[..19].iter().for_each(|step| step.process.kill());
     let members = sandbox.wait_for_announcements("bomb", 39);
     eventually("twenty members are alive again", || {

@@ -1,4 +1,5 @@
-//! Quiet tasks: why siding says that they are quiet, and the notices of their stalls.
+//! Quiet tasks: the reasons that `siding why` gives, and the stalls that the shim records and
+//! reports.
 
 mod prompt_corpus;
 mod stall_records;

@@ -1,4 +1,4 @@
-//! Prompts are distinguished from text that resembles them.
+//! The prompt patterns recognize the prompts of the corpus and no text that only resembles one.
 
 use siding_e2e::prompt_corpus::{self, PromptSample};
 use siding_model::evidence::prompt::OutputTail;
@@ -7,12 +7,13 @@ fn is_prompt(sample: &PromptSample) -> bool {
     OutputTail::from_bytes(sample.text.as_bytes()).prompt.is_some()
 }
 
-/// Failures F37 and F39: choices, passwords and chevrons are prompts.
+/// Failures F37 and F39: the patterns recognize choices, password prompts and lists with `❯`.
 #[test]
 fn prompts_of_the_corpus_are_detected() {
     let mut missed = prompt_corpus::prompts();
     missed.retain(|sample| !is_prompt(sample));
-    // A lone `>` is the prompt of some installers, but of too many other programs.
+    // A lone `>` is the prompt of some installers, and too many other programs print it for other
+    // reasons.
     missed.retain(|sample| sample.source != "rustup");
     assert!(missed.is_empty(), "missed {missed:#?}");
 }

@@ -10,7 +10,8 @@ fn show_task(sandbox: &Sandbox, id: &str) -> serde_json::Value {
     sandbox.siding(&["show", "--json", id]).run().expect_code(0).json()
 }
 
-/// Failure F37: a task that waits for input is reported long before the silence limit.
+/// Failure F37: a task that waits for input is recorded as stalled within seconds, long before
+/// `stall_after`.
 #[test]
 fn a_stall_with_hard_evidence_is_recorded_within_seconds() {
     let sandbox = sandbox();
@@ -54,7 +55,7 @@ fn each_silence_is_recorded_once() {
     });
     assert_eq!((&second["tail"], &second["verdict"]), (&"two".into(), &"waiting".into()));
     assert_eq!(second["waiting_on"], "timer");
-    // Waits again as long as it took to find two stalls.
+    // Waits longer than a third stall would take.
     let asked = Instant::now();
     eventually("some time has passed", || asked.elapsed().as_millis() > 1_500);
     assert_eq!(read_stalls(&sandbox, &id).len(), 2, "expected one stall per silence");
@@ -67,8 +68,8 @@ fn ack_notices(sandbox: &Sandbox) -> Vec<serde_json::Value> {
     list.as_array().expect("a list").clone()
 }
 
-/// Promise P66: each stall gives one notice, while it lasts; a stall that ended unread is counted
-/// in the next notice.
+/// Promise P66: each stall gives one notice while it lasts. A stall that ended before its notice
+/// was read is counted in the next notice.
 #[test]
 fn each_stall_is_notified_once_while_it_lasts() {
     let sandbox = sandbox();
@@ -87,7 +88,7 @@ fn each_stall_is_notified_once_while_it_lasts() {
     assert!(!says(first).contains("times"), "{first:#}");
     assert!(ack_notices(&sandbox).is_empty(), "expected exactly once");
     proceed("one");
-    // No notices are read while the second stall lasts.
+    // The test reads no notices while the second stall lasts.
     recorded(2);
     proceed("two");
     recorded(3);
@@ -98,8 +99,8 @@ fn each_stall_is_notified_once_while_it_lasts() {
     stop_all(&sandbox);
 }
 
-/// An answered prompt is no longer reported, even if the task writes nothing: a second answer would
-/// go to the next question.
+/// Input ends a stall even if the task writes nothing. If the notice remained, an agent could
+/// answer twice, and the second answer would go to the next question.
 #[test]
 fn input_ends_a_recorded_stall() {
     let sandbox = sandbox();
@@ -124,11 +125,10 @@ fn input_ends_a_recorded_stall() {
     let summary = second["summary"].as_str().expect("text");
     assert!(summary.contains("Delete all?") && summary.contains("2 times"), "{second:#}");
     input(&["n"]);
-    // `cat` continues to read and writes nothing: that is another stall, which the end of the input
-    // ends.
+    // `cat` reads on and writes nothing, which is a third stall. The end of the input ends it.
     recorded(3);
     input(&["--eof"]);
-    // The state survives a takeover.
+    // After a takeover the new shim must know that the recorded stalls are over.
     let shim = show_task(&sandbox, &id)["shim_pid"].as_u64().expect("a shim");
     siding_e2e::Process::from_pid(u32::try_from(shim).expect("a pid"))
         .expect("the process is alive")
@@ -138,7 +138,8 @@ fn input_ends_a_recorded_stall() {
     stop_all(&sandbox);
 }
 
-/// `ps` marks the tasks that need attention, and `ps --json` has a field for that.
+/// `ps` marks the tasks that need attention, and `ps --json` describes the reason in the field
+/// `attention`.
 #[test]
 fn ps_marks_tasks_that_need_attention() {
     let sandbox = sandbox();
@@ -159,7 +160,7 @@ fn ps_marks_tasks_that_need_attention() {
     stop_all(&sandbox);
 }
 
-/// Zero disables the detection, and a task that writes is never sampled.
+/// A task with `stall_after` of zero and a task that keeps writing have no stall.
 #[test]
 fn active_and_unwatched_tasks_record_no_stall() {
     let sandbox = sandbox();
@@ -175,7 +176,7 @@ fn active_and_unwatched_tasks_record_no_stall() {
     stop_all(&sandbox);
 }
 
-/// The flag overrides the setting.
+/// `--stall-after` overrides the setting `stall_after`.
 #[test]
 fn the_stall_after_flag_overrides_the_setting() {
     let sandbox = sandbox();
@@ -193,7 +194,7 @@ fn the_stall_after_flag_overrides_the_setting() {
     stop_all(&sandbox);
 }
 
-/// A shim that takes over knows the earlier stall from the journal.
+/// A shim that takes over reads a recorded stall from the journal and does not record it again.
 #[test]
 fn a_stall_is_not_recorded_again_after_takeover() {
     let sandbox = sandbox();

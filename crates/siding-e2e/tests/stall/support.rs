@@ -1,4 +1,4 @@
-//! Helpers of these tests.
+//! Helpers for tests of quiet tasks.
 
 use serde_json::Value;
 use siding_e2e::{Sandbox, eventually_some};
@@ -10,7 +10,7 @@ pub(crate) fn sandbox() -> Sandbox {
     sandbox
 }
 
-/// Starts a shell text in the background and returns the task's id.
+/// Starts a shell text in the background, with `after` as `stall_after`, and returns the task's id.
 #[track_caller]
 pub(crate) fn start_task(sandbox: &Sandbox, flags: &[&str], after: &str, text: &str) -> String {
     let head = ["run", "--background", "--allow-duplicate", "--json"];

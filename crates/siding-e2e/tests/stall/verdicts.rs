@@ -1,4 +1,5 @@
-//! Real programs, as root and as an ordinary user (promise P99, failures F37, F38, F39 and F40).
+//! `siding why` on real programs, as root and as an ordinary user (promise P99, failures F37, F38,
+//! F39 and F40).
 
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::time::{Duration, Instant};
@@ -11,13 +12,15 @@ use siding_e2e::{Sandbox, is_root};
 
 use crate::support::{sandbox, start_task, stop_all, why};
 
-/// An ordinary user with a name, which `ssh-keygen` requires.
+/// The uid of `nobody`: an ordinary user with an entry in `/etc/passwd`, which `ssh-keygen`
+/// requires.
 const UNPRIVILEGED_UID: u32 = 65_534;
-/// A user without a name.
+/// The uid of an ordinary user without an entry in `/etc/passwd`.
 const UID_WITHOUT_NAME: u32 = 64_213;
-/// Far above the time until the slowest of these programs waits for its input or event.
+/// How long a program may take until it waits. Far above the time that the slowest of them needs.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(45);
-/// Number of further verdicts that must be right for a program that does not wait for input.
+/// Number of further verdicts that are checked for a program that does not wait for input, because
+/// a single one could be right by chance.
 const RECHECKS: usize = 2;
 
 /// A started program.
@@ -95,8 +98,8 @@ fn programs_of_an_unprivileged_user_get_the_expected_verdict() {
     check_all_verdicts(&sandbox, Some(UNPRIVILEGED_UID), "as an ordinary user");
 }
 
-/// Kernel fact K18: a process that cannot be inspected, such as a setuid program, is judged by its
-/// last line.
+/// Kernel fact K18: siding cannot inspect a setuid program, so it judges such a process by the last
+/// line of the output.
 #[test]
 fn a_hidden_process_with_a_password_prompt_is_password_likely() {
     if !is_root() {
@@ -118,7 +121,8 @@ fn a_hidden_process_with_a_password_prompt_is_password_likely() {
     stop_all(&sandbox);
 }
 
-/// With `/dev/null`, programs that would ask read the end of the file and continue.
+/// Promise P8: programs that wait for input with `--stdin pipe` read the end of file from
+/// `/dev/null` and end.
 #[test]
 fn programs_that_read_input_end_when_stdin_is_null() {
     let sandbox = sandbox();
@@ -128,7 +132,8 @@ fn programs_that_read_input_end_when_stdin_is_null() {
             && case.required_programs.is_empty()
     });
     for case in askers {
-        // `rm -i` treats the end of the input as an answer, and the interactive shell exits at it.
+        // Each of them ends: `rm -i` treats the end of the input as "no", and an interactive shell
+        // exits.
         let args = ["run", "--budget", "20s", "--json", "--", case.text];
         let done = sandbox.siding(&args).run();
         assert_eq!(done.json()["phase"], "ended", "{}: {done}", case.name);

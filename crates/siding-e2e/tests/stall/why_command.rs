@@ -1,4 +1,4 @@
-//! `siding why`.
+//! The text and the JSON of `siding why`.
 
 use siding_e2e::Sandbox;
 
@@ -29,13 +29,13 @@ fn why_shows_the_process_chain_the_last_line_and_advice() {
         assert!(screen.contains(part), "no {part} in {screen}");
     }
     assert!(screen.lines().count() < 24 && screen.lines().all(|line| line.chars().count() <= 80));
-    // The task continues after the answer.
+    // `siding why` does not affect the task, which still accepts input.
     let _input = sandbox.siding(&["input", &id, "y", "--eof"]).run().expect_code(0);
     let _over = sandbox.siding(&["wait", &id]).run().expect_code(0);
 }
 
-/// A lock is shown with its holder and file, a full pipe with its reader, a socket with its remote
-/// address.
+/// `siding why` shows a lock with its holder and file, a full pipe with its reader, and a socket
+/// with its remote address.
 #[test]
 fn why_names_the_process_or_peer_that_is_waited_for() {
     let sandbox = sandbox();
@@ -65,7 +65,8 @@ fn why_names_the_process_or_peer_that_is_waited_for() {
     stop_all(&sandbox);
 }
 
-/// `cat | sleep`: the working process determines the verdict, and the reader is named with it.
+/// For `cat | sleep` the verdict is that of `sleep`, and the chain also names `cat`, which reads
+/// the input.
 #[test]
 fn why_names_a_pipeline_reader_next_to_the_working_process() {
     let sandbox = sandbox();
@@ -80,7 +81,7 @@ fn why_names_a_pipeline_reader_next_to_the_working_process() {
     stop_all(&sandbox);
 }
 
-/// Text from a task is untrusted: neither its output nor its arguments can forge a line.
+/// Neither the output nor the arguments of a task can add a line to the text of `siding why`.
 #[test]
 fn control_characters_cannot_forge_lines_of_why() {
     let sandbox = sandbox();
@@ -105,7 +106,7 @@ fn why_rejects_an_ended_task() {
     let _unknown = sandbox.siding(&["why", "b-0000"]).run().expect_code(125);
 }
 
-/// Forty concurrent requests are all answered, and the shim continues its other work.
+/// A shim answers forty concurrent requests of `siding why`.
 #[test]
 fn concurrent_why_requests_are_all_answered() {
     let sandbox = sandbox();
@@ -117,7 +118,7 @@ fn concurrent_why_requests_are_all_answered() {
     stop_all(&sandbox);
 }
 
-/// The output matches the published schema.
+/// The JSON of `siding why` has every field that the published schema requires.
 #[test]
 fn why_json_has_every_field_that_the_schema_requires() {
     let schema = siding_e2e::output_schema("why");

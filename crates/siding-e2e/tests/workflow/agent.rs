@@ -1,4 +1,4 @@
-//! A workflow that siding's own agent starts.
+//! The tool `run_workflow` of siding's own agent.
 
 use siding_e2e::{ProgramOutput, Sandbox};
 
@@ -9,7 +9,7 @@ fn run_agent(sandbox: &Sandbox, script: &str) -> ProgramOutput {
     sandbox.siding(&["agent", "--model", "script:script.toml", "-p", "go"]).run()
 }
 
-/// The call returns immediately, and the end wakes the model.
+/// `run_workflow` returns immediately, and the end of the workflow wakes the model.
 #[test]
 fn agent_is_notified_of_the_end_of_its_workflow() {
     let sandbox = sandbox();
@@ -35,7 +35,7 @@ fn agent_is_notified_of_the_end_of_its_workflow() {
     assert_eq!(read_lines(&sandbox, "log"), ["a", "b"]);
 }
 
-/// The guard also applies to commands in a workflow file.
+/// The guard judges the commands of all steps before the workflow starts.
 #[test]
 fn guard_checks_every_step() {
     let sandbox = sandbox();

@@ -1,5 +1,5 @@
-//! After a kill of any process of a workflow, no finished step is repeated and no process runs
-//! forever.
+//! Crash safety of workflows: whichever process is killed, no finished step is repeated and no
+//! process runs forever (promise P130).
 
 use siding_e2e::{eventually, words};
 
@@ -22,8 +22,8 @@ needs = ["b"]
 run = "echo c >> log"
 "#;
 
-/// A resume within the session's grace becomes the owner of the running steps, which are not
-/// started again.
+/// A workflow that is resumed within `session_grace` takes over its running steps, which run only
+/// once.
 #[test]
 fn resumed_workflow_adopts_running_steps() {
     let sandbox = sandbox();
@@ -53,8 +53,8 @@ fn resumed_workflow_adopts_running_steps() {
     assert_eq!(read_lines(&sandbox, "log"), ["a", "b", "b is over", "c"]);
 }
 
-/// Without a resume within the grace, the running steps are stopped; a later resume starts only
-/// these again.
+/// If a killed workflow is not resumed within `session_grace`, its running steps end. A later
+/// resume starts these steps again and no others.
 #[test]
 fn unresumed_steps_end_and_a_later_resume_restarts_them() {
     let sandbox = sandbox();
@@ -91,8 +91,8 @@ fn unresumed_steps_end_and_a_later_resume_restarts_them() {
     assert_eq!(find_step(&show_workflow(&sandbox, &id), "b")["attempt"], 2);
 }
 
-/// After the shim of the workflow or of a step is killed, the next command starts another one, and
-/// the workflow continues.
+/// When the shim of a workflow or of a step is killed, the next command starts a new shim, and the
+/// workflow continues.
 #[test]
 fn workflow_survives_the_death_of_its_shims() {
     let sandbox = sandbox();
@@ -113,8 +113,8 @@ fn workflow_survives_the_death_of_its_shims() {
     assert_eq!((&view["state"], step_states(&view)), (&"ok".into(), vec!["ok", "ok"]), "{view:#}");
 }
 
-/// The workflow is killed repeatedly at random moments: every step has one final outcome, and its
-/// command ran at most once per attempt.
+/// A workflow that is killed repeatedly at random moments, and resumed, completes: every step
+/// succeeds, and runs at most once for each recorded attempt.
 #[test]
 fn repeatedly_killed_workflow_completes() {
     const KILL_COUNT: u64 = 6;

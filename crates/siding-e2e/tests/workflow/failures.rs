@@ -1,4 +1,4 @@
-//! The effect of a failed step on the other steps.
+//! Failures of steps, and their effect on the other steps.
 
 use super::{
     find_step, read_lines, run_call, sandbox, show_workflow, start_in_background, step_states,
@@ -89,7 +89,7 @@ run = "echo x >> never; exit 1"
     assert_eq!((read_lines(&sandbox, "third").len(), read_lines(&sandbox, "never").len()), (3, 2));
 }
 
-/// A step has its own deadline, at which it is ended with all its processes.
+/// A step fails at its own deadline, and all of its processes are ended.
 #[test]
 fn step_that_exceeds_its_timeout_fails() {
     let sandbox = sandbox();
@@ -103,7 +103,7 @@ fn step_that_exceeds_its_timeout_fails() {
     assert!(!child.is_alive());
 }
 
-/// A missing directory fails only the step that names it.
+/// A step whose directory does not exist fails, and the workflow continues.
 #[test]
 fn step_that_cannot_start_fails() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! Invalid files, drawings, and runs of the same file.
+//! Workflow files: errors in them, drawings of them, and several runs of one file.
 
 use super::{run_call, sandbox, show_workflow, start_in_background, write_workflow};
 
@@ -44,7 +44,7 @@ fn invalid_workflow_is_rejected_before_any_step_runs() {
     }
 }
 
-/// Names are escaped as text, in a drawing too.
+/// The drawing shows every step with its state, and escapes the names for XML.
 #[test]
 fn svg_shows_every_step_with_its_state() {
     let sandbox = sandbox();
@@ -94,7 +94,7 @@ fn second_run_of_a_file_is_allowed_with_a_warning() {
     }
 }
 
-/// A workflow is a task like any other: it is listed, reported and waited for.
+/// `ps`, `notices` and `wait` work on a workflow as on any other task.
 #[test]
 fn workflow_is_listed_and_reported_like_any_task() {
     let sandbox = sandbox();

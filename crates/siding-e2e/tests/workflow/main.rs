@@ -1,4 +1,4 @@
-//! `siding workflow`: steps as real tasks, and the recovery after kills.
+//! `siding workflow` with real tasks as steps, and its recovery after kills.
 
 mod agent;
 mod crash_recovery;
@@ -26,7 +26,7 @@ fn write_workflow(sandbox: &Sandbox, text: &str) -> PathBuf {
     path
 }
 
-/// Returns a call of `siding workflow run` with this file.
+/// Writes this workflow file and returns a call of `siding workflow run` with it.
 fn run_call(sandbox: &Sandbox, text: &str, args: &[&str]) -> Invocation {
     let path = write_workflow(sandbox, text).display().to_string();
     sandbox.siding(
@@ -37,12 +37,12 @@ fn run_call(sandbox: &Sandbox, text: &str, args: &[&str]) -> Invocation {
 /// Starts a workflow in the background and returns its id.
 fn start_in_background(sandbox: &Sandbox, text: &str, args: &[&str]) -> String {
     let done = run_call(sandbox, text, &[&["--background", "--json"], args].concat()).run();
-    // The workflow may have ended before the call returns, which then has its exit code.
+    // If the workflow has ended before the call returns, the call has the workflow's exit code.
     assert!(matches!(done.code, Some(0 | 1)), "{done}");
     done.json()["task_id"].as_str().expect("an id").to_owned()
 }
 
-/// Returns the state of a workflow.
+/// Returns the JSON of `siding workflow show`.
 fn show_workflow(sandbox: &Sandbox, id: &str) -> Value {
     let done: ProgramOutput = sandbox.siding(&["workflow", "show", "--json", id]).run();
     done.expect_code(0).json()
@@ -75,7 +75,7 @@ fn wait_until_ended(sandbox: &Sandbox, id: &str) -> Value {
     show_workflow(sandbox, id)
 }
 
-/// Returns the process that runs a workflow.
+/// Waits for the process that runs a workflow, and returns it.
 fn wait_for_runner(id: &str) -> Process {
     eventually_some("a process runs the workflow", || {
         let mut marked = processes::with_birthmark(id).into_iter();

@@ -1,11 +1,11 @@
-//! The order, the concurrency and the inputs of steps.
+//! The order, the concurrency and the variables of steps.
 
 use super::{
     find_step, read_lines, run_call, sandbox, start_in_background, step_states, wait_until_ended,
 };
 
-/// `b` and `c` wait for each other, so they finish only if they run concurrently; the order of the
-/// lines proves the order of the steps.
+/// Steps run after the steps that they need, and independent steps run concurrently: `b` and `c`
+/// wait for each other, so the workflow would hang if they did not.
 #[test]
 fn steps_run_in_dependency_order_and_concurrently() {
     let sandbox = sandbox();
@@ -38,7 +38,7 @@ run = "echo a >> log; echo in $SIDING_STEP of $SIDING_WORKFLOW > who"
     let view = super::show_workflow(&sandbox, &id);
     assert_eq!((view["state"].as_str(), view["name"].as_str()), (Some("ok"), Some("diamond")));
     assert_eq!(step_states(&view), ["ok"; 4]);
-    // The steps are ordinary tasks inside the task of the workflow.
+    // A step is an ordinary task whose parent task is the workflow.
     let task = find_step(&view, "b")["task_id"].as_str().expect("a task").to_owned();
     let task = sandbox.siding(&["show", "--json", &task]).run().expect_code(0).json();
     assert_eq!(
@@ -48,8 +48,8 @@ run = "echo a >> log; echo in $SIDING_STEP of $SIDING_WORKFLOW > who"
     assert_eq!(task["session_id"], id.as_str());
 }
 
-/// Each combination is a separate step that receives its values as variables, so no value can
-/// become part of the command.
+/// Each combination of a matrix is a step of its own, which receives its values as variables, so
+/// that no value can become part of the command.
 #[test]
 fn matrix_creates_one_step_per_combination() {
     let sandbox = sandbox();
@@ -75,7 +75,8 @@ run = "sort log > sorted"
     assert_eq!(find_step(&view, "over")["needs"], serde_json::json!([ids[0], ids[1]]));
 }
 
-/// At most `max_parallel` steps run: a step that finds another one running fails.
+/// At most `max_parallel` steps run concurrently: a step that runs at the same time as another one
+/// would fail to create the directory.
 #[test]
 fn max_parallel_limits_concurrent_steps() {
     let sandbox = sandbox();
@@ -92,7 +93,7 @@ run = "mkdir lock && sleep 0.1 && rmdir lock"
     assert!(out.contains("4 ok"), "{out}");
 }
 
-/// A step that runs an agent is a task of its own kind, and its prompt comes from the file.
+/// A step with `prompt` is a task of kind `local_agent`, whose prompt has the values of the matrix.
 #[test]
 fn prompt_step_runs_an_agent() {
     let sandbox = sandbox();

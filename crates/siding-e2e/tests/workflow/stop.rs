@@ -1,4 +1,4 @@
-//! The steps of a workflow end with it.
+//! A stop and the deadline of a workflow end its steps, and a stopped workflow can be resumed.
 
 use siding_e2e::{eventually, words};
 
@@ -7,8 +7,8 @@ use super::{
     wait_for_step_state, wait_until_ended,
 };
 
-/// When a stop returns, every process of every step has ended, also those that left their session
-/// or environment.
+/// When a stop of the workflow returns, every step has ended, including processes that have left
+/// its session.
 #[test]
 fn stop_ends_every_step() {
     let sandbox = sandbox();
@@ -28,8 +28,8 @@ fn stop_ends_every_step() {
     assert!(!sandbox.path("never").exists());
 }
 
-/// With a grace of 0, the workflow's process is killed before it can stop its steps; the shims stop
-/// them.
+/// If a stop gives the workflow's process no time to stop its steps, the steps are still ended when
+/// the stop returns.
 #[test]
 fn stop_without_grace_ends_every_step() {
     let sandbox = sandbox();
@@ -44,7 +44,8 @@ fn stop_without_grace_ends_every_step() {
     }
 }
 
-/// A stop also ends steps that an earlier process of the workflow started.
+/// A stop of a resumed workflow also ends a step that an earlier process of the workflow has
+/// started.
 #[test]
 fn stop_ends_steps_adopted_by_a_resume() {
     let sandbox = sandbox();
@@ -96,7 +97,7 @@ run = "echo b >> log; until [ -e gate ]; do sleep 0.05; done"
     let view = show_workflow(&sandbox, &id);
     assert_eq!(view["state"], "stopped", "{view:#}");
     std::fs::write(sandbox.path("gate"), "").expect("test file");
-    // The file has changed meanwhile, but the workflow keeps its original definition.
+    // Changes the file, which must have no effect: a resumed workflow uses the text in its journal.
     super::write_workflow(&sandbox, "[[step]]\nid = \"other\"\nrun = \"false\"\n");
     let resumed = sandbox.siding(&["workflow", "resume", "--budget", "none", &id]).run();
     let out = resumed.expect_code(0).stdout_text();
@@ -105,12 +106,12 @@ run = "echo b >> log; until [ -e gate ]; do sleep 0.05; done"
     let view = wait_until_ended(&sandbox, &id);
     assert_eq!(view["state"], "ok");
     assert_eq!(view["tasks"].as_array().map(Vec::len), Some(2), "{view:#}");
-    // The ids of both tasks refer to the workflow.
+    // The ids of both tasks refer to the same workflow.
     let second = view["tasks"][1].as_str().expect("an id");
     assert_eq!(show_workflow(&sandbox, second), view);
 }
 
-/// A user who stops a step does not want it to be retried.
+/// A step that a user stops is not retried, because the user wants it to end.
 #[test]
 fn step_stopped_by_the_user_is_not_retried() {
     let sandbox = sandbox();

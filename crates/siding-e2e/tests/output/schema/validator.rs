@@ -1,9 +1,8 @@
-//! The part of JSON Schema (draft 2020-12) that the committed schemas use.
-//!
-//! An unknown keyword fails the test, so no constraint is skipped. In one point the validator is
-//! stricter than the draft: a schema with `required` and without `type` implies an object. By the
-//! draft, such a schema accepts every value that is not an object, so a null `outcome` would match
-//! all alternatives of its `oneOf`, which must match exactly one.
+//! A validator for the part of JSON Schema (draft 2020-12) that the committed schemas use. An
+//! unknown keyword fails the test, so that no constraint is skipped. In one point the validator is
+//! stricter than the draft: it treats a schema with `required` and without `type` as one of an
+//! object. By the draft such a schema accepts every value that is not an object, so a null
+//! `outcome` would match all alternatives of its `oneOf` and violate it.
 
 use regex::Regex;
 use serde_json::{Map, Value};
@@ -80,7 +79,7 @@ fn check(schema: &Value, value: &Value, at: &str, faults: &mut Vec<String>) {
     }
 }
 
-/// Replaces references by their definitions.
+/// Returns the schema with each `$ref` replaced by its definition.
 fn inlined(schema: &Value, definitions: &Value) -> Value {
     match schema {
         Value::Object(fields) => {
@@ -147,7 +146,7 @@ fn has_format(text: &str, format: &Value) -> bool {
     matches(text, &Value::from(moment))
 }
 
-/// Whether the predicate holds for the value, or for any element if it is a list.
+/// Whether the predicate holds for `wanted`, or for any of its elements if it is a list.
 fn any(wanted: &Value, holds: impl Fn(&Value) -> bool) -> bool {
     wanted.as_array().map_or_else(|| holds(wanted), |all| all.iter().any(&holds))
 }
@@ -173,7 +172,7 @@ fn the_validator_knows_right_from_wrong() {
     for (right, count) in [
         (r#"{"a": "x"}"#, 0),
         (r#"{"a": 2, "b": ["b", "bb"]}"#, 0),
-        // Matches two of the three alternatives.
+        // A number matches two of the three alternatives, and `oneOf` allows only one.
         (r#"{"a": 1}"#, 1),
         (r#"{"a": 0}"#, 1),
         ("{}", 1),
