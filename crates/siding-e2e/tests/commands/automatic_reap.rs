@@ -1,7 +1,6 @@
-//! Automatic handling of unowned orphans: at session starts, and by the timer's `siding reap`.
-//!
-//! The built-in rules match the residue of every sandbox on the machine, so each script here runs
-//! in its own PID namespace, where it sees only its own processes.
+//! How session starts and the timer's `siding reap` report and end unowned orphans (promise P88).
+//! The built-in rules match leftover processes of every agent's sandbox on the machine, so each
+//! script runs in a PID namespace of its own, where siding sees only the script's processes.
 
 use std::os::unix::fs::symlink;
 
@@ -10,8 +9,8 @@ use siding_e2e::{ProgramOutput, Sandbox, words};
 
 use crate::support::{sandbox, write};
 
-/// Start of each script: an orphaned relay of a dead host, old enough to be reaped. `$relay` is its
-/// pid, and `orphan` waits until it has been an orphan for at least a second.
+/// The beginning of each script. It starts a host with a relay, whose pid is `$relay`. `orphan`
+/// kills the host and waits until the relay is old enough to be reaped.
 const SCRIPT_PRELUDE: &str = "\
 export SIDING_FOREIGN_REAP= SIDING_MAX_ELAPSED_HARD_CAP=1s
 bin/claude host & host=$!
@@ -23,7 +22,8 @@ orphan() { kill -9 $host; wait $host; until sees 'would end'; do sleep .02; done
 lives() { [ -e /proc/$relay ] && echo lives || echo gone; }
 ";
 
-/// Runs a script after [`SCRIPT_PRELUDE`]; `None` if this user may not create namespaces.
+/// Runs a script after [`SCRIPT_PRELUDE`] in a PID namespace. Returns `None` if this user may not
+/// create one.
 fn run_in_pid_namespace(sandbox: &Sandbox, script: &str) -> Option<ProgramOutput> {
     let bin = sandbox.path("bin");
     std::fs::create_dir_all(&bin).expect("test directory");
@@ -32,7 +32,8 @@ fn run_in_pid_namespace(sandbox: &Sandbox, script: &str) -> Option<ProgramOutput
     symlink(&argv[0], bin.join("socat")).expect("test directory");
     symlink("/bin/bash", bin.join("claude")).expect("test directory");
     argv[0] = bin.join("socat").display().to_string();
-    // Each shell runs a file, so that only the relay's own command line names the socket.
+    // The shells read their commands from files, so that only the command line of the relay names
+    // the socket.
     write(sandbox, "host", format!("{} & echo $! > relay\nwait\n", argv.join(" ")));
     let siding = sandbox.siding_line::<&str>(&[]);
     let event = json!({"session_id": "3b0e", "source": "startup", "cwd": sandbox.path("")});
@@ -58,8 +59,8 @@ fn additional_context(sandbox: &Sandbox, name: &str) -> String {
     answer["hookSpecificOutput"]["additionalContext"].as_str().expect("a text").to_owned()
 }
 
-/// Promise P88: the first run on a machine only reports; later runs end processes and name the rule
-/// for each.
+/// Promise P88: the first session start on a machine only reports orphans; later ones end them and
+/// name the rule for each.
 #[test]
 fn the_first_session_start_reports_orphans_and_the_next_ends_them() {
     let sandbox = sandbox();
@@ -102,7 +103,8 @@ begin > third
     assert_eq!((&record["format"], &record["rules"]), (&json!(1), &json!(["claude-sandbox"])));
 }
 
-/// The timer runs `siding reap`; all callers share the record of reports.
+/// Promise P88: the report of `siding session open` counts as the first one, so the next `siding
+/// reap`, which the timer runs, ends the orphan.
 #[test]
 fn session_open_reports_orphans_and_the_timer_run_ends_them() {
     let sandbox = sandbox();
@@ -120,7 +122,7 @@ begin > begun; begin > again
     assert!(opened.contains("This first time they are only reported."), "{opened}");
     let reaped: Value = serde_json::from_str(&read_file(&sandbox, "reaped")).expect("JSON");
     assert_eq!(reaped["counts"]["foreign_ended"], 1, "{reaped}");
-    // No agent has read the report, so the next session start delivers it, once.
+    // No agent has received the report yet, so the next session start delivers it, once.
     let begun = additional_context(&sandbox, "begun");
     assert!(begun.contains("ends such processes since then"), "{begun}");
     assert_eq!(read_file(&sandbox, "again"), "");
@@ -157,7 +159,8 @@ SIDING_FOREIGN_REAP=end siding reap > end 2>/dev/null; lives > 2
     assert_eq!(["1", "2"].map(|name| read_file(&sandbox, name)), ["lives\n", "gone\n"]);
 }
 
-/// A project may set short deadlines, but they do not apply to the sessions of other projects.
+/// Promise P91: a project's short deadlines do not lower the minimum age of orphans, which may
+/// belong to other projects.
 #[test]
 fn a_project_cap_does_not_lower_the_minimum_orphan_age() {
     let sandbox = sandbox();
@@ -177,7 +180,8 @@ siding reap > reaped; siding reap --foreign --json > foreign; begin > begun; liv
     assert_eq!(read_file(&sandbox, "1"), "lives\n");
 }
 
-/// A relay survives while a live session still names its socket.
+/// Promise P87: the relay of a dead host is not ended while a process of a live host names its
+/// socket.
 #[test]
 fn the_relay_of_a_dead_host_stays_while_its_socket_is_in_use() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! `siding completions`.
+//! The completion scripts of `siding completions`.
 
 use crate::support::{list_subcommands, run_ok, run_refused, sandbox, write};
 

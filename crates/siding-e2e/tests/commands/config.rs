@@ -1,4 +1,4 @@
-//! `siding config`.
+//! `siding config`, and the effect of invalid settings on other commands.
 
 use serde_json::Value;
 use siding_e2e::Sandbox;
@@ -56,7 +56,7 @@ fn config_schema_matches_the_docs_and_has_every_key() {
     }
 }
 
-/// All errors are reported in one run, each with file, line, key and allowed values.
+/// `config check` reports all errors in one run, each with file, line, key and allowed values.
 #[test]
 fn config_check_reports_each_error_with_its_line_and_allowed_values() {
     let sandbox = sandbox();
@@ -120,7 +120,7 @@ fn config_check_checks_a_file_as_the_given_layer() {
     assert!(err.contains("`missing.toml`") && err.contains("hint: "), "{err}");
 }
 
-/// The commands that show and stop tasks work with any settings file.
+/// Commands that show or stop tasks work even if a settings file is invalid.
 #[test]
 fn an_invalid_config_does_not_block_ps_show_output_and_stop() {
     let sandbox = sandbox();
@@ -136,8 +136,8 @@ fn an_invalid_config_does_not_block_ps_show_output_and_stop() {
     assert!(list.stderr_text().contains("line 1: `kill_grace`"), "{list}");
 }
 
-/// An unknown key in the host's file that resembles one of siding's is reported with the nearest
-/// known key; the spelling of the cap from the original issue is accepted.
+/// `config check` and `doctor` report an unknown `bash.background…` key of a host's file with the
+/// nearest known key. Both spellings of the cap are accepted.
 #[test]
 fn unknown_host_settings_keys_are_reported_by_check_and_doctor() {
     let sandbox = sandbox();

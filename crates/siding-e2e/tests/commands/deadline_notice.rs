@@ -1,11 +1,12 @@
-//! The notice of an approaching deadline: given once for each deadline.
+//! Notices of approaching deadlines, one for each deadline (promise P65).
 
 use serde_json::Value;
 use siding_e2e::{Process, Sandbox, eventually, eventually_some};
 
 use crate::support::{HANG_COMMAND, run_ok, sandbox, show_task, stop_all, task_id};
 
-/// Starts a background task whose notice is due two seconds after the start.
+/// Starts a background task with this deadline, whose notice is due 9 min 58 s before it: for a
+/// deadline of 10 minutes, two seconds after the start.
 #[track_caller]
 fn start_with_timeout(sandbox: &Sandbox, timeout: &str) -> String {
     let args = ["run", "--background", "--allow-duplicate", "--json", "--timeout", timeout, "--"];
@@ -13,7 +14,7 @@ fn start_with_timeout(sandbox: &Sandbox, timeout: &str) -> String {
     task_id(&call.env("SIDING_DEADLINE_NOTICE", "9m58s").run().expect_code(0).json())
 }
 
-/// Returns the deadline notices of a consumer that acknowledges nothing.
+/// Returns the `expiring` notices that a consumer which acknowledges nothing receives.
 #[track_caller]
 fn expiring_notices(sandbox: &Sandbox) -> Vec<Value> {
     let view = run_ok(sandbox, &["notices", "--json", "--consumer", "looker"]).json();
@@ -21,15 +22,15 @@ fn expiring_notices(sandbox: &Sandbox) -> Vec<Value> {
     all.filter(|notice| notice["kind"] == "expiring").cloned().collect()
 }
 
-/// Counts the deadline records of a task.
+/// Returns the number of `expiring` records in a task's journal.
 fn count_expiring_records(sandbox: &Sandbox, id: &str) -> usize {
     let path = sandbox.state_dir().join("tasks").join(id).join("journal");
     let journal = std::fs::read_to_string(path).unwrap_or_default();
     journal.matches(r#""record":"expiring""#).count()
 }
 
-/// Promise P65: the notice is given two minutes before a deadline and names the command that moves
-/// the deadline. A task of less than ten minutes gives none.
+/// Promise P65: the notice of a near deadline names the command that moves the deadline, and a
+/// moved deadline withdraws it. A task with a deadline of less than ten minutes gives no notice.
 #[test]
 fn a_near_deadline_is_notified_until_it_is_extended() {
     let sandbox = sandbox();
@@ -68,7 +69,7 @@ fn a_near_deadline_is_notified_until_it_is_extended() {
     assert_eq!(expiring_notices(&sandbox), [Value::Null; 0], "the notice must end with the task");
 }
 
-/// A shim that takes over reads the record in the journal and does not repeat the notice.
+/// Promise P77: a shim that takes over does not repeat a recorded notice.
 #[test]
 fn a_near_deadline_is_notified_once_across_takeover() {
     let sandbox = sandbox();
@@ -86,7 +87,7 @@ fn a_near_deadline_is_notified_once_across_takeover() {
     stop_all(&sandbox);
 }
 
-/// `0s` disables the notice, and a task with a waiting caller needs none.
+/// No notice is given with `deadline_notice = "0s"`, or for a foreground task, whose caller waits.
 #[test]
 fn there_is_no_deadline_notice_when_it_is_off_or_waited_for() {
     let sandbox = sandbox();

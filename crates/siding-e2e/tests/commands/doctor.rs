@@ -1,4 +1,4 @@
-//! `siding doctor`.
+//! The checks of `siding doctor`.
 
 use std::collections::BTreeSet;
 use std::fs::Permissions;
@@ -74,12 +74,12 @@ fn doctor_explains_what_a_missing_feature_weakens() {
     assert!(out.ends_with("siding works here; the guarantees named above are weaker.\n"), "{out}");
 }
 
-/// Promise P95: each class of the failure table is listed with its detector and the setting that
-/// enables it.
+/// Promise P95: `doctor --watch` lists each failure class with its detector and the setting that
+/// arms it.
 #[test]
 fn doctor_watch_lists_each_class_with_its_settings() {
     let sandbox = sandbox();
-    // The sandbox's own value contains a long path, with which a line would exceed 80 columns.
+    // The setting is short, because the sandbox's own value could make a line too long.
     let call = sandbox.siding(&["doctor", "--watch"]).env("SIDING_REAP_SOCKETS", "/tmp/a-*.sock");
     let done = call.run().expect_code(0);
     let out = done.stdout_text();
@@ -126,7 +126,7 @@ fn doctor_reports_broken_without_a_usable_state_directory() {
     assert!(done.stdout_text().contains("siding cannot work here"), "{done}");
 }
 
-/// The checks create files in the state directory and remove them.
+/// `siding doctor` removes the files that its checks create in the state directory.
 #[test]
 fn doctor_leaves_no_files_in_the_state_directory() {
     let sandbox = sandbox();
@@ -141,7 +141,8 @@ fn doctor_leaves_no_files_in_the_state_directory() {
     assert_eq!(names(), before);
 }
 
-/// Runs the checks for a host and returns them by name, each with its repair.
+/// Runs `doctor --host claude-code` and returns its checks by name, each with the command that
+/// repairs it.
 fn doctor_host_checks(sandbox: &siding_e2e::Sandbox, code: i32) -> serde_json::Value {
     let path = format!("{}:/usr/bin:/bin", sandbox.path("bin").display());
     let call = sandbox.siding(&["doctor", "--host", "claude-code", "--json"]).env("PATH", path);
@@ -177,7 +178,8 @@ fn doctor_checks_a_host_and_suggests_repairs() {
     assert!(found(&whole, "hooks").contains("all 10 entries"), "{whole:#}");
     assert!(found(&whole, "hook program").contains("is this siding"), "{whole:#}");
 
-    // One entry is missing, the others name a missing program, and all hooks are disabled.
+    // Breaks the installation: one hook is missing, the others name a missing program, and all
+    // hooks are disabled.
     let path = sandbox.home().join(".claude/settings.json");
     let text = std::fs::read_to_string(&path).expect("test file");
     let other = text.replace("siding-under-test", "gone/siding").replace("\"stop\"", "\"other\"");
@@ -187,10 +189,10 @@ fn doctor_checks_a_host_and_suggests_repairs() {
     assert!(found(&ill, "hooks").contains("missing: Stop stop"), "{ill:#}");
     assert!(found(&ill, "hook program").contains("is not a program"), "{ill:#}");
     assert!(found(&ill, "hooks allowed").contains("disableAllHooks"), "{ill:#}");
-    // A file that the host cannot parse.
+    // Next case: a settings file that the host cannot parse.
     std::fs::write(&path, "{ // mine\n}").expect("test file");
     assert!(found(&doctor_host_checks(&sandbox, 1), "files").contains("line 1, column 3"));
-    // Installed in two scopes, with different program paths.
+    // Next case: an installation in two scopes, with different program paths.
     std::fs::write(&path, text).expect("test file");
     let local = sandbox.path(".claude/settings.json");
     let _in = sandbox.siding(&["install", "claude-code", "--scope", "project"]).run();

@@ -1,11 +1,12 @@
-//! Text output fits 80 columns, and text from a task cannot control the terminal, whatever the
-//! names of its command and processes are.
+//! Text output about tasks fits 80 columns and cannot control the terminal, whatever the names of
+//! commands and processes contain.
 
 use siding_e2e::{Sandbox, words};
 
 use crate::support::{HANG_COMMAND, run_ok, sandbox, start_task, task_id};
 
-/// Returns names with all characters that could widen a line, break it or forge another one.
+/// Returns names that are very long, that have wide characters, or that contain control characters
+/// which could forge a line.
 fn hostile_names() -> [String; 3] {
     [
         "long ".repeat(60),
@@ -17,7 +18,8 @@ fn hostile_names() -> [String; 3] {
     ]
 }
 
-/// Returns the columns of a character on a terminal: wide East Asian characters have two.
+/// Returns the number of columns that a character takes on a terminal: two for wide East Asian
+/// characters.
 fn char_columns(character: char) -> usize {
     let wide = matches!(character, '\u{1100}'..='\u{115f}' | '\u{2e80}'..='\u{a4cf}'
         | '\u{ac00}'..='\u{d7a3}' | '\u{f900}'..='\u{faff}' | '\u{ff00}'..='\u{ff60}');
@@ -36,7 +38,7 @@ fn assert_fits_80_columns(text: &str) {
     }
 }
 
-/// Checks all commands that print text about tasks.
+/// Asserts that the text of all commands about tasks fits 80 columns.
 #[track_caller]
 fn assert_listings_fit(sandbox: &Sandbox, ids: &[String]) {
     for args in [&["ps"][..], &["ps", "--all"], &["session", "list"], &["reap", "--dry-run"]] {
@@ -54,7 +56,7 @@ fn output_about_running_tasks_fits_80_columns() {
         .iter()
         .map(|name| {
             let puppet = sandbox.puppet_line(&words("--quiet mark m hang"));
-            // A task's own output may begin a line; that is not a forgery.
+            // Removes line ends from the name, because a task may print any line as its own output.
             let line = format!("printf %s '{name}' | tr -d '\\r\\n'; exec -a '{name}' {puppet}");
             start_task(&sandbox, &["--name", name], &line)
         })
@@ -73,7 +75,7 @@ fn output_about_failed_starts_fits_80_columns() {
     for name in hostile_names() {
         let args = ["run", "--json", "--", &format!("./{name}"), "argument"];
         let done = sandbox.siding(&args).run();
-        // A name may be too long for the kernel, for which a shell returns 126 instead of 127.
+        // If the name is too long for the kernel (ENAMETOOLONG), the code is 126 instead of 127.
         assert!(matches!(done.code, Some(126 | 127)), "{done}");
         assert_eq!(done.json()["outcome"]["kind"], "failed_to_start", "{done}");
         let id = task_id(&done.json());

@@ -1,4 +1,4 @@
-//! `siding extend`.
+//! `siding extend`, which moves a task's deadline.
 
 use siding_e2e::{Sandbox, eventually, is_root};
 
@@ -7,7 +7,7 @@ use crate::support::{
     task_id, until_file_exists, wait_for_outcome,
 };
 
-/// Promise P48: the task lives beyond its original deadline.
+/// Promise P48: a task whose deadline was extended runs past its original deadline.
 #[test]
 fn an_extended_task_outlives_its_first_deadline() {
     let sandbox = crate::support::sandbox();
@@ -30,17 +30,17 @@ fn extend_adds_time_or_sets_the_deadline_from_the_start() {
     let id = start_task(&sandbox, &["--timeout", "10m"], HANG_COMMAND);
     for (args, said) in [
         (&["20m"][..], "its deadline is now 30m after its start, in 29m"),
-        // Repeated extensions add up.
+        // `+D` adds to the present deadline.
         (&["+10m"], "its deadline is now 40m after its start, in 39m"),
         (&["+10m"], "its deadline is now 50m after its start, in 49m"),
         (&["--to", "1h"], "its deadline is now 1h after its start, in 59m"),
-        // A deadline can also be moved to an earlier time.
+        // `--to` can also set an earlier deadline.
         (&["--to", "5m"], "its deadline is now 5m after its start, in 4m"),
     ] {
         let out = run_ok(&sandbox, &[&["extend", &id], args].concat()).stdout_text();
         assert!(out.starts_with(&format!("{id}: {said}")), "{out}");
     }
-    // All concurrent extensions take effect.
+    // All of several concurrent extensions take effect.
     let calls: Vec<_> = (0..8).map(|_| sandbox.siding(&["extend", &id, "10m"]).spawn()).collect();
     calls.into_iter().for_each(|call| drop(call.wait().expect_code(0)));
     let out = run_ok(&sandbox, &["extend", &id, "0s"]).stdout_text();
@@ -53,8 +53,8 @@ fn extend_adds_time_or_sets_the_deadline_from_the_start() {
     stop_all(&sandbox);
 }
 
-/// Promise P47: the cap from the task's start applies, and a caller that asked for more is
-/// informed.
+/// Promise P47: an extension beyond the cap that applied at the task's start is reduced to this
+/// cap, and the answer says so.
 #[test]
 fn an_extension_beyond_the_cap_is_clamped_and_reported() {
     let sandbox = crate::support::sandbox();
@@ -83,7 +83,7 @@ fn extend_rejects_an_ended_task() {
 }
 
 /// Promise P47: a cap that the administrator has locked cannot be exceeded by a flag, a variable, a
-/// settings file or a later extension. A mount namespace provides the system's settings file.
+/// settings file or an extension. The system's settings file is mounted in a namespace of the test.
 #[test]
 fn a_locked_system_cap_cannot_be_exceeded() {
     let sandbox = crate::support::sandbox();
@@ -105,13 +105,13 @@ fn a_locked_system_cap_cannot_be_exceeded() {
     stop_all(&sandbox);
 }
 
-/// A machine whose administrator has locked the cap.
+/// Runs siding with a system settings file that locks the cap, in a mount namespace.
 struct LockedSystemConfig<'s> {
     sandbox: &'s Sandbox,
 }
 
 impl<'s> LockedSystemConfig<'s> {
-    /// Mounts a system settings file; returns `None` if the test may not create a mount namespace.
+    /// Writes the settings file. Returns `None` if the user may not create a mount namespace.
     fn new(sandbox: &'s Sandbox) -> Option<Self> {
         let text = "max_elapsed_hard_cap = \"20m\"\nlocked = [\"max_elapsed_hard_cap\"]\n";
         crate::support::write(sandbox, "etc/siding/config.toml", text);

@@ -1,4 +1,4 @@
-//! `siding guard`: verdicts, exit codes, and the precedence of rules.
+//! `siding guard`: its verdicts, exit codes and text, and the precedence of rules.
 
 use siding_e2e::Sandbox;
 
@@ -10,7 +10,7 @@ fn write(sandbox: &Sandbox, name: &str, text: &str) {
     std::fs::write(path, text).expect("test file");
 }
 
-/// Judges a text and returns the JSON output.
+/// Runs `siding guard` on a text, asserts the exit code, and returns the JSON.
 #[track_caller]
 fn run_guard(sandbox: &Sandbox, text: &str, code: i32) -> serde_json::Value {
     sandbox.siding(&["guard", "--json", "--", text]).run().expect_code(code).json()
@@ -58,7 +58,8 @@ fn guard_json_matches_the_contract() {
     );
 }
 
-/// The text of a command is untrusted: it can neither move the cursor nor forge a line.
+/// `siding guard` escapes control characters of the command, so that it can neither move the cursor
+/// nor forge a line.
 #[test]
 fn control_characters_in_a_guarded_command_are_escaped() {
     let sandbox = sandbox();

@@ -1,10 +1,10 @@
-//! `--help`, and the error messages for typing mistakes.
+//! The texts of `--help`, and the errors for mistyped commands and flags.
 
 use siding_e2e::Sandbox;
 
 use crate::support::{HANG_COMMAND, list_subcommands, run_ok, run_refused, sandbox, start_task};
 
-/// Returns all commands, each as its words.
+/// Returns all commands and subcommands, each as a list of words.
 fn all_commands(sandbox: &Sandbox) -> Vec<Vec<String>> {
     let mut all = Vec::new();
     for name in list_subcommands(sandbox, &[]) {
@@ -15,8 +15,8 @@ fn all_commands(sandbox: &Sandbox) -> Vec<Vec<String>> {
     all
 }
 
-/// Asserts that a help text has examples and that none is wrapped, because a wrapped command cannot
-/// be copied.
+/// Asserts that a help text has examples, and that no example is wrapped, because a wrapped command
+/// cannot be copied.
 #[track_caller]
 fn assert_examples(words: &[&str], help: &str) {
     let (_, examples) = help.split_once("\nExamples:\n").unwrap_or_else(|| panic!("{help}"));
@@ -49,7 +49,7 @@ fn every_command_has_examples_in_eighty_columns() {
     }
 }
 
-/// The help describes every flag that its examples use.
+/// The help of each command describes every flag in its examples.
 #[test]
 fn every_flag_in_an_example_is_in_the_help() {
     let sandbox = sandbox();
@@ -59,8 +59,8 @@ fn every_flag_in_an_example_is_in_the_help() {
         let help = run_ok(&sandbox, &[&words[..], &["--help"]].concat()).stdout_text();
         let (_, examples) = help.split_once("\nExamples:\n").unwrap_or_else(|| panic!("{help}"));
         for line in examples.lines().take_while(|line| line.starts_with("  siding ")) {
-            // Two blanks separate an example from its explanation; `--` separates the command that
-            // siding runs.
+            // Cuts off the explanation, which follows two blanks, and the command that siding runs,
+            // which follows `--`.
             let call = line.trim_start().split("  ").next().unwrap_or_default();
             let call = call.split([';', '|', '>', '&']).next().unwrap_or_default();
             let call = call.split(" -- ").next().unwrap_or_default();
@@ -127,7 +127,7 @@ fn the_version_is_printed() {
     assert_eq!(out, format!("siding {}\n", env!("CARGO_PKG_VERSION")));
 }
 
-/// A reader that closes the pipe early is not an error of the writer.
+/// A command whose stdout is closed early by the reader does not fail or panic.
 #[test]
 fn a_closed_stdout_is_not_an_error() {
     let sandbox = sandbox();

@@ -15,7 +15,7 @@ fn history_path(sandbox: &Sandbox) -> PathBuf {
     sandbox.state_dir().join("history.db")
 }
 
-/// Runs a command that ends immediately while the file `go` exists.
+/// Runs a command `times` times while the file `go` exists, for which the command waits.
 fn run_times(sandbox: &Sandbox, command: &str, times: usize) {
     make_file(sandbox, "go");
     for _ in 0..times {
@@ -28,8 +28,8 @@ fn read_stats(sandbox: &Sandbox) -> Vec<Value> {
     run_ok(sandbox, &["stats", "--json"]).json().as_array().expect("a list").clone()
 }
 
-/// Only commands that need the history open the database, because opening it takes longer than the
-/// start of a shim.
+/// Commands that do not need the history do not open it, because opening SQLite takes longer than
+/// starting a shim.
 #[test]
 fn tasks_within_their_budget_do_not_open_the_history() {
     let sandbox = sandbox();
@@ -45,8 +45,8 @@ fn tasks_within_their_budget_do_not_open_the_history() {
     assert!(history_path(&sandbox).exists());
 }
 
-/// The history stores the peak memory of a command's largest process, although no sample was taken
-/// while it ran.
+/// The history stores the peak memory of a command's largest process, which the kernel reports at
+/// its end, if no sample was taken.
 #[test]
 fn the_history_records_peak_memory() {
     const MIB: u64 = 1 << 20;
@@ -67,8 +67,8 @@ fn the_history_records_peak_memory() {
     }
 }
 
-/// After a takeover the shim is not the parent of the task's processes, so wait4(2) gives it no
-/// rusage.
+/// A peak memory that siding does not know is null in the history and not 0: a shim that took over
+/// is not the parent of the processes, so it receives no rusage (wait4(2)).
 #[test]
 fn unknown_peak_memory_is_not_recorded_as_zero() {
     let sandbox = sandbox();
@@ -79,7 +79,7 @@ fn unknown_peak_memory_is_not_recorded_as_zero() {
         .kill();
     eventually("another shim has taken over", || show_task(&sandbox, &id)["rescues"] == 1);
     stop_all(&sandbox);
-    // The shim may still be running when the stop is answered.
+    // Waits for the record: the shim answers the stop before it has written the end.
     let run = siding_e2e::eventually_some("the history has the run", || {
         let runs = run_ok(&sandbox, &["history", "--json"]).json();
         runs.as_array()?.iter().find(|run| run["task_id"] == id).cloned()
@@ -96,7 +96,7 @@ fn the_history_records_runs_by_command_and_directory() {
     run_to_end(&sandbox, "exit 3");
     let there = ["run", "--cwd", "other", "--", "true && echo x"];
     let _done = run_ok(&sandbox, &there);
-    // The shim of the last task may still be running.
+    // Waits for the record of the last task, whose shim may still be writing it.
     let runs = siding_e2e::eventually_some("the history has all runs", || {
         let runs = run_ok(&sandbox, &["history", "--json"]).json();
         runs.as_array().filter(|runs| runs.len() == 4).cloned()
@@ -136,7 +136,7 @@ fn the_usual_duration_is_shown_while_a_task_runs() {
     run_times(&sandbox, &wait, 2);
     let early = start_task(&sandbox, &[], &wait);
     assert_eq!(show_task(&sandbox, &early)["expected_ms"], Value::Null, "two runs are not enough");
-    // The next run starts after this one has ended; otherwise it would be refused as a duplicate.
+    // Waits for its end, because the next run would otherwise be a duplicate.
     make_file(&sandbox, "go");
     let _done = run_ok(&sandbox, &["wait", &early]);
     run_times(&sandbox, &wait, 1);
@@ -169,7 +169,7 @@ fn the_usual_duration_is_shown_while_a_task_runs() {
     assert_eq!(found[0]["failed"], 0, "a stop must not count as a failure: {found:#?}");
 }
 
-/// Creates a program whose name suggests a slow command.
+/// Creates a program `make`, a name that siding treats as a slow command.
 fn write_fake_make(sandbox: &Sandbox) {
     let path = sandbox.path("make");
     std::fs::write(&path, format!("#!/bin/sh\n{}\n", until_file_exists("go")))
@@ -192,7 +192,7 @@ fn a_command_known_to_be_slow_starts_in_the_background() {
         let args = [&["run", "--json", "--allow-duplicate"], flags, &["--", command]].concat();
         sandbox.siding(&args)
     };
-    // Without history, the words of the command decide.
+    // Without earlier runs, the words of the command decide.
     let done = run(&["--auto-background", "--budget", "50s"], "cd . && ./make all").run();
     let done = assert_placement(done.expect_code(75), "background", "heuristic".into());
     assert!(
@@ -201,7 +201,7 @@ fn a_command_known_to_be_slow_starts_in_the_background() {
     );
     let done = run(&["--budget", "50s"], "./make all").env("SIDING_AUTO_BACKGROUND", "true").run();
     let _done = assert_placement(done.expect_code(75), "background", "heuristic".into());
-    // Only with the setting, and not against an explicit placement.
+    // Without the flag and the setting, or with `--background`, neither words nor history decide.
     let done = run(&["--budget", "50ms"], "./make all").run();
     let _done = assert_placement(done.expect_code(75), "background", "budget".into());
     let flags = ["--auto-background", "--background"];
@@ -215,8 +215,8 @@ fn a_command_known_to_be_slow_starts_in_the_background() {
     eventually("nothing runs any more", || {
         run_ok(&sandbox, &["ps", "--running", "--json"]).json() == Value::Array(Vec::new())
     });
-    // With history: a usually quick command stays in the foreground whatever its name; one usually
-    // slower than this budget does not.
+    // With earlier runs: a command that was usually quick stays in the foreground whatever its
+    // name, and one that was usually slower than the budget does not.
     for _ in 0..3 {
         run_to_end(&sandbox, "./make quick");
     }
@@ -240,14 +240,14 @@ fn stats_survive_the_removal_of_tasks() {
     assert_eq!(run_ok(&sandbox, &["ps", "--all", "--json"]).json(), Value::Array(Vec::new()));
     assert_eq!(read_stats(&sandbox)[0]["runs"], 3);
     assert!(read_stats(&sandbox)[0]["median_ms"].is_u64());
-    // Deleting the file loses only the history.
+    // Deleting the file loses only the runs in it.
     std::fs::remove_file(history_path(&sandbox)).expect("test file");
     let kept = run_to_end(&sandbox, "exit 0");
     assert_eq!(read_stats(&sandbox)[0]["runs"], 1);
     assert_eq!(show_task(&sandbox, &kept)["outcome"]["code"], 0);
 }
 
-/// Runs every command that also reads the history besides its own work.
+/// Runs every command that reads the history in addition to its main work.
 fn run_several_commands(sandbox: &Sandbox) -> Vec<ProgramOutput> {
     let running = start_task(sandbox, &[], HANG_COMMAND);
     let handed_over = sandbox.siding(&["run", "--budget", "1ms", "--", "sleep 301"]).run();

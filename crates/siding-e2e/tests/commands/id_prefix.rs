@@ -1,4 +1,4 @@
-//! Naming tasks by their id or any unique prefix of it, in every command.
+//! Every command accepts a task's id or any unique prefix of it.
 
 use siding_e2e::Sandbox;
 
@@ -6,7 +6,7 @@ use crate::support::{
     HANG_COMMAND, run_ok, run_refused, run_to_end, sandbox, start_task, stop_all, task_ids,
 };
 
-/// Returns the shortest unique prefix of an id.
+/// Returns the shortest prefix of an id that no other task's id has.
 fn shortest_prefix(sandbox: &Sandbox, id: &str) -> String {
     let all = sandbox.task_ids();
     let unique = |len: &usize| all.iter().filter(|one| one.starts_with(&id[..*len])).count() == 1;
@@ -14,7 +14,7 @@ fn shortest_prefix(sandbox: &Sandbox, id: &str) -> String {
     id[..len].to_owned()
 }
 
-/// Every command that takes a task, with its other arguments.
+/// Every command that takes a task's id, with its other arguments.
 const ID_COMMANDS: [(&str, &[&str]); 6] = [
     ("show", &[]),
     ("output", &[]),
@@ -63,7 +63,7 @@ fn an_ambiguous_id_prefix_is_rejected_with_the_matches() {
     stop_all(&sandbox);
 }
 
-/// The message stays short, however many tasks match.
+/// The error for an ambiguous prefix lists at most five tasks, however many match.
 #[test]
 fn an_ambiguous_id_prefix_lists_at_most_five_matches() {
     let sandbox = sandbox();

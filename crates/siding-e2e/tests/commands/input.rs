@@ -1,4 +1,4 @@
-//! `siding input`.
+//! `siding input`, which writes to a task's standard input.
 
 use siding_e2e::{Sandbox, eventually, words};
 
@@ -7,7 +7,7 @@ use crate::support::{
     write,
 };
 
-/// Starts a puppet that echoes its input.
+/// Starts a puppet that echoes its input, and returns the task's id.
 #[track_caller]
 fn start_echo(sandbox: &Sandbox) -> String {
     let line = sandbox.puppet_line(&words("--quiet read-stdin exit 4"));
@@ -35,7 +35,7 @@ fn input_adds_a_newline_and_eof_closes_stdin() {
     assert_eq!(output_bytes(&sandbox, &id), [&text[..], b"last\n"].concat());
 }
 
-/// A file arrives unchanged, even if it exceeds the capacity of a pipe.
+/// `--file` sends a file unchanged, even if it is larger than a pipe's capacity.
 #[test]
 fn input_sends_a_file_unchanged() {
     let sandbox = sandbox();

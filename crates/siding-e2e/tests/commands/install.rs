@@ -1,4 +1,4 @@
-//! `siding install` and `siding uninstall` in a temporary home. No host is needed.
+//! `siding install` and `siding uninstall` in a temporary home, without the hosts' programs.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -10,7 +10,7 @@ use siding_e2e::Sandbox;
 
 use crate::support::{run_ok, run_refused, sandbox};
 
-/// Returns every file and link below a directory with contents and permissions.
+/// Returns every file, link and directory below a directory with contents and permissions.
 fn snapshot(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(dir).expect("a directory").flatten() {
@@ -110,8 +110,8 @@ fn created_files_are_private_and_removed_by_uninstall() {
     }
 }
 
-/// Uses the files of the real client: project settings are in the working directory, personal
-/// settings for a project are at the repository's root.
+/// Each scope writes the files that Claude Code reads for it: those of a project in the working
+/// directory, the user's own for a project under the repository's root.
 #[test]
 fn each_scope_has_its_files() {
     let sandbox = sandbox();
@@ -136,8 +136,8 @@ fn each_scope_has_its_files() {
     assert!(known["projects"][&root]["mcpServers"]["siding"].is_object(), "{known}");
 }
 
-/// Claude Code stores user-wide and personal project settings in one file. Removed in either order,
-/// the file ends up as before.
+/// Two scopes of Claude Code are stored in one file. After an uninstall of both, in either order,
+/// the file is as before.
 #[test]
 fn two_scopes_in_one_file_can_be_removed_in_either_order() {
     let sandbox = sandbox();
@@ -148,7 +148,7 @@ fn two_scopes_in_one_file_can_be_removed_in_either_order() {
         let call = sandbox.siding(&[what, "claude-code", "--scope", scope]).cwd(&repository);
         let _done = call.run().expect_code(0);
     };
-    // The state between two calls is stored next to the file.
+    // Ignores backups, which install keeps next to the file between two calls.
     let known = || {
         let mut all = snapshot_user_files(&sandbox);
         all.retain(|path, _| !path.display().to_string().contains(".siding-backup-"));
@@ -172,8 +172,8 @@ fn two_scopes_in_one_file_can_be_removed_in_either_order() {
     }
 }
 
-/// Claude Code ignores a whole file that contains a comment (seen with 2.1.197), so hooks in it
-/// would have no effect.
+/// A settings file that Claude Code cannot parse is refused: the host ignores such a file as a
+/// whole (seen with 2.1.197), so hooks in it would have no effect.
 #[test]
 fn a_settings_file_that_the_host_cannot_parse_is_rejected() {
     let sandbox = sandbox();
@@ -212,7 +212,8 @@ fn install_changes_the_target_of_a_symlink_and_keeps_the_link() {
     assert!(err.contains("a symbolic link to a missing file"), "{err}");
 }
 
-/// A person's later edits survive, and a copy of the original file is kept.
+/// `uninstall` keeps edits that a user made after the installation, and keeps the backup of the
+/// original file.
 #[test]
 fn uninstall_keeps_edits_made_after_install() {
     let sandbox = sandbox();
@@ -238,8 +239,8 @@ fn a_failed_install_leaves_the_settings_unchanged() {
     let _in = run_ok(&sandbox, &["install", "claude-code"]);
 }
 
-/// The files of the other hosts: each uses the host's own format, a second install changes nothing,
-/// and uninstall removes everything.
+/// For each of the other hosts, install writes the host's own file format, a second install changes
+/// nothing, and uninstall restores the files.
 #[test]
 fn codex_gemini_and_opencode_are_configured_and_restored() {
     let sandbox = sandbox();
@@ -298,7 +299,8 @@ fn codex_gemini_and_opencode_are_configured_and_restored() {
     assert!(err.contains("only claude-code has scopes"), "{err}");
 }
 
-/// Writes a stand-in for systemctl that logs its calls and fails for one of them.
+/// Writes a script `systemctl` that logs its calls and fails for those that contain `refuses`.
+/// Returns a `PATH` with it.
 fn write_fake_systemctl(sandbox: &Sandbox, refuses: &str) -> String {
     let bin = sandbox.path("bin");
     fs::create_dir_all(&bin).expect("test directory");
@@ -341,8 +343,8 @@ fn install_timer_writes_and_starts_the_units() {
     assert_eq!(snapshot_user_files(&sandbox), before);
 }
 
-/// The systemd manager does not see a shell's variables, so the units carry the state and settings
-/// directories.
+/// The units name the state and settings directories of the user who installs them, because systemd
+/// does not have the variables of the user's shell.
 #[test]
 fn the_timer_unit_carries_the_directories_of_its_installer() {
     let sandbox = sandbox();
@@ -402,7 +404,8 @@ fn a_failed_timer_install_leaves_no_files() {
     assert!(done.stderr_text().contains(&line), "{done}");
 }
 
-/// A budget is written, kept by an install without one, and removed on uninstall.
+/// `--budget` is written into the hooks, kept by a later install without the flag, and removed by
+/// `--budget off` and uninstall.
 #[test]
 fn install_sets_keeps_and_removes_a_budget() {
     let sandbox = sandbox();

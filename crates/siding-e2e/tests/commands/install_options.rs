@@ -1,4 +1,4 @@
-//! Options of `siding install`: `--notify` and `--statusline`.
+//! The options `--notify` and `--statusline` of `siding install`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,7 +9,7 @@ use siding_e2e::Sandbox;
 
 use crate::support::{run_ok, run_refused, sandbox};
 
-/// A settings file with an unusual layout.
+/// A settings file with an unusual layout, which uninstall must restore byte for byte.
 const USER_SETTINGS: &str = "{ \"statusLine\" : {\"padding\": 0,\"type\":\"command\",\n\t\"command\":\"~\\/line.sh it\\u0027s\"},\r\n \"hooks\":{ } }";
 
 fn write_settings(sandbox: &Sandbox, text: &str) -> PathBuf {
@@ -24,7 +24,8 @@ fn read_json(path: &Path) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Returns the calls of `siding hook notify-person` in a file, each as one text.
+/// Returns the arguments of each call of `siding hook notify-person` in a settings file, as one
+/// text each.
 fn notify_hook_calls(path: &Path) -> Vec<String> {
     let hooks = read_json(path)["hooks"]["SessionStart"].clone();
     let groups = hooks.as_array().cloned().unwrap_or_default();
@@ -45,7 +46,7 @@ fn notify_hooks_are_installed_changed_and_removed() {
     let _done = run_ok(&sandbox, &["install", "claude-code", "--notify", "desktop,bell"]);
     let installed = fs::read_to_string(&path).expect("the entry exists");
     assert_eq!(notify_hook_calls(&path), ["hook --via desktop,bell notify-person"]);
-    // A later install without the flag keeps the chosen channels.
+    // A later install without the option keeps it.
     let again = run_ok(&sandbox, &["install", "claude-code"]).stdout_text();
     assert!(again.contains("nothing to change"), "{again}");
     assert_eq!(fs::read_to_string(&path).expect("the entry exists"), installed);
@@ -73,8 +74,8 @@ fn notify_hooks_are_installed_changed_and_removed() {
     assert!(why.contains("omit"), "{why}");
 }
 
-/// The address of a webhook may contain a secret, so it is in no file of a host and is never
-/// printed.
+/// The address of a webhook may contain a secret, so siding stores it only in a private file and
+/// never prints it.
 #[test]
 fn the_webhook_address_is_stored_in_a_private_file() {
     let sandbox = sandbox();

@@ -1,6 +1,6 @@
-//! The output of each command for its users: a person at a terminal of 80 columns, or a program
-//! that reads JSON and branches on exit codes. Every test runs the real program in its own sandbox.
-//! Other tests cover how tasks run and end (`tests/tasks`, `tests/crashes`).
+//! The output of each command, for a person at a terminal of 80 columns and for a program that
+//! reads JSON and branches on exit codes. Every test runs the real program in its own sandbox. How
+//! tasks run and end is tested in `tests/tasks` and `tests/crashes`.
 
 mod automatic_reap;
 mod completions;

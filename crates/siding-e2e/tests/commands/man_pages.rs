@@ -1,4 +1,4 @@
-//! `siding man`.
+//! The manual pages of `siding man`.
 
 use std::collections::BTreeSet;
 
@@ -17,13 +17,14 @@ fn every_command_has_a_man_page() {
     let page = run_ok(&sandbox, &["man", "session", "open"]).stdout_text();
     assert!(page.contains("owner\\-pid"), "{page}");
     let page = run_ok(&sandbox, &["man"]).stdout_text();
-    // Hyphens are escaped, otherwise roff prints them as typographic hyphens.
+    // The pages escape hyphens, because roff would print typographic ones otherwise.
     let listed =
         |name: &String| page.contains(&format!("siding\\-{}(1)", name.replace('-', "\\-")));
     assert!(names.iter().all(listed), "{page}");
 }
 
-/// roff joins the lines of ordinary text; two examples on one line could not be copied.
+/// The examples are in a literal section, because roff joins the lines of ordinary text, and joined
+/// examples could not be copied.
 #[test]
 fn examples_are_printed_literally() {
     let sandbox = sandbox();
@@ -62,7 +63,7 @@ fn man_dir_writes_all_pages() {
         let page = std::fs::read_to_string(dir.join(&name)).expect("text");
         assert!(page.contains(".SH NAME"), "{name}: {page}");
     }
-    // Overwrites existing pages, as an update does.
+    // A second call overwrites the pages, as an update of siding does.
     let _written = run_ok(&sandbox, &["man", "--dir", "share/man1"]);
 }
 

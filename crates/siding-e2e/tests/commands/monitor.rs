@@ -1,5 +1,5 @@
-//! `siding monitor`: lines of a command become records, and these become notices: Promise P67,
-//! failure F48.
+//! `siding monitor`: matching lines of a command become records, and each record is a notice
+//! (promise P67, failure F48).
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::support::{
     wait_for_outcome,
 };
 
-/// A reported batch: its text, the number of lines, and the number of lines without text.
+/// A `matched` record: its text, the number of lines, and how many of them the text lacks.
 type MatchedBatch = (String, u64, u64);
 
 #[track_caller]
@@ -59,7 +59,7 @@ fn each_line_of_both_streams_is_reported_separately() {
     make_file(&sandbox, "go");
     assert_eq!(wait_for_outcome(&sandbox, &id)["code"], 0);
     let alone = |text: &str| (text.to_owned(), 1, 0);
-    // Blank lines are not reported; the last line lacks its newline.
+    // The blank line is not reported, and the last line is although it has no newline.
     assert_eq!(matched_batches(&sandbox, &id), ["one", "two", "last"].map(alone));
 }
 
@@ -67,7 +67,8 @@ fn each_line_of_both_streams_is_reported_separately() {
 fn only_matching_lines_are_reported_and_all_output_is_kept() {
     let sandbox = sandbox();
     let text = r"printf 'ok 1\n\033[31mFAIL\033[0m a\nok 2\npanicked\n'";
-    // Waits for the file `go`: output that the starting call already shows gives no notice.
+    // The lines are written after the file `go` exists, because lines that the starting call
+    // already shows give no notice.
     let text = format!("{}; {text}", until_file_exists("go"));
     let id = start_monitor(&sandbox, &["--match", "FAIL|panicked"], &text);
     make_file(&sandbox, "go");
@@ -90,8 +91,7 @@ fn only_matching_lines_are_reported_and_all_output_is_kept() {
     assert_eq!(all, "ok 1\nFAIL a\nok 2\npanicked\n");
 }
 
-/// Failure F48: a flood becomes a few records with counts, and the end is reported after all of
-/// them.
+/// Failure F48: a flood of lines becomes a few records with counts, which precede the end.
 #[test]
 fn a_flood_is_coalesced_and_its_last_line_is_reported() {
     const LINE_COUNT: u64 = 200_000;
@@ -127,11 +127,11 @@ fn a_flood_is_coalesced_and_its_last_line_is_reported() {
     };
 }
 
-/// The first five lines are reported immediately, later ones in one batch per second.
+/// The first five lines are recorded immediately, later ones in one record per second.
 #[test]
 fn after_a_burst_one_batch_per_second_is_reported() {
     let sandbox = sandbox();
-    // One line every 20 ms or a little more, without extra processes.
+    // Writes a line about every 20 ms. The `read` is a pause that starts no process.
     let text = "for n in $(seq 1000); do echo $n; read -rt .02 <> <(:); done; sleep 300";
     let id = start_monitor(&sandbox, &[], text);
     eventually("seven batches are recorded", || matched_batches(&sandbox, &id).len() >= 7);
@@ -152,7 +152,7 @@ fn after_a_burst_one_batch_per_second_is_reported() {
             | Record::Closed(_) => None,
         })
         .collect();
-    // Five immediate batches, one a second after the first, and one two seconds after it.
+    // The sixth record is written one second after the first, and the seventh two seconds after it.
     assert!(moments[6] - moments[0] >= 2000, "{moments:?}");
     let told = matched_batches(&sandbox, &id);
     assert_eq!(told[0], ("1".to_owned(), 1, 0));
@@ -185,7 +185,7 @@ fn a_monitor_runs_five_minutes_by_default_and_up_to_the_cap() {
     let again = sandbox.siding(&["monitor", "--", HANG_COMMAND]).run().expect_code(75);
     assert!(again.stderr_text().contains("runs already"), "{again}");
     stop_all(&sandbox);
-    // A monitor stops at its timeout like any task.
+    // A monitor ends at its deadline like any task.
     let id = start_monitor(&sandbox, &["--timeout", "300ms"], HANG_COMMAND);
     assert_eq!(wait_for_outcome(&sandbox, &id)["kind"], "deadline");
 }
@@ -205,7 +205,7 @@ fn invalid_monitor_arguments_are_rejected_before_anything_starts() {
     assert_eq!(sandbox.task_ids(), Vec::<String>::new());
 }
 
-/// A stalled monitor is reported like any task, unless that is disabled.
+/// `--stall-after` sets when the stall of a monitor is recorded, and `0s` disables the detection.
 #[test]
 fn the_stall_after_flag_applies_to_monitors() {
     let sandbox = sandbox();
@@ -219,7 +219,7 @@ fn the_stall_after_flag_applies_to_monitors() {
     stop_all(&sandbox);
 }
 
-/// Lines are data: truncated and without control characters. Each display escapes them.
+/// Recorded lines are cut to 512 bytes and contain no control characters.
 #[test]
 fn hostile_lines_are_escaped_and_truncated() {
     let sandbox = sandbox();
@@ -233,7 +233,7 @@ fn hostile_lines_are_escaped_and_truncated() {
     assert_eq!(told.last().map(|(text, ..)| text.as_str()), Some("b\tc"));
 }
 
-/// `monitor` prints the id and returns immediately, without waiting for records.
+/// `siding monitor` prints the task's id and returns without waiting for a line.
 #[test]
 fn monitor_returns_immediately() {
     let sandbox = sandbox();

@@ -1,5 +1,4 @@
-//! `siding notices`: each notice of a session is delivered once, and some calls acknowledge
-//! notices.
+//! `siding notices`: delivery of a session's notices, and the calls that acknowledge them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -24,8 +23,9 @@ pub(super) fn notified_tasks(sandbox: &Sandbox, flags: &[&str]) -> Vec<String> {
     list_notices(sandbox, flags).iter().map(task_id).collect()
 }
 
-/// Runs a command in the background that waits until its starter has returned, and returns once its
-/// end is recorded. The wait uses another session, so that it acknowledges nothing.
+/// Runs a background command that ends after `siding run` has returned, so that its end is a
+/// notice. Waits for the end from another session, so that the wait acknowledges nothing. Returns
+/// the task's id.
 #[track_caller]
 pub(crate) fn run_in_background_to_end(sandbox: &Sandbox, flags: &[&str], command: &str) -> String {
     let id = start_with_open_gate(sandbox, flags, command);
@@ -50,8 +50,8 @@ fn wait_for_end(sandbox: &Sandbox, id: &str) {
     eventually("its shim has exited", || processes::with_birthmark(id).is_empty());
 }
 
-/// Failures F24 and F28: the notice has the exit code, duration, tail, path and size, and is
-/// delivered only once.
+/// Failures F24 and F28: a notice has the exit code, the duration, the last lines, the path and the
+/// size of the output, and each consumer receives it once.
 #[test]
 fn the_end_of_a_background_task_is_notified_once_per_consumer() {
     let sandbox = sandbox();
@@ -76,7 +76,7 @@ fn the_end_of_a_background_task_is_notified_once_per_consumer() {
     assert!(notice["at"].as_str().is_some_and(|at| at.starts_with("20")), "{notice}");
     assert!(notice["notice_id"].as_str().is_some_and(|name| name.starts_with(&id)), "{notice}");
     assert!(list_notices(&sandbox, &["--ack"]).is_empty(), "delivered twice");
-    // Each consumer has its own read state.
+    // Another consumer still receives the notice, because each has its own acknowledgements.
     assert_eq!(notified_tasks(&sandbox, &["--consumer", "other", "--ack"]), [&*id]);
     assert!(list_notices(&sandbox, &["--consumer", "other"]).is_empty());
 }
@@ -87,7 +87,7 @@ fn an_unacknowledged_notice_is_delivered_again() {
     let id = run_in_background_to_end(&sandbox, &[], "true");
     let first = list_notices(&sandbox, &[]);
     assert_eq!(first, list_notices(&sandbox, &[]), "the notices must be equal");
-    // A crash during the rewrite must lose neither the acknowledgements nor the cache.
+    // A damaged cache, as after a crash, changes nothing: siding rebuilds it.
     let state = sandbox.state_dir();
     std::fs::write(state.join("notices.cache"), "siding-notices-1 00000000\nnonsense").unwrap();
     assert_eq!(first, list_notices(&sandbox, &[]));
@@ -122,7 +122,7 @@ fn an_end_reported_to_the_caller_gives_no_notice() {
     );
 }
 
-/// Failure F24: a call that shows the result acknowledges its notice.
+/// Failure F24: each call that reports a task's end acknowledges its notice.
 #[test]
 fn reading_a_result_cancels_its_notice() {
     let sandbox = sandbox();
@@ -148,12 +148,13 @@ fn reading_a_result_cancels_its_notice() {
     }
 }
 
-/// Failure F22: a call that shows the end does not show the earlier matches, so their notices
-/// remain.
+/// Failure F22: a call that reports the end of a monitor does not acknowledge its `matched`
+/// notices, whose lines it has not shown.
 #[test]
 fn reading_the_end_keeps_the_notices_of_unread_matches() {
     let sandbox = sandbox();
-    // The command waits for a file, because an early end would be part of the answer.
+    // The command ends after the call that starts it, because that call would otherwise report the
+    // end.
     let text = format!("{}; echo FAIL one; echo ok", until_file_exists("go"));
     let monitor = ["monitor", "--json", "--match", "FAIL", "--", &text];
     let id = task_id(&run_ok(&sandbox, &monitor).json());
@@ -184,7 +185,7 @@ fn a_partial_read_does_not_cancel_the_end_notice() {
         let _done = run_ok(&sandbox, &args);
         assert_eq!(notified_tasks(&sandbox, &[]), [&*id], "{look:?}");
     }
-    // Reading the output of a running task acknowledges nothing either.
+    // Calls on a running task acknowledge nothing either.
     let running = start_task(&sandbox, &[], &format!("echo text; {}", until_file_exists("end")));
     let _done = run_ok(&sandbox, &["output", &running]);
     let _done = run_ok(&sandbox, &["show", &running]);
@@ -193,7 +194,7 @@ fn a_partial_read_does_not_cancel_the_end_notice() {
     assert_eq!(notified_tasks(&sandbox, &[]), [&*id, &*running]);
 }
 
-/// Failure F22: no notice is lost when tasks end together.
+/// Failure F22: twenty tasks that end at the same time give twenty notices.
 #[test]
 fn twenty_tasks_that_end_together_give_twenty_notices() {
     let sandbox = sandbox();
@@ -233,7 +234,7 @@ fn notices_that_need_attention_come_first() {
     assert_eq!((&all[0]["limit"], &all[0]["priority"]), (&json!("2s"), &json!("next")));
 }
 
-/// Failure F19: there is a notice when a task lingers, and another when it has ended.
+/// Failure F19: a task gives one notice when it lingers, and another when it has ended.
 #[test]
 fn lingering_and_the_later_end_are_both_notified() {
     let sandbox = sandbox();
@@ -242,7 +243,7 @@ fn lingering_and_the_later_end_are_both_notified() {
     let lingering = eventually_some("it lingers", || list_notices(&sandbox, &["--ack"]).pop());
     assert_eq!((&lingering["status"], &lingering["exit_code"]), (&json!("lingering"), &json!(0)));
     assert_eq!(lingering["kind"], "lingering");
-    // The second task lingers during its foreground call, whose answer says so.
+    // The call of the second task reports `lingering` itself, so there is no such notice.
     let run = ["run", "--budget", "none", "--json", "--allow-duplicate", "--", &text];
     let second = run_ok(&sandbox, &run).json();
     assert_eq!(second["phase"], "lingering");
@@ -294,7 +295,8 @@ fn each_session_has_its_own_notices() {
     let inside = sandbox.siding(&["notices", "--json", "--ack"]).env("SIDING_SESSION", "mine");
     assert_eq!(task_id(&inside.run().expect_code(0).json()[0]), mine);
     assert!(list_notices(&sandbox, &["--session", "mine"]).is_empty());
-    // Acknowledgements create the implicit session's directory; its tasks must still be listed.
+    // Acknowledgements create the directory of the implicit session, whose running tasks must still
+    // be listed.
     let _ack = run_ok(&sandbox, &["notices", "--ack"]);
     let running = start_task(&sandbox, &[], HANG_COMMAND);
     let list = run_ok(&sandbox, &["session", "list", "--json"]).json();
@@ -303,7 +305,8 @@ fn each_session_has_its_own_notices() {
     stop_all(&sandbox);
 }
 
-/// If the reader of the pipe exits before it has read everything, nothing is acknowledged.
+/// `notices --ack` acknowledges nothing if its reader has closed the pipe, so the notices are
+/// delivered again.
 #[test]
 fn notices_written_to_a_closed_pipe_are_delivered_again() {
     let sandbox = sandbox();
@@ -334,7 +337,7 @@ fn a_follower_receives_notices_promptly_and_exits_with_its_reader() {
         task_id(&serde_json::from_slice::<Value>(&line).expect("JSON"))
     };
     assert_eq!(next(), before);
-    // `--follow` also reports tasks that start after it.
+    // The stream also reports tasks that start after it.
     for _ in 0..3 {
         let started = Instant::now();
         let id = start_with_open_gate(&sandbox, &[], "true");
@@ -345,16 +348,16 @@ fn a_follower_receives_notices_promptly_and_exits_with_its_reader() {
             started.elapsed()
         );
     }
-    // The caller of a foreground task receives its result, so there is no notice.
+    // A foreground task gives no notice, because its caller receives the result.
     let _foreground = run_to_end(&sandbox, "exit 1");
-    // `--follow` also reports a task that was killed together with its shim.
+    // The stream also reports the end of a task that was killed together with its shim.
     let id = start_task(&sandbox, &[], HANG_COMMAND);
     let shim = show_task(&sandbox, &id)["shim_pid"].as_u64().expect("a shim");
     let members = processes::with_birthmark(&id);
     Process::from_pid(u32::try_from(shim).expect("a pid")).expect("the process is alive").kill();
     members.iter().for_each(|member| member.kill());
     assert_eq!(next(), id);
-    // The outcome is known only if the kernel still has the exit status; otherwise it is `lost`.
+    // The outcome is `signaled` if the kernel still has the exit status, otherwise `lost`.
     let outcome = show_task(&sandbox, &id)["outcome"]["kind"].clone();
     assert!(outcome == "lost" || outcome == "signaled", "{outcome}");
     drop(reader);
@@ -362,12 +365,13 @@ fn a_follower_receives_notices_promptly_and_exits_with_its_reader() {
     assert!(list_notices(&sandbox, &[]).is_empty());
 }
 
-/// The caller is killed before it has printed the result: the session receives a notice instead.
+/// Promise P61: if the caller is killed before it has printed the result, the session receives a
+/// notice.
 #[test]
 fn an_end_that_a_killed_caller_did_not_read_is_notified() {
     let sandbox = sandbox();
     let (reader, writer) = std::io::pipe().expect("a pipe");
-    // The task ends while its caller is blocked on its full output pipe.
+    // The task ends while its caller blocks, because the test does not read the caller's stdout.
     let text = "head -c 200000 /dev/zero | tr '\\0' x; touch end";
     let caller = sandbox.siding(&["run", "--budget", "none", "--", text]).stdout_to(writer).spawn();
     eventually("the command is done", || sandbox.path("end").exists());
@@ -381,7 +385,8 @@ fn an_end_that_a_killed_caller_did_not_read_is_notified() {
     eventually("the session is notified", || notified_tasks(&sandbox, &[]) == [&*id]);
 }
 
-/// Promise P70: unacknowledged notices are kept, but their number is bounded.
+/// Promise P70: tasks with unacknowledged notices are removed last, and no more than twice the
+/// limit of tasks are kept.
 #[test]
 fn retention_removes_tasks_with_delivered_notices_first() {
     let sandbox = sandbox();
@@ -404,8 +409,8 @@ fn retention_removes_tasks_with_delivered_notices_first() {
     assert!(!is_kept(&more[0]) && is_kept(&more[1]), "expected at most twice the limit");
 }
 
-/// An invalid session name must not select the implicit session, whose notices belong to another
-/// agent.
+/// An invalid session name is an error and does not select the implicit session, whose notices are
+/// for another agent.
 #[test]
 fn an_invalid_or_unopened_session_is_rejected() {
     let sandbox = sandbox();

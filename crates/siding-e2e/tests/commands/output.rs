@@ -1,4 +1,4 @@
-//! `siding output`.
+//! `siding output`: new output, filters, pages and `--follow`.
 
 use siding_e2e::{ProgramOutput, Sandbox, eventually};
 
@@ -7,7 +7,7 @@ use crate::support::{
     until_file_exists, wait_for_outcome,
 };
 
-/// Prints lines for the filters to select from.
+/// A command that prints forty numbered lines and an error, from which the filters select.
 const LINES_COMMAND: &str = "for i in $(seq 1 20); do echo line $i; done; echo 'error: no such file'; \
                      for i in $(seq 21 40); do echo line $i; done";
 
@@ -22,7 +22,7 @@ fn wait_for_output_bytes(sandbox: &Sandbox, id: &str, bytes: u64) {
     eventually("its output is stored", || show_task(sandbox, id)["output"]["bytes"] == bytes);
 }
 
-/// Promise P27: a call shows the output since the previous one, and says when there is none.
+/// Promise P27: a call shows the output since the previous call, and says so if there is none.
 #[test]
 fn output_shows_only_what_is_new_since_the_last_read() {
     let sandbox = sandbox();
@@ -47,7 +47,7 @@ fn output_shows_only_what_is_new_since_the_last_read() {
     assert!(nothing.stderr_text().contains("exited 0; --all shows everything again"), "{nothing}");
 }
 
-/// Two sessions have separate read cursors, and a filtered read moves none.
+/// Promise P27: two sessions have separate read cursors, and a filtered read moves neither.
 #[test]
 fn each_session_has_its_own_read_cursor_and_filters_do_not_move_it() {
     let sandbox = sandbox();
@@ -86,7 +86,8 @@ fn tail_grep_and_errors_select_lines() {
     assert!(none.stderr_text().contains(&format!("no such line from {id}, exited 0")), "{none}");
 }
 
-/// Each page names the offset of the next; together the pages are the whole output.
+/// Promise P27: pages that are read with `--since` and the offset that the previous page returned
+/// join to the whole output.
 #[test]
 fn pages_read_with_since_join_to_the_whole_output() {
     let sandbox = sandbox();
@@ -122,7 +123,7 @@ fn max_bytes_keeps_the_beginning_and_the_end() {
     let text = view["text"].as_str().expect("text");
     assert_eq!(view["truncated"], true);
     assert!(text.starts_with("1\n2\n") && text.ends_with("4999\n5000\n"), "{text}");
-    // The line about omitted output is not included in the limit.
+    // The limit does not include the line about omitted output.
     assert!(text.len() <= 1024 + 200, "{}", text.len());
     assert_eq!((&view["phase"], &view["outcome"]["code"]), (&"ended".into(), &0.into()));
     assert_eq!((&view["from"], &view["next"]), (&0.into(), &view["bytes"]));
@@ -153,7 +154,7 @@ fn raw_output_is_byte_exact() {
     );
 }
 
-/// A followed output appears as it is written, and the call ends with the task.
+/// `--follow` prints output as the task writes it, and ends with the task.
 #[test]
 fn follow_ends_with_the_task() {
     let sandbox = sandbox();
@@ -179,7 +180,7 @@ fn follow_ends_with_the_task() {
     );
 }
 
-/// A reader that closes the pipe early is not an error.
+/// If the reader closes the pipe early, `siding output` exits with 0 and without a message.
 #[test]
 fn a_closed_pipe_is_not_an_error() {
     let sandbox = sandbox();
@@ -211,7 +212,8 @@ fn conflicting_or_invalid_output_flags_are_rejected() {
     stop_all(&sandbox);
 }
 
-/// A small size leaves no room on stdout for a line about the omitted part.
+/// `siding output` always says that it has cut output: on stderr if `--max-bytes` leaves no room
+/// for a line on stdout.
 #[test]
 fn truncated_output_says_so_at_every_size() {
     let sandbox = sandbox();

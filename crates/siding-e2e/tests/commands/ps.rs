@@ -1,4 +1,4 @@
-//! `siding ps`.
+//! The list of `siding ps`.
 
 use siding_e2e::words;
 
@@ -34,7 +34,7 @@ fn ps_lists_running_tasks_first_and_then_the_latest_ended() {
     stop_all(&sandbox);
 }
 
-/// Each entry equals that of `show`, without the output text.
+/// Each entry of `ps --json` has the same fields as `show --json`, but no output text.
 #[test]
 fn ps_json_has_no_output_text() {
     let sandbox = sandbox();

@@ -1,5 +1,5 @@
 //! `siding run --wait-for`: the agent receives one notice when a task becomes ready, even if the
-//! caller has exited. Failures F4, F30, F31 and F32.
+//! caller has exited (promise P58; failures F4, F30, F31 and F32).
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -20,7 +20,7 @@ fn ack_notices(sandbox: &Sandbox) -> Vec<Value> {
     view.as_array().expect("a list").clone()
 }
 
-/// Waits until readiness is recorded.
+/// Waits until the readiness of a task is recorded, and returns it.
 #[track_caller]
 fn wait_until_ready(sandbox: &Sandbox, id: &str) -> Value {
     eventually("it is ready", || !show_task(sandbox, id)["ready"]["after_ms"].is_null());
@@ -61,8 +61,8 @@ fn a_late_readiness_line_is_notified_once() {
     stop_all(&sandbox);
 }
 
-/// Promise P53: the task is ready when any of its processes listens on the port. The notice is
-/// recorded although no caller waits.
+/// Promise P53: a port condition is met when any process of the task listens on the port. The
+/// notice is given although no caller waits.
 #[test]
 fn a_late_port_and_file_give_one_readiness_notice() {
     let sandbox = sandbox();
@@ -109,7 +109,7 @@ fn an_http_address_is_ready_after_a_success_status() {
     stop_all(&sandbox);
 }
 
-/// A foreground caller receives the readiness as its answer, without an additional notice.
+/// Promise P58: a foreground call returns when the task is ready, and no notice follows.
 #[test]
 fn a_foreground_run_returns_when_the_task_is_ready() {
     let sandbox = sandbox();
@@ -127,7 +127,7 @@ fn a_foreground_run_returns_when_the_task_is_ready() {
     stop_all(&sandbox);
 }
 
-/// The call returns at the budget; the notice comes later, although the caller has exited.
+/// Promise P58: a call that returned at its budget is followed by a notice when the task is ready.
 #[test]
 fn a_task_that_is_ready_after_the_budget_gives_a_notice() {
     let sandbox = sandbox();
@@ -147,8 +147,8 @@ fn a_task_that_is_ready_after_the_budget_gives_a_notice() {
     stop_all(&sandbox);
 }
 
-/// The `ended` notice of a task that ends before it is ready says so, and no `ready` notice
-/// follows.
+/// Promise P58: if a task ends before it is ready, the notice of its end says so, and no `ready`
+/// notice is given.
 #[test]
 fn an_end_before_readiness_is_reported() {
     let sandbox = sandbox();
@@ -160,13 +160,13 @@ fn an_end_before_readiness_is_reported() {
     let [notice] = &ack_notices(&sandbox)[..] else { panic!("expected exactly one") };
     assert_eq!((&notice["kind"], &notice["exit_code"]), (&json!("ended"), &json!(0)));
     assert_eq!(notice["summary"], "it never became ready (port:1)\nno");
-    // A foreground caller must not take exit code 0 for readiness.
+    // A foreground call does not exit with 0, because that would mean that the task is ready.
     for (end, code) in [("true", 1), ("exit 7", 7)] {
         let done = sandbox.siding(&["run", "--wait-for", "output:never", "--", end]).run();
         let done = done.expect_code(code);
         assert!(done.stderr_text().contains("never seen to be ready (output:never)"), "{done}");
     }
-    // The last line is matched even without a newline.
+    // The last line of an ended task is matched even without a newline.
     let done = run_ok(&sandbox, &["run", "--json", "--wait-for", "output:^up$", "--", "printf up"]);
     assert_eq!(done.json()["ready"]["by"][0]["detail"]["line"], "up");
     eventually("its shim has exited", || {
@@ -175,7 +175,8 @@ fn an_end_before_readiness_is_reported() {
     assert!(ack_notices(&sandbox).is_empty());
 }
 
-/// The task of a server that daemonizes is lingering, and can still become ready.
+/// Promise P58: a task whose shell has exited, such as one that starts a daemon, can still become
+/// ready.
 #[test]
 fn a_lingering_task_can_become_ready() {
     let sandbox = sandbox();

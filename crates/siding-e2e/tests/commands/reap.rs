@@ -1,4 +1,4 @@
-//! `siding reap`.
+//! `siding reap`: retention, leftovers, stray processes and dry runs.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,7 +11,7 @@ use siding_e2e::{ProgramOutput, Sandbox, processes, words};
 
 use crate::support::{HANG_COMMAND, run_ok, run_to_end, sandbox, show_task, start_task, stop_all};
 
-/// A task that was never recorded.
+/// The id of a task that was never recorded.
 const NEVER_STARTED_ID: &str = "b-4k7q0n2m8x5t";
 
 /// Runs `siding reap` with a retention of two ended tasks.
@@ -21,7 +21,7 @@ fn run_reap(sandbox: &Sandbox, flags: &[&str]) -> ProgramOutput {
     call.env("SIDING_RETENTION_TASKS", "2").run().expect_code(0)
 }
 
-/// Returns the kind and the task of each executed or planned step.
+/// Returns the kind and the task of each executed or planned step, sorted.
 fn sorted_steps(view: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let steps = view["steps"].as_array().expect("a list");
@@ -42,7 +42,7 @@ fn task_directories(sandbox: &Sandbox) -> Vec<String> {
     names
 }
 
-/// Returns every name below a directory with the metadata that a change would affect.
+/// Returns every path below a directory with its mode, inode, length and modification time.
 fn list_metadata(dir: &Path) -> BTreeMap<String, (u32, u64, u64, i64, i64)> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir(dir).expect("a directory").flatten() {
@@ -58,7 +58,7 @@ fn list_metadata(dir: &Path) -> BTreeMap<String, (u32, u64, u64, i64, i64)> {
     all
 }
 
-/// Creates the directory of a task that was never recorded, an hour old.
+/// Creates the directory of a task that was never recorded, with a modification time an hour ago.
 fn make_never_started_task(sandbox: &Sandbox) {
     let dir = sandbox.state_dir().join("tasks").join(NEVER_STARTED_ID);
     std::fs::DirBuilder::new().mode(0o700).create(&dir).expect("test directory");
@@ -66,7 +66,8 @@ fn make_never_started_task(sandbox: &Sandbox) {
     File::open(&dir).and_then(|dir| dir.set_modified(old)).expect("test directory");
 }
 
-/// The settings of a cloned repository cannot delete the records of other projects.
+/// Promise P91: retention settings in a project's file are ignored, because a cloned repository
+/// could delete the records of other projects.
 #[test]
 fn retention_settings_of_a_project_are_ignored() {
     let sandbox = sandbox();
@@ -83,7 +84,7 @@ fn retention_settings_of_a_project_are_ignored() {
     let mut kept = ids.to_vec();
     kept.sort();
     assert_eq!(task_directories(&sandbox), kept);
-    // A user's own setting applies.
+    // The same setting in the user's environment applies.
     let mine = sandbox.siding(&["reap"]).env("SIDING_RETENTION_TASKS", "0");
     let _done = mine.run().expect_code(0);
     assert_eq!(task_directories(&sandbox), Vec::<String>::new());
@@ -135,7 +136,8 @@ fn retention_removes_the_oldest_ended_task_and_ignores_running_ones() {
     stop_all(&sandbox);
 }
 
-/// A directory that was just created may belong to a task that is starting.
+/// A task directory without a record is removed only if it is old, because a new one may belong to
+/// a task that is starting.
 #[test]
 fn a_task_without_a_record_is_removed_once_it_is_old() {
     let sandbox = sandbox();
@@ -155,7 +157,8 @@ fn a_task_without_a_record_is_removed_once_it_is_old() {
     assert!(!dir.exists());
 }
 
-/// Promise P86: the reaper terminates only processes with the birthmark of an ended task.
+/// Promise P86: `reap` ends a process with the birthmark of an ended task, and no process of a
+/// running task.
 #[test]
 fn reap_ends_only_the_marked_process_of_an_ended_task() {
     let sandbox = sandbox();

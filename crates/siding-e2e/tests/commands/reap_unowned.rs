@@ -1,7 +1,5 @@
-//! `siding reap --foreign`, and unused socket files.
-//!
-//! Every rule here matches only paths in the sandbox's directory, so no other process on the
-//! machine is affected.
+//! `siding reap --foreign`, and the removal of unused socket files. The rules of these tests match
+//! only paths in the sandbox's directory, so no other process on the machine is affected.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::net::UnixListener;
@@ -12,10 +10,11 @@ use siding_e2e::{Process, RunningProgram, Sandbox, eventually, is_root, processe
 
 use crate::support::{run_ok, sandbox, start_task, stop_all, write};
 
-/// A user without processes.
+/// The uid of a user without processes.
 const OTHER_UID: u32 = 61_234;
 
-/// Configures a single rule: the relays of this sandbox, with a minimum age.
+/// Writes user settings with a single rule, which matches the relays of this sandbox from a minimum
+/// age on.
 #[track_caller]
 fn write_rule(sandbox: &Sandbox, min_age: &str) {
     processes::assert_no_birthmark();
@@ -29,7 +28,7 @@ fn write_rule(sandbox: &Sandbox, min_age: &str) {
     std::fs::write(dir.join("config.toml"), text).expect("test directory");
 }
 
-/// Links a program under another name and returns the path.
+/// Creates a link with another name to a program and returns its path.
 fn link_program(sandbox: &Sandbox, name: &str, target: &str) -> String {
     let path = sandbox.path(&format!("bin/{name}"));
     std::fs::create_dir_all(path.parent().expect("the value exists")).expect("test directory");
@@ -39,7 +38,8 @@ fn link_program(sandbox: &Sandbox, name: &str, target: &str) -> String {
     path.display().to_string()
 }
 
-/// Returns a shell line that runs a stand-in for `socat` with a socket of the host's sandbox.
+/// Returns a shell line that runs a puppet under the name `socat`, with the name of a sandbox's
+/// socket in its arguments.
 fn relay_command(sandbox: &Sandbox, mark: &str, socket: &str, first: &str) -> String {
     let verbs = format!("--quiet {first} mark {mark} mark UNIX-CONNECT:/tmp/{socket} hang");
     let mut argv = sandbox.puppet_argv(&words(verbs.trim()));
@@ -47,8 +47,8 @@ fn relay_command(sandbox: &Sandbox, mark: &str, socket: &str, first: &str) -> St
     argv.join(" ")
 }
 
-/// The processes of anthropics/claude-code#51932 below a live host: a shell, two relays, and a
-/// nested shell, which runs another shell whose helper is blocked in a read of its input.
+/// A live host with the processes that anthropics/claude-code#51932 reports as leftovers: a shell,
+/// two relays, a nested shell, and below it another shell whose helper blocks on its input.
 struct FakeHost {
     running: RunningProgram,
     tree: Vec<Process>,
@@ -66,8 +66,8 @@ impl FakeHost {
                 first,
             )
         });
-        // File names with the tree's name distinguish the processes of the tests: each shell runs
-        // its own file.
+        // Each shell runs a file with the name of this tree, so that command lines distinguish the
+        // trees of the tests.
         write(sandbox, &format!("{name}.nested"), "cat\n:\n");
         let again = format!("bash {name}.nested <> {}\n:\n", input.display());
         write(sandbox, &format!("{name}.again"), again);
@@ -87,7 +87,8 @@ impl FakeHost {
         Self { running, tree }
     }
 
-    /// Kills the host as the kernel's OOM killer does, without a chance to clean up.
+    /// Kills the host with SIGKILL, so that it cannot clean up, and returns the processes of its
+    /// tree.
     fn kill(self) -> Vec<Process> {
         self.running.process().kill();
         let _killed = self.running.wait();
@@ -126,7 +127,8 @@ fn reap_log_path(sandbox: &Sandbox) -> PathBuf {
     sandbox.state_dir().join("reaped.log")
 }
 
-/// Failures F11 and F15: the same processes are orphans only when their host is dead.
+/// Promise P87, failures F11 and F15: `reap --foreign` ends the tree of a dead host, and leaves
+/// that of a live host alone.
 #[test]
 fn reap_ends_the_tree_of_a_dead_host_and_not_of_a_live_one() {
     let sandbox = sandbox();
@@ -148,7 +150,7 @@ fn reap_ends_the_tree_of_a_dead_host_and_not_of_a_live_one() {
     assert_eq!(step_pids(&foretold, "foreign_ended"), sorted_pids(&tree), "{foretold:?}");
     assert!(tree.iter().all(|one| one.is_alive()), "a dry run must not end processes");
     assert!(!reap_log_path(&sandbox).exists());
-    // Without `--foreign`, unowned processes stay.
+    // Without `--foreign`, `reap` does not end these processes.
     let out = run_ok(&sandbox, &["reap"]).stdout_text();
     assert_eq!(out, "nothing to clear\n");
     assert!(tree.iter().all(|one| one.is_alive()));
@@ -193,8 +195,7 @@ fn an_orphan_that_ignores_sigterm_is_killed() {
     assert_eq!(text.lines().count(), 2, "expected one line per signal: {text}");
 }
 
-/// A process may start others while it is being terminated; these become orphans and must be found
-/// too.
+/// Processes that a tree starts while it is ended are ended too, although their parent has exited.
 #[test]
 fn processes_started_while_a_tree_is_ended_are_ended_too() {
     let sandbox = sandbox();
@@ -230,7 +231,8 @@ fn an_orphan_is_ended_only_after_its_minimum_age() {
     let why = steps[0]["why"].as_str().unwrap_or_default();
     assert!(why.ends_with(" old, less than 1h"), "{steps:?}");
     assert!(young.is_alive());
-    // With a lower age in the user's rule, it is ended; the built-in rules require the hard cap.
+    // A user's rule may set a lower minimum age than the hard cap, which is that of the built-in
+    // rules.
     write_rule(&sandbox, "2s");
     eventually("the process is old enough", || {
         !step_pids(&reap_unowned(&sandbox, &[]), "foreign_ended").is_empty()
@@ -238,7 +240,8 @@ fn an_orphan_is_ended_only_after_its_minimum_age() {
     assert!(!young.is_alive());
 }
 
-/// A process of a running task is never an orphan, whatever its command line.
+/// Promise P87: a process of a running task is never ended as an orphan, even if its command line
+/// matches a rule.
 #[test]
 fn a_process_of_a_running_task_is_not_reaped_as_an_orphan() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! `siding report`.
+//! The report of `siding report`.
 
 use siding_e2e::{Sandbox, eventually};
 
@@ -27,8 +27,8 @@ fn an_empty_report_says_that_nothing_ran() {
     assert!(bad.contains("24h"), "{bad}");
 }
 
-/// The report shows the tasks, their outcomes, the rules that stopped them, lingering tasks, and
-/// the extremes.
+/// The report shows on one screen the number of tasks, the failed and the stopped ones, lingering
+/// tasks, and the slowest and noisiest tasks.
 #[test]
 fn the_report_shows_all_events_on_one_screen() {
     let sandbox = sandbox();
@@ -83,7 +83,7 @@ fn the_report_shows_all_events_on_one_screen() {
     stop_all(&sandbox);
 }
 
-/// Tasks whose records retention has removed still count.
+/// The report also counts tasks whose records the retention has removed, from the history.
 #[test]
 fn the_report_counts_removed_tasks_from_the_history() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! `siding session`.
+//! `siding session`: opening, listing and closing sessions.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +10,7 @@ use crate::support::{
     HANG_COMMAND, run_ok, run_refused, sandbox, show_task, start_task, stop_all, task_id, task_ids,
 };
 
-/// Starts a host and opens a session for it.
+/// Starts a puppet as the owner, opens a session for it, and returns the owner.
 #[track_caller]
 fn open_session(sandbox: &Sandbox, name: &str) -> RunningProgram {
     let owner = sandbox.puppet(&words("--quiet hang")).spawn();
@@ -20,7 +20,7 @@ fn open_session(sandbox: &Sandbox, name: &str) -> RunningProgram {
     owner
 }
 
-/// Returns the list's entry for a session; null if there is none.
+/// Returns the entry of a session in `session list --json`; null if there is none.
 #[track_caller]
 fn find_listed_session(sandbox: &Sandbox, name: &str) -> Value {
     let list = run_ok(sandbox, &["session", "list", "--json"]).json();
@@ -54,7 +54,7 @@ fn sessions_are_listed_with_their_owner_and_tasks() {
     assert!(!closed(&[]).contains("chat") && closed(&["--all"]).contains("chat     closed"));
 }
 
-/// Promise P41: closing a session stops its own tasks and no others.
+/// Promise P41: closing a session stops its tasks, except those with `--keep`, and no others.
 #[test]
 fn closing_a_session_stops_its_tasks_except_kept_ones() {
     let sandbox = sandbox();
@@ -84,12 +84,13 @@ fn closing_a_session_stops_its_tasks_except_kept_ones() {
     stop_all(&sandbox);
 }
 
-/// The owner of a task with an unreadable record is unknown, so the close must not claim that no
-/// task is left.
+/// `session close` fails for a task whose journal it cannot read: the task may belong to the
+/// session, so the call must not claim that none is left.
 #[test]
 fn a_task_with_an_unreadable_journal_is_reported_as_failed() {
     if !is_root() {
-        // Only root can take the read permission away from the user that runs the calls.
+        // The test makes a journal unreadable for the user that runs the calls, which only root can
+        // do.
         return;
     }
     let mut sandbox = Sandbox::new_for_uid(61_235);
@@ -130,7 +131,8 @@ fn session_close_prints_what_happened_to_each_task() {
     stop_all(&sandbox);
 }
 
-/// The error names the command that opens the session, and nothing is started.
+/// A call with a session that is not open fails, names the command that opens it, and starts no
+/// task.
 #[test]
 fn an_unopened_session_is_rejected_with_the_command_that_opens_it() {
     let sandbox = sandbox();
@@ -147,7 +149,7 @@ fn an_unopened_session_is_rejected_with_the_command_that_opens_it() {
     let _closed = run_ok(&sandbox, &["session", "close", "nope"]);
     let err = run_refused(&sandbox, &["run", "--session", "nope", "--", "true"]);
     assert!(err.contains("has ended (it was closed)") && err.contains(named), "{err}");
-    // A closed session can be opened again.
+    // After the session was opened again, tasks can be started in it.
     let _owner = open_session(&sandbox, "nope");
     let _ran = run_ok(&sandbox, &["run", "--session", "nope", "--", "true"]);
 }
@@ -166,7 +168,7 @@ fn invalid_session_names_and_owners_are_rejected() {
         let err = run_refused(&sandbox, &[&["session", "open"], &args[..]].concat());
         assert!(err.contains("use 1 to 64 of `A-Z a-z 0-9 . _ -`"), "{err}");
     }
-    // The kernel assigns no pid above 4194304 (PID_MAX_LIMIT).
+    // No process has this pid, because the kernel assigns none above 4194304 (PID_MAX_LIMIT).
     let err = run_refused(&sandbox, &["session", "open", "chat", "--owner-pid", "4194305"]);
     assert!(err.contains("no process 4194305 runs"), "{err}");
     assert!(find_listed_session(&sandbox, "chat").is_null());

@@ -1,11 +1,11 @@
-//! `siding show`.
+//! The text of `siding show`.
 
 use serde_json::json;
 use siding_e2e::{eventually, words};
 
 use crate::support::{run_ok, run_to_end, sandbox, show_task, start_task, stop_all, task_ids};
 
-/// Returns the values after a label.
+/// Returns the values after a label in the text of `siding show`, one for each line.
 fn field_values<'t>(text: &'t str, label: &str) -> Vec<&'t str> {
     let lines = text.lines().skip_while(|line| !line.starts_with(&format!("{label}  ")));
     let (first, mut rest) = (lines.clone().take(1), lines.skip(1));
@@ -46,8 +46,8 @@ fn show_prints_the_state_of_a_task_on_one_screen() {
     assert!(ended.iter().any(|row| row.starts_with(&format!("{} SIGTERM", member.pid))), "{text}");
 }
 
-/// Shows details hidden by a shell's exit code: the status of each pipeline stage, and the final
-/// directory.
+/// Promise P37: `siding show` prints what a shell's exit code hides: the status of each pipeline
+/// stage, and the final directory.
 #[test]
 fn show_prints_the_final_directory_and_pipeline_statuses() {
     let sandbox = sandbox();

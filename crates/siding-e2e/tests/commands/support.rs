@@ -1,4 +1,4 @@
-//! Helpers of these tests.
+//! Helpers for tests of commands.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ pub(crate) fn sandbox() -> Sandbox {
     sandbox
 }
 
-/// Runs a call that must succeed.
+/// Runs a call and asserts that it exits with 0.
 #[track_caller]
 pub(crate) fn run_ok(sandbox: &Sandbox, args: &[&str]) -> ProgramOutput {
     sandbox.siding(args).run().expect_code(0)
 }
 
-/// Runs a call that must fail with siding's own exit code, and returns stderr. stdout must be
-/// empty, because a program would take it for the answer.
+/// Runs a call, asserts that it fails with siding's own exit code 125, and returns stderr. Asserts
+/// that stdout is empty, because a program would read it as the answer.
 #[track_caller]
 pub(crate) fn run_refused(sandbox: &Sandbox, args: &[&str]) -> String {
     let done = sandbox.siding(args).run().expect_code(125);
@@ -42,8 +42,8 @@ pub(crate) fn start_task(sandbox: &Sandbox, flags: &[&str], command: &str) -> St
     task_id(&run_ok(sandbox, &[&head, flags, &["--", command]].concat()).json())
 }
 
-/// Runs a shell text to its end, whatever its exit code, and returns the task's id. Its shim has
-/// cleaned up and exited.
+/// Runs a shell text to its end, whatever its exit code, waits until its shim has exited, and
+/// returns the task's id.
 #[track_caller]
 pub(crate) fn run_to_end(sandbox: &Sandbox, command: &str) -> String {
     let args = ["run", "--budget", "none", "--json", "--", command];
@@ -72,7 +72,7 @@ pub(crate) fn show_task(sandbox: &Sandbox, id: &str) -> Value {
     run_ok(sandbox, &["show", "--json", id]).json()
 }
 
-/// Waits for a task and returns its outcome.
+/// Waits for the end of a task and returns its outcome.
 #[track_caller]
 pub(crate) fn wait_for_outcome(sandbox: &Sandbox, id: &str) -> Value {
     let done = run_ok(sandbox, &["wait", "--json", "--timeout", "30s", id]);
@@ -85,8 +85,8 @@ pub(crate) fn stop_all(sandbox: &Sandbox) {
     let _stopped = run_ok(sandbox, &["stop", "--all"]);
 }
 
-/// Returns a shell text that waits until the test creates the file `name`; the sandbox bounds the
-/// wait.
+/// Returns a shell text that waits until the test creates the file `name`, or until the sandbox
+/// kills the shell.
 pub(crate) fn until_file_exists(name: &str) -> String {
     format!("until [ -e {name} ]; do sleep .02; done")
 }
@@ -96,7 +96,7 @@ pub(crate) fn make_file(sandbox: &Sandbox, name: &str) {
     write(sandbox, name, "");
 }
 
-/// Writes a file below the working directory.
+/// Writes a file below the working directory of all calls, and creates its parent directory.
 pub(crate) fn write(sandbox: &Sandbox, name: &str, text: impl AsRef<[u8]>) {
     let path = sandbox.path(name);
     let parent = path.parent().expect("the path has a parent directory");
@@ -104,14 +104,14 @@ pub(crate) fn write(sandbox: &Sandbox, name: &str, text: impl AsRef<[u8]>) {
     std::fs::write(path, text).expect("test directory");
 }
 
-/// Returns the names of siding's commands as listed in its help, without `help` itself.
+/// Returns the names of the subcommands that the help of a command lists, without `help` itself.
 #[track_caller]
 pub(crate) fn list_subcommands(sandbox: &Sandbox, below: &[&str]) -> Vec<String> {
     let help = run_ok(sandbox, &[below, &["--help"]].concat()).stdout_text();
     let list = help.split("Commands:\n").nth(1).unwrap_or_default();
     let list = list.split("\n\n").next().unwrap_or_default();
     list.lines()
-        // Continuation lines are indented further.
+        // Skips continuation lines, which are indented further.
         .filter_map(|line| line.strip_prefix("  ").filter(|name| !name.starts_with(' ')))
         .filter_map(|line| line.split_whitespace().next())
         .filter(|name| *name != "help")

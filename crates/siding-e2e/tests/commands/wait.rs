@@ -1,4 +1,4 @@
-//! `siding wait`.
+//! `siding wait` for the end of tasks.
 
 use std::time::Duration;
 
@@ -47,7 +47,8 @@ fn any_returns_at_the_first_end_and_all_at_the_last() {
     }
 }
 
-/// The timeout ends only the wait, the task continues, and the answer says so.
+/// Promise P51: at the time limit the wait ends, the tasks continue, and the answer states the
+/// limit.
 #[test]
 fn a_wait_that_times_out_says_so_and_the_tasks_continue() {
     let sandbox = sandbox();
@@ -66,7 +67,7 @@ fn a_wait_that_times_out_says_so_and_the_tasks_continue() {
     assert_eq!((&view["satisfied"], &view["reason"]), (&false.into(), &"timeout".into()));
     assert_eq!((&view["bound_ms"], view["by"].as_array().map(Vec::len)), (&300.into(), Some(1)));
     assert!(view["waited_ms"].as_u64().is_some_and(|ms| ms >= 300), "{view}");
-    // Without `--timeout`, the time limit is the setting `wait_bound`.
+    // Without `--timeout`, the setting `wait_bound` limits the wait.
     let call = sandbox.siding(&["wait", &ids[1]]).env("SIDING_WAIT_BOUND", "200ms");
     assert!(call.run().expect_code(124).stderr_text().contains("the bound of 200ms"));
     let shown = run_ok(&sandbox, &["show", "--json", &ids[1]]).json();
@@ -74,7 +75,7 @@ fn a_wait_that_times_out_says_so_and_the_tasks_continue() {
     stop_all(&sandbox);
 }
 
-/// A task that is named twice is waited for once.
+/// A task that is named several times is reported once.
 #[test]
 fn a_task_given_twice_is_reported_once() {
     let sandbox = sandbox();

@@ -1,4 +1,5 @@
-//! `siding wait --for`: waiting for events in running tasks. Failures F4, F30, F31 and F32.
+//! `siding wait --for`: waits for lines, ports, addresses and files of running tasks (failures F4,
+//! F30, F31 and F32).
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -12,14 +13,14 @@ use crate::support::{
     stop_all, until_file_exists, write,
 };
 
-/// Starts a wait.
+/// Starts a `siding wait` for a task with these flags.
 #[track_caller]
 fn start_wait(sandbox: &Sandbox, id: &str, flags: &[&str]) -> RunningProgram {
     let head = ["wait", "--json", "--timeout", "30s", id];
     sandbox.siding(&[&head, flags].concat()).spawn()
 }
 
-/// Asserts that the call succeeded with a satisfied wait, and returns the conditions that were met.
+/// Asserts that a wait was satisfied, and returns the conditions that were met.
 #[track_caller]
 fn assert_satisfied(done: ProgramOutput) -> Value {
     let view = done.expect_code(0).json();
@@ -60,21 +61,22 @@ fn a_line_that_is_already_in_the_output_satisfies_the_wait() {
     let say = r"printf 'starting\n\033[32mlistening\033[0m on :3000\r\nmore\n'";
     let id = start_task(&sandbox, &[], &format!("{say}; {HANG_COMMAND}"));
     let detail = wait_for(&sandbox, &id, "output:^listening on :[0-9]+$");
-    // The line is matched without its color sequences.
+    // siding removes the color sequences before it matches the line.
     assert_eq!(detail, json!({"offset": 9, "line": "listening on :3000"}));
     let done = run_ok(&sandbox, &["wait", &id, "--for", "output:listening"]);
     assert_eq!(done.stdout_text(), format!("{id}  output:listening  listening on :3000\n"));
     stop_all(&sandbox);
-    // The stored output of an ended task is searched too.
+    // A wait also searches the stored output of an ended task.
     assert_eq!(wait_for(&sandbox, &id, "output:^more")["line"], "more");
     let done = start_wait(&sandbox, &id, &["--for", "output:^never"]).wait();
     assert_ended_first(done, &json!({"kind": "stopped", "by": "user"}));
-    // The final line that siding appends is not the task's output.
+    // The line that siding itself appends at the stop does not match.
     let done = start_wait(&sandbox, &id, &["--for", "output:stopped by user"]).wait();
     assert_ended_first(done, &json!({"kind": "stopped", "by": "user"}));
 }
 
-/// Failure F4: the wait ends when a server that never exits reports that it is ready.
+/// Failure F4: a wait for a line of a server that never exits returns when the server writes the
+/// line.
 #[test]
 fn a_later_line_satisfies_the_wait() {
     let sandbox = sandbox();
@@ -93,7 +95,7 @@ fn a_later_line_satisfies_the_wait() {
     stop_all(&sandbox);
 }
 
-/// A prompt is a line without a newline; it matches after 300 ms without further output.
+/// A line without a newline, such as a prompt, matches when the task writes nothing more.
 #[test]
 fn an_unterminated_line_matches_once_nothing_follows() {
     let sandbox = sandbox();
@@ -105,7 +107,8 @@ fn an_unterminated_line_matches_once_nothing_follows() {
     assert_eq!(wait_for(&sandbox, &id, "output:^last$")["line"], "last");
 }
 
-/// A line is found across read boundaries, with bounded memory, after more output than is stored.
+/// A wait finds the end of a very long line after much other output, and answers with at most 1 KiB
+/// of the line.
 #[test]
 fn a_line_after_a_flood_is_found() {
     let sandbox = sandbox();
@@ -143,8 +146,7 @@ pub(crate) fn free_port() -> u16 {
         .expect("a free port")
 }
 
-/// Promise P53: the wait is satisfied when a process of the task listens on the named port, and not
-/// when another task does.
+/// Promise P53: a port condition is met only if a process of the task itself listens on the port.
 #[test]
 fn a_port_matches_only_when_the_task_itself_listens() {
     let sandbox = sandbox();
@@ -152,8 +154,7 @@ fn a_port_matches_only_when_the_task_itself_listens() {
     let foreign = stranger.local_addr().expect("an address").port();
     let port = free_port();
     let server = ["listen", "port", "--port", &port.to_string(), "hang"];
-    // A server in another session, started by another process of the task, is still a process of
-    // the task.
+    // The server is in a session of its own and still belongs to the task.
     let server = format!("setsid {}", sandbox.puppet_line(&server));
     let id = start_task(&sandbox, &[], &gated_command("true", &format!("{server} & wait")));
     let what = format!("port:{port}");
@@ -193,7 +194,7 @@ fn a_relative_file_is_resolved_from_the_directory_of_the_task() {
     let path = format!("{cwd}/out/deep/report");
     assert_eq!(assert_satisfied(waiting.wait())[0]["detail"], json!({"path": path}));
     stop_all(&sandbox);
-    // The file exists, even after the task has ended.
+    // An existing file also satisfies a wait for an ended task.
     assert_eq!(wait_for(&sandbox, &id, &format!("file:{path}"))["path"], path);
 }
 
@@ -220,8 +221,8 @@ fn an_http_address_is_polled_until_it_returns_success() {
     stop_all(&sandbox);
 }
 
-/// A server that accepts but never answers delays neither the other conditions nor the end of the
-/// wait.
+/// Promise P52: an HTTP server that accepts a connection and never answers delays neither the other
+/// conditions nor the end of the wait.
 #[test]
 fn a_silent_http_server_does_not_block_other_conditions() {
     let sandbox = sandbox();
@@ -266,8 +267,8 @@ fn several_conditions_combine_with_all_or_any() {
     assert_eq!(assert_satisfied(rather.wait())[0]["detail"], exited_outcome(4));
 }
 
-/// Failure F30: a condition that is already true is not checked again and again while another is
-/// pending.
+/// Promise P56, failure F30: a wait with one condition met and another one pending uses almost no
+/// processor time.
 #[test]
 fn a_partly_satisfied_wait_does_not_spin() {
     let sandbox = sandbox();
@@ -287,7 +288,8 @@ fn a_partly_satisfied_wait_does_not_spin() {
     stop_all(&sandbox);
 }
 
-/// A wait for a task of another session continues when the task's shim is killed.
+/// Promise P55: a wait, here for a task of another session, continues after the task's shim was
+/// killed.
 #[test]
 fn a_wait_survives_the_death_of_the_shim() {
     let sandbox = sandbox();
@@ -313,7 +315,8 @@ fn a_wait_survives_the_death_of_the_shim() {
     stop_all(&sandbox);
 }
 
-/// The shim is killed while a message of the wait is unread in the shim's socket.
+/// Promise P55: a wait continues even if the shim was killed while the waiter had not yet read its
+/// last message.
 #[test]
 fn a_wait_survives_a_shim_killed_with_unread_messages() {
     let sandbox = sandbox();
@@ -337,13 +340,14 @@ fn a_wait_survives_a_shim_killed_with_unread_messages() {
     stop_all(&sandbox);
 }
 
-/// Promise P57: many concurrent waits with one descriptor each; siding raises the soft limit.
+/// Promise P57: one call waits for more tasks than its soft limit of descriptors, which siding
+/// raises. `SIDING_TEST_WAITS` sets the number of tasks.
 #[test]
 fn many_tasks_are_waited_for_concurrently() {
     let many: usize =
         std::env::var("SIDING_TEST_WAITS").map_or(60, |text| text.parse().expect("a number"));
     let sandbox = sandbox();
-    // All tasks block on the FIFO `gate` until the test opens it, however many there are.
+    // All tasks block on this FIFO until the test opens it.
     let (gate, mode) = (sandbox.path("gate"), Mode::RUSR | Mode::WUSR);
     rustix::fs::mknodat(rustix::fs::CWD, &gate, FileType::Fifo, mode, 0).expect("test directory");
     let ids: Vec<String> = (0..many)
@@ -357,7 +361,7 @@ fn many_tasks_are_waited_for_concurrently() {
     let all = sandbox.siding(&words).spawn();
     let up: Vec<String> =
         words.iter().cloned().chain(["--for", "output:^up [0-9]+$"].map(str::to_owned)).collect();
-    // A soft limit below the number of tasks.
+    // Sets a soft limit below the number of tasks.
     let few = format!("ulimit -Sn {}; exec {}", many / 2, sandbox.siding_line(&up));
     let by = assert_satisfied(sandbox.host("bash", &["-c", &few]).run());
     assert_eq!(by.as_array().map(Vec::len), Some(many));
@@ -379,7 +383,8 @@ fn many_tasks_are_waited_for_concurrently() {
     );
 }
 
-/// A line of a task is data: it can neither move the cursor nor forge a line of siding.
+/// `siding wait` escapes the line of a task, so that it can neither move the cursor nor forge a
+/// line of siding's.
 #[test]
 fn hostile_lines_are_escaped() {
     let sandbox = sandbox();

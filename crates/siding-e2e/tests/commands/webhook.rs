@@ -1,4 +1,4 @@
-//! `notify_webhook` sends notices as POST requests without delaying a caller.
+//! The setting `notify_webhook`: notices are sent as POST requests without delaying the caller.
 
 mod server;
 mod tls;
@@ -22,7 +22,7 @@ fn next_request(requests: &Receiver<ReceivedRequest>) -> ReceivedRequest {
     requests.recv_timeout(siding_e2e::POLL_DEADLINE).expect("a request within the deadline")
 }
 
-/// A process that follows notices, and the read end of its stdout pipe.
+/// A running `notices --follow --notify`, and the read end of its stdout pipe.
 struct Follower {
     call: RunningProgram,
     stdout_lines: BufReader<PipeReader>,
@@ -72,7 +72,7 @@ fn a_notice_is_posted_once_with_the_printed_json() {
         assert!(got.head.contains(header), "{}", got.head);
     }
     assert_eq!((task_id(&got.body), &got.body), (task, &printed));
-    // The next request is the next notice: the first was not sent twice.
+    // The next request has the next notice, so the first one was not sent twice.
     let other = run_in_background_to_end(&sandbox, &[], "echo two");
     assert_eq!(task_id(&next_request(&requests).body), other);
     let said = follower.close();
@@ -103,14 +103,14 @@ fn a_client_error_is_reported_without_the_path_and_not_retried() {
     let asked: BTreeSet<String> = (0..5).map(|_| task_id(&next_request(&requests).body)).collect();
     assert_eq!(asked, tasks, "expected one request per task");
     let said = follower.close();
-    // The message names the first notice of a series of failures and counts the others.
+    // Of a series of failures with the same reason, the first is named and the others are counted.
     assert_eq!(said.matches("it answered 404 Not Found; notice").count(), 2, "{said}");
     assert_eq!(said.matches("for the same reason 2 more were not sent").count(), 1, "{said}");
     assert!(said.contains("redirects are not followed"), "{said}");
     assert!(!said.contains("secret"), "{said}");
 }
 
-/// Both forms of `retry-after`: seconds, and a date.
+/// The retry waits for the time that `retry-after` gives, in seconds or as a date.
 #[test]
 fn retry_after_is_honored() {
     for is_date in [false, true] {
@@ -121,8 +121,8 @@ fn retry_after_is_honored() {
             let seconds =
                 at.duration_since(SystemTime::UNIX_EPOCH).expect("a later time").as_secs();
             let at = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-            // Reads the clocks in this order: a delay in between makes the expected time too early,
-            // never too late.
+            // Reads the monotonic clock first: a delay before the second read makes the expected
+            // time too early, and never too late.
             let now = Instant::now();
             let left = at.duration_since(SystemTime::now()).expect("a later time");
             (http_date(seconds), Some(now + left))
@@ -135,7 +135,7 @@ fn retry_after_is_honored() {
         let first = next_request(&requests);
         let second = next_request(&requests);
         assert_eq!((task_id(&first.body), &first.body), (task, &second.body));
-        // Without `retry-after`, the retry would come after half a second to a second.
+        // A retry that ignored `retry-after` would arrive within a second.
         let until = until.unwrap_or(first.received_at + Duration::from_secs(2));
         let early = until.saturating_duration_since(second.received_at);
         assert!(early < Duration::from_millis(20), "{asked}: {early:?} too early");
@@ -143,8 +143,8 @@ fn retry_after_is_honored() {
     }
 }
 
-/// If `retry-after` is beyond the limit of 10 minutes, the notice is dropped immediately, with a
-/// message.
+/// If `retry-after` is beyond the limit of ten minutes, the notice is dropped immediately and
+/// reported.
 #[test]
 fn a_too_long_retry_after_is_not_honored() {
     let sandbox = sandbox();
@@ -161,22 +161,22 @@ fn a_too_long_retry_after_is_not_honored() {
     assert!(!said.contains("trying again"), "{said}");
 }
 
-/// The queue is bounded. Every notice is either sent or reported as not sent, and the report has
-/// few lines, however many they are.
+/// Every notice beyond the bounded queue is reported as not sent, in a few lines, and all others
+/// are sent.
 #[test]
 fn notices_beyond_the_queue_are_reported_and_counted() {
     const NOTICE_COUNT: usize = 80;
     let sandbox = sandbox();
-    // The queue holds 64, and the server holds one more.
+    // At most 64 notices wait in the queue, and one more is in the request to the server.
     let (address, gate, requests) = server::start_gated_server(NOTICE_COUNT);
     let fifo = sandbox.path("fifo").display().to_string();
     let made = Command::new("mkfifo").arg(&fifo).status().expect("`mkfifo` is installed");
     assert!(made.success());
-    // Each task ends only after its starter has returned.
+    // Each task blocks on the FIFO, so that it ends after the call that has started it.
     let command = format!(": < {fifo}");
     let tasks: Vec<String> =
         (0..NOTICE_COUNT).map(|_| start_task(&sandbox, &[], &command)).collect();
-    // Kept open, because some tasks may not have opened the FIFO yet.
+    // The test keeps the FIFO open, because some tasks may not have opened it yet.
     let opened =
         std::fs::OpenOptions::new().write(true).open(&fifo).expect("the tasks read the FIFO");
     let all: Vec<&str> = tasks.iter().map(|task| &**task).collect();
@@ -203,11 +203,11 @@ fn notices_beyond_the_queue_are_reported_and_counted() {
     let sent: BTreeSet<String> =
         (0..rest).map(|_| task_id(&next_request(&requests).body)).collect();
     assert_eq!(sent.len(), rest, "each notice must be sent once: {said}");
-    // 64 notices in the queue, one at the server, and possibly one that the sender had just taken
-    // from the queue.
+    // The queue's 64 notices, the one in a request, and possibly one more that entered the queue
+    // when that request was taken from it.
     assert!((64..=66).contains(&rest), "{rest}: {said}");
     assert!(named.iter().all(|id| printed.contains(*id) && !sent.contains(*id)), "{said}");
-    // Two lines for each series of losses.
+    // At most two lines report each series of dropped notices.
     assert!(said.matches("webhook").count() <= 4 && !named.is_empty(), "{said}");
 }
 
@@ -242,7 +242,7 @@ fn an_unreachable_server_is_reported_once() {
     let said = follower.close();
     let expected = format!("siding: webhook {address}: cannot reach it: Connection refused");
     assert!(said.contains(&expected) && said.contains("was not sent"), "{said}");
-    // One line per failure: a retry for which no time is left is not announced.
+    // There is one line: without time for a retry, siding does not announce one.
     assert_eq!(said.matches("webhook").count(), 1, "{said}");
 }
 
@@ -254,7 +254,8 @@ fn http_date(seconds: u64) -> String {
     String::from_utf8(done.stdout).expect("text").trim().to_owned()
 }
 
-/// A repository's settings file must not be able to send a user's output to a server.
+/// A project's file cannot set the webhook, because a cloned repository could send the user's
+/// output to any address.
 #[test]
 fn a_project_cannot_set_the_webhook() {
     let sandbox = sandbox();
@@ -270,8 +271,8 @@ fn a_project_cannot_set_the_webhook() {
     assert!(shown.contains("https://h/…") && !shown.contains("secret"), "{shown}");
 }
 
-/// `install --notify webhook=URL`: the hook sends the person's notices to the stored address, which
-/// appears in no process's arguments.
+/// After `install --notify webhook=URL`, the hook sends the user's notices to the stored address,
+/// which is in the arguments of no process.
 #[test]
 fn the_notify_person_hook_posts_to_the_stored_address() {
     const HOST_SESSION: &str = "claude-w";
@@ -279,7 +280,7 @@ fn the_notify_person_hook_posts_to_the_stored_address() {
     let (address, requests) = start_server(["204 No Content"]);
     let asked = format!("webhook={address}/secret");
     let _done = run_ok(&sandbox, &["install", "claude-code", "--notify", &asked]);
-    // The copy has another name, because siding takes a shell for no host.
+    // The copy has another name, because siding does not treat a shell as a host.
     let agent = sandbox.path("agent");
     let _bytes = std::fs::copy("/bin/bash", &agent).expect("test directory");
     std::fs::write(sandbox.path("event"), r#"{"session_id":"w"}"#).expect("test directory");
@@ -292,7 +293,7 @@ fn the_notify_person_hook_posts_to_the_stored_address() {
     let host = sandbox.host(&agent.to_string_lossy(), &["-c", &text]).spawn();
     let session = sandbox.state_dir().join("sessions").join(HOST_SESSION);
     eventually("the session is open", || session.join("journal").exists());
-    // The command ends only after its starter has returned; otherwise the answer would contain the
+    // The command ends after `siding run` has returned, because the call would otherwise report the
     // end.
     let failing = || {
         let text = "until [ -e go ]; do sleep .02; done; exit 7";

@@ -1,12 +1,13 @@
-//! A scripted MCP client that stores all messages.
+//! An MCP client for tests that stores all messages of the server.
 
 use serde_json::{Value, json};
 use siding_e2e::{RunningProgram, Sandbox, eventually_some};
 
-/// The protocol revision with a handshake, and the one without.
+/// The newest protocol revision with a handshake (`initialize`).
 pub(crate) const INITIALIZE_REVISION: &str = "2025-11-25";
+/// The protocol revision without a handshake.
 pub(crate) const STATELESS_REVISION: &str = "2026-07-28";
-/// The extension of SEP-2663.
+/// The name of the MCP Tasks extension (SEP-2663).
 pub(crate) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// Returns a sandbox that fails its test if processes are left.
@@ -20,11 +21,11 @@ pub(crate) fn sandbox() -> Sandbox {
 pub(crate) fn unread_notices(sandbox: &Sandbox, id: &str) -> Value {
     let shown = sandbox.siding(&["show", "--json", id]).run().expect_code(0).json();
     let session = shown["session_id"].as_str().expect("a session");
-    // `show` from within the session would acknowledge the end; this call is outside of it.
+    // These calls run outside the session, because a `show` inside it would acknowledge the end.
     sandbox.siding(&["notices", "--json", "--session", session]).run().expect_code(0).json()
 }
 
-/// A client over standard input and output.
+/// A client of a server on standard input and output.
 pub(crate) struct Client {
     server: RunningProgram,
     requests: u64,
@@ -32,7 +33,7 @@ pub(crate) struct Client {
     meta: Value,
 }
 
-/// The answer of a tool.
+/// The content blocks of a tool's result.
 #[derive(Debug)]
 pub(crate) struct ToolAnswer {
     pub(crate) message: String,
@@ -65,7 +66,7 @@ impl ToolAnswer {
 }
 
 impl Client {
-    /// Starts a server without sending a message.
+    /// Starts a server and sends no message.
     pub(crate) fn spawn(sandbox: &Sandbox) -> Self {
         Self::from_server(sandbox.siding(&["mcp"]).stdin_pipe().spawn())
     }
@@ -74,7 +75,7 @@ impl Client {
         Self { server, requests: 0, meta: json!({}) }
     }
 
-    /// Connects with the handshake.
+    /// Starts a server and performs the handshake.
     pub(crate) fn connect_initialized(sandbox: &Sandbox) -> Self {
         Self::spawn(sandbox).initialize()
     }
@@ -83,7 +84,7 @@ impl Client {
         self.initialize_as("test")
     }
 
-    /// Performs the handshake under a program's name.
+    /// Performs the handshake with this client name.
     pub(crate) fn initialize_as(mut self, name: &str) -> Self {
         let info = json!({ "name": name, "version": "1" });
         let params = json!({ "protocolVersion": INITIALIZE_REVISION, "capabilities": {}, "clientInfo": info });
@@ -93,7 +94,8 @@ impl Client {
         self
     }
 
-    /// Connects with the stateless revision, which declares its capabilities in each request.
+    /// Starts a server and uses the revision without a handshake, in which each request declares
+    /// the client's capabilities.
     pub(crate) fn connect_stateless(sandbox: &Sandbox, capabilities: Value) -> Self {
         let mut client = Self::spawn(sandbox);
         client.meta = json!({
@@ -115,7 +117,7 @@ impl Client {
         self.server.process()
     }
 
-    /// Sends one line.
+    /// Sends a message as one line.
     pub(crate) fn send(&mut self, message: &Value) {
         self.server.write_stdin(format!("{message}\n").as_bytes());
     }
@@ -138,14 +140,14 @@ impl Client {
         self.start_request("tools/call", json!({ "name": tool, "arguments": arguments }))
     }
 
-    /// Returns all messages so far.
+    /// Returns all messages of the server so far.
     pub(crate) fn messages(&mut self) -> Vec<Value> {
         let text = self.server.stdout_text();
         let complete = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
         complete.lines().map(|line| serde_json::from_str(line).expect("a message")).collect()
     }
 
-    /// Waits for a message.
+    /// Waits for the first message that satisfies `is_it`.
     #[track_caller]
     pub(crate) fn wait_for_message(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         eventually_some(what, || self.messages().into_iter().find(&is_it))
@@ -174,7 +176,7 @@ impl Client {
         answer["error"]["code"].as_i64().unwrap_or_else(|| panic!("{method}: {answer}"))
     }
 
-    /// Calls a tool.
+    /// Calls a tool and returns its result, which must not be a protocol error.
     #[track_caller]
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> ToolAnswer {
         let id = self.start_call(tool, arguments);
@@ -217,8 +219,8 @@ impl Client {
         let _read_after_it = self.request("tools/list", json!({}));
     }
 
-    /// Closes both pipes immediately, as when a client is killed. Returns the server, which still
-    /// runs.
+    /// Closes the server's stdin and stdout pipes immediately, as happens when a client dies.
+    /// Returns the server, which still runs.
     pub(crate) fn hang_up(mut self) -> RunningProgram {
         self.server.hang_up();
         self.server

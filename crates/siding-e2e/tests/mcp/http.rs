@@ -1,4 +1,4 @@
-//! MCP over HTTP, and which clients the server admits.
+//! MCP over HTTP, and the checks that decide which clients are admitted.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -11,13 +11,13 @@ use crate::client::{INITIALIZE_REVISION, STATELESS_REVISION, ToolAnswer, sandbox
 
 const TOKEN: &str = "a-token-of-a-test-0123456789";
 
-/// A server on a free port of loopback.
+/// A `siding mcp --http` on a free loopback port.
 struct HttpServer {
     running: RunningProgram,
     port: u16,
 }
 
-/// A reply of the server.
+/// An HTTP response of the server.
 #[derive(Debug)]
 struct HttpReply {
     status: u16,
@@ -40,7 +40,7 @@ impl HttpServer {
         Self { running, port }
     }
 
-    /// Sends a message with these headers instead of the usual ones.
+    /// Sends a message by POST. The given headers replace those of a valid request.
     fn post(&self, headers: &[(&str, &str)], body: &Value) -> HttpReply {
         let body = body.to_string();
         let host = format!("127.0.0.1:{}", self.port);
@@ -98,7 +98,8 @@ fn send_http(port: u16, request: &str) -> Option<HttpReply> {
     Some(HttpReply { status, head: head.to_owned(), messages })
 }
 
-/// Returns an address of this machine outside loopback, if it has one. Sends no packet.
+/// Returns an address of this machine outside loopback, if it has one. Connecting a UDP socket
+/// selects a route and sends no packet.
 fn non_loopback_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;
@@ -146,7 +147,7 @@ fn request_without_the_token_is_refused() {
         assert_eq!(reply.status, 401, "{wrong:?}: {reply:?}");
         assert!(reply.head.to_lowercase().contains("www-authenticate: bearer"), "{reply:?}");
     }
-    // The server's token must not reach the commands it starts.
+    // The commands that the server starts must not have the token in their environment.
     let answer = server.call("run", json!({ "command": "env | grep -c MCP_TOKEN" }));
     assert_eq!(answer.output, "0\n", "{answer:?}");
     let elsewhere = format!("GET / HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n", server.port);
@@ -155,7 +156,8 @@ fn request_without_the_token_is_refused() {
     assert_eq!(reply.status, 404, "{reply:?}");
 }
 
-/// DNS rebinding: a page of another site reaches loopback under its own host name.
+/// Requests with an unexpected `Host` or `Origin` are refused. By DNS rebinding, a page of another
+/// site can reach loopback under its own host name.
 #[test]
 fn unexpected_host_or_origin_header_is_refused() {
     let sandbox = sandbox();
@@ -215,7 +217,7 @@ fn connections_of_another_local_user_are_refused() {
         eprintln!("left out: only root has another user");
         return;
     }
-    // The server runs as an ordinary user, and the caller as a different one.
+    // The server runs as an ordinary user, and the test calls it as another one.
     let sandbox = Sandbox::new_for_uid(1234);
     let server = HttpServer::start(&sandbox);
     let open = sandbox.siding(&["mcp", "--http", "0.0.0.0:0", "--allow-remote"]);
@@ -230,8 +232,8 @@ fn connections_of_another_local_user_are_refused() {
         sandbox.host("python3", &args).cwd("/").as_user(uid, uid).run().expect_code(0).stdout_text()
     };
     let mut routes = vec![("127.0.0.1".to_owned(), &server), ("127.0.0.1".to_owned(), &open)];
-    // `--allow-remote` admits other machines, but no other local user, whatever address that user
-    // connects to.
+    // `--allow-remote` admits other machines, and still refuses other users of this machine,
+    // whichever address they connect to.
     match non_loopback_address() {
         Some(address) => routes.push((address.to_string(), &open)),
         None => eprintln!("left out: this machine has no address but loopback"),

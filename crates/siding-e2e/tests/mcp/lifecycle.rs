@@ -1,4 +1,4 @@
-//! Handshakes, and the tasks of clients that disconnect.
+//! The handshakes, the list of tools, and the tasks of clients that disconnect.
 
 use serde_json::json;
 use siding_e2e::{eventually, processes};
@@ -23,8 +23,8 @@ fn both_protocol_revisions_offer_the_same_tools() {
     new.shutdown();
 }
 
-/// A model reads the descriptions at the start of every conversation. The output schemas are not
-/// counted, because Claude Code and Codex do not pass them to a model.
+/// The list of tools is small, because a model reads it at the start of every conversation. The
+/// output schemas do not count, because Claude Code and Codex do not pass them to a model.
 #[test]
 fn tool_descriptions_stay_within_their_size_limit() {
     let sandbox = sandbox();
@@ -40,12 +40,11 @@ fn tool_descriptions_stay_within_their_size_limit() {
     client.shutdown();
 }
 
-// Failure F11: a killed client leaves no tasks.
+// Promise P120, failure F11: the tasks of a killed client end.
 #[test]
 fn tasks_of_a_killed_client_end() {
     let sandbox = sandbox();
-    // The trailing `true` keeps the shell as the parent of the server, so that the shell is the
-    // client.
+    // The shell is the client that the test kills, and the server is its child.
     let line = format!("{}; true", sandbox.siding_line(&["mcp"]));
     let host = sandbox.host("bash", &["-c", &line]).env("SIDING_SESSION_GRACE", "100ms");
     let mut client = Client::from_server(host.stdin_pipe().spawn()).initialize();
@@ -70,8 +69,8 @@ fn restarted_server_finds_its_tasks() {
     second.shutdown();
 }
 
-/// The server raises its own descriptor limit to serve many waits; tasks must not inherit the
-/// raised limit.
+/// The server raises its own limit of descriptors to serve many waits, and its tasks must not
+/// inherit the raised limit.
 #[test]
 fn task_has_the_resource_limits_of_the_client() {
     let sandbox = sandbox();
@@ -84,7 +83,8 @@ fn task_has_the_resource_limits_of_the_client() {
     client.shutdown();
 }
 
-/// A disconnect stops no command; the commands continue until the session ends.
+/// Promise P20: when a client disconnects during a `run`, the command continues until the session
+/// ends.
 #[test]
 fn client_disconnect_during_a_run_ends_no_task() {
     let sandbox = sandbox();
@@ -100,7 +100,8 @@ fn client_disconnect_during_a_run_ends_no_task() {
     second.shutdown();
 }
 
-/// An answer that could not be written acknowledges nothing.
+/// If the client of a `wait` dies, its answer cannot be written, so the notice is not acknowledged
+/// and is delivered later.
 #[test]
 fn task_end_is_reported_after_its_client_died_in_a_wait() {
     let sandbox = sandbox();
@@ -135,7 +136,8 @@ fn named_session_is_joined_only_if_it_is_open() {
     assert!(refused.stderr_text().contains("not open"), "{refused}");
 }
 
-/// A task started in an ended session would be stopped immediately.
+/// `run` is refused if the session that the server has joined was closed, because a task in it
+/// would be stopped immediately.
 #[test]
 fn closed_session_starts_no_task() {
     let sandbox = sandbox();
@@ -160,7 +162,7 @@ fn closed_session_starts_no_task() {
     client.shutdown();
     close("chat");
 
-    // A server may reopen the session that it created itself.
+    // The session that the server itself has opened is opened again by the next `run`.
     let mut client = Client::connect_initialized(&sandbox);
     let list = sandbox.siding(&["session", "list", "--json"]).run().expect_code(0).json();
     let name = |one: &serde_json::Value| one["session_id"].as_str().map(str::to_owned);
@@ -175,7 +177,8 @@ fn closed_session_starts_no_task() {
     client.shutdown();
 }
 
-/// An agent may inherit `SIDING_SESSION` from the agent that started it, or from an ended session.
+/// The server ignores a `SIDING_SESSION` whose session has another owner: an agent may have
+/// inherited the variable from an agent that started it.
 #[test]
 fn session_variable_of_another_owner_is_ignored() {
     let sandbox = sandbox();

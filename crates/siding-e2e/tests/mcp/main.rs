@@ -1,4 +1,4 @@
-//! `siding mcp`, driven with raw JSON lines as clients send them.
+//! `siding mcp`, tested with raw JSON lines as clients send them.
 
 mod client;
 mod http;

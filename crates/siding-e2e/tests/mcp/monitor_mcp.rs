@@ -7,8 +7,7 @@ use siding_e2e::{
 
 use crate::client::sandbox;
 
-/// Longer than any test, so that the monitor learns of changes only from the server's
-/// notifications.
+/// A poll interval longer than any test, so that only messages of the server can report changes.
 const POLL_INTERVAL_BEYOND_TEST: &str = "1h";
 
 /// Starts a monitor and returns the task's id.
@@ -33,7 +32,7 @@ fn wait_for_output_line(sandbox: &Sandbox, id: &str, line: &str) {
     eventually(line, || monitor_output(sandbox, id).lines().any(|one| one == line));
 }
 
-/// Returns how many lines the monitor has reported.
+/// Returns the number of lines that the monitor has reported.
 #[track_caller]
 fn matched_line_count(sandbox: &Sandbox, id: &str) -> u64 {
     let shown = sandbox.siding(&["show", "--json", id]).run().expect_code(0).json();
@@ -45,7 +44,7 @@ fn stop_task(sandbox: &Sandbox, id: &str) {
     let _stopped = sandbox.siding(&["stop", id]).run().expect_code(0);
 }
 
-/// Starts a task that echoes its input, as a resource to watch.
+/// Starts a task that echoes its input. Its output is a resource that a monitor can watch.
 #[track_caller]
 fn start_echo_task(sandbox: &Sandbox) -> String {
     let text = "while read -r x; do echo \"$x\"; done";
@@ -59,7 +58,8 @@ fn send_input(sandbox: &Sandbox, id: &str, text: &str) {
     let _told = sandbox.siding(&["input", id, text]).run().expect_code(0);
 }
 
-/// The agent receives a notice; siding's own server reports growth without being polled.
+/// A change of a subscribed resource gives a notice without polling. The watched server is siding's
+/// own, which reports the growth of outputs.
 #[test]
 fn subscribed_resource_change_is_reported_without_polling() {
     let sandbox = sandbox();
@@ -77,7 +77,7 @@ fn subscribed_resource_change_is_reported_without_polling() {
     let notices = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
     let all = notices.to_string();
     assert!(all.contains("1 line more: hello") && all.contains("\"matched\""), "{all}");
-    // The stop also ends the server, which is a process of the same task.
+    // The stop of the monitor also ends its server, which is a process of the same task.
     stop_task(&sandbox, &id);
     stop_task(&sandbox, &other);
 }
@@ -144,7 +144,8 @@ fn server_that_cannot_start_is_given_up_immediately() {
         (&["/no/such/server", "x"][..], "could not start `/no/such/server`: No such file"),
         (&["nosuchserver"], "no handshake: it ended: exit status: 127, with which a shell reports"),
     ] {
-        // The task may have ended before the call returns; the call then reports the end.
+        // If the task ends before the call returns, the call has its exit code, so the code is not
+        // checked.
         let args = [&["monitor-mcp", "--json", "--tool", "look", "--"], server].concat();
         let started = sandbox.siding(&args).run().json();
         assert_eq!(started["name"], format!("look of {}", server.join(" ")));
@@ -159,7 +160,7 @@ fn server_that_cannot_start_is_given_up_immediately() {
     }
 }
 
-/// The server ends with the task, here at the deadline, although it is a separate process.
+/// The server that a monitor has started ends with the monitor at its deadline.
 #[test]
 fn server_ends_at_the_monitors_deadline() {
     let sandbox = sandbox();
@@ -181,7 +182,8 @@ fn start_http_server(sandbox: &Sandbox) -> (RunningProgram, String) {
     (server, url.expect("an address").to_owned())
 }
 
-/// The token is in no file of the state directory and on no command line.
+/// A monitor of a server over HTTP sends the token, which is in no file of the state directory and
+/// on no command line.
 #[test]
 fn http_server_is_monitored_without_exposing_its_token() {
     let sandbox = sandbox();

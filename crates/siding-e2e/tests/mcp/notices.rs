@@ -1,4 +1,4 @@
-//! Notices about other tasks after the answers of tools.
+//! Notices about other tasks that are appended to the results of tools.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use siding_e2e::Sandbox;
 
 use crate::client::{Client, sandbox, unread_notices};
 
-/// Starts commands in the background, then lets them end.
+/// Starts commands in the background, lets them end, and returns the tasks' ids.
 fn run_ended_tasks(sandbox: &Sandbox, client: &mut Client, commands: &[&str]) -> Vec<String> {
     let start = |command: &&str| {
         client.start_background_task(&format!("until [ -e go ]; do sleep .02; done; {command}"))
@@ -15,7 +15,7 @@ fn run_ended_tasks(sandbox: &Sandbox, client: &mut Client, commands: &[&str]) ->
     let ids: Vec<String> = commands.iter().map(start).collect();
     std::fs::write(sandbox.path("go"), "").expect("test directory");
     for id in &ids {
-        // Waits from another session, so that this acknowledges nothing.
+        // This wait is in another session, so it acknowledges nothing.
         let _ended = sandbox.siding(&["wait", id]).run().expect_code(0);
     }
     std::fs::remove_file(sandbox.path("go")).expect("the file exists");
@@ -54,7 +54,7 @@ fn notices_are_bounded_and_each_is_reported_once() {
     let sandbox = sandbox();
     let mut client = Client::connect_initialized(&sandbox);
     let long = "printf 'error: %01900d\\n' 0";
-    // Each of these characters takes four in XML.
+    // Each `<` becomes four characters in XML.
     let commands =
         ["printf '<%.0s' {1..2500}; exit 1", long, &format!("{long};:"), &format!("{long};:;:")];
     let mut unreported: BTreeSet<String> =
@@ -74,7 +74,7 @@ fn notices_are_bounded_and_each_is_reported_once() {
     client.shutdown();
 }
 
-/// If the host's hooks deliver notices, the tools must not deliver the same notices.
+/// If hooks of the host deliver its notices, the results of tools contain none.
 #[test]
 fn tools_report_no_notices_when_hooks_do() {
     let sandbox = sandbox();
@@ -96,7 +96,7 @@ fn tools_report_no_notices_when_hooks_do() {
     client.shutdown();
 }
 
-/// A limit that a foreground command exceeds is reported by that call's own answer.
+/// If a foreground command exceeds a limit, the result of its own `run` says so.
 #[test]
 fn exceeded_limit_is_reported_in_the_answer() {
     let sandbox = sandbox();

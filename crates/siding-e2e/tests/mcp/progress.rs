@@ -1,4 +1,4 @@
-//! Progress messages during a wait, and the effect of canceling.
+//! Progress messages of calls that wait, and the cancellation of such calls.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ fn wait_for_file_command(file: &Path) -> String {
     format!("until [ -e {} ]; do sleep 0.05; done", file.display())
 }
 
-// Failure F32: clients give up after a period of silence.
+// Failure F32: a call that waits sends progress, because clients give up after a period of silence.
 #[test]
 fn wait_reports_progress() {
     let sandbox = sandbox();
@@ -95,7 +95,8 @@ fn canceled_run_stops_its_task_and_canceled_wait_does_not() {
     client.shutdown();
 }
 
-// Failure F32: a progress token does not mean that the client extends its timeout.
+// Failure F32: only clients that are known to extend their timeout at each progress message are
+// kept waiting longer than 50 s. A progress token alone does not show that a client does.
 #[test]
 fn wait_limit_depends_on_the_client_name() {
     let sandbox = sandbox();
@@ -115,7 +116,8 @@ fn wait_limit_depends_on_the_client_name() {
     }
 }
 
-/// The result of a canceled wait was not delivered, so it must not be acknowledged.
+/// A canceled `wait` acknowledges nothing, because its result was not delivered, so a later result
+/// reports the end.
 #[test]
 fn task_end_seen_by_a_canceled_wait_is_still_reported() {
     let sandbox = sandbox();
@@ -136,7 +138,7 @@ fn task_end_seen_by_a_canceled_wait_is_still_reported() {
     );
 }
 
-/// Even while a task writes continuously, a wait for it can be canceled.
+/// A `wait` for output of a task that writes continuously still reads its cancellation.
 #[test]
 fn wait_on_a_busy_task_can_be_canceled() {
     let sandbox = sandbox();
@@ -147,7 +149,8 @@ fn wait_on_a_busy_task_can_be_canceled() {
     client.cancel(wait);
     let shutdown_started = Instant::now();
     client.shutdown();
-    // The SDK waits 5 s for calls that are still running.
+    // At shutdown the SDK waits 5 s for calls that still run, so a quick exit proves that this call
+    // has ended.
     assert!(
         shutdown_started.elapsed() < Duration::from_secs(4),
         "left after {:?}",
@@ -156,7 +159,7 @@ fn wait_on_a_busy_task_can_be_canceled() {
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
 }
 
-/// A stop can take as long as its grace period.
+/// `stop` sends progress and can be canceled, because it can take as long as its grace.
 #[test]
 fn stop_reports_progress_and_can_be_canceled() {
     let sandbox = sandbox();
@@ -170,7 +173,8 @@ fn stop_reports_progress_and_can_be_canceled() {
     client.cancel(stop);
     let shutdown_started = Instant::now();
     client.shutdown();
-    // The SDK waits 5 s for calls that are still running.
+    // At shutdown the SDK waits 5 s for calls that still run, so a quick exit proves that this call
+    // has ended.
     assert!(
         shutdown_started.elapsed() < Duration::from_secs(4),
         "left after {:?}",

@@ -1,4 +1,4 @@
-//! Outputs as resources, and subscriptions to their growth, in both protocol revisions.
+//! Outputs of tasks as resources, and subscriptions to them, in both protocol revisions.
 
 use serde_json::{Value, json};
 
@@ -42,8 +42,8 @@ fn subscriber_is_notified_of_output_growth_and_end() {
     let _wrote = client.call("input", json!({ "id": id, "text": "one" }));
     let update = client.wait_for_message("growth is reported", is_update);
     assert_eq!(update["params"]["uri"], output_uri(&id), "{update}");
-    // Both follow immediately: an update during the rate limit is delivered afterwards, and then
-    // the end.
+    // The test writes both lines immediately: growth within the rate limit is reported when the
+    // limit allows it, and then the end is reported.
     for (text, what) in [("two", "more growth is reported"), ("three", "the end is reported")] {
         let before = client.messages().iter().filter(|one| is_update(one)).count();
         let _wrote = client.call("input", json!({ "id": id, "text": text }));

@@ -1,4 +1,4 @@
-//! The structured output of each tool matches its schema and its text.
+//! The structured content of each tool's result matches the tool's schema and its text.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::client::{Client, ToolAnswer, sandbox};
 use crate::validator::Schema;
 
-/// A client that checks every answer against the tool's schema.
+/// A client that validates the structured content of every result against the tool's schema.
 struct SchemaCheckedClient {
     client: Client,
     schemas: BTreeMap<String, Schema>,
@@ -20,7 +20,7 @@ impl SchemaCheckedClient {
         for tool in list["tools"].as_array().expect("tools") {
             let schema = &tool["outputSchema"];
             assert_eq!(schema["type"], "object", "{tool}");
-            // Claude Code warns about unknown formats.
+            // Claude Code warns about formats that it does not know, such as `uint64`.
             assert!(!schema.to_string().contains("\"uint"), "{schema}");
             let name = tool["name"].as_str().expect("a name").to_owned();
             checked.schemas.insert(name, Schema::new(schema));
@@ -29,7 +29,7 @@ impl SchemaCheckedClient {
         checked
     }
 
-    /// Calls a tool and returns its structured output.
+    /// Calls a tool, validates the structured content of its result, and returns it.
     #[track_caller]
     fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let arguments = json!({ "name": tool, "arguments": arguments });

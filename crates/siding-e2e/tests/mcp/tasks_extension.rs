@@ -1,4 +1,4 @@
-//! The Tasks extension: available to requests that declare it, and never required.
+//! The MCP Tasks extension, which is used only for requests that declare it.
 
 use serde_json::json;
 use siding_e2e::eventually_some;
@@ -27,7 +27,7 @@ fn continuing_command_is_an_extension_task_with_its_own_id() {
     assert!(result.contains("exited 6") && result.contains("late"), "{done}");
     let task = &done["result"]["structuredContent"]["task"];
     assert_eq!((&task["task_id"], &task["outcome"]["code"]), (&json!(id), &json!(6)), "{done}");
-    // The same task is available to siding's own tools.
+    // siding's own tools accept the id of an MCP task.
     let answer = client.call("output", json!({ "id": id, "since": 0 }));
     assert_eq!(answer.output, "late\n");
     client.shutdown();

@@ -1,4 +1,4 @@
-//! The effect and the answer of each tool.
+//! The effect and the result of each tool.
 
 use serde_json::json;
 use siding_e2e::{processes, words};
@@ -47,7 +47,8 @@ fn run_accepts_cwd_and_environment() {
     client.shutdown();
 }
 
-/// A model cannot choose the network policy; the caller of the server and the settings can.
+/// `run` uses the network policy of the settings; the tool has no argument with which a model could
+/// choose another.
 #[test]
 fn run_uses_the_configured_network_policy() {
     let sandbox = sandbox();
@@ -63,7 +64,8 @@ fn run_uses_the_configured_network_policy() {
     }
 }
 
-// Failures F32 and F34: a call that exceeds its time limit returns a task id.
+// Promise P13, failures F32 and F34: a call that exceeds its budget returns the task's id and names
+// the tools to continue with.
 #[test]
 fn run_over_budget_returns_a_task_and_the_next_tools() {
     let sandbox = sandbox();
@@ -113,7 +115,7 @@ fn run_with_wait_for_returns_when_the_condition_holds() {
     client.shutdown();
 }
 
-/// Events after the budget give a notice; events in the answer do not.
+/// Readiness after the budget gives a notice; readiness that the result reports does not.
 #[test]
 fn readiness_after_the_answer_is_reported_by_a_notice() {
     let sandbox = sandbox();
@@ -238,8 +240,8 @@ fn list_shows_the_tasks_of_this_session() {
     client.shutdown();
 }
 
-/// A recently ended task is listed even if tasks of other sessions ended later or it was started
-/// early.
+/// `list` contains the most recently ended tasks of the session, however many tasks other sessions
+/// have and in whatever order they were started.
 #[test]
 fn list_keeps_recent_tasks_despite_other_sessions() {
     let sandbox = sandbox();
@@ -290,7 +292,7 @@ fn stop_reports_every_task_despite_an_unknown_id() {
     client.shutdown();
 }
 
-/// The answer to an ambiguous prefix lists the candidates.
+/// The result for an ambiguous id prefix lists the matching tasks.
 #[test]
 fn ambiguous_task_id_lists_the_candidates() {
     let sandbox = sandbox();
@@ -334,8 +336,8 @@ fn invalid_arguments_are_reported_with_the_fix() {
     client.shutdown();
 }
 
-/// Promise P16: the budget setting applies only in assistant mode with background tasks enabled. An
-/// explicit budget always applies.
+/// Promise P16: the budget of the settings applies only in assistant mode with background tasks
+/// enabled. A budget given in the call always applies.
 #[test]
 fn budget_setting_needs_assistant_mode_and_background_tasks() {
     let sandbox = sandbox();
@@ -355,7 +357,7 @@ fn budget_setting_needs_assistant_mode_and_background_tasks() {
     }
 }
 
-/// Promise P120: the answer at the hand-over promises that a later answer will report the end.
+/// Promise P113: the result of a hand-over promises that a later result will report the end.
 #[test]
 fn hand_over_promises_a_later_notice_of_the_end() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! A server that receives notices, over TCP or TLS.
+//! An HTTP server that receives notices, over TCP or TLS.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -16,7 +16,8 @@ pub(super) struct ReceivedRequest {
     pub(super) body: Value,
 }
 
-/// Starts a server that answers one request with each of these answers, then ends.
+/// Starts a server that answers one request with each of these status lines, then ends. Returns its
+/// address and the received requests.
 pub(super) fn start_server<const N: usize>(
     answers: [&str; N],
 ) -> (String, Receiver<ReceivedRequest>) {
@@ -32,8 +33,8 @@ pub(super) fn start_server<const N: usize>(
     (address, requests)
 }
 
-/// Starts a server that answers only after the returned sender is dropped, and then accepts at most
-/// `request_count` requests.
+/// Starts a server that answers no request until the returned sender is dropped, and then answers
+/// at most `request_count` requests.
 pub(super) fn start_gated_server(
     request_count: usize,
 ) -> (String, Sender<()>, Receiver<ReceivedRequest>) {
@@ -51,7 +52,7 @@ pub(super) fn start_gated_server(
     (address, gate, requests)
 }
 
-/// Starts a TLS server that accepts one connection after the other and ignores those that fail.
+/// Starts a TLS server that serves one connection after the other and ignores failed handshakes.
 pub(super) fn start_tls_server(config: ServerConfig) -> (String, Receiver<ReceivedRequest>) {
     let (listener, address) = listen("https");
     let (sender, requests) = channel();

@@ -1,9 +1,8 @@
-//! Webhooks over TLS, with a certificate authority that only these tests trust.
-//!
-//! `tls/ca.pem` has signed `server.pem` and `expired.pem`, which are for the address 127.0.0.1 and
-//! have the key `server.key`; `other.pem` has signed neither. All but `expired.pem` (2021) are
-//! valid until 2120. The keys are P-256 and protect nothing; the keys of the authorities were
-//! deleted.
+//! Webhooks over TLS, with a certificate authority that only these tests trust. `server.pem` and
+//! `expired.pem` in `tls/` are certificates for the address 127.0.0.1 with the key `server.key`,
+//! signed by `ca.pem`. `other.pem` is an authority that has signed neither. `expired.pem` was valid
+//! until 2021, all others are valid until 2120. The keys are P-256 and protect nothing; the
+//! authorities' private keys were deleted.
 
 use std::fs;
 
@@ -30,7 +29,7 @@ fn tls_config(certificate: &str) -> ServerConfig {
         .expect("the certificate and the key match")
 }
 
-/// Starts a follower that trusts these authorities instead of the machine's.
+/// Starts a follower that trusts only these certificate authorities.
 fn start_follower(sandbox: &Sandbox, address: &str, authorities: &str) -> Follower {
     let file = sandbox.path("authorities.pem");
     fs::write(&file, authorities).expect("test directory");
@@ -51,8 +50,8 @@ fn a_notice_is_posted_over_tls() {
     assert!(!said.contains("webhook"), "{said}");
 }
 
-/// Nothing is sent to a server without a valid certificate; there is no retry, and the message has
-/// one line.
+/// siding sends nothing to a server whose certificate is not valid, does not retry, and reports the
+/// reason in one line.
 #[test]
 fn an_invalid_certificate_is_rejected_and_reported() {
     for (certificate, authorities, host, why) in [
@@ -85,7 +84,7 @@ fn an_invalid_certificate_is_rejected_and_reported() {
     }
 }
 
-/// A server without TLS is reported in one line, too.
+/// If the server does not use TLS, siding sends no notice to it and reports that in one line.
 #[test]
 fn a_server_without_tls_receives_nothing() {
     let sandbox = sandbox();
