@@ -1,17 +1,15 @@
-//! Measures siding and the tools that people use today in the same run, and prints one table.
-//!
-//! This module decides what is measured and how. `cargo xtask bench` builds the program. A missed
-//! target is a result, not a failure. A value that cannot be measured correctly is an error, never
-//! a number.
-//!
-//! Every ratio compares two contenders that took turns in the same run. A time ends when the
-//! waiting process knows the result, not when a record of it was written. Afterwards the shim still
-//! syncs the record and exits; the bench waits for this before the next contender runs, so that the
-//! work of one contender does not slow another.
-//!
-//! The program starts itself again: as the measuring process, so that the first process can clean
-//! up even if the measuring process is killed, and as the small commands under measurement
-//! ([`helper_commands`]).
+//! The benchmark: measures siding and the tools that people use today, and prints one table. //!
+//! //! This module decides which quantities are measured and how. It does not build the programs
+//! (`cargo xtask bench` does), and it judges only the targets in the table. A missed target is a
+//! result. If a value cannot be measured correctly, the row reports an error instead of a number.
+//! //! //! Every ratio compares two contenders that took turns in the same run. A measured time
+//! ends when the waiting process knows the result, not when siding has written the record of the
+//! result. After the result is known, the shim still makes the record durable and exits. The bench
+//! waits for this work before the next contender runs, so that the work of one contender does not
+//! add to the time of another contender. //! //! The program starts itself again: once as the
+//! measuring process, and many times as the small commands under measurement ([`helper_commands`]).
+//! The measuring process is separate so that the first process can clean up even if the measuring
+//! process crashes.
 
 mod bench_options;
 mod cgroup;
@@ -45,7 +43,7 @@ struct Bench {
     mode: BenchMode,
 }
 
-/// How many repetitions the bench runs.
+/// How many repetitions the rows run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BenchMode {
     /// Runs all rows in less than a minute.
@@ -86,11 +84,11 @@ fn supervise(words: &[String]) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let request = BenchOptions::parse(words)?;
-    // Checked only here, because the measuring process uses a copy of the program.
+    // Only this process checks the path, because the measuring process uses a copy of the program.
     request.ensure_program_exists()?;
     let stage = Workspace::create(&request.siding)?;
-    // An interrupt at the terminal ends the measuring process; this process must survive it to
-    // clean up.
+    // An interrupt from the terminal reaches both processes. It ends the measuring process; this
+    // process survives so that it can clean up.
     syscalls::survive_interrupts();
     let measured = stage.run_measuring_process(words).context("could not start measuring");
     let cleared = stage.clean_up();

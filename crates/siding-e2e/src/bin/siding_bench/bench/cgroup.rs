@@ -9,8 +9,8 @@ use anyhow::{Context as _, Result, bail};
 
 const MEMORY_CGROUP_DIR: &str = "/sys/fs/cgroup/memory";
 
-/// A memory cgroup. Dropping this value removes the group, all of whose processes must have exited
-/// by then.
+/// A memory cgroup. Dropping this value removes the group. All processes of the group must have
+/// ended before, because the kernel does not remove a group that has processes.
 #[derive(Debug)]
 pub(super) struct MemoryCgroup(PathBuf);
 
@@ -26,8 +26,8 @@ pub(super) struct GroupMemory {
 }
 
 impl MemoryCgroup {
-    /// Creates a group; `None` if there is no hierarchy of version 1 or the caller may not write to
-    /// it.
+    /// Creates a group. Returns `None` if the system has no memory cgroups of version 1 or does not
+    /// allow this process to create a group.
     pub(super) fn new(name: &str) -> Option<Self> {
         let dir = Path::new(MEMORY_CGROUP_DIR)
             .join(format!("siding-bench-{}-{name}", std::process::id()));
@@ -68,8 +68,8 @@ impl MemoryCgroup {
 
 impl Drop for MemoryCgroup {
     fn drop(&mut self) {
-        // The kernel notifies the parent of an exit before it removes the process from its group,
-        // so rmdir(2) may still fail with EBUSY.
+        // The kernel notifies the parent of a process of its end before the process leaves its
+        // group, so the directory may still be busy.
         for _ in 0..200 {
             if fs::remove_dir(&self.0).is_ok() {
                 return;

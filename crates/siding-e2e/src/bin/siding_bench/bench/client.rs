@@ -19,14 +19,15 @@ use siding_model::record::Record;
 use siding_model::settings::Settings;
 use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 
-/// Time limit for one event, in milliseconds. Far above every measured time, so that only a hang
-/// reaches it.
+/// Longest wait for a single event, in milliseconds. The value is much longer than every measured
+/// time, so it expires only if something is broken.
 const RECV_TIMEOUT_MS: u64 = 120_000;
 /// Deadline of every task, in milliseconds, so that a killed bench leaves no tasks running for
 /// long.
 const DEADLINE_MS: u64 = 900_000;
 
-/// The library, ready to start tasks.
+/// A client of the siding library with everything that a task start needs: the state directory, the
+/// shim program, the environment and the settings.
 #[derive(Debug)]
 pub(super) struct BenchClient {
     root: StateDir,
@@ -61,7 +62,7 @@ pub(super) fn argv_command<const N: usize>(words: [&str; N]) -> TaskCommand {
 }
 
 impl BenchClient {
-    /// Opens a state directory. The shims run the program `siding`.
+    /// Opens the state directory `state`. The shims of the tasks run the program `siding`.
     pub(super) fn open(state: &Path, work: &Path, siding: &Path) -> Result<Self> {
         let environment = std::env::vars_os()
             .map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()));
@@ -116,7 +117,8 @@ impl BenchClient {
         }
     }
 
-    /// Starts a task as `siding run` does, but without reading its settings.
+    /// Starts a task as `siding run` does, but with the built-in settings instead of the settings
+    /// file.
     pub(super) fn start(&self, command: TaskCommand) -> Result<BenchTask> {
         let shim = IdleShim::start(&self.program).context("could not start a shim")?;
         let id = self.root.new_id(TaskKind::LocalBash)?;
@@ -151,7 +153,7 @@ impl BenchClient {
     }
 
     /// Returns the state directory and the shim program, which are arguments of the library's
-    /// functions that read tasks.
+    /// observer functions.
     pub(super) fn root_and_program(&self) -> (&StateDir, &CStr) {
         (&self.root, &self.program)
     }
@@ -166,7 +168,7 @@ impl BenchClient {
         Ok(self.state(id)?.shim)
     }
 
-    /// Fails unless a task has ended successfully.
+    /// Returns an error unless a task has ended with exit code 0.
     pub(super) fn ensure_success(&self, id: TaskId) -> Result<()> {
         let state = self.state(id)?;
         if let Phase::Ended { outcome: Outcome::Exited { code: 0 }, .. } = state.lifecycle.phase() {
@@ -190,7 +192,7 @@ impl BenchClient {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CompletedTask {
     pub(super) id: TaskId,
-    /// Time from the start until the end was known.
+    /// Time from the start of the task until this process knew the end.
     pub(super) until_end_known: Duration,
 }
 
@@ -234,7 +236,8 @@ impl BenchTask {
         }
     }
 
-    /// Receives one message within `ms` milliseconds; returns whether it is the final record.
+    /// Waits at most `ms` milliseconds for one message and returns whether the message is the final
+    /// record.
     pub(super) fn poll_closed(&self, ms: u64) -> Result<bool> {
         match self.link.recv(Some(ms))? {
             RecvResult::Message(ShimMessage::Record { record: Some(record), .. }) => {

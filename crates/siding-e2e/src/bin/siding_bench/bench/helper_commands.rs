@@ -1,4 +1,5 @@
-//! The small commands under measurement, as which this program starts itself.
+//! The small commands that this program runs when the bench starts it again: most of them are the
+//! commands under measurement.
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
@@ -12,7 +13,7 @@ use super::idle_tasks;
 use super::rows;
 use super::syscalls::{self, SharedTimestamp};
 
-/// Stores the time in a file and exits: `__stamp FILE MILLISECONDS`.
+/// Waits, stores the time in a file and exits immediately: `__stamp FILE MILLISECONDS`.
 pub(super) const STAMP_COMMAND: &str = "__stamp";
 /// Stores the time in a file, writes a line, and exits after a pause: `__line FILE MILLISECONDS`.
 pub(super) const LINE_COMMAND: &str = "__line";
@@ -20,12 +21,15 @@ pub(super) const LINE_COMMAND: &str = "__line";
 pub(super) const WRITE_COMMAND: &str = "__write";
 /// Exits when no process holds the FIFO open for writing: `__until FIFO`.
 pub(super) const WAIT_FIFO_COMMAND: &str = "__until";
-/// Fills a memory cgroup, entered through its file `DOOR`: `__populate DOOR COUNT PLACE SIDING`.
+/// Enters a memory cgroup through the file `DOOR` of the cgroup and starts `COUNT` idle commands
+/// there: `__populate DOOR COUNT PLACE SIDING`.
 pub(super) const POPULATE_COMMAND: &str = "__populate";
-/// Starts many tasks and waits, as the user of this process: `__crowd PLACE SIDING TASKS WAITS`.
+/// Starts many tasks and many waits as the user of this process: `__crowd PLACE SIDING TASKS
+/// WAITS`.
 pub(super) const CROWD_COMMAND: &str = "__crowd";
 
-/// Writes the output of a build, one part for each byte read from the FIFO: `__build FIFO`.
+/// Writes the output of a simulated build, one part for each byte read from the FIFO: `__build
+/// FIFO`.
 pub(super) const BUILD_COMMAND: &str = "__build";
 
 /// Runs the helper command that the arguments name, if they name one.
@@ -52,8 +56,8 @@ pub(super) fn run_helper(words: &[String]) -> Option<ExitCode> {
 
 fn run_stamp(file: &Path, ms: &str) -> Result<()> {
     let stamp = SharedTimestamp::open(file)?;
-    // Lets the waiters fall asleep, so that the machine is idle when the process ends, as with a
-    // real slow command.
+    // The pause lets every waiter fall asleep, so the machine is idle when the process ends. It is
+    // also idle when a real slow command ends.
     std::thread::sleep(Duration::from_millis(ms.parse()?));
     stamp.set();
     syscalls::exit(0)
@@ -65,7 +69,8 @@ fn run_line(file: &Path, ms: &str) -> Result<()> {
     std::thread::sleep(pause);
     stamp.set();
     std::io::stdout().write_all(b"ready\n")?;
-    // The process exits only after this pause, so that the line wakes the waiter and not the exit.
+    // The process continues to run for a while after the line, so that the line wakes the waiter
+    // and not the end of the process.
     std::thread::sleep(pause);
     Ok(())
 }
@@ -76,7 +81,8 @@ fn run_write(bytes: &str, chunk: &str) -> Result<()> {
     if let Some(last) = line.last_mut() {
         *last = b'\n';
     }
-    // Rust's own stdout buffers lines; each chunk must be one write.
+    // Each chunk must be one write call, but Rust's own stdout buffers lines. So this code writes
+    // to a copy of the descriptor.
     let mut stdout = std::fs::File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
     for _ in 0..bytes / chunk as u64 {
         stdout.write_all(&line)?;

@@ -8,10 +8,11 @@ use siding_model::process::ProcRef;
 
 use super::client::{BenchClient, argv_command};
 
-/// The command of each task. Runs longer than any bench, but not forever.
+/// The command of each task. The command runs longer than any bench, but it ends by itself, so a
+/// task that remains after a killed bench ends too.
 const SLEEP_COMMAND: [&str; 2] = ["sleep", "3600"];
 
-/// Starts one task and drops its connection once the command runs.
+/// Starts one task and closes the connection to its shim as soon as the command runs.
 pub(super) fn start_idle_task(client: &BenchClient) -> Result<TaskId> {
     let task = client.start(argv_command(SLEEP_COMMAND))?;
     task.wait_until_running()?;

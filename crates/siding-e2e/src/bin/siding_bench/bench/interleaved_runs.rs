@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::samples::Samples;
 
-/// One contender: runs once and returns how long that took.
+/// One contender. Each call runs the contender once and returns the duration of the run.
 pub(super) type Contender<'a> = Box<dyn FnMut() -> Result<Duration> + 'a>;
 
 /// The number of rounds; each contender runs once per round.
@@ -17,8 +17,8 @@ pub(super) struct InterleavedRounds {
     pub(super) counted: usize,
 }
 
-/// Runs all contenders in turns. Each round starts with another contender, so that none always runs
-/// after the same one.
+/// Runs all contenders in turns. Each round starts with a different contender, so that no contender
+/// always runs after the same predecessor.
 pub(super) fn run_rounds(
     rounds: InterleavedRounds,
     contenders: &mut [Contender<'_>],
@@ -36,7 +36,8 @@ pub(super) fn run_rounds(
     Ok(samples)
 }
 
-/// Runs a program, and returns the time until its successful exit was known.
+/// Runs a program to its end and returns the time from its start until this process knew the end.
+/// Returns an error if the program failed.
 pub(super) fn time_command(command: &mut std::process::Command) -> Result<Duration> {
     let started = std::time::Instant::now();
     let status = command.status()?;

@@ -1,8 +1,8 @@
-//! The cost of a process according to `/proc`.
+//! The memory and the processor time of a process, read from `/proc`.
 
 use std::fs::read_to_string;
 
-/// Memory that a single process uses, in KiB.
+/// Memory that one process uses and does not share with other processes, in KiB.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PrivateMemory {
     /// Memory that no file backs: stack, heap, and written pages of private file mappings.
@@ -35,8 +35,9 @@ pub(super) struct CpuUsage {
     pub(super) switches: u64,
 }
 
-/// Returns the processor use of a process. Reads `schedstat`, which counts nanoseconds, because
-/// `stat` counts hundredths of a second, and an idle process uses less than one of them.
+/// Returns the processor use of a process. Reads the time from `schedstat`, which counts
+/// nanoseconds. The file `stat` counts hundredths of a second, which is too coarse because an idle
+/// process uses less than one hundredth.
 pub(super) fn cpu_usage(pid: i32) -> Option<CpuUsage> {
     let schedstat = read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
     let status = read_to_string(format!("/proc/{pid}/status")).ok()?;

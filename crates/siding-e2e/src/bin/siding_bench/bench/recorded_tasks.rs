@@ -1,4 +1,5 @@
-//! Finished and orphaned tasks, written with the model's own journal writer.
+//! Writes finished and orphaned tasks to the disk with the journal writer of the model, without
+//! running any command.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -20,8 +21,8 @@ use super::workspace::RowDir;
 pub(super) enum RecordedState {
     /// The task ended by itself, with a complete journal.
     Ended,
-    /// The shim was killed and the command has ended unobserved, so the journal still says that the
-    /// command runs.
+    /// The shim was killed, and the command ended later. No shim recorded the end, so the journal
+    /// still says that the command runs.
     Orphaned,
 }
 
@@ -30,7 +31,8 @@ pub(super) fn write_tasks(place: &RowDir, count: usize, past: RecordedState) -> 
     // Opening the client creates the directories.
     let _client = place.client()?;
     let boot = procfs::boot_id()?;
-    // Distributes the ids evenly over their range: like random ids, but without duplicates.
+    // Real ids are spread over the whole range of ids. Fixed steps do the same and cannot produce a
+    // duplicate.
     let step = (TaskId::MAX_BITS - TaskId::MIN_BITS) / (count as u64 + 1);
     for number in 0..count as u64 {
         let id = TaskId::from_random(TaskKind::LocalBash, (number + 1) * step, TaskId::MAX_BITS);
@@ -69,8 +71,8 @@ fn task_records(
     boot: &BootId,
     past: RecordedState,
 ) -> Vec<Record> {
-    // Records this process's pid with another start time, so that the recorded processes do not
-    // exist.
+    // The pid is the pid of this process, but the start times differ from the start time of this
+    // process. So no process matches the reference.
     let pid = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
     let nobody = |start_ticks| ProcRef { pid, start_ticks };
     let at = clock::monotonic_now();

@@ -31,7 +31,8 @@ pub(super) struct Row {
     /// The word that selects the row on the command line.
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// Adds the lines of the row. An error means that the row could not be measured.
+    /// Measures the row and adds its lines to the table. Returns an error if the row could not be
+    /// measured.
     pub(super) measure: fn(&Bench, &mut ResultTable) -> Result<()>,
 }
 
@@ -57,7 +58,7 @@ pub(super) const ALL_ROWS: &[Row] = &[
     agent_loop::ROW,
 ];
 
-/// Returns the rows with these names; all rows when no name is given.
+/// Returns the rows whose names are in `names`, or all rows if `names` is empty.
 pub(super) fn selected_rows(names: &[String]) -> impl Iterator<Item = &'static Row> {
     ALL_ROWS.iter().filter(move |row| names.is_empty() || names.iter().any(|name| name == row.name))
 }

@@ -16,7 +16,7 @@ pub(super) fn monotonic_now() -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// Ends the process immediately, without any cleanup.
+/// Ends the process immediately, without running destructors or exit handlers.
 pub(super) fn exit(code: i32) -> ! {
     // SAFETY: _exit is always sound.
     unsafe { libc::_exit(code) }
@@ -24,8 +24,9 @@ pub(super) fn exit(code: i32) -> ! {
 
 extern "C" fn ignore_signal(_: libc::c_int) {}
 
-/// Ignores interrupts in this process only. Installs a handler instead of `SIG_IGN`, because
-/// ignored signals stay ignored across execve(2) while handlers do not.
+/// Makes this process, but not the programs that it starts, survive interrupts. Installs an empty
+/// handler instead of `SIG_IGN`, because a program started with execve(2) inherits ignored signals
+/// but not handlers.
 pub(super) fn survive_interrupts() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: the handler does nothing, so it may run at any moment.
@@ -46,8 +47,8 @@ impl SharedTimestamp {
             File::options().read(true).write(true).create(true).truncate(false).open(path)?;
         file.set_len(TIMESTAMP_BYTES as u64)?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping of a file that is long enough, at an address of the kernel's
-        // choice.
+        // SAFETY: this is a new mapping of a file that is long enough, and the kernel chooses the
+        // address.
         let address = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),

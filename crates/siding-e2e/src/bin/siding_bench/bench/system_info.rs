@@ -1,4 +1,4 @@
-//! The machine that produced the figures.
+//! A description of the machine on which the figures were measured.
 
 use std::path::Path;
 
@@ -80,16 +80,17 @@ fn file_system(mountinfo: &str, dir: &Path) -> String {
         return "an unknown file system".to_owned();
     };
     if kind == "ext4" && !has_journal(device) {
-        // When it creates a file, such a file system steps over every recently removed inode, one
-        // by one.
+        // To create a file, ext4 without a journal searches for a free inode and skips each inode
+        // that was freed in the last minutes, one by one.
         return "ext4 without a journal (slow to create files after others were removed)"
             .to_owned();
     }
     kind.to_owned()
 }
 
-/// Returns the device and type of the file system of `dir`. Of all mount points above `dir`, the
-/// longest one applies; of equal ones the last, which covers the others.
+/// Returns the device and the type of the file system of `dir`. Of all mount points that contain
+/// `dir`, the longest one holds `dir`. If several mounts have the same mount point, the last mount
+/// hides the others.
 fn find_mount<'m>(mountinfo: &'m str, dir: &Path) -> Option<(&'m str, &'m str)> {
     let mounts = mountinfo.lines().filter_map(|line| {
         let (left, right) = line.split_once(" - ")?;

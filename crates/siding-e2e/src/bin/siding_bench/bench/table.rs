@@ -57,20 +57,20 @@ impl Unit {
 pub(super) enum Target {
     /// No target; the line is informational.
     None,
-    /// The ratio may be at most this.
+    /// The ratio must be at most this value.
     RatioAtMost(f64),
-    /// The ratio must be at least this.
+    /// The ratio must be at least this value.
     RatioAtLeast(f64),
-    /// siding's value may be at most this.
+    /// The value of siding must be at most this value.
     AtMost(f64),
-    /// siding's value must be at least this.
+    /// The value of siding must be at least this value.
     AtLeast(f64),
 }
 
 /// The contender that siding is compared with.
 #[derive(Debug, Clone)]
 pub(super) struct Reference {
-    /// The command line of the contender.
+    /// The command of the contender as a person would type it.
     pub(super) name: String,
     pub(super) value: f64,
 }
@@ -108,7 +108,7 @@ impl TableLine {
         (reference.value > 0.0).then(|| self.ours / reference.value)
     }
 
-    /// Returns whether the target is met; `None` without one.
+    /// Returns whether the line meets its target; `None` if the line has no target.
     fn target_met(&self) -> Option<bool> {
         match self.target {
             Target::None => None,
@@ -129,7 +129,7 @@ impl TableLine {
         }
     }
 
-    /// Formats a target without insignificant decimals.
+    /// Formats the value of a target with its unit, without trailing zeros.
     fn format_short(&self, value: f64) -> String {
         let symbol = self.unit.symbol();
         format!("{value} {symbol}").trim_end().to_owned()
@@ -189,7 +189,7 @@ impl ResultTable {
         self.lines.push(line);
     }
 
-    /// Adds a remark about a row for the reader.
+    /// Adds a note about a row, which appears below the table.
     pub(super) fn add_note(&mut self, row: &'static str, text: impl Into<String>) {
         self.notes.push((row, text.into()));
     }
@@ -200,12 +200,12 @@ impl ResultTable {
         self.failures.push((row, format!("{error:#}")));
     }
 
-    /// Whether all selected rows were measured.
+    /// Returns whether all selected rows were measured.
     pub(super) fn is_complete(&self) -> bool {
         self.failures.is_empty()
     }
 
-    /// Formats the table for people.
+    /// Returns the table as text for people.
     pub(super) fn text(&self, machine: &SystemInfo, pace: BenchMode) -> String {
         let mut text = format!("\n{}\n", machine.text());
         let _writing_to_string = writeln!(
@@ -243,7 +243,7 @@ impl ResultTable {
         text
     }
 
-    /// Returns the table for programs.
+    /// Returns the table as JSON for programs.
     pub(super) fn json(&self, machine: &SystemInfo, pace: BenchMode) -> Value {
         let pairs = |pairs: &[(&'static str, String)]| -> Value {
             pairs.iter().map(|(row, text)| json!({ "row": row, "text": text })).collect()

@@ -1,5 +1,5 @@
-//! The text that a model reads of a build: the build's lines, the part shown by a poll, and token
-//! counts.
+//! The text about a build that a model reads: the lines of the build, the part of the lines that
+//! one poll shows, and the token counts.
 
 use std::ops::{AddAssign, Range};
 
@@ -9,12 +9,12 @@ use serde_json::json;
 pub(super) const BUILD_LINES: usize = 20_000;
 /// Number of polls: one every 30 s for ten minutes.
 pub(super) const POLL_COUNT: usize = 20;
-/// Lines written when the budget of 15 s runs out.
+/// Number of lines that the build has written when the budget of 15 s expires.
 pub(super) const LINES_AT_BUDGET: usize = BUILD_LINES / POLL_COUNT / 2;
-/// Longest answer in characters, as Claude Code limits it (`BASH_MAX_OUTPUT_LENGTH`).
+/// Longest answer in characters. The value is the limit of Claude Code (`BASH_MAX_OUTPUT_LENGTH`).
 pub(super) const MAX_ANSWER_CHARS: usize = 30_000;
 
-/// Returns lines of a build that ends with three errors.
+/// Returns the lines `range` of a build that ends with three errors.
 pub(super) fn build_lines(range: Range<usize>) -> String {
     range.map(build_line).collect()
 }
@@ -40,8 +40,8 @@ fn build_line(number: usize) -> String {
     }
 }
 
-/// Returns the part of new output that one answer shows: all of it, or the beginning and the end if
-/// it exceeds [`MAX_ANSWER_CHARS`].
+/// Returns the part of new output that one answer shows: the whole output, or its beginning and its
+/// end if the output is too long.
 pub(super) fn truncate_middle(text: &str) -> String {
     let chars = text.chars().count();
     if chars <= MAX_ANSWER_CHARS {

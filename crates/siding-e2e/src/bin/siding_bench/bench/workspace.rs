@@ -1,8 +1,8 @@
-//! The directory in which the bench measures, and its cleanup.
-//!
-//! A workspace is one temporary directory with copies of the programs (so that a concurrent build
-//! does not replace them), a home directory, and one directory per row. The cleanup recognizes all
-//! processes of the bench by this home directory in their environment.
+//! The directory in which the bench measures, and its cleanup. A workspace is one temporary
+//! directory that contains copies of the programs, a home directory, and one directory per row. The
+//! programs are copies so that a concurrent build does not replace a program during the
+//! measurement. The cleanup recognizes all processes of the bench by this home directory in their
+//! environment.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -31,15 +31,16 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Workspace {
     dir: PathBuf,
-    /// Directories that are removed when this value is dropped; empty except in the process that
-    /// cleans up.
+    /// The directories to remove when this value is dropped. Only the process that cleans up has
+    /// entries here.
     temp_dirs: Vec<TempDir>,
 }
 
 /// A state directory with a working directory next to it.
 #[derive(Debug, Clone)]
 pub(super) struct RowDir {
-    /// Holds both directories and other files of the row.
+    /// The directory that contains the state directory, the working directory and other files of
+    /// the row.
     pub(super) dir: PathBuf,
     pub(super) state: PathBuf,
     pub(super) work: PathBuf,
@@ -47,7 +48,7 @@ pub(super) struct RowDir {
 }
 
 impl Workspace {
-    /// Creates a workspace around a program.
+    /// Creates a workspace with a copy of the program `siding`.
     pub(super) fn create(siding: &Path) -> Result<Self> {
         let temporary = || tempfile::Builder::new().prefix("siding-bench-").to_owned();
         let kept = temporary().tempdir()?;
@@ -57,8 +58,8 @@ impl Workspace {
             std::os::unix::fs::symlink(memory.path(), stage.dir.join(TMPFS_LINK))?;
             stage.temp_dirs.push(memory);
         }
-        // Another user must be able to run the programs. Each state directory has its own
-        // restrictive mode.
+        // One row runs as another user, who must be able to run the programs. Each state directory
+        // still restricts the access to itself.
         fs::set_permissions(&stage.dir, fs::Permissions::from_mode(0o755))?;
         fs::create_dir(stage.dir.join("bin"))?;
         fs::create_dir(stage.dir.join("home"))?;
@@ -123,17 +124,15 @@ impl Workspace {
         RowDir::create(dir, self.siding_program())
     }
 
-    /// Stops all remaining processes and removes the directories.
-    ///
-    /// # Errors
-    ///
-    /// When a process had to be killed that should have ended by itself or by `siding stop`.
+    /// Stops all remaining tasks and processes, and removes the workspace. /// /// # Errors /// ///
+    /// Returns an error if a process neither ended by itself nor through `siding stop`, so that
+    /// this function had to kill the process.
     pub(super) fn clean_up(mut self) -> Result<()> {
         let memory = fs::read_dir(self.dir.join(TMPFS_LINK)).into_iter().flatten();
         for entry in fs::read_dir(&self.dir)?.chain(memory).flatten() {
             let place = RowDir::from_path(entry.path(), self.siding_program());
-            // siding refuses the state directory of another user, so no stop is possible there; the
-            // scan below finds the processes of such a row.
+            // siding refuses the state directory of another user, so this loop skips it. The scan
+            // below finds the processes that remain there.
             let is_own = |found: fs::Metadata| found.uid() == rustix::process::geteuid().as_raw();
             if fs::metadata(&place.state).is_ok_and(is_own) {
                 let _best_effort = place.stop_all();
@@ -155,8 +154,8 @@ impl Workspace {
         Ok(())
     }
 
-    /// Waits until no process of the workspace is left; returns the processes that are left at the
-    /// time limit.
+    /// Waits until no process of the workspace remains, or until the timeout expires. Returns the
+    /// remaining processes.
     fn wait_for_exit(&self) -> Vec<Process> {
         let until = Instant::now() + EXIT_TIMEOUT;
         loop {
@@ -191,17 +190,17 @@ impl RowDir {
         Ok(place)
     }
 
-    /// Opens a directory that another process created.
+    /// Returns the row directory `dir`, which another process created.
     pub(super) fn open(dir: PathBuf, siding: PathBuf) -> Self {
         Self::from_path(dir, siding)
     }
 
-    /// Returns siding as a library.
+    /// Returns a client of the siding library for this state directory.
     pub(super) fn client(&self) -> Result<BenchClient> {
         BenchClient::open(&self.state, &self.work, &self.siding)
     }
 
-    /// Prepares a call of the program with its output discarded.
+    /// Returns a command that runs siding with this state directory and discards the output.
     pub(super) fn siding_command<const N: usize>(&self, words: [&str; N]) -> Command {
         let mut command = Command::new(&self.siding);
         command
@@ -213,7 +212,7 @@ impl RowDir {
         command
     }
 
-    /// Runs the program and returns its JSON output.
+    /// Runs siding and returns its JSON output.
     pub(super) fn siding_json<const N: usize>(
         &self,
         words: [&str; N],
@@ -226,13 +225,14 @@ impl RowDir {
         Ok(serde_json::from_slice(&output.stdout)?)
     }
 
-    /// Stops all tasks; fails if a task is still running afterwards.
+    /// Stops all tasks. Returns an error if a task is still marked live after the timeout.
     pub(super) fn stop_all(&self) -> Result<()> {
         super::interleaved_runs::time_command(&mut self.siding_command(["stop", "--all"]))?;
         self.wait_until_idle()
     }
 
-    /// Waits until the last shim has finished its final work.
+    /// Waits until no task is marked live, which means that the last shim has finished its final
+    /// work.
     pub(super) fn wait_until_idle(&self) -> Result<()> {
         let until = Instant::now() + EXIT_TIMEOUT;
         while fs::read_dir(self.state.join("live"))?.next().is_some() {

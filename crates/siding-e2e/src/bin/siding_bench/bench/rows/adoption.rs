@@ -1,4 +1,5 @@
-//! The time that adoption adds to an agent's shell before its first command.
+//! The time that adoption adds to an agent's shell. siding adopts the shell before the first
+//! command of the shell runs.
 
 use std::process::{Command, Stdio};
 
@@ -17,8 +18,8 @@ pub(super) const ROW: Row = Row {
     measure,
 };
 
-/// How long a shell may wait for siding, in seconds. Longer than the default, because a wait that
-/// times out would give a wrong measurement.
+/// Longest time that a shell waits for siding, in seconds. The value is long, because the measured
+/// time has no meaning if the timeout ends the wait.
 const ADOPT_WAIT_SECONDS: &str = "5";
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {

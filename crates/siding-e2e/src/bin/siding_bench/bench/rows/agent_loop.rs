@@ -1,8 +1,6 @@
-//! The cost of the agent's loop without its model: time per turn, and memory.
-//!
-//! A script takes the place of the model and answers immediately. The duration of a turn is the
-//! time between two requests in the transcript, so it does not contain the start or the end of the
-//! program.
+//! The cost of the agent's loop without its model: time per turn, and memory. A script simulates
+//! the model and answers immediately. A turn lasts from one request to the next request in the
+//! transcript of the measured session, so no turn contains the start or the end of the program.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -28,28 +26,31 @@ pub(super) const ROW: Row = Row {
     measure,
 };
 
-/// Turns of a long conversation and of a short one.
+/// Number of turns of a long conversation, and of a short conversation.
 const LONG_CONVERSATION_TURNS: usize = 1_000;
 const SHORT_CONVERSATION_TURNS: usize = 100;
-/// Turns that each start a task.
+/// Number of turns in the conversation in which each turn starts a task.
 const COMMAND_TURNS: usize = 100;
-/// Tasks that run in the background during the conversation.
+/// Number of tasks that run in the background during the conversation.
 const BACKGROUND_TASKS: usize = 100;
 /// Highest cost of the loop per turn, in milliseconds.
 const MAX_TURN_MS: f64 = 5.0;
-/// Highest cost of an activity label per turn, in milliseconds. A smaller difference is within the
-/// variation of the machine.
+/// Highest cost of an activity label per turn, in milliseconds. People do not notice a smaller
+/// difference, and the noise of the machine is as large.
 const MAX_LABEL_MS: f64 = 0.2;
-/// A higher ratio is reported as growth; a lower one is within the variation of the machine.
+/// Highest ratio that still counts as constant. A ratio up to this value can result from noise; a
+/// higher ratio means that the cost grows.
 const MAX_GROWTH_RATIO: f64 = 1.25;
-/// Runs of `bash -c true` in one measurement.
+/// Number of runs of `bash -c true` in one measurement.
 const SHELL_RUNS: u32 = 50;
 
-/// Reads the project's to-do list, which is empty.
+/// A call that reads the to-do list of the project. The list is empty, so the call does almost no
+/// work.
 const LIST_TASKS_CALL: &str = "tool = \"list_tasks\"\ninput = {}\n";
 const BASH_CALL: &str = "tool = \"bash\"\ninput = { command = \"true\" }\n";
 
-/// Exit codes of the agent without and with tasks still running.
+/// Exit codes of the agent: the first if no task runs when the agent exits, the second if tasks
+/// still run.
 const EXIT_NO_TASKS_LEFT: i32 = 0;
 const EXIT_TASKS_LEFT: i32 = 124;
 
@@ -97,7 +98,8 @@ fn measure_conversations(bench: &Bench, place: &RowDir) -> Result<(TurnTimes, Ve
             Ok(run_conversation(place, &look, &labelled, EXIT_NO_TASKS_LEFT)?
                 .time_per_turn(0..LONG_CONVERSATION_TURNS))
         }),
-        // The first turn starts the background tasks, so it is left out.
+        // The first turn starts the background tasks, so the measurement begins with the second
+        // turn.
         Box::new(|| {
             Ok(run_conversation(place, &crowded, &[], EXIT_TASKS_LEFT)?
                 .time_per_turn(1..LONG_CONVERSATION_TURNS + 1))
@@ -187,7 +189,7 @@ fn repeat_call(call: &str, turns: usize) -> String {
     format!("[[answer]]\n[[answer.call]]\n{call}").repeat(turns)
 }
 
-/// Returns an answer that starts many tasks in the agent's session.
+/// Returns an answer whose shell command starts all background tasks in the session of the agent.
 fn start_tasks_answer(bench: &Bench) -> String {
     let siding = bench.workspace.siding_program();
     let start = format!(
@@ -208,7 +210,7 @@ struct Conversation {
 }
 
 impl Conversation {
-    /// Returns the mean duration of these turns.
+    /// Returns the mean duration of the turns in the range.
     fn time_per_turn(&self, turns: std::ops::Range<usize>) -> Duration {
         let took = self.request_times_ms[turns.end] - self.request_times_ms[turns.start];
         let count = u32::try_from(turns.len()).unwrap_or(u32::MAX);
@@ -216,7 +218,7 @@ impl Conversation {
     }
 }
 
-/// Runs the agent with a script to its end.
+/// Runs the agent with the script `answers` until the agent exits, and checks the exit code.
 fn run_conversation(
     place: &RowDir,
     answers: &str,
@@ -225,7 +227,8 @@ fn run_conversation(
 ) -> Result<Conversation> {
     let turns = answers.matches("[[answer]]").count();
     let script = place.dir.join("script.toml");
-    // The last answer is delayed, so that the agent's memory can be read before it exits.
+    // The last answer arrives after a delay, so that this process can read the memory of the agent
+    // before the agent exits.
     fs::write(&script, format!("{answers}[[answer]]\ndelay_ms = 200\ntext = \"over\"\n"))?;
     let model = format!("script:{}", script.display());
     let most = format!("--max-turns={}", turns + 1);

@@ -1,4 +1,4 @@
-//! The time from an exit to the moment at which a waiter is informed.
+//! The time from the exit of a process until the process that waits for the exit knows it.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -21,7 +21,8 @@ pub(super) const ROW: Row = Row {
     measure,
 };
 
-/// Lifetime of the process in milliseconds. Long enough for all waiters to sleep when it exits.
+/// Lifetime of the process in milliseconds. The lifetime is long enough that every waiter sleeps
+/// when the process exits.
 const PROCESS_LIFETIME_MS: &str = "10";
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {

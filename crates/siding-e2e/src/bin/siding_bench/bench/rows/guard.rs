@@ -1,4 +1,4 @@
-//! Whether the guard gives the correct verdicts, and how long a check takes.
+//! Counts the correct and the wrong verdicts of the guard, and measures the time of a verdict.
 
 use std::time::Instant;
 
@@ -75,7 +75,7 @@ fn measure_verdicts(rules: &Rules, table: &mut ResultTable) {
     );
 }
 
-/// Returns a long text as agents write them: a row of everyday commands.
+/// Returns a long command text like the texts that agents write: a sequence of everyday commands.
 fn long_command_text() -> String {
     let mut text = String::new();
     let plain = guard_corpus::harmless_commands()

@@ -1,4 +1,4 @@
-//! The time that the hooks add to each call of an agent.
+//! The time that the hooks of siding add to each tool call of an agent.
 
 use std::fs::File;
 use std::process::Command;

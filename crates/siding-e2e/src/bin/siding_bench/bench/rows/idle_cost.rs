@@ -1,4 +1,4 @@
-//! The cost of tasks in which nothing happens.
+//! The memory and the processor time of idle tasks.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
@@ -20,7 +20,7 @@ pub(super) const ROW: Row =
     Row { name: ROW_NAME, about: "memory and processor that 1,000 idle tasks take", measure };
 
 const TASK_COUNT: usize = 1000;
-/// Number of shells to compare with.
+/// Number of plain shells whose memory is compared with the memory of the shims.
 const SHELL_COUNT: usize = 20;
 /// Time after which a shim is idle. A shim frees its output buffers at its first check of a silent
 /// task, two seconds after the last output.
@@ -99,7 +99,8 @@ fn measure_cpu(shims: &[ProcRef], pace: BenchMode, table: &mut ResultTable) -> R
     Ok(())
 }
 
-/// Shells that wait for a command as a person would start it. Ended when dropped.
+/// Shells that wait for a command, started as a person would start them. Dropping this value ends
+/// the shells.
 #[derive(Debug)]
 struct ComparisonShells(Vec<Child>);
 

@@ -1,4 +1,4 @@
-//! The cost of an idle task, including all memory that the kernel holds for it.
+//! The memory of an idle task, including all memory that the kernel holds for the task.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -21,8 +21,8 @@ pub(super) const ROW: Row = Row {
     measure,
 };
 
-/// Number of tasks. A memory cgroup charges a quarter of a MiB per core in advance; divided by this
-/// number, that is only about 1 KiB per task.
+/// Number of tasks. The kernel charges a reserve of a quarter of a MiB per core to a memory cgroup
+/// in advance. With this number of tasks, the reserve adds only about 1 KiB per task.
 const TASK_COUNT: usize = 300;
 /// Time until the starter has returned its own memory and the shims have freed their start-up
 /// memory.
@@ -65,8 +65,8 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     Ok(())
 }
 
-/// Fills a group with idle commands, as tasks of siding or as plain processes; returns the plain
-/// processes, whose pids the helper prints.
+/// Starts idle commands in a group: as tasks of siding if `place` is given, otherwise as plain
+/// processes. Returns the plain processes, whose pids the helper prints.
 fn populate_group(
     bench: &Bench,
     group: &MemoryCgroup,
@@ -89,7 +89,7 @@ fn populate_group(
         .collect()
 }
 
-/// Sleeping processes. Killed when dropped.
+/// Sleeping processes. Dropping this value kills the processes.
 #[derive(Debug)]
 struct SleepingProcesses(Vec<Process>);
 

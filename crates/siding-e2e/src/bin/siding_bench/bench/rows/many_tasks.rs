@@ -29,12 +29,12 @@ pub(super) const ROW: Row = Row {
 
 const TASK_COUNT: usize = 1000;
 const WAIT_COUNT: usize = 200;
-/// User id to run as when the caller is root. No other process has it, so only the tasks of this
-/// row count against the per-user limits.
+/// The user id of this row's processes if the caller is root. No other process has this user id, so
+/// only the tasks of this row count against the limits per user.
 const UNPRIVILEGED_UID: u32 = 65_533;
-/// Capacity of a new pipe while its user is within the limits (pipe(7)).
+/// Capacity of a new pipe as long as the user has not exceeded the pipe limits (pipe(7)).
 const DEFAULT_PIPE_BYTES: usize = 64 << 10;
-/// Longest time for all tasks to end after their release.
+/// Longest time until all tasks have ended after this row closes their FIFO.
 const COMPLETION_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
@@ -78,8 +78,8 @@ pub(in crate::bench) fn run_host(place: &RowDir, tasks: usize, waits: usize) -> 
     let fifo = place.dir.join("fifo");
     let rights = Mode::RUSR | Mode::WUSR;
     rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, rights, 0)?;
-    // Also opened for reading, because otherwise the open would block until another process opens
-    // the FIFO for reading (fifo(7)).
+    // The FIFO is also opened for reading, because an open only for writing blocks until another
+    // process opens the FIFO for reading (fifo(7)).
     let hold = File::options().read(true).write(true).open(&fifo)?;
     let own = std::env::current_exe()?;
     let (own, fifo) = (own.to_string_lossy(), fifo.to_string_lossy());
@@ -108,7 +108,7 @@ pub(in crate::bench) fn run_host(place: &RowDir, tasks: usize, waits: usize) -> 
     }))
 }
 
-/// Starts the waits and returns when all of them are blocked.
+/// Starts the waits and returns when every wait is connected to its tasks.
 fn start_waits(place: &RowDir, ids: &[TaskId], waits: usize) -> Result<Vec<Child>> {
     let each = ids.len().div_ceil(waits);
     let calls: Vec<Child> = ids
@@ -130,8 +130,8 @@ fn start_waits(place: &RowDir, ids: &[TaskId], waits: usize) -> Result<Vec<Child
     Ok(calls)
 }
 
-/// Whether a wait has one connection per task. Also true for a wait that has already exited, whose
-/// exit code is checked later.
+/// Returns whether a wait has one connection per task. Also returns true if the wait has already
+/// exited, because the caller checks the exit code later.
 fn is_connected(pid: u32, tasks: usize) -> bool {
     let is_socket = |path: &std::path::Path| path.to_string_lossy().starts_with("socket:");
     let descriptors = siding_e2e::processes::descriptors(pid);
@@ -147,7 +147,7 @@ fn new_pipe_bytes() -> Result<usize> {
     Ok(size)
 }
 
-/// Returns how many inotify instances the user can still create, at most 16.
+/// Returns the number of inotify instances that the user can still create, but at most 16.
 fn available_inotify_instances() -> usize {
     let made = std::iter::repeat_with(|| inotify::init(inotify::CreateFlags::CLOEXEC));
     made.take(16).take_while(Result::is_ok).collect::<Vec<_>>().len()

@@ -1,4 +1,5 @@
-//! How fast a command can write.
+//! The speed at which a command can write output, as a task and with the output redirected to a
+//! file.
 
 use std::fs;
 use std::process::{Command, Stdio};

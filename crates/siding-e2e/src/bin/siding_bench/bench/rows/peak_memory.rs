@@ -1,4 +1,5 @@
-//! Whether memory grows with output.
+//! Checks that the peak memory of the shim and of `siding run` does not grow with the output of the
+//! command.
 
 use std::process::Stdio;
 
@@ -19,7 +20,8 @@ pub(super) const ROW: Row =
 
 const SMALL_OUTPUT_BYTES: u64 = 4 << 20;
 const LARGE_OUTPUT_BYTES: u64 = 1 << 30;
-/// A higher ratio is reported as growth; a difference of a few pages is not.
+/// Highest ratio that still counts as constant. A difference of a few pages is noise; a higher
+/// ratio means that the memory grows.
 const MAX_GROWTH_RATIO: f64 = 1.25;
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
@@ -48,7 +50,8 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     place.wait_until_idle()
 }
 
-/// Returns the peak memory of the shim until the end is known, in KiB.
+/// Returns the peak memory of the shim from the start of the task until this process knows its end,
+/// in KiB.
 fn peak_of_shim(client: &BenchClient, command: &str) -> Result<f64> {
     let task = client.start(shell_command(command))?;
     task.wait_until_running()?;

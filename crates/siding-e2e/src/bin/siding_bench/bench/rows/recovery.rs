@@ -1,4 +1,4 @@
-//! The time to clean up after a thousand killed shims.
+//! The time that the reaper needs to recover the tasks of a thousand killed shims.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -59,7 +59,8 @@ fn reap_running(bench: &Bench, table: &mut ResultTable, count: usize) -> Result<
     Ok(())
 }
 
-/// Measures orphans whose session has ended too: the reaper stops them and waits for their end.
+/// Measures orphaned tasks whose session has ended too. The reaper stops these tasks and waits for
+/// their end.
 fn reap_session(bench: &Bench, table: &mut ResultTable, count: usize) -> Result<()> {
     let place = bench.workspace.row_dir("recover-session")?;
     let mut client = place.client()?;
@@ -83,12 +84,12 @@ fn add_line(table: &mut ResultTable, count: usize, what: &str, took: Duration) {
     table.add(line.with_target(target));
 }
 
-/// Whether a new shim has taken over the task and is alive.
+/// Returns whether a new shim has taken over the task and runs.
 fn is_taken_over(client: &BenchClient, id: TaskId) -> bool {
     client.state(id).is_ok_and(|state| state.takeovers == 1 && procfs::is_running(state.shim))
 }
 
-/// Whether the task was stopped because its session ended.
+/// Returns whether the task was stopped because its session ended.
 fn is_stopped(client: &BenchClient, id: TaskId) -> bool {
     client.state(id).is_ok_and(|state| {
         let stopped = Outcome::Stopped { by: "session".to_owned() };

@@ -1,4 +1,5 @@
-//! Whether quiet tasks get the correct verdict, and the processor time of the detection.
+//! Counts the correct and the wrong verdicts on quiet tasks, and measures the cost of the
+//! detection.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -27,10 +28,11 @@ const ROW_NAME: &str = "stall";
 pub(super) const ROW: Row =
     Row { name: ROW_NAME, about: "verdicts on quiet tasks, and what looking costs", measure };
 
-/// Longest time until all programs wait for their input or event.
+/// Longest time until `siding why` gives the expected verdict on every program.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Number of silent tasks, and the time over which their cost is averaged. The time covers a
-/// silence until its stall is recorded, because the shim takes more samples in it than later.
+/// Number of silent tasks, and the time over which their cost is averaged. The time extends from
+/// the last output until the stall is recorded. During this time, the shim samples a task more
+/// often than at any later time.
 const TASK_COUNT: usize = 1000;
 const SILENCE_TIME: Duration = Duration::from_secs(46);
 /// Number of processes in one probe.
@@ -77,7 +79,8 @@ impl Tally {
     }
 }
 
-/// Measures precision and recall of the strict patterns over the corpus.
+/// Counts the verdicts of the strict prompt patterns on the texts of the corpus. No other evidence
+/// takes part in these verdicts.
 fn measure_prompts(table: &mut ResultTable) {
     let is_prompt =
         |sample: &PromptSample| OutputTail::from_bytes(sample.text.as_bytes()).prompt.is_some();
@@ -95,8 +98,8 @@ fn measure_prompts(table: &mut ResultTable) {
     tally.add_lines("prompts of the corpus", table);
 }
 
-/// Calls `siding why` for real programs until each waits for its input or event, and measures the
-/// verdicts.
+/// Starts the real programs of all cases and repeats `siding why` on each of them until the verdict
+/// is the expected one or the time expires.
 fn measure_programs(place: &RowDir, table: &mut ResultTable) -> Result<()> {
     let mut open = vec![];
     for (number, case) in STALL_CASES.iter().enumerate() {
@@ -159,7 +162,8 @@ fn measure_probe(place: &RowDir, table: &mut ResultTable) -> Result<()> {
         let sample = probe::sample_descendants(&given, own, |_, _| false);
         times.0.push(ms_each(began, &sample));
         let began = Instant::now();
-        // In the first rounds the processes still run, so no sample can be reused.
+        // In the first rounds, the processes do not sleep yet. Then the call returns `None`, and
+        // the round adds no time.
         times.1.extend(probe::reuse_if_unchanged(&sample).map(|again| ms_each(began, &again)));
     }
     ensure!(times.1.len() > 10, "sleepers run: {} quiet rounds of 50", times.1.len());
@@ -176,7 +180,7 @@ fn measure_probe(place: &RowDir, table: &mut ResultTable) -> Result<()> {
     Ok(())
 }
 
-/// Measures the time of one sample of a task with limits.
+/// Measures the cost of one sample of a task with limits.
 fn measure_limit_probe(own: i32, table: &mut ResultTable) {
     let (mut uses, mut shared, mut connections) = (vec![], vec![], vec![]);
     for _ in 0..50 {
@@ -214,8 +218,8 @@ fn measure_silence(place: &RowDir, pace: BenchMode, table: &mut ResultTable) -> 
     let started = Instant::now();
     for _ in 0..tasks {
         let shim = client.shim_process(idle_tasks::start_idle_task(&client)?)?;
-        // When the next task runs, the start of the previous one is complete, so its cost is
-        // measured from here.
+        // The start of the previous task is complete when the next task runs. So the processor time
+        // until now belongs to the start and is not part of the result.
         if let Some((last, before)) = shims.last_mut() {
             *before = cpu_ns(*last)?;
         }
@@ -244,7 +248,7 @@ fn cpu_ns(shim: ProcRef) -> Result<u64> {
     Ok(process_usage::cpu_usage(shim.pid).context("the shim of a silent task has exited")?.cpu_ns)
 }
 
-/// Sleeping child processes. Killed when dropped.
+/// Sleeping child processes. Dropping this value kills the processes.
 struct SleepingChildren(Vec<Child>);
 
 impl SleepingChildren {

@@ -1,4 +1,5 @@
-//! The cost of a command that does nothing, from its start until its end is known.
+//! The duration of a command that does nothing, from its start until the waiting process knows its
+//! end.
 
 use std::process::{Command, Stdio};
 

@@ -1,4 +1,5 @@
-//! How much a model reads to follow a build: polls of its output, compared with siding's answers.
+//! The number of tokens that a model reads to follow a build: with polls of the output, and with
+//! the answers of siding.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
@@ -28,7 +29,8 @@ pub(super) const ROW: Row =
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Exit code of `siding run` for a command that continues in the background.
 const EXIT_STILL_RUNNING: i32 = 75;
-/// The command as the model writes it. The helper that imitates the build is run in its place.
+/// The command as the model writes it. The bench runs the helper that simulates the build instead
+/// of this command.
 const TYPED_COMMAND: &str = "make -j8 all";
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
@@ -93,7 +95,8 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     Ok(())
 }
 
-/// Releases the build part by part and reads the new output after each part.
+/// Lets the build write one part after the other, and reads the new output after each part as a
+/// poll does.
 fn simulate_polls(place: &RowDir, id: &str, gate: &Path) -> Result<TokenCount> {
     let output = place.state.join("tasks").join(id).join("output");
     let mut polled = TokenCount::from_text(&format_tool_call("Bash", "command", TYPED_COMMAND));
@@ -112,7 +115,7 @@ fn simulate_polls(place: &RowDir, id: &str, gate: &Path) -> Result<TokenCount> {
     Ok(polled)
 }
 
-/// Waits until the output has the expected length, and returns it.
+/// Waits until the output has the expected length, and returns the output.
 fn wait_for_output(output: &Path, expected: usize) -> Result<String> {
     let until = Instant::now() + OUTPUT_TIMEOUT;
     loop {
@@ -132,8 +135,8 @@ fn siding_stdout<const N: usize>(place: &RowDir, words: [&str; N]) -> Result<Str
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Imitates the build: writes the output of the first 15 s (the budget), then one part for each
-/// byte read from the FIFO `gate`.
+/// Simulates the build: writes the lines that appear within the budget, and then one part for each
+/// byte that it reads from the gate.
 pub(in crate::bench) fn run_build(gate: &Path) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(build_lines(0..LINES_AT_BUDGET).as_bytes())?;
@@ -147,6 +150,6 @@ pub(in crate::bench) fn run_build(gate: &Path) -> Result<()> {
         stdout.flush()?;
         written = next;
     }
-    // The exit code of `make` after an error.
+    // `make` exits with code 2 after an error.
     std::process::exit(2)
 }

@@ -1,4 +1,4 @@
-//! The time from an event in a task to the moment at which a waiter is informed.
+//! The time from an event in a task until the process that waits for the event knows it.
 
 use std::time::Duration;
 
@@ -22,7 +22,8 @@ pub(super) const ROW: Row = Row {
     measure,
 };
 
-/// Time until the process writes its line, in milliseconds. Long enough for the waiter to sleep.
+/// Time until the process writes its line, in milliseconds. The time is long enough that the waiter
+/// sleeps when the line appears.
 const LINE_DELAY_MS: &str = "15";
 /// Longest wait, in milliseconds.
 const WAIT_TIMEOUT_MS: u64 = 10_000;
