@@ -25,9 +25,9 @@ use crate::context::{SHIM_PROGRAM, TaskSnapshot, ToolContext};
 /// in the background or with readiness conditions continues. The task of a client that has
 /// disconnected also continues, under the rules of its session.
 ///
-/// [`ToolError::Cancelled`] if the caller has left. A caller that no longer wants the result
-/// interrupts a command that ran for this call alone, as Ctrl-C at a terminal does; the tree has
-/// then ended. The task of a client that has disconnected is left alone: its session decides.
+/// # Errors
+///
+/// [`ToolError::Cancelled`] if the caller has canceled the call or has disconnected.
 pub async fn wait_in_foreground<C: AsyncCaller>(
     context: &ToolContext,
     caller: &mut C,

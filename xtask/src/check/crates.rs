@@ -132,6 +132,7 @@ const CRATE_RULES: &[CrateRule] = &[
             "siding-workflow",
             "siding-guard",
             "siding-history",
+            "siding-http",
         ],
         banned_packages: &[],
         may_call_os: false,
