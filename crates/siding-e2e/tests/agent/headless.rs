@@ -56,7 +56,7 @@ fn end_of_a_background_task_wakes_the_model() {
     assert_eq!(notices.len(), 1, "{lines:#?}");
 }
 
-/// Failure F52: an agent that stops unfinished tasks at `--wait-bound` names them and does not exit
+/// Failure F52: an agent that stops unfinished tasks at `--drain-timeout` names them and does not exit
 /// with 0.
 #[test]
 fn task_running_at_the_drain_timeout_is_stopped_and_reported() {

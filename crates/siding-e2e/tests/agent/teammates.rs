@@ -80,7 +80,7 @@ fn agent_waits_for_the_tasks_of_an_idle_teammate() {
     assert!(done.stdout_text().ends_with("Then it has failed.\n"), "{}", done.stdout_text());
 }
 
-/// Failure F52: an agent that stops a working teammate at `--wait-bound` names it and does not exit
+/// Failure F52: an agent that stops a working teammate at `--drain-timeout` names it and does not exit
 /// with 0.
 #[test]
 fn teammate_working_at_the_drain_timeout_is_stopped_and_reported() {
