@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn unit_tests_do_not_count() {
-        let code = "//! Docs.\n\nfn a() {}\n";
+        let code = "/// Docs.\n\nfn a() {}\n";
         let tests = "#[cfg(test)]\nmod tests {\n    fn b() {}\n}\n";
         assert_eq!(lines(code), 3);
         assert_eq!(lines(&format!("{code}{tests}")), 3);
