@@ -104,7 +104,7 @@ fn damaged_journal_is_quarantined_and_reported_once() {
             let look = &read_commands(&scene.id)[at % 2];
             let first = scene.sandbox.siding(look).run();
             assert_no_crash_or_hang(&first);
-            assert!(first.stderr_text().contains("aside"), "{damage}, live {live}: {first}");
+            assert!(first.stderr_text().contains("quarantine/"), "{damage}, live {live}: {first}");
             assert!(first.stderr_text().contains(&scene.id), "{damage}, live {live}: {first}");
             let [quarantined] = &scene.quarantined_journals()[..] else {
                 panic!("{damage}: {:?}", scene.quarantined_journals())
