@@ -259,7 +259,7 @@ fn writing_to_a_pipe_prevents_a_busy_loop_report() {
         start_recorded(&sandbox, watched(&format!("while :; do {computes}; echo compiled; done")));
     let spins = start_recorded(&sandbox, watched(&format!("while :; do {computes}; done")));
     let is_reported =
-        |kept: &RecordedShell| journal(&sandbox, &kept.id).contains("\"which\":\"cpu_spin\"");
+        |kept: &RecordedShell| journal(&sandbox, &kept.id).contains("\"limit_kind\":\"cpu_spin\"");
     eventually("the loop is reported", || is_reported(&spins));
     assert!(!is_reported(&compiler));
     for kept in [compiler, spins] {
