@@ -292,7 +292,8 @@ fn parse(
             }
             // The writer was killed again while it marked the torn line.
             (Some(before), Err(_)) => torn = Some(before),
-            // A torn line without a mark after it is damage and not the result of a crash.
+            // After a crash the next writer marks the torn line before it appends anything, so an
+            // unmarked torn line before another entry is damage.
             (Some(before), Ok(_)) => return Err(before),
             (None, Ok(TranscriptLine::Opened { transcript, opened: first, .. })) if number == 0 => {
                 if transcript != FORMAT_VERSION {

@@ -49,7 +49,8 @@ impl Monitor {
 /// Lines that are reported in one record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineBatch {
-    /// The text of the last lines, as many as fit, without the last newline.
+    /// The text of the last of these lines, at most [`Monitor::MAX_TEXT_BYTES`], without the final
+    /// newline.
     pub text: String,
     /// Number of lines.
     pub lines: u64,

@@ -45,7 +45,8 @@ const RELEASE_STEP_BYTES: u64 = 4 << 20;
 /// it.
 const BLOCK_BYTES: u64 = 4096;
 
-/// The output of a task that siding started.
+/// The output FIFO and the output file of a task, and the state of the copy between them. An
+/// adopted command has none, because siding did not start it.
 #[derive(Debug)]
 pub(crate) struct OutputFifo {
     fifo: OwnedFd,

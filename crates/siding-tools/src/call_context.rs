@@ -49,9 +49,10 @@ pub trait AsyncCaller: Send {
 
 /// The caller of a tool, which waits for the answer.
 pub trait CallContext: AsyncCaller {
-    /// Called with the task's id before it is created. Returning false cancels the call.
+    /// Tells the caller the id of the call's task before the task is created, so that the caller
+    /// can record it. Returning false cancels the call.
     fn accept_task(&self, task: TaskId) -> bool;
 
-    /// Limits a wait to what the caller can be kept waiting.
+    /// Limits a wait to the longest time for which the caller can be kept waiting.
     fn limit_wait(&self, wanted: Duration) -> Duration;
 }

@@ -189,7 +189,7 @@ impl WorkflowState {
         self.survey_steps().0
     }
 
-    /// Returns the next actions.
+    /// Returns the steps to start and to stop now, and the verdict once every step has finished.
     #[must_use]
     pub fn next_actions(&self) -> NextActions {
         if self.recorded_verdict.is_some() {

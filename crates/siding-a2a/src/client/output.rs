@@ -50,7 +50,7 @@ impl WrittenPrefix {
 }
 
 impl OutputWriter {
-    /// Returns a line of the client itself.
+    /// Formats a line that the client itself reports, after the end of the server's open block.
     pub(super) fn siding_line(&mut self, line: &str) -> String {
         let mut out = String::new();
         self.end_block(&mut out);

@@ -42,10 +42,11 @@ pub(super) const SMALL_MODEL_VARIABLE: &str = "SIDING_SMALL_MODEL";
 const CONTEXT_TOKENS: usize = 200_000;
 const CONTEXT_TOKENS_VARIABLE: &str = "SIDING_CONTEXT_TOKENS";
 const MIN_CONTEXT_TOKENS: usize = 4_000;
-/// Default nesting depth of subagents, and the variable that overrides it.
+/// Default maximum nesting depth of subagents, and the variable that overrides it.
 const MAX_SUBAGENT_DEPTH: usize = 3;
 const SUBAGENT_DEPTH_VARIABLE: &str = "SIDING_MAX_SUBAGENT_DEPTH";
-/// Default number of concurrent subagents of one session, and the variable that overrides it.
+/// Default maximum number of concurrent subagents of one session, and the variable that overrides
+/// it.
 const MAX_SUBAGENTS: usize = 8;
 const SUBAGENTS_VARIABLE: &str = "SIDING_MAX_SUBAGENTS";
 /// Maximum width in columns of the line that shows a tool call.
@@ -57,9 +58,9 @@ const CALL_COLUMNS: usize = stdout::TEXT_COLUMNS;
 /// something. At a terminal Ctrl-B moves the running command to the background, Esc interrupts the
 /// current wait, and Ctrl-D quits, which stops every task that still runs.
 ///
-/// With -p, tasks that still run when the model has ended its turn are waited for, for --drain-timeout
-/// at most. After that they are stopped, and the exit code says so. The model's answers go to
-/// standard output, its tool calls to standard error.
+/// With -p, tasks that still run when the model has ended its turn are waited for, for
+/// --drain-timeout at most. After that they are stopped, and the exit code says so. The model's
+/// answers go to standard output, its tool calls to standard error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -115,7 +115,7 @@ pub(super) struct InstallReport {
     action: Action,
     /// The host's name as an argument, or `systemd-timer`.
     host: &'static str,
-    /// Whose settings; null if the host has only those of a user.
+    /// The scope of the settings: `user`, `project` or `local`; null if the host has no scopes.
     scope: Option<Scope>,
     /// Whether `--dry-run` was given: then no file was changed.
     dry_run: bool,

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Serve HTTP on this address instead; port 0 chooses a free port
     #[arg(long, value_name = "ADDR")]
     http: Option<SocketAddr>,
-    /// Accept other machines: ADDR may be outside loopback
+    /// Accept connections from other machines; ADDR need not be a loopback address
     #[arg(long, requires = "http")]
     allow_remote: bool,
     /// Host name that clients may use, in addition to those of loopback; may be repeated

@@ -13,8 +13,8 @@ use crate::render::out;
 const INPUT_MAX_BYTES: u64 = 1 << 20;
 /// Maximum size of the output of the `--before` command, in bytes.
 const OUTPUT_MAX_BYTES: u64 = 64 << 10;
-/// Maximum time for the `--before` command. Hosts kill a status line that still runs at the next
-/// update.
+/// Maximum time for the `--before` command. At its next update a host kills a status line
+/// program that is still running, and siding's own line would be lost with it.
 const PREVIOUS_LINE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Prints one line about the tasks of a conversation: how many run, the longest, and tasks that

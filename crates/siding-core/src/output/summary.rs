@@ -85,7 +85,8 @@ struct SummarySink {
     last_len: usize,
     /// Whether a line between the errors and the last lines was omitted.
     truncated: bool,
-    /// Whether the current line, received in fragments, is an error that was accepted.
+    /// Whether the fragments of the current line so far were added to the errors; the next fragment
+    /// is then added, too.
     open_error: bool,
 }
 

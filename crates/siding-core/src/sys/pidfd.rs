@@ -11,7 +11,8 @@ use siding_model::signal::Signal;
 
 use super::procfs;
 
-/// A process that cannot be mistaken for a later one with the same number.
+/// A pidfd (pidfd_open(2)): it refers to one process, and never to a later process with the same
+/// process ID.
 #[derive(Debug)]
 pub struct PidFd {
     fd: OwnedFd,

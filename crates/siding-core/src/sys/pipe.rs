@@ -16,7 +16,8 @@ pub fn set_size(fd: impl AsFd, bytes: usize) -> io::Result<()> {
 
 /// Moves at most `most` bytes from a pipe into a file at an offset, without copying them into this
 /// process (splice(2)). Even when this process is killed meanwhile, each byte is either in the file
-/// or still in the pipe. Returns the number of bytes.
+/// or still in the pipe. Returns the number of bytes moved; 0 means that the pipe is empty and has
+/// no writer.
 ///
 /// # Errors
 ///

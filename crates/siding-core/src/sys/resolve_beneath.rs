@@ -22,9 +22,10 @@ const DIRECTORY_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFla
 /// Opens a directory by a path below `root`, for access to names in it. An empty path is `root`
 /// itself. Links are followed as long as they stay below `root`.
 ///
-/// The kernel checks this in one call, openat2(2). Where that call fails (before Linux 5.6, or
-/// behind a system call filter that does not know it), the components are opened one by one, and a
-/// path that contains a link or `..` is refused with [`OUTSIDE_ERRNO`].
+/// One call of openat2(2) resolves the path and ensures that no component leaves `root`. Where that
+/// call fails (before Linux 5.6, or behind a system call filter that does not know it), the
+/// components are opened one by one, and a path that contains a link or `..` is refused with
+/// [`OUTSIDE_ERRNO`].
 ///
 /// # Errors
 ///

@@ -237,8 +237,9 @@ pub fn claim(
 }
 
 impl ClaimedProcess {
-    /// Claims a command that a host runs in a sandbox, as this task of this session. The caller
-    /// must mark the command.
+    /// Claims a command that a host runs in a sandbox, as this task of this session. Unlike
+    /// [`claim`], this does not set the task's birthmark on the command: the caller does, before it
+    /// calls [`Self::hand_to_shim`].
     ///
     /// # Errors
     ///

@@ -101,7 +101,8 @@ const MAX_COMMAND_BYTES: usize = 256;
 #[derive(Debug)]
 pub struct IdleShim {
     socket: OwnedFd,
-    /// The intermediate process of a fork, whose exit status reports whether the fork succeeded.
+    /// The intermediate process of the double fork that starts the shim; its exit status reports
+    /// whether the second fork succeeded. `None` if the shim was started by exec.
     intermediate: Option<daemonize::IntermediateChild>,
 }
 

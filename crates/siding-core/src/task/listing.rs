@@ -15,7 +15,7 @@ use crate::store::{StateDir, StoreError, TASKS_DIR};
 use crate::sys::file;
 use crate::task::view::{self, ViewDetail};
 
-/// The most tasks that the error of an ambiguous id lists.
+/// Maximum number of tasks that the error message for an ambiguous id lists.
 const MAX_CHOICES: usize = 5;
 /// Columns of the line about each of these tasks.
 const CHOICE_COLUMNS: usize = 76;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use super::expand::{FIELD_SEPARATOR, NONEMPTY_MARKER, UNKNOWN_MARKER};
 
-/// Most possible values that are tracked for one variable. With more, its value becomes unknown.
+/// Maximum number of possible values that are tracked for one variable. With more, the value of the
+/// variable becomes unknown.
 const MAX_VALUES_PER_VARIABLE: usize = 16;
 
 /// The possible values of variables.

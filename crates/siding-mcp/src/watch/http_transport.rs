@@ -1,4 +1,4 @@
-//! The HTTP client for a server, and how it sends the token.
+//! The HTTP transport to a watched MCP server, which sends the bearer token with each request.
 
 use reqwest::Url;
 use rmcp::transport::StreamableHttpClientTransport;

@@ -1,5 +1,5 @@
-//! The table of settings. Each key's name, type, built-in value, check, scope and description are in
-//! one place.
+//! The table of settings. Each key's name, type, built-in value, check, scope and description are
+//! in one place.
 
 use std::time::Duration;
 
@@ -170,7 +170,8 @@ settings! {
     BackgroundTasks background_tasks: bool = true, accept_any, Project;
     /// Whether a command that is known to take longer than the budget starts in the background.
     AutoBackground auto_background: bool = false, accept_any, Project;
-    /// Treatment of processes that outlive the command's shell: `linger` or `reap`.
+    /// Processes that outlive the command's shell continue (`linger`), or are ended with it
+    /// (`reap`).
     OnLeaderExit on_leader_exit: OnLeaderExit = OnLeaderExit::Linger, accept_any, Project;
     /// Shell for commands that are given as one text, by name or path.
     Shell shell: String = "bash".to_owned(), require_program_name, Project;

@@ -22,7 +22,8 @@ pub struct SatisfiedCondition {
 pub struct ReadyRecord {
     /// Time at which the last condition was satisfied.
     pub at: MonotonicMs,
-    /// The observations, in the order of the conditions.
+    /// The satisfied conditions with their observations, in the order in which the caller gave
+    /// them.
     pub by: Vec<SatisfiedCondition>,
 }
 

@@ -17,7 +17,7 @@ use crate::context::{SHIM_PROGRAM, ToolContext};
 /// The parameters of a task that runs siding itself.
 #[derive(Debug)]
 pub struct SelfTask {
-    /// The kind of the task.
+    /// The part of siding that the task runs, such as a subagent or a workflow.
     pub kind: TaskKind,
     /// The name of the task in lists.
     pub name: String,
@@ -74,8 +74,8 @@ pub async fn start_self_task<C: CallContext, P>(
             .id(id)
             .name(name)
             .stdin(stdin)
-            // siding's own program needs the network access of its caller. The network policy applies
-            // to the commands that this program runs.
+            // siding's own program needs the network access of its caller. The network policy
+            // applies to the commands that this program runs.
             .without_net_policy()
             // The program is silent while the others work, so a stall would mean nothing. The
             // deadline bounds it.

@@ -150,7 +150,7 @@ impl Simulation {
         }
     }
 
-    /// Starts a new process, which loads the recorded entries.
+    /// Simulates a restart of the agent: a new conversation is loaded from the recorded entries.
     fn restart(&mut self) {
         (self.effects_until_kill, self.active_request, self.active_summary) = (None, None, None);
         self.running.clear();

@@ -77,8 +77,8 @@ impl View {
         if text.is_empty() {
             return None;
         }
-        // Only these exact words are an answer: a person who was typing a prompt may not have read
-        // the question.
+        // Only `YES_WORDS` and `NO_WORDS` answer the question. Any other text is a prompt, because
+        // a person who was typing may not have read the question.
         if !self.pending_questions.is_empty() {
             let word = text.to_lowercase();
             let is_yes = YES_WORDS.contains(&word.as_str());

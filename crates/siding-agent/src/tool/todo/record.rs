@@ -1,6 +1,6 @@
 //! The records in the journal of a to-do list, and their encoding.
 //!
-//! Each line is a record in JSON. The first line states the version of the format.
+//! The first line states the version of the format. Each line after it is a record in JSON.
 
 use serde::{Deserialize, Serialize};
 use siding_model::process::UnixMs;

@@ -38,7 +38,7 @@ pub(super) struct Args {
     /// Address to listen on; port 0 chooses a free port
     #[arg(long, value_name = "ADDR")]
     addr: SocketAddr,
-    /// Accept other machines: ADDR may be outside loopback
+    /// Accept connections from other machines; ADDR need not be a loopback address
     #[arg(long)]
     allow_remote: bool,
     /// Host name that clients may use, in addition to those of loopback; may be repeated

@@ -22,7 +22,8 @@ Examples:
   siding config show
   siding config show --json | jq -r '.[] | select(.locked).key'")]
 pub(super) struct Args {
-    /// Print a JSON list of key, value, origin, path or variable, line, and lock
+    /// Print a JSON array with one object for each setting: key, value, origin, source (path or
+    /// variable), line, locked
     #[arg(long)]
     json: bool,
 }

@@ -119,7 +119,7 @@ fn shell_call(input: &HookInput) -> Option<&Map<String, Value>> {
 }
 
 /// Returns the timeout that a call has without a budget, or `None` if its `timeout` is not a
-/// number. The host then decides about the call.
+/// number: the hook then leaves the call unchanged, and the host handles the invalid value.
 fn call_timeout(call: &Map<String, Value>) -> Option<Duration> {
     let timeout = match call.get("timeout") {
         None | Some(Value::Null) => {

@@ -90,8 +90,8 @@ impl HookHost {
         }
     }
 
-    /// Returns whether a process of siding waits for notices and wakes the idle host, which cannot
-    /// start one itself.
+    /// Returns whether the Stop hook must start a process that waits for notices and wakes the idle
+    /// host. Claude Code starts such a process itself, and Gemini CLI cannot be woken.
     pub(super) const fn wakes_by_waiter(self) -> bool {
         match self {
             Self::Codex => true,
