@@ -140,6 +140,16 @@ impl SessionView {
             reaped: None,
         }
     }
+
+    /// Returns the view of a session without a readable record.
+    const fn without_record(
+        session_id: SessionId,
+        state: SessionStatus,
+        running: Vec<TaskId>,
+    ) -> Self {
+        let (owner_pid, opened_at, parent_session, reaped) = (None, None, None, None);
+        Self { session_id, owner_pid, state, opened_at, running, parent_session, reaped }
+    }
 }
 
 /// Parses a session's name.

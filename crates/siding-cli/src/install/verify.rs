@@ -78,6 +78,18 @@ impl Findings {
         self.checks.push(check);
     }
 
+    /// Adds a check on which a guarantee of siding depends.
+    fn add_guarantee(
+        &mut self,
+        name: &'static str,
+        (state, found): (CheckState, String),
+        missing_guarantee: &'static str,
+        repair: Option<String>,
+    ) {
+        let weight = CheckWeight::Guarantee;
+        self.add_check(Check { name, state, weight, found, missing_guarantee }, repair);
+    }
+
     fn check_program(&mut self, host: Host) {
         let path = find_in_path(host.program());
         let (state, found) = match &path {
@@ -90,9 +102,7 @@ impl Findings {
             },
         };
         let missing_guarantee = "there is no program to install siding in";
-        let check =
-            Check { name: "host", state, weight: CheckWeight::Guarantee, found, missing_guarantee };
-        self.add_check(check, None);
+        self.add_guarantee("host", (state, found), missing_guarantee, None);
     }
 
     fn check_files(&mut self, host: Host, files: &[HostSettingsFile]) {
@@ -108,15 +118,8 @@ impl Findings {
             (faults, _) => (CheckState::Missing, faults.join("; ")),
         };
         let missing_guarantee = "the host ignores the whole file, including siding's entries";
-        let check = Check {
-            name: "files",
-            state,
-            weight: CheckWeight::Guarantee,
-            found,
-            missing_guarantee,
-        };
         let repair = format!("correct that line, then `siding install {}`", host.name());
-        self.add_check(check, Some(repair));
+        self.add_guarantee("files", (state, found), missing_guarantee, Some(repair));
     }
 
     fn check_hooks(&mut self, host: Host, files: &[HostSettingsFile], program: &SidingProgram) {
@@ -157,14 +160,7 @@ impl Findings {
         };
         let missing_guarantee =
             "the session is not opened, commands are not adopted, notices do not arrive";
-        let check = Check {
-            name: "hooks",
-            state,
-            weight: CheckWeight::Guarantee,
-            found,
-            missing_guarantee,
-        };
-        self.add_check(check, Some(install.clone()));
+        self.add_guarantee("hooks", (state, found), missing_guarantee, Some(install.clone()));
         let opens = all.iter().any(|(_, _, found)| found.event_arg == "session-start");
         self.check_session_start(host, opens, &install);
         let found = all.iter().map(|(_, _, found)| found.program.as_str());
@@ -176,14 +172,12 @@ impl Findings {
             off => (CheckState::Missing, format!("disabled by {}", off.join(", "))),
         };
         let missing_guarantee = "the host calls no hook at all";
-        let check = Check {
-            name: "hooks allowed",
-            state,
-            weight: CheckWeight::Guarantee,
-            found,
+        self.add_guarantee(
+            "hooks allowed",
+            (state, found),
             missing_guarantee,
-        };
-        self.add_check(check, Some("remove that setting".to_owned()));
+            Some("remove that setting".to_owned()),
+        );
     }
 
     /// Checks for the hook that lets the session's shells be adopted.
@@ -199,14 +193,7 @@ impl Findings {
         let missing_guarantee =
             "its commands are not adopted: no deadline, no stop with the session";
         let found = found.to_owned();
-        let check = Check {
-            name: "adoption",
-            state,
-            weight: CheckWeight::Guarantee,
-            found,
-            missing_guarantee,
-        };
-        self.add_check(check, Some(install.to_owned()));
+        self.add_guarantee("adoption", (state, found), missing_guarantee, Some(install.to_owned()));
     }
 
     /// Checks how long the host waits for its own shell calls.
@@ -272,9 +259,7 @@ impl Findings {
         let missing_guarantee =
             "the host reports a failed hook, or another version of siding answers";
         let found = said.join(", ");
-        let check =
-            Check { name, state: worst, weight: CheckWeight::Guarantee, found, missing_guarantee };
-        self.add_check(check, Some(install.to_owned()));
+        self.add_guarantee(name, (worst, found), missing_guarantee, Some(install.to_owned()));
     }
 
     /// Checks whether an event calls siding more than once: a host runs identical handlers only
@@ -305,16 +290,9 @@ impl Findings {
         };
         let missing_guarantee =
             "each notice may arrive twice, and each command may be judged twice";
-        let check = Check {
-            name: "one of each",
-            state,
-            weight: CheckWeight::Guarantee,
-            found,
-            missing_guarantee,
-        };
         let repair =
             extra.map(|scope| install_command(host, scope).replacen("install", "uninstall", 1));
-        self.add_check(check, repair);
+        self.add_guarantee("one of each", (state, found), missing_guarantee, repair);
     }
 
     fn check_server(&mut self, host: Host, files: &[HostSettingsFile], program: &SidingProgram) {
@@ -330,14 +308,7 @@ impl Findings {
             Some((file, _)) => (CheckState::Ok, format!("in `{}`", file.target.path.display())),
         };
         let missing_guarantee = "the host has none of siding's tools";
-        let check = Check {
-            name: "MCP server",
-            state,
-            weight: CheckWeight::Guarantee,
-            found: shown,
-            missing_guarantee,
-        };
-        self.add_check(check, Some(install.clone()));
+        self.add_guarantee("MCP server", (state, shown), missing_guarantee, Some(install.clone()));
         let called = found.iter().map(|(_, called)| called.as_str()).collect();
         self.check_called_programs("MCP program", called, program, &install);
     }
@@ -360,19 +331,12 @@ impl Findings {
             };
             let missing_guarantee =
                 "its commands are not adopted: no deadline, no stop with the session";
-            let check = Check {
-                name: "adoption",
-                state,
-                weight: CheckWeight::Guarantee,
-                found,
-                missing_guarantee,
-            };
             let repair = format!(
                 "{}, or BASH_ENV = \"{}\" in your own [shell_environment_policy.set]",
                 install_command(host, Scope::User),
                 block.shell_file
             );
-            self.add_check(check, Some(repair));
+            self.add_guarantee("adoption", (state, found), missing_guarantee, Some(repair));
         }
     }
 }

@@ -73,16 +73,7 @@ fn session_views(root: &StateDir) -> Result<Vec<SessionView>, Failure> {
     for (session_id, running) in tasks {
         let state =
             if session_id.is_implicit() { SessionStatus::Live } else { SessionStatus::Ended };
-        let (owner_pid, opened_at, parent_session, reaped) = (None, None, None, None);
-        views.push(SessionView {
-            session_id,
-            owner_pid,
-            state,
-            opened_at,
-            running,
-            parent_session,
-            reaped,
-        });
+        views.push(SessionView::without_record(session_id, state, running));
     }
     Ok(views)
 }
@@ -99,17 +90,7 @@ fn session_view(
         Ok(None) => None,
         Err(error) => {
             errln!("siding: {error}");
-            let (owner_pid, opened_at, parent_session, reaped) = (None, None, None, None);
-            let (session_id, state) = (id, SessionStatus::Damaged);
-            Some(SessionView {
-                session_id,
-                owner_pid,
-                state,
-                opened_at,
-                running,
-                parent_session,
-                reaped,
-            })
+            Some(SessionView::without_record(id, SessionStatus::Damaged, running))
         }
     }
 }
