@@ -89,11 +89,6 @@ impl AsyncCaller for ToolCall {
         }
     }
 
-    fn sent_to_background(&self) -> impl Future<Output = ()> + Send + 'static {
-        // MCP has no request that moves a call to the background.
-        std::future::pending()
-    }
-
     async fn progress_due(&self) {
         // Without a token the client has not asked for progress.
         if self.token.is_none() {

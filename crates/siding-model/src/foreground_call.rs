@@ -19,10 +19,13 @@ use std::time::Duration;
 
 use crate::outcome::{BackgroundReason, Placement};
 use crate::process::MonotonicMs;
+use crate::protocol::ShimRequest;
+use crate::signal::Signal;
 use crate::spec::TaskSpec;
 
-/// Time without progress of the reader after which a call returns without the remaining output. It
-/// does not apply to a command that has ended by itself: a pager reads slowly.
+/// Time without progress of the reader after which a call returns without the remaining output.
+/// After a command that has ended by itself there is no such limit, because the reader may be a
+/// pager, which reads slowly.
 const READER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The properties of a call that determine its decisions.
@@ -87,7 +90,7 @@ pub enum CallEvent {
     LeaderEnded,
     /// The task has ended.
     Ended,
-    /// A person interrupts the command, which they see as running in the foreground.
+    /// A person interrupts the command (Ctrl-C).
     Interrupted,
     /// The reader of the output has closed its end.
     ReaderClosed,
@@ -122,7 +125,7 @@ pub enum CallAction {
 pub enum InterruptGrace {
     /// The grace of the task.
     OfTask,
-    /// None: the command was interrupted before.
+    /// No time: the command was interrupted before.
     Zero,
 }
 
@@ -135,6 +138,13 @@ impl InterruptGrace {
             Self::Zero => Some(0),
         }
     }
+
+    /// Returns the request to the shim that interrupts the command, with SIGINT as Ctrl-C does.
+    /// `by` is the requester for the journal.
+    #[must_use]
+    pub fn stop_request(self, by: &str) -> ShimRequest {
+        ShimRequest::Stop { by: by.to_owned(), grace_ms: self.ms(), signal: Some(Signal::INT) }
+    }
 }
 
 /// The position of a call.
@@ -144,7 +154,8 @@ pub enum CallState {
     Starting,
     /// The command runs, and the caller waits for its end.
     Running,
-    /// The task continues in the background. The caller shows the output until then.
+    /// The task continues in the background. The caller still shows the output that was written
+    /// before.
     HandedOver,
     /// The command has ended. The caller shows the remaining output.
     Ended,
@@ -157,8 +168,9 @@ pub enum CallState {
 pub struct ForegroundCall {
     policy: CallPolicy,
     state: CallState,
-    /// The moment at which the budget has passed. It is set when the command starts, so that even a
-    /// caller without patience learns of a command that does not exist.
+    /// The moment at which the budget has passed; `None` before the command runs. The budget starts
+    /// with the command, so that even a caller with a budget of zero learns of a command that does
+    /// not exist.
     budget_end: Option<MonotonicMs>,
     /// Whether the background was requested before the command ran.
     wants_background: bool,

@@ -31,20 +31,27 @@ pub trait AsyncCaller: Send {
     fn cancelled(&self) -> impl Future<Output = CancelReason> + Send + 'static;
 
     /// Resolves when the caller wants the task to continue in the background. The future is created
-    /// once for a whole wait, like that of [`Self::cancelled`].
-    fn sent_to_background(&self) -> impl Future<Output = ()> + Send + 'static;
+    /// once for a whole wait, like that of [`Self::cancelled`]. The default is a caller that cannot
+    /// request this.
+    fn sent_to_background(&self) -> impl Future<Output = ()> + Send + 'static {
+        std::future::pending()
+    }
 
-    /// Resolves when the next progress report is due.
-    fn progress_due(&self) -> impl Future<Output = ()> + Send;
+    /// Resolves when the next progress report is due. The default is a caller without reports.
+    fn progress_due(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
 
     /// Reports the progress of a wait to the caller. `snapshot` is the task's state, and `bound`
     /// the longest duration of the wait.
     fn report_progress(
         &mut self,
-        context: &ToolContext,
-        snapshot: Option<&TaskSnapshot>,
-        bound: Duration,
-    ) -> impl Future<Output = ()> + Send;
+        _context: &ToolContext,
+        _snapshot: Option<&TaskSnapshot>,
+        _bound: Duration,
+    ) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
 }
 
 /// The caller of a tool, which waits for the answer.

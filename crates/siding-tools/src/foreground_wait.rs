@@ -9,7 +9,6 @@ use siding_core::task::stop::{self, StopOptions};
 use siding_core::task::watch::TaskWatch;
 use siding_model::foreground_call::{CallAction, CallEvent, CallPolicy, ForegroundCall};
 use siding_model::process::MonotonicMs;
-use siding_model::protocol::ShimRequest;
 use siding_model::signal::Signal;
 use siding_model::spec::TaskSpec;
 
@@ -49,8 +48,8 @@ pub async fn wait_in_foreground<C: AsyncCaller>(
                     ready.map_err(RunError::Wait)?;
                     let message = run_blocking(|| run::recv_event(watch))?;
                     let Some(event) = message.call_event() else { continue };
-                    if let ShimEvent::Finished(dir, story) = message {
-                        ended = Some(TaskSnapshot { dir, state: story.state });
+                    if let ShimEvent::Finished(dir, notices) = message {
+                        ended = Some(TaskSnapshot { dir, state: notices.state });
                     }
                     event
                 }
@@ -75,13 +74,10 @@ pub async fn wait_in_foreground<C: AsyncCaller>(
         match call.step(event, clock::monotonic_now()) {
             CallAction::Wait => {}
             CallAction::Interrupt(grace) => {
-                let by = caller.name().to_owned();
-                let signal = Some(Signal::INT);
-                let stop = ShimRequest::Stop { by, grace_ms: grace.ms(), signal };
-                run_blocking(|| watch.send(&stop))?;
+                run_blocking(|| watch.send(&grace.stop_request(caller.name())))?;
             }
-            CallAction::HandOver(place) => {
-                if let Some(why) = place {
+            CallAction::HandOver(reason) => {
+                if let Some(why) = reason {
                     run_blocking(|| watch.move_to_background(why))?;
                 }
                 return Ok(run_blocking(|| context.snapshot(watch.id()))?);

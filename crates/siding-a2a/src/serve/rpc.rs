@@ -1,7 +1,6 @@
 //! Dispatches requests to their methods.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
@@ -11,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use siding_http::{AccessPolicy, ResponseBody, text_response};
 use siding_tools::async_fd::run_blocking;
-use siding_tools::{AsyncCaller, CancelReason, TaskSnapshot, ToolContext};
+use siding_tools::{AsyncCaller, CancelReason};
 
 use super::card::{A2A_PATH, agent_card};
 use super::list::{ListTasksParams, list_tasks};
@@ -186,22 +185,6 @@ impl AsyncCaller for SilentCaller {
 
     fn cancelled(&self) -> impl Future<Output = CancelReason> + Send + 'static {
         std::future::pending()
-    }
-
-    fn sent_to_background(&self) -> impl Future<Output = ()> + Send + 'static {
-        std::future::pending()
-    }
-
-    async fn progress_due(&self) {
-        std::future::pending().await
-    }
-
-    async fn report_progress(
-        &mut self,
-        _context: &ToolContext,
-        _snapshot: Option<&TaskSnapshot>,
-        _bound: Duration,
-    ) {
     }
 }
 

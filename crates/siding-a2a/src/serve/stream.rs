@@ -25,7 +25,8 @@ use super::transcript::TranscriptCursor;
 use crate::sse;
 use crate::wire::{A2aState, ArtifactUpdate, RpcError, RpcResponse, Status, StatusUpdate, Update};
 
-/// Interval between two reads of a task, in milliseconds. It is read only while a client is connected.
+/// Interval between two reads of a task, in milliseconds. A task is read only while a client is
+/// connected.
 const POLL_INTERVAL_MS: u64 = 200;
 /// Silence after which a comment is sent, in milliseconds: proxies close connections that are
 /// silent for a minute.
@@ -210,11 +211,6 @@ impl AsyncCaller for StreamCaller<'_> {
             sender.closed().await;
             CancelReason::CallerGone
         }
-    }
-
-    fn sent_to_background(&self) -> impl Future<Output = ()> + Send + 'static {
-        // The protocol has no such request.
-        std::future::pending()
     }
 
     async fn progress_due(&self) {

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Sender, sync_channel};
 use std::time::Duration;
 
 use siding_model::id::TaskId;
-use siding_tools::{AsyncCaller, CallContext, CancelReason, TaskSnapshot, ToolContext};
+use siding_tools::{AsyncCaller, CallContext, CancelReason};
 use tokio::sync::{oneshot, watch};
 
 use super::event::{AgentEvent, ApprovalRequest};
@@ -108,17 +108,5 @@ impl AsyncCaller for AgentCallContext {
                 std::future::pending().await
             }
         }
-    }
-
-    async fn progress_due(&self) {
-        std::future::pending().await
-    }
-
-    async fn report_progress(
-        &mut self,
-        _host: &ToolContext,
-        _standing: Option<&TaskSnapshot>,
-        _bound: Duration,
-    ) {
     }
 }

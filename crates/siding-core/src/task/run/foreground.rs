@@ -10,8 +10,6 @@ use siding_model::foreground_call::{
     CallAction, CallEvent, CallPolicy, CallState, ForegroundCall, InterruptGrace,
 };
 use siding_model::notice::TaskNotices;
-use siding_model::protocol::ShimRequest;
-use siding_model::signal::Signal;
 
 use super::error::RunError;
 use super::shim_messages::{ShimEvent, recv_event};
@@ -21,13 +19,13 @@ use crate::sys::{clock, poll};
 use crate::task::shim_client::ShimConnection;
 use crate::task::watch::TaskWatch;
 
-/// A caller that waits for a task in the foreground. The provided methods are those of a caller that
-/// shows no output and has no requests.
+/// A caller that waits for a task in the foreground. The defaults of the methods are for a caller
+/// that shows no output and makes no requests.
 pub trait ForegroundCaller {
     /// The error of the call.
     type Error: From<RunError>;
 
-    /// Returns who stops the task when the command is interrupted.
+    /// Returns the caller's name, which the journal records as the requester of a stop.
     fn name(&self) -> &'static str;
 
     /// Returns the descriptor that is readable while the caller has requests.
@@ -35,7 +33,8 @@ pub trait ForegroundCaller {
         None
     }
 
-    /// Takes the pending requests. None follows one that returns.
+    /// Takes the pending requests. A request that ends the call, such as
+    /// [`CallEvent::Detached`], must be the last one.
     fn take_requests(&mut self) -> Vec<CallEvent> {
         Vec::new()
     }
@@ -55,7 +54,7 @@ pub trait ForegroundCaller {
         Ok(WriteResult::Continue)
     }
 
-    /// Determines again how much output there is.
+    /// Reads the size of the output again.
     ///
     /// # Errors
     ///
@@ -64,7 +63,8 @@ pub trait ForegroundCaller {
         Ok(())
     }
 
-    /// Called before the call waits, and then with each message of the shim before its effect.
+    /// Subscribes to the output before the call waits (`None`), and then processes each message of
+    /// the shim before the call does.
     ///
     /// # Errors
     ///
@@ -83,14 +83,14 @@ pub trait ForegroundCaller {
 pub enum WriteResult {
     /// The stream is still open, with or without more to show.
     Continue,
-    /// The reader has closed its end.
+    /// The reader has closed the pipe.
     Disconnected,
 }
 
 /// The end of a call.
 #[derive(Debug)]
 pub enum CallEnd {
-    /// The command has ended or continues in the background; the task's state at that time.
+    /// The command has ended or continues in the background. Holds the task's state at that time.
     Returned(TaskDir, Box<TaskNotices>),
     /// The caller has left. The task continues, unless it was asked to stop.
     Left,
@@ -174,8 +174,8 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
                 && ready.reader
                 && self.caller.write_output(&mut self.watch)? == WriteResult::Disconnected
             {
-                // A signal that ended the reader was meant for the command as well, so it comes
-                // first.
+                // A signal that ended the reader, such as Ctrl-C, was sent to this process as well
+                // and determines what happens to the command, so it is read first.
                 is_handled = self.handle_requests()?;
                 if !is_handled {
                     self.step(CallEvent::ReaderClosed)?;
@@ -192,7 +192,7 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
             } else if self.call.is_waiting() {
                 self.step(CallEvent::Tick)?;
             } else if timeout_ms.is_some() && !ready.reader {
-                // The reader did not take the remaining output in time.
+                // The reader did not accept the remaining output in time.
                 self.caller.refresh_output(&mut self.watch)?;
                 return self.current_state();
             }
@@ -212,7 +212,7 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
         if notices.state.is_live() {
             return Ok(Some(CallEnd::Returned(dir, notices)));
         }
-        // The task has ended meanwhile, and its last output is not shown yet.
+        // The task has ended in the meantime, so its last output still has to be shown.
         self.finished = Some((dir, notices));
         self.step(CallEvent::Ended)?;
         self.caller.refresh_output(&mut self.watch)?;
@@ -280,8 +280,8 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
             CallAction::Interrupt(grace) | CallAction::Leave(Some(grace)) => {
                 Ok(self.request_stop(grace)?)
             }
-            CallAction::HandOver(place) => {
-                if let Some(why) = place {
+            CallAction::HandOver(reason) => {
+                if let Some(why) = reason {
                     self.watch.move_to_background(why).map_err(RunError::from)?;
                 }
                 // Output written until then is still shown.
@@ -292,8 +292,6 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
     }
 
     fn request_stop(&mut self, grace: InterruptGrace) -> Result<(), RunError> {
-        let by = self.caller.name().to_owned();
-        let stop = ShimRequest::Stop { by, grace_ms: grace.ms(), signal: Some(Signal::INT) };
-        Ok(self.watch.send(&stop)?)
+        Ok(self.watch.send(&grace.stop_request(self.caller.name()))?)
     }
 }
