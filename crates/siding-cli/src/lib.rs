@@ -46,8 +46,8 @@ pub fn main() -> ExitCode {
     run_internal_program(&first).unwrap_or_else(|| run_command(shim))
 }
 
-/// Runs the program that a task or a client of siding requests with this first argument. None is a
-/// command for users.
+/// Runs the program that a task or a client of siding requests with this first argument. Returns
+/// `None` if the argument requests no such program, as in every call of a user.
 #[inline(never)]
 fn run_internal_program(first: &OsStr) -> Option<ExitCode> {
     let outcome = match first.to_str()? {
@@ -61,8 +61,8 @@ fn run_internal_program(first: &OsStr) -> Option<ExitCode> {
     Some(outcome.unwrap_or_else(|failure| failure.report()))
 }
 
-/// Runs the command that the arguments name. Like [`run_internal_program`] not inlined into `main`,
-/// of whose stack frame every forked shim keeps a copy.
+/// Runs the command that the arguments name. This function and [`run_internal_program`] are not
+/// inlined into `main`, because every forked shim keeps a copy of the stack frame of `main`.
 #[inline(never)]
 fn run_command(shim: Option<io::Result<IdleShim>>) -> ExitCode {
     match cmd::Cli::from_process() {

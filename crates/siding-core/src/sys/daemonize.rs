@@ -179,7 +179,8 @@ pub fn fork_daemon(
     }
 }
 
-/// Runs in the forked process. `descriptors` are above the numbers that they become.
+/// Detaches the forked process, runs `main` and exits. The numbers of `descriptors` are above those
+/// that they become.
 fn run_forked(descriptors: &[RawFd], main: fn() -> u8) -> ! {
     // SAFETY: this is a new process, which only this function uses.
     unsafe {

@@ -63,7 +63,7 @@ impl Drop for MappedBuffer {
 /// The stack below the frame of [`release_unused`] that is kept for the calls that this function
 /// makes, in bytes.
 const RED_ZONE_BYTES: usize = 8 << 10;
-/// How much of the stack below the bytes of `RED_ZONE_BYTES` is released, in bytes: no shim has
+/// The size of the part of the stack that is released, below the red zone, in bytes: no shim has
 /// used more.
 const STACK_RELEASE_BYTES: usize = 64 << 10;
 

@@ -71,10 +71,10 @@ pub(super) fn follow(
         live.shown_offset()
     });
     let end = match end {
-        CallEnd::Returned(dir, story) => {
-            FollowEnd::Finished(Box::new(Task::from_parts(dir, *story)))
+        CallEnd::Returned(dir, notices) => {
+            FollowEnd::Finished(Box::new(Task::from_parts(dir, *notices)))
         }
-        // Without a signal, the reader has closed its end, perhaps because the host ended.
+        // Without a signal, the reader has closed the pipe, perhaps because the host ended.
         CallEnd::Left => FollowEnd::Detached(caller.last_signal.unwrap_or(Signal::PIPE)),
     };
     Ok(FollowResult { end, shown, unshown })
@@ -97,8 +97,9 @@ impl ForegroundCaller for RunCaller<'_> {
         Some(self.signals.as_fd())
     }
 
-    /// SIGINT stops the command, a second one without grace. SIGTERM and SIGHUP only detach: a host
-    /// that ends sends them, and its tasks continue.
+    /// SIGINT stops the command, a second SIGINT without grace. SIGTERM and SIGHUP only detach this
+    /// process: a host sends them when it ends, and the task's lease then decides whether the task
+    /// continues.
     fn take_requests(&mut self) -> Vec<CallEvent> {
         let mut requests = Vec::new();
         for signal in self.signals.read_pending() {
@@ -131,11 +132,11 @@ impl ForegroundCaller for RunCaller<'_> {
     ) -> Result<(), Failure> {
         let Some(live) = &mut self.output else { return Ok(()) };
         match event {
-            // A new shim may have taken over; it does not know this caller.
+            // A new shim may have taken over, which has not received this caller's request.
             None | Some(ShimEvent::MayBeNewShim) => live.subscribe_growth(watch),
             Some(ShimEvent::OutputGrown) => live.on_growth(watch),
-            // The shim follows the output from here on; earlier output, of this shim or a killed
-            // one, is already stored. After the end no output follows.
+            // With `RequestDone` the shim reports growth from here on; output that was written
+            // earlier is already stored and is read now. With `Finished` no more output follows.
             Some(ShimEvent::RequestDone | ShimEvent::Finished(..)) => live.refresh_written(watch),
             Some(ShimEvent::Ready(..) | ShimEvent::Running | ShimEvent::Nothing) => Ok(()),
         }

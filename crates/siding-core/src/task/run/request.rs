@@ -64,7 +64,7 @@ pub struct TaskRequest {
     is_quiet_by_design: bool,
 }
 
-/// What the id of a task is made from.
+/// The source of a task's id.
 #[derive(Debug, Clone, Copy)]
 enum Identity {
     /// A new id of this kind.
@@ -156,7 +156,7 @@ impl TaskRequest {
         self
     }
 
-    /// Sets the conditions under which the task counts as ready.
+    /// Sets the conditions that must be met for the task to be ready.
     pub fn wait_for(mut self, conditions: Vec<Condition>) -> Self {
         self.wait_for = conditions;
         self
@@ -242,8 +242,8 @@ impl TaskRequest {
             stall_after_ms: duration_ms(stall_after),
             deadline_notice_ms: duration_ms(settings.deadline_notice),
             limits: settings.limits(),
-            // Tasks of other kinds, above all agents, exchange data with a model all the time and would
-            // trip a watchdog.
+            // Tasks of other kinds, above all agents, exchange data with a model all the time and
+            // would trip a watchdog.
             watch: if task_id.kind() == TaskKind::LocalBash {
                 settings.watchdog_thresholds()
             } else {
@@ -260,8 +260,9 @@ impl TaskRequest {
         Ok(PreparedTask { spec, env, env_clear: self.env_clear })
     }
 
-    /// Returns the key by which a second launch of the command is detected. Other variables, input
-    /// or another shell make it another command; of the variables only a checksum is stored.
+    /// Returns the key by which a second launch of the command is detected. It includes variables,
+    /// input and shell, because the same text with other ones is no duplicate. Of the variables the
+    /// key contains only a checksum.
     fn same_key(&self) -> String {
         /// The default shell; it leaves the key unchanged.
         const DEFAULT_SHELL: &str = "bash";

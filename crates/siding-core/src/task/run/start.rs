@@ -33,7 +33,8 @@ pub enum LaunchResult {
 }
 
 impl PreparedTask {
-    /// Returns what the first record will contain, except for the task that runs the same command.
+    /// Returns the specification that the first record will contain. Its `duplicate_of` is still
+    /// empty.
     #[must_use]
     pub const fn spec(&self) -> &TaskSpec {
         &self.spec
@@ -60,7 +61,8 @@ impl PreparedTask {
         created.start(shim)
     }
 
-    /// Does the same unless the command already runs in the same directory.
+    /// Starts the task as [`Self::start`] does, unless the same command already runs in the same
+    /// directory.
     ///
     /// # Errors
     ///

@@ -54,7 +54,7 @@ impl TaskSpooler {
 
 impl Drop for TaskSpooler {
     fn drop(&mut self) {
-        // The cleanup of the workspace finds a server that ignores this.
+        // If the server ignores this, the cleanup of the workspace kills it.
         let _best_effort = self.command("-K", &[]).status();
     }
 }

@@ -24,10 +24,10 @@ pub(super) const ROW: Row = Row {
     measure,
 };
 
-/// Most that a call may take, relative to the same call of task-spooler.
+/// Maximum time of a call, relative to the same call of task-spooler.
 const MAX_RATIO: f64 = 1.1;
 /// Lifetime of the process that is waited for, in milliseconds. The waiting program must start
-/// meanwhile.
+/// before the process exits.
 const PROCESS_LIFETIME_MS: &str = "60";
 /// Number of concurrent calls.
 const BURST_CALLS: usize = 200;
