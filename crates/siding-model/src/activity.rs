@@ -1,7 +1,7 @@
-//! A summary of the tasks in a period of time: `siding report`.
+//! The content of `siding report`: the tasks of a period, and the processes that the reaper ended.
 //!
-//! `siding schema report` prints the schema. Fields may be added; an existing field is never renamed,
-//! removed or given another meaning.
+//! `siding schema report` prints the schema. Fields may be added; an existing field is never
+//! renamed, removed or given another meaning.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ const MAX_COMMAND_BYTES: usize = 1 << 10;
 /// Shortest time between two daily reports, in milliseconds: less than a day, so that a person who
 /// starts work a little earlier than on the day before still gets a report.
 const MIN_DAILY_REPORT_INTERVAL_MS: i64 = 20 * 60 * 60 * 1000;
-/// Period of a daily report, in milliseconds; longer only if the last report is older than that.
+/// Time that a daily report covers, in milliseconds, unless the last report is older.
 const DAILY_REPORT_PERIOD_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// The activity of a period of time, as printed by `siding report --json`.
@@ -38,7 +38,7 @@ pub struct ActivityReport {
     pub until: String,
     /// The number of tasks, by how they ended.
     pub counts: ActivityCounts,
-    /// Tasks that failed, the newest first; at most 20, like every list of this report.
+    /// Tasks that failed or were lost, the newest first; at most 20, like every list of the report.
     pub failed: Vec<ActivityTask>,
     /// Causes that ended tasks from outside, the most frequent first.
     pub stopped_by: Vec<StopCause>,
@@ -57,7 +57,7 @@ pub struct ActivityReport {
     pub disk: DiskUse,
 }
 
-/// The number of tasks, by how they ended.
+/// The number of tasks, by how they ended. Tasks that a list leaves out are counted as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ActivityCounts {
@@ -73,27 +73,27 @@ pub struct ActivityCounts {
     pub failed: usize,
     /// Tasks that were stopped on request.
     pub stopped: usize,
-    /// Tasks that were stopped at their deadline.
+    /// Tasks that siding stopped at the deadline.
     pub timed_out: usize,
-    /// Tasks that were stopped at a limit.
+    /// Tasks that siding stopped at a limit.
     pub limit: usize,
     /// Tasks whose end was not observed.
     pub lost: usize,
-    /// Adopted tasks that were released: siding does not know how they ended.
+    /// Adopted tasks that were released: siding does not know how the commands ended.
     pub released: usize,
 }
 
-/// One task in a report.
+/// An entry in the lists of a report: a running task, or an ended one with its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ActivityTask {
-    /// The task's id.
+    /// Id of the task, which other commands accept as long as the task is kept.
     pub task_id: TaskId,
     /// The command, or a title if the task runs siding itself; at most 1 KiB.
     pub command: String,
     /// Directory in which the task started.
     pub cwd: String,
-    /// The task's phase.
+    /// Phase at the time of the report; `ended` for a task that is no longer kept.
     pub phase: PhaseName,
     /// How the task ended; null while it runs.
     pub outcome: Option<Outcome>,
@@ -115,9 +115,9 @@ pub struct StopCause {
     /// `deadline`, a limit such as `max-memory`, `out of memory` for the kernel's OOM killer, or
     /// the requester of the stop: `user`, `session`, or the name of a host.
     pub rule: String,
-    /// Number of tasks with this cause.
+    /// Number of tasks in the period that this cause ended.
     pub tasks: usize,
-    /// The last of these tasks.
+    /// The task that this cause ended last.
     pub last: ActivityTask,
 }
 
@@ -125,14 +125,14 @@ pub struct StopCause {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReapRule {
-    /// Name of the rule.
+    /// Name of the rule, such as `claude-sandbox`.
     pub rule: String,
     /// Number of processes that were sent a signal.
     pub processes: usize,
     /// Time of the last signal, RFC 3339.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub last_at: String,
-    /// Command line of the last process, shortened.
+    /// Command line of the process that was signaled last; at most 1 KiB.
     pub command: String,
 }
 
@@ -142,7 +142,7 @@ pub struct ReapRule {
 pub struct DiskUse {
     /// Number of kept tasks, including running ones.
     pub tasks: usize,
-    /// Size of their directories, in bytes.
+    /// Size of the directories of all kept tasks, in bytes.
     pub bytes: u64,
     /// Limit for the directories of ended tasks, in bytes: `retention_bytes`.
     pub max_bytes: u64,
@@ -153,7 +153,7 @@ pub struct DiskUse {
 pub struct ReapedProcess {
     /// Time of the signal, RFC 3339 in UTC.
     pub at: String,
-    /// Name of the rule.
+    /// Name of the reaper rule that matched the process.
     pub rule: String,
     /// The process's pid and start time in clock ticks. A report counts a process once although it
     /// may have received several signals.
@@ -162,12 +162,12 @@ pub struct ReapedProcess {
     pub command: String,
 }
 
-/// A period of time.
+/// The time that a report covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Period {
-    /// Start of the period.
+    /// Start of the period; a task that ended in this millisecond is included.
     pub since: UnixMs,
-    /// End of the period.
+    /// End of the period: the time at which the report is made.
     pub until: UnixMs,
 }
 
@@ -251,7 +251,7 @@ impl ActivityReport {
         disk: DiskUse,
     ) -> Self {
         tasks.retain(|task| task.ended_at.as_ref().is_none_or(|at| period.contains(at)));
-        // The newest first; running tasks precede all ended ones.
+        // Sorts the newest end first. Running tasks precede all ended ones.
         tasks.sort_by_key(|task| Reverse((task.ended_at.is_none(), task.ended_at.clone())));
         let is = |phase| move |task: &&ActivityTask| task.phase == phase;
         let list = |chosen: &mut dyn Iterator<Item = &ActivityTask>| -> Vec<ActivityTask> {

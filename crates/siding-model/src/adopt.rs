@@ -36,7 +36,7 @@ const WRAPPER_PROGRAMS: [&str; 26] = [
     "zsh",
 ];
 
-/// Most characters of a host's name that the name of the host's session contains.
+/// Characters at the start of a host's name that become part of the session's name.
 const MAX_HOST_NAME_CHARS: usize = 16;
 
 /// Returns whether a program of this name only runs between a host and the host's command.
@@ -100,7 +100,8 @@ fn find_quoted_command(text: &str, nesting_left: u32) -> Option<TaskCommand> {
 /// The option that precedes an inner shell's text inside the text of the outer shell.
 const DASH_C: &str = " -c ";
 
-/// Returns the command that a host runs in the shell with this argument vector.
+/// Returns the command that a host runs in the shell with this argument vector, or `None` if the
+/// shell's `-c` text is not the wrapper text of a known host.
 #[must_use]
 pub fn host_shell_command(words: &[String]) -> Option<TaskCommand> {
     let text = unwrap_host_text(dash_c_text(words)?)?;
@@ -139,8 +140,9 @@ fn dash_c_text(words: &[String]) -> Option<&str> {
     None
 }
 
-/// The texts before and after the quoted command in the `-c` text of Claude Code, which restores
-/// the shell's state, runs the command with `eval`, and writes the working directory to a file.
+/// The texts before and after the quoted command in the `-c` text of Claude Code. The `-c` text
+/// restores the shell's state, runs the command with `eval`, and writes the working directory to a
+/// file.
 const CLAUDE_EVAL_PREFIX: &str = "&& eval ";
 const CLAUDE_PWD_SUFFIX: &str = " && pwd -P >| ";
 
@@ -149,8 +151,8 @@ const CLAUDE_PWD_SUFFIX: &str = " && pwd -P >| ";
 /// into words.
 const NESTED_QUOTE: &str = r#"'"'"'"#;
 
-/// The start of the `-c` text of Codex 0.169.0, and the text before its last command, which
-/// replaces the shell by `SHELL -c COMMAND` once the environment is restored.
+/// The start of the `-c` text of Codex 0.169.0. The text restores the environment and then replaces
+/// the shell with `exec SHELL -c COMMAND`.
 const CODEX_TEXT_PREFIX: &str = "__CODEX_SNAPSHOT";
 const CODEX_EXEC: &str = "\n\nexec ";
 

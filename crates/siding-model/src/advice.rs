@@ -1,4 +1,5 @@
-//! Advice about a task for its user, a person or an agent: its state and the next step, as text.
+//! Advice for the user of a task, who is a person or an agent: the task's state and the next step,
+//! as text.
 
 mod time_left;
 
@@ -63,7 +64,7 @@ impl Dialect {
     }
 }
 
-/// How the reader of an advice learns that a background task has ended.
+/// How the reader of advice learns that a background task has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoticeChannel {
     /// The reader receives no notice and has to poll.
@@ -90,11 +91,11 @@ impl NoticeChannel {
 
 /// Most remaining processes of a lingering task that the advice lists.
 const MAX_NAMED_PROCESSES: usize = 5;
-/// Columns for the reason why siding could not prove that all processes of a task have ended.
+/// Most columns of the reason why siding could not prove that all processes of a task have ended.
 const UNPROVEN_COLUMNS: usize = 200;
-/// Columns for a task's readiness condition and its result.
+/// Most columns of the sentence about a task's readiness conditions.
 const READY_COLUMNS: usize = 400;
-/// Columns for a command line inside a sentence.
+/// Most columns of a command line inside a sentence.
 const COMMAND_COLUMNS: usize = 40;
 
 /// Fewest columns for a command line and the two blanks before it. With less space
@@ -371,7 +372,7 @@ fn truncate_to_seconds(duration: Duration) -> Duration {
     if duration.as_secs() > 0 { Duration::from_secs(duration.as_secs()) } else { duration }
 }
 
-/// Cells of the progress bar in [`format_progress`].
+/// Width of the progress bar in [`format_progress`], in characters between the brackets.
 const PROGRESS_BAR_CELLS: usize = 10;
 
 /// Formats the share of `done` in `all` as a bar of `cells` cells, `[###-------]`. When `done`

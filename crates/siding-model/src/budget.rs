@@ -12,9 +12,11 @@ use crate::settings::{AssistantMode, Settings};
 /// The settings that determine whether a caller waits for a budget, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetPolicy {
-    /// The length of the budget.
+    /// Time after which a caller with a budget stops waiting, and the command continues in the
+    /// background.
     pub budget: Duration,
-    /// Whether budgets apply at all.
+    /// Whether calls without a specified wait get the budget: all, none, or all except those of a
+    /// person at a terminal.
     pub assistant_mode: AssistantMode,
     /// Whether commands may go to the background.
     pub background_tasks: bool,
@@ -23,7 +25,7 @@ pub struct BudgetPolicy {
 /// The properties of a call that affect its budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetCall {
-    /// The wait that the call specifies.
+    /// The wait that the call specifies, which has precedence over the policy.
     pub request: WaitRequest,
     /// Whether a subagent calls. A subagent gets no budget: it ends with its answer, so the notice
     /// about a command in the background could not reach it.
@@ -38,7 +40,7 @@ pub struct BudgetCall {
 pub enum WaitRequest {
     /// The call specifies no wait; the policy decides.
     Unspecified,
-    /// The call asks for the background.
+    /// The call asks to start the command in the background.
     Background,
     /// The call specifies a budget. The value is in [`BudgetPolicy::budget`], because the arguments
     /// of a call are the topmost layer of the settings.
@@ -116,17 +118,17 @@ pub struct HostCall<'c> {
     pub is_background: bool,
     /// Whether a subagent of the host calls.
     pub is_subagent: bool,
-    /// Whether the host can move commands to the background. A host that cannot kills each command
-    /// at its timeout.
+    /// Whether the host can move commands to the background. Any other host kills each command at
+    /// its timeout.
     pub can_move: bool,
 }
 
 impl BudgetPolicy {
     /// Decides the timeout of a host's shell call; `None` leaves the call as it is.
     ///
-    /// A call keeps a timeout that is shorter than the budget. A call whose command the host would
-    /// kill at the timeout keeps it, too, because a shorter timeout would shorten the command's
-    /// life.
+    /// A call keeps a timeout that does not exceed the budget. A call whose command the host would
+    /// kill at the timeout also keeps its timeout, because a shorter one would shorten the
+    /// command's life.
     #[must_use]
     pub fn decide_host_timeout(self, call: &HostCall<'_>) -> Option<Duration> {
         if !call.can_move || is_killed_at_timeout(call.command) {
@@ -250,7 +252,7 @@ mod tests {
         assert_eq!(disabled.decide_host_timeout(&HOST_CALL), None);
     }
 
-    /// Observed with Claude Code 2.1.330 (docs/claude-code.md).
+    /// The two lists were observed with Claude Code 2.1.330 (docs/claude-code.md).
     #[test]
     fn commands_starting_with_sleep_are_killed_at_their_timeout() {
         for killed in [

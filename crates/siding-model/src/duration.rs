@@ -1,8 +1,8 @@
 //! Durations: how they are parsed and how they are displayed.
 //!
 //! The syntax is jiff's friendly format (`1h30m`, `1 hour 30 minutes`, `1.5h`), restricted to what
-//! cannot be misread: every number needs a unit, and signs, `ago`, the clock form (`1:30:00`),
-//! commas, units above the day and values above [`MAX_DURATION`] are rejected. A day is 24 hours.
+//! cannot be misread. Every number needs a unit. Signs, `ago`, the clock form (`1:30:00`), commas,
+//! units above the day and values above [`MAX_DURATION`] are rejected. A day is 24 hours.
 //! `none` is not a duration; callers that allow `none` check for this word before they parse.
 
 use std::time::Duration;
@@ -21,29 +21,29 @@ const DAY_SECONDS: u64 = 24 * HOUR_SECONDS;
 const PARSER: SpanParser = SpanParser::new();
 const PRINTER: SpanPrinter = SpanPrinter::new().spacing(Spacing::None);
 
-/// A text that is not a duration.
+/// The reason why a text was rejected as a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DurationError {
-    /// The text is empty.
+    /// The text is empty or consists of white space.
     #[error("an empty text is not a duration; write one such as `500ms`, `15s`, `30m` or `1h30m`")]
     Empty,
-    /// The number has no unit.
+    /// The text is a number without a unit.
     #[error("`{text}` has no unit; write `{text}s` for seconds, or another of ms, s, m, h, d")]
     NoUnit {
-        /// The rejected text.
+        /// The rejected text as it was passed, not escaped.
         text: String,
     },
-    /// The duration is negative.
+    /// The text starts with a minus sign.
     #[error("`{text}` is negative; a duration is zero or more, such as `0s` or `15s`")]
     Negative {
-        /// The rejected text.
+        /// The rejected text as it was passed, not escaped.
         text: String,
     },
     /// The duration exceeds [`MAX_DURATION`].
     #[error("`{text}` is too long; at most `3650d` is allowed")]
     TooLong {
-        /// The rejected text.
+        /// The rejected text as it was passed, not escaped.
         text: String,
     },
     /// The text is malformed in another way.
@@ -51,7 +51,7 @@ pub enum DurationError {
         "`{text}` is not a duration; write numbers with ms, s, m, h or d, the largest first, such as `500ms`, `15s` or `1h30m`, at most `3650d`"
     )]
     Unreadable {
-        /// The rejected text.
+        /// The rejected text as it was passed, not escaped.
         text: String,
     },
 }
@@ -108,9 +108,8 @@ pub fn format_duration_exact(duration: Duration) -> String {
 /// Formats a duration for people, with at most two parts: `850ms`, `1.2s`, `3m 12s`, `2h 5m`, `3d
 /// 4h`.
 ///
-/// The text is never longer than the duration: what does not fit into two parts is cut off, so that
-/// a task is not reported to have run longer than it did. A duration below a millisecond is
-/// formatted in microseconds, zero as `0s`.
+/// The value is rounded down, so that a task is not reported to have run longer than it did. A
+/// duration below a millisecond is formatted in microseconds, zero as `0s`.
 #[must_use]
 pub fn format_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();

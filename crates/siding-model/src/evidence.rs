@@ -2,8 +2,8 @@
 //!
 //! Owns the facts of one sample ([`TaskSample`]), the diagnosis from two samples ([`diagnose()`]),
 //! the detection of prompts in output ([`prompt`]), the advice for a diagnosis, and the times at
-//! which a silent task is sampled ([`SilenceWatch`]). The samples are taken by siding-core. A
-//! verdict never ends a task, because silence alone is no failure.
+//! which a silent task is sampled ([`SilenceWatch`]). siding-core takes the samples. A verdict
+//! never ends a task, because silence alone is not a failure.
 
 mod advice;
 mod classify;

@@ -11,13 +11,13 @@ use crate::settings::{Key, Settings};
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailureClass {
-    /// Name of the class.
+    /// Name of the class, such as `descriptor leak`.
     pub class: &'static str,
     /// The facts that reveal the failure.
     pub detector: &'static str,
-    /// Whether the detector is armed.
+    /// Whether the detector is armed with these settings.
     pub armed: bool,
-    /// The action when the detector fires.
+    /// The action when the detector fires, such as `notice`, `stop` or `deny`.
     pub action: &'static str,
     /// The settings that arm the detector.
     pub settings: Vec<ArmingSetting>,
@@ -27,7 +27,7 @@ pub struct FailureClass {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ArmingSetting {
-    /// Name of the setting.
+    /// Name of the setting in a settings file.
     pub key: &'static str,
     /// Value of the setting, in the syntax of a settings file.
     pub value: String,
@@ -35,8 +35,8 @@ pub struct ArmingSetting {
     pub origin: &'static str,
 }
 
-/// Returns all failure classes: first those that are checked when a command starts, then those that
-/// are monitored while the command runs.
+/// Returns all failure classes: first those of the guard, the network policy and the deadline, then
+/// those whose detectors measure the resources of a running task.
 #[must_use]
 pub fn failure_classes(settings: &Settings) -> Vec<FailureClass> {
     let mut classes = launch_time_classes(settings);
@@ -44,7 +44,8 @@ pub fn failure_classes(settings: &Settings) -> Vec<FailureClass> {
     classes
 }
 
-/// Returns the classes that are checked before a command runs or when it starts.
+/// Returns the classes of the guard, the network policy and the deadline, which apply from the
+/// start of a command.
 fn launch_time_classes(settings: &Settings) -> Vec<FailureClass> {
     let row = |class, detector, armed, action, keys: &[Key]| {
         let settings = arming_settings(settings, keys);
@@ -74,7 +75,7 @@ fn launch_time_classes(settings: &Settings) -> Vec<FailureClass> {
     ]
 }
 
-/// Returns the classes that are monitored while a task runs.
+/// Returns the classes whose detectors measure the resources of a running task.
 fn runtime_classes(settings: &Settings) -> Vec<FailureClass> {
     let (limits, watch) = (settings.limits(), settings.watchdog_thresholds());
     let watched = |class, detector, is_limited: bool, is_watched: bool, keys: &[Key]| {
@@ -179,7 +180,7 @@ mod tests {
         let watchdogs = ["busy loop without output", "descriptor leak"];
         let none = disarmed_classes(&no_watchdogs);
         assert!(watchdogs.iter().all(|class| none.contains(class)), "{none:?}");
-        assert!(!none.contains(&"exfiltration in the background"), "bytes are counted still");
+        assert!(!none.contains(&"exfiltration in the background"), "sent bytes are still counted");
     }
 
     #[test]

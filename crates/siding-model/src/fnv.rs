@@ -4,7 +4,7 @@
 //! a later build has to find. FNV is not collision-resistant, and an attacker can construct
 //! collisions: every user of such a file also compares the full text that was hashed.
 
-/// The hash state after the bytes so far.
+/// The state of a hash, which further bytes extend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fnv1a(u64);
 
@@ -15,7 +15,7 @@ impl Default for Fnv1a {
 }
 
 impl Fnv1a {
-    /// Returns the hash extended by these bytes.
+    /// Returns the state extended by these bytes.
     #[must_use]
     pub fn with_bytes(self, bytes: &[u8]) -> Self {
         let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);

@@ -1,4 +1,5 @@
-//! A foreground call: what a caller that waits for a task does at each event.
+//! The state machine of a foreground call: decides how a caller that waits for a task reacts to
+//! each event.
 //!
 //! ```text
 //!              started                  budget, ready, sent to the background
@@ -12,8 +13,8 @@
 //! ```
 //!
 //! `siding run`, the tools for models, the A2A server and the start of a workflow all wait through
-//! [`ForegroundCall`]. Their drivers poll and act; none of them decides. The deadline is no event of
-//! a caller: the shim enforces it, and the caller sees the end.
+//! [`ForegroundCall`]. The drivers of these callers poll and act, but decide nothing. The deadline
+//! is not an event of a call: the shim enforces it, and the caller observes the task's end.
 
 use std::time::Duration;
 
@@ -37,10 +38,10 @@ pub struct CallPolicy {
     pub budget: Option<Duration>,
     /// The reason that is recorded when the budget moves the task to the background.
     pub budget_reason: BackgroundReason,
-    /// The end for which the caller waits.
+    /// Whether the caller waits for the end of the command or of the whole task.
     pub goal: CallGoal,
-    /// Whether the caller waits for the task to become ready, after which it continues. Such a task
-    /// is not stopped when the caller no longer wants the result.
+    /// Whether the caller waits for the task to become ready. A ready task continues in the
+    /// background, and is not stopped when the caller no longer wants the result.
     pub waits_for_ready: bool,
 }
 
@@ -66,7 +67,7 @@ impl CallPolicy {
         }
     }
 
-    /// Returns the policy of a caller that returns once the command runs, or has failed to.
+    /// Returns the policy of a caller that returns once the command runs or could not be started.
     #[must_use]
     pub const fn until_started(spec: &TaskSpec) -> Self {
         Self::for_task(spec, Some(Duration::ZERO))
@@ -79,7 +80,7 @@ impl CallPolicy {
     }
 }
 
-/// An event of a call.
+/// An event that a driver reports to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallEvent {
     /// The command runs, possibly under another shim than before.
@@ -100,7 +101,7 @@ pub enum CallEvent {
     SentToBackground,
     /// The caller ends, or returns without an effect on the task.
     Detached,
-    /// Time has passed.
+    /// The time of [`ForegroundCall::wake_at`] may have passed.
     Tick,
 }
 
@@ -111,26 +112,26 @@ pub enum CallAction {
     Wait,
     /// Requests the stop of the task with SIGINT, and waits for its end.
     Interrupt(InterruptGrace),
-    /// Requests the move to the background if there is a reason to record. The call then returns
-    /// once the remaining output is shown.
+    /// Requests the move to the background for this reason; `None` if the task is already there.
+    /// The call then returns once the remaining output is shown.
     HandOver(Option<BackgroundReason>),
-    /// The call returns the end once the remaining output is shown.
+    /// Returns the outcome once the remaining output is shown.
     Finish,
-    /// The call returns immediately, after a request to stop the task if it says so.
+    /// Returns immediately. With a grace, the driver first requests the stop of the task.
     Leave(Option<InterruptGrace>),
 }
 
 /// The time that an interrupted command has to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InterruptGrace {
-    /// The grace of the task.
+    /// The grace in the task's specification.
     OfTask,
     /// No time: the command was interrupted before.
     Zero,
 }
 
 impl InterruptGrace {
-    /// Returns the grace of a stop request; `None` is that of the task.
+    /// Returns the grace for a stop request, in milliseconds; `None` selects the task's own grace.
     #[must_use]
     pub const fn ms(self) -> Option<u64> {
         match self {
@@ -147,7 +148,7 @@ impl InterruptGrace {
     }
 }
 
-/// The position of a call.
+/// The state of a call. The module documentation has a diagram of the transitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallState {
     /// The command does not run yet.
@@ -163,7 +164,7 @@ pub enum CallState {
     Left,
 }
 
-/// A call that waits for a task.
+/// The state machine of one call that waits for a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ForegroundCall {
     policy: CallPolicy,
@@ -185,7 +186,7 @@ impl ForegroundCall {
         Self { policy, state, budget_end: None, wants_background: false, interrupts: 0 }
     }
 
-    /// Returns the position of the call.
+    /// Returns the state of the call.
     #[must_use]
     pub const fn state(&self) -> CallState {
         self.state
@@ -219,7 +220,7 @@ impl ForegroundCall {
         }
     }
 
-    /// Handles an event.
+    /// Applies an event to the state, and returns the action for the driver.
     pub fn step(&mut self, event: CallEvent, now: MonotonicMs) -> CallAction {
         if self.state == CallState::Left {
             return CallAction::Wait;
@@ -239,7 +240,7 @@ impl ForegroundCall {
             CallEvent::ReaderClosed if self.interrupts > 0 => CallAction::Wait,
             CallEvent::ReaderClosed | CallEvent::Detached => self.leave(None),
             CallEvent::Cancelled => {
-                // The command ran for this call alone.
+                // Only this call waits for a command in the foreground, so the command is stopped.
                 let is_own = self.is_waiting()
                     && self.policy.placement == Placement::Foreground
                     && !self.policy.waits_for_ready;
@@ -274,7 +275,7 @@ impl ForegroundCall {
 
     fn hand_over(&mut self, why: BackgroundReason) -> CallAction {
         self.state = CallState::HandedOver;
-        // Applies only once: an interrupt may return the call to the wait.
+        // An interrupt may return the call to `Running`, where the budget must not apply again.
         self.budget_end = None;
         let place = (self.policy.placement == Placement::Foreground).then_some(why);
         self.policy.placement = Placement::Background { why };
@@ -286,9 +287,9 @@ impl ForegroundCall {
             if self.interrupts == 0 { InterruptGrace::OfTask } else { InterruptGrace::Zero };
         self.interrupts += 1;
         match self.state {
-            // Only output is left to skip, and lingering processes to stop.
+            // The interrupt skips the remaining output and stops lingering processes.
             CallState::Ended => self.leave(Some(grace)),
-            // The person still sees the command as running here.
+            // Output is still being shown, so to the person the command runs in the foreground.
             CallState::HandedOver => {
                 self.state = CallState::Running;
                 CallAction::Interrupt(grace)
@@ -343,7 +344,7 @@ mod tests {
         })
     }
 
-    /// Events with the time since the one before, in milliseconds.
+    /// Generates events, each with the milliseconds since the event before.
     fn histories() -> impl Strategy<Value = Vec<(CallEvent, u64)>> {
         prop::collection::vec((prop::sample::select(ALL_EVENTS.to_vec()), 0..200u64), 0..30)
     }
@@ -458,7 +459,7 @@ mod tests {
         assert_eq!(call.step(CallEvent::Tick, at(10_000)), CallAction::Wait);
         assert_eq!(call.step(CallEvent::Started, at(10_000)), CallAction::Wait);
         assert_eq!(call.wake_at(), Some(at(10_100)));
-        // A new shim does not extend it.
+        // A second start, under a new shim, does not extend the budget.
         assert_eq!(call.step(CallEvent::Started, at(10_050)), CallAction::Wait);
         let hand_over = CallAction::HandOver(Some(BackgroundReason::Budget));
         assert_eq!(call.step(CallEvent::Tick, at(10_100)), hand_over);

@@ -2,8 +2,8 @@
 //!
 //! Decides which texts are the same command ([`normalize_command`]), how long a run took and
 //! whether it was complete ([`Run`]), how long a command usually takes ([`Expectation`]), and
-//! whether a command starts in the background ([`decide_auto_background`]). The runs are arguments,
-//! which callers read from siding-history.
+//! whether a command starts in the background ([`decide_auto_background`]). Callers read the runs
+//! from siding-history and pass them as arguments.
 
 mod auto_background;
 mod expectation;

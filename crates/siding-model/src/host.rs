@@ -1,7 +1,7 @@
 //! Hosts: the agent programs that call siding, and the rules for the processes that a host starts.
 //!
-//! A host's process carries a [`HostMark`], which every process inherits that the host starts
-//! outside of tasks. The host supervisor, a small process of siding, sets the mark, adopts the
+//! A host's process carries a [`HostMark`], and the processes that the host starts outside of tasks
+//! inherit the mark. The host supervisor, a small process of siding, sets the mark, adopts the
 //! commands that the host runs in a sandbox, and terminates the marked processes that are left when
 //! the host has ended (`docs/adr/0020-host-supervisor.md`).
 
@@ -27,18 +27,18 @@ pub const HOST_RECORD_FORMAT: u32 = 1;
 /// the processes that the host left are terminated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostRecord {
-    /// Format version of the record.
+    /// Format version of the record, at most [`HOST_RECORD_FORMAT`] when written by this build.
     pub format: u32,
     /// The mark that the host's process carries.
     pub mark: HostMark,
-    /// The host's process.
+    /// Pid and start time of the host's process.
     pub host: ProcRef,
     /// Name of the host's program, as the kernel reports it.
     pub name: String,
     /// Path of the host's executable, if `/proc` shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// Boot in which the host runs.
+    /// Boot in which the host runs. In any other boot, the host has ended.
     pub boot: BootId,
     /// PID namespace of the host's pid, if `/proc` shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

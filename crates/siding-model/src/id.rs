@@ -51,7 +51,7 @@ pub enum TaskKind {
 }
 
 impl TaskKind {
-    /// All kinds.
+    /// All kinds, in the order of their declaration.
     pub const ALL: [Self; 7] = [
         Self::LocalBash,
         Self::LocalAgent,
@@ -178,7 +178,7 @@ impl TaskId {
         }))
     }
 
-    /// Returns the kind of the task.
+    /// Returns the kind that the low bits of the id encode.
     #[must_use]
     pub const fn kind(self) -> TaskKind {
         TaskKind::from_bits(self.0)
@@ -212,7 +212,7 @@ impl fmt::Debug for TaskId {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a task id; an id looks like `b-4k7q0n2m8x5t`")]
 pub struct BadTaskId {
-    /// The rejected text.
+    /// The rejected text as it was passed, not escaped.
     pub text: String,
 }
 
@@ -355,7 +355,7 @@ impl fmt::Debug for HostMark {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a host mark; a host mark looks like `h-2f3c9a0b1d4e5f60`")]
 pub struct BadHostMark {
-    /// The rejected text.
+    /// The rejected text as it was passed, not escaped.
     pub text: String,
 }
 
@@ -401,7 +401,7 @@ pub struct SessionId(String);
     SessionId::MAX_BYTES
 )]
 pub struct BadSessionId {
-    /// The rejected text.
+    /// The rejected text as it was passed, not escaped.
     pub text: String,
 }
 
@@ -557,7 +557,7 @@ mod tests {
         }
         const { assert!(Birthmark::SUPERVISOR.0 > TaskId::MAX_BITS) };
         const { assert!(Birthmark::RELEASED.0 < TaskId::MIN_BITS) };
-        // A shell tells a host mark from a task's birthmark by the decimal digits.
+        // A shell distinguishes a host mark from a task's birthmark by the decimal digits.
         let most = TaskId::MAX_BITS.to_string();
         assert!(most.len() == 19 && most.starts_with('1'));
     }

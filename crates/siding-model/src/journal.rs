@@ -1,9 +1,9 @@
 //! Replay of a journal into the state of its task.
 //!
 //! Owns the rules of reading: sequence numbers are contiguous, the first record contains the
-//! format, and every event must change the state in [`Lifecycle::step`]. A torn last line is the
-//! trace of a crash and no corruption: siding acts on a record only after writing it completely, so
-//! nothing was done for a torn one.
+//! format, and every event must change the state in [`Lifecycle::step`]. A torn last line results
+//! from a crash and is not corruption: siding acts on a record only after writing it completely, so
+//! a torn record had no effect.
 
 use std::borrow::Cow;
 
@@ -32,10 +32,10 @@ pub enum JournalError {
         "the journal has format {found}, but this build reads only formats up to {NEWEST_FORMAT}; upgrade siding"
     )]
     TooNew {
-        /// Format in the journal.
+        /// Format number in the first record.
         found: u32,
     },
-    /// The journal is damaged.
+    /// A record is malformed, or cannot follow the records before it.
     #[error("the journal is damaged at record {seq} (byte {offset}): {why}")]
     Corrupt {
         /// Expected sequence number of the damaged record.
@@ -57,17 +57,17 @@ pub struct TaskState {
     /// Format of the journal. A record type of a newer format must not be appended, because the
     /// shim or client of an older build could not read it.
     pub format: u32,
-    /// The shim that currently supervises the task.
+    /// Pid and start time of the last recorded shim, which may be dead.
     pub shim: ProcRef,
-    /// Directory of the task's control group, if the task was to get one.
+    /// Directory of the task's control group; `None` if no control group was planned for the task.
     pub cgroup: Option<String>,
-    /// The facts of the adoption; `None` for a command that siding started.
+    /// The facts that were found at the adoption; `None` for a command that siding started.
     pub adopted: Option<AdoptionInfo>,
     /// Start of the task on the monotonic clock.
     pub started: MonotonicMs,
     /// Start of the task on the wall clock.
     pub started_wall: UnixMs,
-    /// The task's lifecycle.
+    /// Phase, placement and deadline of the task.
     pub lifecycle: Lifecycle,
     /// The leader; `None` until it is running.
     pub leader: Option<LeaderRef>,
@@ -79,28 +79,28 @@ pub struct TaskState {
     pub final_cwd: Option<String>,
     /// Status of each stage of the leader's last pipeline, if the shell reported it.
     pub pipeline: Option<Vec<i32>>,
-    /// Time of the last event.
+    /// Time of the last event or takeover.
     pub last_event_at: MonotonicMs,
     /// End of the undisturbed run: the time at which the leader ended or siding started to end it,
     /// whichever came first.
     pub ran_until: Option<MonotonicMs>,
-    /// Summary of the task from its final record.
+    /// Summary of the task from its final record; `None` until this record is written.
     pub closed: Option<CloseSummary>,
     /// Output offset at which output was first lost, and the reason.
     pub output_lost: Option<(u64, String)>,
-    /// Totals of the task's line monitor.
+    /// Totals of the lines that the task's line monitor has recorded.
     pub matched: MatchTotals,
     /// The last stall whose end is not recorded. The stall may be over although no record says so:
     /// a stall also ends when the output exceeds the size in the stall's record, or when the task
     /// ends.
     pub stall: Option<StallRecord>,
-    /// The recorded breaches. A repeated breach replaces the earlier one.
+    /// The recorded breaches. A later breach of the same limit replaces the earlier one.
     pub breaches: Vec<Breach>,
     /// The last deadline for which a notice is recorded.
     pub announced_deadline: Option<MonotonicMs>,
-    /// The record of the time at which the task became ready; `None` until then.
+    /// The record of the task's readiness; `None` until the task has become ready.
     pub ready: Option<ReadyRecord>,
-    /// Number of takeovers.
+    /// Number of recorded takeovers.
     pub takeovers: u32,
     /// Sequence number of the next record.
     pub next_seq: u64,
@@ -176,8 +176,8 @@ impl TaskState {
             Record::Accepted(_) => return Err("a second `accepted`".to_owned()),
             Record::Event { at, event } => self.apply_event(at, event)?,
             Record::Rescued { at, shim } => {
-                // After the end this record would also move the time of the end, which is that of
-                // the last event.
+                // After the end, this record would also move the time of the end, because that is
+                // `last_event_at`.
                 if self.lifecycle.is_ended() {
                     return Err("`rescued` after the end".to_owned());
                 }
@@ -314,7 +314,7 @@ impl TaskState {
     }
 }
 
-/// A replayed journal.
+/// The result of replaying a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replayed {
     /// State of the task after the last record.
@@ -349,7 +349,6 @@ pub fn replay_with(
     replay_records(bytes, Some(&mut on_record))
 }
 
-/// The callback for each record after the first.
 type RecordCallback<'e> = Option<&'e mut dyn FnMut(u64, &Record, &TaskState)>;
 
 fn replay_records(bytes: &[u8], mut each: RecordCallback<'_>) -> Result<Replayed, JournalError> {
@@ -413,7 +412,7 @@ fn read_next_record(
     Ok(())
 }
 
-/// The whole lines of a journal, with the byte offset of each.
+/// Iterates over the complete lines of a journal, with the byte offset of each.
 struct JournalLines<'a> {
     bytes: &'a [u8],
     offset: usize,
@@ -434,8 +433,8 @@ impl<'a> JournalLines<'a> {
         Some((start, rest))
     }
 
-    /// Returns whether the damaged line just read, and the damaged lines after it, are the traces
-    /// of crashes. If so, advances to the next valid record.
+    /// Returns whether the damaged line just read, and the damaged lines after it, were torn by
+    /// crashes. If so, advances to the next valid record.
     ///
     /// After a crash the next shim ends the torn line with a newline and writes its own record with
     /// the sequence number of the torn one. A damaged record that was once complete leaves a gap in

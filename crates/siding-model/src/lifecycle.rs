@@ -407,7 +407,8 @@ impl Lifecycle {
         }
     }
 
-    /// Lets the descendants of an ended leader run or stops them, as the task's policy says.
+    /// Lets the descendants of an ended leader continue, or stops them, according to the task's
+    /// policy.
     fn linger_or_reap(&self, end: &LeaderEnd, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>) {
         let lingering = Phase::Lingering { ended: end.clone() };
         match self.policy.on_leader_exit {

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::process::MonotonicMs;
 use crate::text::cut_head;
 
-/// Selects the lines of a task that are reported, and limits their rate. Part of a task's
-/// specification.
+/// Selects the lines of a task that are reported, and limits their rate. A monitor is part of a
+/// task's specification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Monitor {
     /// Regular expression for the reported lines; `None` reports every line.
@@ -30,7 +30,7 @@ impl Monitor {
     pub const BURST_RECORDS: u32 = 5;
     /// Default interval between two records, in milliseconds.
     pub const RECORD_INTERVAL_MS: u64 = 1000;
-    /// Most text in one record, in bytes.
+    /// Longest text of one record, in bytes.
     pub const MAX_TEXT_BYTES: usize = 512;
     /// Number of records after which the interval is multiplied by `SLOW_DOWN_FACTOR`, so that the
     /// journal of a task with a long lifetime stays small. At one record per second the number is
@@ -46,13 +46,13 @@ impl Monitor {
     }
 }
 
-/// Lines that are reported in one record.
+/// The lines that one record reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineBatch {
     /// The text of the last of these lines, at most [`Monitor::MAX_TEXT_BYTES`], without the final
     /// newline.
     pub text: String,
-    /// Number of lines.
+    /// Number of lines that the record represents.
     pub lines: u64,
     /// Number of lines whose text was dropped; they precede the lines in `text`.
     pub dropped_lines: u64,
@@ -68,7 +68,7 @@ pub struct LineCoalescer {
     tokens: u32,
     /// Time at which the last token was added.
     refilled_at: MonotonicMs,
-    /// Number of records returned so far.
+    /// Number of records so far, including those that earlier shims wrote.
     records_written: u32,
     pending: VecDeque<(String, u64)>,
     pending_bytes: usize,
@@ -99,8 +99,8 @@ impl LineCoalescer {
         let cut = cut_head(text, Monitor::MAX_TEXT_BYTES);
         self.pending_bytes += cut.len() + 1;
         self.pending.push_back((cut.to_owned(), to));
-        // More lines than a burst are reported as a group, which holds the text of one record:
-        // older text is dropped now.
+        // More lines than the records of a burst are reported in one record. Text that will not fit
+        // into this record is dropped now.
         while self.pending.len() > self.burst as usize
             && self.pending_bytes > Monitor::MAX_TEXT_BYTES
         {
@@ -136,7 +136,7 @@ impl LineCoalescer {
         Some(LineBatch { text, lines: 1, dropped_lines: 0, end_offset: to })
     }
 
-    /// Returns all held lines regardless of the rate, for the end of a task.
+    /// Returns all held lines as one batch regardless of the rate. Callers do so when a task ends.
     pub fn flush(&mut self) -> Option<LineBatch> {
         let (_, to) = self.pending.back()?;
         let to = *to;

@@ -20,7 +20,7 @@ pub enum LeaderEnd {
     },
     /// A signal ended the leader.
     Signaled {
-        /// The signal.
+        /// The signal that terminated the leader.
         signal: Signal,
         /// The sender, if there is evidence: `oom` is the kernel's OOM killer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,19 +39,19 @@ pub enum LeaderEnd {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LimitKind {
-    /// Memory of the tree.
+    /// Memory of the tree, or memory available on the machine, in bytes.
     Memory,
-    /// Number of processes.
+    /// Number of processes in the tree.
     Processes,
-    /// Open descriptors of the tree.
+    /// Open descriptors of all processes in the tree.
     Fds,
-    /// Processor time without output.
+    /// Time of computing without output, in milliseconds.
     CpuSpin,
-    /// Age of a TCP connection.
+    /// Age of a TCP connection, in milliseconds.
     ConnectionAge,
-    /// Bytes sent to one remote address.
+    /// Bytes sent to one remote address over TCP.
     Sent,
-    /// Output per second.
+    /// Output in bytes per second.
     OutputRate,
 }
 
@@ -70,7 +70,7 @@ impl LimitKind {
         }
     }
 
-    /// All kinds.
+    /// All kinds, in the order of their declaration.
     pub const ALL: [Self; 7] = [
         Self::Memory,
         Self::Processes,
@@ -109,7 +109,7 @@ pub enum Outcome {
     },
     /// A signal that siding did not send ended the leader.
     Signaled {
-        /// The signal.
+        /// The signal that terminated the leader.
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         signal: Signal,
         /// The sender, if it is known.
@@ -127,7 +127,7 @@ pub enum Outcome {
     },
     /// A limit was exceeded.
     Limit {
-        /// The limit. The contract of the JSON output calls it `which`.
+        /// The limit that was exceeded; `which` in JSON.
         #[serde(rename = "which")]
         limit_kind: LimitKind,
     },
@@ -138,7 +138,7 @@ pub enum Outcome {
     },
     /// An adopted task was released: its remaining processes continue without supervision.
     Released {
-        /// The requester.
+        /// The requester: `user`, `session`, or the name of a host.
         by: String,
     },
     /// The end was not observed.
@@ -231,15 +231,15 @@ impl BackgroundReason {
     }
 }
 
-/// Whether a caller waits for the task. The task's processes do not differ.
+/// Whether a caller waits for the task. The placement has no effect on the task's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Placement {
-    /// A caller waits.
+    /// A caller waits for the end of the command.
     Foreground,
-    /// No caller waits.
+    /// No caller waits, so the task's end is reported by a notice.
     Background {
-        /// The reason for the background.
+        /// The reason why the task is in the background.
         why: BackgroundReason,
     },
 }

@@ -1,4 +1,4 @@
-//! The identity of processes, and the clocks.
+//! The identity of processes, and the times of the monotonic and the wall clock.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Pids are reused within seconds on a busy machine, so a bare pid is never an identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProcRef {
-    /// The process id.
+    /// The pid, which a later process may reuse.
     pub pid: i32,
     /// Start time in clock ticks since boot (field 22 of `/proc/PID/stat`, proc_pid_stat(5)).
     pub start_ticks: u64,
@@ -22,18 +22,19 @@ pub struct ProcRef {
 pub enum LeaderRef {
     /// The leader with its start time.
     Identified(ProcRef),
-    /// The leader without its start time, which could not be read from `/proc`: no descriptor was
-    /// left, or the program runs as another user and `/proc` hides the processes of other users.
+    /// The leader without its start time. The start time could not be read from `/proc`, because no
+    /// descriptor was left, or because `/proc` hides the processes of other users and the program
+    /// runs as another user.
     /// The pid identifies the leader only for its shim: the kernel does not reuse the pid of a
     /// child that the shim has not reaped.
     Unidentified {
-        /// The process id.
+        /// Pid of the leader.
         pid: i32,
     },
 }
 
 impl LeaderRef {
-    /// Returns the process id.
+    /// Returns the pid of the leader.
     #[must_use]
     pub const fn pid(self) -> i32 {
         match self {
@@ -128,7 +129,8 @@ impl UnixMs {
 mod tests {
     use super::*;
 
-    /// A journal may be read by another build than the one that wrote it.
+    /// A journal may be read by a build other than the one that wrote it, so the stored form must
+    /// not change.
     #[test]
     fn an_unknown_start_time_is_stored_as_zero() {
         for (json, leader, process) in [

@@ -16,35 +16,35 @@ use crate::signal::Signal;
 /// could not be sent.
 pub const MAX_PACKET_BYTES: usize = 64 << 10;
 
-/// A request of a client.
+/// A request that a client sends to a shim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum ShimRequest {
     /// Push every record that is written from now on.
     Subscribe {
-        /// Whether to push a message when the output grows, too.
+        /// Whether to also push a message when the output grows.
         follow: bool,
     },
     /// Move the task to the background. The response is [`ShimMessage::Done`] even if the task was
     /// already there.
     Place {
-        /// The reason.
+        /// The reason to record for the move.
         why: BackgroundReason,
     },
     /// Stop the task. The response follows when the task has ended.
     Stop {
-        /// The requester.
+        /// Name of the requester, for the journal.
         by: String,
-        /// Grace period to use instead of the task's own, in milliseconds.
+        /// Grace for this stop, in milliseconds; `None` selects the grace in the specification.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         grace_ms: Option<u64>,
-        /// Signal to use instead of the task's own.
+        /// Signal for this stop; `None` selects the signal in the specification.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<Signal>,
     },
     /// Release an adopted task: its processes continue without supervision.
     Release {
-        /// The requester.
+        /// Name of the requester, for the journal.
         by: String,
     },
     /// Move the deadline.
@@ -65,11 +65,11 @@ pub enum ShimRequest {
     Why,
     /// Report the resource usage of the task. The response is [`ShimMessage::Usage`].
     Usage,
-    /// Respond with [`ShimMessage::Done`].
+    /// Respond with [`ShimMessage::Done`], which proves that the shim handles requests.
     Ping,
 }
 
-/// A message of a shim.
+/// A response to a client, or a message that a shim pushes to its subscribers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
 pub enum ShimMessage {
@@ -88,7 +88,7 @@ pub enum ShimMessage {
     },
     /// The explanation why the task is quiet.
     Why {
-        /// The evidence.
+        /// The verdict, with the facts from two samples.
         evidence: Box<Evidence>,
     },
     /// The resource usage of the task.

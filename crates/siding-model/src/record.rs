@@ -49,7 +49,7 @@ pub enum Record {
     Event {
         /// Time of the event.
         at: MonotonicMs,
-        /// The event.
+        /// The event, which changed the state of the lifecycle.
         #[serde(flatten)]
         event: TaskEvent,
     },
@@ -57,7 +57,7 @@ pub enum Record {
     Rescued {
         /// Time of the takeover.
         at: MonotonicMs,
-        /// The new shim.
+        /// Pid and start time of the new shim.
         shim: ProcRef,
     },
     /// Output could not be stored.
@@ -86,7 +86,7 @@ pub enum Record {
         /// Stream offset after the last of these lines.
         to: u64,
     },
-    /// The task was silent, with evidence for the cause. At most one record per silence.
+    /// The task was silent, with evidence for the cause. A silence has at most one such record.
     Stalled(Box<StallRecord>),
     /// The recorded stall has ended without new output: the task received input, or wrote to a
     /// destination that siding cannot read.
@@ -94,18 +94,18 @@ pub enum Record {
         /// Time of the record.
         at: MonotonicMs,
     },
-    /// A limit was exceeded. One record per occurrence.
+    /// A limit or a watchdog's threshold was exceeded. Each occurrence has its own record.
     Limit(Box<Breach>),
-    /// The deadline is near. One record per deadline.
+    /// The deadline is near. Each deadline has at most one such record.
     Expiring {
         /// Time of the record.
         at: MonotonicMs,
-        /// The deadline at that time.
+        /// The deadline in effect at the time of the record.
         deadline: MonotonicMs,
     },
-    /// The readiness condition holds. At most one record.
+    /// The readiness condition holds. A journal has at most one such record.
     Ready(Box<ReadyRecord>),
-    /// The task tried to reach a host that its network policy refuses. One record per host.
+    /// The task tried to reach a host that its network policy refuses. Each host has one record.
     Denied {
         /// Time of the refusal.
         at: MonotonicMs,
@@ -128,16 +128,16 @@ pub struct AcceptedTask {
     pub at: MonotonicMs,
     /// Start on the wall clock.
     pub wall: UnixMs,
-    /// The shim that supervises the task.
+    /// Pid and start time of the task's first shim.
     pub shim: ProcRef,
-    /// Directory of the control group that the shim creates after this record, if the task is to
-    /// get one. The directory may be missing, because creating it can fail.
+    /// Directory of the control group that the shim tries to create after this record; `None` for a
+    /// task without a control group. The directory is missing if its creation failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
-    /// The facts of the adoption; `None` for a command that siding started.
+    /// The facts that were found at the adoption; `None` for a command that siding started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopted: Option<AdoptionInfo>,
-    /// The specification of the task.
+    /// The specification, which no later record changes.
     pub spec: TaskSpec,
 }
 
@@ -160,17 +160,17 @@ pub struct AdoptionInfo {
     pub spare_programs: Vec<String>,
 }
 
-/// The summary of a task when it was closed.
+/// The content of the final record of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct CloseSummary {
-    /// The end on the wall clock.
+    /// Time of the end on the wall clock.
     pub wall: UnixMs,
-    /// The end on the monotonic clock.
+    /// Time of the end on the monotonic clock.
     pub at: MonotonicMs,
     /// Processes that a stop ended; `None` when no process had to be stopped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<StopReport>,
-    /// Totals of the output.
+    /// Size of the output, and the parts that were not kept.
     pub output: OutputTotals,
     /// The peak resource usage; `None` when it was not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -179,7 +179,7 @@ pub struct CloseSummary {
     pub proof: String,
 }
 
-/// The processes that a stop ended.
+/// The result of a stop: the processes that it ended, and those that may be left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StopReport {
@@ -214,7 +214,7 @@ impl StopReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EndedProcess {
-    /// The process id.
+    /// Pid that the process had.
     pub pid: i32,
     /// Command line of the process, shortened.
     pub command: String,
@@ -226,18 +226,18 @@ pub struct EndedProcess {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Survivor {
-    /// The process id.
+    /// Pid of the living process.
     pub pid: i32,
     /// Command line of the process, shortened.
     pub command: String,
-    /// User id of the process.
+    /// User id of the process, which may differ from that of the shim.
     pub uid: u32,
     /// The reason why the process is alive: it runs as another user, or is in an uninterruptible
     /// wait.
     pub why: String,
 }
 
-/// Totals of a task's output.
+/// The size of a task's output, and the parts that were not kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct OutputTotals {
     /// Bytes that the task wrote.
@@ -300,7 +300,7 @@ pub fn write_line(out: &mut Vec<u8>, seq: u64, record: &impl Serialize) {
 ///
 /// # Panics
 ///
-/// Never, as [`write_line`].
+/// Never, for the same reason as [`write_line`].
 pub fn write_record(out: &mut Vec<u8>, seq: u64, record: &Record, format: u32) {
     let names_limit = matches!(
         record,
@@ -318,7 +318,7 @@ pub fn write_record(out: &mut Vec<u8>, seq: u64, record: &Record, format: u32) {
     write_line(out, seq, &older);
 }
 
-/// Returns the checksum of bytes, as the lines of a journal contain it.
+/// Returns the CRC-32 of bytes, the checksum in the lines of a journal.
 #[must_use]
 pub fn checksum(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
@@ -333,7 +333,7 @@ pub enum BadLine {
     /// The line is intact, but this build does not know the record.
     #[error("the line is intact, but its record is unknown: {why}")]
     Unknown {
-        /// The parser's message.
+        /// The parser's message about the unknown or malformed part.
         why: String,
     },
 }
@@ -375,7 +375,7 @@ const CLOSED_PREFIX: &[u8] = br#"{"record":"closed","#;
 const ACCEPTED_PREFIX: &[u8] = br#"{"record":"accepted","format":"#;
 const _: () = assert!(NEWEST_FORMAT < 10, "`is_readable_accepted` reads one digit");
 
-/// Returns whether a body starts as siding writes the first record of a format that this build
+/// Returns whether a body starts like a first record that siding wrote in a format that this build
 /// reads.
 #[must_use]
 pub(crate) fn is_readable_accepted(json: &[u8]) -> bool {
@@ -396,7 +396,7 @@ pub(crate) fn parse_json<'a, T: Deserialize<'a>>(json: &'a [u8]) -> serde_json::
 ///
 /// # Errors
 ///
-/// Returns [`BadLine::Unknown`] for a record type that this build does not know.
+/// Returns [`BadLine::Unknown`] for JSON that is not a record known to this build.
 pub fn parse_body(json: &[u8]) -> Result<Record, BadLine> {
     // For a tagged enum, serde buffers the whole content until it has found the tag, and parses the
     // buffer. The fast path for a tag at the start speeds up lists of ten thousand tasks.

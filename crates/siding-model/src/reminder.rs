@@ -32,7 +32,6 @@ pub struct ReturnedCall {
     /// Checksum of the command. The command itself is not stored, because it may contain secrets
     /// and this value is written to a file.
     command: u32,
-    /// Time at which the call returned.
     returned_at: UnixMs,
 }
 
@@ -64,9 +63,10 @@ fn command_checksum(command: &str) -> u32 {
     record::checksum(command.trim().as_bytes())
 }
 
-/// Returns whether an adopted task is running although the call that started it has returned, so
-/// that the host treats it as a background command. While a subagent waits for a task, the call has
-/// not returned, and the result is false.
+/// Returns whether an adopted task is running although the call that started the task has returned,
+/// so that the host treats the task as a background command. A task that is older than the longest
+/// foreground call has outlived its call in any case. While a subagent waits for a younger task,
+/// the call has not returned, and the result is false.
 #[must_use]
 pub fn has_outlived_its_call(task: &TaskState, calls: &[ReturnedCall], now: UnixMs) -> bool {
     if task.adopted.is_none() || !matches!(task.lifecycle.phase(), Phase::Running { .. }) {

@@ -12,16 +12,16 @@ use crate::size::Bytes;
 /// An ended task, as input of the rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndedTask<Id> {
-    /// The task's id.
+    /// Id that is returned if the task is to be deleted.
     pub id: Id,
-    /// Time of the end. A time in the future, as after the clock was set back, is taken for the
+    /// Time of the end. A time in the future, as after the clock was set back, is treated as the
     /// present.
     pub ended_at: UnixMs,
     /// Disk usage of the task's directory.
     pub bytes: Bytes,
     /// Whether the task's owner is alive and has not seen the end of the task.
     pub has_live_owner: bool,
-    /// Whether the task has notices that have not been acknowledged.
+    /// Whether the task has unacknowledged notices, and for how long they are kept.
     pub unread_notices: UnreadNotices,
 }
 
@@ -31,10 +31,10 @@ pub struct EndedTask<Id> {
 pub enum UnreadNotices {
     /// The task has no unread notices.
     NoNotices,
-    /// The session is alive, so it can request them at any time.
+    /// The session is alive, so it can request the notices at any time.
     ForLiveSession,
-    /// The session has ended and may be resumed, or has no owner. The notices are kept for the time
-    /// that ended tasks are kept.
+    /// The session has ended and may be resumed, or has no owner. The notices are kept up to the
+    /// age limit for ended tasks.
     ForSession,
 }
 
@@ -48,9 +48,9 @@ const UNREAD_LIMIT_FACTOR: u64 = 2;
 pub struct RetentionLimits {
     /// Longest time for which an ended task is kept.
     pub age: Duration,
-    /// Most ended tasks.
+    /// Most ended tasks that are kept.
     pub tasks: u32,
-    /// Most disk usage of all ended tasks.
+    /// Most disk space for the directories of all ended tasks together.
     pub bytes: Bytes,
 }
 
@@ -195,7 +195,7 @@ mod tests {
         assert!(!kept(UnreadNotices::NoNotices));
         assert!(
             !kept(UnreadNotices::ForSession),
-            "a session that is gone for good keeps nothing for ever"
+            "an ended session keeps notices only up to the age limit"
         );
         assert!(kept(UnreadNotices::ForLiveSession));
     }
@@ -285,8 +285,8 @@ mod tests {
                     prop_assert!(goes < stays);
                 }
             }
-            // The limits hold unless the remaining tasks have live owners or unread notices. Twice
-            // the limits hold unless they all have live owners.
+            // The remaining tasks exceed the limits only if all of them have live owners or unread
+            // notices. They exceed twice the limits only if all of them have live owners.
             let deletable = |told: bool| kept.iter().any(|t| !t.has_live_owner && is_told(t) == told);
             prop_assert!(fits(&kept, 1) || !deletable(true));
             prop_assert!(fits(&kept, 2) || !deletable(false));

@@ -1,8 +1,8 @@
-//! Recognition of command texts that consist of the plain words of one program. Siding can execute
-//! such a program without starting bash.
+//! Recognition of command texts that only run one program with plain words as arguments. siding can
+//! execute such a program without starting bash.
 
-/// The builtins and keywords of bash, which are no programs as the first word of a text (bash 5.2:
-/// `compgen -b` and `compgen -k`); sorted.
+/// The builtins and keywords of bash, which do not run a program when they are the first word of a
+/// text (bash 5.2: `compgen -b` and `compgen -k`). The list is sorted.
 const BASH_BUILTINS_AND_KEYWORDS: [&str; 83] = [
     "!",
     ".",

@@ -22,7 +22,7 @@ const RTMIN: u8 = 34;
 /// Last real-time signal.
 const RTMAX: u8 = 64;
 
-/// A signal.
+/// A Linux signal with a number from 1 to 64.
 ///
 /// A signal is formatted as `SIGTERM` or `SIGRTMIN+3`. A signal is parsed from a number, or from a
 /// name with or without `SIG`, in upper or lower case.
@@ -30,9 +30,9 @@ const RTMAX: u8 = 64;
 pub struct Signal(NonZeroU8);
 
 impl Signal {
-    /// The terminal was closed. By convention also a request to reload the configuration.
+    /// The terminal was closed. Many daemons reload their configuration instead of ending.
     pub const HUP: Self = Self::from_known_number(1);
-    /// Interrupt from the keyboard.
+    /// Interrupt from the keyboard (Ctrl-C).
     pub const INT: Self = Self::from_known_number(2);
     /// Quit from the keyboard.
     pub const QUIT: Self = Self::from_known_number(3);
@@ -101,7 +101,7 @@ impl fmt::Debug for Signal {
     "`{text}` is not a signal; write a name such as `TERM`, `SIGINT` or `RTMIN+1`, or a number from 1 to 64"
 )]
 pub struct BadSignal {
-    /// The rejected text.
+    /// The rejected text as it was passed, not escaped.
     pub text: String,
 }
 
@@ -139,7 +139,7 @@ fn check_real_time(number: i32) -> Option<i32> {
     (i32::from(RTMIN)..=i32::from(RTMAX)).contains(&number).then_some(number)
 }
 
-/// Parses a number without a sign, which `str::parse` would accept.
+/// Parses decimal digits. A sign, which `str::parse` would accept, is rejected.
 fn parse_digits(text: &str) -> Option<i32> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None }
 }

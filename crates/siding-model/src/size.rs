@@ -38,7 +38,7 @@ impl Bytes {
         Self(count.saturating_mul(1 << 10))
     }
 
-    /// Returns the number as the length of a buffer; the greatest length if it exceeds that.
+    /// Returns the number as a `usize`, or `usize::MAX` if it does not fit.
     #[must_use]
     pub fn to_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
@@ -88,13 +88,13 @@ pub enum SizeError {
         "`{text}` is not a size; write bytes, or a whole number with B, KiB, MiB, GiB or TiB, as in `8MiB`"
     )]
     Unreadable {
-        /// The rejected text.
+        /// The rejected text as it was passed, not escaped.
         text: String,
     },
     /// The number of bytes exceeds 64 bits.
     #[error("`{text}` is too large; at most `16777215TiB` is allowed")]
     TooLarge {
-        /// The rejected text.
+        /// The rejected text as it was passed, not escaped.
         text: String,
     },
 }

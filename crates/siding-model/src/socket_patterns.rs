@@ -61,8 +61,8 @@ impl std::fmt::Display for SocketPattern {
     }
 }
 
-/// Matches `*` and `?`. Backtracking goes only to the last `*`, so the time is at most proportional
-/// to the product of both lengths.
+/// Returns whether a pattern with `*` and `?` matches a name. Backtracking returns only to the last
+/// `*`, so the time is at most proportional to the product of both lengths.
 fn wildcard_match(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n) = (0, 0);
     let mut star = None;

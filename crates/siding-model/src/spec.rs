@@ -12,7 +12,7 @@ use crate::outcome::Placement;
 use crate::signal::Signal;
 use crate::wait::Condition;
 
-/// The command of a task.
+/// The command of a task: a text for a shell, or a program with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TaskCommand {
@@ -85,7 +85,7 @@ pub enum StdinMode {
 pub enum OnLeaderExit {
     /// The descendants continue, under the task's deadline and limits.
     Linger,
-    /// The descendants are stopped.
+    /// The descendants are stopped with the task's signal and grace.
     Reap,
 }
 
@@ -95,21 +95,21 @@ pub enum OnLeaderExit {
 pub struct TaskSpec {
     /// The task's id, which also determines the birthmark.
     pub task_id: TaskId,
-    /// Session that owns the task.
+    /// Session that owns the task. The end of the session stops the task unless `keep` is set.
     pub session_id: SessionId,
-    /// The task inside which this task was started.
+    /// The task inside which this task was started; `None` if it was started outside of tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_task: Option<TaskId>,
-    /// The name that the task was given at its start.
+    /// The name that the task was given at its start; `None` if it was given none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The command.
+    /// The command that the leader executes.
     pub command: TaskCommand,
-    /// Working directory, absolute.
+    /// Absolute path of the working directory.
     pub cwd: String,
-    /// The standard input.
+    /// Whether the standard input is `/dev/null` or a pipe.
     pub stdin: StdinMode,
-    /// The initial placement.
+    /// Placement at the start. A task in the foreground may later move to the background.
     pub placement: Placement,
     /// Deadline, in milliseconds after the start.
     pub deadline_ms: u64,
@@ -151,8 +151,8 @@ pub struct TaskSpec {
     /// Name of the file under `same/` that exists while the task runs, and by which another start
     /// of the command is detected.
     pub same_key: String,
-    /// The earliest running task with the same command and directory, if the caller started this
-    /// task in spite of it.
+    /// The earlier task with the same command and directory that was running when this task was
+    /// started; `None` if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicate_of: Option<TaskId>,
     /// The monitor of the task's output lines, if the caller asked for one.
@@ -169,7 +169,8 @@ const fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Shortest time from the start to the deadline for which a notice is given, in milliseconds.
+/// Shortest time from the start to the deadline of a task that gets a notice before its deadline,
+/// in milliseconds.
 pub(crate) const MIN_NOTICE_LIFETIME_MS: u64 = 600_000;
 
 impl TaskSpec {
@@ -180,8 +181,8 @@ impl TaskSpec {
     }
 }
 
-/// Returns the built-in value of the setting `stall_after`, for journals from before the setting
-/// existed.
+/// Returns the built-in value of the setting `stall_after`, for journals that were written before
+/// the setting existed.
 const fn stall_after_ms() -> u64 {
     45_000
 }

@@ -23,9 +23,9 @@ pub use wait_view::{ReadyView, WaitHit, WaitReason, WaitView};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "task"))]
 pub struct TaskView {
-    /// The task's id.
+    /// Id of the task, which other commands accept.
     pub task_id: TaskId,
-    /// The task's kind.
+    /// Kind of the task, such as `local_bash` for a command on this machine.
     pub kind: TaskKind,
     /// Session that owns the task.
     pub session_id: SessionId,
@@ -42,14 +42,14 @@ pub struct TaskView {
     /// Program of the sandbox in which the host runs the command, such as `bwrap`; null without a
     /// sandbox.
     pub sandbox: Option<String>,
-    /// The task's phase.
+    /// Phase of the task when the view was built.
     pub phase: PhaseName,
     /// Whether a caller waits for the task.
     pub placement: PlacementView,
     /// How the task ended; null until the whole tree has ended.
     pub outcome: Option<Outcome>,
-    /// How the shell or program ended; null while it runs. Set before `outcome` if descendants
-    /// linger.
+    /// How the shell or program ended; null while it runs. The field is set before `outcome` if
+    /// descendants linger.
     pub leader_outcome: Option<Outcome>,
     /// Status of each stage of the shell's last pipeline, if it had several stages.
     pub pipeline_statuses: Option<Vec<i32>>,
@@ -70,7 +70,7 @@ pub struct TaskView {
     pub processes: Vec<ProcessView>,
     /// TCP ports on which the tree listens.
     pub listening: Vec<u16>,
-    /// The output of the task.
+    /// Location, size and text of the task's output.
     pub output: OutputView,
     /// A stall that still lasts, with its cause; null if the task is not stalled.
     pub attention: Option<AttentionView>,
@@ -89,7 +89,8 @@ pub struct TaskView {
     pub ready: Option<ReadyView>,
     /// The processes that a stop ended; null when none had to be stopped.
     pub stop_report: Option<StopReport>,
-    /// Earlier task with the same command and directory that was still running.
+    /// Earlier task with the same command and directory that was running when this task started;
+    /// null if none was.
     pub duplicate_of: Option<TaskId>,
     /// The task inside which this task was started; null if none.
     pub parent_task: Option<TaskId>,
@@ -103,13 +104,14 @@ pub struct TaskView {
     pub expected_p90_ms: Option<u64>,
     /// Number of earlier runs in the estimate; null in the same cases as `expected_ms`.
     pub expected_runs: Option<usize>,
-    /// Advice for a person or an agent.
+    /// The task's state, the result of the call or the next step, for a person or an agent; null if
+    /// there is nothing to explain.
     pub message: Option<String>,
 }
 
 impl TaskView {
-    /// Returns the name of the task in lists: the command, or the task's own name if the task runs
-    /// siding itself, whose command says little.
+    /// Returns the text that identifies the task in lists: its command, or its name if the task
+    /// runs siding itself, because such a command says little.
     #[must_use]
     pub fn display_name(&self) -> &str {
         let name = self.name.as_deref().filter(|_| self.kind != TaskKind::LocalBash);
@@ -134,7 +136,7 @@ impl TaskView {
     }
 }
 
-/// The phase of a task.
+/// The phase of a task, without the details that only the lifecycle needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -187,14 +189,14 @@ pub struct PlacementView {
     pub why: Option<BackgroundReason>,
 }
 
-/// The kinds of placement.
+/// The kind of a task's placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PlacementKind {
-    /// A caller waits.
+    /// A caller waits for the end of the command.
     Foreground,
-    /// No caller waits.
+    /// No caller waits, so the task's end is reported by a notice.
     Background,
 }
 
@@ -244,7 +246,7 @@ impl MonitorView {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessView {
-    /// The process id.
+    /// Pid of the process.
     pub pid: i32,
     /// Command line of the process, shortened.
     pub command: String,
@@ -254,17 +256,17 @@ pub struct ProcessView {
     pub cpu_ms: u64,
 }
 
-/// The output of a task.
+/// The location, size and text of a task's output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OutputView {
-    /// The file that holds the output.
+    /// Path of the file that holds the output.
     pub path: String,
     /// Bytes that the task has written.
     pub bytes: u64,
     /// Bytes that are still in the file.
     pub kept_bytes: u64,
-    /// The part in the middle whose storage was freed.
+    /// The part in the middle whose storage was freed; null if the whole output is kept.
     pub gap: Option<OutputGap>,
     /// Bytes that could not be stored because the disk was full.
     pub lost_bytes: u64,

@@ -1,4 +1,4 @@
-//! The time that a task has left.
+//! The time until a task's deadline, and the time limit that follows from the deadline.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ pub fn until_deadline(view: &TaskView, now: UnixMs) -> Option<Duration> {
 
 /// Returns the task's whole time limit: the time from its start to its current deadline.
 ///
-/// The result is rounded to a second, below 10 s to a tenth of a second: the view's elapsed time
-/// was measured a moment before `now`, so the sum is not exact.
+/// The result is rounded to a second, or to a tenth of a second below 10 s. The sum is not exact,
+/// because the view's elapsed time was measured a moment before `now`.
 pub(super) fn time_limit(view: &TaskView, now: UnixMs) -> Option<Duration> {
     let limit = until_deadline(view, now)? + Duration::from_millis(view.elapsed_ms);
     let step: u64 = if limit < Duration::from_secs(10) { 100 } else { 1000 };

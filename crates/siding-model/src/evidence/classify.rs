@@ -1,24 +1,23 @@
-//! Classification of the activity of one process.
+//! Derives the activity of a process from the system calls in which its threads are blocked.
 
 use super::sample::{
     BlockedSyscall, BlockingCall, FdObject, ProcessFacts, TaskSample, ThreadFacts, ThreadState,
 };
 
 /// The activity of a process. The variants are ordered from the best explanation of a task's
-/// silence to the worst: of several threads, the one with the first variant determines the activity
-/// of its process.
+/// silence to the worst. The activity of a process with several threads is that of the thread whose
+/// variant comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ProcessActivity {
-    /// Blocked reading the task's input, a terminal, or the output pipe, and waits for nothing
-    /// else.
+    /// Blocked reading only the task's input, a terminal, or the output pipe.
     ReadingInput,
     /// Stopped by a signal or a debugger.
     Stopped,
-    /// Running or runnable.
+    /// On a CPU, or ready to run.
     Running,
     /// Polls the input together with other objects.
     PollingInput,
-    /// Waits for a disk.
+    /// Reads, writes or syncs a file, or is in another uninterruptible wait.
     Disk,
     /// Waits for the peer of a socket.
     Network,
@@ -32,7 +31,7 @@ pub(super) enum ProcessActivity {
     PipeFull,
     /// Unknown: the kernel denies access to the process's state.
     Denied,
-    /// Waits for a timer.
+    /// Sleeps for a fixed time, or waits for events with a timeout.
     Timer,
     /// Blocked in futex(2): waits for another thread.
     Futex,
@@ -239,7 +238,7 @@ fn classify_poll(asleep: &BlockedSyscall, is_parent: bool) -> ProcessActivity {
     {
         ProcessActivity::PipeFull
     } else if is_parent {
-        // An event loop with children, and without sockets or input, is taken to wait for its
+        // An event loop with children, and without sockets or input, is assumed to wait for its
         // children.
         ProcessActivity::Child
     } else if has(|object| object == FdObject::FileWatch) {

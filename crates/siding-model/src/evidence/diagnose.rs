@@ -12,27 +12,28 @@ const BUSY_PERMILLE: u32 = 100;
 /// Processor time at and above which a task is certainly busy, in thousandths of a core.
 const CERTAINLY_BUSY_PERMILLE: u32 = 500;
 
-/// The result of diagnosing a task.
+/// The cause of a task's silence, as far as two samples of its processes show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnosis {
-    /// The task's activity.
+    /// The cause of the silence.
     pub verdict: WhyVerdict,
     /// The object that the task waits for; `None` unless the verdict is [`WhyVerdict::Waiting`].
     pub waiting_on: Option<WaitingOn>,
-    /// How certain the verdict is.
+    /// Whether the samples prove the verdict, only agree with it, or do not support it.
     pub certainty: Certainty,
     /// Processor time of the tree between the samples, in thousandths of one core.
     pub cpu_permille: u32,
     /// Pids from the topmost process down to the one that explains the verdict.
     pub process_path: Vec<i32>,
-    /// The thread that explains the verdict, if it is not the process's first thread.
+    /// Id of the thread that explains the verdict; `None` for the process's first thread.
     pub thread: Option<i32>,
-    /// Pid of a process that is blocked reading input while other processes work, which explain the
-    /// verdict.
+    /// Pid of a process that is blocked reading input while other processes work. `None` if this
+    /// process itself explains the verdict.
     pub concurrent_reader: Option<i32>,
-    /// The object from which the waiting process would read an answer.
+    /// The object from which the task would read an answer; `None` if the process that explains the
+    /// verdict does not wait for typed input.
     pub input_channel: Option<FdObject>,
-    /// The prompt at the end of the output.
+    /// The kind of prompt at the end of the output; `None` if there is no prompt.
     pub prompt: Option<Prompt>,
 }
 
@@ -131,9 +132,9 @@ impl<'s> Evaluation<'s> {
     }
 
     /// Returns whether independent work continues that does not depend on the reader. The reader's
-    /// ancestors are taken to wait for the reader. If the reader is the only thread of its process,
-    /// the reader's descendants are taken to wait as well: the process asks on behalf of its
-    /// background jobs.
+    /// ancestors are assumed to wait for the reader. If the reader is the only thread of its
+    /// process, the process's descendants are assumed to wait as well, because the process asks on
+    /// behalf of its background jobs.
     fn has_concurrent_work(&self, reader: &ClassifiedProcess<'s>) -> bool {
         let pid = reader.process.process.pid;
         let is_all_of_it = reader.process.threads.len() == 1;
@@ -187,8 +188,9 @@ impl<'s> Evaluation<'s> {
         Some(Finding::new(WhyVerdict::Busy, certainty, *subject))
     }
 
-    /// Finds a process that the kernel does not let siding inspect, such as sudo(8), while the
-    /// output ends with a password prompt or its terminal does not echo.
+    /// Finds a process that the kernel does not let siding inspect, such as sudo(8). The output
+    /// must end with a password prompt, or with an incomplete line while the process's terminal
+    /// does not echo.
     fn find_password_prompt(&self) -> Option<Finding<'s>> {
         let found = self.processes.iter().find(|one| {
             let asks = self.tail.prompt == Some(Prompt::Password);
@@ -276,8 +278,8 @@ impl<'s> Evaluation<'s> {
             return false;
         }
         let Some(thread) = one.thread else { return true };
-        // Processor time is left out: only `used_no_cpu` needs it, to tell one long wait from many
-        // short ones.
+        // Processor time is not compared here. Only `used_no_cpu` compares it, to distinguish one
+        // long wait from many short ones.
         let same = |old: &&super::ThreadFacts| match (&old.state, &thread.state) {
             (ThreadState::Blocked(old), ThreadState::Blocked(new)) => {
                 old.call == new.call

@@ -1,4 +1,4 @@
-//! Prompts at the end of a task's output.
+//! Detection of a prompt at the end of a task's output.
 //!
 //! The patterns are strict: a last line that ends in `:`, `?`, `$` or `>` also needs words that are
 //! typical of a prompt. The corpus in `crates/siding-e2e/corpus` holds prompts of real programs and
@@ -13,11 +13,11 @@ use patterns::{
 
 use crate::text::{self, RenderOptions};
 
-/// Bytes at the end of the output that are examined.
+/// Most bytes at the end of the output that are searched for a prompt.
 pub const MAX_TAIL_BYTES: usize = 1024;
-/// Longest line that can be a prompt, in characters. A longer line is taken for ordinary output.
+/// Longest line that can be a prompt, in characters. A longer line is treated as ordinary output.
 const MAX_PROMPT_CHARS: usize = 200;
-/// Columns of [`OutputTail::line`].
+/// Columns to which [`OutputTail::line`] is cut.
 const LAST_LINE_COLUMNS: usize = 200;
 /// Most lines above the last one that can belong to a menu.
 const MAX_MENU_LINES: usize = 14;
@@ -37,7 +37,7 @@ pub enum Prompt {
     Command,
 }
 
-/// The end of a task's output.
+/// The last line of a task's output, and the prompt that was detected in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputTail {
     /// The last line with text, sanitized, and cut to 200 columns.

@@ -8,7 +8,7 @@ use crate::process::{MonotonicMs, ProcRef};
 pub struct TaskSample {
     /// Time at which the sample was taken.
     pub taken_at: MonotonicMs,
-    /// The processes; parents precede their children.
+    /// The living processes; parents precede their children.
     pub processes: Vec<ProcessFacts>,
 }
 
@@ -20,12 +20,12 @@ impl TaskSample {
     }
 }
 
-/// One process.
+/// The state of one process and its threads, as `/proc` reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessFacts {
-    /// Pid and start time.
+    /// Pid and start time, which together identify a process after its pid has been reused.
     pub process: ProcRef,
-    /// Pid of the parent.
+    /// Pid of the parent, which may be outside of the task.
     pub parent: i32,
     /// State letter of the process's first thread (proc_pid_stat(5)).
     pub state: char,
@@ -36,7 +36,7 @@ pub struct ProcessFacts {
     pub self_ticks: u64,
     /// User and system time of the children that the process has reaped, in clock ticks.
     pub reaped_children_ticks: u64,
-    /// The resident memory, in bytes.
+    /// Resident memory of the process, in bytes.
     pub resident_bytes: u64,
     /// Whether the process has a controlling terminal.
     pub has_terminal: bool,
@@ -49,21 +49,21 @@ pub struct ProcessFacts {
     pub threads: Vec<ThreadFacts>,
 }
 
-/// One thread.
+/// The state of one thread of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadFacts {
-    /// The thread id.
+    /// The thread id; the process's first thread has the pid as its id.
     pub tid: i32,
-    /// The thread's state.
+    /// Whether the thread runs, or in which system call it is blocked.
     pub state: ThreadState,
 }
 
-/// The state of a thread.
+/// Whether a thread runs or is blocked, as far as the kernel reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ThreadState {
-    /// Running or runnable.
+    /// On a CPU, or ready to run.
     Running,
-    /// Blocked in a system call.
+    /// Blocked in a system call, or at an unknown place in the kernel.
     Blocked(BlockedSyscall),
     /// Unknown: the kernel denies access (`EACCES`, `EPERM`), because the program is setuid or not
     /// dumpable, or `kernel.yama.ptrace_scope` is strict.
@@ -72,16 +72,16 @@ pub enum ThreadState {
     Hidden,
 }
 
-/// A wait in a system call.
+/// The system call in which a thread is blocked, and the descriptors for which it waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockedSyscall {
-    /// Name of the system call.
+    /// Name of the system call; empty if the call is unknown.
     pub name: &'static str,
-    /// Kind of the system call.
+    /// Kind of the system call, which determines how its descriptors explain the wait.
     pub call: BlockingCall,
     /// Whether the wait cannot be interrupted (state `D`).
     pub is_uninterruptible: bool,
-    /// The descriptors that the call waits for.
+    /// The descriptors that the call waits for; empty if it waits for none, or if they are unknown.
     pub blocked_on: Vec<BlockedOn>,
     /// Whether the wait has no time limit.
     pub has_no_timeout: bool,
@@ -94,35 +94,35 @@ pub struct BlockedSyscall {
 /// Kinds of system calls that can block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockingCall {
-    /// `read` and similar calls.
+    /// Reads from a descriptor: `read`, `readv`, `splice`, `sendfile` and similar calls.
     Read,
-    /// `write` and similar calls.
+    /// Writes to a descriptor: `write`, `writev` and similar calls.
     Write,
-    /// `poll`, `select`, `epoll_wait` and similar calls.
+    /// Waits for one of several descriptors: `poll`, `select`, `epoll_wait` and similar calls.
     Poll,
-    /// `accept`.
+    /// Waits for an incoming connection: `accept`, `accept4`.
     Accept,
-    /// `connect`.
+    /// Waits until a connection is established: `connect`.
     Connect,
-    /// `recv`, `send` and similar calls.
+    /// Receives from or sends to a socket: `recvmsg`, `sendmsg` and similar calls.
     Transfer,
-    /// `wait4`, `waitid`.
+    /// Waits for a child to change its state: `wait4`, `waitid`.
     Child,
-    /// `vfork`: the child has not called execve(2) yet.
+    /// `vfork` or `clone`: the child has not called execve(2) yet.
     Vfork,
-    /// `nanosleep` and similar calls.
+    /// Sleeps for a fixed time: `nanosleep`, `clock_nanosleep`.
     Sleep,
-    /// `futex`.
+    /// Waits for another thread: `futex`.
     Futex,
-    /// `flock`, and `fcntl` with a blocking lock.
+    /// Waits for a file lock: `flock`, and `fcntl` with a blocking lock.
     Lock,
-    /// `open` of a FIFO whose other end is not open, or of a file on a slow file system.
+    /// Opens a FIFO whose other end is not open, or a file on a slow file system.
     Open,
-    /// `sigsuspend`, `pause`, `sigtimedwait`.
+    /// Waits for a signal: `sigsuspend`, `pause`, `sigtimedwait`.
     Signal,
-    /// `fsync` and similar calls.
+    /// Waits until data has been written to the disk: `fsync`, `sync` and similar calls.
     Sync,
-    /// Any other system call.
+    /// Any other system call, such as `io_uring_enter`, or an unknown one.
     Other,
 }
 
@@ -131,13 +131,13 @@ pub enum BlockingCall {
 pub struct BlockedOn {
     /// Number of the descriptor in the blocked process.
     pub fd: i32,
-    /// The object behind the descriptor.
+    /// The kind of object to which the descriptor refers.
     pub object: FdObject,
     /// Whether the call waits for data; otherwise it waits for free space.
     pub for_reading: bool,
 }
 
-/// The kind of object behind a descriptor.
+/// The kind of object to which a descriptor refers, as far as it explains a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FdObject {
     /// The pipe that siding created as the task's standard input.
@@ -146,15 +146,15 @@ pub enum FdObject {
     /// for typed input: some programs read answers from standard error, where they expect a
     /// terminal.
     OutputPipe,
-    /// A terminal.
+    /// A terminal or pseudoterminal.
     Terminal,
     /// An unnamed pipe, with its inode number.
     Pipe(u64),
-    /// A named FIFO.
+    /// A FIFO that is opened by its path.
     Fifo,
-    /// A listening socket.
+    /// A socket that accepts connections.
     Listener,
-    /// Any other socket.
+    /// A socket that is not listening.
     Socket,
     /// A watch for file changes (inotify, fanotify).
     FileWatch,
@@ -164,7 +164,7 @@ pub enum FdObject {
     WakeupFd,
     /// A regular file or a directory.
     File,
-    /// Any other object.
+    /// An object of another kind, or one that could not be identified.
     Other,
 }
 

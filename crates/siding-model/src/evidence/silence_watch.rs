@@ -16,7 +16,7 @@ const INTERVAL_GROWTH_FACTOR: u64 = 6;
 /// Longest interval between two samples, in milliseconds.
 const MAX_SAMPLE_INTERVAL_MS: u64 = 60_000;
 
-/// The silence of one task. Times are those of `CLOCK_MONOTONIC`.
+/// The sampling schedule of one task. Times are those of `CLOCK_MONOTONIC`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SilenceWatch {
     /// Silence after which a stall is recorded regardless of the evidence, in milliseconds; zero
@@ -155,7 +155,7 @@ mod tests {
             _ => SampleResult::Certain { since },
         };
         assert_eq!(run_silence(45_000, found), (vec![2_000, 4_000], Some(4_000)));
-        // A prompt that appears after a long silent computation.
+        // The prompt appears only after a long silent computation.
         let late = |now: MonotonicMs| match now.0 {
             ..10_000 => SampleResult::Inconclusive,
             10_000..15_000 => SampleResult::Suspicious,
@@ -174,7 +174,7 @@ mod tests {
         assert!(!watch.record_sample(MonotonicMs(74_000), SampleResult::Inconclusive));
         assert!(
             watch.record_sample(MonotonicMs(105_000), SampleResult::Inconclusive),
-            "a stall of its own"
+            "silence after input is a new stall"
         );
         assert_eq!(watch.silent_ms(MonotonicMs(105_000)), 105_000);
     }
@@ -207,9 +207,9 @@ mod tests {
                     _ => SampleResult::Certain { since: MonotonicMs(at.0.saturating_sub(FIRST_SAMPLE_DELAY_MS)) },
                 };
                 let is_recorded = watch.record_sample(at, found);
-                prop_assert!(!is_recorded || looks > 1, "on one sample");
-                prop_assert!(is_recorded || watch.wake_at().is_some_and(|next| next > at), "it spins");
-                prop_assert!(!is_recorded || watch.wake_at().is_none(), "told twice");
+                prop_assert!(!is_recorded || looks > 1, "one sample recorded a stall");
+                prop_assert!(is_recorded || watch.wake_at().is_some_and(|next| next > at), "busy loop");
+                prop_assert!(!is_recorded || watch.wake_at().is_none(), "stall recorded twice");
                 if is_recorded && written {
                     watch.record_output(at.plus_ms(1));
                     looks = 0;

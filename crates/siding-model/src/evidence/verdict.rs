@@ -7,14 +7,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::id::TaskId;
 use crate::process::MonotonicMs;
 
-/// The activity of a quiet task.
+/// The cause of a task's silence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WhyVerdict {
     /// A process is blocked reading the task's input or a terminal.
     InputWait,
-    /// An event loop polls the input, and the output ends like a question.
+    /// The output ends with a prompt, or with an incomplete line while a process polls the input.
     InputLikely,
     /// A process that cannot be inspected has most likely asked for a password.
     PasswordLikely,
@@ -24,9 +24,9 @@ pub enum WhyVerdict {
     Stopped,
     /// A server waits for connections.
     Serving,
-    /// The task waits for a known object.
+    /// The task waits for an object of a known kind, which `waiting_on` names.
     Waiting,
-    /// The task computes.
+    /// The task uses processor time, or a process of the task was running in both samples.
     Busy,
     /// The task sleeps, and the object that it waits for is unknown.
     Quiet,
@@ -37,11 +37,11 @@ pub enum WhyVerdict {
     Unknown,
 }
 
-/// The last variant is the last of all.
+/// The build fails if [`WhyVerdict::ALL_VERDICTS`] lacks a variant.
 const _: () = assert!(WhyVerdict::ALL_VERDICTS.len() == WhyVerdict::Unknown as usize + 1);
 
 impl WhyVerdict {
-    /// All verdicts.
+    /// All verdicts, in the order of their declaration.
     pub const ALL_VERDICTS: [Self; 10] = [
         Self::InputWait,
         Self::InputLikely,
@@ -55,7 +55,7 @@ impl WhyVerdict {
         Self::Unknown,
     ];
 
-    /// Returns the name in JSON and text.
+    /// Returns the verdict's name in JSON and text.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -89,13 +89,13 @@ impl WhyVerdict {
         }
     }
 
-    /// Returns whether the task makes no progress until an agent or a person acts, if the verdict is
-    /// certain.
+    /// Returns whether the verdict, if it is certain, means that the task makes no progress until
+    /// an agent or a person acts.
     #[must_use]
     pub const fn needs_action(self) -> bool {
         match self {
             Self::InputWait | Self::TtyStopped | Self::Stopped => true,
-            // The last two are never certain.
+            // `InputLikely` and `PasswordLikely` are never certain.
             Self::Serving
             | Self::Waiting
             | Self::Busy
@@ -107,14 +107,14 @@ impl WhyVerdict {
     }
 }
 
-/// The object of [`WhyVerdict::Waiting`].
+/// The kind of object that a waiting task waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WaitingOn {
-    /// A child.
+    /// A child process, or a step of a workflow.
     Child,
-    /// A timer.
+    /// A timer: the end of a sleep, or the timeout of a poll.
     Timer,
     /// A file lock, or a lock between the threads of one process.
     Lock,
@@ -122,14 +122,14 @@ pub enum WaitingOn {
     Fifo,
     /// A pipe without data, or without free space.
     Pipe,
-    /// A socket.
+    /// The peer of a socket.
     Network,
     /// A disk or a network file system.
     Disk,
 }
 
 impl WaitingOn {
-    /// Returns the name in JSON and text.
+    /// Returns the object's name in JSON and text.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -144,7 +144,7 @@ impl WaitingOn {
     }
 }
 
-/// How certain a verdict is.
+/// The degree to which the samples support a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -174,16 +174,16 @@ impl Certainty {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChainLink {
-    /// The process id.
+    /// Pid of the process at the time of the sample.
     pub pid: i32,
     /// Command line of the process, shortened.
     pub command: String,
     /// Process state: the letter from proc_pid_stat(5).
     pub state: String,
-    /// System call in which the process is blocked.
+    /// System call in which the process is blocked; null if it runs or if the call is unknown.
     #[serde(default)]
     pub syscall: Option<String>,
-    /// Object that the process waits for.
+    /// Object that the process waits for; null if it is unknown.
     #[serde(default)]
     pub object: Option<String>,
     /// The process that could end the wait: a lock's holder, a socket's peer, a pipe's reader; or
@@ -195,13 +195,13 @@ pub struct ChainLink {
 /// A verdict with the facts that a reader needs to verify it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// The task's activity.
+    /// The cause of the silence.
     pub verdict: WhyVerdict,
-    /// The object of [`WhyVerdict::Waiting`].
-    // An object of a newer siding is read as `None`.
+    /// The object that the task waits for; `None` unless the verdict is [`WhyVerdict::Waiting`].
+    // An object that only a newer siding knows is read as `None`.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "known_object")]
     pub waiting_on: Option<WaitingOn>,
-    /// How certain the verdict is.
+    /// Whether the samples prove the verdict, only agree with it, or do not support it.
     pub certainty: Certainty,
     /// Time for which the state has been observed, in milliseconds.
     pub since_ms: u64,
@@ -259,7 +259,7 @@ pub struct StallRecord {
     pub at: MonotonicMs,
     /// Size of the output at this time, in bytes. More output ends the stall.
     pub output_bytes: u64,
-    /// The evidence for the stall.
+    /// The verdict about the stall, and the facts from which it was derived.
     #[serde(flatten)]
     pub evidence: Evidence,
 }

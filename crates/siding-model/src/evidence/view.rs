@@ -6,18 +6,18 @@ use super::verdict::{Certainty, ChainLink, Evidence, StallRecord, WaitingOn, Why
 use crate::id::TaskId;
 use crate::process::MonotonicMs;
 
-/// Why a task is quiet.
+/// The diagnosis of a quiet task, as printed by `siding why --json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "why"))]
 pub struct WhyView {
-    /// The task's id.
+    /// Id of the diagnosed task.
     pub task_id: TaskId,
-    /// The task's activity.
+    /// The cause of the silence.
     pub verdict: WhyVerdict,
     /// The object that the task waits for; null unless the verdict is `waiting`.
     pub waiting_on: Option<WaitingOn>,
-    /// How certain the verdict is.
+    /// Whether the samples prove the verdict, only agree with it, or do not support it.
     pub certainty: Certainty,
     /// Time for which the state has been observed, in milliseconds.
     pub since_ms: u64,
@@ -27,7 +27,7 @@ pub struct WhyView {
     pub cpu_percent: f64,
     /// The processes from the leader to the waiting process.
     pub chain: Vec<ChainLink>,
-    /// Last line of the task's output.
+    /// Last line of the output, without escape sequences and control characters.
     pub tail: String,
     /// The next step for the agent or person in charge of the task.
     pub advice: String,
@@ -64,15 +64,15 @@ impl WhyView {
     }
 }
 
-/// A recorded stall of a task.
+/// A stall that has been recorded and has not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AttentionView {
-    /// The task's activity when the stall was found.
+    /// The cause of the silence when the stall was recorded.
     pub verdict: WhyVerdict,
     /// The object that the task waited for; null unless the verdict is `waiting`.
     pub waiting_on: Option<WaitingOn>,
-    /// How certain the verdict is.
+    /// Whether the samples prove the verdict, only agree with it, or do not support it.
     pub certainty: Certainty,
     /// Time without output until now, in milliseconds.
     pub silent_ms: u64,

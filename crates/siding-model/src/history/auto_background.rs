@@ -15,7 +15,8 @@ pub enum PlacementRequest {
     Background,
     /// In the foreground until the command ends.
     Foreground,
-    /// No request: the history of the command decides, otherwise its words.
+    /// No request: the command's history decides, or the list of slow commands if the history is
+    /// too short.
     Unspecified,
 }
 
@@ -26,7 +27,7 @@ pub enum AutoBackground {
     Requested,
     /// The command usually takes longer than the caller would wait.
     Known(Expectation),
-    /// The command is in the built-in list of slow commands; the text is its words that matched.
+    /// The command is in the built-in list of slow commands; the text holds the words that matched.
     Heuristic(String),
 }
 
@@ -86,8 +87,8 @@ pub fn decide_auto_background(
     let budget_ms = u64::try_from(budget.as_millis()).unwrap_or(u64::MAX);
     match known() {
         Some(known) if known.median.exceeds_ms(budget_ms) => Some(AutoBackground::Known(known)),
-        // Most runs were cut short before the budget had passed, so they do not show whether the
-        // budget suffices.
+        // Too many runs were cut short before the budget had passed, so they do not show whether
+        // the budget suffices.
         Some(Expectation { median: Quantile::MoreThan(_), .. }) | None => {
             known_slow_words(commands).map(AutoBackground::Heuristic)
         }
@@ -121,7 +122,7 @@ mod tests {
             decide_auto_background(PlacementRequest::Foreground, BUDGET, slow, &make_command()),
             None
         );
-        let unasked = || -> Option<Expectation> { panic!("nobody needs to know") };
+        let unasked = || -> Option<Expectation> { panic!("the history is not needed") };
         assert_eq!(
             decide_auto_background(PlacementRequest::Foreground, BUDGET, unasked, &make_command()),
             None

@@ -1,4 +1,4 @@
-//! The usual duration of a command.
+//! The usual duration of a command, estimated from its ended runs.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ impl Expectation {
 fn run_weight(ended: UnixMs, newest: UnixMs) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "a weight does not need millisecond precision")]
     let age = newest.0.saturating_sub(ended.0) as f64 / RUN_HALF_LIFE.as_millis() as f64;
-    // Limited, because a run whose weight is zero would be ignored.
+    // The age is limited, because a run whose weight is zero would be ignored.
     0.5_f64.powf(age.min(500.0))
 }
 

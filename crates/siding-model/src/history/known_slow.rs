@@ -123,8 +123,8 @@ const SLOW_SUBCOMMANDS: &[(&str, &[&str])] = &[
     ("yum", &["install", "update"]),
 ];
 
-/// Programs that run another program, each with the number of operands before that program: one for
-/// `timeout 5m make`.
+/// Programs that run another program, each with the number of operands before the other program,
+/// such as one in `timeout 5m make`.
 const WRAPPER_PROGRAMS: &[(&str, usize)] = &[
     ("command", 0),
     ("doas", 0),
@@ -162,7 +162,7 @@ fn slow_words(command: &SimpleCommand) -> Option<String> {
         return None;
     }
     if ALWAYS_SLOW_PROGRAMS.contains(&program) {
-        // `make -n` only prints the commands, `pytest --collect-only` only lists the tests.
+        // `make -n` only prints the commands, and `pytest --collect-only` only lists the tests.
         let asks = arguments.iter().flatten().any(|word| matches!(*word, "-n" | "--collect-only"));
         return (!asks).then(|| program.to_owned());
     }
@@ -194,12 +194,12 @@ fn strip_wrappers<'w>(mut words: &'w [Option<&'w str>]) -> &'w [Option<&'w str>]
 }
 
 /// Returns whether the arguments start with this subcommand. Options before and between the words
-/// of the subcommand are skipped, and so are unknown words, which may be values of options.
+/// of the subcommand are skipped, but not their values: `docker --context x build` does not match.
 fn starts_with_subcommand(arguments: &[Option<&str>], subcommand: &str) -> bool {
     let mut rest = arguments.iter();
     subcommand.split(' ').all(|wanted| {
         rest.by_ref()
-            // `cargo +nightly build`, `make -C dir`, `docker --context x build`
+            // Skips options and toolchains, as in `cargo +nightly --locked build`.
             .find(|word| word.is_none_or(|word| word == wanted || !word.starts_with(['-', '+'])))
             .is_some_and(|word| *word == Some(wanted))
     })

@@ -126,7 +126,7 @@ fn token_length(text: &str) -> usize {
 }
 
 /// Returns the length of a quoted text, with its quotes, in which a backslash escapes the next
-/// character.
+/// character. `start` is the length of the opening quote.
 fn quoted_length(text: &str, start: usize, quote: u8) -> usize {
     let bytes = text.as_bytes();
     let mut at = start;

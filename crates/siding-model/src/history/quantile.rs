@@ -1,4 +1,4 @@
-//! Quantiles of durations, some of which are censored: known only as a lower bound.
+//! Quantiles of durations. Some durations are censored: only a lower bound is known.
 
 /// The length of one run, and its weight in a quantile.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -100,7 +100,7 @@ mod tests {
         );
     }
 
-    /// The example from the paper, with four runs: one is cut short at 2.
+    /// Computes the median of four runs, one of which is cut short at 2, as in the paper.
     #[test]
     fn a_censored_run_counts_until_its_cutoff() {
         // The share of longer runs is 3/4 after 1. At 3 one of two runs ends: 3/4 * 1/2 = 3/8,

@@ -1,4 +1,4 @@
-//! One ended run of a command, and how long it took.
+//! One ended run of a command, and the length of the run.
 
 use super::normalize::{normalize_command, normalize_directory};
 use crate::id::TaskId;
@@ -22,18 +22,18 @@ pub enum RunLength {
 /// One run of a command in the history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// The task's id.
+    /// Id of the task that ran the command; the task may have been removed.
     pub task_id: TaskId,
-    /// The normalized command.
+    /// The command as [`normalize_command`] returns it.
     pub command: String,
     /// Directory in which the command started.
     pub cwd: String,
-    /// Time of the end.
+    /// Wall-clock time at which the task ended.
     pub ended: UnixMs,
     /// Awake milliseconds from the start until the shell or program ended, or until siding started
     /// to end it. `None` when this end is unknown.
     pub ran_ms: Option<u64>,
-    /// How the run ended.
+    /// How the run ended, which determines [`Self::length`].
     pub outcome: Outcome,
     /// Highest observed memory use, in bytes: see [`PeakUsage::memory_bytes`].
     pub peak_memory: Option<u64>,

@@ -18,12 +18,12 @@ pub struct RunSummary {
     pub failed: usize,
     /// The usual duration; `None` with too few runs.
     pub expectation: Option<Expectation>,
-    /// Lengths of the last [`MAX_RECENT_RUNS`] runs with any outcome, in milliseconds, the oldest
-    /// first.
+    /// Lengths of the last [`MAX_RECENT_RUNS`] runs of known length, in milliseconds, the oldest
+    /// first. Runs that were cut short are included.
     pub recent: Vec<u64>,
     /// Highest observed memory use of any run, in bytes.
     pub peak_memory: Option<u64>,
-    /// The newest run.
+    /// The run that ended last.
     pub last: Run,
 }
 

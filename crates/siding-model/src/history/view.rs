@@ -16,7 +16,7 @@ use crate::outcome::Outcome;
 pub struct RunView {
     /// Id of the task; its output may have been removed.
     pub task_id: TaskId,
-    /// The normalized command.
+    /// The command with blanks collapsed and without the values of assignments.
     pub command: String,
     /// Directory in which the command started.
     pub cwd: String,
@@ -55,11 +55,11 @@ impl From<Run> for RunView {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "stats"))]
 pub struct StatsView {
-    /// The normalized command.
+    /// The command with blanks collapsed and without the values of assignments.
     pub command: String,
     /// Directory in which the command ran.
     pub cwd: String,
-    /// Number of remembered runs.
+    /// Number of runs in the history, with any outcome.
     pub runs: usize,
     /// Runs that exited with code 0.
     pub succeeded: usize,

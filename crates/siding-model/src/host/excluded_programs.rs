@@ -1,7 +1,8 @@
 //! Programs that survive the end of the host that started them: editors and browsers, in which a
 //! user may still be working.
 
-/// Most bytes of a program's name that the kernel keeps (`TASK_COMM_LEN` without the final zero).
+/// Most bytes of a program's name that the kernel stores: `TASK_COMM_LEN` without the terminating
+/// zero.
 const MAX_KERNEL_NAME_BYTES: usize = 15;
 /// Prefixes of the arguments that start a program without a window for a user.
 const HEADLESS_FLAGS: [&str; 3] = ["--headless", "--remote-debugging-", "--enable-automation"];
@@ -79,7 +80,7 @@ pub fn is_interpreter(name: &str) -> bool {
     INTERPRETER_PREFIXES.iter().any(|interpreter| name.starts_with(interpreter))
 }
 
-/// Returns whether a process is one of `programs` and has a window for a user. `name` is the file
+/// Returns whether a process is one of `programs` and was not started headless. `name` is the file
 /// name of the executable, or the kernel's name of the process; `words` is the command line.
 #[must_use]
 pub fn is_excluded_program(name: &str, words: &[String], programs: &[String]) -> bool {
@@ -114,7 +115,7 @@ mod tests {
         assert!(is_excluded("code", "/usr/share/code/code --new-window ."));
         assert!(is_excluded("firefox-esr", "/usr/lib/firefox-esr/firefox-esr https://example.org"));
         assert!(is_excluded("chrome_crashpad", "/opt/google/chrome/chrome_crashpad_handler"));
-        assert!(is_excluded("x", "/usr/bin/firefox"), "by its first word");
+        assert!(is_excluded("x", "/usr/bin/firefox"), "the first word is compared, too");
         assert!(!is_excluded("chrome", "/opt/google/chrome/chrome --headless=new --disable-gpu"));
         assert!(!is_excluded("chrome", "chrome --remote-debugging-port=0"));
         assert!(!is_excluded("chrome", "chrome --enable-automation --user-data-dir=/tmp/x"));

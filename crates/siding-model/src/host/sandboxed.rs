@@ -24,13 +24,13 @@ const MAX_ANCESTOR_DEPTH: usize = 16;
 /// A process that carries a host's mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MarkedProcess {
-    /// Pid and start time.
+    /// Pid and start time of the process.
     pub process: ProcRef,
-    /// Pid of the parent.
+    /// Pid of the parent, which links the processes to a tree.
     pub parent: i32,
     /// File name of the executable, or the kernel's name of the process.
     pub program: String,
-    /// Words of the command line.
+    /// Words of the command line, in which the host's wrapper text is searched for.
     pub words: Vec<String>,
 }
 
@@ -39,9 +39,9 @@ pub struct MarkedProcess {
 pub struct SandboxedCommand {
     /// The child of the host from which the sandbox descends.
     pub leader: ProcRef,
-    /// Program that created the sandbox.
+    /// Name of the program that created the sandbox, such as `bwrap`.
     pub sandbox: &'static str,
-    /// The command that runs in the sandbox.
+    /// The command that runs in the sandbox, without the host's wrapper text.
     pub command: TaskCommand,
     /// The shell that runs the command, if it was found. The shell's working directory is the
     /// command's.
@@ -51,7 +51,7 @@ pub struct SandboxedCommand {
 /// Returns the sandboxed commands among `marked`, the processes that carry the mark of `host`.
 ///
 /// A sandbox whose text is not the wrapper text of a known host may be a server of the host. Such a
-/// sandbox is taken for a command if it was started at or after `commands_since`, the time of the
+/// sandbox counts as a command if it was started at or after `commands_since`, the time of the
 /// host's first command in clock ticks since boot.
 #[must_use]
 pub fn sandboxed_commands(
@@ -211,8 +211,8 @@ mod tests {
         ];
         assert_eq!(sandboxed_commands(HOST, &server, None), []);
         assert_eq!(sandboxed_commands(HOST, &server, Some(31)), []);
-        // A sandbox with an unknown text that starts after the first command is taken for a
-        // command.
+        // A sandbox with an unknown text counts as a command if it was not started before the
+        // first command.
         let found = sandboxed_commands(HOST, &server, Some(30));
         let [command] = found.as_slice() else { panic!("{found:?}") };
         assert_eq!(

@@ -19,7 +19,7 @@ pub enum BellByte {
 }
 
 impl BellByte {
-    /// Encodes the message as one byte.
+    /// Returns the byte that is written to the bell.
     #[must_use]
     pub const fn to_byte(self) -> u8 {
         match self {
@@ -40,15 +40,14 @@ impl BellByte {
     }
 }
 
-/// The times at which scans are due.
+/// The schedule of a host supervisor's scans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ScanSchedule {
-    /// Time of the next scan.
+    /// Requested time of the next scan; [`Self::wake_at`] may delay the scan.
     next_scan: Option<MonotonicMs>,
     /// Time of the scan after the next one. The second scan finds a command whose process had not
     /// called execve(2) at the time of the first.
     second_scan: Option<MonotonicMs>,
-    /// Time of the last scan.
     last_scan: Option<MonotonicMs>,
     /// Number of delays in [`Self::CALL_SCAN_DELAYS_MS`] that have passed since a call started;
     /// `None` while no call runs.
@@ -65,7 +64,7 @@ impl ScanSchedule {
     /// returns.
     pub const CALL_SCAN_DELAYS_MS: [u64; 8] = [250, 250, 500, 1_000, 2_000, 8_000, 16_000, 32_000];
 
-    /// Processes bytes from the bell.
+    /// Schedules scans according to the bytes read from the bell.
     pub fn record_bell(&mut self, bytes: &[u8], now: MonotonicMs) {
         for ring in bytes.iter().copied().map(BellByte::from_byte) {
             match ring {
@@ -137,7 +136,7 @@ mod tests {
         while let Some(at) = looks.wake_at() {
             looks.record_scan(at);
             taken.push(at.0);
-            assert!(taken.len() < 100, "no end of looking");
+            assert!(taken.len() < 100, "the schedule never becomes idle");
         }
         taken
     }

@@ -22,7 +22,7 @@ pub enum TreeLiveness {
 pub enum TaskEvent {
     /// The leader's exec succeeded.
     Spawned {
-        /// The leader.
+        /// Pid and start time of the leader.
         leader: LeaderRef,
     },
     /// The command could not be started.
@@ -49,12 +49,12 @@ pub enum TaskEvent {
     TreeEmpty,
     /// A stop was requested.
     StopAsked {
-        /// The requester.
+        /// Name of the requester, such as `user`, `session` or the name of a host.
         by: String,
-        /// Grace to use instead of the task's own.
+        /// Grace for this stop, in milliseconds; `None` selects the grace in the specification.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         grace_ms: Option<u64>,
-        /// Signal to use instead of the task's own.
+        /// Signal for this stop; `None` selects the signal in the specification.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signal: Option<Signal>,
     },
@@ -62,7 +62,7 @@ pub enum TaskEvent {
     DeadlinePassed,
     /// A limit was exceeded, and the task is configured to stop at its limits.
     LimitPassed {
-        /// The limit; `which` before format 6.
+        /// The exceeded limit. The field was named `which` before format 6.
         #[serde(alias = "which")]
         limit_kind: LimitKind,
     },
@@ -70,12 +70,12 @@ pub enum TaskEvent {
     GraceOver,
     /// A later or earlier deadline was requested.
     Extended {
-        /// New deadline. One beyond the cap is replaced by the cap.
+        /// The requested deadline. A deadline beyond the cap is replaced by the cap.
         deadline: MonotonicMs,
     },
-    /// The task went to the background.
+    /// The task was moved to the background.
     Placed {
-        /// The reason.
+        /// The reason for the move.
         #[serde(flatten, with = "placed")]
         why: BackgroundReason,
     },
@@ -84,9 +84,9 @@ pub enum TaskEvent {
         /// Number of processes that could not be killed.
         survivors: u32,
     },
-    /// An adopted task was released: siding supervises its processes no longer, and they continue.
+    /// An adopted task was released: siding no longer supervises its processes, which continue.
     Released {
-        /// The requester.
+        /// Name of the requester.
         by: String,
     },
     /// A takeover found no process of the task: the command was never started, or its end was not
@@ -139,7 +139,7 @@ mod placed {
 /// The side effects that the caller of `step` must carry out, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LifecycleEffect {
-    /// Append the event to the journal. Always the first effect.
+    /// Append the event to the journal. This is always the first effect.
     Record,
     /// Send a signal to the whole tree, then SIGCONT: a stopped process acts on no signal except
     /// SIGKILL and SIGCONT (signal(7)).

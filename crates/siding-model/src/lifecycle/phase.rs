@@ -8,7 +8,7 @@ use crate::outcome::{LeaderEnd, LimitKind, Outcome};
 use crate::process::{LeaderRef, MonotonicMs};
 use crate::signal::Signal;
 
-/// The phase of a task.
+/// The phase of a task, with the facts that determine the next phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
     /// The task is recorded; the leader may or may not exist yet.
@@ -18,7 +18,7 @@ pub enum Phase {
     },
     /// The leader is running.
     Running {
-        /// The shell or program itself.
+        /// Pid and start time of the shell or program.
         leader: LeaderRef,
     },
     /// The leader has ended, and descendants of it are alive.
@@ -28,23 +28,23 @@ pub enum Phase {
     },
     /// All processes were sent the stop signal.
     Stopping {
-        /// The reason and the requester.
+        /// The reason for the stop, its signal and its grace.
         intent: StopIntent,
-        /// How the leader ended, if it has.
+        /// How the leader ended; `None` while the leader runs.
         ended: Option<LeaderEnd>,
         /// Time at which the grace period ends.
         kill_at: MonotonicMs,
     },
     /// All processes are being killed.
     Killing {
-        /// The reason and the requester.
+        /// The reason for the stop, which determines the outcome.
         intent: StopIntent,
-        /// How the leader ended, if it has.
+        /// How the leader ended; `None` while the leader runs.
         ended: Option<LeaderEnd>,
     },
     /// The tree is empty, except for survivors of the kill.
     Ended {
-        /// The outcome of the task.
+        /// How the task ended; for a stopped task usually the reason for the stop.
         outcome: Outcome,
         /// How the leader ended; `None` when it never ran or survived the kill.
         leader: Option<LeaderEnd>,
@@ -54,9 +54,9 @@ pub enum Phase {
 /// A decision to stop a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StopIntent {
-    /// The reason.
+    /// The event that led to the decision.
     pub reason: StopReason,
-    /// The first signal.
+    /// The signal that is sent to all processes before the kill.
     pub signal: Signal,
     /// Time between the first signal and the kill.
     pub grace: Duration,
@@ -75,14 +75,14 @@ pub enum StopReason {
     },
     /// A stop was requested.
     Stop {
-        /// The requester.
+        /// Name of the requester, such as `user`, `session` or the name of a host.
         by: String,
     },
     /// The leader has ended, and the task is not configured to linger.
     LeaderExit,
     /// A limit was exceeded.
     Limit {
-        /// The limit.
+        /// The limit that was exceeded.
         limit_kind: LimitKind,
     },
 }

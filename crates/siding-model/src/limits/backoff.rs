@@ -10,7 +10,7 @@ const MAX_IDLE_INTERVAL_MS: u64 = 16_000;
 /// most a hundredth of a core. The resulting interval is at most [`MAX_IDLE_INTERVAL_MS`].
 const COST_FACTOR: u64 = 100;
 
-/// The schedule for sampling a task.
+/// The schedule for sampling the resource usage of a task.
 ///
 /// A task without limits is sampled only when its shim is awake for another reason. A task with
 /// limits is sampled once a second while it works or grows, and at growing intervals while it is

@@ -20,7 +20,7 @@ pub struct Breach {
     pub limit_kind: LimitKind,
     /// The measured value: bytes, a count, milliseconds, or bytes per second.
     pub value: u64,
-    /// The allowed value.
+    /// The allowed value, in the unit of `value`.
     pub limit: u64,
     /// Address of the remote end, for limits on connections.
     #[serde(default)]
@@ -38,15 +38,14 @@ pub struct Breach {
 pub(super) struct BreachSource {
     /// The part of the value that this process contributes, for limits that sum over processes.
     pub(super) share: Option<u64>,
-    /// The process id.
     pub(super) pid: i32,
-    /// The process's name.
+    /// Name of the process; empty until the caller fills it in.
     pub(super) command: String,
 }
 
 impl BreachSource {
-    /// Returns a source for the whole value. The caller fills in the process's name if the breach
-    /// is new.
+    /// Returns a source without a share. The caller fills in the process's name if the breach is
+    /// new.
     pub(super) const fn from_pid(pid: i32) -> Self {
         Self { share: None, pid, command: String::new() }
     }

@@ -120,8 +120,8 @@ impl ConnectionLog {
     }
 
     /// Returns whether a connection uploads data: between the last two samples it sent more than it
-    /// received, at a rate above that of keepalives. Small queries with larger responses are no
-    /// upload.
+    /// received, at a rate above that of keepalives. Small queries with larger responses do not
+    /// count as an upload.
     #[must_use]
     pub fn is_upload(&self, cookie: u64) -> bool {
         self.open.get(&cookie).is_some_and(|known| {
@@ -136,8 +136,8 @@ impl ConnectionLog {
         self.sent.iter().map(|(remote, bytes)| (remote.as_str(), bytes.total))
     }
 
-    /// Returns the bytes sent to each remote. Connections between processes of the task are left
-    /// out.
+    /// Returns the bytes sent to each remote, without those sent over connections between processes
+    /// of the task.
     pub fn sent_to_others(&self) -> impl Iterator<Item = (&str, u64)> {
         self.sent.iter().map(|(remote, bytes)| (remote.as_str(), bytes.to_others))
     }
@@ -211,7 +211,7 @@ mod tests {
             ledger.is_upload(1)
         };
         assert!(is_upload(60, 60 << 10, 0) && is_upload(1, 5_000, 100));
-        assert!(!is_upload(60, 1_000, 0), "signs of life");
+        assert!(!is_upload(60, 1_000, 0), "keepalives");
         assert!(!is_upload(60, 9 << 20, 90 << 20), "queries and their results");
         assert!(!is_upload(60, 0, 0) && !ConnectionLog::default().is_upload(1));
     }

@@ -3,10 +3,10 @@
 use super::breach::Breach;
 use crate::outcome::LimitKind;
 
-/// Percentage of a limit below which the value must fall before exceeding the limit is a new
-/// breach.
+/// Percentage of a limit. Once the limit is exceeded, the value must fall below this percentage
+/// before the limit can be breached again.
 pub(super) const RECOVERY_PERCENT: u64 = 90;
-/// Most recorded breaches of one limit in one task, so that a value that oscillates around its
+/// Most breaches of one limit that one shim records, so that a value that oscillates around its
 /// limit for hours does not fill the journal.
 pub(super) const MAX_BREACHES_PER_LIMIT: u8 = 16;
 
@@ -88,7 +88,7 @@ impl Episodes {
     }
 }
 
-/// Returns a percentage of a number without overflow.
+/// Returns `percent` percent of a number. No step overflows while `percent` is at most 100.
 pub(super) const fn percent_of(of: u64, percent: u64) -> u64 {
     of / 100 * percent + of % 100 * percent / 100
 }

@@ -5,8 +5,9 @@ use super::episodes::MAX_BREACHES_PER_LIMIT;
 use super::spec::Limits;
 use super::usage::Usage;
 
-/// Available memory at which a shortage is over, in percent of the required amount. The margin
-/// makes one shortage of a value that oscillates around the limit.
+/// Available memory at which a shortage is over, in percent of the required amount. Memory that
+/// oscillates around the limit counts as one shortage, because it must recover by this margin
+/// before the next one is reported.
 const RECOVERY_PERCENT: u64 = 110;
 
 /// The state of the low-memory check for one task.

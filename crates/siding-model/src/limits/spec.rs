@@ -41,7 +41,7 @@ pub struct Limits {
     pub on_limit: OnLimit,
 }
 
-/// Memory up to which a task is never responsible for a shortage, in bytes. If a sixteenth of
+/// Memory below which a task is never responsible for a shortage, in bytes. If a sixteenth of
 /// `min_available` is less, this sixteenth applies. Without this floor every task would be
 /// responsible for a shortage of a few bytes.
 const MIN_BLAMED_BYTES: u64 = 64 << 20;

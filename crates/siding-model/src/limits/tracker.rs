@@ -15,7 +15,7 @@ const SPIN_PERCENT: u64 = 90;
 /// Burst of output that the rate limit allows, as seconds of output at the allowed rate.
 const OUTPUT_BURST_SECONDS: u64 = 10;
 
-/// The measurements of one task against its limits, over a series of samples.
+/// Evaluates a series of samples of one task against the task's limits.
 #[derive(Debug, Clone)]
 pub struct LimitTracker {
     limits: Limits,
@@ -31,7 +31,7 @@ pub struct LimitTracker {
 /// The result of evaluating one sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitReading {
-    /// Limits that are newly exceeded.
+    /// The breaches to record: one for each limit that this sample newly exceeds.
     pub breaches: Vec<Breach>,
     /// Whether the next sample should be taken soon, because the task works, grows, or is close to
     /// a limit.
@@ -53,8 +53,8 @@ impl Measurement {
 }
 
 impl LimitTracker {
-    /// Starts the measurements of a task that has already written `written` bytes of output.
-    /// `recorded` are the breaches in its journal.
+    /// Starts the evaluation for a task that has already written `written` bytes of output.
+    /// `recorded` are the breaches in the task's journal.
     ///
     /// If a task that stops at its limits is still running after a recorded breach, its shim died
     /// between the record of the breach and the record of the stop. The recorded breaches of such a
@@ -121,7 +121,7 @@ impl LimitTracker {
     fn has_activity(&self, usage: &Usage) -> bool {
         let elapsed = usage.at.ms_since(self.previous.at);
         let cpu = usage.cpu_ms().saturating_sub(self.previous.cpu_ms());
-        // An idle process may also be charged a clock tick now and then.
+        // The kernel occasionally charges a clock tick to an idle process.
         cpu > percent_of(elapsed, 2).max(10)
             || usage.output_bytes != self.previous.output_bytes
             || usage.process_count() > self.previous.process_count()

@@ -7,9 +7,9 @@ use crate::process::{MonotonicMs, ProcRef};
 /// A sample of the resources that a task uses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// Time of the sample.
+    /// Time at which the sample was taken.
     pub at: MonotonicMs,
-    /// The living processes.
+    /// Usage of each living process of the tree.
     pub processes: Vec<ProcessUsage>,
     /// Memory in which shared pages count once, in bytes, from the task's control group. Without a
     /// control group, the value is the sum of the proportional set sizes (PSS), which are expensive
@@ -22,7 +22,7 @@ pub struct Usage {
     pub available_bytes: Option<u64>,
     /// CPU time of the processes that have ended, in milliseconds.
     pub ended_cpu_ms: u64,
-    /// Output so far, in bytes.
+    /// Output that the task has written so far, in bytes.
     pub output_bytes: u64,
     /// Bytes that the processes have written to other places than the output that siding stores,
     /// such as files. `None` when they were not measured.
@@ -34,9 +34,9 @@ pub struct Usage {
 /// Resource usage of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessUsage {
-    /// Pid and start time.
+    /// Pid and start time, by which a later sample finds the same process again.
     pub process: ProcRef,
-    /// The resident memory, in bytes.
+    /// Resident memory in bytes, in which shared pages count for each process.
     pub resident_bytes: u64,
     /// CPU time of the process and of its reaped children, in milliseconds.
     pub cpu_ms: u64,
@@ -47,7 +47,7 @@ pub struct ProcessUsage {
     pub fds: u64,
 }
 
-/// One TCP connection of a task.
+/// A TCP connection of a task, as one sample found it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Connection {
     /// The kernel's socket cookie, which is unique within a boot.
@@ -71,9 +71,9 @@ pub struct Connection {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SentToRemote {
-    /// Address of the remote end.
+    /// Address of the remote end, without the port.
     pub remote: String,
-    /// Bytes sent, as far as samples observed them.
+    /// Bytes sent over the connections that samples found, up to the last sample of each.
     pub bytes: u64,
 }
 
@@ -109,19 +109,19 @@ impl Usage {
         self.shared_once_bytes.unwrap_or_else(|| self.resident_bytes())
     }
 
-    /// Returns the open descriptors of all processes.
+    /// Returns the number of open descriptors of all processes, or zero when they were not counted.
     #[must_use]
     pub fn fds(&self) -> u64 {
         self.processes.iter().map(|one| one.fds).sum()
     }
 
-    /// Returns the CPU time used so far, in milliseconds.
+    /// Returns the CPU time of the living and ended processes, in milliseconds.
     #[must_use]
     pub fn cpu_ms(&self) -> u64 {
         self.processes.iter().map(|one| one.cpu_ms).fold(self.ended_cpu_ms, u64::saturating_add)
     }
 
-    /// Returns the number of processes.
+    /// Returns the number of living processes.
     #[must_use]
     pub fn process_count(&self) -> u64 {
         u64::try_from(self.processes.len()).unwrap_or(u64::MAX)

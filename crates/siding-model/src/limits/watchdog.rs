@@ -37,8 +37,9 @@ const SUSPICIOUS_PERCENT: u64 = 25;
 /// for this, in milliseconds.
 const ACTIVE_PERCENT: u64 = 1;
 const ACTIVE_CPU_MS: u64 = 20;
-/// Processes with fewer descriptors than the threshold divided by this number are left out: a tree
-/// of many processes, such as a browser's, has thousands of descriptors without a leak.
+/// Divisor of the threshold for descriptors. Processes with fewer descriptors than the quotient are
+/// left out, because a tree of many processes, such as a browser's, has thousands of descriptors
+/// without a leak.
 const LEAK_SHARE_DIVISOR: u64 = 16;
 /// Longest interval between the samples of an active task and of an idle task, in milliseconds.
 const ACTIVE_INTERVAL_MS: u64 = 60_000;
@@ -52,7 +53,7 @@ const SAMPLES_PER_THRESHOLD: u64 = 5;
 const BUSY_CPU_MS: u64 = 100;
 const BUSY_INTERVAL_MS: u64 = 10_000;
 
-/// Thresholds of the watchdogs of one task. A threshold of zero disarms its watchdog.
+/// The values above which the watchdogs of a task record a breach. Zero disarms a watchdog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Thresholds {
@@ -101,9 +102,7 @@ pub struct Watchdog {
     episodes: Episodes,
     /// The previous sample; `None` before the first.
     previous: Option<Baseline>,
-    /// Time at which the task was last active.
     last_active: MonotonicMs,
-    /// Time at which the next sample is due.
     next_sample: MonotonicMs,
     /// The time of the last sample with connections, initially that of the start, and the processor
     /// time used up to then, in milliseconds.
@@ -123,7 +122,7 @@ struct Baseline {
     sent: u64,
 }
 
-/// A tree that seems to spin.
+/// The facts from the last sample of a tree that seems to spin.
 #[derive(Debug, Clone)]
 struct SuspectedSpin {
     processes: Vec<ProcessUsage>,
@@ -322,9 +321,9 @@ impl Watchdog {
         .collect()
     }
 
-    /// Sets the time of the next sample. The interval is short while the task is active, shorter if
-    /// a value would reach its threshold before the next sample, and doubles while the task is
-    /// idle.
+    /// Sets the time of the next sample. The interval is short while the task is active, and
+    /// doubles while the task is idle. A value that will soon reach its threshold shortens the
+    /// interval.
     fn schedule(&mut self, usage: &Usage, ledger: &ConnectionLog, sent: u64) {
         let now = usage.at;
         let quick_ms = self.thresholds.active_interval_ms();

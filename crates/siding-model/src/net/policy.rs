@@ -18,7 +18,7 @@ pub enum NetPolicy {
     Unrestricted,
     /// Nothing: the task has no usable interface, not even loopback.
     None,
-    /// Only a loopback interface of the task's own, not that of the machine.
+    /// Only a loopback interface that no process outside of the task can reach.
     Loopback,
     /// TCP connections to these ports on any host.
     Ports(Ports),
@@ -26,31 +26,31 @@ pub enum NetPolicy {
     Allow(RemoteHosts),
 }
 
-/// The error for a text that is no network policy.
+/// The reason why a text was rejected as a network policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadNetPolicy {
-    /// The kind of policy is unknown.
+    /// The text has none of the forms in [`NetPolicy::ALLOWED`].
     #[error("`{found}` is not a network policy; write {}", NetPolicy::ALLOWED)]
     Kind {
-        /// The rejected text, made safe to print.
+        /// The rejected text, escaped and cut to 60 columns.
         found: String,
     },
-    /// A port is malformed.
+    /// An entry of `ports:` is not a port or a range of ports.
     #[error(
         "`{found}` is not a port; write numbers from 1 to 65535 and ranges, as in `ports:443,8000-8010`"
     )]
     Port {
-        /// The rejected text, made safe to print.
+        /// The rejected entry, escaped and cut to 60 columns.
         found: String,
     },
-    /// A host is malformed.
+    /// An entry of `allow:` is not a host.
     #[error(
         "`{found}` is not a host; write names and addresses, optionally with a port, as in \
          `allow:example.org,*.example.org:443,[::1]:8080`"
     )]
     Hostname {
-        /// The rejected text, made safe to print.
+        /// The rejected entry, escaped and cut to 60 columns.
         found: String,
     },
     /// The list has more than [`RemoteHosts::MAX_HOSTS`] hosts.

@@ -1,11 +1,11 @@
-//! A set of TCP ports.
+//! The ports of a network policy, and their text form.
 
 use std::fmt;
 use std::ops::RangeInclusive;
 
 use super::policy::BadNetPolicy;
 
-/// TCP ports as sorted ranges that neither overlap nor touch. Never empty.
+/// TCP ports as sorted ranges that neither overlap nor touch. The set is never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ports(Vec<RangeInclusive<u16>>);
 
@@ -14,7 +14,8 @@ impl Ports {
     /// about a microsecond to add.
     pub const MAX_PORTS: usize = 1_024;
 
-    /// The port of DNS servers.
+    /// The port of DNS servers. A policy with this port lets the C library resolve names over TCP,
+    /// because UDP is blocked.
     pub const DNS_PORT: u16 = 53;
 
     /// Parses a list such as `443,80-90`.
@@ -35,7 +36,7 @@ impl Ports {
         if count > Self::MAX_PORTS { Err(BadNetPolicy::TooManyPorts { count }) } else { Ok(ports) }
     }
 
-    /// Iterates over all ports.
+    /// Iterates over all ports of the set, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u16> {
         self.0.iter().cloned().flatten()
     }

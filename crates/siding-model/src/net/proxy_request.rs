@@ -7,16 +7,16 @@ use super::remote_hosts::split_port;
 pub struct ProxyRequest {
     /// The target host as the client wrote it: untrusted text of a task.
     pub host: String,
-    /// The target port.
+    /// The target port: 80 if the client specified none in a request to forward.
     pub port: u16,
-    /// The kind of request.
+    /// Whether to open a tunnel or to forward the request.
     pub kind: ProxyRequestKind,
 }
 
 /// The kind of a proxy request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProxyRequestKind {
-    /// A tunnel (`CONNECT`).
+    /// A request to open a tunnel to the target host (`CONNECT`).
     Tunnel,
     /// A request to forward, with the header to send to the target host.
     Forward(Vec<u8>),
@@ -90,8 +90,8 @@ impl ProxyRequest {
     }
 }
 
-/// Returns whether a line ends with LF alone. `httparse` accepts it as a line end, but the proxy and
-/// a server must never disagree about the end of a line (RFC 9112, 2.2).
+/// Returns whether a line ends with LF alone. `httparse` accepts such a line, but the proxy and a
+/// server must never disagree about the end of a line (RFC 9112, 2.2).
 fn has_bare_line_feed(head: &[u8]) -> bool {
     head.iter().enumerate().any(|(at, byte)| *byte == b'\n' && !head[..at].ends_with(b"\r"))
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::policy::BadNetPolicy;
 
-/// The hosts that a task may reach, each with one port or with all ports. Never empty.
+/// The hosts that a task may reach, each on one port or on all ports. The set is never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteHosts(Vec<HostRule>);
 

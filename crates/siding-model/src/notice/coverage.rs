@@ -1,4 +1,5 @@
-//! The notices that need no delivery because the result of a call has already shown their events.
+//! Decides which notices need no delivery, because the result of a call has already shown their
+//! events.
 
 use super::{Notice, NoticeEvent, NoticeId};
 

@@ -19,16 +19,16 @@ pub const MAX_DELIVERY_TIME: Duration = Duration::from_secs(10 * 60);
 /// The meaning of a server's response for a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryStatus {
-    /// The server accepted the notice.
+    /// The server accepted the notice (2xx).
     Accepted,
-    /// The server may accept the notice later.
+    /// The server may accept the notice later (408, 429 or 5xx).
     RetryLater,
-    /// The server will not accept the notice.
+    /// The server will not accept the notice (any other status, including redirects).
     Rejected,
 }
 
 impl DeliveryStatus {
-    /// Maps an HTTP status (RFC 9110 section 15).
+    /// Returns the meaning of an HTTP status (RFC 9110 section 15).
     ///
     /// A redirect is a rejection, because the user configured one server and the notice must not be
     /// sent to another.
@@ -53,7 +53,7 @@ const HTTP_DATE_FORMATS: [&str; 3] =
 pub fn parse_retry_after(text: &str, now: UnixMs) -> Option<Duration> {
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        // A number that overflows is a delay longer than any that is waited for.
+        // A number that overflows becomes the longest delay, after which no attempt is made.
         return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
     }
     let date = HTTP_DATE_FORMATS
@@ -67,8 +67,8 @@ pub fn parse_retry_after(text: &str, now: UnixMs) -> Option<Duration> {
 ///
 /// `failures` is the number of failed attempts, `spent` the time since the first attempt, and
 /// `requested_wait` the server's `retry-after`, which is respected if it ends within
-/// [`MAX_DELIVERY_TIME`]. `random` varies the delay between half and the whole of it, so that
-/// clients that failed together do not retry together.
+/// [`MAX_DELIVERY_TIME`]. `random` shortens the delay by up to a half, so that clients that failed
+/// together do not retry together.
 #[must_use]
 pub fn next_retry_delay(
     failures: u32,
@@ -110,7 +110,7 @@ mod tests {
         }
     }
 
-    /// The examples of RFC 9110. The present is 30.5 seconds before the date in them.
+    /// Parses the examples of RFC 9110 at a time 30.5 seconds before the date in these examples.
     #[test]
     fn retry_after_is_seconds_or_a_date() {
         let now = UnixMs(784_111_777_000 - 30_500);

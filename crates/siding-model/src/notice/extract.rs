@@ -2,9 +2,8 @@
 //!
 //! | notice | record | expires |
 //! |---|---|---|
-//! | `ended` | the event that ended the task, unless an adopted task ended by itself: its host
-//! reports this | never |
-//! | `lingering` | the leader's end, if the tree is alive and no stop was requested | when the task ends |
+//! | `ended` | the event that ended the task, except the exit of an adopted command | never |
+//! | `lingering` | the leader's end, if descendants live and no stop began | when the task ends |
 //! | `stalled` | evidence of a stall | when the task writes, receives input, or ends |
 //! | `ready` | the readiness condition holds | when the task ends |
 //! | `expiring` | the deadline is near | when the deadline moves, or the task is stopped or ends |
@@ -12,7 +11,8 @@
 //! | `matched` | a line that the monitor selects | never |
 //!
 //! A notice about the present state of a task expires at the task's end, because it would be wrong
-//! after that. A notice about a past event remains true.
+//! after that. A notice about a past event remains true. The exit of an adopted command gives no
+//! notice, because the host that started the command reports the exit.
 
 use crate::id::TaskId;
 use crate::journal::{self, JournalError, TaskState};
@@ -24,24 +24,24 @@ use crate::record::Record;
 use super::text::{self, expiring_event, limit_event, ready_event, stall_event};
 use super::{Coverage, NoticeId};
 
-/// Time during which the notice of a foreground task's end is reserved for the task's caller, in
-/// milliseconds. A caller needs a few milliseconds to take the result; if the caller was killed,
-/// other consumers receive the notice after this time.
+/// Time after an event during which the notice of a foreground task is reserved for the task's
+/// caller, in milliseconds. A caller needs a few milliseconds to read the result. If the caller was
+/// killed, other consumers receive the notice after this time.
 const CALLER_PRIORITY_MS: u64 = 5_000;
 
 /// A task's state and the notices in its journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskNotices {
-    /// State of the task.
+    /// State of the task after the last record of the journal.
     pub state: TaskState,
     /// The notices, in the order of their records.
     pub notices: Vec<Notice>,
 }
 
-/// One notice.
+/// A notice as extracted from a journal, before it is formatted for a consumer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// The id of the notice.
+    /// Id by which consumers acknowledge the notice.
     pub id: NoticeId,
     /// Time of the event, on the monotonic clock of the boot in which it happened.
     pub at: MonotonicMs,
@@ -50,9 +50,9 @@ pub struct Notice {
     /// Awake time from the task's start to the event, in milliseconds.
     pub elapsed_ms: u64,
     /// Placement of the task at the event. The caller of a task in the foreground receives the
-    /// result, so other consumers wait before they take the notice.
+    /// result, so other consumers receive the notice later.
     pub placement: Placement,
-    /// The event.
+    /// The event that the notice reports, with the facts that are shown.
     pub event: NoticeEvent,
 }
 
@@ -61,7 +61,7 @@ pub struct Notice {
 pub enum NoticeEvent {
     /// The whole tree has ended.
     Ended {
-        /// The outcome.
+        /// How the task ended.
         outcome: Outcome,
         /// A note that the task ended before it was ready. `None` if the task has no readiness
         /// condition or was ready.
@@ -74,32 +74,32 @@ pub enum NoticeEvent {
     },
     /// The task writes no output, and there is evidence for the cause.
     Stalled {
-        /// How certain the evidence is.
+        /// Whether the evidence proves the cause; such a notice has a higher priority.
         certainty: StallCertainty,
-        /// A one-line description.
+        /// The duration of the silence, its cause, and advice.
         text: String,
         /// The evidence as JSON fields.
         evidence: serde_json::Map<String, serde_json::Value>,
     },
     /// The deadline is near.
     Expiring {
-        /// The deadline.
+        /// The announced deadline. The notice expires when the deadline moves.
         deadline: MonotonicMs,
-        /// A one-line description.
+        /// The time left, and the command that moves the deadline.
         text: String,
-        /// The same facts as JSON fields.
+        /// The time left, the lifetime and the cap in milliseconds, as JSON fields.
         evidence: serde_json::Map<String, serde_json::Value>,
     },
-    /// The task exceeded a limit and was not stopped for it.
+    /// The task exceeded a limit or a watchdog's threshold, and was not stopped for it.
     Limit {
-        /// The limit.
+        /// The resource whose limit or threshold was exceeded.
         limit_kind: LimitKind,
-        /// A one-line description.
+        /// The measured and the allowed value; for a watchdog also advice.
         text: String,
     },
     /// The task tried to reach a host that its network policy refuses.
     Denied {
-        /// A one-line description.
+        /// The refused host, and the policy that refused it.
         text: String,
     },
     /// The task wrote lines that its monitor selects.
@@ -109,14 +109,14 @@ pub enum NoticeEvent {
     },
     /// The readiness condition holds.
     Ready {
-        /// A one-line description.
+        /// The time until the task was ready, and the observation that met the condition.
         text: String,
         /// When and by which observation the condition was met, as JSON fields.
         evidence: serde_json::Map<String, serde_json::Value>,
     },
 }
 
-/// How certain the evidence for a stall is.
+/// Whether the evidence for a stall proves the cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StallCertainty {
     /// The facts from the kernel prove the cause of the stall.
@@ -137,7 +137,7 @@ pub enum NoticeKind {
     Stalled,
     /// The leader has ended, and descendants are alive.
     Lingering,
-    /// The task exceeded a limit.
+    /// The task exceeded a limit or a watchdog's threshold, or was refused a host.
     Limit,
     /// The task wrote lines that its monitor selects.
     Matched,
@@ -240,19 +240,20 @@ impl Notice {
         now: MonotonicMs,
     ) -> Option<MonotonicMs> {
         let until = self.at.plus_ms(CALLER_PRIORITY_MS);
-        // A host that started an adopted command does not take the result from siding.
+        // A host that started an adopted command does not receive the result from siding.
         let has_caller = self.placement == Placement::Foreground && state.adopted.is_none();
         // No caller survives a reboot, and times of different boots cannot be compared.
         (has_caller && state.boot == *boot && now < until).then_some(until)
     }
 }
 
-/// Keeps only the last of several stalls, and adds their number to its text. Removes the last stall
-/// too if `resumed`, the number of the last record of a resumption, is later.
+/// Keeps only the last of several stalls, and adds the number of stalls to the text of the last.
+/// Removes the last stall, too, if a later record has ended it: `resumed` is the sequence number of
+/// the last such record.
 ///
 /// A stall that is followed by another stall is over, because the task wrote output or received
-/// input in between: an agent that received its notice would answer a question that is no longer
-/// asked. The number tells the agent that the task stalls again and again.
+/// input in between. An agent that received a notice of the earlier stall would answer a question
+/// that is no longer asked. The number shows the agent that the task stalls repeatedly.
 fn keep_last_stall(
     events: &mut Vec<(u64, MonotonicMs, Placement, NoticeEvent)>,
     resumed: Option<u64>,

@@ -9,12 +9,12 @@ use crate::id::{SessionId, TaskId};
 
 /// The permanent id of a notice: the task's id and the sequence number of the notice's record.
 ///
-/// Written as `b-4k7q0n2m8x5t.3`.
+/// The text form is `b-4k7q0n2m8x5t.3`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NoticeId {
-    /// The task.
+    /// Id of the task whose event is reported.
     pub task: TaskId,
-    /// Sequence number of the record in the task's journal.
+    /// Sequence number of the reported record in the task's journal.
     pub seq: u64,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for NoticeId {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a notice; a notice is named like `b-4k7q0n2m8x5t.3`")]
 pub struct BadNoticeId {
-    /// The rejected text.
+    /// The rejected text as it was passed, not escaped.
     pub text: String,
 }
 
@@ -71,7 +71,8 @@ impl schemars::JsonSchema for NoticeId {
     }
 }
 
-/// The name of a consumer of a session's notices. Each consumer receives each notice once.
+/// The name of a consumer of a session's notices. Each consumer acknowledges notices independently
+/// of the others.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Consumer(String);
@@ -83,7 +84,7 @@ pub struct Consumer(String);
     SessionId::MAX_BYTES
 )]
 pub struct BadConsumer {
-    /// The rejected text.
+    /// The rejected text as it was passed, not escaped.
     pub text: String,
 }
 

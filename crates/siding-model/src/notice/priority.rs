@@ -10,9 +10,10 @@ use crate::outcome::Outcome;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {
-    /// Before all others: a task waits for an answer, or siding had to intervene.
+    /// Delivered before all others: the task may need action, siding intervened, or the caller
+    /// asked for the notice.
     Next,
-    /// Without urgency: an ordinary end in the background.
+    /// Delivered after all others, such as an ordinary end or a matched line.
     Later,
 }
 

@@ -42,7 +42,7 @@ pub(super) fn expiring_event(
     let life_ms = deadline.ms_since(state.started);
     let cap_ms = cap.ms_since(state.started);
     let left_ms = deadline.ms_since(at);
-    // Suggests to double the lifetime. Whole seconds keep the duration readable.
+    // The suggestion doubles the lifetime. Whole seconds keep the duration readable.
     let more_ms = life_ms.min(cap.ms_since(deadline)) / 1_000 * 1_000;
     // Rounds to a second, because the shim wakes a few milliseconds late.
     let left = human((left_ms + 500) / 1_000 * 1_000);

@@ -1,7 +1,7 @@
 //! The JSON form of a notice, on which hosts rely.
 //!
-//! `siding schema notice` prints the schema. Fields may be added; an existing field is never renamed,
-//! removed or given another meaning.
+//! `siding schema notice` prints the schema. Fields may be added; an existing field is never
+//! renamed, removed or given another meaning.
 
 use std::time::Duration;
 
@@ -33,17 +33,17 @@ const MAX_HEADLINE_BYTES: usize = 512;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "notice"))]
 pub struct NoticeView {
-    /// The notice's id.
+    /// Id by which a consumer acknowledges the notice.
     pub notice_id: NoticeId,
-    /// The task's id.
+    /// Id of the task whose event is reported.
     pub task_id: TaskId,
     /// The session that owns the task.
     pub session_id: SessionId,
-    /// The kind of notice.
+    /// The kind of the reported event.
     pub kind: NoticeKind,
-    /// The task's status, in one word.
+    /// The task's status according to the event, in one word.
     pub status: NoticeStatus,
-    /// The urgency of the notice.
+    /// The urgency of the notice: `next` notices are delivered before `later` ones.
     pub priority: Priority,
     /// Time of the event, RFC 3339.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
@@ -60,9 +60,9 @@ pub struct NoticeView {
     pub command: String,
     /// Awake time from the start to the event, in milliseconds.
     pub elapsed_ms: u64,
-    /// The output of the task.
+    /// Location and size of the task's output.
     pub output: NoticeOutput,
-    /// Errors first, then the last lines, at most 2 KiB.
+    /// A description of the event, and an excerpt of the output with errors first; at most 2 KiB.
     pub summary: String,
     /// The evidence that was found by siding's detectors; null for events without evidence.
     #[cfg_attr(
@@ -71,7 +71,7 @@ pub struct NoticeView {
     )]
     pub evidence: Option<serde_json::Map<String, serde_json::Value>>,
     /// Status of each stage of the shell's last pipeline, if an earlier stage failed and the last
-    /// one did not.
+    /// one did not; otherwise null.
     pub pipeline_statuses: Option<Vec<i32>>,
 }
 
@@ -99,9 +99,9 @@ pub enum NoticeStatus {
     Stopped,
     /// The task's deadline passed.
     TimedOut,
-    /// The task exceeded a limit.
+    /// The task exceeded a limit or a watchdog's threshold, or was refused a host.
     Limit,
-    /// The task writes no output.
+    /// The task is silent, and siding has recorded evidence of the cause.
     Stalled,
     /// The task's shell has ended, and descendants are alive.
     Lingering,
@@ -139,7 +139,7 @@ impl NoticeStatus {
 }
 
 impl NoticeEvent {
-    /// Returns the task's status.
+    /// Returns the task's status according to the event.
     #[must_use]
     pub const fn status(&self) -> NoticeStatus {
         match self {

@@ -14,7 +14,7 @@ const OFF_WORD: &str = "off";
 /// background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HostBudget {
-    /// The host's own default.
+    /// siding does not change the time for which the host waits.
     #[default]
     Off,
     /// The host waits for this duration, which is never zero.

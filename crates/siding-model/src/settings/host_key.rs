@@ -23,7 +23,7 @@ pub enum HostKey {
 }
 
 impl HostKey {
-    /// All keys.
+    /// All keys that siding reads from a host's settings file.
     pub const KNOWN_KEYS: &'static [Self] = &[
         Self::MaxElapsedSeconds,
         Self::MaxElapsedSecondsHardCap,
@@ -53,7 +53,7 @@ impl HostKey {
         self.name().strip_prefix(Self::KEY_PREFIX).unwrap_or_default()
     }
 
-    /// Returns siding's setting that the key sets.
+    /// Returns the setting of siding that the host's key sets.
     #[must_use]
     pub const fn key(self) -> Key {
         match self {
@@ -80,11 +80,11 @@ impl HostKey {
 /// A key in a host's settings file that resembles a [`HostKey`] but sets nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownHostKey {
-    /// The settings file.
+    /// The host's settings file that contains the key.
     pub path: PathBuf,
     /// The dotted name, made safe to print.
     pub name: String,
-    /// The known key with the most similar name.
+    /// Dotted name of the known key with the most similar name, in the current spelling.
     pub nearest: &'static str,
 }
 

@@ -86,7 +86,7 @@ macro_rules! settings {
         }
 
         impl Settings {
-            /// Returns a value in the form of a settings file.
+            /// Returns the value of a key in the form of a settings file.
             #[must_use]
             pub fn value(&self, key: Key) -> RawValue {
                 match key { $(Key::$variant => self.$name.raw(),)+ }
@@ -112,7 +112,7 @@ macro_rules! settings {
         }
 
         impl Layer {
-            /// Sets a value.
+            /// Sets the value of a key, and replaces an earlier value of this layer.
             ///
             /// # Errors
             ///
@@ -132,14 +132,15 @@ macro_rules! settings {
 /// The files that may set a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyScope {
-    /// All, including those of a project: the setting is about the project's own tasks.
+    /// All files, including those of a project, because the setting affects only the project's
+    /// tasks.
     Project,
-    /// All except those of a project: the setting reaches beyond the project's tasks. A cloned
-    /// repository could otherwise remove records of other projects or kill other programs.
+    /// All files except those of a project, because the setting affects more than the project's
+    /// tasks. A cloned repository could otherwise remove records of other projects or kill other
+    /// programs.
     UserOnly,
 }
 
-/// Returns a duration of this many seconds.
 const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
@@ -265,7 +266,7 @@ impl Key {
         Self::ALL.iter().copied().find(|key| key.name() == name)
     }
 
-    /// The start of the name of every variable of a setting.
+    /// Prefix of the environment variables that set a setting.
     pub const VARIABLE_PREFIX: &str = "SIDING_";
 
     /// Returns the environment variable of the setting, such as `SIDING_KILL_GRACE`.

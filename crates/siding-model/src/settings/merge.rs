@@ -24,7 +24,7 @@ pub(super) struct KeyLock {
     pub(super) locked_by: Origin,
 }
 
-/// A mistake in one source of settings, for which the command fails.
+/// A mistake in one source of settings, because of which the command fails.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidSetting {
@@ -33,12 +33,12 @@ pub enum InvalidSetting {
     Value {
         /// The source of the value.
         place: SettingSource,
-        /// The key.
+        /// The key that does not accept the value.
         key: Key,
         /// The mistake, and the allowed values.
         why: ValueError,
     },
-    /// The key is unknown.
+    /// No setting has this name.
     #[error("{place}: unknown key `{name}`{}", Self::advice(*nearest))]
     UnknownKey {
         /// The source of the key.
@@ -71,7 +71,7 @@ impl InvalidSetting {
     }
 }
 
-/// The reason why a setting was ignored. The command continues with the setting's other value.
+/// The reason why a setting was ignored. The command continues with a value from another layer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsWarning {
@@ -80,9 +80,9 @@ pub enum SettingsWarning {
     Locked {
         /// The source of the ignored value.
         place: SettingSource,
-        /// The key.
+        /// The locked key.
         key: Key,
-        /// The value in effect.
+        /// The locked value, which stays in effect.
         kept: RawValue,
         /// The layer that locked the key.
         by: Origin,
@@ -96,9 +96,9 @@ pub enum SettingsWarning {
     OverCap {
         /// The source of the ignored value.
         place: SettingSource,
-        /// The key.
+        /// The key whose value is above the cap: `max_elapsed` or `max_elapsed_hard_cap`.
         key: Key,
-        /// The requested value.
+        /// The value above the cap that the source requested.
         asked: Duration,
         /// The cap in effect.
         cap: Duration,
@@ -113,7 +113,7 @@ pub enum SettingsWarning {
     NotAllowedForProject {
         /// The source of the ignored value.
         place: SettingSource,
-        /// The key.
+        /// The key that a project must not set.
         key: Key,
     },
     /// A project's network policy that allows more than the policy in effect.
@@ -124,7 +124,7 @@ pub enum SettingsWarning {
     LoosenedByProject {
         /// The source of the ignored value.
         place: SettingSource,
-        /// The requested policy.
+        /// The policy that the project requested.
         asked: RawValue,
         /// The policy in effect.
         kept: RawValue,
@@ -134,17 +134,17 @@ pub enum SettingsWarning {
     /// A host's settings file that cannot be used at all.
     #[error("`{path}`: {why}; its settings are not used", path = path.display())]
     HostFileUnusable {
-        /// The file.
+        /// Path of the host's settings file.
         path: PathBuf,
-        /// The error.
+        /// The reason why the file cannot be used.
         why: String,
     },
     /// An invalid value in a host's settings file.
     #[error("`{path}`: `{name}`: {why}; it is not used", path = path.display())]
     BadHostValue {
-        /// The file.
+        /// Path of the host's settings file.
         path: PathBuf,
-        /// The host's name for the key.
+        /// Dotted name of the key in the host's file.
         name: &'static str,
         /// The mistake, and the allowed values.
         why: ValueError,
@@ -156,9 +156,9 @@ pub enum SettingsWarning {
         path = path.display()
     )]
     ProjectOfOtherUser {
-        /// The file.
+        /// Path of the project file.
         path: PathBuf,
-        /// User id of the owner.
+        /// User id of the file's owner.
         owner: u32,
     },
 }
@@ -180,10 +180,10 @@ impl SettingsWarning {
     }
 }
 
-/// A setting for display.
+/// A setting with its value and source, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingEntry<'s> {
-    /// The key.
+    /// Key of the setting.
     pub key: Key,
     /// The value, in the form of a settings file.
     pub value: RawValue,
@@ -201,7 +201,7 @@ impl Settings {
         requested.unwrap_or(self.max_elapsed).min(self.max_elapsed_hard_cap)
     }
 
-    /// Merges the layers, given from the lowest to the highest, onto the built-in values.
+    /// Merges the layers onto the built-in values. Each layer overrides the layers before it.
     #[must_use]
     pub fn merge(layers: impl IntoIterator<Item = Layer>) -> Self {
         let mut settings = Self::default();
@@ -217,7 +217,7 @@ impl Settings {
         settings
     }
 
-    /// Returns the limits of a task.
+    /// Returns the limits with which a new task is started.
     #[must_use]
     pub fn limits(&self) -> Limits {
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
@@ -242,8 +242,8 @@ impl Settings {
         self.cap_without_projects
     }
 
-    /// Returns what an automatic run of the reaper does with unowned orphans. `is_reported` says
-    /// whether a report was given on this machine.
+    /// Returns the action of an automatic reaper run on unowned orphans. `is_reported` says whether
+    /// an earlier run has reported such orphans on this machine.
     #[must_use]
     pub fn effective_unowned_reap(&self, is_reported: bool) -> UnownedReapMode {
         let is_chosen = *self.origin(Key::ForeignReap) != Origin::BuiltIn;
@@ -316,7 +316,7 @@ impl Settings {
         };
         let by = lock.locked_by.clone();
         let kept = self.value(key);
-        // A value equal to the locked value changes nothing, so it gives no warning.
+        // A value equal to the locked value changes nothing and needs no warning.
         if !agrees {
             let place = layer_value.source.clone();
             self.warnings.push(SettingsWarning::Locked { place, key, kept, by });
@@ -346,7 +346,7 @@ impl Settings {
         let cap_place = self.places[Key::MaxElapsedHardCap as usize].clone();
         let place = std::mem::replace(&mut self.places[Key::MaxElapsed as usize], cap_place);
         let requested = std::mem::replace(&mut self.max_elapsed, self.max_elapsed_hard_cap);
-        // The built-in value gives no warning, because no source requested it.
+        // A built-in value above the cap needs no warning, because no source requested the value.
         if place.origin != Origin::BuiltIn {
             self.warn_over_cap(Key::MaxElapsed, requested, place);
         }

@@ -11,30 +11,30 @@ pub enum Origin {
     BuiltIn,
     /// The administrator's file, which can also lock keys and raise the cap.
     System {
-        /// Path of the file.
+        /// Path of the system file.
         path: PathBuf,
     },
-    /// The agent program's own settings file.
+    /// The settings file of the host, an agent program.
     Host {
-        /// Path of the file.
+        /// Path of the host's settings file.
         path: PathBuf,
     },
     /// The user's settings file.
     User {
-        /// Path of the file.
+        /// Path of the user's settings file.
         path: PathBuf,
     },
     /// The settings file of the project that contains the working directory.
     Project {
-        /// Path of the file.
+        /// Path of the project's settings file.
         path: PathBuf,
     },
-    /// An environment variable.
+    /// An environment variable such as `SIDING_KILL_GRACE`.
     Environment {
         /// Name of the variable.
         name: String,
     },
-    /// The arguments of the call.
+    /// An argument of the call.
     Call {
         /// Name of the flag or parameter, as the caller wrote it.
         flag: String,
@@ -88,7 +88,7 @@ impl fmt::Display for Origin {
 pub struct SettingSource {
     /// The layer that set the value.
     pub origin: Origin,
-    /// Line in the file, counted from 1.
+    /// Line in the file, counted from 1; `None` if unknown, or if the source is not a file.
     pub line: Option<usize>,
 }
 

@@ -4,7 +4,8 @@ use strsim::levenshtein;
 
 use super::keys::Key;
 
-/// Longest name that is compared. A longer name is no misspelled key, and comparing it takes long.
+/// Longest name that is compared, in bytes. A longer name is not a misspelled key, and its
+/// comparison would take long.
 const MAX_COMPARED_NAME_BYTES: usize = 64;
 
 /// Returns the known key most similar to `name`, if at most a third of the letters differ. Names in

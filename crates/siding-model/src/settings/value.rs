@@ -21,13 +21,13 @@ use crate::unowned::{BadOrphanRule, UnownedReapMode};
 pub enum RawValue {
     /// A string in a file, or the value of a variable or flag.
     Text(String),
-    /// An integer.
+    /// An integer in a file, such as a number of bytes or processes.
     Integer(i64),
-    /// A boolean.
+    /// A boolean in a file. Variables and flags spell it as text.
     Boolean(bool),
-    /// An array.
+    /// An array in a file, such as a list of programs.
     List(Vec<Self>),
-    /// A table.
+    /// A table in a file, which defines a rule.
     Table(BTreeMap<String, Self>),
     /// Any other type, such as a date. The text is the type's name with its article.
     Other(&'static str),
@@ -75,9 +75,9 @@ pub enum ValueError {
     /// The key does not accept this value.
     #[error("`{found}` is not allowed here; write {allowed}")]
     NotAllowed {
-        /// The rejected value, made safe to print.
+        /// The rejected value, escaped and cut to 60 columns.
         found: String,
-        /// The allowed values.
+        /// Description of the allowed values, which follows `write` in the message.
         allowed: &'static str,
     },
 }
@@ -102,7 +102,7 @@ pub(super) fn printable(text: &str) -> String {
     one_line(text, 60)
 }
 
-/// The type of a setting's value.
+/// A type that the value of a setting can have.
 pub(super) trait Value: Sized + Clone + PartialEq + fmt::Debug {
     /// Parses and validates a value.
     fn read(raw: &RawValue) -> Result<Self, ValueError>;

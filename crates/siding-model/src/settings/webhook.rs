@@ -1,4 +1,4 @@
-//! The address to which notices are sent.
+//! The setting `notify_webhook`: the address to which notices are sent.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ const MAX_ADDRESS_BYTES: usize = 8000;
 pub struct Webhook(Option<String>);
 
 impl Webhook {
-    /// No webhook.
+    /// No webhook: notices are not sent to an address.
     pub const OFF: Self = Self(None);
 
     /// Returns the complete address. The address is needed for the request and must not be printed.
@@ -36,7 +36,7 @@ impl Webhook {
 }
 
 /// Splits an address into the scheme and the host with its port. The last value says whether the
-/// address has more parts.
+/// address has more parts. Returns `None` for an address that is not valid for HTTP.
 fn split_address(address: &str) -> Option<(&str, &str, bool)> {
     let (scheme, rest) = address.split_once("://")?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());

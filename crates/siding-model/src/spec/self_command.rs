@@ -13,11 +13,11 @@ pub const DREAM_ARG: &str = "__dream";
 /// The second argument, after `a2a`, of the process that follows a remote task.
 pub const FOLLOW_ARG: &str = "follow";
 
-/// The flag of [`WORKFLOW_ARG`] for its file.
+/// The flag after [`WORKFLOW_ARG`] that precedes the path of the workflow file.
 pub const WORKFLOW_FILE_FLAG: &str = "--file";
-/// The flag of [`WORKFLOW_ARG`] for the checksum of its file.
+/// The flag after [`WORKFLOW_ARG`] that precedes the checksum of the workflow file.
 pub const WORKFLOW_CHECKSUM_FLAG: &str = "--checked";
-/// The flag of [`WORKFLOW_ARG`] for the id of the workflow that it resumes.
+/// The flag after [`WORKFLOW_ARG`] that precedes the id of the workflow to resume.
 pub const WORKFLOW_RESUME_FLAG: &str = "--resume";
 
 /// Returns the words of the public command for `argv`, whose first word is siding's path.

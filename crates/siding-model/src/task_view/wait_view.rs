@@ -56,7 +56,7 @@ impl ReadyView {
     }
 }
 
-/// The output of `siding wait --json`.
+/// The result of a wait, as printed by `siding wait --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "wait"))]
@@ -86,11 +86,11 @@ pub enum WaitReason {
     Timeout,
 }
 
-/// A satisfied condition.
+/// A satisfied condition, with its task and the observation that satisfied it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WaitHit {
-    /// The task's id.
+    /// Id of the task for which the condition holds.
     pub task_id: TaskId,
     /// The condition as it was given: `exit`, `port:8080`.
     pub condition: String,

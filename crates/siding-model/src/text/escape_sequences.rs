@@ -13,13 +13,13 @@
 //! newline or a non-ASCII character, ends the sequence and is processed as text. A newline also
 //! ends an unterminated string, so that an unterminated title hides only the remainder of its line.
 
-/// State of the parser.
+/// A parser of control sequences; the variants are its states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum EscapeParser {
     /// Outside of any sequence.
     #[default]
     Ground,
-    /// After ESC.
+    /// After ESC, before the character that determines the kind of sequence.
     Escape,
     /// After ESC and intermediate bytes, as in a charset selection.
     Charset,
@@ -33,11 +33,11 @@ pub(super) enum EscapeParser {
 /// line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CsiParameter {
-    /// No parameter yet.
+    /// No parameter has been read.
     None,
-    /// One digit.
+    /// The parameter is one digit.
     One(char),
-    /// More than one digit, or other parameter bytes.
+    /// The parameter has more than one digit, or other characters.
     Many,
 }
 
@@ -48,16 +48,16 @@ pub(super) enum CharAction {
     Print,
     /// Part of a sequence, or a control character that is removed.
     Ignore,
-    /// Completes "cursor to the first column".
+    /// Completes the sequence that moves the cursor to the first column.
     CursorHome,
-    /// Completes "erase from the cursor to the end of the line" (or of the screen).
+    /// Completes the sequence that erases from the cursor to the end of the line or screen.
     EraseRight,
-    /// Completes "erase the whole line".
+    /// Completes the sequence that erases the whole line.
     EraseLine,
 }
 
 impl EscapeParser {
-    /// Processes the next character.
+    /// Processes the next character, and returns its effect on the current line.
     pub(super) fn step(&mut self, c: char) -> CharAction {
         match (*self, c) {
             (Self::Ground, _) => self.step_ground(c),
@@ -86,7 +86,7 @@ impl EscapeParser {
         }
     }
 
-    /// Returns whether the next character is outside of any sequence.
+    /// Returns whether the parser is outside of any sequence.
     pub(super) fn is_ground(self) -> bool {
         self == Self::Ground
     }

@@ -1,5 +1,5 @@
-//! The current line of output, to which control characters and escape sequences have the effects of
-//! a terminal.
+//! The current line of output, to which control characters and escape sequences are applied as in a
+//! terminal.
 
 use super::repeated_lines::LineSink;
 
@@ -7,7 +7,7 @@ use super::repeated_lines::LineSink;
 /// emitted in pieces of at most this size.
 pub const MAX_HELD_LINE_BYTES: usize = 64 * 1024;
 
-/// The current line.
+/// The part of the current line that was not emitted yet.
 ///
 /// The first character after `\r` replaces the whole line, although a terminal would overwrite only
 /// as many columns as the new text has. The emitted part of an overlong line cannot be replaced, so
@@ -21,10 +21,10 @@ pub(super) struct LineBuffer {
     cursor: Cursor,
 }
 
-/// The position of the cursor.
+/// The position of the cursor, and the sequence that moved it there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Cursor {
-    /// After the text.
+    /// After the last character of the text.
     #[default]
     End,
     /// At the first column, after `\r`: the next character restarts the line.
@@ -61,7 +61,7 @@ impl LineBuffer {
         }
     }
 
-    /// Ends the line.
+    /// Emits the line with a newline, and starts an empty line.
     pub(super) fn newline(&mut self, out: &mut LineSink<'_>) {
         if self.is_partly_emitted {
             out.push_piece(&self.text);
@@ -72,7 +72,7 @@ impl LineBuffer {
         self.clear();
     }
 
-    /// Ends the text. A last line without a newline is emitted without one.
+    /// Emits the last line, which has no newline.
     pub(super) fn finish(&mut self, out: &mut LineSink<'_>) {
         if !self.text.is_empty() {
             out.push_piece(&self.text);
@@ -80,7 +80,7 @@ impl LineBuffer {
         self.clear();
     }
 
-    /// Applies `\r`.
+    /// Applies `\r`: the next character restarts the line.
     pub(super) fn carriage_return(&mut self) {
         self.cursor = Cursor::Start;
     }
@@ -95,7 +95,7 @@ impl LineBuffer {
         }
     }
 
-    /// Applies "cursor to the first column".
+    /// Applies the escape sequence that moves the cursor to the first column.
     pub(super) fn cursor_home(&mut self) {
         self.cursor = match self.cursor {
             Cursor::End | Cursor::Home => Cursor::Home,
@@ -103,7 +103,7 @@ impl LineBuffer {
         };
     }
 
-    /// Applies "erase from the cursor to the end".
+    /// Applies the escape sequence that erases from the cursor to the end of the line.
     pub(super) fn erase_right(&mut self, out: &mut LineSink<'_>) {
         match self.cursor {
             Cursor::Start | Cursor::Home => self.restart_line(out),
@@ -111,7 +111,7 @@ impl LineBuffer {
         }
     }
 
-    /// Applies "erase the whole line".
+    /// Applies the escape sequence that erases the whole line.
     pub(super) fn erase_line(&mut self, out: &mut LineSink<'_>) {
         match self.cursor {
             Cursor::Start | Cursor::Home => self.restart_line(out),
@@ -124,7 +124,7 @@ impl LineBuffer {
         &self.text
     }
 
-    /// Returns the memory in use, in bytes.
+    /// Returns the allocated size of the held text, in bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.text.capacity()
     }

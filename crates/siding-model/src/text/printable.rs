@@ -46,7 +46,7 @@ pub fn one_line(text: &str, columns: usize) -> String {
 }
 
 /// Escapes the control characters and invisible characters of a text as [`one_line`] does, but
-/// keeps its lines. The result cannot move the cursor, change the direction of writing or hide
+/// keeps line breaks. The result cannot move the cursor, change the direction of writing or hide
 /// characters.
 ///
 /// Newlines and tabs are kept. Characters that XML does not allow are also escaped.

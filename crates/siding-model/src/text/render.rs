@@ -16,7 +16,7 @@ pub enum RepeatMode {
     Count,
 }
 
-/// Options of the conversion.
+/// Options of an [`OutputRenderer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RenderOptions {
     /// The treatment of consecutive equal lines.
@@ -56,7 +56,7 @@ struct RenderState {
 }
 
 impl OutputRenderer {
-    /// Returns a renderer without input.
+    /// Returns a renderer that has received no output yet.
     #[must_use]
     pub fn new(options: RenderOptions) -> Self {
         let counter = match options.repeats {

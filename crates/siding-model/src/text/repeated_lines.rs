@@ -17,7 +17,7 @@ pub(super) struct RepeatCounter {
 }
 
 impl RepeatCounter {
-    /// Returns the memory in use, in bytes.
+    /// Returns the allocated size of the held line, in bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.last_line.as_ref().map_or(0, String::capacity)
     }
@@ -59,11 +59,10 @@ impl RepeatCounter {
     }
 }
 
-/// The destination of finished lines: directly the output, or a [`RepeatCounter`].
+/// The destination of finished lines: the output itself, or a [`RepeatCounter`] in front of it.
 pub(super) struct LineSink<'a> {
-    /// The output.
     pub(super) out: &'a mut String,
-    /// The counter, if repetitions are collapsed.
+    /// The counter of repetitions; `None` if all lines are kept.
     pub(super) counter: Option<&'a mut RepeatCounter>,
 }
 
@@ -79,13 +78,13 @@ impl LineSink<'_> {
         }
     }
 
-    /// Emits a part of a line unchanged.
+    /// Emits a part of a line unchanged, after the repetitions that were held back.
     pub(super) fn push_piece(&mut self, text: &str) {
         self.finish();
         self.out.push_str(text);
     }
 
-    /// Emits the lines that were held back.
+    /// Emits the repetitions that were held back.
     pub(super) fn finish(&mut self) {
         if let Some(counter) = &mut self.counter {
             counter.finish(self.out);

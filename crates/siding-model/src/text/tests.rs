@@ -198,7 +198,7 @@ fn one_line_respects_its_width() {
     assert_eq!(one_line(&tower, 80).matches("\\u{301}").count(), 2);
 }
 
-/// Input in which special bytes are common.
+/// Generates raw output in which control characters and sequences are common.
 fn any_raw_output() -> impl Strategy<Value = Vec<u8>> {
     let token = prop_oneof![
         4 => "[a-c ]{1,6}".prop_map(String::into_bytes),

@@ -2,8 +2,7 @@
 
 use std::borrow::Cow;
 
-/// Fewest bytes for head and tail together; with less space the marker between them is not worth
-/// its length.
+/// Fewest bytes for head and tail together. With less space, only a tail without a marker is shown.
 const MIN_HEAD_TAIL_BYTES: usize = 16;
 
 /// Returns the longest prefix of `text` with at most `max_bytes`.
@@ -27,8 +26,8 @@ pub fn omitted_marker(bytes: u64) -> String {
 /// Returns `text`, or its head and its tail around an [`omitted_marker`], in at most `max_bytes`.
 ///
 /// The head gets a quarter of the space, because a command reports its result at the end. An
-/// incomplete line at a cut is dropped, unless it is more than a quarter of its part. When hardly
-/// more than the marker would fit, only a tail is returned.
+/// incomplete line at a cut is dropped, unless it is more than a quarter of the head or tail. When
+/// hardly more than the marker would fit, only a tail is returned.
 #[must_use]
 pub fn head_and_tail(text: &str, max_bytes: usize) -> Cow<'_, str> {
     if text.len() <= max_bytes {
@@ -83,7 +82,7 @@ fn whole_lines_tail(tail: &str) -> &str {
 
 /// The streaming form of [`head_and_tail`], for text that may be larger than memory.
 ///
-/// The buffer holds less than three times the maximum.
+/// The buffer holds at most three times the maximum.
 #[derive(Debug)]
 pub struct HeadAndTail {
     max_bytes: usize,
@@ -105,7 +104,7 @@ impl HeadAndTail {
         Self { max_bytes, room, head: String::new(), tail: String::new(), total: 0 }
     }
 
-    /// Adds text.
+    /// Appends the next piece of the text.
     pub fn push(&mut self, text: &str) {
         let whole_so_far = self.total == self.head.len() as u64;
         self.total = self.total.saturating_add(text.len() as u64);
@@ -118,8 +117,8 @@ impl HeadAndTail {
             self.tail.clear();
         }
         self.tail.push_str(end);
-        // The tail is trimmed only when it has twice its size, so that the cost for each byte is
-        // constant.
+        // The tail is trimmed only when it exceeds twice the needed size, so that the cost for each
+        // byte is constant.
         if self.tail.len() > 2 * self.room.tail {
             let keep = cut_tail(&self.tail, self.room.tail).len();
             self.tail.drain(..self.tail.len() - keep);

@@ -1,9 +1,9 @@
 //! Streaming UTF-8 decoder.
 
-/// Replaces invalid UTF-8.
+/// The character U+FFFD, which replaces invalid UTF-8.
 pub(super) const REPLACEMENT: &str = "\u{fffd}";
 
-/// Decodes UTF-8 in pieces.
+/// A decoder for UTF-8 that arrives in pieces.
 ///
 /// Each maximal invalid sequence becomes one U+FFFD, as in [`String::from_utf8_lossy`]. The decoder
 /// holds at most three bytes: the start of an incomplete character.

@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthChar as _;
 
 use super::printable::make_visible;
 
-/// Columns of a tab.
+/// Number of blanks that replace a tab.
 const TAB_COLUMNS: usize = 4;
 
 /// Returns the number of columns that a text occupies. A control character has width 0.

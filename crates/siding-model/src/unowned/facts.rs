@@ -8,7 +8,7 @@ use crate::process::ProcRef;
 /// The facts about one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessInfo {
-    /// Pid and start time.
+    /// Pid and start time of the process.
     pub process: ProcRef,
     /// Pid of the parent; 0 when the parent is not visible.
     pub ppid: i32,
@@ -18,7 +18,7 @@ pub struct ProcessInfo {
     pub age: Duration,
     /// Name of the process, as the kernel reports it.
     pub name: String,
-    /// Words of the command line.
+    /// Words of the command line. A process without any matches no rule.
     pub argv: Vec<String>,
     /// Whether the process has a controlling terminal, which a user may be using.
     pub has_terminal: bool,
@@ -64,7 +64,7 @@ pub struct Requester {
 /// An orphaned process tree, which is terminated as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrphanTree {
-    /// Name of the rule.
+    /// Name of the rule under which the tree is terminated.
     pub rule: String,
     /// The process that matches the rule.
     pub matched_process: ProcRef,
@@ -75,11 +75,11 @@ pub struct OrphanTree {
 /// A process that matches the pattern of a rule and is not terminated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptProcess {
-    /// Name of the rule.
+    /// Name of the rule whose pattern matches.
     pub rule: String,
-    /// Pid and start time.
+    /// Pid and start time of the process.
     pub process: ProcRef,
-    /// The reason.
+    /// The reason why the process is not terminated.
     pub reason: KeepReason,
 }
 
@@ -92,25 +92,25 @@ pub enum KeepReason {
     LiveHost {
         /// Pid of the host.
         pid: i32,
-        /// Name of the host.
+        /// Name of the host's process, as the kernel reports it.
         name: String,
     },
     /// The process, or the topmost process of its tree, is too young.
     #[error("{pid} is {} old, less than {}", duration::format_duration(*age), duration::format_duration(*least))]
     TooYoung {
-        /// Pid of the process.
+        /// Pid of the process that is too young.
         pid: i32,
-        /// Age of the process.
+        /// Time since this process was started.
         age: Duration,
-        /// Least age for the rule.
+        /// Least age that the rule requires.
         least: Duration,
     },
     /// The process was started by a living program that is neither a shell nor a helper.
     #[error("it belongs to `{name}` ({pid}), which is alive")]
     LiveParent {
-        /// Pid of the program.
+        /// Pid of the living program.
         pid: i32,
-        /// Name of the program.
+        /// Name of the program's process, as the kernel reports it.
         name: String,
     },
     /// An ancestor of the process is not visible in `/proc`.
@@ -119,27 +119,27 @@ pub enum KeepReason {
     /// The tree contains a process of another user.
     #[error("{pid} in its tree belongs to another user")]
     OtherUser {
-        /// Pid of this process.
+        /// Pid of the other user's process.
         pid: i32,
     },
     /// The tree contains a process of a task, in this state directory or another one.
     #[error("{pid} in its tree belongs to a task of siding")]
     OwnedByTask {
-        /// Pid of this process.
+        /// Pid of the task's process.
         pid: i32,
     },
     /// A process of the tree has a terminal, which a user may be using.
     #[error("{pid} in its tree has a terminal")]
     HasTerminal {
-        /// Pid of this process.
+        /// Pid of the process with the terminal.
         pid: i32,
     },
     /// A process outside of all orphaned trees refers to a socket file of the tree.
     #[error("{pid}, which is not an orphan, refers to its socket `{socket}`")]
     SocketInUse {
-        /// Pid of this process.
+        /// Pid of the process that refers to the socket file.
         pid: i32,
-        /// The name of the socket file.
+        /// Name of the socket file, without its directory.
         socket: String,
     },
     /// The requester is a process of the tree, or a descendant of one.

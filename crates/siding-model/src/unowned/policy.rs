@@ -9,13 +9,13 @@ use super::facts::{KeepReason, KeptProcess, OrphanTree, ProcessInfo, ReapDecisio
 use super::rule::{OrphanRule, socket_name_regex};
 use crate::process::ProcRef;
 
-/// The default process to which orphans are reparented.
+/// Pid of init, to which the kernel reparents orphans by default.
 const INIT_PID: i32 = 1;
 
 /// Programs to which the kernel reparents orphans below them: subreapers
 /// (`PR_SET_CHILD_SUBREAPER`), and the first processes of containers. The kernel does not show
 /// which processes are subreapers, so they are recognized by name. A process below any other
-/// program is not taken for an orphan.
+/// program is not treated as an orphan.
 const SUBREAPER_PROGRAMS: &[&str] = &[
     "systemd",
     "init",
@@ -46,9 +46,9 @@ const RELAY_PROGRAMS: &[&str] = &["socat"];
 /// A tree is selected when a process in it matches a rule, and both this process and the topmost
 /// process have the age that the rule requires; other members may be younger. The parent of the
 /// tree must be init or another process to which orphans are reparented. All members must run as
-/// the requester's user, without a terminal and without a task. No member and no ancestor may be a
-/// host. A tree selected by a built-in rule is kept as long as a process outside of all selected
-/// trees refers to one of its socket files.
+/// the requester's user and belong to no task, and only relays of a built-in rule may have a
+/// terminal. No member and no ancestor may be a host. A tree selected by a built-in rule is kept as
+/// long as a process outside of all selected trees refers to one of the tree's socket files.
 #[must_use]
 pub fn select_orphan_trees(
     processes: &[ProcessInfo],
@@ -100,7 +100,7 @@ struct ProcessIndex<'a> {
     children: HashMap<i32, Vec<&'a ProcessInfo>>,
     rules: Vec<(&'a OrphanRule, Regex)>,
     requester: Requester,
-    /// The requester and its ancestors.
+    /// Pids of the requester and its ancestors.
     requester_chain: HashSet<i32>,
 }
 
@@ -142,7 +142,7 @@ impl<'a> ProcessIndex<'a> {
         (chain, ppid == INIT_PID)
     }
 
-    /// Returns the tree of a process that matches a rule, or the reason why it is kept.
+    /// Returns the tree of a process that matches a rule, or the reason why this process is kept.
     fn orphan_tree(
         &self,
         rule: &OrphanRule,
@@ -182,8 +182,8 @@ impl<'a> ProcessIndex<'a> {
         self.rules.iter().any(|(_, pattern)| matches_pattern(pattern, process))
     }
 
-    /// Moves the trees of built-in rules whose socket files are in use outside of all selected
-    /// trees to the kept processes.
+    /// Keeps each tree of a built-in rule if a process outside of all selected trees refers to a
+    /// socket file of the tree.
     ///
     /// The check is repeated until nothing changes: once a tree is kept, its processes are outside
     /// of the selected trees and may use the socket files of another tree.

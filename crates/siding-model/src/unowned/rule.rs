@@ -1,4 +1,4 @@
-//! The rules about unowned orphans.
+//! The rules that select unowned orphans.
 
 use std::time::Duration;
 
@@ -7,17 +7,18 @@ use regex::Regex;
 /// Name of the rule for leftovers of Claude Code's sandbox.
 const CLAUDE_SANDBOX_RULE_NAME: &str = "claude-sandbox";
 
-/// Command lines of the helpers of Claude Code's sandbox (anthropics/claude-code#51932): the relays
-/// between the sandbox and the host's proxies, and the shells and `bwrap` processes around the
-/// relays, whose arguments contain the relays' commands or the sockets. Claude Code 2.1.330 runs
-/// one relay outside of the sandbox (`socat UNIX-LISTEN:/tmp/claude-http-….sock,fork
-/// TCP:localhost:…`), which continues after the end of the sandbox.
+/// Command lines of the helpers of Claude Code's sandbox (anthropics/claude-code#51932). The
+/// helpers are the relays between the sandbox and the host's proxies, and the shells and `bwrap`
+/// processes around the relays, whose arguments contain the relays' commands or the sockets. Claude
+/// Code 2.1.330 runs one relay outside of the sandbox (`socat
+/// UNIX-LISTEN:/tmp/claude-http-….sock,fork TCP:localhost:…`), which continues after the end of the
+/// sandbox.
 const CLAUDE_SANDBOX_PATTERN: &str = concat!(
     r"^(\S*/)?(socat|bwrap|(ba|da|z)?sh .*socat) ",
     r".*(claude-(http|socks)-[^\s/]*|srt-mux-[0-9]+-[0-9]+)\.sock"
 );
 
-/// The names of socket files in the command lines of these helpers.
+/// The names of the socket files of Claude Code's sandbox, as they occur in command lines.
 const CLAUDE_SOCKET_PATTERN: &str =
     r#"(claude-(http|socks)-[^\s/,:;"']*?|srt-mux-[0-9]+-[0-9]+)\.sock"#;
 
@@ -29,11 +30,12 @@ const NAME_MAX: usize = 40;
 pub struct OrphanRule {
     /// Name of the rule in reports.
     pub name: String,
-    /// Regular expression for the command line, whose words are joined by blanks. Always valid.
+    /// Regular expression for the command line, whose words are joined by blanks. The expression is
+    /// always valid.
     pub pattern: String,
     /// Least age of a process; `None` stands for the setting `max_elapsed_hard_cap`.
     pub min_age: Option<Duration>,
-    /// Names of the host programs: a process below a living host is kept. Never empty.
+    /// Names of the host programs: a process below a living host is kept. The list is never empty.
     pub hosts: Vec<String>,
 }
 
@@ -48,7 +50,8 @@ pub enum BadOrphanRule {
     /// The pattern is not a regular expression.
     #[error("the `pattern` is not a regular expression: {0}")]
     Pattern(String),
-    /// The list of hosts is empty, so the rule would protect no live session.
+    /// The list of hosts is empty, so the rule would protect no live session, or a name in the list
+    /// is empty or contains a slash.
     #[error(
         "`hosts` must name at least one program whose sessions are protected, such as `claude`"
     )]

@@ -16,18 +16,18 @@ const REPORT_FORMAT: u32 = 1;
 /// The action on unowned orphans in an automatic run of the reaper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnownedReapMode {
-    /// Orphans are not searched.
+    /// No run searches for orphans.
     Off,
-    /// Each run reports orphans.
+    /// Each run reports orphans and terminates none.
     Report,
     /// Each run terminates orphans.
     End,
 }
 
 impl UnownedReapMode {
-    /// Returns the mode for the present run. The built-in `end` only reports until a report was
-    /// given on this machine (`is_reported`); an `end` that the user set (`is_chosen`) applies
-    /// immediately.
+    /// Returns the mode for the present run. The built-in `end` only reports until orphans have
+    /// been reported on this machine (`is_reported`); an `end` that the user set (`is_chosen`)
+    /// applies immediately.
     #[must_use]
     pub const fn effective(self, is_chosen: bool, is_reported: bool) -> Self {
         match self {
@@ -51,7 +51,7 @@ pub enum ReportAudience {
 /// The record of a report: one line of `foreign-reports`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OrphanReport {
-    /// Version of the record.
+    /// Format version of the record. Records of other versions are ignored.
     pub format: u32,
     /// Time of the report, RFC 3339, for display.
     pub at: String,
@@ -65,7 +65,7 @@ pub struct OrphanReport {
 }
 
 impl OrphanReport {
-    /// Creates the record of a report that was just given.
+    /// Creates the record of a report that `reader` has just received.
     #[must_use]
     pub fn new(at: String, machine: String, rules: &[OrphanRule], reader: ReportAudience) -> Self {
         let rules = rules.iter().map(|rule| rule.name.clone()).collect();
@@ -73,26 +73,27 @@ impl OrphanReport {
     }
 }
 
-/// The recorded reports.
+/// The recorded reports, of this and other machines.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OrphanReports(Vec<OrphanReport>);
 
 impl OrphanReports {
     /// Parses the records. A line that is damaged or of a newer format is ignored, so that the
-    /// report is given again.
+    /// report is repeated.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let lines = text.lines().filter_map(|line| serde_json::from_str::<OrphanReport>(line).ok());
         Self(lines.filter(|report| report.format == REPORT_FORMAT).collect())
     }
 
-    /// Returns whether a report that includes each of these rules was given on a machine.
+    /// Returns whether the reports of a machine together include each of these rules.
     #[must_use]
     pub fn covers(&self, machine: &str, rules: &[OrphanRule]) -> bool {
         Self::includes_rules(self.for_machine(machine), rules)
     }
 
-    /// Returns whether an agent received a report on a machine that includes each of these rules.
+    /// Returns whether the reports that agents received on a machine together include each of these
+    /// rules.
     #[must_use]
     pub fn covers_for_agent(&self, machine: &str, rules: &[OrphanRule]) -> bool {
         Self::includes_rules(

@@ -40,8 +40,8 @@ impl CheckBackoff {
 
 /// A polling schedule for waits that may last as long as a task, with a very low cost.
 ///
-/// Each pause is a twentieth of the wait so far, at most [`Self::MAX_PAUSE_MS`], so that the delay
-/// of the detection is small compared with the wait.
+/// Each pause is a twentieth of the wait so far, at most [`Self::MAX_PAUSE_MS`]. A condition is
+/// therefore detected with a delay that is small compared with the wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LongWaitBackoff {
     started: MonotonicMs,

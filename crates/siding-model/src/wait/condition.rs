@@ -29,23 +29,23 @@ pub enum Condition {
 /// The reason why a text is not a condition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadCondition {
-    /// The form is unknown.
+    /// The text has none of the known forms.
     #[error("`{0}` is not a condition; write {FORMS}")]
     Unknown(String),
     /// The argument after the colon is missing.
     #[error("`{0}:` lacks its value; write {FORMS}")]
     Empty(&'static str),
-    /// The port is invalid.
+    /// The argument of `port:` is not a port number.
     #[error("`{0}` is not a port; write a number from 1 to 65535, as in `port:8080`")]
     Port(String),
-    /// The URL is invalid.
+    /// The URL cannot be used for a request.
     #[error(
         "`{url}` is not a usable URL: {why}; write one like `http:http://localhost:8080/health`"
     )]
     Url {
-        /// The rejected URL.
+        /// The rejected URL as it was passed, not escaped.
         url: String,
-        /// The mistake.
+        /// The reason why the URL cannot be used.
         why: &'static str,
     },
     /// The URL requires TLS, which is not supported.
@@ -111,7 +111,7 @@ impl fmt::Display for Condition {
     }
 }
 
-/// A URL for plain HTTP.
+/// A URL with the scheme `http`, split into the parts that a request needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpUrl {
     text: String,

@@ -17,19 +17,19 @@ pub enum WaitDetail {
     Line {
         /// Stream offset of the start of the line.
         offset: u64,
-        /// The line, without its newline, cut to 1 KiB. The text of the task is untrusted.
+        /// The line, without its newline, cut to 1 KiB. The line is untrusted text of the task.
         line: String,
     },
     /// A process of the task's tree listens on a port.
     Port {
-        /// The port.
+        /// The TCP port of the condition.
         port: u16,
-        /// The process id.
+        /// Pid of the listening process.
         pid: i32,
     },
-    /// The URL responded.
+    /// The URL responded with a status that satisfies the condition.
     Http {
-        /// The HTTP status.
+        /// HTTP status of the response, 2xx or 3xx.
         status: u16,
     },
     /// The file exists.

@@ -8,10 +8,10 @@ use super::{Condition, WaitDetail};
 use crate::duration::format_duration;
 use crate::process::MonotonicMs;
 
-/// A satisfied condition.
+/// A satisfied condition, with the observation that satisfied it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SatisfiedCondition {
-    /// The condition.
+    /// The condition as the caller specified it.
     pub condition: Condition,
     /// The observation that satisfied the condition.
     pub detail: WaitDetail,
@@ -22,8 +22,8 @@ pub struct SatisfiedCondition {
 pub struct ReadyRecord {
     /// Time at which the last condition was satisfied.
     pub at: MonotonicMs,
-    /// The satisfied conditions with their observations, in the order in which the caller gave
-    /// them.
+    /// The satisfied conditions with their observations, in the order in which the caller specified
+    /// the conditions.
     pub by: Vec<SatisfiedCondition>,
 }
 

@@ -23,8 +23,8 @@ pub enum WaitEvent {
         /// Index of the condition in the wait.
         condition: usize,
     },
-    /// A task ended. The waiting process must have checked the task's other conditions once more
-    /// before: those that are still pending become missed.
+    /// A task ended. The waiting process must check the pending conditions of the task once more
+    /// before it passes this event, because all of them except `exit` become missed.
     Ended {
         /// Index of the task in the wait.
         task: usize,
@@ -52,7 +52,7 @@ enum ConditionState {
     Missed,
 }
 
-/// A wait for conditions of one or more tasks.
+/// The state machine of a wait for conditions of one or more tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitState {
     quantifier: Quantifier,
@@ -85,8 +85,8 @@ impl WaitState {
         }
     }
 
-    /// Processes an observation made at `now`. Returns the verdict once the wait has ended; later
-    /// observations do not change it.
+    /// Processes an observation made at `now`. Returns the verdict once the wait has ended. Later
+    /// observations do not change the verdict.
     ///
     /// An observation after the bound can still satisfy the wait, because the result of a slow
     /// check must not be lost. Only [`WaitEvent::TimerFired`] ends the wait at its bound.

@@ -1,4 +1,4 @@
-//! Tests of the activity report for a period.
+//! Tests of the activity report, which counts and ranks the tasks of a period.
 
 use siding_model::activity::{ActivityReport, ActivityTask, DiskUse, Period, ReapedProcess};
 use siding_model::outcome::{LeaderEnd, LimitKind, Outcome};

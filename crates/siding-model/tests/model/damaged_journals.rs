@@ -1,5 +1,5 @@
-//! Tests of journals that a crash truncated or a disk damaged: replaying them must not panic, and
-//! must not give a state that never was.
+//! Tests of journals that a crash truncated or a disk damaged. A replay must neither panic nor
+//! return a state that the task never had.
 
 use siding_model::journal::{JournalError, Replayed, TaskState, replay};
 use siding_model::lifecycle::TaskEvent;
@@ -7,12 +7,11 @@ use siding_model::record::Record;
 
 use crate::sample_records::{self, event_record};
 
-/// A journal of many records, with the offset of each line and the state after each record.
+/// A journal with almost every type of record, and the states that its replay must reach.
 struct SampleJournal {
     bytes: Vec<u8>,
     /// Offset of each line, followed by the length of the journal.
     line_offsets: Vec<usize>,
-    /// The state after each record.
     states: Vec<TaskState>,
 }
 
@@ -134,8 +133,8 @@ fn a_journal_resumed_after_two_crashes_replays() {
     }
 }
 
-/// CRC-32 detects a change of any byte. A damaged complete record is not taken for a torn line,
-/// because its sequence number is not reused.
+/// CRC-32 detects a change of any byte. A damaged complete record is not mistaken for a torn line,
+/// because no later record reuses its sequence number.
 #[test]
 fn every_damaged_byte_is_detected() {
     let journal = sample_journal();
@@ -172,7 +171,7 @@ fn damage_is_harmless_only_within_a_torn_line() {
     let torn = [whole.as_slice(), &lines[3][..30]].concat();
     let folded = replay(&torn).expect("a torn line is not an error");
     let bytes = append_after_crash(torn.clone(), &folded, &sample_records::takeover_record(3_000));
-    let expected = replay(&bytes).expect("it was resumed").state;
+    let expected = replay(&bytes).expect("the resumed journal is valid").state;
     // Damage in the torn line changes nothing; damage to its newline joins the line with the next
     // record.
     let harmless = whole.len()..torn.len();
@@ -181,11 +180,11 @@ fn damage_is_harmless_only_within_a_torn_line() {
         damaged[at] ^= 0x01;
         match replay(&damaged) {
             Ok(folded) => {
-                assert!(harmless.contains(&at), "byte {at} was not noticed");
+                assert!(harmless.contains(&at), "damage to byte {at} was not detected");
                 assert_eq!(folded.state, expected);
             }
             Err(JournalError::Corrupt { .. }) => {
-                assert!(!harmless.contains(&at), "byte {at} says nothing");
+                assert!(!harmless.contains(&at), "harmless damage to byte {at} was reported");
             }
             Err(error) => panic!("byte {at}: {error}"),
         }

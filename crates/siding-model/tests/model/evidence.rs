@@ -1,4 +1,5 @@
-//! Tests of the diagnosis of a quiet task from two samples.
+//! Tests of the diagnosis of a quiet task from two samples: which samples prove a wait for input,
+//! and which only resemble one.
 
 use proptest::prelude::*;
 use siding_model::evidence::prompt::OutputTail;
@@ -42,7 +43,7 @@ fn blocked_poll(objects: &[FdObject]) -> ThreadState {
 }
 
 fn with_timeout(doing: ThreadState, ran_ns: Option<u64>) -> ThreadState {
-    let ThreadState::Blocked(asleep) = doing else { panic!("it sleeps") };
+    let ThreadState::Blocked(asleep) = doing else { panic!("the thread is not blocked") };
     ThreadState::Blocked(BlockedSyscall { has_no_timeout: false, thread_cpu_ns: ran_ns, ..asleep })
 }
 
@@ -68,7 +69,7 @@ fn sample(at: u64, processes: &[ProcessFacts]) -> TaskSample {
     TaskSample { taken_at: MonotonicMs(at), processes: processes.to_vec() }
 }
 
-/// Returns a shell that waits for its children, followed by these children.
+/// Returns the processes of a task: a shell that waits for its children, and the children.
 fn tree(children: Vec<ProcessFacts>) -> Vec<ProcessFacts> {
     let mut all = vec![process(LEADER_PID, 1, vec![blocked_in(BlockingCall::Child, &[])])];
     all.extend(children);
@@ -117,7 +118,7 @@ fn processes_blocked_on_stdin_are_found() {
     let found = diagnose_processes(&tree(vec![node]), "");
     assert_eq!((found.verdict, found.thread), (WhyVerdict::InputWait, Some(103)));
     assert_eq!(found.process_path, [LEADER_PID, 101]);
-    // The leader itself reads.
+    // The leader itself may read, if the shell has executed the program in its own process.
     let leader = process(LEADER_PID, 1, vec![blocked_read(FdObject::TaskStdin)]);
     assert_eq!(diagnose_processes(&[leader], "").verdict, WhyVerdict::InputWait);
 }
@@ -131,7 +132,7 @@ fn a_reader_with_concurrent_work_is_not_waiting_for_input() {
     let serving = (WhyVerdict::Serving, None, Certainty::Hard);
     for threads in [vec![accepts(), reader()], vec![reader(), accepts()]] {
         assert_eq!(diagnose_children(vec![process(101, LEADER_PID, threads.clone())], ""), serving);
-        // The shell executed the server in its own process.
+        // The verdict is the same if the shell executed the server in its own process.
         let found = diagnose_processes(&[process(LEADER_PID, 1, threads)], "");
         assert_eq!((found.verdict, found.is_urgent()), (WhyVerdict::Serving, false));
     }
@@ -153,7 +154,7 @@ fn a_reader_with_concurrent_work_is_not_waiting_for_input() {
     );
     let hard = (WhyVerdict::InputWait, None, Certainty::Hard);
     assert_eq!(diagnose_children(beside(blocked_in(BlockingCall::Futex, &[])), ""), hard);
-    // A shell or a script prompts while a background job of its own runs.
+    // A shell or a script may prompt while its background job runs.
     let job = |parent| process(102, parent, vec![blocked_in(BlockingCall::Sleep, &[])]);
     let own = [process(LEADER_PID, 1, vec![reader()]), job(LEADER_PID)];
     assert_eq!(diagnose_processes(&own, "").verdict, WhyVerdict::InputWait);
@@ -161,7 +162,7 @@ fn a_reader_with_concurrent_work_is_not_waiting_for_input() {
     assert_eq!(diagnose_children(script, ""), hard);
 }
 
-/// Failure F38: blocking calls that resemble a wait for input.
+/// Failure F38: a blocking call on another object than the input was diagnosed as a wait for input.
 #[test]
 fn reading_another_object_is_not_waiting_for_input() {
     use FdObject::{Fifo, File, FileWatch, Listener, Pipe, Socket, WakeupFd};
@@ -238,7 +239,7 @@ fn a_concurrent_reader_is_reported() {
         diagnose_processes(&tree(vec![child(blocked_read(FdObject::TaskStdin)), sleep()]), "");
     assert_eq!((found.verdict, found.waiting_on), (WhyVerdict::Waiting, Some(WaitingOn::Timer)));
     assert_eq!((found.process_path, found.concurrent_reader), (vec![LEADER_PID, 102], Some(101)));
-    // With a question at the end of the output, the verdict is about the reader.
+    // A question at the end of the output makes the reader the probable cause of the silence.
     let found = diagnose_processes(
         &tree(vec![child(blocked_read(FdObject::TaskStdin)), sleep()]),
         "Continue? [y/N] ",
@@ -334,7 +335,8 @@ fn cpu_time_covers_the_whole_tree() {
     let found = diagnose(&sample(0, &busy(0)), &sample(1_000, &busy(98)), &tail);
     assert_eq!((found.verdict, found.cpu_permille), (WhyVerdict::Busy, 980));
     assert_eq!((found.certainty, found.process_path.last()), (Certainty::Hard, Some(&101)));
-    // A loop of short programs: the kernel adds the time of ended programs to their parent.
+    // The kernel adds the time of ended programs to their parent, so a loop of short programs is
+    // busy, too.
     let mut parent = tree(vec![child(blocked_in(BlockingCall::Child, &[]))]);
     let before = sample(0, &parent);
     parent[1].reaped_children_ticks = 50;
@@ -412,7 +414,7 @@ proptest! {
             prop_assert_eq!(found.certainty, Certainty::Hard);
         }
         prop_assert_eq!(found.waiting_on.is_some(), found.verdict == WhyVerdict::Waiting);
-        // Each process in the chain is the parent of the next.
+        // Each process in the path is the parent of the next process.
         for pair in found.process_path.windows(2) {
             let child = all.iter().find(|one| one.process.pid == pair[1]).expect("in the tree");
             prop_assert_eq!(child.parent, pair[0]);
@@ -420,7 +422,7 @@ proptest! {
         // The advice is one sentence for every diagnosis.
         let advice = found.advice(fixed::task_id(), StdinMode::Null);
         prop_assert!(advice.ends_with('.') && !advice.contains("siding input"));
-        // An empty first sample proves nothing.
+        // Without a first sample there is no interval over which a process could be seen to wait.
         let alone = diagnose(&sample(0, &[]), &sample(1, &all), &OutputTail::from_bytes(b""));
         prop_assert!(!alone.is_urgent());
     }

@@ -1,4 +1,4 @@
-//! The records of each fixture.
+//! The records from which each fixture was written.
 
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::lifecycle::{TaskEvent, TreeLiveness};
@@ -14,15 +14,15 @@ use siding_model::wait::{SatisfiedCondition, WaitDetail};
 
 use crate::sample_records::{self, LEADER, STARTED, event_record};
 
-/// The name of a fixture and its records.
+/// A fixture's directory below `tests/fixtures`, and its records.
 type Fixture = (&'static str, Vec<Record>);
 
-/// Returns the records of each fixture.
+/// Returns the records of all fixtures, from the oldest format to the newest.
 pub(crate) fn fixture_records() -> Vec<Fixture> {
     [first_format_fixtures(), stopped_fixtures(), later_format_fixtures()].concat()
 }
 
-/// Returns the fixtures of the first format whose task nobody stopped.
+/// Returns the fixtures of the first format whose task ended without a stop request.
 fn first_format_fixtures() -> Vec<Fixture> {
     let why = "the machine was restarted while it ran".to_owned();
     vec![
@@ -216,7 +216,7 @@ fn accepted_with_long_deadline() -> Record {
 
 fn ready_with_line_record(after_ms: u64) -> Record {
     let Record::Ready(mut ready) = sample_records::ready_record(after_ms) else {
-        panic!("it is one")
+        panic!("not a `ready` record")
     };
     let detail = WaitDetail::Line { offset: 7, line: "up and running".to_owned() };
     ready

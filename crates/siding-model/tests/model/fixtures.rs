@@ -21,10 +21,9 @@ use crate::fixture_records::fixture_records;
 use crate::journal::with_unknown_fields;
 use crate::sample_records::{self, LEADER, event_record};
 
-/// Checks a replayed fixture.
+/// Asserts the state that the fixture's task had when the journal was written.
 type FixtureCheck = fn(&Replayed);
 
-/// Every fixture with its check.
 const FIXTURES: [(&str, FixtureCheck); 11] = [
     ("format-1/exited", check_exited),
     ("format-1/background-deadline", check_background_deadline),
@@ -173,7 +172,7 @@ fn check_lost(folded: &Replayed) {
     assert_eq!(state.lifecycle.phase(), &ended_phase(Outcome::Lost { why }, None));
     assert_eq!(state.leader, Some(LEADER));
     assert_eq!(state.leader_end, None);
-    assert_eq!(state.closed, None, "a crash may come before the last record");
+    assert_eq!(state.closed, None, "a crash may precede the closing record");
 }
 
 fn check_ready(folded: &Replayed) {
@@ -207,7 +206,7 @@ fn check_answered(folded: &Replayed) {
     let state = &folded.state;
     check_common(state);
     assert_eq!((state.format, state.spec.stdin), (3, StdinMode::Pipe));
-    assert_eq!(state.stall, None, "it was answered");
+    assert_eq!(state.stall, None, "the answer ended the stall");
 }
 
 fn check_expiring(folded: &Replayed) {
@@ -217,7 +216,7 @@ fn check_expiring(folded: &Replayed) {
     assert_eq!(state.announced_deadline, Some(MonotonicMs(1_900_000)));
 }
 
-/// Checks the properties that are equal in all fixtures.
+/// Checks the fields that are equal in all fixtures.
 fn check_common(state: &TaskState) {
     assert_eq!(state.spec.task_id.to_string(), "b-28t5cy4tqkff");
     assert_eq!(state.boot.0, "9f3a7c51-0d2e-4b88-a1f6-3c5d7e9b1a20");
@@ -252,8 +251,8 @@ fn list_names(directory: &str) -> Vec<String> {
     entries.map(name).collect()
 }
 
-/// Writes fixtures that do not exist, and does not change existing files. The function is kept as
-/// an example for the next format.
+/// Writes the fixtures that do not exist, and does not change existing files. Run it once after a
+/// fixture of a new format was added to `fixture_records`.
 #[test]
 #[ignore = "writes into the source tree; for a new format only"]
 fn write_missing_fixtures() {
@@ -296,7 +295,7 @@ fn check_limit(folded: &Replayed) {
     assert_eq!(state.breaches, [sample_records::breach(2_000)]);
 }
 
-/// The grace of a replayed task comes from its specification, not from the current defaults.
+/// The grace of a replayed stop comes from the recorded request, not from the current defaults.
 #[test]
 fn a_replayed_task_keeps_its_recorded_grace() {
     let bytes = read_fixture("format-1/lingering-stopped");

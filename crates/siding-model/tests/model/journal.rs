@@ -1,5 +1,5 @@
-//! Tests of the replay of whole journals, which must give the state of the live task and reject
-//! impossible sequences of records.
+//! Tests of the replay of complete journals. A replay must reach the state that the live task had,
+//! and reject impossible sequences of records.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ fn a_complete_journal_replays_its_records() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
-    /// Differential test: a lifecycle that is replayed from a journal equals the live lifecycle.
+    /// A differential test of the replay against the live lifecycle that wrote the journal.
     #[test]
     fn a_replayed_lifecycle_equals_the_live_one(story in random_histories::any_history()) {
         let (life, records) = run_live(&story);
@@ -54,7 +54,7 @@ proptest! {
         let seq = records.len() as u64;
         let offset = sample_records::journal_lines(&records).concat().len();
         records.push(Record::Event { at, event: idle });
-        let error = replay(&sample_records::journal_lines(&records).concat()).expect_err("it cannot have happened");
+        let error = replay(&sample_records::journal_lines(&records).concat()).expect_err("an event without effect is corruption");
         prop_assert!(
             matches!(&error, JournalError::Corrupt { seq: s, offset: o, why }
                 if (*s, *o) == (seq, offset) && why.contains("cannot follow")),
@@ -247,7 +247,8 @@ fn resumed_is_recorded_only_in_its_format() {
     assert!(!state.may_resume());
 }
 
-/// A journal of an earlier format keeps its field name, also when a shim of this build takes over.
+/// A record keeps the field name of its journal's format, even if a shim of this build takes the
+/// task over.
 #[test]
 fn exceeded_limits_are_read_and_written_as_the_format_says() {
     let event = TaskEvent::LimitPassed { limit_kind: LimitKind::Memory };
@@ -297,7 +298,8 @@ pub(crate) fn with_unknown_fields(record: &Record) -> Value {
     value
 }
 
-/// A verdict is the name of a finding, which changes no state of the task.
+/// A verdict is only displayed and changes no state, so an unknown verdict must not make the
+/// journal unreadable.
 #[test]
 fn a_stall_with_the_verdict_of_a_newer_release_is_readable() {
     let record = Record::Stalled(Box::new(sample_records::stall_record(5)));
@@ -328,7 +330,7 @@ fn an_unknown_record_kind_is_named_in_the_error() {
     }
 }
 
-/// If one of these names changed, existing journals could not be read any more.
+/// Existing journals become unreadable if one of these names changes.
 #[test]
 fn the_journal_field_names_are_pinned() {
     let words: Vec<String> = sample_records::full_journal()
@@ -393,7 +395,8 @@ fn assert_corrupt(bytes: &[u8], seq: usize, offset: usize, expected: &str) {
     assert!(why.contains(expected), "`{why}` does not say `{expected}`");
 }
 
-/// A journal of any format may contain a timeout, which an older build reads as a passed budget.
+/// A journal of any format may contain the placement reason "timeout", which an older build reads
+/// as "budget".
 #[test]
 fn older_readers_ignore_the_timeout_field() {
     let placed = |why| event_record(7, TaskEvent::Placed { why });
@@ -412,8 +415,8 @@ fn older_readers_ignore_the_timeout_field() {
     }
 }
 
-/// An older build terminates processes with the birthmark of an ended task, and would so terminate
-/// the processes of a released task. The newer format keeps it from reading the journal.
+/// An older build terminates processes with the birthmark of an ended task, so it would terminate
+/// the processes of a released task. The newer format prevents that build from reading the journal.
 #[test]
 fn only_an_adopted_task_in_the_released_format_can_be_released() {
     let adopted = Some(AdoptionInfo::default());

@@ -1,4 +1,4 @@
-//! Tests of the real lifecycle against every rule.
+//! Tests that the lifecycle satisfies every rule in random and simultaneous histories of events.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ fn simultaneous_stop_deadline_and_hand_over_give_one_outcome() {
         for rule in Rule::ALL {
             assert_eq!(rule.check(&trace), Ok(()), "{rule:?} in {story:#?}");
         }
-        // The test is not vacuous: each history reaches its end, in the background.
+        // The rules did not hold vacuously: each history ends its task, in the background.
         let last = trace.steps.last().expect("a history has steps");
         assert!(matches!(last.after.phase, Phase::Ended { .. }), "{trace:#?}");
         assert_ne!(last.after.placement, story.spec.placement, "{trace:#?}");
@@ -113,7 +113,7 @@ fn a_kernel_kill_at_a_limit_has_the_limit_outcome() {
     assert_eq!(*outcome, Outcome::Limit { limit_kind });
 }
 
-/// Times near the end of the clock's range must not overflow.
+/// Settings and times may have any value up to the maximum of their type.
 #[test]
 fn maximum_values_do_not_overflow() {
     let most = u64::MAX;

@@ -1,4 +1,4 @@
-//! Tests of the comparison of samples with limits.
+//! Tests of the limits: which series of samples is a breach, and how often it is reported.
 
 use proptest::prelude::*;
 use siding_model::limits::{
@@ -8,7 +8,7 @@ use siding_model::limits::{
 use siding_model::outcome::LimitKind;
 use siding_model::process::{MonotonicMs, ProcRef};
 
-/// Returns a process with the values that most tests use.
+/// Returns a small process that uses no processor time.
 fn process(pid: i32) -> ProcessUsage {
     let process = ProcRef { pid, start_ticks: 7 };
     ProcessUsage { process, resident_bytes: 1 << 20, cpu_ms: 0, runnable_ms: 0, fds: 4 }
@@ -18,7 +18,7 @@ fn usage(at: u64, processes: Vec<ProcessUsage>) -> Usage {
     Usage { at: MonotonicMs(at), processes, ..Usage::default() }
 }
 
-/// A tracker and its connection log, updated together.
+/// A tracker and its connection log, which receive the same samples as in a shim.
 struct TrackedTask(LimitTracker, ConnectionLog);
 
 impl TrackedTask {
@@ -83,8 +83,8 @@ fn low_system_memory_is_reported_for_tasks_large_enough_to_fix_it() {
     }
     let text = "min-available: 900MiB of memory left on the machine, limit 1GiB; stopping this task \
                 would free 700MiB, most of it in pid 9 (p9)";
-    assert_eq!(reported, [text], "once, since it has not really come back");
-    assert_eq!(large.breach_details(look(7, 800, 700)).len(), 1, "it had");
+    assert_eq!(reported, [text], "once, because the memory did not recover by the margin");
+    assert_eq!(large.breach_details(look(7, 800, 700)).len(), 1, "the memory had recovered");
     assert!(TrackedTask::new(limits).breach_details(usage(1_000, vec![process(9)])).is_empty());
 
     let breaches = TrackedTask::new(limits).record_usage(look(1, 900, 700)).breaches;
@@ -95,9 +95,12 @@ fn low_system_memory_is_reported_for_tasks_large_enough_to_fix_it() {
             ConnectionLog::default(),
         )
     };
-    assert!(on_record(limits).breach_details(look(2, 900, 700)).is_empty(), "told before a rescue");
+    assert!(
+        on_record(limits).breach_details(look(2, 900, 700)).is_empty(),
+        "reported before the takeover"
+    );
     let own = Limits { memory: 600 << 20, ..limits };
-    assert_eq!(on_record(own).breach_details(look(2, 900, 700)).len(), 1, "another one");
+    assert_eq!(on_record(own).breach_details(look(2, 900, 700)).len(), 1, "another limit");
 }
 
 /// A shim that is killed between the record of a breach and the record of the stop has not stopped
@@ -176,7 +179,7 @@ fn a_busy_loop_is_reported_and_a_writing_compiler_is_not() {
     assert_eq!((breaches[0].at, breaches[0].value), (MonotonicMs(6_000), 6_000));
     assert!(run_cpu_load(1_000, 1_000, 1, 20).is_empty(), "it writes");
     assert!(run_cpu_load(800, 800, 0, 20).is_empty(), "not nine tenths of a core");
-    assert_eq!(run_cpu_load(300, 990, 0, 20).len(), 1, "others took the processor");
+    assert_eq!(run_cpu_load(300, 990, 0, 20).len(), 1, "other processes used the processor");
     assert_eq!(run_cpu_load(4_000, 1_000, 0, 20).len(), 1, "several threads");
 }
 
@@ -260,7 +263,7 @@ fn only_a_single_long_connection_exceeds_the_age_limit() {
     assert_eq!(reported, [text]);
 }
 
-/// After a takeover the new shim reads the breaches from the journal.
+/// After a takeover, the new shim knows the reported breaches from the journal.
 #[test]
 fn recorded_breaches_are_not_reported_again() {
     let limits = Limits { fds: 10, sent: 10, ..Limits::default() };
@@ -277,8 +280,8 @@ fn recorded_breaches_are_not_reported_again() {
 }
 
 proptest! {
-    /// For all numbers: a breach is reported only above a limit, a second breach only after a
-    /// recovery, and a value that oscillates around its limit does not fill the journal.
+    /// For any values, a breach is reported only above the limit, and a second breach only after a
+    /// recovery. A value that oscillates around its limit does not fill the journal.
     #[test]
     fn only_real_breaches_are_reported(
         limit in 1_u64..200,

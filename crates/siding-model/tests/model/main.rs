@@ -4,14 +4,16 @@
 //!   rule detects a fault;
 //! - `journal`, `damaged_journals`: replay of complete, truncated, damaged and forged journals;
 //! - `fixtures`, `fixture_records`: journals of released formats, which must always load;
-//! - `wait`, `ready`, `monitor`: the end of waits, and the reporting of lines;
-//! - `evidence`: the diagnosis from two samples;
-//! - `limits`, `watchdog`: the evaluation of a series of samples;
+//! - `wait`, `ready`, `monitor`: when waits end, and how matching lines are reported;
+//! - `evidence`: the diagnosis of a quiet task from two samples;
+//! - `limits`, `watchdog`: the breaches that a series of samples shows;
 //! - `prompts`: the detection of prompts in the last lines of output;
 //! - `notices`, `notice_views`, `reminder`: the notices of a task, and that no output of a task can
 //!   imitate them;
-//! - `unowned`: the selection of orphans of other programs;
-//! - `wire`, `activity`, `task_view`, `schema`: the formats that leave the program.
+//! - `unowned`: the selection of unowned processes that the reaper terminates;
+//! - `wire`, `activity`, `task_view`: the JSON and text formats that other programs read;
+//! - `sample_records`, `random_histories`, `traced_lifecycle`, `validator`: the test data and tools
+//!   of these modules.
 
 mod activity;
 mod damaged_journals;

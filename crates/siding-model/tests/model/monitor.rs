@@ -1,4 +1,5 @@
-//! Tests of the monitor of output lines with random histories.
+//! Tests of the monitor, which reports lines of output at a limited rate without losing their
+//! count.
 
 use proptest::prelude::*;
 use siding_model::monitor::{LineBatch, LineCoalescer, Monitor};
@@ -15,7 +16,7 @@ fn drain_due(coalescer: &mut LineCoalescer, now: MonotonicMs) -> Vec<LineBatch> 
     std::iter::from_fn(|| coalescer.next_batch(now)).collect()
 }
 
-/// Returns histories: pauses in milliseconds, each with the lines that follow it.
+/// Generates histories of output: pauses in milliseconds, each with the lines that follow it.
 fn any_history() -> impl Strategy<Value = Vec<(u64, Vec<String>)>> {
     let line = prop_oneof![
         4 => "[a-z]{0,20}",
@@ -41,7 +42,7 @@ proptest! {
             while let Some(at) = coalescer.wake_at().filter(|at| *at <= until) {
                 now = now.max(at);
                 let due = drain_due(&mut coalescer, now);
-                prop_assert!(!due.is_empty(), "woken for nothing at {now:?}");
+                prop_assert!(!due.is_empty(), "no record was due at {now:?}");
                 batches.extend(due.into_iter().map(|one| (now, one)));
             }
             now = until;
@@ -58,7 +59,7 @@ proptest! {
         let mut at = 0;
         for (_, one) in &batches {
             prop_assert!(one.text.len() <= Monitor::MAX_TEXT_BYTES, "{} bytes", one.text.len());
-            prop_assert!(one.dropped_lines < one.lines, "the last line is always there");
+            prop_assert!(one.dropped_lines < one.lines, "the last line is never dropped");
             let (from, to) = (at + one.dropped_lines as usize, at + one.lines as usize);
             let shown: Vec<&str> = one.text.split('\n').collect();
             prop_assert_eq!(shown.len(), to - from);
@@ -97,8 +98,8 @@ fn lines_are_reported_singly_and_then_once_a_second() {
     assert_eq!(coalescer.wake_at(), None);
 }
 
-/// Failure F48: many lines at once are reported in one record with their number, which uses one
-/// token of the burst.
+/// Failure F48: a flood of lines must become one record with their number, which uses one record of
+/// the burst.
 #[test]
 fn a_flood_is_one_record_with_its_count() {
     let mut coalescer = new_coalescer();
@@ -114,7 +115,7 @@ fn a_flood_is_one_record_with_its_count() {
     assert_eq!(coalescer.next_batch(MonotonicMs(10)).map(|one| one.text), Some("after".to_owned()));
 }
 
-/// The journal of a task with a long lifetime remains small.
+/// The journal must remain small even if a task reports lines for days.
 #[test]
 fn after_many_records_one_per_minute_is_written() {
     let mut coalescer =

@@ -1,6 +1,6 @@
 //! Mutants: lifecycles with one deliberate fault each, and the rule that must detect the fault.
 //!
-//! A rule that no mutant violates may not check anything, so a test requires a mutant for every
+//! A rule that no mutant violates possibly checks nothing, so a test requires a mutant for every
 //! rule.
 
 use std::fmt::Debug;
@@ -16,7 +16,8 @@ use crate::random_histories::{self, EventHistory};
 use crate::rules::Rule;
 use crate::traced_lifecycle::{LifecycleView, TracedLifecycle, trace_history};
 
-/// A single fault: a type that overrides one function. The default functions are correct.
+/// A single fault in the lifecycle. A mutant overrides one or two functions; the default functions
+/// are correct.
 trait Fault: Clone + Debug + 'static {
     fn step(
         life: &Lifecycle,
@@ -31,11 +32,11 @@ trait Fault: Clone + Debug + 'static {
     fn wake_at(life: &Lifecycle) -> Option<MonotonicMs> {
         life.wake_at()
     }
-    /// Changes the visible state, given all events so far.
+    /// Changes the state that the rules see, given all events so far.
     fn distort(_view: &mut LifecycleView, _told: &[(TaskEvent, MonotonicMs)]) {}
 }
 
-/// A lifecycle with a fault.
+/// The real lifecycle with the functions of the fault `F` in front of it.
 #[derive(Debug, Clone)]
 struct FaultyLifecycle<F> {
     lifecycle: Lifecycle,
@@ -73,7 +74,8 @@ fn unchanged(life: &Lifecycle) -> (Lifecycle, Vec<LifecycleEffect>) {
     (life.clone(), Vec::new())
 }
 
-/// Returns the requester, the grace and the time of each stop request, the oldest first.
+/// Returns the requester, the grace in milliseconds and the time of each stop request, the oldest
+/// first.
 fn stop_requests(
     told: &[(TaskEvent, MonotonicMs)],
 ) -> impl DoubleEndedIterator<Item = (&String, Option<u64>, MonotonicMs)> {
@@ -96,7 +98,7 @@ macro_rules! mutants {
 }
 
 mutants! {
-    /// Acts before writing the record.
+    /// Acts on an event before it is recorded.
     ActsUnrecorded breaks RecordFirst {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             let (next, mut effects) = life.step(event, now);
@@ -125,7 +127,7 @@ mutants! {
             life.due_event(MonotonicMs(now.0 - 1))
         }
     }
-    /// Sets no timer for the kill.
+    /// Sets no timer for the end of the grace, so the kill never happens.
     SleepsThroughTheGrace breaks TimersAreSet {
         fn wake_at(life: &Lifecycle) -> Option<MonotonicMs> {
             let stopping = matches!(life.phase(), Phase::Stopping { .. });
@@ -135,13 +137,13 @@ mutants! {
             Self::wake_at(life).and_then(|_| life.due_event(now))
         }
     }
-    /// Depends on the absolute time.
+    /// Rounds the absolute time, so the behavior depends on when the machine was started.
     RoundsTheClock breaks OnlyDifferencesCount {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             life.step(event, MonotonicMs(now.0 / 16 * 16))
         }
     }
-    /// Accepts every extension.
+    /// Accepts every extension, even beyond the cap.
     ObeysAnyExtension breaks DeadlineStaysBelowCap {
         fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let Some((TaskEvent::Extended { deadline }, _)) = told.last() {
@@ -149,7 +151,7 @@ mutants! {
             }
         }
     }
-    /// Lets a later reason replace the first one.
+    /// Lets a later placement replace the first reason.
     MovesTwice breaks BackgroundOnce {
         fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let (Some((TaskEvent::Placed { why }, _)), false) =
@@ -184,7 +186,7 @@ mutants! {
             life.step(event, now)
         }
     }
-    /// Drops a stop request that precedes the leader.
+    /// Drops a stop request that arrives before the leader has started.
     ForgetsEarlyStops breaks StopIsKept {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             match (life.phase(), event) {
@@ -203,7 +205,7 @@ mutants! {
             (next, effects)
         }
     }
-    /// Restarts the grace with every request.
+    /// Restarts the grace with every stop request.
     StretchesTheGrace breaks SecondStopShortens {
         fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Stopping { intent, kill_at, .. }, Some((_, grace, at))) =
@@ -223,7 +225,7 @@ mutants! {
             }
         }
     }
-    /// Ignores a second request while the task starts.
+    /// Ignores a second stop request while the task starts.
     IgnoresASecondEarlyStop breaks SecondStopShortens {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             match (life.phase(), event) {
@@ -253,7 +255,7 @@ mutants! {
             }
         }
     }
-    /// Closes twice.
+    /// Closes the task again if the tree is reported empty after the end.
     ClosesTwice breaks EndIsFinal {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             let (next, effects) = life.step(event, now);
@@ -261,7 +263,7 @@ mutants! {
             (next, if again { vec![LifecycleEffect::Record, LifecycleEffect::Close] } else { effects })
         }
     }
-    /// Ends without closing.
+    /// Ends the task without the effect `Close`, so no closing record is written.
     NeverCloses breaks EndIsFinal {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             let (next, mut effects) = life.step(event, now);
@@ -269,7 +271,7 @@ mutants! {
             (next, effects)
         }
     }
-    /// Converts a signal to an exit code.
+    /// Converts the end by a signal to an exit code, as shells do.
     CallsASignalAnExit breaks OutcomeWasSeen {
         fn distort(view: &mut LifecycleView, _: &[(TaskEvent, MonotonicMs)]) {
             if let Phase::Ended { outcome, .. } = &mut view.phase
@@ -298,7 +300,7 @@ mutants! {
             life.step(event, if early { now.max(life.deadline()) } else { now })
         }
     }
-    /// Names the last requester.
+    /// Names the last requester of a stop instead of the first.
     NamesTheLastAsker breaks FirstAskerIsNamed {
         fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Ended { outcome: Outcome::Stopped { by }, .. }, Some((last, _, _))) =
@@ -308,7 +310,7 @@ mutants! {
             }
         }
     }
-    /// Prefers the deadline to a request at the same time.
+    /// Prefers the deadline to a stop request that is handled at the same time.
     PrefersTheDeadline breaks FirstAskerIsNamed {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             let passed = matches!(event, TaskEvent::StopAsked { .. }) && now >= life.deadline();
@@ -325,7 +327,7 @@ mutants! {
             }
         }
     }
-    /// Reports a stopped task as exited.
+    /// Reports a stopped task with the end of its leader as the outcome.
     DeniesTheStop breaks OwnEndStays {
         fn distort(view: &mut LifecycleView, _: &[(TaskEvent, MonotonicMs)]) {
             if let Phase::Ended { outcome, leader: Some(end) } = &mut view.phase {
@@ -333,7 +335,7 @@ mutants! {
             }
         }
     }
-    /// Changes the outcome after the end.
+    /// Changes the outcome when the tree is reported empty after the end.
     ChangesItsMind breaks OneOutcomeInOneInstant {
         fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Ended { outcome: outcome @ Outcome::Stopped { .. }, .. }, true) =
@@ -343,7 +345,7 @@ mutants! {
             }
         }
     }
-    /// Replaces the first reason with a later one while stopping.
+    /// Replaces the reason of a stop in progress with a later request.
     ReplacesTheReason breaks SecondStopShortens {
         fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Stopping { intent, .. }, Some((by, _, _))) =
@@ -355,12 +357,12 @@ mutants! {
     }
 }
 
-/// No fault: a lifecycle with it must break no rule.
+/// Overrides nothing, so that a lifecycle with it must break no rule.
 #[derive(Debug, Clone)]
 struct NoFault;
 impl Fault for NoFault {}
 
-/// Returns whether the rule detects the fault in any of these histories.
+/// Whether the rule detects the fault in any of these histories.
 fn is_caught<F: Fault>(rule: Rule, stories: &[EventHistory]) -> bool {
     stories.iter().any(|story| rule.check(&trace_history::<FaultyLifecycle<F>>(story)).is_err())
 }
@@ -386,7 +388,7 @@ fn every_mutant_is_detected_by_its_rule() {
 fn every_rule_has_a_mutant() {
     let stories = all_histories(100);
     for rule in Rule::ALL {
-        assert!(MUTANTS.iter().any(|(_, broken, _)| *broken == rule), "{rule:?} is decoration");
-        assert!(!is_caught::<NoFault>(rule, &stories), "{rule:?} finds fault with what has none");
+        assert!(MUTANTS.iter().any(|(_, broken, _)| *broken == rule), "{rule:?} has no mutant");
+        assert!(!is_caught::<NoFault>(rule, &stories), "{rule:?} rejects the correct lifecycle");
     }
 }

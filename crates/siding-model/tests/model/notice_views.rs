@@ -1,4 +1,5 @@
-//! The notices of a task as text and XML, and the protection against task output that imitates them.
+//! Tests of notices as text and XML, and of the protection against task output that imitates
+//! notices.
 
 use proptest::prelude::*;
 use serde_json::Map;
@@ -29,7 +30,7 @@ fn notice_view(news: NoticeEvent, command: &str, summary: &str) -> NoticeView {
     NoticeView::new(&state, &notice_with(news, 0, 3), output, summary)
 }
 
-/// The newest line is last, and it is complete.
+/// The newest of the matching lines must not be cut, because it is the one that a reader acts on.
 #[test]
 fn a_matched_line_is_reported_whole() {
     let text = format!("{}end", "x".repeat(Monitor::MAX_TEXT_BYTES - 3));
@@ -38,7 +39,7 @@ fn a_matched_line_is_reported_whole() {
     assert_eq!(view.summary, says);
 }
 
-/// A person is notified of a prompt, a failure, a deadline and a limit, and of nothing else.
+/// Only prompts, failures, deadlines, limits and denials may interrupt a person.
 #[test]
 fn needs_person_is_true_for_answers_failures_and_limits() {
     let ended = |outcome| NoticeEvent::Ended { outcome, readiness_note: None };
@@ -134,7 +135,8 @@ fn each_notice_kind_has_its_xml_fields() {
     );
 }
 
-/// Failure F18: the last stage of a pipeline hides the failures of the others.
+/// Failure F18: the exit code of a pipeline is that of its last stage, which hides failures of the
+/// other stages.
 #[test]
 fn a_masked_pipeline_failure_is_reported() {
     let end = LeaderEnd::Exited { code: 0 };
@@ -220,13 +222,13 @@ proptest! {
         for node in document.descendants() {
             prop_assert!(node.is_element() || node.is_text() || node.is_root(), "{node:?}");
             let depth = node.ancestors().skip(1).filter(roxmltree::Node::is_element).count();
-            prop_assert!(!node.is_element() || depth < 2, "{node:?} is inside of another");
+            prop_assert!(!node.is_element() || depth < 2, "{node:?} is nested too deeply");
         }
-        // The parsed text equals the original one.
+        // A parser recovers the original text.
         prop_assert_eq!((text(5), text(8)), (&*view.command, &*view.summary));
         prop_assert_eq!(ours[7].attributes().len(), 1);
 
-        // The evidence of a detector is untrusted as well.
+        // The evidence of a stall contains output of the task, so it is untrusted as well.
         let evidence = [(path, says.clone().into())].into_iter().collect();
         let news = NoticeEvent::Stalled { certainty: StallCertainty::Hard, text: says, evidence };
         let view = NoticeView::new(&state, &notice_with(news, 0, 3), output(""), &summary);

@@ -1,4 +1,5 @@
-//! The notices of a task and their order.
+//! Tests which events of a task are notices, how long a notice remains current, and in which order
+//! notices are delivered.
 
 use proptest::prelude::*;
 use serde_json::Map;
@@ -27,7 +28,7 @@ pub(super) fn background_spec() -> TaskSpec {
     TaskSpec { placement: IN_BACKGROUND, ..task_spec() }
 }
 
-/// Extracts the notices of a task with these records after the first one.
+/// Writes a journal with the first record of a task and these records, and returns its notices.
 pub(super) fn read_notices(spec: TaskSpec, rest: &[Record]) -> TaskNotices {
     let first = Record::Accepted(Box::new(accepted_task(spec)));
     let records: Vec<Record> = std::iter::once(first).chain(rest.iter().cloned()).collect();
@@ -77,8 +78,8 @@ fn each_outcome_gives_one_notice() {
     }
 }
 
-/// Failure F19: a shell has ended while its processes run. The notice about this expires at the
-/// task's end.
+/// Failure F19: a shell has ended while other processes of the task run. The notice about this
+/// expires at the task's end.
 #[test]
 fn a_lingering_notice_lasts_until_the_task_ends() {
     let records = [
@@ -96,14 +97,14 @@ fn a_lingering_notice_lasts_until_the_task_ends() {
     assert_eq!(
         seqs_and_kinds(&read_notices(background_spec(), &moved)),
         [(2, NoticeKind::Lingering)],
-        "told once"
+        "reported once"
     );
     let ended =
         [&records[..], &[event_record(40, TaskEvent::TreeEmpty), closed_record(40)]].concat();
     assert_eq!(seqs_and_kinds(&read_notices(background_spec(), &ended)), [(4, NoticeKind::Ended)]);
 }
 
-/// A stall gives a notice while it lasts. The notice contains the number of stalls so far.
+/// A stall has a notice while it lasts. The text contains the number of stalls so far.
 #[test]
 fn only_the_last_stall_is_reported_with_the_count() {
     let stall = |after_ms| Record::Stalled(Box::new(sample_records::stall_record(after_ms)));
@@ -120,7 +121,7 @@ fn only_the_last_stall_is_reported_with_the_count() {
     let story_of_three = read_notices(background_spec(), &three);
     assert_eq!(seqs_and_kinds(&story_of_three), [(4, NoticeKind::Stalled)], "a notice of its own");
     assert!(says(&story_of_three).ends_with("; it has stalled 3 times so far"));
-    // After an answer the stall is over, and is still included in the number.
+    // An answer ends the stall, which is still included in the number.
     let answered = [&three[..], &[sample_records::resumed_record(260_000)]].concat();
     assert_eq!(seqs_and_kinds(&read_notices(background_spec(), &answered)), []);
     let again = read_notices(background_spec(), &[&answered[..], &[stall(350_000)]].concat());
@@ -134,8 +135,8 @@ fn only_the_last_stall_is_reported_with_the_count() {
     assert_eq!(seqs_and_kinds(&read_notices(background_spec(), &ended)), [(5, NoticeKind::Ended)]);
 }
 
-/// Returns the specification of a background task with a deadline of fifteen minutes and a deadline
-/// notice.
+/// Returns the specification of a background task whose deadline of 15 minutes is announced two
+/// minutes before.
 fn spec_with_deadline_notice() -> TaskSpec {
     TaskSpec {
         deadline_ms: 900_000,
@@ -145,7 +146,7 @@ fn spec_with_deadline_notice() -> TaskSpec {
     }
 }
 
-/// Extracts the notices of a task whose journal has the format for its specification.
+/// Like [`read_notices`], with a journal in the newest format, which may contain `expiring`.
 fn read_notices_with_format(spec: TaskSpec, rest: &[Record]) -> TaskNotices {
     let first = AcceptedTask { format: NEWEST_FORMAT, ..accepted_task(spec) };
     let first = Record::Accepted(Box::new(first));
@@ -159,8 +160,8 @@ fn expiring_record(after_ms: u64, deadline_ms: u64) -> Record {
     Record::Expiring { at: after(after_ms), deadline: after(deadline_ms) }
 }
 
-/// Promise P65: the notice is given two minutes before the deadline, once for each deadline, and
-/// expires when the deadline moves.
+/// Promise P65: the deadline is announced two minutes before, once for each deadline, and the
+/// notice expires when the deadline moves.
 #[test]
 fn an_expiring_notice_lasts_until_the_deadline_moves_or_a_stop() {
     let spec = spec_with_deadline_notice();
@@ -199,8 +200,7 @@ fn an_expiring_notice_lasts_until_the_deadline_moves_or_a_stop() {
     assert_eq!(seqs_and_kinds(&read_notices_with_format(spec, &ended)), [(3, NoticeKind::Ended)]);
 }
 
-/// A watchdog's breach gives a notice even if the task stops at its limits, because a watchdog
-/// stops no task.
+/// A watchdog stops no task, so its breach needs a notice even if the task's limits stop it.
 #[test]
 fn a_watchdog_breach_is_reported_even_when_limits_stop_the_task() {
     let limits = Limits { on_limit: OnLimit::Stop, ..task_spec().limits };
@@ -210,7 +210,7 @@ fn a_watchdog_breach_is_reported_even_when_limits_stop_the_task() {
     let told_of = |breach: Breach| {
         read_notices(spec.clone(), &[event_record(1, SPAWNED), Record::Limit(Box::new(breach))])
     };
-    assert_eq!(seqs_and_kinds(&told_of(limit)), [], "its end will tell");
+    assert_eq!(seqs_and_kinds(&told_of(limit)), [], "the notice of the end reports it");
     let story = told_of(watchdog);
     assert_eq!(seqs_and_kinds(&story), [(2, NoticeKind::Limit)]);
     let NoticeEvent::Limit { text: says, .. } = &story.notices[0].event else {
@@ -237,7 +237,8 @@ fn a_notice_at_the_cap_says_the_deadline_cannot_move() {
     assert_eq!(says(1_265_500), format!("`siding extend {id} 6m5s` moves it to 21m 5s"));
 }
 
-/// A deadline has one notice; a task with a short lifetime or a waiting caller has none.
+/// A deadline is announced once. A deadline of a short-lived task, or of a task with a waiting
+/// caller, is not announced.
 #[test]
 fn a_deadline_notice_is_due_once_per_deadline() {
     let due = |spec: TaskSpec, rest: &[Record]| {
@@ -247,9 +248,9 @@ fn a_deadline_notice_is_due_once_per_deadline() {
     let after = |ms| Some(sample_records::STARTED.plus_ms(ms));
     let spec = spec_with_deadline_notice();
     assert_eq!(due(spec.clone(), &[]), after(780_000));
-    assert_eq!(due(spec.clone(), &[expiring_record(780_000, 900_000)]), None, "on record");
+    assert_eq!(due(spec.clone(), &[expiring_record(780_000, 900_000)]), None, "already recorded");
     let rescue = [expiring_record(780_000, 900_000), takeover_record(781_000)];
-    assert_eq!(due(spec.clone(), &rescue), None, "on record for the next shim too");
+    assert_eq!(due(spec.clone(), &rescue), None, "recorded for the next shim, too");
     let moved = |ms| {
         event_record(790_000, TaskEvent::Extended { deadline: sample_records::STARTED.plus_ms(ms) })
     };
@@ -257,11 +258,11 @@ fn a_deadline_notice_is_due_once_per_deadline() {
     assert_eq!(due(spec.clone(), &extended), after(1_680_000), "another deadline");
     assert_eq!(due(spec.clone(), &[event_record(5, stop_event("user"))]), None);
     let short = TaskSpec { deadline_ms: 599_999, ..spec.clone() };
-    assert_eq!(due(short.clone(), &[]), None, "it is short");
-    assert_eq!(due(short, &[moved(1_800_000)]), after(1_680_000), "it was");
+    assert_eq!(due(short.clone(), &[]), None, "the lifetime is short");
+    assert_eq!(due(short, &[moved(1_800_000)]), after(1_680_000), "the extension made it long");
     assert_eq!(due(TaskSpec { deadline_notice_ms: 0, ..spec.clone() }, &[]), None);
     let waited_for = TaskSpec { placement: Placement::Foreground, ..spec.clone() };
-    assert_eq!(due(waited_for.clone(), &[]), None, "its caller waits");
+    assert_eq!(due(waited_for.clone(), &[]), None, "the caller waits for the end");
     let placed = event_record(15_000, TaskEvent::Placed { why: BackgroundReason::Budget });
     assert_eq!(due(waited_for, &[placed]), after(780_000));
     // A journal of an older format, which a shim of this build continues.
@@ -285,10 +286,10 @@ fn the_foreground_caller_has_priority_for_the_notice() {
     };
     let foreground = read_notices(task_spec(), &end);
     assert_eq!(turn(&foreground, boot, 9), Some(sample_records::STARTED.plus_ms(5_009)));
-    assert_eq!(turn(&foreground, boot, 5_009), None, "it was killed");
+    assert_eq!(turn(&foreground, boot, 5_009), None, "the caller was probably killed");
     assert_eq!(turn(&foreground, &BootId("the next".to_owned()), 9), None);
     assert_eq!(turn(&read_notices(background_spec(), &end), boot, 9), None);
-    // After the move to the background no caller waits.
+    // After the hand-over no caller waits.
     let left = [
         end[0].clone(),
         event_record(5, TaskEvent::Placed { why: BackgroundReason::User }),
@@ -303,7 +304,7 @@ fn notice_times_are_the_event_times() {
         [event_record(1, SPAWNED), event_record(9_000, exited_event(7, TreeLiveness::Empty))];
     let without = read_notices(background_spec(), &records).notices.remove(0);
     assert_eq!((without.elapsed_ms, without.wall), (9_000, UnixMs(1_763_764_881_345)));
-    // The clock was set in between. The recorded time of the end is used.
+    // The wall clock was set while the task ran, so the time in the closing record is used.
     let set = [&records[..], &[closed_record(100_000)]].concat();
     let with = read_notices(background_spec(), &set).notices.remove(0);
     assert_eq!((with.elapsed_ms, with.wall), (9_000, UnixMs(1_763_764_972_345)));
@@ -393,8 +394,8 @@ fn only_valid_notice_ids_parse_and_round_trip() {
 }
 
 proptest! {
-    /// For all histories: the end of a task gives exactly one notice, whose id has the number of
-    /// the record that ended the task. A live task has no such notice.
+    /// In all histories, an ended task has exactly one notice of its end, whose id contains the
+    /// number of the record that ended the task. A live task has none.
     #[test]
     fn every_end_gives_exactly_one_notice(story in any_history()) {
         let mut at = sample_records::STARTED;
@@ -421,9 +422,9 @@ proptest! {
         prop_assert_eq!(ends, end.into_iter().collect::<Vec<_>>());
         let lingers = matches!(read.state.lifecycle.phase(), Phase::Lingering { .. });
         let told = read.notices.iter().any(|notice| notice.event.kind() == NoticeKind::Lingering);
-        prop_assert!(told || !lingers, "what lingers was told");
+        prop_assert!(told || !lingers, "a lingering task has a notice");
         prop_assert!(read.notices.len() <= 1 || end.is_none());
-        // An id is permanent: one more record leaves an existing notice unchanged or lets it
+        // Ids are permanent: a further record leaves an existing notice unchanged or lets it
         // expire.
         for records in 1..=records.len() {
             let before = TaskNotices::from_journal(&sample_records::journal_lines(&first_records(&lines, records)).concat());
@@ -437,7 +438,6 @@ proptest! {
     }
 }
 
-/// Returns the first records of a journal.
 fn first_records(lines: &[u8], count: usize) -> Vec<Record> {
     let lines = lines.split(|byte| *byte == b'\n').take(count);
     lines.map(|line| siding_model::record::parse_line(line).expect("a record").1).collect()

@@ -1,5 +1,5 @@
-//! Tests of the detection of prompts at the end of output. `siding-e2e` tests the detection with a
-//! corpus of prompts of real programs and of similar lines.
+//! Tests of the detection of prompts at the end of output. `siding-e2e` tests the same detection
+//! with a corpus of prompts of real programs and of lines that resemble prompts.
 
 use siding_model::evidence::prompt::{MAX_TAIL_BYTES, OutputTail, Prompt};
 

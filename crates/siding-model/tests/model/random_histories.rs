@@ -1,4 +1,4 @@
-//! Random histories of a task: events in any order, with increasing times.
+//! Generates random histories of a task: events in any order, with increasing times.
 
 use proptest::prelude::*;
 use siding_model::lifecycle::{Phase, TaskEvent, TreeLiveness};
@@ -16,25 +16,24 @@ pub(crate) struct EventHistory {
     pub(crate) steps: Vec<HistoryStep>,
 }
 
-/// One step of a history.
+/// A pause, and what happens after it.
 #[derive(Debug, Clone)]
 pub(crate) struct HistoryStep {
     pub(crate) wait_ms: u64,
     pub(crate) action: StepAction,
 }
 
-/// The action of a step.
 #[derive(Debug, Clone)]
 pub(crate) enum StepAction {
-    /// Delivers an event, which may be unexpected in the phase. Times in the event are relative to
-    /// the start.
+    /// Delivers an event, which may be unexpected in the current phase. Times in the event are
+    /// relative to the start.
     Deliver(TaskEvent),
     /// Sleeps until the next timer and delivers its event, as a correct shim does.
     SleepUntilTimer,
 }
 
-/// Returns histories of up to 14 steps. Deadlines, graces and pauses have similar lengths, so that
-/// some of them end in the same millisecond.
+/// Generates histories of up to 14 steps. Deadlines, graces and pauses have similar lengths, so
+/// that some of them end in the same millisecond.
 pub(crate) fn any_history() -> impl Strategy<Value = EventHistory> {
     let spawned = prop_oneof![1 => Just(None), 4 => any_step(Just(spawned_event())).prop_map(Some)];
     (any_spec(), spawned, prop::collection::vec(any_step(any_event()), 0..14)).prop_map(
@@ -45,7 +44,7 @@ pub(crate) fn any_history() -> impl Strategy<Value = EventHistory> {
     )
 }
 
-/// Returns arbitrary events, most of which are unexpected in the current phase.
+/// Generates arbitrary events, most of which are unexpected in the current phase.
 pub(crate) fn any_event() -> impl Strategy<Value = TaskEvent> {
     prop_oneof![
         2 => Just(spawned_event()),
@@ -197,7 +196,7 @@ pub(crate) fn simultaneous_histories() -> Vec<EventHistory> {
     stories
 }
 
-/// Returns a short name of a phase, for counting.
+/// Returns a name of the phase without its times, by which tests count phases.
 pub(crate) fn phase_label(phase: &Phase) -> &'static str {
     match phase {
         Phase::Starting { stop: None } => "starting",

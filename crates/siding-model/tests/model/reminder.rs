@@ -9,7 +9,7 @@ use siding_model::spec::{TaskCommand, TaskSpec};
 
 use crate::sample_records::{self, accepted_task, event_record, exited_event, task_spec};
 
-/// A session with 269 batches of tool calls gets thirteen lists.
+/// A list after each batch of tool calls would fill the model's context.
 #[test]
 fn a_task_list_is_due_every_twentieth_batch() {
     let due: Vec<u64> = (0..=269).filter(|batch| is_list_due(*batch)).collect();
@@ -58,10 +58,13 @@ fn a_host_command_outlives_its_returned_call() {
         "no call of the host takes longer than ten minutes"
     );
     let own = task_state(false, &running);
-    assert!(!outlived(&own, &call("npm run dev", STARTED + 30)), "siding told of it when it began");
+    assert!(
+        !outlived(&own, &call("npm run dev", STARTED + 30)),
+        "siding reported the task at its start"
+    );
     let lingering = task_state(
         true,
         &[running[0].clone(), event_record(2, exited_event(0, TreeLiveness::Alive))],
     );
-    assert!(!outlived(&lingering, &call("npm run dev", STARTED + 30)), "a notice tells of it");
+    assert!(!outlived(&lingering, &call("npm run dev", STARTED + 30)), "a notice reports it");
 }

@@ -1,4 +1,4 @@
-//! The rules of the lifecycle. Each rule checks a complete history and describes a violation.
+//! The rules of the lifecycle. Each rule checks the trace of a complete history.
 
 mod outcome_rules;
 mod step_rules;
@@ -8,16 +8,16 @@ use siding_model::lifecycle::{Phase, TaskEvent};
 
 use crate::traced_lifecycle::{Trace, TraceStep};
 
-/// The result of a rule: success, or a description of the violation.
+/// `Ok` if the rule holds, otherwise a description of the first violation.
 pub(crate) type RuleResult = Result<(), String>;
 
-/// A property that must hold in every history.
+/// A property of the lifecycle that must hold in every history, whatever events arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
     /// A change is recorded before any other effect, and there are no effects without a change.
     RecordFirst,
-    /// The event of a due timer changes the state, so that a shim cannot spin, and no timer is
-    /// lost.
+    /// The event of a due timer changes the state, so that a shim cannot spin, and every timer has
+    /// such an event.
     TimersProgress,
     /// A timer is set for the right time in every phase that the passage of time ends.
     TimersAreSet,
@@ -31,9 +31,10 @@ pub(crate) enum Rule {
     BackgroundOnce,
     /// No kill occurs before the grace period has passed.
     NoEarlyKill,
-    /// A stop request is never lost, even while the task starts.
+    /// A stop request is never lost, even if it arrives while the task starts.
     StopIsKept,
-    /// A second request can shorten the grace, but not extend it. The first reason is kept.
+    /// A second stop request can shorten the grace, but not extend it, and does not replace the
+    /// first reason.
     SecondStopShortens,
     /// A stop never lets a task live longer than its deadline would have.
     StopIsNoExtension,
@@ -48,12 +49,11 @@ pub(crate) enum Rule {
     FirstAskerIsNamed,
     /// The leader's own end is the outcome if it preceded every decision to stop the task.
     OwnEndStays,
-    /// A stop, the deadline and the hand-over at the same time give a single outcome.
+    /// A stop, the deadline and the hand-over at the same time lead to a single outcome.
     OneOutcomeInOneInstant,
 }
 
 impl Rule {
-    /// Every rule.
     pub(crate) const ALL: [Self; 16] = [
         Self::RecordFirst,
         Self::TimersProgress,
@@ -73,7 +73,7 @@ impl Rule {
         Self::OneOutcomeInOneInstant,
     ];
 
-    /// Checks a history.
+    /// Checks the rule in a history.
     pub(crate) fn check(self, trace: &Trace) -> RuleResult {
         match self {
             Self::RecordFirst => check_every_step(trace, step_rules::record_first),
@@ -130,8 +130,8 @@ impl TraceStep {
         self.before != self.after
     }
 
-    /// Returns whether the step decides to stop a task that has not ended: with a stop request, a
-    /// limit, or a passed deadline.
+    /// Whether the step decides to stop a task that has not ended: by a stop request, a limit, or a
+    /// passed deadline.
     fn requests_end(&self) -> bool {
         let passed = self.event == TaskEvent::DeadlinePassed && self.now >= self.before.deadline;
         let asked =
@@ -139,7 +139,7 @@ impl TraceStep {
         (passed || asked) && !is_ended(&self.before.phase)
     }
 
-    /// Returns whether the step recorded the leader's end.
+    /// Whether the step recorded the leader's end.
     fn records_leader_end(&self) -> bool {
         matches!(self.event, TaskEvent::LeaderEnded { .. }) && self.changed()
     }
@@ -149,7 +149,7 @@ fn is_ended(phase: &Phase) -> bool {
     matches!(phase, Phase::Ended { .. })
 }
 
-/// Returns whether the phase is one before any stop request.
+/// Whether the phase can occur only before a stop request.
 fn has_no_stop_request(phase: &Phase) -> bool {
     match phase {
         Phase::Starting { stop: None } | Phase::Running { .. } | Phase::Lingering { .. } => true,

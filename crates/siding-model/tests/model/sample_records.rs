@@ -1,4 +1,4 @@
-//! Fixed sample values for several test modules.
+//! The sample task that several test modules share: its specification, its records and its journal.
 
 use siding_model::evidence::{Certainty, ChainLink, Evidence, StallRecord, WhyVerdict};
 use siding_model::id::{SessionId, TaskId, TaskKind};
@@ -15,22 +15,19 @@ use siding_model::signal::Signal;
 use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
 use siding_model::wait::{Condition, ReadyRecord, SatisfiedCondition, WaitDetail};
 
-/// Start of the sample task.
 pub(crate) const STARTED: MonotonicMs = MonotonicMs(1_000_000);
 
-/// The leader of the sample task.
 pub(crate) const LEADER: LeaderRef =
     LeaderRef::Identified(ProcRef { pid: 4243, start_ticks: 100_002 });
 
-/// The shim that takes over the sample task.
+/// The shim that takes over the sample task after a crash of the first one.
 pub(crate) const TAKEOVER_SHIM: ProcRef = ProcRef { pid: 5151, start_ticks: 100_900 };
 
-/// Returns the id of the sample task.
 pub(crate) fn task_id() -> TaskId {
     TaskId::new(TaskKind::LocalBash, 0x0123_4567_89ab_cdef).expect("the number is in range")
 }
 
-/// Returns the specification of a shell command with a deadline of a minute.
+/// Returns the specification of a foreground shell command with a deadline of a minute.
 pub(crate) fn task_spec() -> TaskSpec {
     TaskSpec {
         task_id: task_id(),
@@ -62,7 +59,7 @@ pub(crate) fn task_spec() -> TaskSpec {
     }
 }
 
-/// Returns the first record of a task with this specification.
+/// Returns the content of the first record of a task with this specification.
 pub(crate) fn accepted_task(spec: TaskSpec) -> AcceptedTask {
     AcceptedTask {
         format: BASE_FORMAT,
@@ -76,17 +73,16 @@ pub(crate) fn accepted_task(spec: TaskSpec) -> AcceptedTask {
     }
 }
 
-/// Returns the record of an event this many milliseconds after the start.
 pub(crate) fn event_record(after_ms: u64, event: TaskEvent) -> Record {
     Record::Event { at: STARTED.plus_ms(after_ms), event }
 }
 
-/// Returns the record of a takeover this many milliseconds after the start.
 pub(crate) fn takeover_record(after_ms: u64) -> Record {
     Record::Rescued { at: STARTED.plus_ms(after_ms), shim: TAKEOVER_SHIM }
 }
 
-/// Returns the record of matched lines this many milliseconds after the start.
+/// Returns the record of matched lines, with two of the lines in its text. The text contains
+/// characters that need escapes.
 pub(crate) fn matched_record(after_ms: u64, lines: u64) -> Record {
     Record::Matched {
         at: STARTED.plus_ms(after_ms),
@@ -97,7 +93,6 @@ pub(crate) fn matched_record(after_ms: u64, lines: u64) -> Record {
     }
 }
 
-/// Returns the event of a leader's exit.
 pub(crate) fn exited_event(code: u8, tree: TreeLiveness) -> TaskEvent {
     TaskEvent::LeaderEnded {
         end: LeaderEnd::Exited { code },
@@ -107,12 +102,12 @@ pub(crate) fn exited_event(code: u8, tree: TreeLiveness) -> TaskEvent {
     }
 }
 
-/// Returns the event of a stop request with the task's own grace and signal.
+/// Returns a stop request with the task's own grace and signal.
 pub(crate) fn stop_event(by: &str) -> TaskEvent {
     TaskEvent::StopAsked { by: by.to_owned(), grace_ms: None, signal: None }
 }
 
-/// Returns the final record with all fields set.
+/// Returns the closing record with all fields set.
 pub(crate) fn closed_record(after_ms: u64) -> Record {
     let wall = UnixMs(1_763_764_872_345)
         .plus_ms(i64::try_from(after_ms).expect("test times are small numbers"));
@@ -141,7 +136,7 @@ pub(crate) fn closed_record(after_ms: u64) -> Record {
     }))
 }
 
-/// Returns a stall found this many milliseconds after the start.
+/// Returns a stall with the verdict `input_wait`, found this many milliseconds after the start.
 pub(crate) fn stall_record(after_ms: u64) -> StallRecord {
     let link = ChainLink {
         pid: 4250,
@@ -168,12 +163,10 @@ pub(crate) fn stall_record(after_ms: u64) -> StallRecord {
     }
 }
 
-/// Returns the record that a stall ended this many milliseconds after the start.
 pub(crate) fn resumed_record(after_ms: u64) -> Record {
     Record::Resumed { at: STARTED.plus_ms(after_ms) }
 }
 
-/// Returns the peak resource usage of a task.
 fn peaks() -> PeakUsage {
     let sent = vec![SentToRemote { remote: "192.0.2.1".to_owned(), bytes: 4_096 }];
     PeakUsage {
@@ -185,7 +178,6 @@ fn peaks() -> PeakUsage {
     }
 }
 
-/// Returns a breach of the descriptor limit this many milliseconds after the start.
 pub(crate) fn breach(ms: u64) -> Breach {
     Breach {
         at: STARTED.plus_ms(ms),
@@ -199,19 +191,18 @@ pub(crate) fn breach(ms: u64) -> Breach {
     }
 }
 
-/// Returns the condition of a listening port.
 pub(crate) fn port_condition() -> Condition {
     "port:3000".parse().expect("a condition")
 }
 
-/// Returns the record of a task that was ready this many milliseconds after the start.
 pub(crate) fn ready_record(after_ms: u64) -> Record {
     let detail = WaitDetail::Port { port: 3000, pid: 4243 };
     let by = vec![SatisfiedCondition { condition: port_condition(), detail }];
     Record::Ready(Box::new(ReadyRecord { at: STARTED.plus_ms(after_ms), by }))
 }
 
-/// Returns a long history with every type of record and most types of events.
+/// Returns the records of a task's whole life, with almost every type of record and most types of
+/// events.
 pub(crate) fn full_journal() -> Vec<Record> {
     vec![
         Record::Accepted(Box::new(accepted_task(task_spec()))),

@@ -1,4 +1,4 @@
-//! The output of `--json` must match the committed schemas.
+//! Tests that the output of `--json` matches the committed schemas, on which scripts rely.
 
 use serde_json::{Value, json};
 use siding_model::id::SessionId;
@@ -13,7 +13,6 @@ use siding_model::wait::WaitDetail;
 use crate::sample_records;
 use crate::validator::Schema;
 
-/// Returns the committed schema of an output of siding.
 fn committed_schema(name: &str) -> Schema {
     let document = include_str!("../../../../docs/schema/siding.schema.json");
     let mut document: Value = serde_json::from_str(document).expect("the document is JSON");
@@ -21,7 +20,7 @@ fn committed_schema(name: &str) -> Schema {
     Schema::new(&document)
 }
 
-/// Returns a task in its simplest state.
+/// Returns a running task in which every optional field is absent.
 fn minimal_task() -> TaskView {
     TaskView {
         task_id: sample_records::task_id(),
@@ -72,10 +71,10 @@ fn minimal_task() -> TaskView {
     }
 }
 
-/// Returns a task with all fields set.
+/// Returns a task in which every optional field is present.
 fn complete_task(outcome: Outcome) -> TaskView {
     let Record::Closed(closed) = sample_records::closed_record(9) else {
-        panic!("it is a `closed`")
+        panic!("not a `closed` record")
     };
     TaskView {
         name: Some("tests".to_owned()),
@@ -194,7 +193,7 @@ fn every_wait_view_matches_the_schema() {
     }
 }
 
-/// An unknown value is null and not absent, so that a script can always read `.outcome`.
+/// An unknown value must be null and not absent, so that a script can always read `.outcome`.
 #[test]
 fn unknown_values_are_null() {
     let json = serde_json::to_value(minimal_task()).expect("a task serializes");
@@ -203,7 +202,7 @@ fn unknown_values_are_null() {
     }
 }
 
-/// Without this test, a check that accepts everything would go unnoticed.
+/// A validator that accepts everything would make the other tests useless.
 #[test]
 fn a_task_that_violates_the_schema_is_detected() {
     let schema = committed_schema("task");

@@ -1,4 +1,4 @@
-//! The interface through which the rules observe a lifecycle: its events, state and effects.
+//! Runs histories on a lifecycle and records every event, state and effect for the rules.
 //!
 //! [`TracedLifecycle`] is implemented by the real [`Lifecycle`] and by the mutants that break it.
 
@@ -11,17 +11,15 @@ use siding_model::spec::TaskSpec;
 
 use crate::random_histories::{EventHistory, StepAction};
 
-/// A lifecycle that can be traced.
+/// The part of [`Lifecycle`] that histories drive and rules observe.
 pub(crate) trait TracedLifecycle: Clone + Debug {
-    /// Starts a task.
     fn start(spec: &TaskSpec, started: MonotonicMs) -> Self;
-    /// Returns the state after an event, and its effects.
+    /// Returns the lifecycle after an event, and the effects that the event requests.
     fn step(&self, event: &TaskEvent, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>);
     /// Returns the event of a timer that is due at `now`.
     fn due_event(&self, now: MonotonicMs) -> Option<TaskEvent>;
     /// Returns the time at which the next timer is due.
     fn wake_at(&self) -> Option<MonotonicMs>;
-    /// Returns the complete visible state.
     fn view(&self) -> LifecycleView;
 }
 
@@ -56,10 +54,10 @@ pub(crate) struct LifecycleView {
     pub(crate) deadline: MonotonicMs,
 }
 
-/// The timers of a lifecycle after a step.
+/// The effect that the timers of a lifecycle would have after a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TimerStatus {
-    /// Time at which the next timer is due.
+    /// Time at which the next timer is due; `None` if only an external event can change the state.
     pub(crate) wake_at: Option<MonotonicMs>,
     /// Whether the event of a timer that is due now changes the state; `None` if no timer is due.
     pub(crate) progress_now: Option<bool>,
@@ -68,7 +66,7 @@ pub(crate) struct TimerStatus {
     pub(crate) progress_then: Option<bool>,
 }
 
-/// One event and its result.
+/// An event with the states before and after it, and its effects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TraceStep {
     pub(crate) now: MonotonicMs,
@@ -79,19 +77,19 @@ pub(crate) struct TraceStep {
     pub(crate) timers: TimerStatus,
 }
 
-/// A complete history. All times in it are milliseconds since the start.
+/// The steps of a complete history. All times are milliseconds since the start of the task.
 #[derive(Debug, Clone)]
 pub(crate) struct Trace {
     pub(crate) spec: TaskSpec,
     pub(crate) steps: Vec<TraceStep>,
-    /// The same history with another start time.
+    /// The same history on a lifecycle with another start time.
     pub(crate) shifted_steps: Vec<TraceStep>,
 }
 
-/// Two start times with an odd difference, so that a fault which rounds times is detected.
+/// Two start times with an odd difference, so that a lifecycle that rounds times is detected.
 const START_TIMES: [MonotonicMs; 2] = [MonotonicMs(1 << 20), MonotonicMs((1 << 20) + 999_983)];
 
-/// Runs a history on two new lifecycles.
+/// Runs a history on two new lifecycles with different start times.
 pub(crate) fn trace_history<M: TracedLifecycle>(story: &EventHistory) -> Trace {
     let [turns, elsewhen] = START_TIMES.map(|started| run_history::<M>(story, started));
     Trace { spec: story.spec.clone(), steps: turns, shifted_steps: elsewhen }
@@ -143,7 +141,7 @@ fn timer_status<M: TracedLifecycle>(
     }
 }
 
-/// Converts the relative times in an event to times of the clock, which a lifecycle expects.
+/// Converts the relative times in an event to the absolute times that a lifecycle expects.
 fn to_absolute(event: &TaskEvent, started: MonotonicMs) -> TaskEvent {
     let mut event = event.clone();
     if let TaskEvent::Extended { deadline } = &mut event {

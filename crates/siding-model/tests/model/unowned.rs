@@ -1,5 +1,5 @@
-//! Tests of the selection of unowned orphans: the trees that are terminated, and above all those
-//! that are kept.
+//! Tests which trees of unowned processes the reaper terminates, and above all which it spares: a
+//! wrong selection kills a user's work.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use siding_model::unowned::{
 const USER_UID: u32 = 1000;
 const MIN_AGE: Duration = Duration::from_secs(4 * 3600);
 const OLD_AGE: Duration = Duration::from_secs(5 * 3600);
-/// Pid of the requester in all process tables.
+/// Pid of the process that asks for the selection, in all process tables.
 const REQUESTER_PID: i32 = 2;
 
 fn process(pid: i32, ppid: i32, line: &str) -> ProcessInfo {
@@ -34,7 +34,7 @@ fn process(pid: i32, ppid: i32, line: &str) -> ProcessInfo {
     }
 }
 
-/// Returns a process table with init, the requester as a child of init, and other processes.
+/// Returns a process table with init, the requester as a child of init, and `others`.
 fn process_table(others: Vec<ProcessInfo>) -> Vec<ProcessInfo> {
     let mut init = process(1, 0, "/sbin/init");
     init.uid = Some(0);
@@ -71,7 +71,7 @@ fn selected_pids(verdicts: &ReapDecision) -> Vec<i32> {
     all
 }
 
-/// Checks that no tree is selected, and returns the reasons.
+/// Asserts that no tree is selected, and returns the reasons.
 #[track_caller]
 fn keep_reasons(processes: &[ProcessInfo]) -> Vec<KeepReason> {
     let verdicts = select(processes);
@@ -111,8 +111,8 @@ fn a_live_host_ancestor_keeps_its_helpers() {
         let why = keep_reasons(&all);
         assert!(matches!(why.as_slice(), [KeepReason::LiveHost { pid: 7, .. }, _]), "{why:?}");
     }
-    // A host above a subreaper, and a host that is the first process of a container, are also
-    // found.
+    // A host protects its helpers also from above a subreaper, and as the first process of a
+    // container.
     let mut all = process_table(sandbox_tree(8));
     all.extend([process(7, 1, "claude"), process(8, 7, "tini -- bash")]);
     assert!(matches!(keep_reasons(&all)[0], KeepReason::LiveHost { pid: 7, .. }));
@@ -237,7 +237,7 @@ fn an_orphaned_relay_is_selected_despite_a_terminal() {
     assert_eq!(selected_pids(&select(&all)), [50]);
     find_mut(&mut all, 50).has_terminal = true;
     assert_eq!(selected_pids(&select(&all)), [50], "a relay reads no terminal");
-    // Under a rule of the user, a process with a terminal is kept.
+    // The exception for terminals holds only for the built-in rule.
     let own = OrphanRule { name: "own".to_owned(), ..OrphanRule::built_in().remove(0) };
     let viewer = Requester { pid: REQUESTER_PID, uid: USER_UID, min_age: MIN_AGE };
     assert!(select_orphan_trees(&all, &[own], viewer).trees.is_empty());
@@ -251,7 +251,7 @@ fn an_orphaned_relay_is_selected_despite_a_terminal() {
     }
 }
 
-/// A relay whose parent has ended may still serve a sandbox of a live session.
+/// An orphaned relay may still serve a sandbox of a live session.
 #[test]
 fn a_relay_is_kept_while_a_live_process_names_its_socket() {
     let mut all = process_table(vec![process(50, 1, RELAY_COMMAND_LINE)]);
@@ -263,8 +263,8 @@ fn a_relay_is_kept_while_a_live_process_names_its_socket() {
     let why = verdicts.kept.iter().find(|spared| spared.process.pid == 50);
     let why = &why.expect("a reason").reason;
     assert!(matches!(why, KeepReason::SocketInUse { pid: 61, .. }), "{why}");
-    // When the host of the `bwrap` process has also ended, relay and `bwrap` are selected, although
-    // each refers to the socket.
+    // Once the host of the `bwrap` process has ended, too, relay and `bwrap` are both selected: two
+    // orphans do not protect each other.
     all.retain(|one| one.process.pid != 60);
     find_mut(&mut all, 61).ppid = 1;
     assert_eq!(selected_pids(&select(&all)), [50, 61]);
@@ -274,8 +274,8 @@ fn a_relay_is_kept_while_a_live_process_names_its_socket() {
     assert_eq!(selected_pids(&select(&all)), [50]);
 }
 
-/// Returns arbitrary tables, in which the parent of a process is an earlier, a later or an
-/// invisible process.
+/// Generates process tables in which the parent of a process is an earlier process or, rarely, a
+/// later or invisible one.
 fn any_table() -> impl Strategy<Value = Vec<ProcessInfo>> {
     let line = prop::sample::select(vec![
         "socat A UNIX-CONNECT:/tmp/claude-http-1.sock",
@@ -331,7 +331,7 @@ proptest! {
         let chosen = selected_pids(&verdicts);
         let mut once = chosen.clone();
         once.dedup();
-        prop_assert_eq!(&once, &chosen, "twice");
+        prop_assert_eq!(&once, &chosen, "a process is selected twice");
         for tree in &verdicts.trees {
             prop_assert!(by_pid[&tree.matched_process.pid].age >= MIN_AGE);
             prop_assert!(by_pid[&tree.members[0].pid].age >= MIN_AGE);
@@ -344,8 +344,7 @@ proptest! {
                     let is_host = |one: &&ProcessInfo| one.argv.iter().any(|word| word.ends_with("claude"));
                     prop_assert!(!by_pid.get(&pid).is_some_and(is_host), "{} is a host", pid);
                 }
-                // A tree is selected as a whole: every descendant of a selected process is
-                // selected.
+                // A tree is selected as a whole: every descendant of a member is selected, too.
                 let is_below = |one: &&ProcessInfo| above(one.process.pid).contains(&member.pid);
                 for child in all.iter().filter(is_below) {
                     prop_assert!(chosen.contains(&child.process.pid));

@@ -1,4 +1,4 @@
-//! Tests of the end of waits with random histories.
+//! Tests when a wait ends and with which verdict, in random histories.
 
 use proptest::prelude::*;
 use siding_model::process::MonotonicMs;
@@ -6,7 +6,6 @@ use siding_model::wait::{CheckBackoff, Condition, Quantifier, WaitEvent, WaitSta
 
 const BOUND_AT: MonotonicMs = MonotonicMs(1_000);
 
-/// A wait and the events during it.
 #[derive(Debug, Clone)]
 struct WaitHistory {
     quantifier: Quantifier,
@@ -46,8 +45,8 @@ fn any_history() -> impl Strategy<Value = WaitHistory> {
     })
 }
 
-/// Computes the verdict from the first `upto` events of a history. For each pair of a task and a
-/// condition, the first event about the pair decides.
+/// Computes the verdict from the first `upto` events of a history, as a simple reference. For each
+/// pair of a task and a condition, the first event about the pair decides.
 fn expected_verdict(story: &WaitHistory, upto: usize) -> Option<WaitVerdict> {
     let pairs = (0..story.tasks)
         .flat_map(|task| (0..story.conditions.len()).map(move |condition| (task, condition)));
@@ -100,7 +99,7 @@ proptest! {
         }
     }
 
-    /// A wait that receives timer events ends at the bound, after any other events.
+    /// The timer event at the bound ends a wait in every state.
     #[test]
     fn every_wait_is_bounded(story in any_history()) {
         let mut wait = WaitState::new(story.quantifier, story.tasks, &story.conditions, BOUND_AT);
@@ -132,8 +131,8 @@ proptest! {
         }
     }
 
-    /// For any duration of the checks, the checks use at most a tenth of the time, and short checks
-    /// are frequent enough.
+    /// However long a check takes, all checks use at most a tenth of the time. The pauses between
+    /// cheap checks do not exceed the maximum.
     #[test]
     fn checks_use_at_most_a_tenth_of_the_time(costs in prop::collection::vec(0..400_u64, 1..60)) {
         let mut pace = CheckBackoff::new(5, 100);
@@ -155,7 +154,7 @@ proptest! {
 #[test]
 fn pauses_double_up_to_the_maximum() {
     let mut pace = CheckBackoff::new(5, 100);
-    assert_eq!(pace.next_check_at(), MonotonicMs(0), "the first look is at once");
+    assert_eq!(pace.next_check_at(), MonotonicMs(0), "the first check is immediate");
     let pauses = [(); 7].map(|()| {
         pace.record_check(MonotonicMs(50), MonotonicMs(50));
         pace.next_check_at().ms_since(MonotonicMs(50))

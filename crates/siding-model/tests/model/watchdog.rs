@@ -1,5 +1,5 @@
-//! Tests of the watchdogs: the failures that they must report, and the healthy tasks with similar
-//! use that they must not report.
+//! Tests of the watchdogs: which failures they report, and which healthy tasks with similar usage
+//! they must not report.
 
 use siding_model::limits::{
     Breach, Connection, ConnectionLog, Limits, OnLimit, ProcessUsage, Thresholds, Usage, Watchdog,
@@ -23,7 +23,6 @@ fn usage_with(processes: Vec<ProcessUsage>) -> Usage {
     Usage { processes, ..Usage::default() }
 }
 
-/// Returns the usage of a process that has used this much processor time.
 fn cpu_usage(cpu_ms: u64) -> Usage {
     usage_with(vec![ProcessUsage { cpu_ms, ..process(9) }])
 }
@@ -39,7 +38,8 @@ fn connection(sent: u64, received: u64) -> Connection {
     }
 }
 
-/// The result of a series of samples.
+/// The samples that the watchdog requested, and the breaches that it reported, with their times in
+/// milliseconds.
 #[derive(Debug, Default)]
 struct WatchResult {
     samples: Vec<u64>,
@@ -47,7 +47,8 @@ struct WatchResult {
     breaches: Vec<(u64, Breach)>,
 }
 
-/// Samples a task for `for_ms` milliseconds at the times at which the watchdog asks for a sample.
+/// Samples a task for `for_ms` milliseconds, at the times that the watchdog requests. `told` are
+/// the breaches that an earlier shim recorded.
 fn run_watchdog(
     settings: &Settings,
     told: &[Breach],
@@ -77,7 +78,7 @@ fn run_watchdog(
         let breaches = watchdog.record_usage(&usage, &ledger, &|pid| format!("p{pid}"));
         watched.breaches.extend(breaches.into_iter().map(|breach| (now.0, breach)));
         watched.samples.push(now.0);
-        assert!(watchdog.next_sample_at() > now, "it spins");
+        assert!(watchdog.next_sample_at() > now, "the next sample must be later");
     }
     watched
 }
@@ -93,7 +94,7 @@ fn assert_no_breach(task: UsageAt<'_>) {
     assert!(watched.breaches.is_empty(), "{:?}", watched.breaches);
 }
 
-/// Returns the only breach and its time.
+/// Returns the only breach and the time in milliseconds at which it was reported.
 #[track_caller]
 fn single_breach(watched: WatchResult) -> (u64, Breach) {
     let [told] = <[_; 1]>::try_from(watched.breaches).expect("a single breach");
@@ -101,7 +102,8 @@ fn single_breach(watched: WatchResult) -> (u64, Breach) {
     told
 }
 
-/// Promise P95, busy loop: the task uses nine tenths of a core without output for five minutes.
+/// Promise P95, busy loop: a task that uses nine tenths of a core without output for five minutes
+/// is reported.
 #[test]
 fn a_busy_loop_is_reported_after_five_minutes() {
     let (at, breach) = single_breach(run_default_watchdog(&|at| cpu_usage(at * 95 / 100)));
@@ -112,8 +114,8 @@ fn a_busy_loop_is_reported_after_five_minutes() {
     assert!(breach.detail.ends_with(end), "{}", breach.detail);
 }
 
-/// On a busy machine the loop gets a third of a core, and waits for a processor in the remaining
-/// time.
+/// On a busy machine, a loop may receive only a third of a core and wait for a processor in the
+/// remaining time.
 #[test]
 fn a_busy_loop_on_a_busy_system_is_reported() {
     let loops =
@@ -122,7 +124,8 @@ fn a_busy_loop_on_a_busy_system_is_reported() {
     assert!(at <= 9 * MINUTE_MS, "{at}");
 }
 
-/// A compiler uses as much processor time as a busy loop, but writes a line or a file now and then.
+/// A compiler uses as much processor time as a busy loop, but it writes a line or a file from time
+/// to time.
 #[test]
 fn a_compiler_is_not_a_busy_loop() {
     let lines = |at: u64| Usage { output_bytes: at / (4 * MINUTE_MS), ..cpu_usage(at) };
@@ -144,7 +147,7 @@ fn cpu_time_before_the_watch_does_not_count() {
     assert_no_breach(&|_| cpu_usage(HOUR_MS));
 }
 
-/// Promise P95, descriptor leak: the tree has 4,096 open descriptors.
+/// Promise P95, descriptor leak: a tree with 4,096 open descriptors is reported.
 #[test]
 fn a_descriptor_leak_is_reported() {
     let leak = |at: u64| {
@@ -156,7 +159,7 @@ fn a_descriptor_leak_is_reported() {
     assert!(breach.detail.contains(" open descriptors, threshold 4,096; 4,"), "{}", breach.detail);
     let five =
         |_| usage_with((1..=5).map(|pid| ProcessUsage { fds: 900, ..process(pid) }).collect());
-    assert_eq!(single_breach(run_default_watchdog(&five)).0, MINUTE_MS, "at the first look");
+    assert_eq!(single_breach(run_default_watchdog(&five)).0, MINUTE_MS, "at the first sample");
 }
 
 /// A browser test has dozens of processes with a hundred descriptors each, without a leak.
@@ -176,7 +179,7 @@ fn with_connection(at: u64, connection: Connection) -> Usage {
     Usage { connections: Some(vec![connection]), ..cpu_usage(at / 100) }
 }
 
-/// Promise P95, long transfer: a connection older than thirty minutes that still sends.
+/// Promise P95, long transfer: a connection that still sends after thirty minutes is reported.
 #[test]
 fn a_long_upload_is_reported() {
     let (at, breach) = single_breach(run_default_watchdog(&|at| {
@@ -204,8 +207,8 @@ fn a_database_connection_is_not_a_long_upload() {
     assert_no_breach(&|at| with_connection(at, inside(at)));
 }
 
-/// Promise P95, exfiltration: 1 GiB was sent to one remote. A fast transfer is sampled more often,
-/// so that it is reported soon after the threshold.
+/// Promise P95, exfiltration: 1 GiB sent to one remote is reported. A fast transfer is sampled more
+/// often, so that the report follows soon after the threshold.
 #[test]
 fn a_gibibyte_sent_to_one_remote_is_reported() {
     let sends = |at: u64| Connection { received: at * 90_000, ..connection(at * 3_000, 0) };
@@ -231,7 +234,7 @@ fn an_idle_task_is_sampled_at_growing_intervals() {
     });
     let gaps: Vec<u64> = idle.samples.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps.is_sorted() && gaps.last() == Some(&(4 * MINUTE_MS)), "{gaps:?}");
-    assert!(idle.samples.len() <= 64, "{} looks in four hours", idle.samples.len());
+    assert!(idle.samples.len() <= 64, "{} samples in four hours", idle.samples.len());
     assert_eq!((idle.thorough_samples, idle.breaches.len()), (0, 0));
     // A task with a periodic timer is sampled as rarely, and its connections only if it has used
     // processor time.
@@ -250,7 +253,7 @@ fn recorded_breaches_are_not_reported_again() {
     assert!(run_watchdog(&settings, &[age], HOUR_MS, upload).breaches.is_empty());
 }
 
-/// A limit that the user set replaces the watchdog's threshold. `stop` applies only to limits.
+/// A limit that the user has set replaces the watchdog's threshold for the same resource.
 #[test]
 fn a_limit_replaces_the_watchdog() {
     let built_in = Settings::default().watchdog_thresholds();

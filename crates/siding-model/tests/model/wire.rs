@@ -1,4 +1,4 @@
-//! Tests of the serialization of messages between clients and shims.
+//! Tests of the messages between clients and shims as JSON.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -28,8 +28,7 @@ fn requests() -> Vec<ShimRequest> {
         ShimRequest::Usage,
         ShimRequest::Ping,
     ];
-    // The match does not compile if a new kind of request is missing, as a reminder to add the kind
-    // to the list above.
+    // A new kind of request does not compile here, as a reminder to add it to the list above.
     for request in &requests {
         match request {
             ShimRequest::Subscribe { .. }
@@ -81,7 +80,7 @@ fn every_request_and_message_round_trips() {
     }
     for message in messages() {
         let json = serde_json::to_vec(&message).expect("a message serializes");
-        assert!(json.len() < MAX_PACKET_BYTES, "{message:?} fits in no packet");
+        assert!(json.len() < MAX_PACKET_BYTES, "{message:?} is too long for a packet");
         assert_eq!(serde_json::from_slice::<ShimMessage>(&json).expect("own JSON parses"), message);
     }
 }
@@ -95,7 +94,7 @@ proptest! {
     }
 }
 
-/// A client may talk to a shim of another build.
+/// A client may be connected to a shim of another build.
 #[test]
 fn unknown_fields_are_ignored_and_unknown_tags_are_rejected() {
     let later = json!({"do": "stop", "by": "user", "because": "dinner"});

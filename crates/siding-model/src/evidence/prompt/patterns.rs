@@ -6,7 +6,8 @@ fn trim_prompt_suffix(line: &str) -> &str {
     line.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, ':' | '?' | '>' | '›' | '-'))
 }
 
-/// Matches `(y/n)`, `[Y/n]`, `(yes/no/[fingerprint])`, `[y,n,q,a,d,e,?]` and `([y]/n)` at the end.
+/// Matches a line that ends with a choice such as `(y/n)`, `[Y/n]`, `(yes/no/[fingerprint])`,
+/// `[y,n,q,a,d,e,?]` or `([y]/n)`.
 pub(super) fn ends_with_choice(lowercase: &str) -> bool {
     let line = trim_prompt_suffix(lowercase);
     let pairs = [('(', ')'), ('[', ']')];
@@ -37,7 +38,7 @@ fn is_yes_no_choice(inner: &str) -> bool {
     words.len() > 1 && words.iter().all(|word| word.len() <= 24) && any(&YES) && any(&NO)
 }
 
-/// Matches `Are you sure you want to go on?`, `Is this OK? (yes)` and `Continue?`.
+/// Matches a request for confirmation such as `Are you sure?`, `Is this OK? (yes)` or `Continue?`.
 pub(super) fn is_confirmation(lowercase: &str) -> bool {
     const CONFIRMATIONS: [&str; 10] = [
         "continue?",
@@ -197,7 +198,7 @@ pub(super) fn is_interpreter_prompt(line: &str) -> bool {
         })
 }
 
-/// Matches a list with one marked line, below a question.
+/// Matches a question with a list of answers below it, one of which is marked as selected.
 pub(super) fn is_menu(line: &str, above: &[&str]) -> bool {
     const SELECTION_MARKERS: [char; 5] = ['❯', '›', '▸', '◉', '◆'];
     const RAIL_CHARS: [char; 4] = ['│', '└', '┃', '|'];

@@ -1,4 +1,5 @@
-//! What a layer may not change.
+//! Restrictions on layers: locked keys, the cap, and the keys that a project must not set. They
+//! protect a user against the settings in a cloned repository.
 
 use super::*;
 
@@ -20,7 +21,7 @@ fn a_locked_key_keeps_its_value() {
     }
     let settings =
         Settings::merge([locking, layer(&user_source(), &[(key, "30s"), (Key::Settle, "1s")])]);
-    assert!(warning_texts(&settings).is_empty(), "to agree is no attempt");
+    assert!(warning_texts(&settings).is_empty(), "a value equal to the locked one is no conflict");
     assert_eq!(settings.settle, Duration::from_secs(1));
     assert!(settings.is_locked(key) && !settings.is_locked(Key::Settle));
     assert_eq!(settings.entries().filter(|entry| entry.locked).count(), 1);
@@ -62,7 +63,7 @@ fn only_the_system_file_can_raise_the_cap() {
                 "{place}: `max_elapsed_hard_cap` is `8h`, more than the cap of `4h` (built-in), which applies instead"
             )]
         );
-        // Up to the administrator's cap, a project's cap is no raise.
+        // A cap above the built-in one is allowed up to the administrator's cap.
         let settings = Settings::merge([
             layer(&system_source(), &[(cap, "9h")]),
             layer(&place, &[(cap, "8h")]),
@@ -135,7 +136,7 @@ fn a_project_can_only_restrict_the_network() {
     assert!(refused.contains("`https` is not a port; write numbers from 1 to 65535"), "{refused}");
 }
 
-/// Returns a valid value of a key that is not the built-in one.
+/// Returns a valid value of a key that differs from the built-in value.
 fn unusual_value(key: Key) -> RawValue {
     let texts = ["1s", "0", "off", "https://example.org/x", "x"].map(text_value);
     let lists = [RawValue::List(Vec::new()), RawValue::List(vec![text_value("/tmp/all/*")])];
@@ -182,7 +183,7 @@ fn max_elapsed_is_clamped_to_the_cap() {
             "`--timeout`: `max_elapsed` is `5h`, more than the cap of `4h` (built-in), which applies instead"
         ]
     );
-    // A cap below the built-in deadline gives no warning if the deadline was not set explicitly.
+    // A cap below the built-in deadline causes no warning if no layer sets the deadline.
     let settings = Settings::merge([layer(&project_source(), &[(Key::MaxElapsedHardCap, "1m")])]);
     assert_eq!(settings.max_elapsed, Duration::from_secs(60));
     assert_eq!(settings.origin(Key::MaxElapsed), &project_source().origin);

@@ -1,4 +1,5 @@
-//! Rules about the outcome: an ended task has one, which is final and was observed.
+//! Rules about the outcome: an ended task has exactly one, which never changes and which an event
+//! reported.
 
 use siding_model::lifecycle::{LifecycleEffect, Phase, TaskEvent};
 use siding_model::outcome::{LeaderEnd, Outcome};
@@ -46,7 +47,9 @@ pub(super) fn outcome_was_observed(trace: &Trace) -> RuleResult {
                 && matches!(&turn.event, TaskEvent::LeaderEnded { end: seen, .. } if seen == end)
         })
     };
-    require(leader.is_none_or(leader_told), || format!("nobody saw the leader end {leader:?}"))?;
+    require(leader.is_none_or(leader_told), || {
+        format!("no event reported the leader's end {leader:?}")
+    })?;
     let seen = match outcome {
         Outcome::Exited { code } => leader_told(&LeaderEnd::Exited { code: *code }),
         Outcome::Signaled { signal, by } => {
@@ -76,10 +79,10 @@ pub(super) fn outcome_was_observed(trace: &Trace) -> RuleResult {
         Outcome::Limit { limit_kind } => any_step(&|turn| {
             turn.event == TaskEvent::LimitPassed { limit_kind: *limit_kind } && turn.changed()
         }),
-        // `Outcome` is `#[non_exhaustive]`, and the events of these tests give no other outcome.
+        // `Outcome` is `#[non_exhaustive]`, but the events of these tests lead to no other outcome.
         _ => false,
     };
-    require(seen, || format!("nobody told of {outcome:?}"))
+    require(seen, || format!("no event reported {outcome:?}"))
 }
 
 pub(super) fn first_asker_is_named(trace: &Trace) -> RuleResult {

@@ -1,4 +1,4 @@
-//! Rules that hold for every single step.
+//! Rules that can be checked on each step alone.
 
 use siding_model::lifecycle::{LifecycleEffect, Phase, TaskEvent};
 use siding_model::outcome::Placement;

@@ -1,4 +1,5 @@
-//! Rules about stop requests and kills.
+//! Rules about stop requests: they are not lost, do not extend a task's life, and are followed by a
+//! kill in time.
 
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ pub(super) fn no_early_kill(trace: &Trace) -> RuleResult {
     Ok(())
 }
 
-/// Returns the end of the grace period that step number `ask` started, or `None` if it started
+/// Returns the end of the grace period that step number `ask` started; `None` if that step started
 /// none.
 fn grace_end(turns: &[TraceStep], ask: usize, spec: &TaskSpec) -> Option<MonotonicMs> {
     let turn = &turns[ask];
@@ -45,13 +46,14 @@ fn grace_end(turns: &[TraceStep], ask: usize, spec: &TaskSpec) -> Option<Monoton
     Some(begins.plus_ms(grace_ms).min(latest_kill(begins, turn.before.deadline, spec)))
 }
 
-/// Returns the grace of a stop request in this step, if there is one.
+/// Returns the grace that this step requests, in milliseconds; `None` if the step is no stop
+/// request.
 fn requested_grace_ms(turn: &TraceStep, spec: &TaskSpec) -> Option<u64> {
     let TaskEvent::StopAsked { grace_ms, .. } = turn.event else { return None };
     Some(grace_ms.unwrap_or(spec.grace_ms))
 }
 
-/// Returns the latest time at which a task with this deadline is killed.
+/// Returns the latest time at which a task with this deadline may be killed after a stop at `now`.
 fn latest_kill(now: MonotonicMs, deadline: MonotonicMs, spec: &TaskSpec) -> MonotonicMs {
     now.max(deadline).plus_ms(spec.grace_ms)
 }
@@ -68,7 +70,7 @@ pub(super) fn stop_is_kept(trace: &Trace) -> RuleResult {
     Ok(())
 }
 
-/// Checks that the tree receives the stop signal once, as soon as there is a tree.
+/// Checks that the tree receives the stop signal exactly once, as soon as the leader has started.
 fn signals_once(turn: &TraceStep) -> RuleResult {
     let before = matches!(turn.before.phase, Phase::Stopping { .. });
     let sent: Vec<&LifecycleEffect> =
