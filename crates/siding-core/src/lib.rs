@@ -1,13 +1,13 @@
 //! Synchronous input and output on top of `siding-model`.
 //!
 //! This crate owns the state directory, the start of tasks, the client side of the shim protocol,
-//! waiting, sessions, crash recovery and, in [`sys`], the operating system interface. The crate
-//! never runs asynchronously, parses arguments or prints.
+//! waiting, sessions, crash recovery and, in [`sys`], the operating system interface. The crate is
+//! synchronous, parses no arguments and prints nothing.
 //!
 //! # Embedding
 //!
-//! A host embeds siding by calling this crate. The types of the values are in `siding-model`. Three
-//! values occur in every call:
+//! A host embeds siding by calling this crate. `siding-model` defines the types of ids, requests
+//! and results. Three values occur in most calls:
 //!
 //! - the *state directory*, a [`StateDir`](store::StateDir), which all processes of a user share,
 //!   and which is the only connection between them;
@@ -23,8 +23,8 @@
 //!
 //! ## Starting a task
 //!
-//! [`start`](task::run::PreparedTask::start) returns once the shim has the task, which is before the
-//! command runs. A start can still fail until
+//! [`start`](task::run::PreparedTask::start) returns once the shim has received the task, which is
+//! before the command runs. A start can still fail until
 //! [`wait_until_started`](task::run::wait_until_started) has returned. A foreground task whose
 //! starter drops the connection moves to the background; a caller that shows output or has a budget
 //! waits with [`wait_in_foreground`](task::run::wait_in_foreground).
@@ -75,7 +75,7 @@
 //! let program = c"/usr/local/bin/siding";
 //! let root = StateDir::open(&StateDir::default_path().ok_or("HOME is not set")?)?;
 //! let id = listing::resolve_id(&root, "b-4k7q")?;
-//! // `"port:3000".parse()?` gives a condition that a server on this port fulfills.
+//! // `"port:3000".parse()?` returns the condition that a server listens on this port.
 //! let conditions = vec![Condition::Exit];
 //! let result = Waiter::new(&root, program, &[id], conditions, Quantifier::All, 60_000)?.run()?;
 //! if result.verdict == WaitVerdict::Timeout {
@@ -116,7 +116,7 @@
 //! [`output::read`] passes rendered text to a callback: without escape sequences, progress lines
 //! reduced to their last state, and invalid UTF-8 replaced. [`output::copy`] passes the exact
 //! bytes. Offsets count the bytes that the task has written. Offsets stay valid when siding
-//! releases the disk space of the middle of a long file.
+//! releases the disk space of the middle of a long output.
 //!
 //! ```no_run
 //! use siding_core::output::{self, LineFilter, OutputQuery, StreamState, TextLimit};
@@ -145,9 +145,9 @@
 //!
 //! An [`Outbox`](notices::Outbox) holds the notices of a session that a consumer has not
 //! acknowledged. A consumer that is killed between reading and acknowledging notices receives these
-//! notices again. Recovery comes first, because only a recovery records the end of a task whose
-//! shim was killed. A host that has shown the end of a task in another way acknowledges its notices
-//! with [`ack_shown`](notices::ack_shown).
+//! notices again. The example runs a recovery first, because only a recovery records the end of a
+//! task whose shim was killed. A host that has shown the end of a task in another way acknowledges
+//! the task's notices with [`ack_shown`](notices::ack_shown).
 //!
 //! ```no_run
 //! use std::os::fd::AsFd as _;

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! Notices are not stored: [`Outbox`] extracts them from the journals, and only the
-//! acknowledgements are on disk. An acknowledgement is written after the delivery, so after a crash
-//! between the two the notice is delivered again. The cache of ended tasks (`notices.cache`) only
-//! saves time and may be removed.
+//! acknowledgements are on disk. An acknowledgement is written after the delivery, so a crash
+//! between the two causes a second delivery. The cache of ended tasks (`notices.cache`) only saves
+//! time and may be removed.
 
 mod acks;
 mod auto_ack;

@@ -1,7 +1,7 @@
-//! Reading a task's output.
+//! Reads a task's output: as pages, excerpts and summaries of rendered text, or as raw bytes.
 //!
-//! Offsets are stream offsets: they count the bytes that the task wrote. Stream offsets are file
-//! offsets as well, because released parts in the middle of a file remain as holes. However much a
+//! Offsets are stream offsets: they count the bytes that the task wrote. A stream offset is also an
+//! offset in the output file, because released parts remain in the file as holes. However much a
 //! task writes, readers hold only a bounded part of the output in memory.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! Processes: trees, birthmarks, control groups, and the evidence that the kernel gives about them.
+//! The processes of a task: how they are found and told apart, grouped, measured and diagnosed.
 
 pub mod cgroup;
 pub mod pid_namespace;

@@ -37,13 +37,13 @@ pub use turns::{
     record_hooks, record_once, start_turn,
 };
 
-/// An error of using a session.
+/// The reason why a session could not be opened, closed, read or used.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// The session was never opened.
+    /// The session was never opened, or was removed after it had ended.
     #[error("session `{id}` is not open; open it with `siding session open {id} --owner-pid PID`")]
     Unknown {
-        /// The session's id.
+        /// The id that the caller gave.
         id: SessionId,
     },
     /// The session was closed, or its owners have exited.
@@ -51,37 +51,37 @@ pub enum SessionError {
         "session `{id}` has ended ({why}); open it again with `siding session open {id} --owner-pid PID`"
     )]
     Ended {
-        /// The session's id.
+        /// The session that has ended.
         id: SessionId,
-        /// The reason why it ended.
+        /// The reason why the session has ended.
         why: &'static str,
     },
     /// The process that is to own the session does not run.
     #[error("no process {pid} runs, so it cannot own session `{id}`")]
     NoOwner {
-        /// The session's id.
+        /// The session that was to be opened.
         id: SessionId,
-        /// The process id.
+        /// The process id that the caller gave.
         pid: i32,
     },
     /// The implicit session has no owner and never ends.
     #[error("session `cli` is siding's own and never ends; choose another name")]
     Implicit,
-    /// The session's journal is unreadable.
+    /// The session's journal is corrupt or has an unknown format.
     #[error("session `{id}`: {source}")]
     Damaged {
-        /// The session's id.
+        /// The session with the invalid journal.
         id: SessionId,
-        /// The cause.
+        /// The first invalid record, or the unknown format.
         source: JournalError,
     },
-    /// The state directory is unusable.
+    /// The session's directory could not be created, opened or locked.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A system call failed.
+    /// A system call on the session's files or on `/proc` failed.
     #[error("session `{id}`: could not {doing}: {source}")]
     Io {
-        /// The session's id.
+        /// The session to which the files belong.
         id: SessionId,
         /// The operation that failed, as the message names it.
         doing: &'static str,
@@ -100,8 +100,8 @@ pub fn open(root: &StateDir, id: &SessionId, owner_pid: i32) -> Result<Session, 
     open_with_parent(root, id, owner_pid, None)
 }
 
-/// Opens the session of a subagent under the existing session `parent_session`, which inherits its tasks. If
-/// it was opened before, its parent does not change.
+/// Opens the session of a subagent below the existing session `parent_session`, which inherits the
+/// subagent's tasks. A session that was opened before keeps its first parent.
 ///
 /// # Errors
 ///
@@ -167,7 +167,7 @@ pub fn close_if_unowned(root: &StateDir, seen: &Session) -> Result<bool, Session
     })
 }
 
-/// Returns a session if it may own a new task.
+/// Returns a session if it is live, so that it may own a new task.
 ///
 /// # Errors
 ///
@@ -207,7 +207,7 @@ pub fn is_ended(root: &StateDir, id: &SessionId, boot: &BootId) -> bool {
     matches!(inheriting_session(root, id, boot), Ok(None))
 }
 
-/// Reads a session; `None` if it was never opened.
+/// Reads a session; `None` if it was never opened or has been removed.
 ///
 /// # Errors
 ///
@@ -226,8 +226,8 @@ pub fn read(root: &StateDir, id: &SessionId) -> Result<Option<Session>, SessionE
     replay(id, &bytes).map_err(|source| SessionError::Damaged { id: id.clone(), source })
 }
 
-/// Returns all sessions that were ever opened, ordered by id. Unreadable sessions are left out,
-/// because they own nothing.
+/// Returns all sessions that have a directory, ordered by id. Sessions whose journal cannot be read
+/// are left out.
 ///
 /// # Errors
 ///
@@ -261,8 +261,8 @@ fn append_record(
     append_record_if(root, id, record, || Ok(true)).map(drop)
 }
 
-/// Appends a record if `is_to_be` returns true under the lock. Returns whether the record was
-/// appended.
+/// Appends a record if `is_to_be` returns true while the session is locked. Returns whether the
+/// record was appended.
 fn append_record_if(
     root: &StateDir,
     id: &SessionId,

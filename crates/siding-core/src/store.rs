@@ -26,7 +26,8 @@ pub use ambiguous::AmbiguousId;
 pub use error::StoreError;
 pub use task_dir::{LockedTask, TaskDir};
 
-/// The directories below the root.
+/// The directories that [`StateDir::open`] creates below the root. `hosts` is created later, with
+/// the first host record.
 const DIRECTORIES: [&str; 5] = [TASKS_DIR, LIVE_DIR, DEDUP_DIR, SESSIONS_DIR, QUARANTINE_DIR];
 pub(crate) const TASKS_DIR: &str = "tasks";
 /// Contains an empty file for each task that has not ended, so that listing running tasks does not
@@ -35,15 +36,17 @@ pub(crate) const LIVE_DIR: &str = "live";
 /// Contains a symbolic link for each pair of a running command and its working directory. The link
 /// names the first task that runs the command there.
 pub(crate) const DEDUP_DIR: &str = "dedup";
-/// Its name in earlier versions. Links in it still count, and are removed.
+/// Name of [`DEDUP_DIR`] in earlier versions. A link in the old directory still is a claim, and is
+/// removed when its task ends.
 pub(crate) const OLD_DEDUP_DIR: &str = "same";
 const SESSIONS_DIR: &str = "sessions";
 /// Directory below the root to which unreadable entries are moved.
 pub const QUARANTINE_DIR: &str = "quarantine";
-/// Its name in earlier versions. Its entries are still listed and removed.
+/// Name of [`QUARANTINE_DIR`] in earlier versions. Entries in the old directory are still listed
+/// and removed.
 pub(crate) const OLD_QUARANTINE_DIR: &str = "aside";
 
-/// An open state directory.
+/// An open state directory, which all siding processes of a user share.
 #[derive(Debug)]
 pub struct StateDir {
     path: PathBuf,
@@ -141,8 +144,8 @@ impl StateDir {
         Ok(root)
     }
 
-    /// Wraps a root that another process opened. Must not be used to create or recover tasks, since
-    /// the runtime base is unknown.
+    /// Wraps a root that another process opened. The result must not be used to create or recover
+    /// tasks, because the runtime base is unknown.
     #[must_use]
     pub const fn from_fd(path: PathBuf, fd: OwnedFd) -> Self {
         Self { path, fd, runtime_base: None }
@@ -178,7 +181,7 @@ impl StateDir {
         StoreError::Io { doing, path: self.path.join(name), source }
     }
 
-    /// Returns the path of the root.
+    /// Returns the path with which the state directory was opened.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -370,9 +373,9 @@ impl StateDir {
         }
         remove_contents(dir.as_fd()).map_err(io)?;
         match file::remove_directory(&self.fd, &name) {
-            // On a network file system a file that an exiting shim has open keeps another name
-            // until it is closed (`.nfs…`, `.fuse_hidden…`). The directory has no record left, so a
-            // later reap removes it.
+            // On a network file system, a removed file that an exiting shim has open keeps another
+            // name (`.nfs…`, `.fuse_hidden…`) until the file is closed. The directory has no record
+            // left, so a later reap removes the directory.
             Err(error)
                 if error.kind() == io::ErrorKind::DirectoryNotEmpty
                     && self.runtime_base.is_some() =>
@@ -383,9 +386,8 @@ impl StateDir {
         }
     }
 
-    /// Returns a new random id. The id becomes the birthmark of the task, a hard resource limit,
-    /// which a descendant can only lower (setrlimit(2)): it is therefore smaller than this
-    /// process's birthmark.
+    /// Returns a new random id, which is smaller than this process's birthmark. The id becomes the
+    /// birthmark of the task: a hard resource limit, which a process can only lower (setrlimit(2)).
     ///
     /// # Errors
     ///

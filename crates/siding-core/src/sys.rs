@@ -1,7 +1,7 @@
 //! The operating system: every system call and every `unsafe` of the project.
 //!
-//! Nothing here makes a decision: each function is one kernel mechanism, with its rule in the
-//! documentation. No type of `libc` or `rustix` appears in the interface of this module:
+//! Nothing here makes a decision: each function wraps one kernel mechanism, and its documentation
+//! states the kernel's rule. No type of `libc` or `rustix` appears in the interface of this module:
 //! descriptors are those of the standard library.
 
 pub mod birthmark;

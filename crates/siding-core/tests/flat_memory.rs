@@ -1,5 +1,5 @@
-//! Tests that memory does not grow with the output. This is a test program of its own, because the
-//! high-water mark is that of the whole process.
+//! Tests that reading a task's output takes a bounded amount of memory, however long a line is. The
+//! test is alone in its program, because `VmHWM` is the peak memory of the whole process.
 
 use std::io::Write;
 
@@ -8,13 +8,13 @@ use siding_core::store::StateDir;
 use siding_core::store::task_files::OUTPUT_FILE;
 use siding_model::id::TaskKind;
 
-/// The length of the only line, in MiB.
+/// Length of the output, which is a single line, in MiB.
 const LINE_MIB: usize = 100;
-/// The most memory that reading this line may take, in KiB: buffers of 256 KiB and 64 KiB, and
+/// Most memory that the reads may add to the peak, in KiB: buffers of 256 KiB and 64 KiB, and
 /// allocator slack.
 const MAX_GROWTH_KIB: u64 = 8 << 10;
 
-/// Returns the most memory that this process has used so far (`VmHWM`, proc_pid_status(5)), in KiB.
+/// Returns the peak resident memory of this process (`VmHWM`, proc_pid_status(5)), in KiB.
 fn high_water_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("procfs is there");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("VmHWM is there");

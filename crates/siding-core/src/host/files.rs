@@ -1,4 +1,4 @@
-//! The files of a host.
+//! The files in a host's directory, and the choice of the process that adopts a marked process.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -22,7 +22,7 @@ const LOCK_FILE: &str = "lock";
 const CLAIM_PREFIX: &str = "claim.";
 /// The suffix of a file that is being written.
 const TEMP_SUFFIX: &str = ".new";
-/// The maximum size of a file, in bytes.
+/// The largest record or context that is read, in bytes.
 const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// The current session and settings of a host, as its hooks report them.
@@ -34,10 +34,10 @@ pub struct HostContext {
     pub terms: AdoptionSettings,
 }
 
-/// The directory of one host.
+/// The open directory of one host.
 #[derive(Debug)]
 pub struct HostFiles {
-    /// The host's mark.
+    /// The mark of the host, after which the directory is named.
     pub mark: HostMark,
     dir: OwnedFd,
 }
@@ -92,7 +92,7 @@ impl HostFiles {
         self.write_json(CURRENT_FILE, current)
     }
 
-    /// Takes the supervisor's lock, or returns `None` while a supervisor holds it.
+    /// Acquires the supervisor's lock, or returns `None` while a supervisor holds the lock.
     ///
     /// # Errors
     ///
@@ -103,7 +103,7 @@ impl HostFiles {
     }
 
     /// Wakes the supervisor by writing a byte to its bell. A full FIFO is no error, because the
-    /// supervisor will read it in any case.
+    /// bytes already in it wake the supervisor.
     ///
     /// # Errors
     ///

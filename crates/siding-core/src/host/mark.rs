@@ -15,8 +15,8 @@ const MAX_MARK_ROUNDS: u32 = 100;
 /// arguments.
 const MAX_CMDLINE_BYTES: usize = 128 << 10;
 
-/// Marks a host and those of its descendants that carry no mark. Processes that these start from
-/// then on inherit the mark.
+/// Marks a host and those of its descendants that carry no mark. Every process that a marked
+/// process starts later inherits the mark.
 ///
 /// # Errors
 ///
@@ -43,7 +43,7 @@ pub fn mark_host(host: ProcRef, mark: HostMark) -> io::Result<()> {
     Ok(())
 }
 
-/// Changes the mark of `top`, and of those of its descendants that carry `from`, to `to`.
+/// Sets the mark `to` on `top`, and on each of its descendants that carries the mark `from`.
 pub(super) fn mark_tree(top: i32, from: Birthmark, to: Birthmark) -> io::Result<()> {
     birthmark::set_birthmark_of(top, to)?;
     for _ in 0..MAX_MARK_ROUNDS {

@@ -35,7 +35,6 @@ pub fn adopt_sandboxed_commands(
     found.iter().filter(|command| taken(command)).count()
 }
 
-/// Adopts one command.
 fn adopt_command(
     root: &StateDir,
     files: &HostFiles,
@@ -52,8 +51,8 @@ fn adopt_command(
         (task, current.session.clone()),
         sandbox_view(command),
     )?;
-    // Recorded before marking: if this supervisor is killed in between, the next supervisor learns
-    // from the claim which mark the processes carry.
+    // The claim is recorded before the marking: if this supervisor is killed in between, the next
+    // supervisor learns from the claim which mark the processes carry.
     files.record_claim(task).map_err(io("record the claim on it"))?;
     if let Err(source) = mark_tree(pid, files.mark.birthmark(), task.birthmark()) {
         files.remove_claim(task);
@@ -114,7 +113,7 @@ pub fn is_unsupervised(root: &StateDir, task: TaskId) -> bool {
     !root.is_marked_live(task) && !has_shim(task.birthmark())
 }
 
-/// Returns the working directory of a sandboxed command.
+/// Returns the working directory of a sandboxed command's shell, otherwise that of its leader.
 fn sandbox_view(command: &SandboxedCommand) -> SandboxView {
     let shell = command.shell.unwrap_or(command.leader);
     let cwd = procfs::working_directory(shell.pid)
@@ -122,8 +121,8 @@ fn sandbox_view(command: &SandboxedCommand) -> SandboxView {
     SandboxView { cwd: cwd.unwrap_or_else(|| "/".to_owned()) }
 }
 
-/// Replaces a host's mark on this process with siding's own, because every process that carries a
-/// host's mark is ended with the host.
+/// Replaces a host's mark on this process with the mark of siding's supervisors, because every
+/// process that carries a host's mark is terminated after the host has exited.
 pub fn drop_host_mark() {
     let _best_effort = birthmark::set_birthmark(Birthmark::SUPERVISOR);
 }

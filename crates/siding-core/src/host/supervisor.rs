@@ -33,7 +33,7 @@ const SUPERVISOR_REPLY_TIMEOUT_MS: u64 = 2_000;
 /// Why a host is not supervised.
 #[derive(Debug, thiserror::Error)]
 pub enum SuperviseError {
-    /// The settings disable supervision.
+    /// The setting `supervise_hosts` is false.
     #[error("supervise_hosts is false in the settings")]
     Disabled,
     /// The host is the init process of the machine or container.
@@ -70,7 +70,7 @@ pub enum SuperviseError {
         /// The limit, in microseconds.
         limit: u64,
     },
-    /// Hosts are nested too deep for another mark.
+    /// A nested host needs a lower mark than the host that started it, and no lower mark is left.
     #[error("agents that were started by agents are nested too deep for another mark")]
     TooDeep,
     /// The supervisor could not start.
@@ -100,8 +100,8 @@ pub fn supervised_mark(root: &StateDir, host: ProcRef) -> Option<HostMark> {
     (record.host == host).then_some(mark)
 }
 
-/// Supervises a host and stores its current session and settings. If the host already has a
-/// supervisor, that one is notified; otherwise `program` is executed as its supervisor.
+/// Supervises a host and stores its current session and settings. Wakes the host's supervisor if it
+/// has one; otherwise executes `program` as its supervisor.
 ///
 /// # Errors
 ///
@@ -116,7 +116,7 @@ pub fn supervise(
     check_supervisable(host)?;
     let missing = || io("open the directory of hosts")(io::ErrorKind::NotFound.into());
     let hosts = root.hosts_dir(true)?.ok_or_else(missing)?;
-    // Without this lock, two concurrent hooks could give the host two marks.
+    // Without this lock, two concurrent hooks could create two marks for the host.
     file::lock_exclusive(&hosts).map_err(io("lock the directory of hosts"))?;
     let (files, is_new) = match supervised_mark(root, host) {
         Some(mark) => (HostFiles::open(root, mark)?, false),

@@ -14,7 +14,7 @@ use crate::sys::netns::Loopback;
 #[derive(Debug, thiserror::Error)]
 #[error("the network policy `{policy}` cannot be enforced here: {source}")]
 pub struct UnenforceablePolicy {
-    /// The requested policy.
+    /// The policy that was requested for the task.
     pub policy: NetPolicy,
     /// The part that failed, and the kernel's error.
     pub source: SandboxError,
@@ -58,7 +58,8 @@ pub(crate) const SAMPLE_POLICIES: [(&str, &str); 5] = [
     ("--net none", "none"),
 ];
 
-/// Returns the setting that keeps an ordinary user from creating user namespaces.
+/// Returns the setting that keeps an ordinary user from creating user namespaces; `None` if none of
+/// the known settings does.
 fn namespace_restriction() -> Option<&'static str> {
     const USERNS_SYSCTLS: [(&str, &str, &str); 3] = [
         ("/proc/sys/user/max_user_namespaces", "0", "user.max_user_namespaces is 0"),
@@ -81,8 +82,8 @@ fn namespace_restriction() -> Option<&'static str> {
 }
 
 /// Returns the sandbox for a task's processes, or `None` if the policy restricts nothing. `proxy`
-/// is the socket to the task's proxy. Without this socket, a task that needs a proxy reaches
-/// nothing.
+/// is the socket to the task's proxy. Without this socket, a task that needs a proxy reaches only
+/// its own loopback interface.
 ///
 /// # Errors
 ///
@@ -106,8 +107,8 @@ pub fn net_sandbox(
     }
 }
 
-/// Checks that a policy can be enforced, before anything is recorded. Takes about a millisecond, or
-/// nothing if the policy restricts nothing.
+/// Checks that a policy can be enforced, before anything is recorded. The check starts a child
+/// process and takes about a millisecond, unless the policy restricts nothing.
 ///
 /// # Errors
 ///

@@ -76,9 +76,10 @@ pub fn main() -> u8 {
     }
 }
 
-/// Gives this process the mark of its task, and moves it out of the control group of an enclosing
-/// task: the proxy of a nested task must not be taken for a process of the outer task, or be killed
-/// with that task. Failures are ignored, because the proxy exits with its own task in any case.
+/// Sets the task's mark on this process, and moves the process out of the control group of an
+/// enclosing task. Otherwise the proxy of a nested task would be taken for a process of the outer
+/// task, and be killed with that task. Failures are ignored, because the proxy exits with its own
+/// task in any case.
 fn join_task(task: TaskId) {
     // The name is set first, so that no scan sees the mark under another process name.
     process::set_name(PROXY_NAME);
@@ -86,8 +87,8 @@ fn join_task(task: TaskId) {
     let _best_effort = cgroup::OwnCgroup::find().map(|own| own.leave_task_group());
 }
 
-/// Receives the policy from the starter, and the listening socket from the task's leader. `None` if
-/// there will be no task.
+/// Receives the policy from the starter, and the listening socket from the task's leader. Returns
+/// `None` if one of them does not arrive, because then the task was not started.
 fn receive_policy(control: &OwnedFd) -> Option<(RemoteHosts, OwnedFd)> {
     let policy = unix_socket::receive(control, MAX_POLICY_BYTES, true).ok()??;
     let NetPolicy::Allow(hosts) = std::str::from_utf8(&policy).ok()?.parse().ok()? else {

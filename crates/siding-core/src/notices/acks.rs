@@ -1,8 +1,8 @@
 //! Acknowledged notices of a session: `sessions/NAME/acks`.
 //!
-//! The file has the frame of a journal and is appended to under the lock of the session's
-//! directory. A file that has grown to twice its compacted size is rewritten without removed tasks
-//! and replaced by rename(2). The notices in a torn line are delivered again.
+//! The lines of this file are framed like the records of a journal, and are appended under the lock
+//! of the session's directory. A file that has grown beyond twice its compacted size is rewritten
+//! without removed tasks and replaced by rename(2). The notices in a torn line are delivered again.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -17,24 +17,24 @@ use super::error::{NoticesError, io_error_in};
 use crate::store::{StateDir, StoreError};
 use crate::sys::file;
 
-/// The file in the session's directory, and the replacement of the file while it is being written.
+/// Name of the file in the session's directory.
 const ACKS_FILE: &str = "acks";
+/// Name of a new file until it replaces the old one.
 const ACKS_TEMP_FILE: &str = "acks.new";
 /// The format that this build writes, and the newest that it reads.
 const ACKS_FORMAT: u32 = 1;
-/// Most notice ids in one line, so that the last whole line fits into [`TAIL_BYTES`].
+/// Maximum number of notice ids in one line, so that the last whole line fits into [`TAIL_BYTES`].
 const MAX_IDS_PER_LINE: usize = 100;
 /// Bytes read from the end of the file to find the last whole line: two lines of 100 ids of at most
 /// 35 bytes.
 const TAIL_BYTES: u64 = 8 << 10;
-/// Bytes read to find the first line.
+/// Bytes read from the start of the file, which contain the whole header line.
 const FIRST_LINE_BYTES: usize = 256;
 /// File size up to which the file is not compacted.
 const COMPACT_MIN_BYTES: u64 = 64 << 10;
-/// Largest file that is read, in bytes.
+/// Largest file that is read, in bytes. Reading a larger one fails.
 const MAX_ACKS_BYTES: usize = 64 << 20;
 
-/// One line of the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 enum AckRecord {
@@ -44,7 +44,7 @@ enum AckRecord {
         /// Size in bytes of the records when the file was last compacted.
         kept: u64,
     },
-    /// Notices were delivered.
+    /// The acknowledgement of notices that were delivered.
     Told {
         /// The consumer; without a consumer, the notices are treated as delivered to every
         /// consumer.
@@ -54,7 +54,7 @@ enum AckRecord {
     },
 }
 
-/// The durability of an acknowledgement.
+/// Whether an acknowledgement must survive a power failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// The acknowledgement is on disk when the call returns, so it survives a power failure.
@@ -149,7 +149,8 @@ impl Acks {
     }
 }
 
-/// Records that a consumer, or without one every consumer, has received notices.
+/// Records that a consumer has received these notices. With `None` as the consumer, records that
+/// every consumer has received them.
 pub(super) fn append_acks(
     root: &StateDir,
     session: &SessionId,
@@ -186,7 +187,8 @@ struct AppendPosition {
     is_torn: bool,
 }
 
-/// Opens the file for an append, compacting it if it has grown; `None` if the file does not exist.
+/// Opens the file for an append; `None` if the file does not exist. Compacts the file first if it
+/// has grown beyond twice its compacted size.
 fn open_compacted(
     root: &StateDir,
     session: &SessionId,
@@ -273,7 +275,7 @@ fn encode_records(bytes: &mut Vec<u8>, first: u64, lines: &[AckRecord]) {
     }
 }
 
-/// Reads the file of a session; a missing one is empty.
+/// Reads the file of a session; returns no bytes if the session has no such file.
 fn read_session_acks(root: &StateDir, session: &SessionId) -> Result<Vec<u8>, NoticesError> {
     let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     let dir = match root.session_dir(session.as_str(), false) {

@@ -13,8 +13,8 @@ use crate::store::StateDir;
 /// owns the task. Has no effect if `reader` is a session of another owner: a reader that does not
 /// own the task must not suppress its owner's notices.
 ///
-/// Called after the output was shown, so after a crash before this call the notice is delivered as
-/// well.
+/// Must be called after the content was shown: a crash before this call then repeats a notice
+/// instead of losing it.
 ///
 /// # Errors
 ///
@@ -40,7 +40,7 @@ pub fn ack_shown(
 }
 
 /// Acknowledges, for every consumer, the notices about a task whose result was returned to its
-/// caller. Called after the result was returned.
+/// caller. Must be called after the result was returned, so that a crash cannot lose a notice.
 ///
 /// # Errors
 ///

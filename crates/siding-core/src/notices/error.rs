@@ -1,4 +1,4 @@
-//! Errors of notices.
+//! The error of reading, following and acknowledging notices.
 
 use std::io;
 
@@ -9,21 +9,21 @@ use crate::store::StoreError;
 use crate::store::journal_file::JournalReadError;
 use crate::task::recover::RecoverError;
 
-/// An error of reading or acknowledging notices.
+/// The reason why notices could not be read, followed or acknowledged.
 #[derive(Debug, thiserror::Error)]
 pub enum NoticesError {
-    /// The state directory is unusable.
+    /// An entry of the state directory could not be read or created.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A shim is dead and could not be replaced.
     #[error(transparent)]
     Recover(#[from] RecoverError),
-    /// A journal is unreadable.
+    /// The journal of a task is damaged, has an unknown format or could not be read.
     #[error("task {id}: {source}")]
     Journal {
-        /// The task's id.
+        /// The task whose notices the journal contains.
         id: TaskId,
-        /// The cause.
+        /// Whether reading the file failed, or its content is invalid.
         source: JournalReadError,
     },
     /// A newer version of siding wrote the acknowledgements.
@@ -31,9 +31,9 @@ pub enum NoticesError {
         "session `{session}`: its acknowledgements have format {found}, this build reads {newest}; upgrade siding"
     )]
     TooNew {
-        /// The session.
+        /// The session to which the acknowledgements belong.
         session: SessionId,
-        /// The version of the format.
+        /// The format that the file states in its first line.
         found: u32,
         /// The newest format that this build reads.
         newest: u32,
@@ -43,17 +43,17 @@ pub enum NoticesError {
         "another `siding notices --ack` of session `{session}` has been delivering to `{consumer}` for {waited_ms} ms; try again or use another --consumer"
     )]
     Busy {
-        /// The session.
+        /// The session whose notices are being delivered.
         session: SessionId,
-        /// The consumer.
+        /// The consumer that both processes deliver to.
         consumer: Consumer,
         /// Time spent waiting for the lock, in milliseconds.
         waited_ms: u64,
     },
-    /// A system call failed.
+    /// A system call on the session's files, on inotify or on `/proc` failed.
     #[error("session `{session}`: could not {doing}: {source}")]
     Io {
-        /// The session.
+        /// The session whose notices were being read or acknowledged.
         session: SessionId,
         /// The operation that failed, as the message names it.
         doing: &'static str,

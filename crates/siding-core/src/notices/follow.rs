@@ -49,7 +49,6 @@ pub struct OutboxFollower<'o, 'r> {
     subagent_ended: bool,
 }
 
-/// A task that has not ended.
 #[derive(Debug)]
 struct FollowedTask {
     watch_id: WatchId,
@@ -57,7 +56,7 @@ struct FollowedTask {
     shim: Option<PidFd>,
 }
 
-/// The result of a wait.
+/// The reason why [`OutboxFollower::next_event`] has returned.
 #[derive(Debug)]
 pub enum FollowEvent {
     /// These tasks may have new notices.
@@ -67,8 +66,9 @@ pub enum FollowEvent {
 }
 
 impl<'o, 'r> OutboxFollower<'o, 'r> {
-    /// Starts to follow. `program` is executed as the new shim of a task whose shim was killed. The
-    /// caller must read the notices that are already pending, after this call.
+    /// Starts to follow. After this call the caller must read the notices that are already pending,
+    /// because no event reports those of ended tasks. `program` is executed as the new shim of a
+    /// task whose shim was killed.
     ///
     /// # Errors
     ///
@@ -222,8 +222,8 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
         Ok(())
     }
 
-    /// Checks all live and all followed tasks: after an inotify overflow, and after a subagent has
-    /// ended.
+    /// Checks all live and all followed tasks. Needed after an inotify overflow, which loses
+    /// events, and after the end of a subagent, whose tasks this session may have inherited.
     fn rescan_live_tasks(&mut self) -> Result<(), NoticesError> {
         let live = self.outbox.root().live_tasks()?;
         let known: Vec<TaskId> = self.tasks.keys().copied().collect();

@@ -1,7 +1,7 @@
 //! A cache of ended tasks and their notices: `notices.cache`.
 //!
 //! The notices of an ended task never change, so its journal is read once for all sessions.
-//! Removing the file, or writing it from two processes concurrently, costs time and nothing more.
+//! Removing the file, or writing it from two processes concurrently, only costs time.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -14,17 +14,18 @@ use siding_model::notice::NoticeId;
 use crate::store::StateDir;
 use crate::sys::{clock, file};
 
-/// The file below the root, and the replacement of the file while it is being written.
+/// Name of the cache below the root.
 const CACHE_FILE: &str = "notices.cache";
+/// Name of a new cache until it replaces the old one.
 const CACHE_TEMP_FILE: &str = "notices.cache.new";
 /// First word of the file. A file with another word has another format and is rewritten.
 const CACHE_HEADER: &str = "siding-notices-1";
-/// Largest file that is read, in bytes: about a million tasks.
+/// Largest file that is read, in bytes: about a million tasks. A larger file is treated as empty.
 const MAX_CACHE_BYTES: usize = 64 << 20;
-/// Age in milliseconds from which on an unfinished replacement is taken for the leftover of a
-/// crash.
+/// Age in milliseconds above which an unfinished replacement is removed, because the process that
+/// was writing it must have crashed.
 const STALE_TEMP_FILE_MS: i64 = 10_000;
-/// The file is rewritten when the new entries are more than one in this many.
+/// The file is rewritten when there is more than one new entry for this many known entries.
 const ENTRIES_PER_NEW_ENTRY: usize = 64;
 
 /// The session of an ended task and the sequence numbers of its notices.
@@ -35,13 +36,13 @@ pub(super) struct EndedTaskNotices {
 }
 
 impl EndedTaskNotices {
-    /// Returns the ids of the notices.
+    /// Returns the ids of the notices of `task`, to which this entry must belong.
     pub(super) fn notice_ids(&self, task: TaskId) -> impl Iterator<Item = NoticeId> {
         self.seqs.iter().map(move |seq| NoticeId { task, seq: *seq })
     }
 }
 
-/// The ended tasks whose journals have been read.
+/// The cached notices of ended tasks, whose journals need not be read again.
 #[derive(Debug, Default)]
 pub(super) struct EndedTaskIndex(HashMap<TaskId, EndedTaskNotices>);
 
@@ -58,8 +59,9 @@ impl EndedTaskIndex {
         self.0.get(&task)
     }
 
-    /// Adds new entries and rewrites the file if there are enough of them. `tasks` are all existing
-    /// tasks; entries of other tasks are dropped.
+    /// Rewrites the file with the new entries `found` if there are enough of them; otherwise drops
+    /// them, and the next reader finds them again. `tasks` are all existing tasks; entries of
+    /// removed tasks are dropped.
     pub(super) fn merge_and_write(
         mut self,
         root: &StateDir,

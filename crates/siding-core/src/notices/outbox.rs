@@ -24,9 +24,10 @@ use crate::store::{StateDir, StoreError, TaskDir};
 use crate::sys::{clock, file, procfs};
 use crate::task::listing;
 
-/// Timeout for another process's delivery to the same consumer, in milliseconds, and the first and
-/// longest pause between two tries.
+/// Longest time to wait while another process delivers to the same consumer, in milliseconds.
 const DELIVERY_LOCK_TIMEOUT_MS: u64 = 10_000;
+/// The first and the longest pause between two attempts to lock. Each pause is twice as long as the
+/// one before.
 const LOCK_RETRY_PAUSE: (Duration, Duration) =
     (Duration::from_millis(1), Duration::from_millis(20));
 
@@ -40,15 +41,15 @@ pub struct Outbox<'r> {
     boot: BootId,
 }
 
-/// The result of reading the outbox.
+/// The notices of an outbox that a consumer has not acknowledged, and the tasks to check again.
 #[derive(Debug, Default)]
 pub struct PendingNotices {
-    /// The notices to deliver, in order.
+    /// The notices to deliver, ordered by [`Notice::sort_key`].
     pub notices: Vec<NoticeView>,
     /// Tasks whose notices become due at this time, without a further event: until then the task's
     /// caller is expected to fetch the result itself.
     pub due_later: Vec<(TaskId, MonotonicMs)>,
-    /// Tasks whose journals could not be read.
+    /// Tasks whose journals could not be read, so that their notices are missing here.
     pub unreadable: Vec<(TaskId, JournalReadError)>,
 }
 
@@ -73,23 +74,22 @@ impl<'r> Outbox<'r> {
         Ok(Self { root, session, consumer, boot })
     }
 
-    /// Returns the session.
+    /// Returns the session that owns this outbox.
     #[must_use]
     pub const fn session(&self) -> &SessionId {
         &self.session
     }
 
-    /// Returns the state directory.
     #[must_use]
     pub(super) const fn root(&self) -> &'r StateDir {
         self.root
     }
 
-    /// Waits for the delivery lock.
+    /// Waits for the delivery lock of this session and consumer, for at most 10 s.
     ///
     /// # Errors
     ///
-    /// [`NoticesError::Busy`] if another process holds it for more than 10 s.
+    /// [`NoticesError::Busy`] if another process holds the lock for more than 10 s.
     pub fn lock_delivery(&self) -> Result<DeliveryLock, NoticesError> {
         self.lock_delivery_within(DELIVERY_LOCK_TIMEOUT_MS)
     }
@@ -169,7 +169,7 @@ impl<'r> Outbox<'r> {
         Ok(self.scan_tasks(tasks, &self.read_acks()?).0)
     }
 
-    /// Records that the consumer has received notices.
+    /// Records that the consumer has received these notices.
     ///
     /// # Errors
     ///
@@ -202,14 +202,14 @@ impl<'r> Outbox<'r> {
         among.contains(&session).then_some(session)
     }
 
-    /// Returns whether this outbox contains the notices of `session`: it is the outbox's own
-    /// session, or one that this session has inherited.
+    /// Returns whether this outbox contains the notices of `session`, which is the case for the
+    /// outbox's own session and for the sessions that it has inherited.
     pub(super) fn covers_session(&self, session: &SessionId) -> bool {
         *session == self.session
             || session::is_inherited_by(self.root, session, &self.session, &self.boot)
     }
 
-    /// Returns the acknowledgements of this session and of the sessions it has inherited.
+    /// Returns the acknowledgements of this session and of the sessions that it has inherited.
     fn read_acks(&self) -> Result<HashMap<SessionId, Acks>, NoticesError> {
         let inherited = session::inherited_sessions(self.root, &self.session, &self.boot)?;
         let all = std::iter::once(self.session.clone()).chain(inherited);
@@ -289,12 +289,11 @@ impl<'r> Outbox<'r> {
     }
 }
 
-/// The pending notices of one task.
 #[derive(Debug, Default)]
 struct PendingTask {
     pending: Vec<(Notice, NoticeView)>,
     due_later: Option<MonotonicMs>,
-    /// The cache entry of an ended task.
+    /// The entry for the cache; `None` while the task is live.
     ended: Option<EndedTaskNotices>,
 }
 

@@ -1,5 +1,5 @@
-//! Acknowledgements on disk. The extraction of notices is tested in the model, and with real
-//! processes in siding-e2e.
+//! Tests the acknowledgements and the cache of ended tasks on disk. The extraction of notices is
+//! tested in siding-model, and with real processes in siding-e2e.
 
 use std::path::PathBuf;
 
@@ -86,7 +86,7 @@ fn truncation_at_any_byte_loses_only_the_last_record() {
                 && acks.is_acknowledged(&agent, notice(3, 2)),
             "{len}"
         );
-        // Only the newline was missing.
+        // A record that lacks only its newline is complete.
         assert_eq!(acks.is_acknowledged(&agent, notice(2, 2)), len == after.len() - 1, "{len}");
     }
 }

@@ -61,8 +61,8 @@ pub(super) fn last_lines_start(
     Ok(from)
 }
 
-/// Returns the length of the prefix that later bytes cannot change: an incomplete character or
-/// escape sequence at the end is left for the next read.
+/// Returns the length of the prefix that later bytes cannot change, which excludes an incomplete
+/// character or escape sequence at the end.
 pub(super) fn complete_len(bytes: &[u8]) -> usize {
     let len = bytes.len() - incomplete_char_len(bytes);
     let from = len.saturating_sub(MAX_ESCAPE_BYTES);
@@ -86,7 +86,6 @@ fn incomplete_char_len(bytes: &[u8]) -> usize {
     0
 }
 
-/// Returns whether an escape sequence is incomplete.
 fn is_incomplete_escape(sequence: &[u8]) -> bool {
     match sequence {
         [_] => true,

@@ -9,19 +9,18 @@ use super::size::{self, HOLE_BLOCK_BYTES};
 use crate::store::TaskDir;
 use crate::sys::file;
 
-/// Bytes of one read.
+/// Maximum size of one read, in bytes. It bounds the memory of a reader.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// Whether a sink accepts more output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SinkFlow {
-    /// The sink accepts more.
     Continue,
-    /// The sink needs no more.
+    /// The sink needs no more: the read ends, and an incomplete line is not flushed.
     Stop,
 }
 
-/// A part of the file.
+/// A part of the output file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chunk<'b> {
     /// Stored bytes and their offset.
@@ -30,7 +29,7 @@ pub(super) enum Chunk<'b> {
     Hole(OutputGap),
 }
 
-/// An open output file.
+/// An open output file, read through one reused buffer.
 #[derive(Debug)]
 pub(super) struct Chunks {
     fd: OwnedFd,
@@ -47,12 +46,11 @@ impl Chunks {
         }
     }
 
-    /// Returns the present length of the file.
+    /// Returns the present length of the file, which grows while the task writes.
     pub(super) fn len(&self) -> io::Result<u64> {
         Ok(file::metadata(&self.fd)?.len)
     }
 
-    /// Returns the file descriptor.
     pub(super) const fn file(&self) -> &OwnedFd {
         &self.fd
     }

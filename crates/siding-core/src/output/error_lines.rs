@@ -1,13 +1,15 @@
 //! Recognizes output lines that look like errors.
 //!
-//! Only whole words are recognized, and none that is part of a name or reports zero errors
-//! (`src/error.rs`, `error::tests`, `proc-macro-error`, `0 errors`, `failed=0`):
+//! Only whole words are recognized. The words of the first row are ignored where they are part of a
+//! name or report zero errors (`src/error.rs`, `error::tests`, `proc-macro-error`, `0 failed`,
+//! `failed=0`).
 //!
 //! | words | case |
 //! |---|---|
 //! | `error`, `failed`, `failure`, `fatal` | any |
-//! | `SomeError:`, `SomeException:`, also without the colon at the end of a line | as written |
-//! | `FAIL`, `ERR!`, `Traceback`, `panicked`, `panic:`, `Segmentation fault`, `core dumped` | as written |
+//! | `SomeError:`, `SomeException:`, at the end of a line also without the colon | as written |
+//! | `Exception in thread`, `Traceback`, `panicked`, `panic:` | as written |
+//! | `FAIL`, `ERR!`, `Segmentation fault`, `core dumped` | as written |
 //!
 //! A line on which `warning` or `warn` comes first is a warning, even if an error word follows.
 

@@ -1,8 +1,9 @@
 //! The output excerpt that a caller receives when its command moves to the background.
 //!
 //! The excerpt is not a result: the caller decides whether to wait, and reads the rest when a
-//! notice reports the end. The excerpt is therefore an eighth of the size of a finished command's,
-//! and starts with lines that look like errors, wherever they are in the output.
+//! notice reports that the command has ended. By default the excerpt is therefore an eighth of the
+//! size of the excerpt of a finished command. It starts with lines that look like errors, even if
+//! these are in a part of the output that is otherwise omitted.
 
 use std::io;
 

@@ -13,7 +13,7 @@ use super::lines::{Line, OutputSink};
 
 /// Bytes reserved for the omission line.
 const MAX_MARKER_BYTES: usize = 240;
-/// Fewest bytes of text next to an omission line; with fewer the line is not worth its space.
+/// Fewest bytes of text in addition to an omission line. If less text fits, the line is dropped.
 const MIN_TEXT_BYTES: usize = 80;
 
 /// Smallest size limit at which cut text contains an omission line.
@@ -53,7 +53,7 @@ impl TailPart {
     }
 }
 
-/// An omitted range.
+/// The omitted range, and the numbers that the omission line reports about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Omission {
     from: u64,
@@ -134,7 +134,7 @@ impl HeadTail {
         }
     }
 
-    /// Drops the oldest parts of the tail until it fits its limit.
+    /// Drops the oldest parts of the tail until the tail fits its limit.
     fn trim_tail(&mut self) {
         self.truncated = true;
         while self.tail_len > self.tail_max {

@@ -1,4 +1,4 @@
-//! Sinks that select lines.
+//! Sinks that select the lines to show: those that match a filter, or the last ones.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,7 +15,7 @@ const ERROR_CONTEXT_LINES: usize = 2;
 /// Most bytes held for the last lines, whatever their number.
 const MAX_HELD_BYTES: usize = 8 << 20;
 
-/// The lines of an output to select.
+/// Selects lines of an output.
 #[derive(Debug, Clone)]
 pub enum LineFilter {
     /// Every line.
@@ -43,7 +43,7 @@ impl LineFilter {
     }
 }
 
-/// An owned [`Line`].
+/// A copy of a [`Line`] that outlives the chunk from which the line was read.
 #[derive(Debug)]
 struct OwnedLine {
     from: u64,
@@ -133,7 +133,7 @@ impl<S: OutputSink> OutputSink for FilterSink<'_, S> {
         if line.text.ends_with('\n') {
             return self.sink.line(line);
         }
-        // Without a newline the next selected line would join this one.
+        // Without a newline, the next selected line would be appended to this line.
         let text = format!("{}\n", line.text);
         self.sink.line(Line { text: &text, is_line_start: true, ..line })
     }

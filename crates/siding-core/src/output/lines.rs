@@ -11,10 +11,10 @@ use super::chunks::{Chunk, SinkFlow};
 /// A line, or a fragment of a line that exceeds the buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line<'t> {
-    /// Offset of the first byte.
+    /// Stream offset of the first byte.
     pub(super) from: u64,
-    /// Offset after the last byte. For a fragment of an overlong line, the offset is exact only if
-    /// the text was not changed by rendering.
+    /// Stream offset after the last byte. For a fragment of an overlong line, the offset is exact
+    /// only if rendering has not changed the text.
     pub(super) to: u64,
     /// The rendered text, including its newline if there is one.
     pub(super) text: &'t str,
@@ -29,9 +29,9 @@ impl Line<'_> {
     }
 }
 
-/// A receiver of lines.
+/// A receiver of the lines, gaps and skipped ranges of a read, in stream order.
 pub(super) trait OutputSink {
-    /// Receives a line.
+    /// Receives a line, or a fragment of an overlong line.
     fn line(&mut self, line: Line<'_>) -> io::Result<SinkFlow>;
 
     /// Reports a range whose disk space was released.
@@ -62,13 +62,13 @@ impl<S: OutputSink + ?Sized> OutputSink for &mut S {
     }
 }
 
-/// Splits the stream into lines.
+/// Renders the stream, splits it into lines, and passes the lines to a sink.
 #[derive(Debug)]
 pub(super) struct LineSplitter<S> {
     sink: S,
     folder: OutputRenderer,
     out: String,
-    /// Offset of the text that was not emitted yet.
+    /// Stream offset of the first byte whose text was not emitted yet.
     from: u64,
     to: u64,
     is_line_start: bool,
@@ -86,7 +86,6 @@ impl<S: OutputSink> LineSplitter<S> {
         }
     }
 
-    /// Returns the sink.
     pub(super) const fn sink(&mut self) -> &mut S {
         &mut self.sink
     }
@@ -151,7 +150,7 @@ impl<S: OutputSink> LineSplitter<S> {
         Ok(flow)
     }
 
-    /// Emits the incomplete line.
+    /// Emits the incomplete line. The next byte then starts a new line.
     pub(super) fn flush_partial_line(&mut self) -> io::Result<SinkFlow> {
         std::mem::replace(&mut self.folder, line_folder()).finish(&mut self.out);
         let flow = if self.out.is_empty() {

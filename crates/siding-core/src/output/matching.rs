@@ -10,12 +10,12 @@ use super::chunks::{Chunk, Chunks, SinkFlow};
 use super::lines::{Line, LineSplitter, OutputSink};
 use crate::store::TaskDir;
 
-/// A matching line.
+/// A line that matches, and its place in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineMatch<'t> {
-    /// Stream offset of the line.
+    /// Stream offset of the first byte of `text`.
     pub from: u64,
-    /// Stream offset after the line.
+    /// Stream offset after the last byte of `text` and its newline.
     pub to: u64,
     /// The rendered text of the line without its newline; for an overlong line, the fragment that
     /// matched.
@@ -43,7 +43,7 @@ impl<H> std::fmt::Debug for LineMatcher<H> {
 }
 
 impl<H: MatchHandler> LineMatcher<H> {
-    /// Creates a matcher. Without a pattern every line matches that is not blank.
+    /// Creates a matcher. Without a pattern, every line that is not blank matches.
     pub fn new(pattern: Option<Regex>, hits: H) -> Self {
         Self {
             lines: LineSplitter::new(MatchingSink { pattern, handler: hits, line_matched: false }),
@@ -55,7 +55,7 @@ impl<H: MatchHandler> LineMatcher<H> {
         &mut self.lines.sink().handler
     }
 
-    /// Matches bytes; `from` is their stream offset.
+    /// Matches the lines that these bytes complete; `from` is the stream offset of the first byte.
     pub fn feed(&mut self, from: u64, bytes: &[u8]) {
         // The result needs no check: this sink returns no errors, and a handler that returned
         // `Break` needs no more lines.
@@ -91,7 +91,6 @@ impl<H: MatchHandler> LineMatcher<H> {
     }
 }
 
-/// The sink that matches lines.
 struct MatchingSink<H> {
     pattern: Option<Regex>,
     handler: H,

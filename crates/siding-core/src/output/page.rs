@@ -25,19 +25,19 @@ pub(super) struct Page {
     truncated: bool,
 }
 
-/// The progress of a page.
+/// Whether a page accepts another line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PageState {
-    /// Everything has fitted so far.
+    /// Every line so far has fitted.
     Open,
-    /// A line did not fit.
+    /// A line did not fit: the next page starts with this line.
     Full,
-    /// The first line did not fit.
+    /// Not even the first line fits: the page will show only the beginning of this line.
     TooLong,
 }
 
 impl Page {
-    /// Creates an empty page that starts at an offset.
+    /// Creates an empty page of at most `max` bytes that starts at stream offset `from`.
     pub(super) fn new(max: usize, from: u64) -> Self {
         Self {
             max,

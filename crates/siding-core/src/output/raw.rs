@@ -7,7 +7,7 @@ use siding_model::record::OutputGap;
 use super::chunks::{Chunk, Chunks, SinkFlow};
 use crate::store::TaskDir;
 
-/// The result of a copy.
+/// The numbers of bytes that a [`copy`] passed on and skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CopyResult {
     /// Offset at which the next copy must start.

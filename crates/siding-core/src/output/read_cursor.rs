@@ -33,7 +33,8 @@ pub fn load_read_cursor(dir: &TaskDir, consumer: &SessionId) -> io::Result<u64> 
     }
 }
 
-/// Moves a consumer's read cursor. Called after the text was shown.
+/// Sets a consumer's read cursor to `offset`. Must be called after the text before `offset` was
+/// shown: after a crash in between, the text is shown again instead of being lost.
 ///
 /// # Errors
 ///

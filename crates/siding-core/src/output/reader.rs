@@ -25,7 +25,7 @@ const TAIL_RAW_BYTES: u64 = 1 << 20;
 /// Smallest [`TextLimit::Page`], in bytes. From this size on, every page advances the offset.
 pub const MIN_PAGE_BYTES: usize = 64;
 
-/// The largest text to return.
+/// The size of the text to return, and the part of a longer output that is omitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextLimit {
     /// At most this many bytes: the beginning and the end, with an omission line between them.
@@ -40,36 +40,36 @@ pub enum TextLimit {
 /// Whether the stream may grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamState {
-    /// The task may write more: an incomplete character or escape sequence is left for the next
-    /// read.
+    /// The task may write more: an incomplete character or escape sequence at the end is not
+    /// returned before the next read.
     Growing,
-    /// The stream is complete.
+    /// The stream is complete: an incomplete character or escape sequence at its end is rendered.
     Finished,
 }
 
 /// Selects a part of a task's output.
 #[derive(Debug, Clone)]
 pub struct OutputQuery {
-    /// Offset at which to start.
+    /// Stream offset at which to start.
     pub from: u64,
     /// The lines to select.
     pub filter: LineFilter,
     /// How many of the selected lines to return, counted from the end; `None` for all.
     pub last_lines: Option<usize>,
-    /// The largest text to return.
+    /// How much text to return at most.
     pub limit: TextLimit,
 }
 
-/// The result of a read.
+/// The range of the output that a read covered, and whether the text lacks a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadSummary {
     /// Offset at which the text starts.
     pub from: u64,
     /// Offset at which the next read must start.
     pub next: u64,
-    /// Length of the output, in bytes.
+    /// Length of the whole output at the time of the read, in bytes.
     pub bytes: u64,
-    /// The released range of the whole output.
+    /// The range of the output whose disk space was released; `None` if nothing was released.
     pub gap: Option<OutputGap>,
     /// Whether the text lacks bytes between `from` and `bytes`.
     pub truncated: bool,
@@ -165,8 +165,8 @@ pub fn read(
     }
 }
 
-/// Returns the offset at which the last `count` lines start, or `from` or the end of the gap if
-/// that is later.
+/// Returns the offset at which the last `count` lines start. The offset is never before `from`, nor
+/// before the end of a gap.
 ///
 /// # Errors
 ///
@@ -212,12 +212,12 @@ fn read_all(chunks: &mut Chunks, (from, to): (u64, u64), sink: impl OutputSink) 
     let mut lines = LineSplitter::new(sink);
     match chunks.for_each_chunk(from, to, |piece| lines.push_chunk(piece))? {
         SinkFlow::Continue => lines.finish().map(drop),
-        // A flush would pass lines that follow the refused one.
+        // A flush would pass another line to a sink that has returned `Stop`.
         SinkFlow::Stop => Ok(()),
     }
 }
 
-/// Reads the beginning and the end of a range, or the whole range if it is not much larger.
+/// Reads the beginning and the end of a range, or the whole range if these two parts cover it.
 fn read_head_tail(
     chunks: &mut Chunks,
     (from, to): (u64, u64),
@@ -274,8 +274,7 @@ fn read_page(
 fn page_of_long_line(chunks: &Chunks, from: u64, max: usize) -> io::Result<(String, u64, bool)> {
     let mut bytes = vec![0; max];
     let count = chunks.fill_from(&mut bytes, from)?;
-    // Escaping makes a character at most four times as long, so that a quarter of the bytes always
-    // fits.
+    // Escaping makes a character at most four times as long, so a quarter of the bytes always fits.
     for most in [count, count / 4] {
         let settled = boundaries::complete_len(&bytes[..most]);
         let used = if settled == 0 { most } else { settled };

@@ -15,12 +15,12 @@ use crate::sys::{file, process};
 /// Block size to which holes are aligned.
 pub(super) const HOLE_BLOCK_BYTES: u64 = 4096;
 
-/// The size of a task's output and its released range.
+/// The size of a task's output, and the range of the output that was released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OutputSize {
     /// Bytes that the task wrote. Equal to the file length, since file offsets are stream offsets.
     pub bytes: u64,
-    /// The range whose disk space was released.
+    /// The range whose disk space was released; `None` if nothing was released.
     pub gap: Option<OutputGap>,
 }
 
@@ -38,8 +38,8 @@ impl OutputSize {
 /// Opens the output of a task for reading.
 ///
 /// The output of an adopted task is a symbolic link to the host's file. The link is followed only
-/// to the path that the journal names, and only to a regular file of this user: a task could create
-/// any link there, and a reader must not block on a FIFO.
+/// to the path that the journal names, because a task could create any link there. The target must
+/// be a regular file of this user, because a reader must not block on a FIFO.
 ///
 /// # Errors
 ///
@@ -65,7 +65,8 @@ pub fn open(dir: impl AsFd) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 ///
-/// The I/O error of the system call; `PermissionDenied` if it is not a regular file of this user.
+/// The I/O error of the system call; `PermissionDenied` if `path` is not a regular file of this
+/// user.
 pub fn open_user_file(path: &Path, append: bool) -> io::Result<OwnedFd> {
     let fd = file::open_followed(path, append)?;
     let facts = file::metadata(&fd)?;

@@ -38,7 +38,7 @@ pub fn task_summary(dir: &TaskDir, spec: &TaskSpec, max: usize) -> io::Result<St
     command_summary(dir, max)
 }
 
-/// Returns the last lines of an agent's output.
+/// Returns the last [`AGENT_TAIL_LINES`] lines of an agent's output, cut to `max` bytes.
 fn agent_summary(dir: &TaskDir, keep_head: u64, max: usize) -> io::Result<String> {
     let from = last_lines_offset(dir, keep_head, 0, AGENT_TAIL_LINES)?;
     let (choose, size) = (LineFilter::Everything, TextLimit::HeadTail(max));

@@ -19,7 +19,8 @@ pub struct TailFollower<'c, F> {
 }
 
 impl<'c, F: FnMut(&str) -> io::Result<()>> TailFollower<'c, F> {
-    /// Creates a follower that starts at an offset.
+    /// Creates a follower that starts at stream offset `from` and passes the text of the lines that
+    /// `choose` selects to `out`.
     pub fn new(from: u64, choose: &'c LineFilter, out: F) -> Self {
         Self {
             chunks: None,
@@ -44,7 +45,8 @@ impl<'c, F: FnMut(&str) -> io::Result<()>> TailFollower<'c, F> {
         Ok(())
     }
 
-    /// Emits an incomplete line, such as a prompt, after which the program waits for input.
+    /// Emits the incomplete last line, such as a prompt after which the program waits for input,
+    /// unless the line ends within a character or an escape sequence.
     ///
     /// # Errors
     ///

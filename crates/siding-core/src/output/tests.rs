@@ -1,4 +1,5 @@
-//! Reads real files with real holes.
+//! The readers of output on real files. The holes are punched with fallocate(2), because only the
+//! file system distinguishes a hole from written zeros.
 
 use std::os::fd::AsFd;
 
@@ -131,7 +132,7 @@ fn handover_shows_all_or_puts_the_errors_first() {
     assert_eq!(
         shown,
         excerpt(&quiet.dir, KEEP_HEAD_BYTES, 2000).unwrap(),
-        "its errors are in the end"
+        "an error that the excerpt already shows is not repeated"
     );
     let errors = "error: early\nsrc/a.c:3: error: x\nerror: early\n";
     let loud = OutputFixture::new(text(errors).as_bytes());

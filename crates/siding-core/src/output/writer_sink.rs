@@ -12,7 +12,7 @@ use super::lines::{Line, OutputSink};
 pub(super) struct WriterSink<F> {
     out: F,
     at_line_start: bool,
-    /// Whether anything was missing from the text.
+    /// Whether the text lacks a range that was released or skipped.
     pub(super) truncated: bool,
 }
 

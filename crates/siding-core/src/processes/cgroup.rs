@@ -20,10 +20,9 @@ pub use delegation::{Delegation, OwnCgroup};
 pub use group::TaskGroup;
 pub use memory::{GroupMemory, OomKills};
 
-/// The prefix of the name of a task's group; the task's id follows.
+/// The name of a task's group begins with this prefix; the task's id follows.
 const GROUP_PREFIX: &str = "siding-";
 
-/// Returns the name of a task's group.
 fn group_name(id: TaskId) -> String {
     format!("{GROUP_PREFIX}{id}")
 }

@@ -1,4 +1,5 @@
-//! Detects whether process IDs denote other processes here than in the host (`pid_namespaces(7)`).
+//! Detects whether a process ID denotes another process here than in the host
+//! (pid_namespaces(7)).
 
 use siding_model::host::HostRecord;
 

@@ -37,8 +37,9 @@ pub struct BirthmarkScan {
 
 impl BirthmarkScan {
     /// Scans all processes for those with a birthmark for which `wanted` returns true. `wanted`
-    /// receives the process id and the task of its birthmark; shims carry birthmarks too. Takes 2
-    /// µs for each process, and 15 µs more for each wanted one.
+    /// receives the process id and the task of the birthmark. Shims carry birthmarks too, so
+    /// `wanted` must reject unwanted shims. Takes 2 µs for each process, and 15 µs more for each
+    /// wanted one.
     #[must_use]
     pub fn scan(wanted: impl Fn(i32, TaskId) -> bool) -> Self {
         let mut found: HashMap<u64, Vec<ProcRef>> = HashMap::new();
@@ -76,25 +77,25 @@ impl BirthmarkScan {
         self.found.remove(&id.birthmark().0).unwrap_or_default()
     }
 
-    /// Returns the tasks with living processes.
+    /// Returns the tasks of which the scan found processes.
     #[must_use]
     pub fn tasks_with_processes(&self) -> Vec<TaskId> {
         self.found.keys().filter_map(|mark| Birthmark(*mark).task_id()).collect()
     }
 }
 
-/// A process scan that is shared by concurrent and successive callers.
+/// The last process scan, shared by concurrent and successive callers.
 #[derive(Debug, Default)]
 pub struct SharedScan(Mutex<Option<(MonotonicMs, BirthmarkScan)>>);
 
 impl SharedScan {
-    /// Returns the processes of a task, including its shim: those with its birthmark at the time of
-    /// the shared scan, which is later than the start of the task, and those in its control group
-    /// at present.
+    /// Returns the processes of a task, including the task's shim. These are the processes that had
+    /// the task's birthmark during the shared scan, and those that are in the task's control group
+    /// now. The scan is repeated if it is older than the task.
     ///
     /// # Errors
     ///
-    /// An error if the scan was incomplete: the task may have other processes then.
+    /// An error if not every process could be inspected, since the task may then have others.
     pub fn processes_of(&self, root: &StateDir, task: &TaskState) -> io::Result<Vec<ProcRef>> {
         let id = task.spec.task_id;
         let mut marked = self.marked_processes(id, task.started)?;
@@ -144,7 +145,7 @@ fn add_cgroup_members(root: &StateDir, task: &TaskState, mut found: Vec<ProcRef>
     found
 }
 
-/// Returns the words that state how it was proved that a task without a shim has no process left.
+/// Returns the proof, in words, that a task without a shim has no process left.
 #[must_use]
 pub fn proof_without_shim(task: &TaskState) -> &'static str {
     match task.cgroup {
@@ -169,8 +170,8 @@ pub fn hold_processes(
         let pid = held.process.pid;
         let is_marked =
             || procfs::birthmark(pid) == Some(mark) && !is_shim_of_other_task(root, id, pid);
-        // PidFd::open has compared the start time, so both checks concern this process unless it is
-        // dead.
+        // PidFd::open has compared the start time, so both checks concern the recorded process
+        // unless it has died.
         (is_marked() || is_grouped(pid)) && !held.is_dead()
     };
     known.iter().filter_map(|process| PidFd::open(*process).ok()).filter(is_member).collect()
@@ -195,7 +196,7 @@ pub struct HeldProcesses {
     /// The held processes. Some may have died since, and may have started others before: a later
     /// scan finds these.
     pub pidfds: Vec<PidFd>,
-    /// Whether there are or may be other processes that could not be held.
+    /// Whether the task has or may have other living processes, which could not be held.
     pub has_more: bool,
 }
 
@@ -229,8 +230,8 @@ impl HeldProcesses {
         self.add_group_members(members, most);
     }
 
-    /// Adds the processes that `members` returns. Repeats if all of these had exited before they
-    /// could be held, since they may have started others.
+    /// Adds the processes that `members` returns. If all of them had exited before they could be
+    /// held, calls `members` again, since they may have started others.
     fn add_group_members(&mut self, members: impl Fn() -> Vec<ProcRef>, most: usize) {
         const MAX_GROUP_SCANS: u32 = 100;
         for _ in 0..MAX_GROUP_SCANS {
@@ -293,16 +294,16 @@ fn scan_all(
     wanted: impl Fn(i32, TaskId) -> bool,
     mut found: impl FnMut(Birthmark, ScannedProcess),
 ) -> bool {
-    /// The most rounds; processes that start later are left to the next scan. A round is so short
-    /// that a system starts only a few processes in it.
+    /// Maximum number of rounds; processes that start later are left to the next scan. A round is
+    /// so short that a system starts only a few processes in it.
     const MAX_SCAN_ROUNDS: u32 = 100;
-    /// How many process ids before the newest are inspected again. An id is allocated shortly
-    /// before its process becomes visible, and on a loaded machine that delay is longer.
+    /// Number of process ids before the newest that are inspected again. An id is allocated
+    /// shortly before its process becomes visible, and a loaded machine prolongs the delay.
     const RECHECKED_PIDS: i32 = 512;
     let mut is_whole = true;
     let mut look_at = |pid| {
         let Ok(mark) = procfs::read_birthmark(pid) else {
-            // The process may be one of the task.
+            // The process may belong to the task.
             is_whole = false;
             return;
         };
@@ -345,7 +346,7 @@ fn scan_all(
     is_whole && is_listed && is_told
 }
 
-/// The error of a process with the birthmark that could not be inspected any further.
+/// A process has the birthmark, but nothing else about it could be read.
 struct ScanError;
 
 /// Returns the process with this id if it is alive and has this birthmark.
@@ -410,8 +411,8 @@ pub const COMMAND_FD_PREFIX: &str = "/proc/self/fd/";
 pub fn command_for_report(pid: i32) -> String {
     const MAX_COMMAND_BYTES: usize = 160;
     let text = procfs::command_line(pid, MAX_COMMAND_BYTES).unwrap_or_else(|| "?".to_owned());
-    // A task's shell, and its children until they call execve(2), have siding's constant text as
-    // their argument, which means nothing to a person.
+    // The arguments of a task's shell, and of its children until they call execve(2), are a
+    // constant text of siding that tells a person nothing about the command.
     match text.split_once(" -c ") {
         Some((shell, constant)) if constant.contains(COMMAND_FD_PREFIX) => {
             format!("{shell} (the task's shell)")

@@ -1,8 +1,9 @@
 //! Counts the batches of a session's tool calls, and records which tasks its agent was reminded
 //! about.
 //!
-//! All three files are appended to under the lock of the session. A file that exceeds its maximum
-//! is replaced by an empty one; at worst a reminder is then repeated, or comes ten minutes late.
+//! All three files are appended to under the lock of the session. A file of lines that exceeds its
+//! maximum is replaced by an empty one, after which a reminder may be repeated or come ten minutes
+//! late.
 
 use std::fmt::Write as _;
 use std::io;
@@ -15,11 +16,11 @@ use super::{SessionError, io_error};
 use crate::store::StateDir;
 use crate::sys::{clock, file};
 
-/// The batch counter: one byte for each batch.
+/// Name of the file that counts batches: one byte for each batch.
 const BATCHES_FILE: &str = "batches";
-/// Shell calls that have returned, one line for each.
+/// Name of the file of the shell calls that have returned, one line for each.
 const CALLS_FILE: &str = "calls";
-/// Tasks that the agent was reminded about by name, one line for each.
+/// Name of the file of the tasks that the agent was reminded about by name, one line for each.
 const REMINDED_TASKS_FILE: &str = "named";
 /// Size in bytes after which a file of lines is replaced by an empty one: about 3,000 calls.
 const MAX_LINES_BYTES: u64 = 64 << 10;
@@ -128,7 +129,7 @@ fn append_lines(dir: &OwnedFd, name: &str, lines: &str) -> io::Result<()> {
     file::write_all_at(&fd, lines.as_bytes(), end)
 }
 
-/// Returns the text of a file; empty if it does not exist.
+/// Returns the text of a file, or an empty text if the file does not exist.
 fn read_text(dir: &OwnedFd, name: &str) -> io::Result<String> {
     let max = usize::try_from(MAX_LINES_BYTES * 2).unwrap_or(usize::MAX);
     let bytes = match file::open_at(dir, name, file::OpenMode::Read) {

@@ -49,14 +49,14 @@ impl SessionState {
     }
 }
 
-/// Returns the index of the session that owns the tasks of the first one: the first that has not
-/// ended, if that session is live.
+/// Returns the index of the session that owns the tasks of the first session in the chain. This is
+/// the first session that has not ended, provided that it is live.
 fn holder_index(row: &[SessionState]) -> Option<usize> {
     let first = row.iter().position(|one| *one != SessionState::Ended)?;
     (row[first] == SessionState::Live).then_some(first)
 }
 
-/// Returns whether the session at this index has inherited the tasks of the first one.
+/// Returns whether the session at this index has inherited the tasks of the first session.
 fn is_held_by_index(row: &[SessionState], place: usize) -> bool {
     place > 0 && row[..place].iter().all(|one| *one == SessionState::Ended)
 }
@@ -88,8 +88,8 @@ const fn parent_session(one: &Session) -> Option<&SessionId> {
     one.parent.as_ref()
 }
 
-/// Reads a session as a possible owner. A damaged session owns nothing; one that cannot be read
-/// now, or only by a newer siding, may own tasks and is an error.
+/// Reads a session as a possible owner. A damaged session owns nothing. A session that cannot be
+/// read now, or that only a newer siding can read, may own tasks, so it causes an error.
 fn read_owner(root: &StateDir, id: &SessionId) -> Result<Option<Session>, SessionError> {
     match read(root, id) {
         Err(SessionError::Damaged {
@@ -241,7 +241,6 @@ mod tests {
     }
 
     proptest! {
-        /// The chain is finite even if modified files contain a cycle.
         #[test]
         fn the_ancestor_chain_is_finite_even_with_cycles(under in prop::collection::vec(prop::option::of(0..8_usize), 1..8)) {
             let under: Vec<Option<SessionId>> = under.iter().map(|it| it.map(name)).collect();
@@ -253,7 +252,7 @@ mod tests {
             prop_assert!(!row.is_empty() && row.len() <= MAX_ANCESTORS);
         }
 
-        /// The tasks of an ended session have at most one live owner, which both functions return.
+        /// `is_held_by_index` and `holder_index` agree on the owner of the first session's tasks.
         #[test]
         fn inherited_tasks_have_at_most_one_holder(
             row in prop::collection::vec(

@@ -1,4 +1,4 @@
-//! The records of a session's journal, and the state that their replay gives.
+//! The records of a session's journal, and the state that results from replaying them.
 
 use serde::{Deserialize, Serialize};
 use siding_model::id::SessionId;
@@ -11,13 +11,13 @@ use crate::sys::{procfs, system_info};
 
 /// Newest format of a session's journal that this build reads.
 pub(super) const SESSION_FORMAT: u32 = FORMAT_WITH_PARENT_SESSION;
-/// Format of a record without a parent.
+/// Format of a record without a parent, which every earlier version reads.
 pub(super) const BASE_SESSION_FORMAT: u32 = 1;
-/// Format of a record that calls the parent `parent_session` instead of `under`. An earlier version
-/// would not see the parent, and would end the tasks with the subagent.
+/// Format of a record that names the parent `parent_session` instead of `under`. An earlier version
+/// rejects this format. Otherwise it would miss the parent and stop the tasks when the subagent
+/// ends.
 pub(super) const FORMAT_WITH_PARENT_SESSION: u32 = 2;
 
-/// One line of a session's journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub(super) enum SessionRecord {
@@ -31,18 +31,17 @@ pub(super) enum SessionRecord {
         parent_session: Option<SessionId>,
         wall: UnixMs,
     },
-    /// The session was closed explicitly.
+    /// The session was closed explicitly. A later `Opened` opens it again.
     Closed { wall: UnixMs },
 }
 
-/// A process that owns a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SessionOwner {
     boot: BootId,
     #[serde(rename = "owner")]
     process: ProcRef,
-    /// The machine, and the PID namespace of the process id. Earlier versions recorded neither
-    /// `machine` nor `pid_ns`.
+    /// The machine on which the owner runs. Earlier versions recorded neither `machine` nor
+    /// `pid_ns`, the PID namespace of the owner's process id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     machine: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,13 +76,13 @@ impl SessionOwner {
     }
 }
 
-/// The replayed state of a session.
+/// The state of a session, as replayed from its journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// The session's id.
+    /// The name of the session, which is also the name of its directory.
     pub id: SessionId,
     /// The owners that were added since the session was last closed, each once, the newest last.
-    /// The session ends when the last of them has exited. Never empty.
+    /// The session ends when all owners have exited. The list is never empty.
     owners: Vec<SessionOwner>,
     /// The parent session, which inherits the tasks of a subagent. Set when the session is first
     /// opened.
@@ -92,7 +91,7 @@ pub struct Session {
     pub opened_at: UnixMs,
     /// Time of the session's last record.
     pub last_activity: UnixMs,
-    /// Whether the session was closed explicitly.
+    /// Whether the session was closed explicitly and has not been opened since.
     pub is_closed: bool,
 }
 
@@ -144,8 +143,8 @@ impl Session {
     }
 }
 
-/// Replays a session's journal. Skips torn lines, which a crash can leave at the end or before a
-/// whole line.
+/// Replays a session's journal; returns `None` if it contains no record. Skips torn lines, which a
+/// crash can leave at the end or before a whole line.
 pub(super) fn replay(id: &SessionId, bytes: &[u8]) -> Result<Option<Session>, JournalError> {
     let mut session: Option<Session> = None;
     for (seq, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {

@@ -1,4 +1,5 @@
-//! Sessions with living and exited owners.
+//! Tests which sessions are live, with real processes as owners, and which session inherits the
+//! tasks of an ended one.
 
 use std::process::{Command, Stdio};
 
@@ -47,7 +48,7 @@ fn every_owner_since_the_last_close_keeps_the_session_live() {
     let mut last = Command::new("cat").stdin(Stdio::piped()).spawn().expect("it starts");
     let last_pid = i32::try_from(last.id()).expect("small");
     let session = open(&root, &id, last_pid).expect("opened");
-    assert!(!session.is_owned_by(own, &boot), "those from before it was closed own nothing");
+    assert!(!session.is_owned_by(own, &boot), "owners from before the close do not count");
     drop(last.stdin.take());
     let _already_ended = last.wait().expect("its child");
     assert!(require_live(&root, &id).is_err());
@@ -75,12 +76,12 @@ fn an_owner_on_another_machine_or_pid_namespace_may_live() {
         format!(r#","machine":"{}","pid_ns":{namespace}"#, crate::sys::system_info::system_id());
     let inner = format!(r#","machine":"other","pid_ns":{}"#, namespace + 1);
     for (what, of, place, is_live, may_live) in [
-        ("as before it was said", &boot.0[..], "", true, false),
-        ("before a boot, as before it was said", "earlier", "", false, false),
-        ("here", &boot.0, &here, true, false),
-        ("before a boot", "earlier", &here, false, false),
-        ("of another machine", "theirs", &inner, false, true),
-        ("in another namespace", &boot.0, &inner, false, true),
+        ("this boot, no location recorded", &boot.0[..], "", true, false),
+        ("earlier boot, no location recorded", "earlier", "", false, false),
+        ("this boot and location", &boot.0, &here, true, false),
+        ("earlier boot, this location", "earlier", &here, false, false),
+        ("another machine", "theirs", &inner, false, true),
+        ("another PID namespace", &boot.0, &inner, false, true),
     ] {
         let session = session_opened_by(own, of, place);
         assert_eq!(session.is_live(&boot), is_live, "{what}");
@@ -162,7 +163,7 @@ fn tasks_of_an_ended_subagent_go_to_the_nearest_live_ancestor() {
             open_child(&root, &middle, owners[1].pid(), &top),
             Err(SessionError::Unknown { .. })
         ),
-        "not under one that is not open"
+        "the parent session is not open"
     );
     open(&root, &top, owners[0].pid()).expect("opened");
     open_child(&root, &middle, owners[1].pid(), &top).expect("opened");
@@ -188,7 +189,7 @@ fn tasks_of_an_ended_subagent_go_to_the_nearest_live_ancestor() {
     let mut both = vec![middle.to_string(), low.to_string()];
     both.sort();
     assert_eq!(inherited_by(&root, &top), both);
-    assert!(share_owner(&root, &top, &low), "its agent may take the news of it");
+    assert!(share_owner(&root, &top, &low), "the ancestor's owner is the owner of both");
 
     // The middle session is reopened: it owns its tasks again and keeps its parent.
     let again = OwnerProcess::new();
@@ -196,14 +197,14 @@ fn tasks_of_an_ended_subagent_go_to_the_nearest_live_ancestor() {
     assert_eq!((holder_of(&root, &low), inherited_by(&root, &top)), (name(&middle), Vec::new()));
     assert_eq!(inherited_by(&root, &middle), [low.to_string()]);
     close(&root, &middle).expect("closed");
-    assert_eq!(holder_of(&root, &low), name(&top), "one that was closed is over too");
+    assert_eq!(holder_of(&root, &low), name(&top), "a closed session has ended too");
     drop(first);
     let boot = procfs::boot_id().expect("this boot");
     assert_eq!(holder_of(&root, &low), None);
     assert!(is_ended(&root, &low, &boot) && is_ended(&root, &middle, &boot));
 
-    // The journal of the topmost session has a newer format, so it is unknown whether that session
-    // is live.
+    // If the journal of the topmost session has a newer format or cannot be read, it is unknown
+    // whether that session is live.
     let newer = SessionRecord::Opened {
         format: record::SESSION_FORMAT + 1,
         owner: super::SessionOwner::for_local_process(
@@ -221,7 +222,7 @@ fn tasks_of_an_ended_subagent_go_to_the_nearest_live_ancestor() {
     assert!(inheriting_session(&root, &low, &boot).is_err() && !is_ended(&root, &low, &boot));
     std::fs::remove_dir(&journal).expect("own directory");
     std::fs::write(&journal, "damaged\n").expect("own directory");
-    assert!(is_ended(&root, &low, &boot), "what is damaged owns nothing");
+    assert!(is_ended(&root, &low, &boot), "a damaged session owns nothing");
 }
 
 /// An earlier version does not know `parent_session` and must not read such a record.
@@ -242,7 +243,7 @@ fn a_session_with_a_parent_has_a_format_of_its_own() {
     }
 }
 
-/// An earlier version has counted the first turn.
+/// The counter of an earlier version, which is one here, is renamed and incremented.
 #[test]
 fn held_turns_of_an_earlier_version_count() {
     let temporary = tempfile::tempdir().expect("a directory");
@@ -256,7 +257,7 @@ fn held_turns_of_an_earlier_version_count() {
     assert!(!session_dir.join("holds").exists());
 }
 
-/// Earlier versions omit fields that they do not know, and later versions read their records.
+/// Records of earlier versions have no parent, or name the parent `under`.
 #[test]
 fn a_session_record_without_a_parent_has_no_parent() {
     let own = procfs::self_ref().expect("this process");

@@ -1,6 +1,6 @@
 //! Counts the turns of a session's agent.
 //!
-//! Each count is a file with one byte for each turn, so that nothing is ever rewritten.
+//! A counter is a file with one byte for each turn, so that counting only appends.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,21 +12,23 @@ use super::{SessionError, io_error};
 use crate::store::StateDir;
 use crate::sys::{clock, file};
 
-/// The file that counts consecutive turns that a hook has held open.
+/// Name of the file that counts the consecutive turns that a hook has held open.
 const HELD_TURNS_FILE: &str = "held_turns";
-/// Its name in earlier versions.
+/// Name of [`HELD_TURNS_FILE`] in earlier versions.
 const OLD_HELD_TURNS_FILE: &str = "holds";
-/// The file that counts the turns that a person has started.
+/// Name of the file that counts the turns that a person has started. Its modification time is the
+/// start of the last turn.
 const TURNS_FILE: &str = "turns";
-/// The transcript of siding's own agent, in the directory of its session.
+/// Name of the file with the transcript of siding's own agent, in the directory of the agent's
+/// session.
 pub const TRANSCRIPT_FILE: &str = "transcript.jsonl";
 
-/// The start of a turn.
+/// What a session has recorded about its turns when a new turn starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TurnStart {
     /// The number of turns before this one.
     pub previous_turns: u64,
-    /// The start of the previous turn.
+    /// The start of the previous turn; `None` for the first turn.
     pub last_started: Option<UnixMs>,
 }
 
@@ -44,7 +46,7 @@ pub fn count_hold(
 ) -> Result<bool, SessionError> {
     let io = |source| io_error(id, "count held turns", source);
     let dir = root.session_dir(id.as_str(), false)?;
-    // Fails if no earlier version has counted here.
+    // The rename fails if no earlier version has counted turns of this session.
     let _best_effort = file::rename_noreplace(&dir, OLD_HELD_TURNS_FILE, &dir, HELD_TURNS_FILE);
     if is_first {
         match file::remove(&dir, HELD_TURNS_FILE) {
@@ -117,7 +119,7 @@ pub fn count_turns(root: &StateDir, id: &SessionId) -> Result<u64, SessionError>
     }
 }
 
-/// Counts a turn that a person has started.
+/// Counts a turn that a person has started, and records the present time as its start.
 ///
 /// # Errors
 ///

@@ -9,7 +9,7 @@ use siding_model::settings::{Key, RawValue};
 
 use crate::sys;
 
-/// The administrator's settings file.
+/// The administrator's settings file, whose values other sources can override unless it locks them.
 const SYSTEM_FILE: &str = "/etc/siding/config.toml";
 /// The directory of Claude Code's managed settings.
 const HOST_MANAGED_DIRECTORY: &str = "/etc/claude-code";
@@ -23,7 +23,7 @@ pub struct Environment {
     pub host_file: Option<PathBuf>,
     /// The directory of the host's managed settings.
     pub host_managed_directory: Option<PathBuf>,
-    /// The user's settings file.
+    /// The user's settings file, usually `~/.config/siding/config.toml`.
     pub user_file: Option<PathBuf>,
     /// The user's home directory, where a search for project files ends.
     pub home: Option<PathBuf>,
@@ -33,18 +33,19 @@ pub struct Environment {
     pub user: u32,
     /// Values of the `SIDING_` variables that name keys.
     pub variables: Vec<(Key, OsString)>,
-    /// Values given with the call.
+    /// Values given on the command line or as parameters of a tool. These values override every
+    /// other source, except that they can neither change a locked key nor exceed the cap.
     pub call: Vec<CallValue>,
 }
 
-/// One value given with the call.
+/// The value of one setting, given on the command line or as a parameter of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallValue {
-    /// The setting.
+    /// The setting to which the value belongs.
     pub key: Key,
     /// The flag or parameter as the caller wrote it, such as `--grace`.
     pub flag: String,
-    /// The value.
+    /// The value as the caller wrote it, not yet checked.
     pub value: RawValue,
 }
 
@@ -78,7 +79,7 @@ impl Environment {
         }
     }
 
-    /// Adds a value given with the call. The last value for a key wins.
+    /// Adds a value given with the call; see [`Self::call`]. The last value for a key wins.
     #[must_use]
     pub fn with_call(mut self, key: Key, flag: &str, value: RawValue) -> Self {
         let flag = flag.to_owned();

@@ -17,19 +17,19 @@ pub enum SettingsError {
     /// A file is not valid TOML.
     #[error("`{path}` line {line} column {column}: {message}", path = path.display())]
     Syntax {
-        /// The file's path.
+        /// The path of the file, none of whose values is used.
         path: PathBuf,
         /// The line, starting with 1.
         line: usize,
         /// The character in the line, starting with 1.
         column: usize,
-        /// The parser's message.
+        /// The parser's message, on one line.
         message: String,
     },
     /// A file exceeds [`FILE_MAX`].
     #[error("`{path}` is larger than {FILE_MAX}, the limit for a settings file", path = path.display())]
     TooLarge {
-        /// The file's path.
+        /// The path of the rejected file.
         path: PathBuf,
     },
     /// A directory, FIFO or device is in the place of a file.
@@ -41,7 +41,7 @@ pub enum SettingsError {
     /// A file is not UTF-8.
     #[error("`{path}` line {line}: not UTF-8", path = path.display())]
     NotText {
-        /// The file's path.
+        /// The path of the rejected file.
         path: PathBuf,
         /// The line of the first invalid byte, starting with 1.
         line: usize,
@@ -49,13 +49,13 @@ pub enum SettingsError {
     /// An environment variable is not UTF-8.
     #[error("environment variable `{name}`: not UTF-8")]
     NotTextVariable {
-        /// The variable's name.
+        /// The name of the variable, such as `SIDING_SHELL`.
         name: String,
     },
     /// An existing file could not be read.
     #[error("could not read `{path}`", path = path.display())]
     Io {
-        /// The file's path.
+        /// The path of the unreadable file.
         path: PathBuf,
         /// The error of the system call.
         source: io::Error,

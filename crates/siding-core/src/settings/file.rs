@@ -26,7 +26,7 @@ pub(super) enum UnsearchablePolicy {
     /// The file is treated as absent. After `sudo -u`, `HOME` may still be that of the caller,
     /// which is inaccessible.
     Absent,
-    /// The file is an error: the administrator's locks must not be bypassed by accident.
+    /// The read fails: the administrator's locks must not be bypassed by accident.
     Error,
 }
 

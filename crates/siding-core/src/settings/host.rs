@@ -20,7 +20,7 @@ use super::project;
 
 /// The project's settings, relative to the project directory; usually checked in.
 const PROJECT_FILE: &str = ".claude/settings.json";
-/// One person's settings for the project.
+/// One person's settings for the project; usually not checked in.
 const LOCAL_FILE: &str = ".claude/settings.local.json";
 /// The administrator's settings, in the directory of managed settings.
 const MANAGED_FILE: &str = "managed-settings.json";
@@ -41,7 +41,7 @@ pub(super) struct HostSettings {
 }
 
 /// Reads the user's, the project's, the local and the managed settings of the host. `directories`
-/// are the project's.
+/// are those of [`project::project_directories`].
 pub(super) fn read_settings(environment: &Environment, directories: &[&Path]) -> HostSettings {
     let mut settings = HostSettings::default();
     if let Some(path) = &environment.host_file {

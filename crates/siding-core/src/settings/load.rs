@@ -11,10 +11,11 @@ use super::error::SettingsError;
 use super::file::{self, UnsearchablePolicy};
 use super::{host, project, toml_file};
 
-/// The result of reading all sources.
+/// The settings from all sources, and every mistake in these sources.
 #[derive(Debug)]
 pub struct LoadedSettings {
-    /// The settings in effect without the illegal values.
+    /// The settings in effect. Instead of an illegal value, that of a lower layer or the default
+    /// applies.
     pub settings: Settings,
     /// The illegal values, from the lowest layer to the highest, each in line order.
     pub mistakes: Vec<SettingsError>,

@@ -1,4 +1,4 @@
-//! Finds the project's files.
+//! Finds the settings and the guard rules of the project that contains the working directory.
 
 use std::path::{Path, PathBuf};
 
@@ -13,14 +13,14 @@ pub(super) const SETTINGS_FILE: &str = ".siding/config.toml";
 /// The project's guard rules, relative to the project directory.
 pub(super) const RULES_FILE: &str = ".siding/guard.toml";
 
-/// The result of a search.
+/// The file that a search found, and the files that the search skipped or could not read.
 #[derive(Debug, Default)]
 pub(super) struct ProjectSearch {
     /// The nearest accepted file.
     pub(super) found: Option<(PathBuf, FileContent)>,
     /// The error of an unreadable file, at which the search ended.
     pub(super) mistake: Option<SettingsError>,
-    /// Warnings about skipped files.
+    /// Warnings about the files of other users, which the search skipped.
     pub(super) warnings: Vec<SettingsWarning>,
 }
 
@@ -38,10 +38,10 @@ pub(super) fn project_directories(environment: &Environment) -> Vec<&Path> {
     directories
 }
 
-/// Searches for a file of this name in the project's directories, which are those of `user`.
+/// Finds the nearest file of this name in the project's directories that `user` or root owns.
 ///
-/// A file of another user, except root, is skipped with a warning: any user can create one in a
-/// directory like `/tmp`, and it could set the shell that runs commands.
+/// A file of any other user is skipped with a warning: any user can create a file in a directory
+/// like `/tmp`, and this file could set the shell that runs commands.
 pub(super) fn find_project_file(directories: &[&Path], user: u32, name: &str) -> ProjectSearch {
     let mut search = ProjectSearch::default();
     for directory in directories {

@@ -20,20 +20,20 @@ const RULES_FILE_NAME: &str = "guard.toml";
 pub struct RuleFile {
     /// The origin of the file: the administrator, the user or the project.
     pub origin: Origin,
-    /// The file's path.
+    /// The path of the file, for messages about its rules.
     pub path: PathBuf,
-    /// The file's text.
+    /// The content of the file, which siding-guard parses.
     pub text: String,
 }
 
 /// All rule files, from the lowest layer to the highest.
 #[derive(Debug, Default)]
 pub struct RuleFiles {
-    /// The readable files.
+    /// The files that could be read.
     pub files: Vec<RuleFile>,
     /// The errors of unreadable files, each with the origin of the file.
     pub mistakes: Vec<(Origin, SettingsError)>,
-    /// Warnings about skipped files.
+    /// Warnings about the project files of other users, which are not used.
     pub warnings: Vec<SettingsWarning>,
 }
 

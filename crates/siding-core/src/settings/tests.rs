@@ -13,7 +13,8 @@ use super::*;
 
 mod sources;
 
-/// A fake system with a system file, a home directory and a project, all empty.
+/// A temporary directory with a home and a project, and the paths of settings files that do not
+/// exist yet.
 struct FakeSystem {
     dir: TempDir,
     environment: Environment,
@@ -222,7 +223,7 @@ fn all_errors_are_reported_in_order() {
     for (told, part) in reported.iter().zip(parts) {
         assert!(told.contains(part), "{told}");
     }
-    assert_eq!(reading.settings.kill_grace, secs(3), "what is legal counts");
+    assert_eq!(reading.settings.kill_grace, secs(3), "legal values apply in spite of mistakes");
     assert_eq!(machine.load_error(), reported[0]);
 }
 

@@ -12,7 +12,7 @@ use super::error::SettingsError;
 /// Key of the system file that lists the keys that no other source may change.
 const LOCKED_KEY: &str = "locked";
 
-/// A file's text, for converting offsets to line numbers.
+/// The text of a file, for converting offsets to line numbers, and the layer of its values.
 struct TomlSource<'t> {
     text: &'t str,
     origin: Origin,
@@ -89,8 +89,8 @@ impl TomlSource<'_> {
         place: &SettingSource,
     ) -> Vec<Result<(), InvalidSetting>> {
         let misshapen = |offset| Err(InvalidSetting::BadLockList { place: self.locate(offset) });
-        // Only the system file may lock keys. Elsewhere, the key is one mistake, even if its value
-        // is malformed or empty.
+        // Only the system file may lock keys. In any other file, `locked` is reported as one
+        // mistake, even if its value is malformed or empty.
         if !matches!(self.origin, Origin::System { .. }) {
             return vec![Err(InvalidSetting::LockNotAllowed { place: place.clone() })];
         }

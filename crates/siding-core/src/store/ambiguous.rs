@@ -1,4 +1,4 @@
-//! The error of a text that several task ids begin with.
+//! The error for a text with which several task ids begin.
 
 use std::fmt::{self, Display, Formatter};
 

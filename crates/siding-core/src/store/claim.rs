@@ -9,8 +9,8 @@ use crate::sys::file;
 
 impl StateDir {
     /// Claims a command for a task. Returns the earlier task that has claimed the command, if
-    /// `still_runs` returns true for it. Replaces the claim of a task that no longer runs: a claim
-    /// briefly outlives the end of its task, and a crash leaves it behind.
+    /// `still_runs` returns true for this task. Replaces the claim of a task that no longer runs: a
+    /// claim briefly outlives the end of its task, and a crash leaves it behind.
     ///
     /// # Errors
     ///
@@ -26,7 +26,7 @@ impl StateDir {
             let first = link.ok().and_then(|text| text.parse().ok());
             first.filter(|first| self.is_marked_live(*first) && still_runs(*first))
         };
-        // An earlier version started the task.
+        // A task that an earlier version started has its claim in the old directory.
         if let Some(first) = claimant(OLD_DEDUP_DIR) {
             return Ok(Some(first));
         }
@@ -70,7 +70,6 @@ mod tests {
     use super::*;
     use crate::store::OLD_DEDUP_DIR;
 
-    /// An earlier version started the command.
     #[test]
     fn a_claim_of_an_earlier_version_counts_while_its_task_runs() {
         let temporary = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,4 @@
-//! Errors of the state directory.
+//! The error of opening, reading and changing the state directory.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,47 +6,47 @@ use std::path::PathBuf;
 use super::ambiguous::AmbiguousId;
 use crate::store::runtime_dir::RuntimeDirError;
 
-/// An error of the state directory.
+/// The reason why the state directory, or an entry below it, could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// A system call failed.
+    /// A system call on the state directory or on an entry below it failed.
     #[error("could not {doing} `{path}`: {source}")]
     Io {
         /// The operation that failed, as the message names it.
         doing: &'static str,
-        /// The file or directory.
+        /// The file or directory on which the operation failed.
         path: PathBuf,
         /// The error of the system call.
         source: io::Error,
     },
-    /// Other users have write access.
+    /// Users other than the owner can write to the state directory, so they could replace entries.
     #[error(
         "the state directory `{path}` is writable by other users (mode {mode:o}); run `chmod 700 {path}` or set SIDING_STATE_DIR to another directory"
     )]
     Exposed {
-        /// The directory.
+        /// The state directory.
         path: PathBuf,
-        /// The permission bits.
+        /// The permission bits of the state directory (inode(7)).
         mode: u32,
     },
-    /// Another user owns the directory.
+    /// Another user owns the state directory, and could therefore change everything in it.
     #[error(
         "the state directory `{path}` belongs to user {uid}; set SIDING_STATE_DIR to a directory of your own"
     )]
     OtherUser {
-        /// The directory.
+        /// The state directory.
         path: PathBuf,
-        /// The owner's user id.
+        /// The user id of the owner.
         uid: u32,
     },
-    /// The directory is on a network file system, and no local directory for FIFOs and sockets is
-    /// usable.
+    /// The state directory is on a network file system, and no local directory for FIFOs and
+    /// sockets is usable.
     #[error(transparent)]
     RuntimeDir(#[from] RuntimeDirError),
     /// No task has this id or an id that starts with this text.
     #[error("no task `{text}`; `siding ps --all` lists what there is")]
     NoSuchTask {
-        /// The given text.
+        /// The id, or the beginning of an id, that the caller gave.
         text: String,
     },
     /// Several ids start with the given text.

@@ -1,4 +1,4 @@
-//! The directories of supervised hosts.
+//! Creates, opens, lists and removes the directories of supervised hosts.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -12,7 +12,8 @@ use crate::sys::file::{self, OpenMode};
 const HOSTS_DIR: &str = "hosts";
 
 impl StateDir {
-    /// Opens the directory of all hosts, creating it if `make` is set. `None` if it does not exist.
+    /// Opens the directory of all hosts, creating it if `make` is set. Returns `None` if the
+    /// directory does not exist.
     ///
     /// # Errors
     ///
@@ -30,7 +31,7 @@ impl StateDir {
         }
     }
 
-    /// Creates the directory of a host.
+    /// Creates the directory of a host. The directory of all hosts must already exist.
     ///
     /// # Errors
     ///
@@ -67,7 +68,7 @@ impl StateDir {
         Ok(marks)
     }
 
-    /// Removes the record of a host.
+    /// Removes the directory of a host with all files in it.
     ///
     /// # Errors
     ///

@@ -19,7 +19,7 @@ const END_RESERVE_BYTES: u64 = 16 << 10;
 /// Bytes allocated beyond that reserve, so that few appends need a further fallocate(2).
 const RESERVE_AHEAD_BYTES: u64 = 4 << 10;
 
-/// Largest journal that is read, in bytes.
+/// Largest journal that is read, in bytes. Reading a larger one fails.
 const MAX_JOURNAL_BYTES: usize = 64 << 20;
 
 /// A journal that only this process appends to.
@@ -28,7 +28,7 @@ pub struct JournalFile {
     fd: OwnedFd,
     offset: u64,
     next_seq: u64,
-    /// The format of the whole journal.
+    /// The format in which every record of this journal is written.
     format: u32,
     /// Offset up to which space is known to be allocated.
     reserved: u64,
@@ -93,8 +93,8 @@ impl JournalFile {
             return Ok(());
         }
         match file::reserve(&self.fd, needed + RESERVE_AHEAD_BYTES) {
-            // Without fallocate(2) support the end may be lost on a full disk; `siding doctor`
-            // reports that.
+            // Without support for fallocate(2), the final record may be lost on a full disk;
+            // `siding doctor` reports that.
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
             result => result?,
         }
@@ -137,10 +137,10 @@ impl JournalFile {
     }
 }
 
-/// An error of reading a journal.
+/// The reason why a journal could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalReadError {
-    /// A system call failed.
+    /// The file could not be opened or read, or exceeds the maximum size.
     #[error("could not read the journal")]
     Io(#[from] io::Error),
     /// The content is corrupt or has an unknown format.
@@ -175,7 +175,7 @@ pub fn read_notices(dir: impl AsFd) -> Result<TaskNotices, JournalReadError> {
     }
 }
 
-/// Reads the raw journal in `dir`.
+/// Reads the bytes of the journal in `dir` without parsing them.
 ///
 /// # Errors
 ///

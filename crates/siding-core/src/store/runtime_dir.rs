@@ -26,9 +26,10 @@ use crate::sys::{file, procfs, system_info};
 pub(crate) use base::base_candidates;
 pub use base::{RuntimeBase, RuntimeDirError, network_file_system_name};
 
-/// The file in a task's directory that names the directory of its FIFOs and its socket.
+/// The file in a task's directory that names the directory of the task's FIFOs and socket.
 pub const RECORD_FILE: &str = "runtime_dir";
-/// Its name in tasks of earlier versions. It is kept where it exists, so that these find it.
+/// Name of the record in tasks of earlier versions. A record with this name keeps the name, so that
+/// the earlier versions find it.
 const OLD_RECORD_FILE: &str = "place";
 /// Files that exist only while a shim supervises the task.
 const TRANSIENT_FILES: [&str; 5] =
@@ -49,7 +50,7 @@ struct RuntimeDirRecord {
     /// written.
     machine: String,
     boot: BootId,
-    /// Whether its file has the old name.
+    /// Whether the record is in [`OLD_RECORD_FILE`].
     #[serde(skip)]
     has_old_name: bool,
 }
@@ -65,9 +66,9 @@ impl RuntimeDirRecord {
 pub(crate) struct TaskRuntimeDir {
     base: RuntimeBase,
     record: Option<RuntimeDirRecord>,
-    /// The directory, if it exists.
+    /// The open runtime directory. `None` if the directory was removed, or is on another machine.
     dir: Option<OwnedFd>,
-    /// The machine that supervises the task, if it is not this one.
+    /// The machine that supervises the task; `None` for this machine.
     other_machine: Option<String>,
 }
 
@@ -112,7 +113,7 @@ impl TaskRuntimeDir {
         Self { base: runtime, record: None, dir: Some(fd), other_machine: None }
     }
 
-    /// Returns the directory if it exists.
+    /// Returns the open runtime directory if it exists on this machine.
     pub(crate) fn dir(&self) -> Option<BorrowedFd<'_>> {
         self.dir.as_ref().map(AsFd::as_fd)
     }
@@ -123,14 +124,14 @@ impl TaskRuntimeDir {
         self.dir().or_else(|| self.record.is_none().then_some(dir))
     }
 
-    /// Returns the machine that supervises the task if it is not this one.
+    /// Returns the machine that supervises the task, or `None` if it is this machine.
     pub(crate) fn other_machine(&self) -> Option<&str> {
         self.other_machine.as_deref()
     }
 
-    /// Takes the lock of the runtime directory without waiting. Creates a missing directory first.
-    /// The directory is missing after the user has logged out, or after the task has ended, and its
-    /// lock is needed to repair the task or to remove the task's files.
+    /// Takes the lock of the runtime directory without waiting; returns false if another process
+    /// holds the lock. Creates a missing directory first: after a logout or the end of the task the
+    /// directory is gone, but repairing or removing the task requires the lock.
     pub(crate) fn try_lock(&mut self, dir: impl AsFd, id: TaskId) -> io::Result<bool> {
         if self.other_machine.is_some() {
             return Ok(false);
@@ -187,7 +188,7 @@ impl TaskRuntimeDir {
         Ok(true)
     }
 
-    /// Removes the runtime directory if it is empty, and its record.
+    /// Removes the task's runtime directory if it is empty, and the record that names it.
     fn remove(&self, dir: impl AsFd) {
         let record = read_record(&dir).ok().flatten();
         if let Some(directory) = record.map(|record| record.directory) {
@@ -219,8 +220,8 @@ impl RuntimeDirRecord {
         Path::new(&self.directory).parent()
     }
 
-    /// Returns the recorded machine if it is not this one. An equal boot id proves that the machine
-    /// is the same, even if its hostname has changed.
+    /// Returns the recorded machine, or `None` if it is this machine. An equal boot id proves that
+    /// the machine is the same, even if its hostname has changed.
     fn other_machine(&self) -> io::Result<Option<String>> {
         let same = self.boot == procfs::boot_id()? || self.machine == system_info::system_id();
         Ok((!same).then(|| self.machine.clone()))
@@ -239,8 +240,8 @@ fn write_record(dir: impl AsFd, path: &Path, has_old_name: bool) -> io::Result<R
     Ok(record)
 }
 
-/// Reads the record; `None` if there is none. A torn record is treated as none, because its
-/// directory was never created.
+/// Reads the record; `None` if the task has none. A torn record counts as none, because the
+/// directory that it names was never created. A record of a newer format counts as none too.
 fn read_record(dir: impl AsFd) -> io::Result<Option<RuntimeDirRecord>> {
     for (file_name, has_old_name) in [(RECORD_FILE, false), (OLD_RECORD_FILE, true)] {
         let fd = match file::open_at(&dir, file_name, file::OpenMode::Read) {

@@ -1,4 +1,4 @@
-//! The directories of sessions.
+//! Opens, locks, lists and removes the directories of sessions.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -49,8 +49,8 @@ impl StateDir {
         opened.map_err(|error| self.io_error("open", &name, error))
     }
 
-    /// Removes the directory of a session if `still` returns true under its lock. Returns whether
-    /// the directory was removed.
+    /// Removes the directory of a session if `still` returns true while the session is locked.
+    /// Returns whether the directory was removed.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl StateDir {
         Ok(true)
     }
 
-    /// Returns the names of all sessions that were ever opened, in order.
+    /// Returns the names of all sessions that have a directory, in alphabetical order.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The directory of a task.
+//! The directory of a task, with its lock and its journal.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,7 +12,7 @@ use crate::store::journal_file::{self, JournalReadError};
 use crate::store::runtime_dir::{self, TaskRuntimeDir};
 use crate::sys::file;
 
-/// An open directory of one task.
+/// The open directory of one task, and the task's runtime directory if there is one.
 #[derive(Debug)]
 pub struct TaskDir {
     id: TaskId,
@@ -45,7 +45,7 @@ impl TaskDir {
         Self { id, path: PathBuf::new(), fd, runtime_dir: away.map(TaskRuntimeDir::from_fd) }
     }
 
-    /// Returns the task's id.
+    /// Returns the id of the task.
     #[must_use]
     pub const fn id(&self) -> TaskId {
         self.id
@@ -78,8 +78,8 @@ impl TaskDir {
         self.runtime_dir.as_ref().and_then(TaskRuntimeDir::dir)
     }
 
-    /// Returns the machine that supervises the task if it is not this one: only the task's files
-    /// are visible here then.
+    /// Returns the machine that supervises the task, or `None` if it is this machine. Of a task on
+    /// another machine, only the files are visible here.
     #[must_use]
     pub fn other_machine(&self) -> Option<&str> {
         self.runtime_dir.as_ref().and_then(TaskRuntimeDir::other_machine)
@@ -90,7 +90,7 @@ impl TaskDir {
         runtime_dir::remove_transient(self.fd.as_fd(), self.runtime_dir.as_ref());
     }
 
-    /// Reads the task's journal.
+    /// Reads and replays the task's journal.
     ///
     /// # Errors
     ///
@@ -129,12 +129,13 @@ impl TaskDir {
     }
 }
 
-/// A task whose lock this process holds: its shim is dead, and no other process may write.
+/// A task whose lock this process holds: no shim supervises the task, and no other process may
+/// write to its directory.
 #[derive(Debug)]
 pub struct LockedTask(TaskDir);
 
 impl LockedTask {
-    /// Returns the task's directory.
+    /// Returns the directory of the locked task.
     #[must_use]
     pub const fn dir(&self) -> &TaskDir {
         &self.0

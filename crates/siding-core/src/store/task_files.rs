@@ -11,9 +11,9 @@ pub const INPUT_FIFO: &str = "in.fifo";
 /// Name of the marker file next to the output FIFO, which records the bytes that are in both the
 /// FIFO and the output file while a burst of output is stored.
 pub const SPLICE_MARKER_FILE: &str = "inflight";
-/// Its name in tasks of a format before [`FORMAT_WITH_LIMIT_KIND`].
+/// Name of the splice marker in tasks of a format before [`FORMAT_WITH_LIMIT_KIND`].
 pub(super) const OLD_SPLICE_MARKER_FILE: &str = "taking";
-/// Name of the shim's socket.
+/// Name of the socket on which the task's shim accepts requests.
 pub const SOCKET_NAME: &str = "ctl";
 
 /// Returns the name of the splice marker of a task whose journal has this format.

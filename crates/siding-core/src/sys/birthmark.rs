@@ -1,7 +1,7 @@
 //! The birthmark: `RLIMIT_RTTIME` as a label that processes inherit.
 //!
-//! A resource limit is inherited by fork(2) and kept by execve(2) (getrlimit(2)), so it survives
-//! setsid(2), a cleared environment and sudo, and any user can read it in `/proc/PID/limits`.
+//! A resource limit is inherited by fork(2) and preserved by execve(2) (getrlimit(2)), so it
+//! survives setsid(2), a cleared environment and sudo. Any user can read it in `/proc/PID/limits`.
 //! `RLIMIT_RTTIME` affects only threads with a real-time scheduling policy, which the processes of
 //! a task rarely have. An environment variable was the alternative and was lost more often: of five
 //! processes that had escaped from a killed shim, three still had the variable, and all five had

@@ -8,7 +8,7 @@ use siding_model::evidence::BlockingCall;
 pub struct BlockingSyscall {
     /// The name of the system call.
     pub name: &'static str,
-    /// The kind of the wait.
+    /// What a thread in this system call waits for.
     pub call: BlockingCall,
     /// How the arguments describe what is waited for.
     pub layout: ArgumentLayout,
@@ -26,7 +26,7 @@ pub enum ArgumentLayout {
         /// Whether the call waits for data to read.
         to_read: bool,
     },
-    /// `(pollfd *, count, timeout)`, with a timeout in milliseconds or a pointer to one.
+    /// `(pollfd *, count, timeout)`, with a timeout in milliseconds or a pointer to a `timespec`.
     PollArray {
         /// Whether the timeout is a pointer.
         by_pointer: bool,
@@ -138,7 +138,7 @@ pub fn by_number(number: i64) -> Option<BlockingSyscall> {
     })
 }
 
-/// System calls that newer architectures do not have.
+/// Returns the system call with this number, if it is one that newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 const fn by_legacy_number(number: i64) -> Option<BlockingSyscall> {
     Some(match number {

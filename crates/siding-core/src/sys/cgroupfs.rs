@@ -119,7 +119,7 @@ fn parse_number(digits: &[u8]) -> Option<u64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Writes to a file of a group.
+/// Writes `bytes` to a file of a group in one write(2), which the kernel parses as one command.
 ///
 /// # Errors
 ///

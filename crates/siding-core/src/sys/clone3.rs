@@ -1,9 +1,9 @@
 //! clone3(2), for a child that starts in another control group.
 //!
 //! With `CLONE_INTO_CGROUP` the child is a member of the group before its first instruction. The C
-//! library has no function for this call, and a plain function could not make it: the child
-//! continues on another stack, where the frame to return through does not exist. On an architecture
-//! that this module does not know, the call fails with `ENOSYS`, and the child enters the group by
+//! library has no function for this call. The general function syscall(2) cannot be used either:
+//! the child continues on another stack, which has no frame to return to. On an architecture that
+//! this module does not know, the call fails with `ENOSYS`, and the child enters the group by
 //! itself.
 
 use std::ffi::{c_int, c_void};
@@ -16,7 +16,7 @@ use super::vfork::VforkStack;
 /// `CLONE_INTO_CGROUP` of linux/sched.h.
 const CLONE_INTO_CGROUP: u64 = 1 << 33;
 
-/// The function that the child runs. It must not return.
+/// The function that the child runs. The function must not return.
 pub(super) type Child = extern "C" fn(*mut c_void) -> c_int;
 
 /// `struct clone_args` of linux/sched.h, version 2 (88 bytes).

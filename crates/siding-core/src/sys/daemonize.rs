@@ -88,13 +88,14 @@ extern "C" fn run_daemon(args: *mut c_void) -> c_int {
     }
 }
 
-/// Detaches a new process from the one that started it: a session of its own, default signal
-/// actions, and no descriptors except these, which become 0, 1, 2 and so on. Returns false if the
-/// descriptors could not be set up.
+/// Detaches this process from the one that started it: creates a session, sets default signal
+/// actions, and closes all descriptors except these, which become 0, 1, 2 and so on. Returns false
+/// if the descriptors could not be set up.
 ///
 /// # Safety
 ///
-/// Only in a child. The descriptors must have higher numbers than those that they become.
+/// Must be called only in a child. The descriptors must have higher numbers than those that they
+/// become.
 unsafe fn detach(descriptors: &[RawFd]) -> bool {
     // SAFETY: only system calls.
     unsafe {
@@ -164,7 +165,7 @@ pub fn fork_daemon(
     // A Ctrl-C is meant for this process alone, but would also reach the copy until the copy has a
     // session of its own.
     let _keeps_alive = BlockedSignals::block_all();
-    // SAFETY: there is one thread, so each copy is a whole process. The first one only makes the
+    // SAFETY: there is one thread, so each copy is a whole process. The first copy only creates the
     // second and exits.
     unsafe {
         match libc::fork() {
@@ -196,12 +197,13 @@ fn run_forked(descriptors: &[RawFd], main: fn() -> u8) -> ! {
 ///
 /// # Safety
 ///
-/// Only in a child: the handlers were copied, not shared, so the parent keeps its own.
+/// Must be called only in a child: the handlers were copied, not shared, so the parent's handlers
+/// do not change.
 unsafe fn reset_signals() {
     // The kernel's structure has a different layout on each architecture; all zeros is the default
     // action on every one. The system call is made directly, because sigaction(3) refuses the two
-    // signals that the C library itself uses, and a program that was started by the C library's
-    // posix_spawn(3) has these two ignored.
+    // signals that the C library itself uses. Both are ignored in a program that was started by the
+    // C library's posix_spawn(3).
     let default = [0_u64; 8];
     // SAFETY: only system calls; `default` is larger than the structure that is read. The kernel
     // refuses SIGKILL and SIGSTOP, which always have the default action.

@@ -66,7 +66,8 @@ pub fn open_limit() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20)
 }
 
-/// Raises the soft limit of open descriptors to the hard limit, for a client that waits on many.
+/// Raises the soft limit of open descriptors to the hard limit, for a client that waits on many
+/// descriptors.
 pub fn raise_open_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

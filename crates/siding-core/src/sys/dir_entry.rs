@@ -1,4 +1,4 @@
-//! Directory entries: finds out what a name refers to, and helps to replace a file.
+//! Directory entries: reads what a name refers to, and creates a file that will replace another.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid};
 
-/// The kind of a file.
+/// The kind of a file, as stat(2) reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file.
@@ -34,9 +34,8 @@ pub struct DirEntry {
     pub has_hard_links: bool,
     /// The identity of the file and of its present content.
     pub stamp: FileStamp,
-    /// The permission bits.
     mode: u32,
-    /// The user and the group.
+    /// The user ID and the group ID.
     owner: (u32, u32),
 }
 
@@ -124,8 +123,8 @@ pub fn create_directory(dir: impl AsFd, name: &Path) -> io::Result<()> {
     Ok(rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(0o777))?)
 }
 
-/// Gives a file the permissions of another one and, if this process may change owners, the owner of
-/// that one.
+/// Copies the permissions of `other` to a file, and also the owner if this process may change
+/// owners.
 ///
 /// # Errors
 ///
@@ -139,7 +138,7 @@ pub fn copy_owner_and_mode(fd: impl AsFd, other: &DirEntry) -> io::Result<()> {
 }
 
 /// Waits until the names in a directory are on disk. Failures are ignored: not every file system
-/// supports this, and a directory without read permission cannot be opened for it.
+/// supports fsync(2) of a directory, and a directory without read permission cannot be opened.
 pub fn sync_directory(dir: impl AsFd) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     if let Ok(readable) = rustix::fs::openat(dir, ".", flags, Mode::empty()) {

@@ -18,7 +18,7 @@ pub use metadata::{
 };
 pub use space::{next_data, punch_hole, release_reserve, reserve};
 
-/// What to open, and how.
+/// The kind of file to open, the access to it, and whether it may or must be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenMode {
     /// An existing directory.
@@ -35,8 +35,8 @@ pub enum OpenMode {
     Append,
     /// An existing FIFO, for writing. Fails with `ENXIO` if no process reads it (fifo(7)).
     FifoWrite,
-    /// An existing FIFO, for reading and writing: it never reports an end of file, so poll(2) does
-    /// not spin.
+    /// An existing FIFO, for reading and writing: such a descriptor never reports an end of file,
+    /// so poll(2) does not spin.
     FifoReadWrite,
 }
 
@@ -76,7 +76,7 @@ pub fn open_or_create(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<Owne
 }
 
 /// Returns whether an error is temporary and says nothing about the file: no descriptor or memory
-/// is left, or a file server does not answer.
+/// is left, or a file server does not respond.
 #[must_use]
 pub fn is_transient(error: &io::Error) -> bool {
     use rustix::io::Errno;
@@ -265,9 +265,9 @@ pub fn list_directories(dir: impl AsFd) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Takes the exclusive lock of an open file, if it is free. The lock is owned by the open file
-/// description: it is released when the last descriptor that refers to this description, in any
-/// process, is closed (flock(2)).
+/// Acquires the exclusive lock of an open file, without waiting for it. The lock is owned by the
+/// open file description: it is released when the last descriptor that refers to this description,
+/// in any process, is closed (flock(2)).
 ///
 /// # Errors
 ///
@@ -281,8 +281,8 @@ pub fn try_lock_exclusive(fd: impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// Takes the exclusive lock of an open file, and blocks until it is free. Only for locks that are
-/// held briefly.
+/// Acquires the exclusive lock of an open file, and blocks until the lock is free. Only for locks
+/// that are held briefly.
 ///
 /// # Errors
 ///
@@ -315,7 +315,7 @@ pub fn set_blocking(fd: impl AsFd) -> io::Result<()> {
     Ok(rustix::fs::fcntl_setfl(fd, flags & !OFlags::NONBLOCK)?)
 }
 
-/// Reads the bytes that are available, `Ok(0)` at the end of the file.
+/// Reads the bytes that are available. Returns their number, zero at the end of the file.
 ///
 /// # Errors
 ///
@@ -333,7 +333,7 @@ pub fn write(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::io::write(fd, bytes)?)
 }
 
-/// Reads at an offset, `Ok(0)` at the end of the file.
+/// Reads bytes at an offset. Returns their number, zero at the end of the file.
 ///
 /// # Errors
 ///
@@ -372,7 +372,7 @@ pub fn write_all_at(fd: impl AsFd, mut bytes: &[u8], mut offset: u64) -> io::Res
 ///
 /// # Errors
 ///
-/// The I/O error of the system call; `FileTooLarge` beyond `max`.
+/// The I/O error of the system call; `FileTooLarge` if the file has more than `max` bytes.
 pub fn read_to_end(fd: BorrowedFd<'_>, max: usize) -> io::Result<Vec<u8>> {
     let len = usize::try_from(metadata(fd)?.len).unwrap_or(usize::MAX);
     if len > max {

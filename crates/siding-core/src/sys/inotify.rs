@@ -1,7 +1,8 @@
 //! Notifications of changes in directories and files.
 //!
 //! A user has 128 instances in total (inotify(7)) and may run more tasks than that. An instance is
-//! therefore for a process that follows all tasks, or that waits for a file, never for each task.
+//! therefore created only in a process that follows all tasks or waits for a file, and never one
+//! for each task.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -13,7 +14,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 /// The size of the event buffer, in bytes: room for a few hundred events.
 const EVENT_BUFFER_BYTES: usize = 16 << 10;
 
-/// An inotify instance.
+/// An inotify instance. Its descriptor is readable while events are pending.
 #[derive(Debug)]
 pub struct Inotify(OwnedFd);
 
@@ -23,7 +24,7 @@ impl AsFd for Inotify {
     }
 }
 
-/// The identifier of a watch.
+/// The identifier of a watch, unique within its instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WatchId(i32);
 
@@ -34,7 +35,7 @@ pub enum InotifyEvent {
     Entry {
         /// The watch of the directory.
         watch_id: WatchId,
-        /// The name.
+        /// The name in that directory.
         name: String,
     },
     /// A file was written to.
@@ -88,7 +89,7 @@ impl Inotify {
         Ok(WatchId(inotify::add_watch(&self.0, directory, what)?))
     }
 
-    /// Removes a watch.
+    /// Removes a watch. The kernel may have removed the watch already, together with its file.
     pub fn remove_watch(&self, watched: WatchId) {
         let _already_removed = inotify::remove_watch(&self.0, watched.0);
     }

@@ -31,11 +31,11 @@ pub fn read_memory(pid: i32, address: u64, into: &mut [u8]) -> io::Result<usize>
 pub struct FdTarget {
     /// The kind of the object.
     pub kind: TargetKind,
-    /// The device that has the inode.
+    /// The device number of the file system that holds the inode.
     pub device: u64,
-    /// The inode.
+    /// The inode number, unique on that file system.
     pub inode: u64,
-    /// The major and minor number, for a device.
+    /// The major and minor number, if the object is a device.
     pub device_numbers: (u32, u32),
 }
 
@@ -102,14 +102,14 @@ pub fn open_fds(pid: i32) -> Vec<(i32, bool, bool)> {
         .collect()
 }
 
-/// The state of a socket.
+/// The addresses of a socket, and whether it listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SocketInfo {
     /// Whether the socket listens for connections.
     pub is_listening: bool,
-    /// The local address, as text.
+    /// The local address as text; `None` for a Unix socket without a name.
     pub local: Option<String>,
-    /// The address of the peer, as text.
+    /// The address of the peer as text; `None` if there is no peer, or if it has no name.
     pub remote: Option<String>,
 }
 
@@ -169,8 +169,8 @@ fn terminal_path(number: i32) -> Option<String> {
     (136..=143).contains(&major).then(|| format!("/dev/pts/{}", (major - 136) * 256 + minor))
 }
 
-/// Returns whether the terminal with this device number echoes typed characters. `None` if it
-/// cannot be opened.
+/// Returns whether the terminal with this device number echoes typed characters. `None` if the
+/// terminal cannot be opened.
 #[must_use]
 pub fn terminal_echoes(terminal: i32) -> Option<bool> {
     use rustix::fs::{Mode, OFlags};

@@ -75,7 +75,7 @@ impl PortRules {
     ///
     /// # Safety
     ///
-    /// Only in a child: the restriction is permanent.
+    /// Must be called only in a child, because the restriction is permanent.
     pub(super) unsafe fn apply(&self) -> libc::c_long {
         // SAFETY: takes only numbers.
         unsafe { libc::syscall(libc::SYS_landlock_restrict_self, self.as_fd().as_raw_fd(), 0) }

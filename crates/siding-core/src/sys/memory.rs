@@ -16,7 +16,7 @@ pub struct MappedBuffer {
 }
 
 impl MappedBuffer {
-    /// Maps `len` bytes.
+    /// Maps `len` bytes, which the kernel allocates only when they are first written.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ use super::netns_listener;
 use super::seccomp::SeccompFilter;
 use super::vfork::{vfork_and_run, wait_for_child};
 
-/// The confinement of a process.
+/// A confinement that the parent has prepared, for a child to enter before its exec.
 #[derive(Debug)]
 pub struct NetSandbox(SandboxKind);
 
@@ -40,7 +40,7 @@ struct ProxyListener {
 pub enum SandboxPart {
     /// A network namespace, inside a user namespace if this user may not create one otherwise.
     Namespace,
-    /// The user in the user namespace.
+    /// The mapping of the user and the group into the user namespace.
     User,
     /// The loopback interface of the namespace.
     Loopback,
@@ -75,7 +75,8 @@ pub struct SandboxError {
     pub source: io::Error,
 }
 
-/// A failure in a child, as a value that the child can leave in memory: the part and the errno.
+/// A failure in a child, as plain data that the child can store in the memory that it shares with
+/// its parent: the part and the errno.
 pub(super) type SandboxFailure = (SandboxPart, c_int);
 
 impl From<SandboxFailure> for SandboxError {
@@ -96,8 +97,8 @@ impl NetSandbox {
         })
     }
 
-    /// Creates a confinement that allows a loopback interface of its own, on which a socket
-    /// listens. The socket is sent over `taker`, to the process that holds the other end.
+    /// Creates a confinement that allows only a loopback interface of its own. A socket that
+    /// listens there is sent over `taker`, to the process that holds the other end.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Network namespaces.
+//! Network namespaces: moves a process into a new one, where the process reaches no other machine.
 //!
 //! An ordinary user may create a network namespace inside a user namespace, in which the process
 //! has all capabilities until its exec (user_namespaces(7)). The user stays the same there: the
@@ -81,7 +81,7 @@ unsafe fn write_file(path: &CStr, text: &CStr) -> Result<(), SandboxFailure> {
     }
 }
 
-/// Brings up the loopback interface. The kernel then gives the interface its addresses.
+/// Brings up the loopback interface. The kernel then assigns the addresses of the interface.
 ///
 /// # Safety
 ///

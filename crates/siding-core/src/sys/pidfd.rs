@@ -32,9 +32,9 @@ impl PidFd {
     ///
     /// # Errors
     ///
-    /// `ESRCH` if the process is gone or another process has its number now; `EACCES` if a process
-    /// with this number lives but `/proc` does not show its start time; otherwise the I/O error of
-    /// the system call.
+    /// `ESRCH` if the process is gone, even if another process has its number now. `EACCES` if a
+    /// process with this number lives, but `/proc` does not show its start time. Otherwise the I/O
+    /// error of the system call.
     pub fn open(process: ProcRef) -> io::Result<Self> {
         let not_found = || io::Error::from_raw_os_error(libc::ESRCH);
         let pid = Pid::from_raw(process.pid).ok_or_else(not_found)?;
@@ -54,7 +54,7 @@ impl PidFd {
         }
     }
 
-    /// Opens this process if it has not ended. `None` if it has.
+    /// Opens this process, or returns `None` if it has ended.
     ///
     /// # Errors
     ///
@@ -63,8 +63,8 @@ impl PidFd {
         Ok(Self::open_if_present(process)?.filter(|held| !held.is_dead()))
     }
 
-    /// Opens this process unless it was reaped: it may be a zombie, whose exit status can still be
-    /// read. `None` if it was reaped.
+    /// Opens this process, or returns `None` if it was reaped. The process may be a zombie, whose
+    /// exit status can still be read.
     ///
     /// # Errors
     ///
@@ -128,8 +128,8 @@ impl PidFd {
         super::signals::pidfd_send(self.fd.as_fd(), signal)
     }
 
-    /// Returns whether the process has ended. State `Z` in `/proc` is no proof: a process whose
-    /// main thread has exited shows it and still runs.
+    /// Returns whether the process has ended. State `Z` in `/proc` is no proof: a process is in
+    /// this state as soon as its main thread has exited, even if other threads run.
     #[must_use]
     pub fn is_dead(&self) -> bool {
         super::poll::is_readable(self.fd.as_fd())
@@ -139,8 +139,8 @@ impl PidFd {
     /// this one.
     ///
     /// Reads `/proc/PID/stat` of a zombie; for a process that was reaped, requests the status from
-    /// the kernel with `PIDFD_GET_INFO` (Linux 6.15 and later). `None` also if neither source has
-    /// the status.
+    /// the kernel with `PIDFD_GET_INFO` (Linux 6.15 and later). Also returns `None` if neither
+    /// source has the status.
     #[must_use]
     pub fn exit_status(&self) -> Option<LeaderEnd> {
         // To an ordinary user the kernel shows the status of another user's zombie as 0, whatever

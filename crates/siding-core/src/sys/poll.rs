@@ -1,12 +1,12 @@
-//! Waits for several descriptors.
+//! Waits until one of several descriptors is readable, writable or closed (poll(2)).
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-/// How many bytes a pipe that poll(2) reports as writable takes without blocking: it has a free
-/// page (PIPE_BUF, pipe(7)).
+/// How many bytes a pipe that poll(2) reports as writable accepts without blocking: the pipe has a
+/// free page (PIPE_BUF, pipe(7)).
 pub const PIPE_BLOCK_BYTES: usize = 4096;
 
 /// Returns whether a descriptor can be read, or has ended, without waiting.
@@ -77,8 +77,8 @@ pub fn wait_readable_or_closed(
 }
 
 /// Like [`wait_readable`], but also returns when `out` can be written to or will never be read. The
-/// last element of the result tells whether this is so. A writable pipe takes [`PIPE_BLOCK_BYTES`]
-/// bytes without blocking.
+/// last element of the result says whether this is so. A writable pipe accepts
+/// [`PIPE_BLOCK_BYTES`] bytes without blocking.
 ///
 /// # Errors
 ///

@@ -41,14 +41,14 @@ impl ProcessTitle {
     pub fn from_stat(own: SelfStat) -> Option<Self> {
         let (arguments, environment) = own.string_ranges?;
         // A long title may continue into the environment, which follows the arguments: the kernel
-        // shows that part as well.
+        // also shows the part there.
         let whole =
             if environment.start == arguments.end { environment.end } else { arguments.end };
         let room = whole.checked_sub(arguments.start + 1)?;
         Some(Self { arguments, max_len: room })
     }
 
-    /// Overwrites the title.
+    /// Overwrites the title. A title that is too long for the memory is cut.
     pub fn set(&self, title: &str) {
         let Self { arguments, max_len: room } = self;
         let shown = &title.as_bytes()[..title.len().min(*room)];
@@ -103,12 +103,12 @@ pub fn ended_children_usage() -> ChildUsage {
     }
 }
 
-/// The result of one attempt to reap a child.
+/// The result of [`reap_one`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReapResult {
     /// This child was reaped.
     Child {
-        /// The process ID.
+        /// The process ID, which the kernel may reuse from now on.
         pid: i32,
         /// How the child ended.
         end: LeaderEnd,

@@ -1,4 +1,4 @@
-//! What `/proc` shows about processes. Each answer may be outdated a moment later.
+//! What `/proc` shows about processes. Each result may be outdated a moment later.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -10,7 +10,7 @@ use siding_model::process::{BootId, ProcRef};
 /// The fields of `/proc/PID/stat` that siding uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessStat {
-    /// The state letter.
+    /// The state letter, such as `R` (running) or `Z` (zombie).
     pub state: char,
     /// The process ID of the parent.
     pub ppid: i32,
@@ -121,7 +121,8 @@ pub fn self_stat() -> Option<SelfStat> {
     })
 }
 
-/// Returns fields 48 to 51 of proc_pid_stat(5). They are zero if they are not shown.
+/// Returns fields 48 to 51 of proc_pid_stat(5), or `None` if the kernel hides them: they are zero
+/// then.
 fn parse_string_ranges(stat: &[u8]) -> Option<(Range<usize>, Range<usize>)> {
     let after = stat.iter().rposition(|&byte| byte == b')')? + 2;
     let text = std::str::from_utf8(stat.get(after..)?).ok()?;
@@ -192,7 +193,8 @@ pub fn newest_pid() -> Option<i32> {
     text.split_ascii_whitespace().next_back()?.parse().ok()
 }
 
-/// Returns the birthmark of a process of any user. `None` also if the birthmark could not be read.
+/// Returns the birthmark of a process of any user. `None` if the process has no birthmark, is gone,
+/// or could not be read.
 #[must_use]
 pub fn birthmark(pid: i32) -> Option<Birthmark> {
     read_birthmark(pid).ok().flatten()
@@ -257,7 +259,7 @@ pub fn single_uid(pid: i32) -> Option<u32> {
     users.take(2).all(|user| user == Some(real)).then_some(real)
 }
 
-/// Returns the words of a process's command line, up to `max` bytes, and its name.
+/// Returns the words of a process's command line, up to `max` bytes, and the name of the process.
 #[must_use]
 pub fn command_words(pid: i32, max: usize) -> Option<(Vec<String>, String)> {
     let mut buffer = vec![0; max];

@@ -11,8 +11,8 @@ use rustix::io::Errno;
 /// The errno for a path that leaves the directory: `EXDEV`, as in openat2(2).
 pub const OUTSIDE_ERRNO: i32 = Errno::XDEV.raw_os_error();
 
-/// How often openat2(2) is tried, because it fails with `EAGAIN` if a directory is renamed while
-/// the kernel resolves `..`.
+/// How often openat2(2) is tried. The call fails with `EAGAIN` if a directory is renamed while the
+/// kernel resolves `..`.
 const MAX_TRIES: usize = 100;
 
 /// The flags for an opened directory. A descriptor with `O_PATH` is enough to look up and to change
@@ -22,9 +22,9 @@ const DIRECTORY_FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFla
 /// Opens a directory by a path below `root`, for access to names in it. An empty path is `root`
 /// itself. Links are followed as long as they stay below `root`.
 ///
-/// One call of openat2(2) resolves the path and ensures that no component leaves `root`. Where that
-/// call fails (before Linux 5.6, or behind a system call filter that does not know it), the
-/// components are opened one by one, and a path that contains a link or `..` is refused with
+/// One call of openat2(2) resolves the path and ensures that no component leaves `root`. The call
+/// is missing before Linux 5.6, and behind a system call filter that does not know it. In that case
+/// the components are opened one by one, and a path that contains a link or `..` is refused with
 /// [`OUTSIDE_ERRNO`].
 ///
 /// # Errors

@@ -1,8 +1,8 @@
 //! A system call filter that refuses all access to a network except TCP connections, which Landlock
 //! checks when they are opened.
 //!
-//! Landlock controls only `connect` and `bind` of TCP sockets. Other kinds of sockets, and the ways
-//! of TCP around `connect`, are therefore refused here:
+//! Landlock controls only `connect` and `bind` of TCP sockets. Other kinds of sockets, and the
+//! calls that open a TCP connection without `connect`, are therefore refused here:
 //!
 //! | call | refused | reason |
 //! |---|---|---|
@@ -14,9 +14,9 @@
 
 use std::mem::offset_of;
 
-/// `MSG_FASTOPEN` of the kernel.
+/// `MSG_FASTOPEN` (linux/socket.h): the flag of a send that also opens the connection.
 const MSG_FASTOPEN: u32 = 0x2000_0000;
-/// `TCP_ULP` of the kernel.
+/// `TCP_ULP` (linux/tcp.h): the socket option that puts another protocol on top of TCP.
 const TCP_ULP: u32 = 31;
 
 /// The kernel's identifier of this architecture (linux/audit.h).
@@ -80,7 +80,7 @@ impl SeccompFilter {
     ///
     /// # Safety
     ///
-    /// Only in a child: the filter cannot be removed.
+    /// Must be called only in a child, because the filter cannot be removed.
     pub(super) unsafe fn install(&self) -> libc::c_int {
         let program = libc::sock_fprog {
             len: self.0.len() as libc::c_ushort,

@@ -37,8 +37,9 @@ const IPPROTO_TCP: u8 = 6;
 /// `INET_DIAG_INFO`: the attribute with a `struct tcp_info` (linux/inet_diag.h).
 const INET_DIAG_INFO: u16 = 2;
 /// The states in which a connection sends, or has sent data that is not acknowledged yet:
-/// established, fin_wait1 and 2, close_wait, last_ack, closing (include/net/tcp_states.h). Also the
-/// state of sockets that listen: they show which side of a connection accepted it.
+/// established, fin_wait1 and 2, close_wait, last_ack, closing (include/net/tcp_states.h). The
+/// state of listening sockets is included, because these show which side of a connection accepted
+/// it.
 const REPORTED_STATES: u32 =
     1 << 1 | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << LISTEN_STATE | 1 << 11;
 const LISTEN_STATE: u8 = 10;
@@ -79,7 +80,8 @@ pub fn tcp_connections() -> io::Result<Vec<TcpConnection>> {
             Some(netlink::SOCK_DIAG),
         )?;
         rustix::net::send(&socket, &dump_request(family), SendFlags::empty())?;
-        // The kernel answers within send(2): a message that is not there now will not arrive.
+        // The kernel queues the first part of its list within send(2), and a further part within
+        // each recv(2): a message that is not there now will not arrive.
         while let Ok((count, _)) = rustix::net::recv(&socket, &mut buffer[..], RecvFlags::DONTWAIT)
         {
             if count == 0 || !parse_messages(&buffer[..count], &mut found) {

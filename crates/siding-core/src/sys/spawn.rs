@@ -87,11 +87,11 @@ fn c_pointers(words: &[CString]) -> Vec<*const c_char> {
 /// What is needed to start the leader of a task.
 #[derive(Debug)]
 pub struct Leader<'a> {
-    /// The program to execute.
+    /// The program, with its arguments.
     pub program: &'a Program,
     /// The whole environment, as `NAME=value`.
     pub environment: &'a [CString],
-    /// The working directory.
+    /// The directory in which the program starts.
     pub cwd: BorrowedFd<'a>,
     /// The descriptors that become 0, 1 and 2.
     pub stdio: [BorrowedFd<'a>; 3],
@@ -102,11 +102,12 @@ pub struct Leader<'a> {
     /// The directory of the control group to start in, if there is one. A leader that cannot enter
     /// the group starts without it.
     pub cgroup: Option<BorrowedFd<'a>>,
-    /// The confinement. A leader that cannot be confined does not start.
+    /// The network confinement, if the policy requires one. A leader that cannot be confined does
+    /// not start.
     pub net_sandbox: Option<&'a NetSandbox>,
 }
 
-/// The argument of [`run_leader`].
+/// What [`run_leader`] needs in the child, and the results that it stores there for the parent.
 struct LeaderArgs<'a> {
     candidates: Vec<*const c_char>,
     argv: Vec<*const c_char>,
@@ -226,7 +227,8 @@ extern "C" fn run_leader(args: *mut c_void) -> c_int {
 ///
 /// # Safety
 ///
-/// Only in a child that shares its parent's memory. All pointers in `args` must be valid.
+/// Must be called only in a child that shares its parent's memory. All pointers in `args` must be
+/// valid.
 unsafe fn execute(args: &mut LeaderArgs<'_>) -> c_int {
     let mut best = libc::ENOENT;
     let is_searched = args.candidates.len() > 1;
@@ -259,7 +261,7 @@ unsafe fn execute(args: &mut LeaderArgs<'_>) -> c_int {
 ///
 /// # Safety
 ///
-/// Only in a child that shares its parent's memory.
+/// Must be called only in a child that shares its parent's memory.
 unsafe fn prefer_for_oom() {
     // SAFETY: constant strings; the descriptor is closed again. A failure only loses a preference.
     unsafe {
@@ -276,7 +278,7 @@ unsafe fn prefer_for_oom() {
 ///
 /// # Safety
 ///
-/// Only in a child that shares its parent's memory.
+/// Must be called only in a child that shares its parent's memory.
 unsafe fn enter_cgroup(group: RawFd) {
     // SAFETY: constant strings; the descriptor is closed again.
     unsafe {
@@ -291,7 +293,7 @@ unsafe fn enter_cgroup(group: RawFd) {
 
 /// # Safety
 ///
-/// Only in a child that shares its parent's memory.
+/// Must be called only in a child that shares its parent's memory.
 unsafe fn set_up_stdio(stdio: [RawFd; 3]) -> bool {
     // SAFETY: only system calls. The sources are above 2, so no duplicate overwrites a later
     // source.

@@ -89,7 +89,7 @@ fn resource_limit(resource: Resource) -> ResourceLimit {
     ResourceLimit { soft: limit.current, hard: limit.maximum }
 }
 
-/// Returns the limit of open descriptors.
+/// Returns this process's limit of open descriptors.
 #[must_use]
 pub fn open_files_limit() -> ResourceLimit {
     resource_limit(Resource::Nofile)

@@ -1,4 +1,4 @@
-//! The sockets that a set of processes holds, and the TCP ports on which it listens.
+//! The sockets that some processes hold, and the TCP ports on which these processes listen.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 /// The facts in `/proc/PID/stat` about a process and its main thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessStatus {
-    /// The state letter.
+    /// The state letter, such as `R` (running) or `Z` (zombie).
     pub state: char,
     /// The process ID of the parent.
     pub parent: i32,
@@ -15,9 +15,9 @@ pub struct ProcessStatus {
     pub terminal: i32,
     /// The foreground process group of that terminal.
     pub foreground: i32,
-    /// The user and system CPU time of all its threads, in clock ticks.
+    /// The user and system CPU time of all threads, in clock ticks.
     pub self_ticks: u64,
-    /// The CPU time of its waited-for children, in clock ticks.
+    /// The CPU time of the children that the process has waited for, in clock ticks.
     pub children_ticks: u64,
     /// The number of threads.
     pub threads: u32,
@@ -92,7 +92,7 @@ pub enum ThreadLocation {
     Syscall {
         /// The number of the call.
         number: i64,
-        /// The arguments of the call.
+        /// The six argument registers; a call may use fewer.
         arguments: [u64; 6],
     },
     /// In the kernel, but not in a system call: a page fault.
@@ -172,8 +172,8 @@ pub fn thread_children(pid: i32, tid: i32) -> Vec<i32> {
 }
 
 /// Reads a thread's whole list of children, whatever its length. Most lists are empty or a few
-/// bytes long, and a silent task is sampled often, so this function makes no call for the file's
-/// size (which is shown as zero), and usually only one read.
+/// bytes long, and a silent task is sampled often. This function therefore does not query the size
+/// of the file, which is always shown as zero, and usually makes only one read.
 fn read_children_file(pid: i32, tid: i32) -> io::Result<Vec<u8>> {
     /// The size of one read, in bytes. The kernel returns fewer bytes only at the end of the file,
     /// because its own buffer is a page.

@@ -38,7 +38,7 @@ fn packet_socket(flags: SocketFlags) -> io::Result<OwnedFd> {
 pub fn listen(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
     let socket = packet_socket(SocketFlags::NONBLOCK)?;
     rustix::net::bind(&socket, &short_address(&dir, name)?)?;
-    // The mode that bind(2) gives a socket file depends on the umask alone.
+    // bind(2) creates the socket file with a mode that depends on the umask alone.
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::chmodat(&dir, name, mode, rustix::fs::AtFlags::empty())?;
     rustix::net::listen(&socket, 128)?;
@@ -80,12 +80,12 @@ pub fn is_bound(dir: impl AsFd, name: &str) -> io::Result<bool> {
     }
 }
 
-/// The paths to which sockets of this network namespace are bound, as they were given to bind(2).
+/// The paths to which sockets of this network namespace are bound, as they were passed to bind(2).
 #[derive(Debug)]
 pub struct BoundPaths(Vec<u8>);
 
 impl BoundPaths {
-    /// Reads the paths.
+    /// Reads the paths that are bound now; later calls of bind(2) do not change them.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ pub fn accept(listener: impl AsFd) -> io::Result<OwnedFd> {
 /// # Errors
 ///
 /// The I/O error of the system call: `EPIPE` if the peer has closed, even before it had accepted
-/// the connection; `EAGAIN` if `wait` is false and the peer takes no more now.
+/// the connection; `EAGAIN` if `wait` is false and the peer's queue is full.
 pub fn send(socket: impl AsFd, packet: &[u8], wait: bool) -> io::Result<()> {
     let flags = SendFlags::NOSIGNAL | if wait { SendFlags::empty() } else { SendFlags::DONTWAIT };
     loop {
@@ -144,9 +144,8 @@ pub fn send(socket: impl AsFd, packet: &[u8], wait: bool) -> io::Result<()> {
     }
 }
 
-/// Converts `ECONNRESET` to `EPIPE`, so that callers check one error: for a peer that closed with
-/// unread data, or before it accepted, the kernel returns `ECONNRESET` once and `EPIPE` from then
-/// on.
+/// Converts `ECONNRESET` to `EPIPE`, so that callers check only one error. If the peer closed with
+/// unread data, or before it accepted, the kernel returns `ECONNRESET` once and `EPIPE` afterwards.
 fn normalize_peer_closed(error: rustix::io::Errno) -> rustix::io::Errno {
     match error {
         rustix::io::Errno::CONNRESET => rustix::io::Errno::PIPE,
@@ -161,7 +160,8 @@ fn normalize_peer_closed(error: rustix::io::Errno) -> rustix::io::Errno {
 /// The I/O error of the system call: `EAGAIN` if `wait` is false and there is no packet; `EMSGSIZE`
 /// if the packet was longer than `max`.
 pub fn receive(socket: impl AsFd, max: usize, wait: bool) -> io::Result<Option<Vec<u8>>> {
-    // Not cleared: that would touch every page of a buffer of which a packet fills a part.
+    // The buffer is not cleared, because this would touch all of its pages, and a packet usually
+    // fills only a part.
     let mut packet = Vec::with_capacity(max);
     let flags = RecvFlags::TRUNC | if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
     let mut was_reset = false;

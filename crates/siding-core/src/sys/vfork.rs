@@ -10,7 +10,7 @@ use std::ptr;
 /// deep calls.
 const STACK_BYTES: usize = 32 << 10;
 
-/// The memory of such a stack.
+/// The memory of a child's stack.
 pub(super) type VforkStack = [MaybeUninit<u8>];
 
 /// Runs `child` in a new process that shares this one's memory. Returns the ID of the new process
@@ -87,7 +87,7 @@ pub(super) fn wait_for_child(pid: i32) -> c_int {
 ///
 /// # Safety
 ///
-/// Only in a child that shares its parent's memory.
+/// Must be called only in a child that shares its parent's memory.
 pub(super) unsafe fn exit_with_errno(errno: &mut c_int) -> c_int {
     // SAFETY: errno is in the memory of the parent's thread, which waits until this child has
     // called exec or _exit.
@@ -99,8 +99,8 @@ pub(super) unsafe fn exit_with_errno(errno: &mut c_int) -> c_int {
 
 /// # Safety
 ///
-/// Only in a child: every process has a signal mask of its own, so the parent's mask does not
-/// change.
+/// Must be called only in a child: every process has a signal mask of its own, so the parent's mask
+/// does not change.
 pub(super) unsafe fn unblock_all_signals() {
     // SAFETY: the set is initialized by the first call.
     unsafe {

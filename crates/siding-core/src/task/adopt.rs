@@ -33,20 +33,20 @@ use crate::sys::{birthmark, clock, process, procfs};
 use crate::task::launch::{Adoption, IdleShim};
 use crate::task::shim_client::RecvResult;
 
-/// How long a shim may take to confirm that it supervises the process, in milliseconds.
+/// Longest time until a shim must have confirmed that it supervises the process, in milliseconds.
 const SHIM_REPLY_TIMEOUT_MS: u64 = 2_000;
 /// The longest prefix of a command line that is read, in bytes.
 const MAX_CMDLINE_BYTES: usize = 128 << 10;
-/// The most ancestors that are searched for the host of a process.
+/// Maximum number of ancestors that are searched for the host of a process.
 const MAX_ANCESTORS: u32 = 64;
 
-/// Why a process was not adopted.
+/// The reason why a process was not adopted.
 #[derive(Debug, thiserror::Error)]
 pub enum AdoptError {
-    /// No process has this number.
+    /// No process has this ID, or the process has exited.
     #[error("no process {pid} runs")]
     NoProcess {
-        /// The process ID.
+        /// The process ID that the caller gave.
         pid: i32,
     },
     /// The process is the init process of this machine or container.
@@ -54,13 +54,13 @@ pub enum AdoptError {
         "process {pid} is the init process of this machine or container, and everything would end with it"
     )]
     InitProcess {
-        /// The process ID.
+        /// The process ID of init, which is 1.
         pid: i32,
     },
-    /// Another user owns the process.
+    /// Another user owns the process, or the process has several user IDs.
     #[error("process {pid} belongs to another user, whose processes cannot be marked or ended")]
     OtherUser {
-        /// The process ID.
+        /// The ID of the other user's process.
         pid: i32,
     },
     /// `/proc` shows another PID namespace, in which the number denotes a different process.
@@ -68,7 +68,7 @@ pub enum AdoptError {
         "process {pid} cannot be identified: `/proc` shows the processes of another PID namespace than this process's"
     )]
     OtherPidNamespace {
-        /// The process ID.
+        /// The process ID that the caller gave, in the caller's namespace.
         pid: i32,
     },
     /// The process has an `RLIMIT_RTTIME` of its own, which the birthmark would replace.
@@ -76,26 +76,26 @@ pub enum AdoptError {
         "process {pid} has its own limit on real-time CPU (RLIMIT_RTTIME {limit} µs), which siding's mark would replace"
     )]
     RttimeLimited {
-        /// The process ID.
+        /// The ID of the process with the limit.
         pid: i32,
-        /// The limit, in microseconds.
+        /// The hard limit of the process, in microseconds.
         limit: u64,
     },
-    /// The session of the task cannot be used.
+    /// The session that would own the task could not be opened.
     #[error(transparent)]
     Session(#[from] SessionError),
     /// The shim could not supervise the process.
     #[error("process {pid}: its shim {doing}")]
     Shim {
-        /// The process ID.
+        /// The ID of the process, which is marked but not supervised.
         pid: i32,
         /// The report of the shim; completes the sentence "its shim …".
         doing: String,
     },
-    /// A system call failed.
+    /// A system call on the process or on its shim failed.
     #[error("process {pid}: could not {doing}: {source}")]
     Io {
-        /// The process ID.
+        /// The ID of the process that was to be adopted.
         pid: i32,
         /// The action that failed; completes the sentence "could not …".
         doing: &'static str,
@@ -104,12 +104,12 @@ pub enum AdoptError {
     },
 }
 
-/// The outcome of [`claim`].
+/// The result of [`claim`], which marks a process unless it already carries a mark.
 #[derive(Debug)]
 pub enum ClaimOutcome {
     /// The process was marked by this call.
     Marked(Box<ClaimedProcess>),
-    /// The process already carried the mark of a task.
+    /// The process already carried the mark of a task, so nothing was changed.
     AlreadyMarked {
         /// The task whose mark the process carries. The task may have no record yet.
         task: TaskId,
@@ -117,8 +117,8 @@ pub enum ClaimOutcome {
 }
 
 /// A process that is marked and held by a pidfd, but that no shim supervises yet. The process may
-/// exit at any moment and leave other processes behind, so everything that is lost with it was read
-/// at the claim.
+/// exit at any moment and leave other processes behind. Everything that `/proc` shows only while
+/// the process lives was therefore read at the claim.
 #[derive(Debug)]
 pub struct ClaimedProcess {
     leader: PidFd,
@@ -128,8 +128,8 @@ pub struct ClaimedProcess {
     pub session: SessionId,
     command: TaskCommand,
     cwd: String,
-    /// The file to which the process writes its standard output, with its name, if the file is the
-    /// user's and has a name.
+    /// The file to which the process writes its standard output, and the name of the file. `None`
+    /// if the user does not own the file, or if the file has no name.
     output: Option<(OwnedFd, String)>,
     /// The sandbox program that runs the process, if any.
     sandbox: Option<&'static str>,
@@ -140,11 +140,11 @@ pub struct ClaimedProcess {
 /// The facts about a sandboxed command that are visible from outside the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxView {
-    /// The working directory.
+    /// The working directory of the command.
     pub cwd: String,
 }
 
-/// The settings that apply to adopted tasks.
+/// The settings that apply to adopted tasks. Durations are in milliseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdoptionSettings {
     keep_after_ms: u64,
@@ -187,7 +187,7 @@ impl From<&Settings> for AdoptionSettings {
 ///
 /// # Errors
 ///
-/// [`AdoptError`]; nothing has been changed then.
+/// [`AdoptError`]; the process is unchanged then.
 pub fn claim(
     root: &StateDir,
     pid: i32,
@@ -237,9 +237,9 @@ pub fn claim(
 }
 
 impl ClaimedProcess {
-    /// Claims a command that a host runs in a sandbox, as this task of this session. Unlike
-    /// [`claim`], this does not set the task's birthmark on the command: the caller does, before it
-    /// calls [`Self::hand_to_shim`].
+    /// Claims a command that a host runs in a sandbox. The command becomes this task of this
+    /// session. Unlike [`claim`], this function sets no birthmark: the caller must mark the command
+    /// before it calls [`Self::hand_to_shim`].
     ///
     /// # Errors
     ///
@@ -311,7 +311,9 @@ impl ClaimedProcess {
     }
 }
 
-/// Returns the session that will own the task of an adopted process.
+/// Returns the session that will own the task of an adopted process: the named session if it is
+/// live, otherwise that of the process's host, otherwise the implicit session. Opens the session of
+/// the host if necessary.
 fn resolve_session(
     root: &StateDir,
     named: Option<&SessionId>,

@@ -1,4 +1,4 @@
-//! Writes to a task's standard input.
+//! Writes to a task's standard input, and closes it.
 
 use std::ffi::CStr;
 use std::io::{self, ErrorKind};
@@ -20,53 +20,53 @@ const UNREAD_MS: u64 = 10_000;
 /// Timeout for the shim's reply to a close or to a write notice, in milliseconds.
 const SHIM_REPLY_TIMEOUT_MS: u64 = 10_000;
 
-/// An error of writing to a task's input.
+/// The reason why a task's input could not be opened, written or closed.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
     /// The task has ended.
     #[error("task {id} has ended and no longer reads its input")]
     Ended {
-        /// The task's id.
+        /// The ended task.
         id: TaskId,
     },
     /// The task was started without an input pipe.
     #[error("task {id} has no input: it was started with /dev/null as its standard input")]
     NoPipe {
-        /// The task's id.
+        /// The task without an input pipe.
         id: TaskId,
     },
     /// The task is a teammate: its process only records what its host reports and reads no input.
     #[error("task {id} is a teammate and reads only messages of its host (`send_message`)")]
     Teammate {
-        /// The task's id.
+        /// The task of the teammate.
         id: TaskId,
     },
     /// A caller closed the input, or the task did.
     #[error("the input of task {id} is closed: a caller closed it, or the task stopped reading")]
     Closed {
-        /// The task's id.
+        /// The task whose input is closed.
         id: TaskId,
     },
-    /// The task does not read its input.
+    /// The input pipe stayed full for 10 s, because the task does not read its input.
     #[error(
         "task {id} has not read its input for {} s; at least {left_bytes} bytes were not written",
         UNREAD_MS / 1000
     )]
     Unread {
-        /// The task's id.
+        /// The task that does not read its input.
         id: TaskId,
-        /// Bytes of the last write that were not accepted.
+        /// Number of bytes of the last write that did not fit into the pipe.
         left_bytes: usize,
     },
-    /// The shim could not be reached.
+    /// The shim did not close the input, because it could not be reached or refused.
     #[error(transparent)]
     Watch(#[from] WatchError),
-    /// A system call failed.
+    /// A system call on the input FIFO failed.
     #[error("could not {doing} the input of task {id}: {source}")]
     Io {
         /// The operation that failed, as the message names it.
         doing: &'static str,
-        /// The task's id.
+        /// The task whose input was to be opened or written.
         id: TaskId,
         /// The error of the system call.
         source: io::Error,
@@ -90,7 +90,8 @@ pub struct TaskInput<'r> {
 }
 
 impl<'r> TaskInput<'r> {
-    /// Opens the input of a task for a caller.
+    /// Opens the input of a task for any caller except the task's host, and therefore rejects a
+    /// teammate.
     ///
     /// # Errors
     ///

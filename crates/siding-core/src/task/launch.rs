@@ -1,7 +1,7 @@
-//! Starts shims, for a new task or for a task whose shim was killed.
+//! Starts shims for new tasks, for adopted processes, and for tasks whose shim was killed.
 //!
-//! A shim is started with nothing but a socket, over which it receives its command. A client can
-//! therefore start the shim first, and prepare the task while the shim becomes ready.
+//! A new shim receives its command over a socket. A client can therefore start the shim first, and
+//! prepare the task while the shim becomes ready.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -19,8 +19,8 @@ use crate::store::{LockedTask, StateDir, TaskDir};
 use crate::sys::{daemonize, descriptor, file, unix_socket};
 use crate::task::shim_client::ShimConnection;
 
-/// The arguments of a shim without a task. The last one only reserves room for the task's id, which
-/// the shim writes there later.
+/// The arguments of a shim without a task. The last argument only reserves room for the task's id,
+/// with which the shim overwrites it later.
 const SHIM_ARGV: [&CStr; 3] = [c"siding", c"__shim", c"--------------"];
 
 /// A command to a shim. The starter of the shim sends the command as one packet, with the
@@ -44,10 +44,10 @@ pub enum ShimCommand {
     Adopt(TaskId),
 }
 
-/// The descriptors that a shim receives with its command.
+/// The descriptors that a shim receives with its command, as ancillary data of the packet.
 #[derive(Debug)]
 pub struct ShimFds {
-    /// The state directory.
+    /// The open state directory.
     pub root: OwnedFd,
     /// The task's directory, which carries the task's lock unless there is a `runtime_dir`.
     pub dir: OwnedFd,
@@ -123,9 +123,9 @@ impl IdleShim {
         })
     }
 
-    /// Starts a shim as a copy of this process that runs `main` and then exits. Only for a program
-    /// with one thread that has allocated next to nothing, because each shim keeps a copy of the
-    /// program's memory.
+    /// Starts a shim as a fork of this process that runs `main` and then exits. The process must
+    /// have one thread, and should have allocated little, because each shim keeps a copy of its
+    /// memory.
     ///
     /// # Errors
     ///
@@ -169,8 +169,8 @@ impl IdleShim {
     }
 
     /// Makes the shim take over a task whose shim is dead, and passes it the lock. `found` are
-    /// known processes of the task, which the shim verifies: a thousand shims need not each scan
-    /// all processes of the machine.
+    /// known processes of the task. The shim only verifies these, so that a thousand shims need not
+    /// each scan all processes of the machine.
     ///
     /// # Errors
     ///
@@ -189,7 +189,8 @@ impl IdleShim {
         )
     }
 
-    /// Makes the shim take over several tasks.
+    /// Makes the shim take over several tasks, each of which is then added with
+    /// [`BatchTakeover::add_task`].
     ///
     /// # Errors
     ///
@@ -250,11 +251,11 @@ impl IdleShim {
 pub struct Adoption {
     /// The process, which becomes the leader of the task.
     pub process: ProcRef,
-    /// The specification of the task.
+    /// The specification of the task, which the first record will contain.
     pub spec: TaskSpec,
-    /// The state directory.
+    /// The absolute path of the state directory, in which the shim creates the task.
     pub root: PathBuf,
-    /// How long the process may run before its task is recorded, in milliseconds.
+    /// Running time of the process after which its task is recorded, in milliseconds.
     pub keep_after_ms: u64,
     /// The name of the file to which the process writes, if the user owns that file. The file
     /// itself is passed as a descriptor.
@@ -266,9 +267,9 @@ pub struct Adoption {
     /// command's session (setsid(2)).
     #[serde(default)]
     pub spare_programs: Vec<String>,
-    /// When the process was marked.
+    /// Time at which the process was marked.
     pub at: MonotonicMs,
-    /// The same moment in wall-clock time.
+    /// Wall-clock time at which the process was marked.
     pub wall: UnixMs,
 }
 
@@ -291,12 +292,13 @@ pub struct BatchTakeover {
 }
 
 impl BatchTakeover {
-    /// The most tasks that one shim takes over. With six descriptors for each task, and as many
-    /// again for the tasks' processes, the shim stays below the usual limit of 1,024 descriptors.
+    /// Maximum number of tasks that one shim takes over. With six descriptors for each task, and as
+    /// many again for the tasks' processes, the shim stays below the usual limit of 1,024
+    /// descriptors.
     pub const MAX_BATCH_TASKS: usize = 64;
 
-    /// Hands the shim one more task, as [`IdleShim::take_over`] does. The shim's answer arrives
-    /// over the returned connection.
+    /// Hands the shim one more task, as [`IdleShim::take_over`] does. The shim's reply arrives over
+    /// the returned connection.
     ///
     /// # Errors
     ///
@@ -336,20 +338,21 @@ fn send_command_packet(
     unix_socket::send_with_fds(socket, &packet, &descriptors)
 }
 
-/// The most processes that a shim receives with a takeover. The shim needs one that lives, and
-/// scans for others when these have exited.
+/// Maximum number of processes that a shim receives with a takeover. The shim needs only one that
+/// lives, and scans for others when all of these have exited.
 const MAX_HANDED_PROCESSES: usize = 256;
 
-/// The data that a shim needs to start a task.
+/// The specification and the environment of a new task, which the shim reads from a memory file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TaskPayload {
-    /// The requested specification.
+    /// The specification, which the first record will contain.
     pub spec: TaskSpec,
-    /// The whole environment, as `NAME=value`.
+    /// The complete environment of the command, as `NAME=value`.
     pub environment: Vec<CString>,
 }
 
-/// The maximum size of a payload, in bytes. A command may have 2 MiB of arguments and variables.
+/// Maximum size of a payload, in bytes. execve(2) accepts about 2 MiB of arguments and variables by
+/// default.
 const MAX_PAYLOAD_BYTES: usize = 16 << 20;
 
 impl TaskPayload {

@@ -1,5 +1,5 @@
-//! Reads many tasks concurrently: ten thousand ended tasks are listed in less time than a person
-//! notices.
+//! Reads many tasks in several threads, so that a list of ten thousand ended tasks appears without
+//! a noticeable delay.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,7 +17,7 @@ use crate::task::view::{self, ViewDetail};
 
 /// Maximum number of tasks that the error message for an ambiguous id lists.
 const MAX_CHOICES: usize = 5;
-/// Columns of the line about each of these tasks.
+/// Maximum width of the line about each listed task, in columns.
 const CHOICE_COLUMNS: usize = 76;
 
 /// Returns the task with this id, or with the only id that begins with this text, as
@@ -55,14 +55,15 @@ fn choice_lines(root: &StateDir, ids: &[TaskId]) -> Vec<String> {
     }
 }
 
-/// Reader threads. Half of the work is in the kernel, and more threads are not faster.
+/// Maximum number of reader threads. More threads are not faster, because half of the work is in
+/// the kernel.
 const READER_THREADS: usize = 4;
-/// Fewest tasks for which another thread pays off.
+/// Minimum number of tasks for each thread. For fewer, starting a thread takes longer than reading.
 const MIN_TASKS_PER_THREAD: usize = 64;
-/// Bytes of the first read; nearly every journal is shorter.
+/// Size of the buffer for the first read, in bytes. Nearly every journal is shorter.
 const JOURNAL_BUFFER_BYTES: usize = 16 << 10;
 
-/// The result for one task; `None` if the task was removed meanwhile.
+/// The id of a task and the result of reading it; `None` if the task was removed meanwhile.
 pub type ListedTask<T> = (TaskId, Result<Option<T>, JournalReadError>);
 
 /// Reads the views of tasks and returns `keep` of each, in the order of `ids`. An unreadable task
@@ -160,7 +161,8 @@ fn read_view(
     }
 }
 
-/// Reads a journal that fits into `buffer` with three system calls.
+/// Reads a journal with three system calls; `None` if it does not fit into `buffer`, or cannot be
+/// read.
 fn replay_short_journal(tasks: &OwnedFd, id: TaskId, buffer: &mut [u8]) -> Option<Replayed> {
     let fd = file::open_at(tasks, journal_path(id), file::OpenMode::Read).ok()?;
     let count = file::read_at(fd.as_fd(), buffer, 0).ok()?;

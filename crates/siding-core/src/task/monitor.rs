@@ -1,4 +1,5 @@
-//! Runs a monitor: finds matching lines and emits their records at the allowed rate.
+//! Runs a monitor: finds matching lines of a task's output and returns records of these lines at
+//! the allowed rate.
 //!
 //! The shim feeds the output that it pumps and writes the records. After a takeover the new shim
 //! resumes after the last recorded line, so that no line is missed or reported twice.
@@ -15,7 +16,7 @@ use siding_model::record::Record;
 use crate::output::{LineMatch, LineMatcher, MatchHandler};
 use crate::store::TaskDir;
 
-/// Watches the output of one task for lines of its monitor.
+/// The progress of one task's monitor.
 #[derive(Debug)]
 pub struct LineWatch(LineMatcher<CoalescerSink>);
 
@@ -30,7 +31,8 @@ impl MatchHandler for CoalescerSink {
 }
 
 impl LineWatch {
-    /// Starts a watch; `records_written` is the number of earlier records.
+    /// Starts a monitor at the beginning of the output. `records_written` is the number of its
+    /// records that the journal already contains.
     ///
     /// # Errors
     ///
@@ -49,7 +51,8 @@ impl LineWatch {
         )))
     }
 
-    /// Resumes after a takeover: reads the stored output after the last recorded line.
+    /// Resumes a monitor after a takeover, and scans the stored output after the last recorded
+    /// line.
     ///
     /// # Errors
     ///
@@ -65,12 +68,13 @@ impl LineWatch {
         Ok(watch)
     }
 
-    /// Scans output bytes; `from` is their stream offset.
+    /// Scans output bytes; `from` is the offset of the first byte in the output.
     pub fn feed(&mut self, from: u64, bytes: &[u8]) {
         self.0.feed(from, bytes);
     }
 
-    /// Returns when [`Self::next_due_record`] will have a record.
+    /// Returns the time at which [`Self::next_due_record`] will return a record; `None` if there is
+    /// no unrecorded line.
     #[must_use]
     pub fn wake_at(&mut self) -> Option<MonotonicMs> {
         self.coalescer().wake_at()
@@ -96,7 +100,8 @@ impl LineWatch {
     }
 }
 
-/// Returns the unrecorded monitor lines of a task that ended while it had no shim.
+/// Returns the records of monitor lines that are still missing in the journal of a task that ended
+/// while it had no shim.
 #[must_use]
 pub fn lines_after_shim_loss(dir: &TaskDir, state: &TaskState, at: MonotonicMs) -> Vec<Record> {
     let Some(monitor) = &state.spec.monitor else { return Vec::new() };

@@ -25,30 +25,30 @@ use self::output_scan::OutputScan;
 use crate::store::TaskDir;
 use crate::sys::{clock, poll, tcp_sockets};
 
-/// The conditions of a task's readiness, and those that are already met.
+/// The conditions that make a task ready, each with the evidence once it is met.
 #[derive(Debug)]
 pub struct Readiness {
     conditions: Vec<OpenCondition>,
     backoff: LongWaitBackoff,
 }
 
-/// One condition. Once met it stays met.
+/// A condition of the task. A condition that was met once stays met.
 #[derive(Debug)]
 struct OpenCondition {
     condition: Condition,
     check: ConditionCheck,
 }
 
-/// The way in which a condition is checked.
+/// The method by which a condition is checked, or the evidence that it is met.
 #[derive(Debug)]
 enum ConditionCheck {
-    /// The condition is met.
+    /// The condition is met and needs no further check.
     Met(WaitDetail),
-    /// By matching the output.
+    /// New output is matched whenever the shim has stored it.
     Output(Box<OutputScan>),
-    /// By periodic checks.
+    /// The condition is checked each time the backoff has passed.
     Periodic,
-    /// By a thread that sends requests.
+    /// A thread sends requests until a server has responded.
     Http(HttpProbe),
 }
 
@@ -73,8 +73,8 @@ impl Readiness {
         })
     }
 
-    /// Returns the time for [`Self::check_due`]; `None` if only new output or a response can meet a
-    /// condition.
+    /// Returns the time at which [`Self::check_due`] is to be called; `None` if only new output or
+    /// a response can meet a condition.
     #[must_use]
     pub fn wake_at(&self) -> Option<MonotonicMs> {
         let at = self.conditions.iter().filter_map(|one| match &one.check {
@@ -85,7 +85,7 @@ impl Readiness {
         at.min()
     }
 
-    /// Matches new output.
+    /// Matches the output that was stored since the last call.
     pub fn scan_output(&mut self, dir: &TaskDir, now: MonotonicMs) {
         // After an I/O error the same range is read by the next call.
         self.for_each_scan(|scan| scan.scan_new(dir, now).unwrap_or_default());
@@ -115,8 +115,9 @@ impl Readiness {
         self.backoff.record_check(from, clock::monotonic_now());
     }
 
-    /// Runs the last checks after the end of a task, of its output and its files. Ports and URLs
-    /// are not checked: a process that listens or answers then is not of the task.
+    /// Checks the output and the files for the last time, after the end of a task. Ports and URLs
+    /// are not checked, because a process that listens or responds then does not belong to the
+    /// task.
     pub fn check_after_end(&mut self, dir: &TaskDir, spec: &TaskSpec) {
         self.for_each_scan(|scan| scan.scan_remaining(dir).unwrap_or_default());
         for one in &mut self.conditions {
@@ -156,7 +157,8 @@ impl Readiness {
                 && poll::is_readable(asking.source())
             {
                 let status = asking.read_status();
-                // Without a status the thread has failed; the next check starts another.
+                // Without a status the thread has failed; the next periodic check starts another
+                // thread.
                 one.check = ConditionCheck::Periodic;
                 one.set_met(status.map(|status| WaitDetail::Http { status }));
             }
@@ -195,13 +197,14 @@ impl OpenCondition {
             Condition::File(path) => {
                 self.set_met(file::check_exists(&Path::new(&spec.cwd).join(path)));
             }
-            // Without a free thread or descriptor the next check tries again.
+            // If no thread or descriptor is free, the next check tries again.
             Condition::Http(url) => {
                 if let Ok(asking) = HttpProbe::start_with_backoff(url.clone()) {
                     self.check = ConditionCheck::Http(asking);
                 }
             }
-            // Output has its own scan. An `exit` condition is rejected when the task is started.
+            // Conditions on output are not checked here: `OutputScan` matches the output as it
+            // grows. An `exit` condition is rejected when the task is started.
             Condition::Exit | Condition::Output(_) => {}
         }
     }

@@ -1,8 +1,8 @@
 //! Recovers from crashes: finds tasks whose shim is dead, and starts a new shim for each.
 //!
-//! The lock of a task's directory decides which process may start one. The kernel releases the lock
-//! when the shim dies: a process that can take it knows that the shim is dead and that no other
-//! process is recovering the task.
+//! Only a process that holds the lock of a task's directory may start a shim. The kernel releases
+//! the lock when the shim dies, so a process that obtains the lock knows that the shim is dead and
+//! that no other process is recovering the task.
 
 mod batch;
 
@@ -32,17 +32,17 @@ use crate::task::shim_client::{self, RecvResult, ShimConnection};
 
 pub use batch::BatchRecovery;
 
-/// How long a new shim may take to report that it has taken over, in milliseconds.
+/// Longest time until a new shim must have reported that it has taken over, in milliseconds.
 const TAKEOVER_TIMEOUT_MS: u64 = 10_000;
 
-/// The outcome of recovering one task.
+/// The state in which recovery found one task, and the repair that was made.
 #[derive(Debug)]
 pub enum RecoveryOutcome {
     /// The task's shim lives and supervises the task.
     Supervised,
     /// The task's shim had been stopped by a signal and was continued.
     Continued,
-    /// The task had ended; leftovers were removed.
+    /// The task had ended. Leftovers were removed unless its shim is still exiting.
     Ended,
     /// The task's shim was dead; a new one supervises the task.
     TakenOver,
@@ -52,46 +52,46 @@ pub enum RecoveryOutcome {
     NeverRecorded,
     /// Another process is starting or recovering the task at this moment.
     Busy,
-    /// Another machine, which shares this state directory, supervises the task. The task is left
-    /// alone.
+    /// Another machine, which shares this state directory, supervises the task. Nothing was
+    /// changed.
     OtherMachine {
         /// The name of the other machine.
         machine: String,
     },
-    /// The task's journal is damaged, and its directory was set aside. Processes that carry its
-    /// mark have no shim.
+    /// The task's journal is damaged, and the task's directory was moved to the quarantine.
+    /// Processes that still carry the task's birthmark have no shim.
     Quarantined {
-        /// The new path.
+        /// The path to which the directory was moved.
         path: PathBuf,
-        /// The error in the journal.
+        /// The damage, with the first invalid record.
         why: JournalError,
     },
-    /// A newer version of siding wrote the task's journal. The task is left alone.
+    /// A newer version of siding wrote the task's journal. Nothing was changed.
     TooNew {
-        /// Why the journal cannot be read.
+        /// The error that names the format of the journal.
         why: JournalError,
     },
 }
 
-/// The age from which on a task without a record and without a live marker is a leftover, in
-/// milliseconds. Only microseconds pass between the creation of its directory and the taking of its
-/// lock, but on a busy machine any other process may run in between.
+/// Age in milliseconds from which a task without a record and without a live marker is a leftover.
+/// A start creates the directory and locks it within microseconds, but on a busy machine the
+/// starter may be preempted in between.
 const MIN_UNRECORDED_AGE_MS: i64 = 60_000;
 
-/// Why a task could not be recovered.
+/// The reason why a task could not be recovered.
 #[derive(Debug, thiserror::Error)]
 pub enum RecoverError {
-    /// The state directory is unusable.
+    /// An entry of the state directory could not be read, moved or removed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A system call failed.
+    /// A system call on the task's files, its processes or its new shim failed.
     #[error("task {id}: could not {doing}: {source}")]
     Io {
-        /// The task's id.
+        /// The task that was being recovered.
         id: TaskId,
         /// The action that failed; completes the sentence "could not …".
         doing: &'static str,
-        /// The error of the system call.
+        /// The error of the system call, or the report of the new shim.
         source: io::Error,
     },
 }
@@ -100,13 +100,14 @@ pub enum RecoverError {
 #[derive(Debug)]
 struct ShimlessTask {
     locked: LockedTask,
-    /// The processes of the task that are known.
+    /// The living processes of the task that the scan found; at least one.
     processes: Vec<ProcRef>,
-    /// The session whose end also ends the task.
+    /// The session whose end stops the task. `None` for a task with `--keep` or in the implicit
+    /// session.
     session: Option<SessionId>,
 }
 
-/// The outcome for a task, or the work that is left to do.
+/// The outcome for a task, or the task that still needs a new shim.
 #[derive(Debug)]
 enum RecoveryStep {
     Finished(RecoveryOutcome),
@@ -150,7 +151,8 @@ impl<'r> Recovery<'r> {
         Ok(())
     }
 
-    /// Recovers one task.
+    /// Recovers one task: records its end or starts a new shim if its shim is dead, and continues a
+    /// stopped shim.
     ///
     /// # Errors
     ///
@@ -162,7 +164,7 @@ impl<'r> Recovery<'r> {
         }
     }
 
-    /// Examines a task, and does everything that recovers it except to start a new shim.
+    /// Examines a task, and makes every repair except for starting a new shim.
     fn examine(&self, id: TaskId) -> Result<RecoveryStep, RecoverError> {
         let dir = match self.root.task_dir(id) {
             Err(StoreError::NoSuchTask { .. }) => {
@@ -265,7 +267,8 @@ impl<'r> Recovery<'r> {
         await_takeover(id, &link)
     }
 
-    /// Records the end of a task that has no process left.
+    /// Appends the final records of a task that has no process left: remaining monitor lines,
+    /// readiness if it is proved, and the end.
     fn record_end(
         &self,
         locked: &LockedTask,
@@ -303,7 +306,7 @@ impl<'r> Recovery<'r> {
         let ready = same_boot.then(|| ready_after_end(dir, &folded.state, at)).flatten();
         records.extend(ready.map(|ready| Record::Ready(Box::new(ready))));
         records.push(Record::Event { at, event });
-        // While a task was being killed, the end of its leader does not end the task yet.
+        // In a task that was being killed, the end of the leader alone does not end the task.
         if !ends_task(&folded.state, &records) {
             records.push(Record::Event { at, event: TaskEvent::Swept { survivors: 0 } });
         }
@@ -350,7 +353,7 @@ impl<'r> Recovery<'r> {
 }
 
 /// Returns whether another process may be creating this unrecorded task just now: the task is young
-/// and has no live marker, which is created after its lock was taken.
+/// and has no live marker, which a starter creates only after it has locked the task.
 pub(crate) fn is_being_created(root: &StateDir, dir: &TaskDir) -> bool {
     let is_old = |at: UnixMs| clock::unix_now().0.saturating_sub(at.0) >= MIN_UNRECORDED_AGE_MS;
     !root.is_marked_live(dir.id()) && !system_info::changed_at(dir).is_ok_and(is_old)
@@ -376,8 +379,8 @@ fn ends_task(state: &TaskState, records: &[Record]) -> bool {
     records.iter().all(|record| state.apply(record.clone()).is_ok()) && !state.is_live()
 }
 
-/// Returns the event that ends a task without a shim and without processes. The leader's true
-/// status is used if the kernel still has it.
+/// Returns the event that ends a task without a shim and without processes. The event contains the
+/// leader's exit status if the kernel still reports it.
 fn end_without_processes(folded: &Replayed) -> TaskEvent {
     let state = &folded.state;
     let seen = state

@@ -9,7 +9,7 @@ use crate::store::TaskDir;
 use crate::store::task_files::SOCKET_NAME;
 use crate::sys::{clock, pidfd, poll, procfs, unix_socket};
 
-/// A connection to the shim of one task.
+/// A connection to the shim of a task.
 #[derive(Debug)]
 pub struct ShimConnection(OwnedFd);
 
@@ -24,19 +24,19 @@ impl AsFd for ShimConnection {
 pub enum RecvResult {
     /// A message from the shim.
     Message(ShimMessage),
-    /// The timeout has expired.
+    /// No message has arrived within the timeout.
     TimedOut,
     /// The shim has exited or was killed; the journal shows which.
     Disconnected,
 }
 
-/// An error of a request to a shim.
+/// The reason why a request to a shim was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum ShimRequestError {
     /// The shim refused the request in the task's present state.
     #[error("{why}")]
     Refused {
-        /// The shim's explanation.
+        /// The reason that the shim gave, as text.
         why: String,
     },
     /// The shim has exited or was killed.
@@ -45,10 +45,10 @@ pub enum ShimRequestError {
     /// The shim did not reply in time.
     #[error("the task's shim did not answer within {waited_ms} ms")]
     TimedOut {
-        /// The timeout in milliseconds.
+        /// The timeout of the request, in milliseconds.
         waited_ms: u64,
     },
-    /// A system call failed.
+    /// A system call on the socket failed, or the shim sent an unknown message.
     #[error("could not communicate with the task's shim: {0}")]
     Io(#[from] io::Error),
 }
@@ -90,7 +90,8 @@ impl ShimConnection {
         unix_socket::send(&self.0, &packet, true)
     }
 
-    /// Waits up to `timeout_ms` for the next message (`None`: without limit).
+    /// Waits for the next message, for at most `timeout_ms` milliseconds, or without a limit if
+    /// that is `None`.
     ///
     /// # Errors
     ///
@@ -110,7 +111,7 @@ impl ShimConnection {
         }
     }
 
-    /// Receives a message without waiting.
+    /// Receives a message without waiting; returns [`RecvResult::TimedOut`] if none has arrived.
     ///
     /// # Errors
     ///

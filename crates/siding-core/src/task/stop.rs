@@ -1,4 +1,4 @@
-//! Stops a task with everything it started.
+//! Stops a task together with everything that the task has started.
 
 use std::collections::HashSet;
 use std::ffi::CStr;
@@ -22,30 +22,30 @@ use crate::task::workflow_steps::WorkflowTask;
 /// time allows for a loaded machine.
 const STOP_OVERHEAD: Duration = Duration::from_secs(30);
 
-/// Number of checks for the first record of a task, and the pause between them: one second in
-/// total. A start takes milliseconds.
+/// Number of checks for the first record of a task. With the pauses they take one second, while a
+/// start takes milliseconds.
 const MAX_RECORD_CHECKS: u32 = 200;
+/// Pause between two checks for the first record of a task.
 const RECORD_CHECK_PAUSE: Duration = Duration::from_millis(5);
 
-/// How often the tasks of a stopped agent or workflow are listed at most. The tasks are listed
-/// again as long as each list has new ones.
+/// Maximum number of times that the tasks of a stopped agent or workflow are listed. The tasks are
+/// listed again as long as each list contains new ones.
 const MAX_LIST_ROUNDS: u32 = 16;
 
-/// Options of a stop.
+/// The requester of a stop, and its deviations from the task's own stop settings.
 #[derive(Debug, Clone, Copy)]
 pub struct StopOptions<'h> {
-    /// The origin of the request, for the record.
+    /// The requester's name, which the task's journal records.
     pub requested_by: &'h str,
-    /// Time between the polite signal and the kill; by default the task's own.
+    /// Time between the polite signal and SIGKILL; `None` for the task's own grace.
     pub grace: Option<Duration>,
-    /// The polite signal; by default the task's own.
+    /// The polite signal; `None` for the task's own signal.
     pub signal: Option<Signal>,
 }
 
 /// Stops a task and waits for the proof that none of its processes is left. Has no effect on a task
-/// that has ended. Also stops the tasks of a subagent, which its parent session would inherit
-/// otherwise, and the steps of a workflow, because a workflow that is killed does not stop its
-/// steps itself.
+/// that has ended. Also stops the tasks of a subagent, because the parent session would inherit
+/// them, and the steps of a workflow, because a killed workflow does not stop them itself.
 ///
 /// # Errors
 ///
@@ -78,8 +78,8 @@ pub fn stop(
     })
 }
 
-/// Stops the tasks that `list` finds, until a list has no new one: a `siding run` in one of them
-/// may have passed another task to its shim just before it was killed.
+/// Stops the tasks that `list` returns, until a list contains no new task. A `siding run` inside a
+/// stopped task may have passed a new task to a shim just before it was killed.
 fn stop_until_none_left(
     list: impl Fn() -> Result<RunningTasks, StoreError>,
     stop: impl Fn(&[TaskSpec]) -> Vec<Result<(), WatchError>>,
@@ -90,7 +90,7 @@ fn stop_until_none_left(
         left.specs.retain(|spec| known.insert(spec.task_id));
         left.unreadable.retain(|(id, _)| known.insert(*id));
         let stops = if left.specs.is_empty() { Vec::new() } else { stop(&left.specs) };
-        // An error of one task must not keep the others running.
+        // The error of one task must not keep other tasks running.
         let unread = left.unreadable.into_iter().map(|(_, error)| Err(error));
         // A damaged journal is most likely that of another owner's task; the recovery of that task
         // reports the damage.
@@ -105,12 +105,13 @@ fn stop_until_none_left(
     result
 }
 
-/// The tasks that have not ended.
+/// The result of [`list_running`].
 #[derive(Debug)]
 pub struct RunningTasks {
-    /// The specifications of the matching tasks.
+    /// The specifications of the wanted tasks.
     pub specs: Vec<TaskSpec>,
-    /// The tasks whose specification is unreadable, each with the error. They may be wanted ones.
+    /// The tasks whose specification is unreadable, each with the error. It is unknown whether they
+    /// are wanted.
     pub unreadable: Vec<(TaskId, WatchError)>,
 }
 
@@ -162,10 +163,10 @@ fn list_running_with_pause(
 
 /// The result of looking for a task's first record.
 enum RecordLookup {
-    /// The task is recorded.
+    /// The task's journal contains its first record.
     Recorded(Box<TaskState>),
-    /// The lock is held: the shim is about to write the first record, even if the starter has
-    /// exited.
+    /// There is no record yet, but the task's lock is held: a shim is about to write the first
+    /// record, even if the starter has exited.
     NotYetRecorded,
     /// There is no such task, or its start failed before the first record.
     Missing,
@@ -257,8 +258,8 @@ mod tests {
         (id, Record::Accepted(Box::new(accepted)))
     }
 
-    /// The task's live marker is created after the first list, by a command that the first stop
-    /// ends.
+    /// Each stop makes another task appear, like a command inside the stopped task that starts a
+    /// task just before it is killed. The list must therefore be repeated.
     #[test]
     fn a_task_started_while_its_parent_is_stopped_is_stopped_too() {
         let temporary = tempfile::tempdir().expect("a directory");
@@ -321,7 +322,7 @@ mod tests {
         root.mark_live(slow).expect("own directory");
         let found = list_running_with_pause(&root, is_its, || ()).expect("listed");
         assert_eq!(ids(&found), [id]);
-        let [(unread, why)] = &found.unreadable[..] else { panic!("whose it is cannot be seen") };
+        let [(unread, why)] = &found.unreadable[..] else { panic!("its owner is unknown") };
         assert!(*unread == slow && why.to_string().contains(&slow.to_string()), "{why}");
         drop(locked);
 

@@ -1,4 +1,4 @@
-//! Views of tasks, built from their journals and from the kernel's present data.
+//! Builds the view of a task from its journal, its output file and `/proc`.
 
 use std::path::Path;
 
@@ -15,12 +15,13 @@ use crate::processes::tree;
 use crate::store::{StateDir, TASKS_DIR, TaskDir};
 use crate::sys::{clock, procfs, tcp_sockets};
 
-/// The detail of a running task's view.
+/// Whether the view of a running task contains its processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ViewDetail {
-    /// Includes processes and ports.
+    /// Includes the task's processes, listening ports and control group.
     Full,
-    /// Uses only the journal.
+    /// Includes only what the journal and the size of the output show, so that `/proc` is not
+    /// scanned.
     Brief,
 }
 
@@ -44,7 +45,7 @@ pub fn task_view(
         }
     };
     let mut view = build_view(state, &pids, output_view(dir.path(), state, totals));
-    // New output ends a stall, even before a record says so.
+    // New output ends a stall, even before this is recorded.
     let stalled = state.stall.as_ref().filter(|stalled| stalled.output_bytes >= totals.bytes);
     if detail == ViewDetail::Full && state.is_live() {
         // The group is recorded before it is created, and its creation may have failed.
@@ -120,8 +121,8 @@ fn format_moment(moment: MonotonicMs) -> String {
 
 fn process_view(pid: i32, state: &TaskState) -> Option<ProcessView> {
     let stat = procfs::stat(pid)?;
-    // The leader's arguments are siding's constant text; the view shows the requested command
-    // instead.
+    // The arguments of a leader that is a shell are a constant text of siding, so the view shows
+    // the requested command instead.
     let is_leader = state.leader.is_some_and(|leader| match leader {
         LeaderRef::Identified(leader) => leader == ProcRef { pid, start_ticks: stat.start_ticks },
         LeaderRef::Unidentified { pid: number } => number == pid,

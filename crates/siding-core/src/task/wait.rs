@@ -3,7 +3,7 @@
 //! A wait blocks the calling thread in one poll(2). The shim reports the end of the task and the
 //! growth of its output, and inotify(7) reports the creation of files. Only ports, for which the
 //! kernel has no event, and HTTP servers are checked periodically, by the waiting process and only
-//! while it waits. Each task takes one descriptor.
+//! during the wait. Each task takes one descriptor.
 
 mod checks;
 mod events;

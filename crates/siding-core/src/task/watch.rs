@@ -17,47 +17,48 @@ use crate::sys::clock;
 use crate::task::recover::{RecoverError, Recovery, RecoveryOutcome};
 use crate::task::shim_client::{RecvResult, ShimConnection, ShimRequestError};
 
-/// Timeout for a connection while another process starts or recovers the task, in milliseconds, and
-/// the first and longest pause between two tries.
+/// Timeout for a connection while another process starts or recovers the task, in milliseconds.
 const CONNECT_TIMEOUT_MS: u64 = 10_000;
+/// The first and the longest pause between two attempts to connect. Each pause is twice as long as
+/// the one before.
 const CONNECT_RETRY_PAUSE: (Duration, Duration) =
     (Duration::from_millis(1), Duration::from_millis(20));
 /// Timeout for requests that a shim answers immediately, in milliseconds.
 const SHIM_REPLY_TIMEOUT_MS: u64 = 10_000;
 
-/// An error of watching a task.
+/// The reason why a task could not be watched, or a request to its shim failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
-    /// The state directory is unusable.
+    /// The task does not exist, or an entry of the state directory could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The shim is dead and could not be replaced.
     #[error(transparent)]
     Recover(#[from] RecoverError),
-    /// The journal is unreadable.
+    /// The task's journal is damaged, has an unknown format or could not be read.
     #[error("task {id}: {source}")]
     Journal {
-        /// The task's id.
+        /// The task to which the journal belongs.
         id: TaskId,
-        /// The cause.
+        /// Whether reading the file failed, or its content is invalid.
         source: JournalReadError,
     },
     /// The shim refused the request or did not reply.
     #[error("task {id}: {source}")]
     Ask {
-        /// The task's id.
+        /// The task whose shim received the request.
         id: TaskId,
-        /// The cause.
+        /// The refusal, the timeout or the failed communication.
         source: ShimRequestError,
     },
-    /// A system call failed.
+    /// An operation on the task's files or on the connection to its shim failed.
     #[error("task {id}: could not {doing}: {source}")]
     Io {
-        /// The task's id.
+        /// The task that was being watched.
         id: TaskId,
         /// The operation that failed, as the message names it.
         doing: &'static str,
-        /// The error of the system call.
+        /// The error of the system call, or the reason why the operation is not possible.
         source: io::Error,
     },
 }
@@ -112,7 +113,7 @@ impl<'r> TaskWatch<'r> {
         self.connection.as_ref().map(AsFd::as_fd)
     }
 
-    /// Returns whether the task is known to have ended.
+    /// Returns whether the end of the task was observed.
     #[must_use]
     pub const fn is_finished(&self) -> bool {
         self.connection.is_none()
@@ -196,8 +197,8 @@ impl<'r> TaskWatch<'r> {
         }
     }
 
-    /// Sends a request and waits until it was carried out. If the shim dies meanwhile, repeats the
-    /// request with its successor. Returns `Ok(false)` if the task has ended.
+    /// Sends a request and waits until the shim has carried it out. If the shim dies meanwhile,
+    /// repeats the request with its successor. Returns `Ok(false)` if the task has ended.
     ///
     /// # Errors
     ///
@@ -227,7 +228,8 @@ impl<'r> TaskWatch<'r> {
         self.request(&ShimRequest::Place { why }, SHIM_REPLY_TIMEOUT_MS).map(drop)
     }
 
-    /// Connects to the shim, or finds that the task has ended.
+    /// Connects to the task's shim, which is replaced first if it is dead. Without a connection
+    /// afterwards, the task has ended.
     fn reconnect(&mut self) -> Result<(), WatchError> {
         let until = clock::monotonic_now().plus_ms(CONNECT_TIMEOUT_MS);
         let mut pause = CONNECT_RETRY_PAUSE.0;

@@ -1,4 +1,4 @@
-//! Asks a task's shim why the task is quiet, and how many resources it uses.
+//! Asks a task's shim why the task is quiet, and how many resources the task uses.
 
 use std::ffi::CStr;
 
@@ -15,7 +15,7 @@ use crate::task::workflow_steps::WorkflowTask;
 /// Timeout for the shim's reply, in milliseconds. The shim takes two samples a moment apart.
 const SHIM_REPLY_TIMEOUT_MS: u64 = 10_000;
 
-/// Returns the evidence about a running task that is quiet.
+/// Asks the shim of a running task for the evidence why the task is quiet.
 ///
 /// # Errors
 ///
@@ -31,24 +31,25 @@ pub fn request_evidence(dir: &TaskDir) -> Result<Evidence, ShimRequestError> {
     found.ok_or(ShimRequestError::Disconnected)
 }
 
-/// Most tries with a task whose shim is exiting, or was killed and replaced.
+/// Maximum number of attempts for a task whose shim exits, or is killed and replaced, before it
+/// replies.
 const MAX_TRIES: u32 = 5;
 
-/// An error of explaining why a task is quiet.
+/// The reason why [`why_view`] has no explanation.
 #[derive(Debug, thiserror::Error)]
 pub enum WhyError {
-    /// The task has ended.
+    /// The task has ended, so there are no processes to inspect.
     #[error("task {0} has ended")]
     Ended(TaskId),
-    /// The task cannot be watched.
+    /// Connecting to the task's shim, recovering the task or reading its journal failed.
     #[error(transparent)]
     Watch(#[from] WatchError),
-    /// The shim gave no answer.
+    /// The shim refused the request, or did not reply.
     #[error("task {id}: {source}")]
     Ask {
-        /// The task's id.
+        /// The task whose shim was asked.
         id: TaskId,
-        /// The cause.
+        /// The refusal, the timeout or the failed communication.
         source: ShimRequestError,
     },
 }
@@ -91,11 +92,12 @@ fn running_steps(root: &StateDir, id: TaskId) -> Result<Vec<TaskId>, StoreError>
     Ok(root.live_tasks()?.into_iter().filter(is_step).collect())
 }
 
-/// Timeout for a usage reply, in milliseconds. Short, because callers can do without the answer.
+/// Timeout for a usage reply, in milliseconds. The timeout is short, because callers can do without
+/// the reply.
 const USAGE_TIMEOUT_MS: u64 = 1_000;
 
-/// Returns the peak resource usage of a running task, including the present moment. `None` if the
-/// task's shim gives no answer: the shim has exited, is busy, or is of an older version.
+/// Returns the peak resource usage of a running task until now. `None` if the task's shim does not
+/// reply, because it has exited, is busy, or is of an older version.
 #[must_use]
 pub fn request_usage(dir: &TaskDir) -> Option<PeakUsage> {
     let link = ShimConnection::connect(dir).ok().flatten()?;

@@ -7,8 +7,9 @@ use siding_model::spec::TaskSpec;
 use crate::session;
 use crate::store::StateDir;
 
-/// A task that runs a workflow. The steps of a workflow are the tasks that it has started, and
-/// those of a killed run that it has resumed: the process of the workflow owns their session.
+/// A task that runs a workflow. The steps are the tasks that the workflow has started. If the
+/// workflow has resumed a killed run, the tasks of that run are steps too, because the workflow's
+/// process owns their session.
 #[derive(Debug)]
 pub(crate) struct WorkflowTask<'r> {
     root: &'r StateDir,

@@ -16,10 +16,10 @@ use crate::upkeep::reap;
 /// File below the root with the time of the last daily report: milliseconds since 1970 on one line
 /// of fixed width, so that one write replaces it.
 const DAILY_REPORT_FILE: &str = "daily-report";
-/// The number of digits in the line of [`DAILY_REPORT_FILE`].
+/// Number of digits in the line of [`DAILY_REPORT_FILE`], with leading zeros.
 const DAILY_REPORT_DIGITS: usize = 20;
-/// Largest part of a reaper's log that is read, in bytes: twice the size at which the log is
-/// rotated.
+/// Largest log of the reaper that is read, in bytes: twice the size at which the log is rotated. A
+/// larger log is skipped.
 const MAX_REAP_LOG_BYTES: usize = 2 << 20;
 
 /// Claims the daily report. Returns the period of the report if one is due; of several concurrent
@@ -71,8 +71,8 @@ pub fn reaped_processes(root: &StateDir) -> Vec<ReapedProcess> {
     texts.iter().flat_map(|text| text.lines()).filter_map(read).collect()
 }
 
-/// Returns the number of stored tasks and their size on disk. `max` is the limit for tasks that
-/// have ended.
+/// Returns the number of stored tasks and their total size on disk. The result also contains `max`,
+/// the limit for the size of ended tasks.
 ///
 /// # Errors
 ///

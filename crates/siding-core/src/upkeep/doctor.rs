@@ -1,8 +1,8 @@
 //! Checks the features of this machine, and names the guarantee that is weaker without each of
 //! them.
 //!
-//! Instead of comparing versions, a check uses the feature itself where that is harmless: it opens,
-//! locks, connects and punches holes in the state directory.
+//! Instead of comparing versions, a check uses the feature itself where that is harmless. For
+//! example, checks lock a directory, connect a socket and punch a hole in a file.
 
 mod kernel;
 mod limits;
@@ -15,32 +15,32 @@ use std::path::Path;
 
 use serde::Serialize;
 
-/// The result of checking one feature.
+/// The result of checking one feature of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Check {
-    /// The name of the feature.
+    /// The name of the feature, such as `pidfd_open` or `free space`.
     pub name: &'static str,
-    /// Whether the feature works.
+    /// Whether the feature works on this machine.
     pub state: CheckState,
-    /// How much depends on the feature.
+    /// Whether all of siding, a guarantee, or no promise depends on the feature.
     pub weight: CheckWeight,
-    /// The finding, as text.
+    /// The result of the check, as text for a person.
     pub found: String,
     /// The guarantee that is weaker if the feature is missing.
     pub missing_guarantee: &'static str,
 }
 
-/// Whether a feature works.
+/// Whether a feature works on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CheckState {
-    /// The feature works.
+    /// The feature works without restriction.
     Ok,
     /// The feature is present, but restricted.
     Limited,
-    /// The feature is missing.
+    /// The feature is missing, or using it failed.
     Missing,
 }
 
@@ -61,7 +61,7 @@ impl CheckState {
     }
 }
 
-/// How much depends on a feature.
+/// How much of siding depends on a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -74,7 +74,7 @@ pub enum CheckWeight {
     Comfort,
 }
 
-/// The overall result of all checks.
+/// Whether siding works on this machine, and keeps all of its guarantees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

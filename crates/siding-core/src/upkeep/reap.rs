@@ -1,11 +1,12 @@
-//! Cleans up after crashes: dead shims, strays, leftovers, and data past its retention.
+//! Cleans up what crashes have left (tasks without a shim, strays, files), and data past its
+//! retention.
 //!
-//! All decisions of this module rest on records and locks. A process is a stray only if it carries
-//! the mark of a task whose end is recorded, or whose record was set aside; a file is removed only
-//! if no process holds the lock of its task. Processes and files of another state directory are
-//! never touched, because the tasks of that directory have no record here.
+//! All decisions of this module rest on records and locks. A process is a stray only if it belongs,
+//! by its mark or control group, to a task whose end is recorded or whose record was set aside. A
+//! file is removed only if no process holds the lock of its task. Processes and files of another
+//! state directory are never touched, because the tasks of that directory have no record here.
 //!
-//! The processes that a host has left carry the mark of the host, which has a record here
+//! A process that a host has left carries the mark of the host, which has a record here
 //! ([`reap_hosts`]).
 //!
 //! Two things are judged by other means than a record: socket files in watched directories, by
@@ -57,10 +58,10 @@ pub use unowned::{
     record_unowned_report,
 };
 
-/// Why nothing could be reaped.
+/// The reason why a run of the reaper could not be completed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReapError {
-    /// The state directory is unusable.
+    /// The tasks or claims in the state directory could not be listed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// `/proc` does not show the id of this boot.
@@ -103,10 +104,10 @@ pub fn reap_all(
     Ok(steps)
 }
 
-/// Cleans up what affects a caller that starts now and cannot wait for [`reap_all`], and returns
-/// the steps: running tasks whose shim is dead get a new shim, and processes whose task has ended
-/// are ended. Reads only tasks that are marked live or whose mark a process carries, so the time
-/// depends on the number of these tasks, and not on how many tasks have ended.
+/// Cleans up for a caller that cannot wait for [`reap_all`], and returns the steps. Running tasks
+/// whose shim is dead get a new shim, and processes whose task or host has ended are ended. Reads
+/// only tasks that are marked live or whose mark a process carries, so the time depends on the
+/// number of these tasks, and not on how many tasks have ended.
 ///
 /// # Errors
 ///
@@ -122,8 +123,8 @@ pub fn reap_urgent(root: &StateDir, program: &CStr) -> Result<Vec<ReapStep>, Rea
     Ok(steps)
 }
 
-/// Returns the steps that [`reap_all`] would take. Changes nothing and takes no lock: a step that
-/// another process is about to take is predicted as if the reaper had to take it.
+/// Returns the steps that [`reap_all`] would take, and changes nothing. Tasks are not locked, so a
+/// step that another process is about to take is predicted too.
 ///
 /// # Errors
 ///
@@ -134,7 +135,7 @@ pub fn plan_all(root: &StateDir, limits: &RetentionLimits) -> Result<Vec<ReapSte
     Ok(steps)
 }
 
-/// Returns the outcome of a task, or `None` while it has not ended.
+/// Returns the outcome of a task, or `None` while the task has not ended.
 fn task_outcome(root: &StateDir, id: TaskId) -> Option<Outcome> {
     let folded = root.task_dir(id).ok()?.read().ok()?;
     folded.state.lifecycle.outcome().cloned()
@@ -146,8 +147,8 @@ fn task_outcome(root: &StateDir, id: TaskId) -> Option<Outcome> {
 enum RecordedState {
     /// The task has not ended.
     Live { shim: ProcRef, session: SessionId, keep: bool },
-    /// The task has ended. `group` is its control group, if that still exists. If the task was
-    /// `released`, the processes that carry its mark must not be ended.
+    /// The task has ended. `group` is the task's control group, if the group still exists. If the
+    /// task was `released`, the processes that carry its mark must not be ended.
     Ended {
         shim: ProcRef,
         at: UnixMs,
@@ -156,13 +157,14 @@ enum RecordedState {
         group: Option<TaskGroup>,
         released: bool,
     },
-    /// The journal holds no record.
+    /// The journal is missing or contains no record: the task is being started, or its command
+    /// never ran.
     NeverRecorded,
-    /// The journal is corrupt.
+    /// The journal contains an invalid record.
     Damaged { why: JournalError },
     /// A newer version of siding wrote the journal.
     TooNew { why: JournalError },
-    /// A system call failed.
+    /// The task's directory or journal could not be read, so the state is unknown.
     Unreadable { source: io::Error },
 }
 
@@ -249,9 +251,9 @@ fn read_recorded_state(root: &StateDir, id: TaskId) -> Option<RecordedState> {
     })
 }
 
-/// Returns the tasks whose session has ended and whose shims are about to stop them. A task without
-/// a running shim is included if `will_have_one` returns true, because a new shim is about to be
-/// started for it.
+/// Returns the steps for the tasks whose session has ended and whose shims are about to stop them.
+/// A task without a running shim is included if `will_have_one` returns true, because a new shim is
+/// about to be started for it.
 fn tasks_being_stopped(
     root: &StateDir,
     survey: &TaskSurvey,

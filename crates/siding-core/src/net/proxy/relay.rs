@@ -111,7 +111,7 @@ mod tests {
     /// A timeout longer than any test.
     const LONG_TIMEOUT: Duration = Duration::from_secs(600);
 
-    /// Returns the two ends of one connection.
+    /// Returns the two ends of one TCP connection.
     fn connected_pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let near = TcpStream::connect(listener.local_addr().expect("it has one"));

@@ -1,4 +1,4 @@
-//! The addresses of a remote host, and which of them a name may resolve to.
+//! Resolves the names of remote hosts, refuses addresses of this machine, and connects.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _, UdpSocket};
@@ -7,10 +7,10 @@ use std::time::Duration;
 /// How long one address may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Returns the addresses of a remote host to which the proxy may connect. A name must not resolve
-/// to an address of this machine or of its link: otherwise the operator of its name server could
-/// give the task access to services that are meant for this machine only (DNS rebinding). A policy
-/// can allow such a service by its address, or as `localhost`.
+/// Returns the addresses of a remote host to which the proxy may connect. For a name, addresses of
+/// this machine and of its links are left out: otherwise the operator of the name's DNS server
+/// could let the task connect to services that are meant for this machine only (DNS rebinding). A
+/// policy can allow such a service by its address, or as `localhost`.
 pub(super) fn resolve_addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let all = (host, port).to_socket_addrs()?;
     let is_meant = host.parse::<IpAddr>().is_ok() || host.eq_ignore_ascii_case("localhost");
@@ -52,10 +52,10 @@ fn is_local_address(at: SocketAddr) -> bool {
             .is_ok_and(|local| local == address)
 }
 
-/// Returns the source address that this machine would use to reach another address. For an address
-/// of its own, the machine uses that address. The test is a connect(2) on a UDP socket, which sends
-/// nothing. A trial bind(2) would give a wrong answer where programs may bind to addresses that the
-/// machine does not have.
+/// Returns the source address that this machine would use to reach an address. To reach one of its
+/// own addresses, the machine uses that address itself. The test is a connect(2) on a UDP socket,
+/// which sends nothing. A trial bind(2) would also succeed for addresses that the machine does not
+/// have, if the machine allows that (ip(7), `ip_nonlocal_bind`).
 fn source_address_for(at: SocketAddr) -> io::Result<IpAddr> {
     let any: IpAddr =
         if at.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -68,7 +68,7 @@ fn source_address_for(at: SocketAddr) -> io::Result<IpAddr> {
 mod tests {
     use super::*;
 
-    /// Example addresses (RFC 5737 and RFC 3849).
+    /// Addresses that are reserved for documentation (RFC 5737, RFC 3849), so no machine has them.
     const REMOTE_ADDRESSES: [&str; 2] = ["203.0.113.1:443", "[2001:db8::1]:443"];
 
     #[test]
@@ -80,10 +80,10 @@ mod tests {
         for foreign in REMOTE_ADDRESSES {
             let foreign = foreign.parse().expect("an address");
             assert!(!is_local_address(foreign), "{foreign}");
-            // This machine's address in that network, if there is a route.
+            // The source address that this machine uses there is one of its own.
             match source_address_for(foreign) {
                 Ok(own) => assert!(is_local_address(SocketAddr::new(own, 443)), "{own}"),
-                Err(error) => println!("left out: no way to {foreign}: {error}"),
+                Err(error) => println!("not checked: no route to {foreign}: {error}"),
             }
         }
     }

@@ -14,8 +14,8 @@ use siding_model::text::cut_head;
 use super::tunnel;
 use crate::sys::{poll, unix_socket};
 
-/// The most concurrent connections. Each takes two threads; further clients wait in the listen
-/// queue.
+/// The most concurrent connections. Each of them needs two threads. Further clients wait in the
+/// listen queue.
 const MAX_CONNECTIONS: usize = 128;
 /// How long to wait for a connection to end when there are too many, in milliseconds.
 const FULL_PAUSE_MS: u64 = 50;
@@ -71,7 +71,7 @@ pub(super) fn serve(control: OwnedFd, listener: OwnedFd, hosts: RemoteHosts) {
         };
         if ready[0] {
             // A leader whose first program could not be executed starts again, in another
-            // namespace, and sends a new listener. Everything else means that the task has ended:
+            // namespace, and sends a new listener. Any other event means that the task has ended:
             // this process exits, and its threads with it.
             match unix_socket::receive_with_fds(&gate.control, 1) {
                 Ok(Some((_, mut descriptors))) => match descriptors.pop() {
@@ -83,7 +83,7 @@ pub(super) fn serve(control: OwnedFd, listener: OwnedFd, hosts: RemoteHosts) {
         } else if ready.get(1) == Some(&true) {
             // No other process accepts from this listener, so the call does not block.
             let Ok((client, _)) = listener.accept() else {
-                // No descriptor is left, for example: the client stays in the queue, and is
+                // For example, no descriptor is left: the client stays in the listen queue, and is
                 // accepted later.
                 thread::sleep(Duration::from_millis(FULL_PAUSE_MS));
                 continue;

@@ -14,7 +14,7 @@ use crate::sys::{cgroupfs, process, procfs};
 /// the whole mount table.
 const USUAL_MOUNT_POINTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
-/// The group that this process is in.
+/// The control group that this process is in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnCgroup {
     mount: PathBuf,
@@ -26,9 +26,9 @@ pub struct OwnCgroup {
 /// Whether groups may be created next to this process's group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delegation {
-    /// Groups may be created.
+    /// This process may create groups next to its own.
     Delegated,
-    /// Another user owns the directory.
+    /// Another user owns the directory in which the groups would be created.
     OtherUser,
     /// Root can write to the directory, but the group is not delegated: the manager of the
     /// machine's groups, usually systemd, expects only its own groups there.
@@ -50,7 +50,7 @@ impl OwnCgroup {
         Some(Self { mount, path })
     }
 
-    /// Returns the directory of the group.
+    /// Returns the absolute path of the group's directory.
     #[must_use]
     pub fn directory(&self) -> PathBuf {
         join_path(&self.mount, &self.path)
@@ -249,12 +249,12 @@ mod tests {
         };
         let own = OwnCgroup { mount: tree.path().to_owned(), path: PathBuf::from("/unit/host") };
         let place = || own.dir_with_memory_controller(&own.task_groups_dir());
-        assert_eq!(place(), None, "nobody has a controller");
+        assert_eq!(place(), None, "no group has a controller");
         write(&host, "cgroup.subtree_control", "cpu memory pids\n");
-        assert_eq!(place(), Some(host.clone()), "given already");
+        assert_eq!(place(), Some(host.clone()), "already enabled");
         write(&host, "cgroup.subtree_control", "");
         write(&host, "cgroup.controllers", "cpu memory\n");
-        assert_eq!(place(), Some(host.clone()), "seen to");
+        assert_eq!(place(), Some(host.clone()), "enabled by this call");
         assert!(
             has_memory_controller_below(&host.clone())
                 || file_lists_memory(&host.join("cgroup.controllers"))
@@ -262,17 +262,17 @@ mod tests {
         let asked = std::fs::read_to_string(host.join("cgroup.subtree_control"));
         assert_eq!(asked.expect("the file exists"), "+memory");
 
-        // Without these files the write fails, as the kernel refuses it for a group that contains
-        // the host.
+        // Without these files the write fails, just as the kernel refuses the write to a group that
+        // contains the host.
         std::fs::remove_file(host.join("cgroup.controllers")).expect("own file");
         std::fs::remove_file(host.join("cgroup.subtree_control")).expect("own file");
         write(&unit, "cgroup.subtree_control", "memory\n");
         let is_user = process::effective_uid() != 0;
-        assert_eq!(place(), is_user.then(|| unit.clone()), "root needs the mark of a delegation");
+        assert_eq!(place(), is_user.then(|| unit.clone()), "root needs the delegation mark");
         write(&host, "memory.max", "max\n");
         assert_eq!(place(), is_user.then(|| unit.clone()));
         write(&host, "memory.max", "4096\n");
-        assert_eq!(place(), None, "its tasks would leave a limit");
+        assert_eq!(place(), None, "tasks must not escape the host's limit");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The control group of one task.
+//! The control group of one task: creation, members, kill and removal.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -22,7 +22,8 @@ pub struct TaskGroup {
 }
 
 impl TaskGroup {
-    /// Returns the group in a task's record. A path that siding cannot have created is ignored.
+    /// Returns the group that a task's journal names. A path that siding cannot have created is
+    /// ignored.
     #[must_use]
     pub fn from_task(task: &TaskState) -> Option<Self> {
         let id = task.spec.task_id;
@@ -41,13 +42,13 @@ impl TaskGroup {
         file::open_directory(&self.dir)
     }
 
-    /// Returns the directory of the group.
+    /// Returns the absolute path of the group's directory, which may not exist.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.dir
     }
 
-    /// Returns whether the group exists.
+    /// Returns whether the directory of the group exists in a cgroup2 hierarchy.
     #[must_use]
     pub fn exists(&self) -> bool {
         cgroupfs::is_cgroup2(&self.dir)
@@ -67,16 +68,15 @@ impl TaskGroup {
     /// attempt.
     #[must_use]
     pub fn members(&self, root: &StateDir) -> Vec<ProcRef> {
-        /// The number of lists after which the call gives up and leaves the members to the next
-        /// scan.
+        /// Number of attempts after which the remaining members are left to the caller's next scan.
         const MAX_MEMBER_SCANS: u32 = 100;
         let mark = self.id.birthmark();
         for _ in 0..MAX_MEMBER_SCANS {
             let listed = self.member_pids();
             let mut found: Vec<ProcRef> =
                 listed.iter().filter_map(|pid| procfs::identify(*pid)).collect();
-            // Checked after the process was identified: its number may have been reused since it
-            // was listed.
+            // Membership is checked after the process was identified, because its pid may have been
+            // reused since the list was read.
             found.retain(|process| self.contains(process.pid) && tree::is_alive(*process));
             let is_whole =
                 found.len() == listed.len() && !(listed.is_empty() && self.is_populated());
@@ -101,9 +101,9 @@ impl TaskGroup {
     /// Sends SIGKILL to all members, in one step that no fork escapes.
     ///
     /// Does nothing if a member must not be killed with the task: this process, or a process of
-    /// another task. The sweep that follows kills each process separately. The sweep is needed in
-    /// any case, because `cgroup.kill` misses a process whose main thread has exited while other
-    /// threads run.
+    /// another task. In this case the caller's sweep kills each process separately. The sweep is
+    /// needed in any case, because `cgroup.kill` misses a process whose main thread has exited
+    /// while other threads run.
     pub fn kill(&self, root: &StateDir) {
         let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
         let mark = self.id.birthmark();

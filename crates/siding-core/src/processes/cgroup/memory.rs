@@ -5,8 +5,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use super::TaskGroup;
 use crate::sys::cgroupfs;
 
-/// A task's group that accounts memory. Opened for each query, so that no descriptor stays open
-/// while the task runs.
+/// An open group whose memory controller accounts the memory of a task. Callers open it for each
+/// query, so that no descriptor stays open while the task runs.
 #[derive(Debug)]
 pub struct GroupMemory<D = OwnedFd>(D);
 
@@ -14,8 +14,8 @@ pub struct GroupMemory<D = OwnedFd>(D);
 /// both values count from the start of its task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OomKills {
-    /// Processes killed by the OOM killer, whether the memory of this group, of a group above or of
-    /// the machine was exhausted.
+    /// Number of processes that the OOM killer has killed, whether the memory of this group, of a
+    /// group above or of the machine was exhausted.
     pub processes: u64,
     /// Whether an allocation ever failed because of the group's own limit.
     pub at_own_limit: bool,
@@ -66,7 +66,8 @@ impl<D: AsFd> GroupMemory<D> {
         cgroupfs::write_file(&self.0, "memory.max", bytes.to_string().as_bytes())
     }
 
-    /// Returns what the kernel has killed in the group, or `None` if the kernel does not report it.
+    /// Returns the number of processes that the kernel has killed in the group, and whether the
+    /// group's own limit was the cause. `None` if the kernel reports no number.
     #[must_use]
     pub fn oom_kills(&self) -> Option<OomKills> {
         let counted =
@@ -113,7 +114,7 @@ mod tests {
         let dir = group_with_files(&[("memory.current", &charged), ("memory.stat", MEMORY_STAT)]);
         let memory = memory(dir.path()).expect("it counts");
         assert_eq!(memory.used_bytes(100 * MIB), Some(740 * MIB - 700 * MIB + 2 * MIB));
-        assert_eq!(memory.used_bytes(800 * MIB), Some(740 * MIB), "far below: one file is enough");
+        assert_eq!(memory.used_bytes(800 * MIB), Some(740 * MIB), "below `enough`: with the cache");
     }
 
     #[test]
@@ -142,6 +143,6 @@ mod tests {
             ("1", "67108864")
         );
         std::fs::remove_file(dir.path().join("memory.max")).expect("own file");
-        assert!(memory(dir.path()).expect("it counts").set_limit(1).is_err(), "nothing is made up");
+        assert!(memory(dir.path()).expect("it counts").set_limit(1).is_err(), "no file is created");
     }
 }

@@ -12,10 +12,9 @@ use crate::sys::{inspect_process, procfs};
 
 /// The maximum width of a name or a detail, in columns.
 const TEXT_COLUMNS: usize = 160;
-/// The most processes of a chain that are listed; those in the middle of a longer chain are left
-/// out.
+/// Maximum number of listed processes of a chain. The middle of a longer chain is left out.
 const MAX_CHAIN_LINKS: usize = 12;
-/// The most processes that are named as holders of a lock or of the other end of a pipe.
+/// Maximum number of processes that are named as holders of a lock or of the other end of a pipe.
 const MAX_NAMED_HOLDERS: usize = 3;
 
 /// Returns the chain of a diagnosis, from the topmost process to the one that explains the verdict.
@@ -100,7 +99,8 @@ impl ProcessExplainer<'_> {
         }
     }
 
-    /// Returns what the thread waits for, and what could end the wait.
+    /// Returns the object that the thread waits for, and a detail such as the process that could
+    /// end the wait.
     fn describe_wait(&self, asleep: &BlockedSyscall) -> (Option<String>, Option<String>) {
         let pid = self.process.process.pid;
         match asleep.call {
@@ -169,7 +169,7 @@ impl ProcessExplainer<'_> {
         }
     }
 
-    /// Returns the processes of the task that hold the other end of a pipe.
+    /// Returns a text that names the processes of the task that hold the other end of a pipe.
     fn pipe_peer_name(&self, inode: u64, to_read: bool) -> Option<String> {
         let name = format!("pipe:[{inode}]");
         let holds = |pid: i32| {
@@ -262,7 +262,7 @@ fn holds_lock(pid: i32, inode: u64) -> bool {
     inspect_process::open_fds(pid).iter().any(|(fd, ..)| is_locked(*fd))
 }
 
-/// Returns the entry of a wait set that explains the wait best.
+/// Returns the descriptor that explains a wait best: a source of input before a timer, for example.
 fn most_informative(on: &[BlockedOn]) -> Option<&BlockedOn> {
     on.iter().min_by_key(|waited| match waited.object {
         FdObject::TaskStdin | FdObject::OutputPipe | FdObject::Terminal => 0,

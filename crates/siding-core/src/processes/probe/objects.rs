@@ -1,4 +1,4 @@
-//! The objects that descriptors refer to.
+//! Determines which descriptors a blocked thread waits for, and which objects they refer to.
 
 use std::os::fd::AsFd;
 
@@ -8,8 +8,8 @@ use crate::store::task_files::{INPUT_FIFO, OUTPUT_FIFO};
 use crate::sys::blocking_syscalls::ArgumentLayout;
 use crate::sys::inspect_process::{self, FdTarget, TargetKind};
 
-/// The most descriptors of one wait that are inspected. A program that waits for a person's input
-/// polls far fewer.
+/// Maximum number of descriptors of one wait that are inspected. A program that waits for a
+/// person's input polls far fewer.
 const MAX_WAIT_DESCRIPTORS: usize = 128;
 /// `POLLIN | POLLPRI | POLLRDNORM | POLLRDBAND`, which are the same bits in epoll (poll(2),
 /// epoll_ctl(2)).
@@ -19,9 +19,9 @@ const WRITE_EVENTS: u32 = 0x4 | 0x100 | 0x200;
 /// `F_SETLKW` and `F_OFD_SETLKW` (fcntl(2)): the commands that wait for a lock.
 const BLOCKING_LOCK_COMMANDS: [u64; 2] = [7, 38];
 
-/// The FIFOs that siding gave to a task as its input and output. A process that waits to read the
-/// input FIFO waits for input. Comparing the objects tells a prompt from a pipeline; the names of
-/// kernel functions are the same for both.
+/// The FIFOs that are a task's standard input and output. A process that reads the input FIFO waits
+/// for input. Only the identity of the object distinguishes such a prompt from a wait in a
+/// pipeline, because both sleep in the same kernel function.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownFds {
     input: Option<FdTarget>,
@@ -88,16 +88,16 @@ fn anonymous_object(name: &str) -> FdObject {
     }
 }
 
-/// The wait that the arguments of a system call describe.
+/// The descriptors and the timeout of a wait, decoded from the arguments of the system call.
 #[derive(Debug, Default)]
 pub(super) struct WaitSet {
     pub(super) objects: Vec<BlockedOn>,
     pub(super) is_endless: bool,
-    /// Whether the call takes a lock; not every `fcntl` does.
+    /// Whether the call waits for a file lock, as only some commands of `fcntl` do.
     pub(super) is_lock: bool,
 }
 
-/// Returns what a thread of a process waits for.
+/// Decodes the arguments of the system call in which a thread of a process sleeps.
 pub(super) fn read_wait_set(
     known_fds: &KnownFds,
     pid: i32,
@@ -136,8 +136,8 @@ pub(super) fn read_wait_set(
     }
 }
 
-/// Reads an array of `struct pollfd` (poll(2)): a descriptor, the requested and the returned
-/// events.
+/// Reads an array of `struct pollfd` (poll(2)) from a process's memory. Each entry has 8 bytes: a
+/// descriptor, the requested events and the returned events.
 fn read_pollfds(pid: i32, address: u64, count: u64) -> Vec<(i32, bool)> {
     let mut bytes = [0; MAX_WAIT_DESCRIPTORS * 8];
     let wanted =
@@ -154,7 +154,8 @@ fn read_pollfds(pid: i32, address: u64, count: u64) -> Vec<(i32, bool)> {
     fds
 }
 
-/// Reads an `fd_set` (select(2)): one bit for each descriptor, in machine words.
+/// Reads an `fd_set` (select(2)) from a process's memory: one bit for each descriptor, in machine
+/// words.
 fn read_fd_set(pid: i32, address: u64, count: u64, to_read: bool) -> Vec<(i32, bool)> {
     const MAX_FD_SET_BITS: usize = 1024;
     let mut bytes = [0; MAX_FD_SET_BITS / 8];

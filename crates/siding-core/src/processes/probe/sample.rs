@@ -1,4 +1,4 @@
-//! Samples of all processes of a task.
+//! Samples the state of all processes and threads of a task.
 
 use std::io::ErrorKind;
 
@@ -12,12 +12,13 @@ use crate::sys::blocking_syscalls::{self, ArgumentLayout, BlockingSyscall};
 use crate::sys::threads::{self, ProcessStatus, ThreadLocation};
 use crate::sys::{clock, inspect_process};
 
-/// The most processes of one sample, and the most threads of one process. A fork storm must not
-/// keep a shim busy for seconds; further processes and threads are not sampled.
+/// Maximum number of processes in one sample, and of threads of one process. Further ones are not
+/// sampled, so that a fork storm does not keep a shim busy for seconds.
 pub(super) const MAX_SAMPLED: usize = 512;
 
 /// Samples all descendants of a process that has one thread, without the process itself. `skip` is
-/// called for each descendant; a skipped process is left out together with its descendants.
+/// called for each descendant; if it returns true, the descendant is left out together with its own
+/// descendants.
 #[must_use]
 pub fn sample_descendants(
     known_fds: &KnownFds,
@@ -33,7 +34,7 @@ pub fn sample_descendants(
     TaskSample { taken_at: clock::monotonic_now(), processes }
 }
 
-/// The facts that are read first about a process.
+/// CPU time and status of a process, which are read before its threads.
 #[derive(Debug)]
 pub(super) struct ProcessGlance {
     /// The CPU time, read before the status, so that the next sample notices if the process runs
@@ -43,7 +44,7 @@ pub(super) struct ProcessGlance {
 }
 
 impl ProcessGlance {
-    /// Reads a process. `None` if it has exited.
+    /// Reads a process; `None` if the process has exited.
     pub(super) fn read(pid: i32) -> Option<Self> {
         let cpu_ns = clock::process_cpu_ns(pid);
         let status = threads::status(pid)?;
@@ -54,7 +55,7 @@ impl ProcessGlance {
 }
 
 /// Walks all descendants of a process that has one thread. `look` returns the result for one
-/// process, and the threads of that process whose children are walked next.
+/// process, and the threads of that process, whose children are walked next.
 pub(super) fn walk_tree<T>(
     root: i32,
     mut skip: impl FnMut(i32, &ProcessStatus) -> bool,
@@ -79,7 +80,8 @@ pub(super) fn walk_tree<T>(
     found
 }
 
-/// Samples these processes.
+/// Samples these processes, at most 512, ordered by start time. Processes that have exited are left
+/// out.
 #[must_use]
 pub fn sample_processes(known_fds: &KnownFds, pids: &[i32]) -> TaskSample {
     let one = |pid: &i32| {
@@ -100,8 +102,8 @@ pub(super) fn thread_ids(pid: i32, status: &ProcessStatus) -> Vec<i32> {
 /// dozen.
 ///
 /// A process that was started, has exited, was stopped or was continued has run, or its parent has.
-/// Returns `None` if a process has a terminal, because other processes can change the state of a
-/// terminal, and if the state of a thread could not be read.
+/// Also returns `None` if a process has a terminal, because other processes can change the state of
+/// a terminal, or if the state of a thread could not be read.
 #[must_use]
 pub fn reuse_if_unchanged(before: &TaskSample) -> Option<TaskSample> {
     if before.processes.is_empty() || before.processes.len() >= MAX_SAMPLED {
@@ -117,7 +119,6 @@ pub fn reuse_if_unchanged(before: &TaskSample) -> Option<TaskSample> {
     all.then(|| TaskSample { taken_at: at, processes: before.processes.clone() })
 }
 
-/// Samples one process.
 fn sample_process(known_fds: &KnownFds, pid: i32, glance: &ProcessGlance) -> ProcessFacts {
     let ProcessGlance { cpu_ns, status } = glance;
     let tids = thread_ids(pid, status);
@@ -137,8 +138,8 @@ fn sample_process(known_fds: &KnownFds, pid: i32, glance: &ProcessGlance) -> Pro
         resident_bytes: status.resident_bytes,
         has_terminal: status.terminal != 0,
         is_in_terminal_background: status.group != status.foreground,
-        // Opening a terminal costs a system call or more, so it is opened only if better facts are
-        // denied.
+        // Opening the terminal takes further system calls, so it is opened only if the kernel
+        // denies the state of a thread.
         terminal_echo: hides.then(|| inspect_process::terminal_echoes(status.terminal)).flatten(),
         threads,
     }
@@ -218,7 +219,7 @@ fn blocked_state(
     } else {
         known.call
     };
-    // Only the CPU time of the thread tells one wait with a timeout from a loop of short waits.
+    // Only the thread's CPU time distinguishes one wait with a timeout from a loop of short waits.
     let takes_input =
         set.objects.iter().any(|waited| waited.for_reading && waited.object.accepts_typed_input());
     let ran_ns = (takes_input && !set.is_endless).then(|| threads::run_ns(pid, tid)).flatten();
@@ -266,7 +267,7 @@ mod tests {
         let (mut to, mut from) = (cat.stdin.take().expect("piped"), cat.stdout.take());
         to.write_all(b"x").expect("it reads");
         from.as_mut().expect("piped").read_exact(&mut [0]).expect("it has run");
-        assert_eq!(reuse_if_unchanged(&before), None, "it sleeps where it slept, but has run");
+        assert_eq!(reuse_if_unchanged(&before), None, "it sleeps in the same call, but has run");
         let again = sample_when_asleep(&given, pid);
         drop(to);
         cat.wait().expect("it ends");

@@ -1,4 +1,4 @@
-//! The resources that a task's processes use.
+//! Measures the memory, CPU time, descriptors, writes and connections of a task's processes.
 
 use std::collections::HashSet;
 
@@ -13,10 +13,11 @@ use crate::sys::{procfs, sock_diag, tcp_sockets};
 /// Milliseconds per clock tick.
 const TICK_MS: u64 = 1_000 / procfs::TICKS_PER_SECOND;
 
-/// The fields that take extra reads.
+/// The fields of [`ProcessUsage`] to measure that take an extra read of `/proc` for each process.
+/// The others are always measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UsageFields {
-    /// How long each process was running or waiting for a CPU.
+    /// The time that each process was running or waiting for a CPU.
     pub runnable: bool,
     /// The number of descriptors that each process has open.
     pub fds: bool,
@@ -34,7 +35,7 @@ pub fn usage_of_descendants(
     })
 }
 
-/// Measures these processes.
+/// Measures these processes, at most 512. Processes that have exited are left out.
 #[must_use]
 pub fn usage_of_processes(pids: &[i32], wanted: UsageFields) -> Vec<ProcessUsage> {
     let living = pids.iter().take(MAX_SAMPLED).filter_map(|pid| {
@@ -89,23 +90,23 @@ pub fn proportional_memory(uses: &[ProcessUsage]) -> u64 {
     uses.iter().map(of).sum()
 }
 
-/// Counts the open descriptors of these processes.
+/// Counts the open descriptors of these processes, whose other resources were already measured.
 pub fn count_descriptors(uses: &mut [ProcessUsage]) {
     for one in uses {
         one.fds = procfs::count_open_descriptors(one.process.pid);
     }
 }
 
-/// Returns how many bytes these processes have written to disks or, with `anywhere`, to any
-/// descriptor. `None` if a count may not be read.
+/// Returns the number of bytes that these processes have written to disks or, with `anywhere`, to
+/// any descriptor. `None` if the kernel denies access to a counter.
 #[must_use]
 pub fn written_bytes(uses: &[ProcessUsage], anywhere: bool) -> Option<u64> {
     let count = if anywhere { procfs::write_bytes_total } else { procfs::disk_write_bytes };
     uses.iter().map(|one| count(one.process.pid)).sum()
 }
 
-/// Returns the TCP connections of these processes, and the connections that no process holds any
-/// more but for whose cookie `is_known` returns true. `None` if the kernel does not list
+/// Returns the TCP connections of these processes. Also returns the connections that no process
+/// holds any more, if `is_known` returns true for their cookie. `None` if the kernel does not list
 /// connections.
 #[must_use]
 pub fn connections(
@@ -148,7 +149,7 @@ mod tests {
     fn own_connections() -> Vec<Connection> {
         let pid = i32::try_from(std::process::id()).expect("a pid is small");
         let uses = usage_of_processes(&[pid], UsageFields { runnable: false, fds: false });
-        connections(&uses, |_| false).expect("the kernel tells")
+        connections(&uses, |_| false).expect("the kernel lists connections")
     }
 
     #[test]
@@ -167,7 +168,7 @@ mod tests {
         theirs.read_exact(&mut [0; 10]).expect("they come");
         drop(theirs);
         let open = own_connections();
-        assert!(open.iter().all(|one| !one.is_accepted), "nobody holds it: {open:?}");
+        assert!(open.iter().all(|one| !one.is_accepted), "the accepted side is closed: {open:?}");
         assert!(open.iter().any(|one| !one.is_internal && one.pid > 0), "{open:?}");
     }
 

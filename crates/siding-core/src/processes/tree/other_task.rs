@@ -63,7 +63,7 @@ fn is_recorded_shim_of_other_task(root: &StateDir, own: TaskId, pid: i32) -> boo
     })
 }
 
-/// Returns the task that a shim names in its command line; the first one of several.
+/// Returns the task that a shim names in its command line. A shim of several tasks names the first.
 fn supervised_task(pid: i32) -> Option<TaskId> {
     const MAX_TITLE_BYTES: usize = 256;
     let title = procfs::command_line(pid, MAX_TITLE_BYTES)?;

@@ -12,12 +12,12 @@ use crate::store::StateDir;
 use crate::sys::clock;
 use crate::sys::pidfd::PidFd;
 
-/// Shortest time between two scans, in milliseconds for each task. A scan of a few thousand
-/// processes takes about 5 ms. Trees that are stopped together end together, and one scan serves
-/// all of them.
+/// Shortest time between two scans, in milliseconds, to be multiplied by the number of tasks. A
+/// scan of a few thousand processes takes about 5 ms. Trees that are stopped together also end
+/// together, so one scan serves all of them.
 const SCAN_INTERVAL_PER_TASK_MS: u64 = 3;
 
-/// Process scans that the tasks of one shim share.
+/// The last process scan, which all tasks of one shim use until the next scan is permitted.
 #[derive(Debug, Default)]
 pub struct RateLimitedScan {
     tasks: RefCell<HashSet<TaskId>>,
@@ -59,12 +59,12 @@ impl RateLimitedScan {
     /// Holds the processes of one task as [`HeldProcesses::hold_task`] does, unless that requires a
     /// scan too soon after the last one.
     ///
-    /// A scan that found no process of the task proves also later that there is none, because only
-    /// a process of a task can start another one.
+    /// A scan that found no process of the task remains a proof that there is none, because only a
+    /// process of the task can start another one.
     ///
     /// # Errors
     ///
-    /// The time of the next permitted scan.
+    /// The time from which the next scan is permitted.
     pub fn hold_task(
         &self,
         root: &StateDir,
@@ -125,7 +125,7 @@ fn hold_living(found: &[ProcRef], most: usize) -> Option<HeldProcesses> {
         match PidFd::open_if_alive(*process) {
             Ok(Some(held)) => grip.insert(held, most),
             Ok(None) => {}
-            // For example because no descriptor is free: the process may be alive.
+            // The process may be alive: for example, no descriptor is free for its pidfd.
             Err(_) => grip.has_more = true,
         }
         if grip.pidfds.len() >= most {

@@ -1,4 +1,4 @@
-//! Finding and holding processes, and telling those of different tasks apart.
+//! Tests that scans find and hold exactly the processes of a task, also while these fork quickly.
 
 use std::process::{Child, Command, Stdio};
 
@@ -39,7 +39,6 @@ fn id(number: u64) -> TaskId {
     TaskId::new(TaskKind::LocalBash, TaskId::MIN_BITS + number).expect("small")
 }
 
-/// A state directory without tasks.
 fn empty_state_dir() -> (tempfile::TempDir, StateDir) {
     let temporary = tempfile::tempdir().expect("a directory");
     let root = StateDir::open(&temporary.path().join("state")).expect("is made");
@@ -56,8 +55,8 @@ fn only_the_same_and_marked_process_is_held() {
     };
     assert_eq!(held(id(77), process), [process]);
     let earlier = ProcRef { start_ticks: process.start_ticks - 1, ..process };
-    assert_eq!(held(id(77), earlier), [], "its number is another's now");
-    assert_eq!(held(id(78), process), [], "it is of another task");
+    assert_eq!(held(id(77), earlier), [], "the pid was reused");
+    assert_eq!(held(id(78), process), [], "the process belongs to another task");
     assert_eq!(BirthmarkScan::scan_for(&root, id(77), 0).processes_of(id(77)), [process]);
     assert_eq!(BirthmarkScan::scan_for(&root, id(77), process.pid).processes_of(id(77)), []);
     drop(marked);

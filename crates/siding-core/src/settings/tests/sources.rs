@@ -55,8 +55,8 @@ fn both_spellings_of_the_cap_are_read_and_the_lower_one_wins() {
     }
 }
 
-/// Of the host's user, project, local and managed settings the nearest wins, and a cap is only ever
-/// lowered.
+/// Managed settings of the host win over local, local over project, and project over user settings.
+/// A cap can only be lowered.
 #[test]
 fn the_nearest_of_the_four_host_sources_wins() {
     let machine = FakeSystem::new();
@@ -143,7 +143,7 @@ fn unknown_host_keys_are_reported_with_the_nearest_known_key() {
             ("bash.backgroundKillSignl", "bash.backgroundKillSignal"),
         ]
     );
-    // A run uses the other settings and is not warned each time.
+    // Unknown keys cause no warning, because every run would repeat the warning.
     assert!(reading.settings.warnings().is_empty() && reading.mistakes.is_empty());
 }
 
@@ -196,14 +196,14 @@ fn the_project_file_is_searched_up_to_the_repository_or_home() {
     };
 
     put(home.parent().expect("below the temporary directory"));
-    assert_eq!(found(&machine), None, "above home nothing is looked for");
+    assert_eq!(found(&machine), None, "the search ends at the home directory");
     let at_home = put(&home);
     assert_eq!(found(&machine), Some(at_home));
     let at_project = put(&home.join("project"));
-    assert_eq!(found(&machine), Some(at_project), "the nearest counts");
+    assert_eq!(found(&machine), Some(at_project), "the nearest file wins");
     let repository = home.join("project/repository");
     write(&repository.join(".git"), "gitdir: elsewhere");
-    assert_eq!(found(&machine), None, "above the repository nothing is looked for");
+    assert_eq!(found(&machine), None, "the search ends at the root of the repository");
     let at_root = put(&repository);
     assert_eq!(found(&machine), Some(at_root));
     let here = put(&deep);

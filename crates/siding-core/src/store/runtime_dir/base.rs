@@ -41,7 +41,7 @@ pub fn network_file_system_name(magic: u64) -> Option<&'static str> {
     NETWORK_FILE_SYSTEMS.iter().find(|(known, _)| *known == magic).map(|(_, name)| *name)
 }
 
-/// An error of creating a task's runtime directory.
+/// The reason why a task's runtime directory could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeDirError {
     /// No candidate directory is usable.
@@ -50,12 +50,12 @@ pub enum RuntimeDirError {
         tried.join("; ")
     )]
     NoneUsable {
-        /// The network file system.
+        /// The name of the network file system that contains the state directory.
         file_system: &'static str,
         /// The rejected directories, each with the reason.
         tried: Vec<String>,
     },
-    /// A system call failed.
+    /// A system call on the task's runtime directory or on its record failed.
     #[error("could not create the runtime directory `{path}` of a task: {source}")]
     Io {
         /// The path of the runtime directory.
@@ -73,7 +73,7 @@ pub struct RuntimeBase {
 }
 
 impl RuntimeBase {
-    /// Returns a base if the state directory needs one; `None` if it is on a local file system.
+    /// Returns a base if the state directory needs one; `None` for a local file system.
     /// `magic` is the `f_type` of statfs(2).
     pub(crate) fn for_file_system(
         magic: u64,

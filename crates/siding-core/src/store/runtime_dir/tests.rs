@@ -64,7 +64,7 @@ fn create_task(root: &StateDir) -> (TaskId, crate::store::TaskDir) {
 #[test]
 fn only_a_network_file_system_needs_a_runtime_directory() {
     for magic in [EXT4_MAGIC, OVERLAY_MAGIC, 0x0102_1994, 0x5846_5342, 0x9123_683e, 0, u64::MAX] {
-        let never = || panic!("nobody asks where the runtime directory is");
+        let never = || panic!("a local file system needs no candidates");
         assert!(RuntimeBase::for_file_system(magic, never).is_none(), "{magic:#x}");
     }
     for (magic, name) in
@@ -138,7 +138,7 @@ fn a_runtime_dir_is_found_by_its_record_not_by_the_environment() {
     assert_eq!(state.names("state/tasks"), Vec::<String>::new());
 }
 
-/// The task was started by an earlier version, or while the root was on a local file system.
+/// Such a task was started by an earlier version, or while the root was on a local file system.
 #[test]
 fn a_task_without_a_record_uses_its_own_directory() {
     let state = StateDirFixture::new();
@@ -168,14 +168,14 @@ fn the_first_usable_candidate_is_chosen() {
     let root = state.root_with(NFS_MAGIC, &[&bad[..], &["run/siding"]].concat()).expect("opens");
     let (id, _dir) = create_task(&root);
     assert_eq!(state.names("run/siding"), [id.to_string()]);
-    let root = state.root_with(NFS_MAGIC, &bad).expect("opens, since reading needs no place");
+    let root = state.root_with(NFS_MAGIC, &bad).expect("opening needs no base");
     let error =
         root.create_task(root.new_id(TaskKind::LocalBash).expect("an id")).expect_err("no place");
     let text = error.to_string();
     for wanted in ["on nfs", "missing/siding", "mode 777", "link", "file", "XDG_RUNTIME_DIR"] {
         assert!(text.contains(wanted), "no {wanted} in {text}");
     }
-    assert_eq!(state.names("state/tasks"), [id.to_string()], "nothing is left of it");
+    assert_eq!(state.names("state/tasks"), [id.to_string()], "the failed task is removed");
 }
 
 /// Logging out removes the runtime directory.
@@ -229,7 +229,7 @@ fn a_task_of_another_machine_is_not_touched() {
     root.mark_live(id).expect("marked");
     drop(dir);
     let boot = procfs::boot_id().expect("a boot").0;
-    // The machine has rebooted; it is still the same machine.
+    // A record with this machine's id and another boot id was written before a reboot.
     state.rewrite_record(id, &boot, "an-earlier-boot");
     assert_eq!(root.task_dir(id).expect("is there").other_machine(), None);
     state.rewrite_record(id, &system_info::system_id(), "far-away 123");
@@ -246,7 +246,8 @@ fn a_task_of_another_machine_is_not_touched() {
     assert_eq!(state.names(&format!("state/tasks/{id}")), [RECORD_FILE]);
 }
 
-/// An earlier version started the task. Its files keep their names, so that it finds them.
+/// The files of a task that an earlier version started keep their old names, so that the earlier
+/// version still finds them.
 #[test]
 fn files_of_an_earlier_version_are_found_and_removed() {
     let state = StateDirFixture::new();
@@ -259,7 +260,7 @@ fn files_of_an_earlier_version_are_found_and_removed() {
     assert_eq!(task_files::splice_marker_file(5), "taking");
     std::fs::write(runtime_dir.join("taking"), "").expect("own directory");
     assert!(root.task_dir(id).expect("is there").runtime_dir().is_some());
-    // The user has logged out, and the base is another one now.
+    // A logout has removed the base directory, and the next repair uses another one.
     std::fs::remove_dir_all(state.path("run/siding")).expect("own directory");
     std::fs::write(state.path("run/siding"), "").expect("own directory");
     std::fs::create_dir(state.path("elsewhere")).expect("own directory");

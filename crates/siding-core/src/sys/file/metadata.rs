@@ -6,14 +6,14 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Timespec, Timestamps, UTIME_OMIT};
 
-/// The facts about a file.
+/// The facts about a file, as stat(2) reports them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileMetadata {
     /// The length, in bytes.
     pub len: u64,
-    /// The disk space that the file takes, in bytes.
+    /// The disk space that the file occupies, in bytes.
     pub allocated_bytes: u64,
-    /// The owner.
+    /// The user ID of the owner.
     pub uid: u32,
     /// The permission bits.
     pub mode: u32,

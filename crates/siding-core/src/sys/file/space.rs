@@ -1,4 +1,4 @@
-//! The disk space of a file: reserving it, releasing it, and finding it.
+//! Reserves, releases and finds the disk space of a file.
 
 use std::io;
 use std::os::fd::AsFd;

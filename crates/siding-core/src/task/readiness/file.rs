@@ -1,4 +1,4 @@
-//! Waits for a file.
+//! Checks for expected files, and watches the directories in which they will be created.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::sys::inotify::Inotify;
 /// Longest time between two checks, in milliseconds. Targets of symbolic links and network file
 /// systems change without an inotify event.
 pub(crate) const CHECK_INTERVAL_MS: u64 = 1000;
-/// Longest time between two checks if the user's inotify watches are exhausted.
+/// Longest time between two checks without inotify, in milliseconds.
 pub(crate) const UNWATCHED_CHECK_INTERVAL_MS: u64 = 100;
 
 /// Watches the directories of expected files; `None` if inotify is not available.
@@ -23,7 +23,7 @@ impl FileWatcher {
         Self(Inotify::new().ok())
     }
 
-    /// Returns the descriptor to poll.
+    /// Returns the descriptor that is readable after a change; `None` without inotify.
     pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
         self.0.as_ref().map(AsFd::as_fd)
     }
@@ -33,16 +33,16 @@ impl FileWatcher {
         if self.0.is_some() { CHECK_INTERVAL_MS } else { UNWATCHED_CHECK_INTERVAL_MS }
     }
 
-    /// Discards the pending events.
+    /// Discards the pending events, after which the caller must check its files.
     pub(crate) fn drain(&self) {
         if let Some(inotify) = &self.0 {
-            // The events are not needed: the caller checks its files after each of them.
+            // The content of the events is not needed, because the caller checks all its files.
             let _best_effort = inotify.read_events();
         }
     }
 
-    /// Checks for a file. If it is missing, watches its directory, or the nearest existing
-    /// directory above it.
+    /// Returns the evidence that a file exists. If the file is missing, returns `None` and watches
+    /// the nearest existing directory above the file.
     pub(crate) fn check(&mut self, path: &Path) -> Option<WaitDetail> {
         loop {
             if let Some(found) = check_exists(path) {

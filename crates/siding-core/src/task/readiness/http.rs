@@ -1,8 +1,8 @@
-//! Waits for an HTTP response.
+//! Requests a URL until an HTTP server responds with a success or a redirect.
 //!
-//! A request may take as long as the server likes, so each URL has a thread of its own, which
-//! reports the status through a pipe. TLS is not supported: a TLS library would be larger than
-//! siding, and the server is nearly always on this machine.
+//! A request may block for a minute, so each URL has a thread of its own, which reports the status
+//! through a pipe. TLS is not supported: a TLS library would be larger than siding, and the server
+//! is nearly always on this machine.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -16,14 +16,16 @@ use siding_model::wait::{CheckBackoff, HttpUrl, LongWaitBackoff};
 
 use crate::sys::clock;
 
-/// First and longest pause after a request without a valid response, in milliseconds. A refused
-/// connection costs 50 µs.
+/// First and longest pause after a request without a valid response, in milliseconds. The pauses
+/// are short, because a refused connection takes only 50 µs.
 const REFUSED_PAUSE_MS: (u64, u64) = (10, 100);
-/// First and longest pause after an error status, in milliseconds: servers log every request.
+/// First and longest pause after an error status, in milliseconds. The pauses are longer, because
+/// servers log every request.
 const NOT_READY_PAUSE_MS: (u64, u64) = (100, 1000);
-/// Timeout of connect(2).
+/// Timeout of connect(2), and of sending the request.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Timeout of a response: a development server compiles its first page on request.
+/// Timeout of a response. The timeout is long, because a development server compiles its first page
+/// on request.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest status line that is read, in bytes.
 const MAX_STATUS_LINE_BYTES: u64 = 4096;
@@ -36,7 +38,7 @@ pub(crate) struct HttpProbe {
 }
 
 impl HttpProbe {
-    /// Starts to send requests.
+    /// Starts to send requests for a wait with a limit, with pauses of at most one second.
     ///
     /// # Errors
     ///
@@ -64,12 +66,13 @@ impl HttpProbe {
         Ok(Self { result_pipe: found, cancelled: given_up })
     }
 
-    /// Returns the descriptor to poll.
+    /// Returns the descriptor that is readable once the thread has ended.
     pub(crate) fn source(&self) -> BorrowedFd<'_> {
         self.result_pipe.as_fd()
     }
 
-    /// Returns the final status once [`Self::source`] is readable.
+    /// Returns the status of the success or redirect. Blocks until [`Self::source`] is readable.
+    /// Returns `None` if the thread ended without a status.
     pub(crate) fn read_status(&mut self) -> Option<u16> {
         let mut bytes = [0; 2];
         self.result_pipe.read_exact(&mut bytes).ok().map(|()| u16::from_ne_bytes(bytes))
@@ -78,21 +81,21 @@ impl HttpProbe {
 
 impl Drop for HttpProbe {
     fn drop(&mut self) {
-        // The thread ends after its present request; joining it could block for up to a minute.
+        // The thread ends after its present request. Joining the thread could block for a minute.
         self.cancelled.store(true, Ordering::Relaxed);
     }
 }
 
-/// The pauses between requests.
+/// The lengths of the pauses between requests, which grow with the number of requests.
 enum ProbePauses {
-    /// For a wait with a limit.
+    /// Pauses for a wait with a limit.
     Quick {
-        /// After a request without a valid response.
+        /// The pauses after requests without a valid response.
         refused: CheckBackoff,
-        /// After an error status.
+        /// The pauses after error statuses.
         answered: CheckBackoff,
     },
-    /// For a wait without a limit.
+    /// Pauses for a wait without a limit.
     Growing(LongWaitBackoff),
 }
 
@@ -128,7 +131,7 @@ fn probe_until_ready(
     while !cancelled.load(Ordering::Relaxed) {
         let tried = fetch_status(url);
         if let Ok(status @ 200..=399) = tried {
-            // The waiter may have been dropped.
+            // The write fails if the waiter was dropped.
             let _receiver_dropped = result_pipe.write_all(&status.to_ne_bytes());
             return;
         }

@@ -1,4 +1,4 @@
-//! Waits for a line of output.
+//! Finds the first line of a task's output that matches a pattern.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -11,12 +11,12 @@ use siding_model::wait::WaitDetail;
 use crate::output::{LineMatch, LineMatcher, MatchHandler};
 use crate::store::TaskDir;
 
-/// Silence after which an incomplete line is matched, in milliseconds. A prompt waits for input and
-/// is never completed by a newline.
+/// Silence after which an incomplete line is matched, in milliseconds. The line may be a prompt,
+/// whose program waits for input and never completes the line.
 const PARTIAL_LINE_SETTLE_MS: u64 = 300;
-/// Most bytes of a line that are reported.
+/// Maximum length of a reported line, in bytes. A longer line is cut.
 const MAX_LINE_BYTES: usize = 1024;
-/// Prefix of siding's own last line in an output, which is not output of the task.
+/// Prefix of the line that siding appends to an output. Such a line never meets a condition.
 const SIDING_LINE_PREFIX: &str = "[siding] ";
 
 /// Matches the output of one task once, from its beginning.
@@ -24,7 +24,7 @@ const SIDING_LINE_PREFIX: &str = "[siding] ";
 pub(crate) struct OutputScan {
     matching: LineMatcher<FirstMatch>,
     next: u64,
-    /// Time at which the incomplete line is treated as settled.
+    /// Time from which the incomplete line is matched, unless more output arrives before.
     settles_at: Option<MonotonicMs>,
 }
 
@@ -51,7 +51,7 @@ impl OutputScan {
         Self { matching, next: 0, settles_at: None }
     }
 
-    /// Matches new output. Returns the first matching line.
+    /// Matches the output that was written since the last call. Returns the first matching line.
     pub(crate) fn scan_new(
         &mut self,
         dir: &TaskDir,
@@ -65,12 +65,13 @@ impl OutputScan {
         Ok(self.matching.handler().0.take())
     }
 
-    /// Returns the time for [`Self::scan_partial_line`].
+    /// Returns the time at which [`Self::scan_partial_line`] is to be called; `None` without an
+    /// incomplete line.
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         self.settles_at
     }
 
-    /// Matches the incomplete line once it has settled.
+    /// Matches the incomplete line if no output has followed for [`PARTIAL_LINE_SETTLE_MS`].
     pub(crate) fn scan_partial_line(&mut self, now: MonotonicMs) -> Option<WaitDetail> {
         self.settles_at.take_if(|at| now >= *at)?;
         self.matching.partial_match().map(|(from, text)| output_detail(from, &text))

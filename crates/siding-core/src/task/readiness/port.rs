@@ -1,4 +1,4 @@
-//! Waits for a port.
+//! Checks whether a process of a task listens on a TCP port.
 
 use siding_model::journal::TaskState;
 use siding_model::wait::WaitDetail;

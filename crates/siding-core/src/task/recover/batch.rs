@@ -14,16 +14,15 @@ use super::{
 use crate::session;
 use crate::task::launch::{BatchTakeover, IdleShim};
 
-/// The outcome of one task.
 type TaskResult = (TaskId, std::result::Result<RecoveryOutcome, RecoverError>);
 
-/// Recovers tasks: those of ended sessions together, the others one after another.
+/// Recovers the tasks of ended sessions together, and other tasks one after another.
 #[derive(Debug)]
 pub struct BatchRecovery<'r> {
     recovery: &'r Recovery<'r>,
     /// Locked tasks, to be handed over together.
     pending: Vec<ShimlessTask>,
-    /// Whether each session has ended.
+    /// Whether each session has ended, determined once for all of its tasks.
     ended_sessions: HashMap<SessionId, bool>,
 }
 
@@ -34,7 +33,8 @@ impl<'r> BatchRecovery<'r> {
         Self { recovery, pending: Vec::new(), ended_sessions: HashMap::new() }
     }
 
-    /// Recovers a task and passes its outcome to `each`, perhaps later and together with others.
+    /// Recovers a task and passes the outcome to `each`. The recovery of a task of an ended session
+    /// may be deferred until [`Self::flush`].
     pub fn recover_task(&mut self, id: TaskId, each: &mut impl FnMut(TaskResult)) {
         match self.recovery.examine(id) {
             Ok(RecoveryStep::Finished(found)) => each((id, Ok(found))),
@@ -49,7 +49,7 @@ impl<'r> BatchRecovery<'r> {
         }
     }
 
-    /// Recovers the pending tasks.
+    /// Recovers all deferred tasks and passes their outcomes to `each`.
     pub fn flush(&mut self, each: &mut impl FnMut(TaskResult)) {
         let leaving = std::mem::take(&mut self.pending);
         // For a single task, a shared shim has no advantage.
@@ -72,7 +72,7 @@ impl<'r> BatchRecovery<'r> {
         }
     }
 
-    /// Hands a task to the shared shim. `None` if the shim takes no more tasks.
+    /// Hands a task to the shared shim. `None` if the shim accepts no more tasks.
     fn add_to_shim(
         &self,
         shim: &BatchTakeover,

@@ -1,4 +1,4 @@
-//! The environment of a task. The environment is passed in memory and never written to disk.
+//! Builds the environment of a task, which is passed in memory and never written to disk.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +9,8 @@ use super::error::RunError;
 use super::start::PreparedTask;
 use crate::net::proxy;
 
-/// Variables that keep programs from prompting an absent person. The caller's own values win.
+/// Variables that keep programs from prompting an absent person. A value that the caller's
+/// environment already contains is kept.
 const NONINTERACTIVE_VARIABLES: [(&str, &str); 4] = [
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_EDITOR", "false"),
@@ -17,11 +18,11 @@ const NONINTERACTIVE_VARIABLES: [(&str, &str); 4] = [
     ("PAGER", "cat"),
 ];
 
-/// Tokens that give access to siding's servers. A server must not pass them to the commands it
-/// runs.
+/// Variables with tokens that grant access to siding's servers. A server must not pass them to the
+/// commands that it runs.
 const WITHHELD_VARIABLES: [&str; 2] = ["SIDING_MCP_TOKEN", "SIDING_A2A_TOKEN"];
 
-/// Returns the environment as `NAME=value` strings.
+/// Returns the complete environment of the command as `NAME=value` strings.
 pub(super) fn task_environment(task: &PreparedTask) -> Result<Vec<CString>, RunError> {
     let PreparedTask { spec, env, env_clear } = task;
     let mut variables: Vec<(OsString, OsString)> = Vec::new();
@@ -34,7 +35,8 @@ pub(super) fn task_environment(task: &PreparedTask) -> Result<Vec<CString>, RunE
             }
         }
     }
-    // A relative path would name another directory for commands that the task starts elsewhere.
+    // A relative path would name another directory for commands that the task runs in another
+    // working directory.
     if let Some((_, place)) = variables.iter_mut().find(|(name, _)| name == "SIDING_STATE_DIR")
         && let Ok(absolute) = std::path::absolute(&*place)
     {
@@ -52,7 +54,8 @@ pub(super) fn task_environment(task: &PreparedTask) -> Result<Vec<CString>, RunE
     variables.iter().map(|(name, value)| assignment(name, value)).collect()
 }
 
-/// Sets the variables that programs need under the network policy. Values of the call win.
+/// Sets the variables that programs need under the network policy. The variables of the request,
+/// which are set later, replace these.
 fn add_policy_variables(policy: &NetPolicy, variables: &mut Vec<(OsString, OsString)>) {
     /// Variables in which most programs look for a proxy, in upper and lower case.
     const PROXY_VARIABLES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];

@@ -1,4 +1,4 @@
-//! Errors of starting a task.
+//! The error of preparing, starting and awaiting a task.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,51 +10,51 @@ use crate::session::SessionError;
 use crate::store::StoreError;
 use crate::task::watch::WatchError;
 
-/// An error of starting a task.
+/// The reason why a task could not be started or awaited.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The state directory is unusable.
+    /// An entry of the state directory could not be created, read or locked.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The session cannot own a new task.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The session name is invalid.
+    /// The requested session name breaks the rules for session names.
     #[error(transparent)]
     SessionName(#[from] BadSessionId),
-    /// The task cannot be watched.
+    /// Connecting to the task's shim, recovering the task or reading its journal failed.
     #[error(transparent)]
     Watch(#[from] WatchError),
     /// The network policy cannot be enforced on this system.
     #[error(transparent)]
     Net(#[from] UnenforceablePolicy),
-    /// No id could be created.
+    /// No random number was available, or tasks are nested too deep for another id.
     #[error("could not create a task id: {0}")]
     Id(io::Error),
     /// A variable contains a zero byte, at which execve(2) would cut it.
     #[error("the environment variable `{name}` contains a zero byte")]
     ZeroByte {
-        /// The variable's name.
+        /// The name of the rejected variable.
         name: String,
     },
     /// The working directory does not exist or cannot be entered.
     #[error("the directory `{}` cannot be used: {why}", path.display())]
     Directory {
-        /// The given path.
+        /// The path as the caller gave it.
         path: PathBuf,
-        /// The cause.
+        /// The reason as text: the error of the system call, or that the path is not UTF-8.
         why: String,
     },
-    /// No shim could be started.
+    /// No shim could be started, or the shim could not receive the task.
     #[error("could not start a shim: {0}")]
     Shim(io::Error),
-    /// The caller cannot wait for the task.
+    /// Polling failed, so the caller cannot wait for the task.
     #[error("could not wait: {0}")]
     Wait(io::Error),
     /// The shim could not start the command; nothing runs.
     #[error("the command was not started: its shim {doing}")]
     NotStarted {
-        /// The step that failed.
+        /// The step that failed; completes the sentence "its shim …".
         doing: String,
     },
 }

@@ -1,7 +1,8 @@
 //! Drives a [`ForegroundCall`] for a caller without an asynchronous runtime.
 //!
-//! A single loop with one poll(2) waits for the shim's messages, for requests of the caller, and for
-//! room at the reader of the output. A slow reader therefore delays neither requests nor the budget.
+//! A single loop with one poll(2) waits for the shim's messages, for requests of the caller, and
+//! until the reader of the output accepts more. A slow reader therefore delays neither requests nor
+//! the end of the budget.
 
 use std::ffi::CStr;
 use std::os::fd::BorrowedFd;
@@ -22,7 +23,7 @@ use crate::task::watch::TaskWatch;
 /// A caller that waits for a task in the foreground. The defaults of the methods are for a caller
 /// that shows no output and makes no requests.
 pub trait ForegroundCaller {
-    /// The error of the call.
+    /// The error type of the caller, which also represents a [`RunError`].
     type Error: From<RunError>;
 
     /// Returns the caller's name, which the journal records as the requester of a stop.
@@ -33,7 +34,7 @@ pub trait ForegroundCaller {
         None
     }
 
-    /// Takes the pending requests. A request that ends the call, such as
+    /// Removes and returns the pending requests. A request that ends the call, such as
     /// [`CallEvent::Detached`], must be the last one.
     fn take_requests(&mut self) -> Vec<CallEvent> {
         Vec::new()
@@ -45,30 +46,30 @@ pub trait ForegroundCaller {
         None
     }
 
-    /// Writes what the reader accepts immediately.
+    /// Writes as much known output as the reader accepts without blocking.
     ///
     /// # Errors
     ///
-    /// The output cannot be read.
+    /// An error if the output cannot be read.
     fn write_output(&mut self, _watch: &mut TaskWatch<'_>) -> Result<WriteResult, Self::Error> {
         Ok(WriteResult::Continue)
     }
 
-    /// Reads the size of the output again.
+    /// Reads the present size of the output, so that output written until now is shown.
     ///
     /// # Errors
     ///
-    /// The output cannot be read.
+    /// An error if the output cannot be read.
     fn refresh_output(&mut self, _watch: &mut TaskWatch<'_>) -> Result<(), Self::Error> {
         Ok(())
     }
 
-    /// Subscribes to the output before the call waits (`None`), and then processes each message of
-    /// the shim before the call does.
+    /// Subscribes to the output if `_event` is `None`, which is the case once, before the wait.
+    /// Otherwise processes a message of the shim, before the call itself does.
     ///
     /// # Errors
     ///
-    /// The output cannot be read or followed.
+    /// An error if the output cannot be read or followed.
     fn follow_output(
         &mut self,
         _watch: &mut TaskWatch<'_>,
@@ -78,29 +79,32 @@ pub trait ForegroundCaller {
     }
 }
 
-/// The result of writing output.
+/// Whether the reader of the output still accepts more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteResult {
-    /// The stream is still open, with or without more to show.
+    /// The reader has not closed the pipe, whether or not there is more to show.
     Continue,
-    /// The reader has closed the pipe.
+    /// The reader has closed the pipe, so nothing more can be shown.
     Disconnected,
 }
 
-/// The end of a call.
+/// The reason why [`wait_in_foreground`] returned.
 #[derive(Debug)]
 pub enum CallEnd {
-    /// The command has ended or continues in the background. Holds the task's state at that time.
+    /// The command has ended or continues in the background. The notices contain the task's state
+    /// at that time.
     Returned(TaskDir, Box<TaskNotices>),
     /// The caller has left. The task continues, unless it was asked to stop.
     Left,
 }
 
-/// Waits for a task that `link` has started, as `call` decides.
+/// Waits for a task over the connection that its start returned. `policy` determines when the wait
+/// ends.
 ///
 /// # Errors
 ///
-/// [`RunError`]; a task without a record has then been removed. The errors of the caller.
+/// [`RunError`], and the errors of the caller's methods. A task without a record has then been
+/// removed.
 pub fn wait_in_foreground<C: ForegroundCaller>(
     root: &StateDir,
     program: &CStr,
@@ -117,11 +121,11 @@ pub fn wait_in_foreground<C: ForegroundCaller>(
     })
 }
 
-/// Waits until the command of a task runs, or has failed to.
+/// Waits until the command of a task runs.
 ///
 /// # Errors
 ///
-/// [`RunError`]; a task without a record has then been removed.
+/// [`RunError`] if the command could not be started; a task without a record has then been removed.
 pub fn wait_until_started(
     root: &StateDir,
     program: &CStr,
@@ -148,7 +152,6 @@ struct CallDriver<'r, 'c, C> {
     finished: Option<(TaskDir, Box<TaskNotices>)>,
 }
 
-/// The sources that are ready.
 #[derive(Debug, Clone, Copy)]
 struct PollResult {
     shim_message: bool,
@@ -174,8 +177,8 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
                 && ready.reader
                 && self.caller.write_output(&mut self.watch)? == WriteResult::Disconnected
             {
-                // A signal that ended the reader, such as Ctrl-C, was sent to this process as well
-                // and determines what happens to the command, so it is read first.
+                // Ctrl-C, which may have ended the reader, also sends a signal to this process. The
+                // signal determines what happens to the command, so it is handled first.
                 is_handled = self.handle_requests()?;
                 if !is_handled {
                     self.step(CallEvent::ReaderClosed)?;
@@ -251,7 +254,7 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
         })
     }
 
-    /// Returns whether there was a request.
+    /// Passes the caller's requests to the call. Returns whether there was one.
     fn handle_requests(&mut self) -> Result<bool, C::Error> {
         let requests = self.caller.take_requests();
         let is_handled = !requests.is_empty();
@@ -274,7 +277,7 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
         Ok(())
     }
 
-    /// Passes an event to the call, and performs its action.
+    /// Passes an event to the call, and performs the action that the call returns.
     fn step(&mut self, event: CallEvent) -> Result<(), C::Error> {
         match self.call.step(event, clock::monotonic_now()) {
             CallAction::Interrupt(grace) | CallAction::Leave(Some(grace)) => {
@@ -284,7 +287,7 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
                 if let Some(why) = reason {
                     self.watch.move_to_background(why).map_err(RunError::from)?;
                 }
-                // Output written until then is still shown.
+                // Output that was written before the hand-over is still shown.
                 self.caller.refresh_output(&mut self.watch)
             }
             CallAction::Wait | CallAction::Finish | CallAction::Leave(None) => Ok(()),

@@ -1,4 +1,4 @@
-//! The request for a task, which the settings complete.
+//! The request for a task. The settings supply everything that the request does not specify.
 
 use std::path::Path;
 use std::time::Duration;
@@ -64,7 +64,7 @@ pub struct TaskRequest {
     is_quiet_by_design: bool,
 }
 
-/// The source of a task's id.
+/// Whether the task receives a new id or an existing one.
 #[derive(Debug, Clone, Copy)]
 enum Identity {
     /// A new id of this kind.
@@ -74,7 +74,7 @@ enum Identity {
 }
 
 impl TaskRequest {
-    /// Requests a command, which becomes a task of this session.
+    /// Creates a request for a command, which becomes a task of this session.
     pub fn new(
         command: TaskCommand,
         cwd: WorkingDirectory,
@@ -103,7 +103,7 @@ impl TaskRequest {
         }
     }
 
-    /// Requests a command in the background.
+    /// Creates a request for a command that runs in the background from the start.
     pub fn in_background(
         command: TaskCommand,
         cwd: WorkingDirectory,
@@ -119,13 +119,14 @@ impl TaskRequest {
         self
     }
 
-    /// Uses an existing id, which the command line may contain. Its kind is that of the task.
+    /// Sets an id that was created before, so that the command line can contain it. The kind of the
+    /// task is that of the id.
     pub const fn id(mut self, id: TaskId) -> Self {
         self.identity = Identity::Existing(id);
         self
     }
 
-    /// Sets a name for people.
+    /// Sets a name by which people recognize the task.
     pub fn name(mut self, name: impl Into<Option<String>>) -> Self {
         self.name = name.into();
         self
@@ -174,14 +175,15 @@ impl TaskRequest {
         self
     }
 
-    /// Sets variables that tell the command what started it. They win over those of
-    /// [`Self::env`], and two commands that differ only in them are duplicates.
+    /// Sets variables that inform the command about its starter. They replace variables of
+    /// [`Self::env`] with the same name. Two commands that differ only in these labels are
+    /// duplicates.
     pub fn label_env(mut self, variables: Vec<(String, String)>) -> Self {
         self.label_env = variables;
         self
     }
 
-    /// Replaces the signal that asks the task to stop and the time until it is killed.
+    /// Replaces the configured polite signal and the grace after which the task is killed.
     pub const fn stop_with(mut self, signal: Signal, grace: Duration) -> Self {
         self.stop = Some((signal, grace));
         self
@@ -193,20 +195,22 @@ impl TaskRequest {
         self
     }
 
-    /// Exempts the task from the network policy, which is for commands: siding's own programs need
-    /// the access of their starter, and apply the policy to the commands that they run.
+    /// Exempts the task from the network policy. siding's own programs need the access of their
+    /// starter, and apply the policy to the commands that they run.
     pub fn without_net_policy(mut self) -> Self {
         self.net = Some(NetPolicy::Unrestricted);
         self
     }
 
-    /// Turns stalls off: the program is silent while it waits for a model or for other tasks.
+    /// Disables stall detection, for a program that is silent while it waits for a model or for
+    /// other tasks.
     pub const fn without_stalls(mut self) -> Self {
         self.is_quiet_by_design = true;
         self
     }
 
-    /// Combines the request with the settings.
+    /// Combines the request with the settings, and creates the id of the task. Nothing is written
+    /// to disk.
     ///
     /// # Errors
     ///
@@ -260,9 +264,9 @@ impl TaskRequest {
         Ok(PreparedTask { spec, env, env_clear: self.env_clear })
     }
 
-    /// Returns the key by which a second launch of the command is detected. It includes variables,
-    /// input and shell, because the same text with other ones is no duplicate. Of the variables the
-    /// key contains only a checksum.
+    /// Returns the key by which a second launch of the command is detected. The key depends on
+    /// variables, input and shell, because the same command text with others is no duplicate. Only
+    /// a checksum of these three is part of the key.
     fn same_key(&self) -> String {
         /// The default shell; it leaves the key unchanged.
         const DEFAULT_SHELL: &str = "bash";
@@ -295,7 +299,7 @@ impl TaskRequest {
 pub struct WorkingDirectory(String);
 
 impl WorkingDirectory {
-    /// Resolves the requested directory, or the caller's own.
+    /// Resolves the requested directory, or the working directory of this process for `None`.
     ///
     /// # Errors
     ///
@@ -313,7 +317,7 @@ impl WorkingDirectory {
         path.into_os_string().into_string().map(Self).map_err(|_| bad(&"it is not UTF-8"))
     }
 
-    /// Returns the path.
+    /// Returns the absolute path.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -362,9 +366,9 @@ pub fn resolve_session(root: &StateDir, named: Option<&str>) -> Result<SessionId
     Ok(id)
 }
 
-/// Returns the session of the environment if it is live and `owner` owns it. If another process
-/// owns the session, the variable was inherited from an outer process or is outdated, and does not
-/// name the session of this caller.
+/// Returns the session that `SIDING_SESSION` names, if this session is live and `owner` owns it. If
+/// another process owns the session, the variable was inherited from an outer process or is
+/// outdated, and does not name the session of this caller.
 #[must_use]
 pub fn inherited_session(root: &StateDir, owner: ProcRef) -> Option<SessionId> {
     let id: SessionId = std::env::var("SIDING_SESSION").ok()?.parse().ok()?;
@@ -373,7 +377,8 @@ pub fn inherited_session(root: &StateDir, owner: ProcRef) -> Option<SessionId> {
     session.is_owned_by(owner, &boot).then_some(id)
 }
 
-/// Returns the task inside which this call runs: the one whose birthmark this process carries.
+/// Returns the task inside which this process runs, which is the live task whose birthmark this
+/// process carries.
 fn enclosing_task(root: &StateDir) -> Option<TaskId> {
     birthmark::own_birthmark()
         .and_then(|mark| mark.task_id())
@@ -383,8 +388,8 @@ fn enclosing_task(root: &StateDir) -> Option<TaskId> {
 /// Returns the key by which a second launch of a command is detected. Commands with colliding keys
 /// are distinguished by their journals.
 fn same_key(command: &TaskCommand, cwd: &str) -> String {
-    // The byte 0xff never occurs in UTF-8, so no other pair of text and directory gives the same
-    // input.
+    // The byte 0xff never occurs in UTF-8, so no other pair of text and directory results in the
+    // same input.
     const KEY_SEPARATOR: &[u8] = &[0xff];
     let text = command.display_text();
     Fnv1a::default()

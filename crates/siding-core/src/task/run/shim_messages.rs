@@ -10,29 +10,29 @@ use super::error::RunError;
 use crate::store::TaskDir;
 use crate::task::watch::TaskWatch;
 
-/// The meaning of a message.
+/// The meaning of a shim's message for a caller that waits in the foreground.
 #[derive(Debug)]
 pub enum ShimEvent {
-    /// The command, or its shell, has ended; holds the task's present state. A lingering task is
-    /// finished for a caller, unless the caller waits for it to become ready.
+    /// The task's leader has ended, and other processes may linger. The notices contain the task's
+    /// present state. A lingering task that is still to become ready is not finished.
     Finished(TaskDir, Box<TaskNotices>),
-    /// The task has become ready.
+    /// All conditions of the task's readiness have been met.
     Ready(TaskDir, Box<TaskNotices>),
-    /// The command runs.
+    /// The command was started, and its leader has not ended.
     Running,
-    /// The output has grown. Sent once for each request to follow.
+    /// The output has grown. The shim sends this message once for each request to follow.
     OutputGrown,
-    /// A request was carried out; a request to follow takes effect.
+    /// A request was carried out. A request to follow has taken effect.
     RequestDone,
-    /// The command runs, and another shim may have taken over. A new shim knows no earlier requests
-    /// to follow.
+    /// The command runs, and another shim may have taken over. A new shim does not know the
+    /// requests to follow that its predecessor received.
     MayBeNewShim,
-    /// The message concerns another request.
+    /// The message has no meaning for this caller.
     Nothing,
 }
 
 impl ShimEvent {
-    /// Returns what the event means for the call that waits for the task.
+    /// Returns the event of the foreground call, or `None` if the call is not affected.
     #[must_use]
     pub fn call_event(&self) -> Option<CallEvent> {
         match self {
@@ -63,9 +63,10 @@ pub fn recv_event(watch: &mut TaskWatch<'_>) -> Result<ShimEvent, RunError> {
         Some(ShimMessage::Refused { .. } | ShimMessage::Why { .. } | ShimMessage::Usage { .. }) => {
             ShimEvent::Nothing
         }
-        // The record may be the end, so the journal is read.
+        // The record may be the final one, so the journal is read.
         Some(ShimMessage::Record { .. }) => finished_event(watch)?.unwrap_or(ShimEvent::Running),
-        // A takeover also gives `None`: its events are in the journal.
+        // `None` may also mean that a new shim has taken over. Events before the takeover are only
+        // in the journal.
         None => finished_event(watch)?.unwrap_or(ShimEvent::MayBeNewShim),
     })
 }

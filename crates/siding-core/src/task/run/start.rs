@@ -13,28 +13,28 @@ use crate::store::{StateDir, StoreError, TaskDir};
 use crate::task::launch::IdleShim;
 use crate::task::shim_client::ShimConnection;
 
-/// A task that is ready to start.
+/// A task whose specification is complete, and of which nothing exists on disk yet.
 #[derive(Debug)]
 pub struct PreparedTask {
     pub(super) spec: TaskSpec,
-    /// Variables set for the task. They are not recorded.
+    /// Variables that the request sets for the task. The journal does not contain them.
     pub(super) env: Vec<(String, String)>,
     /// Whether the task inherits no variables from its starter.
     pub(super) env_clear: bool,
 }
 
-/// The result of a launch.
+/// The result of [`PreparedTask::start_unless_duplicate`].
 #[derive(Debug)]
 pub enum LaunchResult {
-    /// A shim supervises the task.
+    /// A shim has received the task. The connection reports the start of the command.
     Started(ShimConnection),
-    /// The same command already runs as this task.
+    /// The same command already runs in the same directory as this task; no new task was started.
     Duplicate(TaskId),
 }
 
 impl PreparedTask {
-    /// Returns the specification that the first record will contain. Its `duplicate_of` is still
-    /// empty.
+    /// Returns the specification that the first record will contain, except for `duplicate_of`,
+    /// which only the start determines.
     #[must_use]
     pub const fn spec(&self) -> &TaskSpec {
         &self.spec
@@ -47,7 +47,7 @@ impl PreparedTask {
     }
 
     /// Creates the task and passes it to its shim, which writes the first record. If the same
-    /// command runs already, the record has the id of that task.
+    /// command already runs in the same directory, the record contains the id of that earlier task.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl PreparedTask {
     }
 }
 
-/// A task with a directory and no shim.
+/// A task that has a directory and a live marker, but no shim yet.
 struct CreatedTask<'r> {
     root: &'r StateDir,
     dir: TaskDir,
@@ -110,8 +110,8 @@ impl<'r> CreatedTask<'r> {
     }
 }
 
-/// Creates the live marker of a task, and enters an earlier task with the same command in its
-/// specification.
+/// Creates the live marker of a task. If an earlier task runs the same command in the same
+/// directory, sets `duplicate_of` to that task.
 fn claim_command(root: &StateDir, spec: &mut TaskSpec) -> Result<(), StoreError> {
     root.mark_live(spec.task_id)?;
     let still_runs = |first: TaskId| {
@@ -123,8 +123,9 @@ fn claim_command(root: &StateDir, spec: &mut TaskSpec) -> Result<(), StoreError>
                         == spec.command.display_text().trim()
                     && folded.state.spec.cwd == spec.cwd
             }
-            // The first task has no record yet. If its lock is held, it is being started. If its
-            // lock is free, its shim was killed before the first record, and its command never ran.
+            // The first task has no record yet. If the task's lock is held, the task is being
+            // started. If the lock is free, the shim was killed before the first record, and the
+            // command never ran.
             Err(_) => !matches!(dir.try_lock(), Ok(Some(_))),
         }
     };
@@ -142,9 +143,10 @@ pub fn discard_unstarted(root: &StateDir, dir: TaskDir, spec: &TaskSpec) {
     }
 }
 
-/// Removes a task whose shim exited before the first record, so that nothing ever ran.
+/// Removes a task whose shim exits before the first record, so that no command has run. Waits up to
+/// one second for the exit of the shim. Does nothing if the task has a record.
 pub fn clear_unrecorded(root: &StateDir, spec: &TaskSpec) {
-    /// Number of checks for the exit of the shim, and the pause between them: one second in total.
+    /// Number of checks for the exit of the shim; with the pauses they take one second.
     const MAX_UNRECORDED_CHECKS: u32 = 200;
     const UNRECORDED_CHECK_PAUSE: Duration = Duration::from_millis(5);
     for _ in 0..MAX_UNRECORDED_CHECKS {

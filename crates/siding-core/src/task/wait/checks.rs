@@ -1,4 +1,4 @@
-//! Checks the conditions of a wait.
+//! Checks the conditions of a wait on output, ports, files and the end of a task.
 
 use siding_model::wait::{Condition, WaitEvent};
 
@@ -36,7 +36,7 @@ impl Waiter<'_> {
                     let path = self.tasks[task].cwd.join(path);
                     self.file_watcher.as_mut().and_then(|files| files.check(&path))
                 }
-                // A process that listens or answers now is not of the ended task.
+                // A process that listens or responds now does not belong to the ended task.
                 Condition::Port(_) | Condition::Http(_) => None,
             };
             if detail.is_some() {

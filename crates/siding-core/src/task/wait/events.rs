@@ -1,4 +1,4 @@
-//! Waits for events and processes them.
+//! Waits for messages of shims, changes of files and HTTP results, and processes them.
 
 use std::os::fd::BorrowedFd;
 
@@ -31,7 +31,7 @@ impl Waiter<'_> {
         shims.chain(files).chain(self.http_probes.iter().flatten().map(HttpProbe::source)).collect()
     }
 
-    /// Processes the pending events.
+    /// Processes the messages and changes that have arrived, without waiting.
     pub(super) fn handle_events(&mut self) -> Result<(), WaitError> {
         let live: Vec<(usize, BorrowedFd<'_>)> = self
             .tasks
@@ -76,15 +76,15 @@ impl Waiter<'_> {
         scans.filter_map(OutputScan::wake_at).fold(at, MonotonicMs::min)
     }
 
-    /// Processes the messages of a shim.
+    /// Processes the messages of a shim, and checks the conditions that they may have met.
     pub(super) fn recv_messages(&mut self, task: usize) -> Result<(), WaitError> {
         let one = &mut self.tasks[task];
         let (mut grown, mut again, mut over) = (false, false, false);
         let renewed = one.watch.reconnects();
         loop {
             match one.watch.try_recv()? {
-                // The shim sends this once for each request to follow, so that a slow reader is not
-                // flooded: the request is repeated below.
+                // The shim sends this message once for each request to follow, so that a slow
+                // reader is not flooded. The request is therefore repeated below.
                 Some(ShimMessage::Output { .. }) => (grown, again) = (true, true),
                 // Output that was written before the request took effect is checked now.
                 Some(ShimMessage::Done) => grown = true,
@@ -103,14 +103,14 @@ impl Waiter<'_> {
             }
         }
         if one.watch.reconnects() != renewed {
-            // A new shim knows no earlier requests to follow.
+            // A new shim does not know the requests to follow that its predecessor received.
             (grown, again) = (true, true);
         }
         if again && one.reads_output() {
             one.watch.send(&ShimRequest::Subscribe { follow: true })?;
         }
         if over {
-            // The end is recorded; the shim's cleanup does not matter.
+            // The end is recorded, so the wait need not continue until the shim has cleaned up.
             return self.finish_task(task);
         }
         if grown {
@@ -119,7 +119,7 @@ impl Waiter<'_> {
         self.check_end(task)
     }
 
-    /// Processes the HTTP results, which hold for every task that has not ended.
+    /// Processes the HTTP results. A result meets the condition for every task that has not ended.
     pub(super) fn read_http_results(&mut self) {
         for condition in 0..self.http_probes.len() {
             let Some(asking) = &mut self.http_probes[condition] else { continue };

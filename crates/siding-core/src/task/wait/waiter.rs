@@ -1,4 +1,4 @@
-//! A wait for several tasks and conditions.
+//! Waits for a limited time until one or several tasks meet conditions.
 
 use std::ffi::CStr;
 use std::io;
@@ -22,29 +22,29 @@ use crate::task::readiness::output_scan::OutputScan;
 use crate::task::readiness::port;
 use crate::task::watch::{TaskWatch, WatchError};
 
-/// An error of a wait.
+/// The reason why a wait could not be started or continued.
 #[derive(Debug, thiserror::Error)]
 pub enum WaitError {
-    /// A task cannot be watched.
+    /// Connecting to a task's shim, recovering the task or reading its journal failed.
     #[error(transparent)]
     Watch(#[from] WatchError),
     /// The pattern is not a valid regular expression.
     #[error("`output:{pattern}`: {why}")]
     Pattern {
-        /// The given pattern.
+        /// The text after `output:` in the condition.
         pattern: String,
-        /// The cause.
+        /// The syntax error that the regex parser reports.
         why: String,
     },
     /// The output of a task is unreadable.
     #[error("task {id}: could not read its output: {source}")]
     Output {
-        /// The task's id.
+        /// The task whose output could not be read.
         id: TaskId,
         /// The error of the system call.
         source: io::Error,
     },
-    /// A system call failed.
+    /// Polling failed, or no thread or descriptor was available for HTTP requests.
     #[error("could not {doing}: {source}")]
     Io {
         /// The operation that failed, as the message names it.
@@ -54,31 +54,32 @@ pub enum WaitError {
     },
 }
 
-/// A condition that was met.
+/// A condition that one task has met.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetCondition {
-    /// The task.
+    /// The task that has met the condition.
     pub task_id: TaskId,
-    /// The condition.
+    /// The condition as the caller gave it, or `exit` for a task that has ended.
     pub condition: Condition,
     /// The evidence, such as the matching line.
     pub detail: Option<WaitDetail>,
 }
 
-/// The result of a wait.
+/// The reason why a wait ended, and the conditions that were met until then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitResult {
-    /// The reason why the wait ended.
+    /// Whether the conditions were met, all tasks ended before, or the time passed.
     pub verdict: WaitVerdict,
-    /// The met conditions, ordered by task and condition. For an unsatisfied wait also the `exit`
-    /// of every task that has ended.
+    /// The met conditions, ordered by task and condition. If the wait was not satisfied, the list
+    /// also contains the `exit` of every task that has ended.
     pub met: Vec<MetCondition>,
     /// The duration of the wait, in milliseconds.
     pub waited_ms: u64,
 }
 
 impl WaitResult {
-    /// Returns the wait as `--json` prints it. `bound_ms` is the limit of the wait in milliseconds.
+    /// Returns the result as `--json` prints it. `bound_ms` is the limit of the wait in
+    /// milliseconds.
     #[must_use]
     pub fn view(&self, bound_ms: u64) -> WaitView {
         let reason = match self.verdict {
@@ -101,7 +102,7 @@ impl WaitResult {
     }
 }
 
-/// A wait for conditions of tasks.
+/// A wait of limited time until tasks have met conditions.
 #[derive(Debug)]
 pub struct Waiter<'r> {
     pub(super) root: &'r StateDir,
@@ -119,7 +120,6 @@ pub struct Waiter<'r> {
     is_new: bool,
 }
 
-/// One of the tasks of a wait.
 #[derive(Debug)]
 pub(super) struct WaitedTask<'r> {
     pub(super) watch: TaskWatch<'r>,
@@ -138,8 +138,8 @@ struct MetEntry {
 }
 
 impl<'r> Waiter<'r> {
-    /// Creates a wait for `conditions` of every task, of at most `bound_ms`, without checking
-    /// anything yet.
+    /// Creates a wait of at most `bound_ms` milliseconds for `conditions`, each of which is checked
+    /// for every task. Connects to the shims, but checks no condition yet.
     ///
     /// # Errors
     ///
@@ -190,8 +190,8 @@ impl<'r> Waiter<'r> {
     }
 
     /// Processes pending events and runs due checks, without sleeping. Returns `None` if the wait
-    /// continues; the next call is useful when one of [`Self::sources`] is readable or
-    /// [`Self::wake_at`] has passed. For callers with their own event loop.
+    /// continues. A caller with its own event loop calls this function again when one of
+    /// [`Self::sources`] is readable or [`Self::wake_at`] has passed.
     ///
     /// # Errors
     ///
@@ -216,7 +216,7 @@ impl<'r> Waiter<'r> {
         self.wait.step(event, clock::monotonic_now())
     }
 
-    /// Records that a condition was met.
+    /// Records the first time that a task meets a condition, unless the wait has ended.
     pub(super) fn record_met(&mut self, task: usize, condition: usize, detail: Option<WaitDetail>) {
         if self.wait.verdict().is_none() && self.wait.is_pending(task, condition) {
             self.met.push(MetEntry { task, condition, detail });
@@ -224,7 +224,8 @@ impl<'r> Waiter<'r> {
         }
     }
 
-    /// Returns the open conditions of a kind, for tasks that have not ended.
+    /// Returns the open conditions of a kind as indexes of task and condition, only for tasks that
+    /// have not ended.
     pub(super) fn open_conditions(&self, kind: impl Fn(&Condition) -> bool) -> Vec<(usize, usize)> {
         let of_kind: Vec<usize> =
             (0..self.conditions.len()).filter(|one| kind(&self.conditions[*one])).collect();

@@ -1,4 +1,4 @@
-//! Checks of the kernel.
+//! Checks of kernel features, and of the shell that runs commands.
 
 use std::path::{Path, PathBuf};
 
@@ -93,8 +93,9 @@ fn birthmark() -> Check {
     }
 }
 
-/// Returns how deep tasks can still be nested. Each task takes a random number below its parent's,
-/// so each level shrinks the remaining range by the factor e on average.
+/// Returns the state and an estimate of how many levels of tasks can still be nested. Each task
+/// receives a random number below its parent's, so each level shrinks the remaining range by the
+/// factor e on average.
 pub(super) fn nesting_room(mark: Option<Birthmark>) -> (CheckState, String) {
     let Some(mark) = mark else {
         return (CheckState::Ok, "free; tasks may be nested about 13 deep".to_owned());
@@ -249,7 +250,7 @@ fn yama() -> Check {
     }
 }
 
-/// Checks for the shell that runs commands given as one string.
+/// Checks that the shell for commands given as one string exists and is executable.
 pub(super) fn shell(name: &str) -> Check {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places: Vec<PathBuf> = if name.contains('/') {

@@ -1,4 +1,4 @@
-//! Checks of this user's resource limits.
+//! Checks whether this user's resource limits suffice for 1,000 concurrent tasks.
 
 use super::{Check, CheckState, CheckWeight, read_number};
 use crate::processes::cgroup::OwnCgroup;
@@ -14,7 +14,7 @@ pub(super) fn checks() -> Vec<Check> {
 
 fn open_files() -> Check {
     let bound = system_info::open_files_limit();
-    // A wait holds one descriptor for each task, and recovery one for each process.
+    // A wait holds one descriptor for each task, and the reaper one for each process that it ends.
     let enough = bound.hard.is_none_or(|hard| hard >= 2 * DESIGN_TASKS);
     let shown = |limit: Option<u64>| limit.map_or_else(|| "none".to_owned(), |at| at.to_string());
     Check {
@@ -49,7 +49,7 @@ fn processes() -> Check {
     }
 }
 
-/// Returns the smallest `pids.max` of this process's cgroup and of its ancestors.
+/// Returns the smallest `pids.max` of this process's cgroup and of the ancestors of that cgroup.
 fn pids_max() -> Option<u64> {
     let own = OwnCgroup::find()?.directory();
     own.ancestors().filter_map(|path| read_number(path.join("pids.max").to_str()?)).min()

@@ -1,9 +1,9 @@
-//! Checks of the network policies that can be enforced here.
+//! Checks which network policies can be enforced on this machine.
 
 use super::{Check, CheckState, CheckWeight};
 use crate::net::policy;
 
-/// Checks each policy by applying it to a process that exits immediately.
+/// Checks each restrictive policy by applying it to a process that exits immediately.
 pub(super) fn checks() -> Vec<Check> {
     policy::SAMPLE_POLICIES.into_iter().skip(1).map(policy).collect()
 }

@@ -94,7 +94,8 @@ fn plan_recovery(root: &StateDir, survey: &TaskSurvey) -> Result<Vec<ReapStep>, 
     Ok(steps)
 }
 
-/// Returns the step for a task whose shim is dead, or `None` if another machine supervises it.
+/// Returns the step for a task whose shim is dead, or `None` if another machine supervises the
+/// task.
 fn plan_shimless_task(
     root: &StateDir,
     survey: &TaskSurvey,

@@ -1,10 +1,10 @@
 //! Removes sessions that ended long ago, and data that was set aside long ago.
 //!
-//! A session is removed if four conditions hold: it is not live (it was closed, its owner is dead
-//! or of another boot); it cannot be live elsewhere (on another machine, or in another PID
-//! namespace); it owns no recorded task; and its last activity is longer ago than ended tasks are
-//! kept. A session is kept as long as any of its tasks, even an ended one: without the session's
-//! acknowledgements, the notices of the task would be delivered again.
+//! A session is removed if three conditions hold. It is not live: it was closed, or its owners are
+//! dead or of an earlier boot. No recorded task belongs to it. Its last activity is longer ago than
+//! ended tasks are kept, or twice as long if the session may be live on another machine or in
+//! another PID namespace. A session is kept as long as any of its tasks, even an ended one, because
+//! the notices of the task would be delivered again without the session's acknowledgements.
 //!
 //! Data that was set aside expires by the time in its name, which siding wrote. The data of a task
 //! is kept while a process still carries the mark of that task.
@@ -25,7 +25,7 @@ use crate::sys::{clock, system_info};
 #[derive(Debug)]
 pub(super) struct ExpiredSession {
     id: SessionId,
-    /// The time of the session's last activity.
+    /// Time of the session's last record or of the last change of its directory, if that is later.
     last_activity: UnixMs,
 }
 
@@ -38,7 +38,7 @@ impl ExpiredSession {
     }
 }
 
-/// Removes the files of sessions that have ended. A session that is opened meanwhile is kept.
+/// Removes the files of sessions that ended long ago. A session that is opened meanwhile is kept.
 pub(super) fn remove_expired_sessions(
     root: &StateDir,
     survey: &TaskSurvey,
@@ -76,7 +76,7 @@ pub(super) fn find_expired_sessions(
         .collect()
 }
 
-/// Returns the session of a task, or `None` if it is unknown.
+/// Returns the session of a task, or `None` if the session is unknown.
 fn owning_session(standing: &RecordedState) -> Option<&SessionId> {
     match standing {
         RecordedState::Live { session, .. } | RecordedState::Ended { session, .. } => Some(session),
@@ -94,29 +94,29 @@ fn expired_since(
     id: &SessionId,
     limits: &RetentionLimits,
 ) -> Option<UnixMs> {
-    // An unreadable session is left for a person, or for the newer version of siding that wrote it.
+    // An unreadable session is kept for a person to inspect, or for the newer version of siding
+    // that wrote it.
     let session = session::read(root, id).ok()?;
     let boot = &survey.boot;
     if session.as_ref().is_some_and(|it| it.is_live(boot)) {
         return None;
     }
-    // This machine cannot see whether a session of another machine lives, but any use of the
-    // session changes its directory: it is therefore kept twice as long.
+    // This machine cannot see whether a session of another machine lives. Any use of the session
+    // changes its directory, so the session is kept for twice the time after the last change.
     let is_elsewhere = session.as_ref().is_some_and(|it| it.may_live_elsewhere(boot));
     let age = if is_elsewhere { limits.age.saturating_mul(2) } else { limits.age };
     // The end of an owner is not recorded, so the directory must be old too. A session without a
-    // record has only its directory: a consumer acknowledged notices of a task that was removed
-    // later.
+    // record has only a directory, which the acknowledgement of a notice has created.
     let dir = root.session_dir(id.as_str(), false).ok()?;
     let changed = system_info::changed_at(&dir).ok()?;
     let last = session.map_or(changed, |session| session.last_activity.max(changed));
     retention::is_older_than(last, age, clock::unix_now()).then_some(last)
 }
 
-/// An entry that was set aside.
+/// An entry that was set aside so long ago that it is to be removed.
 #[derive(Debug)]
 pub(super) struct ExpiredQuarantine {
-    /// Its path below the state directory.
+    /// Path of the entry below the state directory.
     path: String,
     quarantined_at: UnixMs,
 }
@@ -144,7 +144,7 @@ pub(super) fn remove_expired_quarantine(
     find_expired_quarantine(root, kept, limits).into_iter().filter_map(remove).collect()
 }
 
-/// Returns what [`remove_expired_quarantine`] would remove.
+/// Returns the entries that [`remove_expired_quarantine`] would remove.
 pub(super) fn find_expired_quarantine(
     root: &StateDir,
     kept: &HashSet<TaskId>,

@@ -25,13 +25,13 @@ use crate::sys::{clock, file, poll, process, unix_socket};
 
 /// The name of the rule in `reaped.log`.
 const HOST_ENDED_RULE: &str = "host-ended";
-/// The most ancestors of a process that are searched for an excluded program.
+/// Maximum number of ancestors of a process that are searched for an excluded program.
 const MAX_ANCESTORS: usize = 64;
 /// The prefix of the argument by which a relay (socat(1)) names the socket file on which it
 /// listens.
 const LISTEN_ARGUMENT_PREFIX: &str = "UNIX-LISTEN:";
-/// The socket files of a host: the directory, and the prefix and suffix of the file name around the
-/// host's process ID (Claude Code 2.1.330).
+/// The socket files of a host (Claude Code 2.1.330): the directory, and the text before and after
+/// the host's process ID in the file name.
 const HOST_SOCKET_PATTERNS: [(&str, &str, &str); 2] =
     [("/tmp", "srt-mux-", "-"), ("/tmp/cc-socks", "", ".sock")];
 
@@ -42,7 +42,7 @@ pub fn reap_hosts(root: &StateDir) -> Vec<ReapStep> {
     marks.into_iter().flat_map(|mark| reap_host(root, mark, false)).collect()
 }
 
-/// Returns the steps that [`reap_hosts`] would take.
+/// Returns the steps of [`reap_hosts`] that would end processes.
 #[must_use]
 pub fn plan_hosts(root: &StateDir) -> Vec<ReapStep> {
     let Ok(marks) = root.host_marks() else { return Vec::new() };
@@ -83,7 +83,7 @@ fn reap_host(root: &StateDir, mark: HostMark, dry_run: bool) -> Vec<ReapStep> {
     steps
 }
 
-/// Whether a host may have left processes.
+/// Whether the record of a host is needed, and whether the host's processes are to be ended.
 enum HostState {
     Ended,
     Alive,
@@ -111,8 +111,9 @@ fn excluded_programs(files: &HostFiles) -> Vec<String> {
     }
 }
 
-/// Ends the processes that an ended host has left, and removes the socket files of its sandbox.
-/// `between` is called after SIGTERM was sent. Returns the steps.
+/// Ends the processes that an ended host has left, removes the socket files of its sandbox, and
+/// returns the steps. `between` is called after SIGTERM was sent, before the wait for the exit of
+/// the processes.
 pub fn end_host(
     root: &StateDir,
     files: &HostFiles,
@@ -133,7 +134,7 @@ pub fn end_host(
     steps
 }
 
-/// The cleanup of the processes that one host has left.
+/// The processes that one host has left, with the signals that they have received.
 struct HostSweep<'a> {
     root: &'a StateDir,
     files: &'a HostFiles,
@@ -188,17 +189,17 @@ impl<'a> HostSweep<'a> {
         found
     }
 
-    /// Returns the marks of the host's processes: its own mark, and those of claimed commands that
-    /// no shim supervises.
+    /// Returns the marks of the host's processes: the mark of the host, and those of claimed
+    /// commands that no shim supervises.
     fn host_marks(&self) -> Vec<Birthmark> {
         let claims = self.files.list_claims().into_iter();
         let unkept = claims.filter(|task| is_unsupervised(self.root, *task));
         unkept.map(|task| task.birthmark()).chain([self.files.mark.birthmark()]).collect()
     }
 
-    /// Returns whether a process is a host of its own: it runs the same program, and the host made
-    /// it the leader of a session (setsid(2)) so that it outlives the host, as Claude Code does
-    /// with background conversations.
+    /// Returns whether a process is a separate host: it runs the same program, and leads a session
+    /// of its own (setsid(2)) so that it outlives the host. Claude Code starts background
+    /// conversations in this way.
     fn is_separate_host(&self, one: &MarkedProcess) -> bool {
         let pid = one.process.pid;
         let is_apart = || procfs::stat(pid).is_some_and(|stat| stat.session == pid);
@@ -217,7 +218,7 @@ impl<'a> HostSweep<'a> {
         }
     }
 
-    /// Waits until the signaled processes have exited, at most for the grace.
+    /// Waits until the signaled processes have exited, but not longer than [`TERM_GRACE_MS`].
     fn wait_for_exit(&self) {
         let until = clock::monotonic_now().plus_ms(TERM_GRACE_MS);
         loop {
@@ -369,7 +370,8 @@ fn host_sockets(record: &HostRecord) -> Vec<String> {
     HOST_SOCKET_PATTERNS.into_iter().flat_map(in_place).collect()
 }
 
-/// Removes a socket file of this user that no process holds, or returns `None` if there is none.
+/// Removes a socket file of this user that no process holds. Returns `None` if the path names no
+/// such file.
 fn remove_dead_socket(path: &Path) -> Option<ReapStep> {
     let name = path.file_name()?.to_str()?;
     let directory = file::open_directory(path.parent()?).ok()?;

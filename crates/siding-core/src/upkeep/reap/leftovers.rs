@@ -1,4 +1,5 @@
-//! Removes files that are no longer needed.
+//! Removes control groups of ended tasks, tasks past their retention, unrecorded tasks and stale
+//! claims.
 
 use std::collections::{HashMap, HashSet};
 
@@ -137,7 +138,7 @@ impl SessionCache<'_> {
     }
 }
 
-/// Returns the disk space that the files of a task take, in bytes.
+/// Returns the disk space that the files of a task take, in bytes. Zero if the task was removed.
 pub(crate) fn stored_bytes(root: &StateDir, id: TaskId) -> u64 {
     let Ok(dir) = root.task_dir(id) else { return 0 };
     let names = file::list_entries(&dir).unwrap_or_default();
@@ -152,8 +153,8 @@ fn expired_step(task: &EndedTask<TaskId>) -> ReapStep {
     ReapStep::Expired { task_id: task.id, ended_at: task.ended_at.rfc3339(), bytes: task.bytes.0 }
 }
 
-/// Removes a task if its lock is free and `still` returns true under the lock. Returns whether the
-/// task was removed.
+/// Removes a task if its lock is free and `still` returns true while the task is locked. Returns
+/// whether the task was removed.
 fn remove_task_if(
     root: &StateDir,
     id: TaskId,
@@ -199,8 +200,8 @@ pub(super) fn unrecorded_tasks(root: &StateDir, survey: &TaskSurvey) -> Vec<Task
 pub(super) fn remove_stale_claims(root: &StateDir) -> Result<Vec<ReapStep>, ReapError> {
     let mut steps = Vec::new();
     for claim in stale_claims(root)? {
-        // The claim is read again, because another launch of the same command may just have taken
-        // it over.
+        // The claim is read again, because another launch of the same command may just have
+        // replaced it.
         if file::read_link(root, &claim.path).is_ok_and(|now| now == claim.task)
             && file::remove(root, &claim.path).is_ok()
         {
@@ -212,11 +213,10 @@ pub(super) fn remove_stale_claims(root: &StateDir) -> Result<Vec<ReapStep>, Reap
 
 /// A claim on a command whose task is not marked live.
 pub(super) struct StaleClaim {
-    /// Its path below the root.
+    /// Path of the claim below the root.
     path: String,
-    /// Its file name.
     name: String,
-    /// The id of the task, as the link has it.
+    /// The target of the link, normally the id of the task that made the claim.
     task: String,
 }
 
@@ -226,7 +226,7 @@ impl StaleClaim {
     }
 }
 
-/// Returns the claims whose task is not marked live.
+/// Returns the claims of tasks that are not marked live, including those of earlier versions.
 pub(super) fn stale_claims(root: &StateDir) -> Result<Vec<StaleClaim>, ReapError> {
     let mut names = path_names(DEDUP_DIR, names_in(root, DEDUP_DIR)?);
     // The directory exists only if an earlier version has used the state directory.

@@ -1,9 +1,9 @@
-//! Ends processes whose task has ended.
+//! Ends strays: processes of a task that has ended.
 //!
 //! A stray carries the mark of a task whose end is recorded or whose record was set aside, or is in
-//! the control group of an ended task, and no shim supervises it: the task's lock is free, and the
-//! process is neither a living shim nor a descendant of one. A mark without a record here is that
-//! of another state directory, and processes with this mark are left alone.
+//! the control group of an ended task. No shim supervises a stray: the task's lock is free, and the
+//! process is neither a living shim nor a descendant of one. A mark without a record here comes
+//! from another state directory, and processes with this mark are not touched.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -21,15 +21,15 @@ use crate::sys::pidfd::PidFd;
 use crate::sys::{clock, file, poll, process, procfs};
 use crate::task::shim_client;
 
-/// The time between SIGTERM and SIGKILL, in milliseconds.
+/// Time between SIGTERM and SIGKILL, in milliseconds, unless all processes exit earlier.
 pub(super) const TERM_GRACE_MS: u64 = 2_000;
 /// The time after which a killed process that still lives is reported, in milliseconds.
 pub(super) const KILL_TIMEOUT_MS: u64 = 5_000;
 /// The pause between the two checks of a process's mark that must agree before the process is ended
-/// as a stray. A new shim carries the mark of the process that started it until it sets its own,
-/// which takes less time than this.
+/// as a stray. A new shim carries the mark of its starter until it has set its own mark, which
+/// takes less time than this pause.
 const RECHECK_DELAY: Duration = Duration::from_millis(20);
-/// The pause between two sweeps.
+/// Pause between two rounds of SIGKILL.
 pub(super) const SWEEP_PAUSE: Duration = Duration::from_millis(2);
 
 /// The lock that keeps other processes away from a task while its strays are ended. Dropping the
@@ -40,19 +40,18 @@ enum TaskGuard {
     Aside { _lock: OwnedFd },
 }
 
-/// The most scans that are taken until one has seen all processes.
+/// Maximum number of scans. A scan is repeated until it could read every process.
 const MAX_SCANS: u32 = 3;
-/// Why a scan is incomplete, as shown in the report.
+/// The reason for an incomplete scan, as the report shows it.
 const INCOMPLETE_SCAN_REASON: &str = "not every process could be read: `/proc` cannot be read, or no descriptor is \
     left (`ulimit -n`); strays may be left, and no ended task was removed";
 const NO_DESCRIPTOR_REASON: &str = "no descriptor was left to open it (`ulimit -n`)";
 
-/// The strays of one task.
 #[derive(Debug, Default)]
 pub(super) struct OrphanProcesses {
-    /// Strays that are held by a pidfd, and lived when it was opened.
+    /// Strays that were alive when their pidfd was opened.
     pub(super) pidfds: Vec<PidFd>,
-    /// Strays for which no descriptor was left.
+    /// Strays that may be alive, but for which no descriptor was left.
     pub(super) without_pidfd: Vec<ProcRef>,
 }
 
@@ -65,19 +64,16 @@ impl OrphanProcesses {
         }
     }
 
-    /// Returns all strays of the task.
+    /// Returns all strays of the task, with and without a pidfd.
     pub(super) fn processes(&self) -> impl Iterator<Item = ProcRef> {
         self.pidfds.iter().map(|held| held.process).chain(self.without_pidfd.iter().copied())
     }
 }
 
-/// The strays of each task.
 pub(super) type OrphansByTask = BTreeMap<TaskId, OrphanProcesses>;
 
-/// The result of one scan.
 #[derive(Debug, Default)]
 pub(super) struct OrphanScan {
-    /// The strays of each task.
     pub(super) orphans: OrphansByTask,
     /// Whether every process of the machine could be read. If false, there may be more strays.
     pub(super) is_complete: bool,
@@ -91,8 +87,8 @@ impl OrphanScan {
     }
 }
 
-/// Ends the strays. Returns the steps, and the tasks that may still have processes and whose
-/// records must be kept: after an incomplete scan these are all tasks.
+/// Ends the strays of all surveyed tasks. Returns the steps, and the tasks that may still have
+/// processes, whose records must be kept. After an incomplete scan these are all tasks.
 pub(super) fn end_orphans(
     root: &StateDir,
     survey: &TaskSurvey,
@@ -119,8 +115,8 @@ pub(super) fn end_found_orphans(
     (steps, kept)
 }
 
-/// Ends the strays of a scan. Returns the last scan. Adds its steps to `steps`, and the tasks with
-/// survivors to `kept`.
+/// Ends the strays that a scan found. Adds the steps to `steps`, and the tasks that may still have
+/// processes to `kept`. Returns the last scan.
 fn sweep_tasks(
     root: &StateDir,
     survey: &TaskSurvey,
@@ -160,7 +156,7 @@ fn sweep_tasks(
     left
 }
 
-/// Returns the strays that exist now.
+/// Returns the strays that exist now. Repeats an incomplete scan.
 pub(super) fn find_orphans(root: &StateDir, survey: &TaskSurvey) -> OrphanScan {
     let mut look = scan_once(root, survey);
     for _ in 1..MAX_SCANS {
@@ -174,7 +170,7 @@ pub(super) fn find_orphans(root: &StateDir, survey: &TaskSurvey) -> OrphanScan {
 
 fn scan_once(root: &StateDir, survey: &TaskSurvey) -> OrphanScan {
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
-    // Most processes are of supervised tasks; for these, only the mark is read.
+    // Most processes belong to supervised tasks; for these, only the mark is read.
     let is_kept_task =
         |task: &TaskId| matches!(survey.tasks.get(task), Some(RecordedState::Live { .. }));
     let mut marks = BirthmarkScan::scan(|pid, task| pid != own && !is_kept_task(&task));
@@ -190,8 +186,7 @@ fn scan_once(root: &StateDir, survey: &TaskSurvey) -> OrphanScan {
     let mut found = OrphansByTask::new();
     for id in carried {
         let shim = match survey.tasks.get(&id) {
-            // The mark of a released process cannot be removed, and it was released to keep
-            // running.
+            // A released process cannot lose its mark, and was released so that it keeps running.
             Some(RecordedState::Ended { released: true, .. }) => continue,
             Some(RecordedState::Ended { shim, .. }) => Some(*shim),
             None if aside.contains(&id) && !root.is_marked_live(id) => None,
@@ -247,7 +242,8 @@ fn is_below_live_shim(process: ProcRef, keepers: &HashSet<ProcRef>) -> bool {
     false
 }
 
-/// Takes the locks of tasks. Returns the locks, and the tasks whose lock another process holds.
+/// Locks the tasks that have strays. Returns the locks, and the tasks that another process has
+/// locked.
 fn lock_tasks(
     root: &StateDir,
     survey: &TaskSurvey,
@@ -298,7 +294,7 @@ impl SignaledOrphan {
     }
 }
 
-/// The cleanup of the strays of one set of tasks.
+/// The strays of a set of locked tasks, which are signaled together.
 struct OrphanSweep<'a> {
     root: &'a StateDir,
     survey: &'a TaskSurvey,
@@ -307,7 +303,7 @@ struct OrphanSweep<'a> {
 }
 
 impl OrphanSweep<'_> {
-    /// Sends SIGTERM to all strays, and gives them time to exit.
+    /// Sends SIGTERM to all strays, and waits up to [`TERM_GRACE_MS`] for their exit.
     fn terminate_all(&mut self, found: OrphansByTask) {
         let mut asked = Vec::new();
         for (id, strays) in found {
@@ -334,7 +330,7 @@ impl OrphanSweep<'_> {
     }
 
     /// Kills the strays that are left and those that were started meanwhile. Returns the last scan,
-    /// with the strays that could not be ended.
+    /// which contains the strays that could not be ended.
     fn kill_remaining(&mut self) -> OrphanScan {
         let started = clock::monotonic_now();
         loop {
@@ -361,8 +357,8 @@ impl OrphanSweep<'_> {
 
     /// Sends a signal to a process that is still a stray. Returns whether the signal could be sent.
     fn send_signal(&mut self, task: TaskId, held: &PidFd, signal: Signal) -> bool {
-        // Checked again: mark and group were read before the pidfd was opened, and the process ID
-        // may have been reused since.
+        // The mark and the group are checked again: they were read before the pidfd was opened, and
+        // the process ID may have been reused since.
         let pid = held.process.pid;
         let is_one = procfs::birthmark(pid) == Some(task.birthmark())
             || self.survey.leftover_group(task).is_some_and(|group| group.contains(pid));
@@ -379,7 +375,7 @@ impl OrphanSweep<'_> {
     }
 }
 
-/// Returns why a process survived SIGKILL.
+/// Returns the reason why a process survived SIGKILL, for the report.
 pub(super) fn survival_reason(pid: i32) -> String {
     let own = process::effective_uid();
     match procfs::uid(pid) {

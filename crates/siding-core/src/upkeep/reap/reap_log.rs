@@ -1,4 +1,4 @@
-//! `reaped.log`: the processes that siding ended although it had not started them.
+//! The log `reaped.log` of the signals that siding sends to processes of other programs.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,22 +10,21 @@ use crate::sys::file::{self, OpenMode};
 
 /// The name of the log below the root (`docs/format.md`).
 const LOG_FILE: &str = "reaped.log";
-/// The name that the log gets when it has grown too long.
+/// The name to which the log is renamed when it has grown too long.
 const ROTATED_LOG_FILE: &str = "reaped.log.1";
 /// The log and its predecessor, the newer one first.
 pub(crate) const LOG_FILES: [&str; 2] = [LOG_FILE, ROTATED_LOG_FILE];
 
-/// The length from which on a new log is started, in bytes: about 4,000 lines.
+/// The length in bytes from which a new log is started: about 4,000 lines.
 const MAX_LOG_BYTES: u64 = 1 << 20;
 
 /// One line of the log: a signal that is about to be sent.
 #[derive(Debug, Serialize)]
 pub(super) struct ReapLogLine<'l> {
-    /// The time, in RFC 3339.
+    /// The time of the signal, in RFC 3339.
     pub(super) at: String,
     /// The rule that selected the process.
     pub(super) rule: &'l str,
-    /// The process ID.
     pub(super) pid: i32,
     /// The start time of the process, in clock ticks since boot.
     pub(super) start_ticks: u64,
@@ -33,7 +32,6 @@ pub(super) struct ReapLogLine<'l> {
     pub(super) top_pid: i32,
     /// The age of the process, in milliseconds.
     pub(super) age_ms: u64,
-    /// The name of the signal.
     pub(super) signal: String,
     /// The command line of the process, shortened.
     pub(super) command: &'l str,
@@ -66,7 +64,7 @@ impl ReapLog {
         }
     }
 
-    /// Appends a line.
+    /// Appends the line of a signal. The caller sends the signal afterwards.
     ///
     /// # Errors
     ///

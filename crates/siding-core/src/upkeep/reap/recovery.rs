@@ -1,8 +1,8 @@
 //! Recovers all tasks, several of them concurrently.
 //!
-//! Most of the time is spent waiting: for an end to become durable, and for a new shim to report
-//! that it has taken over. Several threads wait for less time: a file system commits the writes of
-//! all of them in one operation, and their shims start concurrently.
+//! Recovery mostly waits: for an end to become durable, or for a new shim to report that it has
+//! taken over. Several threads shorten the total wait, because a file system commits their writes
+//! in one operation, and their shims start concurrently.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,9 +16,10 @@ use crate::store::StateDir;
 use crate::sys::procfs;
 use crate::task::recover::{BatchRecovery, RecoverError, Recovery, RecoveryOutcome};
 
-/// The number of threads that recover many tasks.
+/// The number of threads that recover [`MIN_PARALLEL_TASKS`] or more tasks. Fewer tasks are
+/// recovered by one thread.
 const RECOVERY_THREADS: usize = 8;
-/// The number of tasks from which on [`RECOVERY_THREADS`] threads are used.
+/// The number of tasks from which [`RECOVERY_THREADS`] threads are used.
 const MIN_PARALLEL_TASKS: usize = 32;
 
 /// Recovers every task that is marked live.
@@ -92,8 +93,8 @@ fn recovery_step(
         Ok(RecoveryOutcome::Ended) if !root.is_marked_live(task_id) => {
             ReapStep::Cleared { task_id }
         }
-        // Nothing to do: a shim supervises the task or is about to exit, or another process,
-        // perhaps on another machine, recovers it.
+        // There is nothing to do: a shim supervises the task or is about to exit, or another
+        // process, perhaps on another machine, recovers the task.
         Ok(
             RecoveryOutcome::Ended
             | RecoveryOutcome::Supervised

@@ -1,4 +1,4 @@
-//! Waits for the shims of ended sessions.
+//! Waits until the shims of ended sessions have stopped their tasks.
 
 use std::ffi::CStr;
 use std::os::fd::BorrowedFd;
@@ -10,17 +10,17 @@ use crate::store::StateDir;
 use crate::sys::{clock, poll};
 use crate::task::watch::{TaskWatch, WatchError};
 
-/// The longest wait for all shims together, in milliseconds. A longer grace still applies, but is
-/// not waited for.
+/// The longest wait for all shims together, in milliseconds. A longer grace still applies, but the
+/// wait ends before it.
 const MAX_WAIT_MS: u64 = 30_000;
 /// The time that a stop may take in addition to the two graces, in milliseconds.
 const STOP_OVERHEAD_MS: u64 = 2_000;
 
-/// Waits until the tasks that [`reap_all`](super::reap_all) found leaving have ended, and stores
-/// their outcomes.
+/// Waits until the tasks of all [`ReapStep::Leaving`] steps have ended, and stores their outcomes
+/// in the steps.
 ///
-/// Each shim first waits for its session's grace, in which the session may be resumed, and then
-/// gives its task the grace of a stop. This function waits for both graces, at most 30 s in all. A
+/// Each shim first waits for `session_grace`, in which the session may be resumed, and then grants
+/// its task the grace of a stop. This function waits for both graces, but at most 30 s in total. A
 /// stop that takes longer continues after the return of this function, and its step has no outcome.
 pub fn await_stopping(root: &StateDir, program: &CStr, steps: &mut [ReapStep]) {
     let most = clock::monotonic_now().plus_ms(MAX_WAIT_MS);
@@ -56,7 +56,7 @@ fn wait_for_task(
 }
 
 fn poll_readable(source: BorrowedFd<'_>, timeout_ms: u64) -> bool {
-    // poll(2) can only fail because the kernel has no memory left; the caller then reads right
-    // away.
+    // poll(2) can fail only because the kernel has no memory left. The caller then reads without
+    // waiting.
     poll::wait_readable(&[source], Some(timeout_ms)).map_or(true, |ready| ready == [true])
 }

@@ -13,12 +13,12 @@ use crate::sys::file::{self, OpenMode};
 use crate::sys::unix_socket::{self, BoundPaths};
 use crate::sys::{clock, process};
 
-/// The age from which on a file may be a leftover, in milliseconds. A younger one may be about to
-/// be used, or to be passed from one program to another.
+/// Age in milliseconds from which a file may be a leftover. A younger file may be about to be used,
+/// or to be passed from one program to another.
 const MIN_SOCKET_AGE_MS: i64 = 60_000;
 
 /// Removes the socket files that match a pattern, are owned by this user, are older than a minute,
-/// and are held by no living process. With `dry_run`, returns their steps without removing them.
+/// and are held by no living process. With `dry_run`, returns the steps without removing the files.
 ///
 /// No symbolic link is followed in any part of a path, and no other kind of file is removed. A
 /// directory that cannot be read is skipped.
@@ -46,7 +46,7 @@ pub fn reap_sockets(watched: &[SocketPattern], dry_run: bool) -> Vec<ReapStep> {
                 }
                 continue;
             }
-            // Checked again, because the name may refer to a new socket by now.
+            // The file is checked again, because the name may refer to a new socket by now.
             if !is_unheld_socket(&directory, name) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The steps of the reaper.
+//! The steps of the reaper, as `siding reap` reports them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,53 +14,53 @@ use siding_model::outcome::Outcome;
 pub enum ReapStep {
     /// A task's shim had been stopped by a signal and was continued.
     Continued {
-        /// The task's id.
+        /// The task whose shim was continued.
         task_id: TaskId,
     },
     /// A task's shim was dead; a new one supervises the task.
     Rescued {
-        /// The task's id.
+        /// The task that has a new shim.
         task_id: TaskId,
     },
     /// A task's shim was dead and no process of the task was left; the end was recorded.
     Closed {
-        /// The task's id.
+        /// The task whose end was recorded.
         task_id: TaskId,
-        /// The recorded outcome; `None` before the outcome is recorded.
+        /// The recorded outcome; `None` in a dry run.
         outcome: Option<Outcome>,
     },
-    /// A task had ended, but its shim was killed before it had removed its files; they were removed
-    /// now.
+    /// A task had ended, but its shim was killed before it had removed the task's transient files
+    /// or control group. The leftovers were removed.
     Cleared {
-        /// The task's id.
+        /// The ended task whose leftovers were removed.
         task_id: TaskId,
     },
-    /// A task's journal cannot be read and was set aside.
+    /// A task's journal is damaged, and the task's directory was set aside.
     Quarantined {
-        /// The task's id.
+        /// The task whose journal is damaged.
         task_id: TaskId,
-        /// The new path; `None` before the move.
+        /// The path to which the directory was moved; `None` in a dry run.
         path: Option<PathBuf>,
-        /// The error in the journal.
+        /// The damage, with the first invalid record.
         why: String,
     },
-    /// A task of a newer version of siding was left alone.
+    /// A newer version of siding wrote the task's journal, so nothing was changed.
     TooNew {
-        /// The task's id.
+        /// The task that a newer version has recorded.
         task_id: TaskId,
-        /// Why the journal cannot be read.
+        /// The error that names the format of the journal.
         why: String,
     },
     /// A task was never recorded, so no process was started for it; its directory was removed.
     NeverStarted {
-        /// The task's id.
+        /// The id under which the task was to be started.
         task_id: TaskId,
     },
     /// A task's session has ended, and its shim stops the task.
     Leaving {
-        /// The task's id.
+        /// The task that is being stopped.
         task_id: TaskId,
-        /// The session's id.
+        /// The session that has ended.
         session_id: SessionId,
         /// The outcome; `None` while the task is being stopped, see
         /// [`await_stopping`](super::await_stopping).
@@ -68,79 +68,79 @@ pub enum ReapStep {
     },
     /// A process of an ended task was ended.
     StrayEnded {
-        /// The task's id.
+        /// The ended task to which the process belonged.
         task_id: TaskId,
-        /// The process ID.
+        /// The process ID of the stray.
         pid: i32,
         /// The command line of the process, shortened.
         command: String,
-        /// The last signal that was sent; `None` if none was sent yet.
+        /// The last signal that was sent; `None` in a dry run.
         signal: Option<String>,
     },
     /// A process of an ended task could not be ended.
     StrayLeft {
-        /// The task's id.
+        /// The ended task to which the process belongs.
         task_id: TaskId,
-        /// The process ID.
+        /// The process ID of the stray.
         pid: i32,
         /// The command line of the process, shortened.
         command: String,
-        /// Why the process still runs.
+        /// The reason why the process still runs.
         why: String,
     },
     /// Not every process could be read. Strays may be left, and no record was removed.
     StraysUnseen {
-        /// Why processes could not be read.
+        /// The reason why processes could not be read.
         why: String,
     },
     /// An ended task was past its retention and was removed with its output.
     Expired {
-        /// The task's id.
+        /// The removed task.
         task_id: TaskId,
-        /// When the task ended, in RFC 3339.
+        /// The time at which the task ended, in RFC 3339.
         ended_at: String,
         /// The disk space that the task's directory took, in bytes.
         bytes: u64,
     },
-    /// A session had ended as long ago as ended tasks are kept and had no task left; its files were
-    /// removed.
+    /// A session had no task left, and had ended longer ago than ended tasks are kept. The
+    /// session's files were removed.
     SessionExpired {
-        /// The session's id.
+        /// The removed session.
         session_id: SessionId,
         /// The time of the session's last activity, in RFC 3339.
         last_at: String,
     },
-    /// An entry that was set aside long ago was removed.
+    /// An entry was removed that had been set aside longer ago than ended tasks are kept.
     QuarantineExpired {
         /// The path of the entry below the state directory.
         path: String,
-        /// When the entry was set aside, in RFC 3339.
+        /// The time at which the entry was set aside, in RFC 3339.
         quarantined_at: String,
     },
     /// A claim on a command, left by a task that does not run, was removed.
     Unclaimed {
-        /// The name of the claim.
+        /// The file name of the claim: a hash of the command and its directory.
         name: String,
         /// The id of the task that held the claim.
         task: String,
     },
     /// A socket file that no process holds was removed from a watched directory.
     SocketRemoved {
-        /// The path of the file.
+        /// The path of the removed file.
         path: String,
     },
     /// A socket file that no process holds could not be removed.
     SocketLeft {
-        /// The path of the file.
+        /// The path of the file that still exists.
         path: String,
-        /// Why the file could not be removed.
+        /// The reason why the file could not be removed.
         why: String,
     },
     /// A process of an unowned orphan's tree was ended.
     ForeignEnded {
         /// The rule that selected the tree.
         rule: String,
-        /// The process ID.
+        /// The process ID of the ended process.
         pid: i32,
         /// The process ID of the topmost process of the tree.
         top_pid: i32,
@@ -148,15 +148,15 @@ pub enum ReapStep {
         age_ms: u64,
         /// The command line of the process, shortened.
         command: String,
-        /// The last signal that was sent; `None` if none was sent yet, or if the process exited
-        /// without one.
+        /// The last signal that was sent; `None` in a dry run, or if the process exited without
+        /// one.
         signal: Option<String>,
     },
     /// A process of an unowned orphan's tree was found and only reported.
     ForeignFound {
         /// The rule that selected the tree.
         rule: String,
-        /// The process ID.
+        /// The process ID of the reported process.
         pid: i32,
         /// The process ID of the topmost process of the tree.
         top_pid: i32,
@@ -169,73 +169,73 @@ pub enum ReapStep {
     ForeignLeft {
         /// The rule that selected the tree.
         rule: String,
-        /// The process ID.
+        /// The process ID of the surviving process.
         pid: i32,
         /// The command line of the process, shortened.
         command: String,
-        /// Why the process still runs.
+        /// The reason why the process still runs.
         why: String,
     },
-    /// A process matches a rule's pattern and was left alone.
+    /// A process matches a rule's pattern, but was not ended.
     ForeignSpared {
         /// The rule that the process matches.
         rule: String,
-        /// The process ID.
+        /// The process ID of the spared process.
         pid: i32,
         /// The command line of the process, shortened.
         command: String,
-        /// Why the process was left alone.
+        /// The reason why the process was not ended.
         why: String,
     },
-    /// Unowned orphans could not be ended.
+    /// The log could not be written, so no further unowned orphan was ended.
     ForeignFailed {
-        /// The failure and its cause.
+        /// The error of opening or writing the log.
         why: String,
     },
     /// A process that an ended host had left was ended.
     HostProcessEnded {
         /// The host: its name and its process ID.
         host: String,
-        /// The process ID.
+        /// The process ID of the ended process.
         pid: i32,
         /// The command line of the process, shortened.
         command: String,
-        /// The last signal that was sent; `None` if none was sent yet.
+        /// The last signal that was sent; `None` in a dry run.
         signal: Option<String>,
     },
     /// A process that an ended host had left could not be ended.
     HostProcessLeft {
         /// The host: its name and its process ID.
         host: String,
-        /// The process ID.
+        /// The process ID of the surviving process.
         pid: i32,
         /// The command line of the process, shortened.
         command: String,
-        /// Why the process still runs.
+        /// The reason why the process still runs.
         why: String,
     },
-    /// A process that an ended host had left was spared: a program that the user wants to keep, or
-    /// a descendant of one.
+    /// A process that an ended host had left was spared, because it is a program that the user
+    /// wants to keep, a separate host, or a descendant of one of these.
     HostProcessSpared {
         /// The host: its name and its process ID.
         host: String,
-        /// The process ID.
+        /// The process ID of the spared process.
         pid: i32,
         /// The command line of the process, shortened.
         command: String,
     },
-    /// The processes that a host has left could not be searched for.
+    /// The record of a host could not be read, so the host's processes were not searched for.
     HostFailed {
-        /// The host's mark.
+        /// The mark of the host, which is the name of its directory.
         host: String,
-        /// The failure and its cause.
+        /// The error of reading the record.
         why: String,
     },
-    /// The reaper failed for one task.
+    /// The cleanup of one task failed. Other tasks were still cleaned up.
     Failed {
-        /// The task's id.
+        /// The task that could not be cleaned up.
         task_id: TaskId,
-        /// The failure and its cause.
+        /// The error of the operation that failed.
         why: String,
     },
 }

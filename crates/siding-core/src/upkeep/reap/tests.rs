@@ -130,7 +130,7 @@ fn step_kinds(steps: &[ReapStep]) -> Vec<&'static str> {
     kinds
 }
 
-/// Returns everything below a directory, with the content of files.
+/// Returns all paths below a directory, each with the content if it is a file.
 fn directory_contents(path: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(path).expect("is there") {
@@ -198,8 +198,8 @@ fn a_task_that_is_being_created_is_not_touched() {
     let place = ReapFixture::new();
     let young = place.root.new_id(TaskKind::LocalBash).expect("an id");
     drop(place.root.create_task(young));
-    // A command that recovers tasks meanwhile does not remove it either: the creator of the task
-    // has not taken its lock yet.
+    // A concurrent recovery does not remove the task either, although the creator of the task has
+    // not locked it yet.
     let recovery = Recovery::new(&place.root, c"/nonexistent").expect("works");
     let found = recovery.recover_task(young).expect("works");
     assert!(matches!(found, RecoveryOutcome::Busy), "{found:?}");
@@ -242,12 +242,13 @@ fn retention_removes_the_oldest_tasks_and_no_locked_one() {
     assert_eq!(
         before.map(|ids| ids.len()),
         Some(5),
-        "whoever keeps something of them is told before"
+        "`before_removal` runs before the first removal"
     );
     assert_eq!(place.root.all_tasks().expect("lists").len(), 3);
 }
 
-/// A task may put anything into its directory. Nothing there keeps the task or its session forever.
+/// A task may create files with any name in its directory. None of them may prevent the removal of
+/// the task or of its session.
 #[test]
 fn a_task_directory_with_names_that_are_not_utf8_is_removed() {
     let place = ReapFixture::new();
@@ -394,9 +395,9 @@ fn a_shim_that_is_about_to_exit_is_no_orphan() {
     let records =
         [accepted_record(id, shim.process(), "cli"), Record::Event { at: MonotonicMs(1), event }];
     journal.append(&records).expect("written");
-    assert_eq!(place.reap_all(), [], "its lock is held, and it is its shim");
+    assert_eq!(place.reap_all(), [], "the task is locked, and the process is its shim");
     drop(dir);
-    assert_eq!(place.reap_all(), [], "it is its shim");
+    assert_eq!(place.reap_all(), [], "the process is the task's shim");
     assert!(shim.runs());
 }
 
@@ -412,7 +413,8 @@ fn orphans_of_a_task_set_aside_are_ended_and_its_files_kept() {
     assert_eq!(aside, 1);
 }
 
-/// The promised speed: 1,000 orphans in two seconds. Run this test in a release build.
+/// Measures the promised speed: 1,000 tasks that lost their shim are recovered in two seconds. The
+/// promise holds for a release build.
 #[test]
 #[ignore = "a measurement; run with --release --ignored --nocapture"]
 fn a_thousand_shimless_tasks_are_reaped_in_two_seconds() {

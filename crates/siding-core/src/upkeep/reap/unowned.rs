@@ -35,14 +35,14 @@ const MAX_COMMAND_BYTES: usize = 64 << 10;
 /// The rules of a search for unowned orphans.
 #[derive(Debug, Clone, Copy)]
 pub struct UnownedRules<'r> {
-    /// The rules to apply.
+    /// The rules that select processes. Without rules, no process is scanned.
     pub rules: &'r [OrphanRule],
     /// The minimum age of a process, for rules without an age of their own.
     pub min_age: Duration,
 }
 
-/// Ends the unowned orphans that the rules select, each tree as a whole. With `dry_run`, nothing is
-/// ended, and the steps report what would be. A process that matches a pattern and is kept gives a
+/// Ends the unowned orphans that the rules select, each tree as a whole. With `dry_run`, only
+/// returns the steps. A process that matches a pattern but is kept is reported as a
 /// [`ReapStep::ForeignSpared`].
 #[must_use]
 pub fn reap_unowned(root: &StateDir, orphans: UnownedRules<'_>, dry_run: bool) -> Vec<ReapStep> {
@@ -65,7 +65,7 @@ pub fn reap_unowned(root: &StateDir, orphans: UnownedRules<'_>, dry_run: bool) -
     steps
 }
 
-/// Ends the chosen trees, as far as a second scan chooses them too.
+/// Ends those of the chosen trees that a second scan selects again.
 fn end_trees(
     root: &StateDir,
     orphans: UnownedRules<'_>,
@@ -86,7 +86,7 @@ fn end_trees(
     let (again, ages) = orphans.scan();
     let mut sweep = TreeSweep::new(&log, since_ms);
     for tree in &again.trees {
-        // A tree that has only now appeared is left to the next run.
+        // A tree that appeared after the first scan is left to the next run.
         if chosen.iter().any(|seen| seen.members[0] == tree.members[0]) {
             sweep.add_tree(tree, &ages);
         }
@@ -95,7 +95,6 @@ fn end_trees(
     sweep.run()
 }
 
-/// The age of each process.
 type Ages = HashMap<ProcRef, Duration>;
 
 impl UnownedRules<'_> {
@@ -139,7 +138,6 @@ fn process_facts(pid: i32) -> Option<ProcessInfo> {
     })
 }
 
-/// Returns the age of a process with this start time.
 fn process_age(start_ticks: u64) -> Duration {
     let started_ms = start_ticks.saturating_mul(1_000 / TICKS_PER_SECOND);
     Duration::from_millis(clock::since_boot_ms().saturating_sub(started_ms))
@@ -155,7 +153,7 @@ fn excluded_steps(verdicts: &ReapDecision) -> Vec<ReapStep> {
     verdicts.kept.iter().map(step).collect()
 }
 
-/// The report on a member of a tree that is ended.
+/// A process of a selected tree, with the facts that the report and the log contain.
 #[derive(Debug, Clone)]
 struct TreeMember {
     rule: String,

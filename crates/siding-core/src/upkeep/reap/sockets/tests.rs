@@ -23,7 +23,7 @@ impl WatchedDir {
         self.dir.path().join(format!("claude-http-{name}.sock"))
     }
 
-    /// Leaves a socket file whose socket is closed.
+    /// Creates an old socket file that no process holds.
     fn leave_dead_socket(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         drop(UnixListener::bind(&path).expect("binds"));
@@ -107,7 +107,6 @@ fn a_bound_socket_that_does_not_listen_yet_is_kept() {
     }
 }
 
-/// The check does not wake the process that holds the socket.
 #[test]
 fn checking_a_listener_does_not_wake_it() {
     let watched = WatchedDir::new();

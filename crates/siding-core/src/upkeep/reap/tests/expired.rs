@@ -1,9 +1,10 @@
-//! Expiry of sessions, and of data that was set aside.
+//! Tests the expiry of sessions and of data that was set aside.
 
 use super::*;
 use crate::store::{OLD_QUARANTINE_DIR, QUARANTINE_DIR};
 
-/// Writes a session that was opened `ago` before now by this owner, with files of that age.
+/// Writes a session that this owner opened `ago` before now, and sets the age of its directory to
+/// the same time.
 fn dead_session(place: &ReapFixture, name: &str, owner: ProcRef, ago: Duration) {
     let boot = procfs::boot_id().expect("is there");
     old_session(place, name, ago, serde_json::json!({ "boot": boot, "owner": owner }));
@@ -27,7 +28,7 @@ fn old_session(place: &ReapFixture, name: &str, ago: Duration, owner: serde_json
 
 const THIRTY_DAYS: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// An old session is removed only if its owner is dead and it has no task.
+/// An old session is removed only if its owner is dead and no task belongs to the session.
 #[test]
 fn ended_sessions_without_tasks_are_removed() {
     let place = ReapFixture::new();
@@ -83,11 +84,11 @@ fn ended_sessions_without_tasks_are_removed() {
     assert!(place.reap_all().iter().filter_map(name).next().is_none());
 }
 
-/// Data that was set aside is removed by its age, and only if its name shows that siding put it
-/// there.
+/// Data that was set aside is removed by the time in its name. Entries without such a name were not
+/// created by siding and are kept.
 #[test]
 fn data_set_aside_is_removed_after_retention() {
-    // The second directory is the one of earlier versions.
+    // Earlier versions set data aside in the second directory.
     for directory in [QUARANTINE_DIR, OLD_QUARANTINE_DIR] {
         assert_expired_entries_are_removed(directory);
     }

@@ -1,4 +1,4 @@
-//! Ends the trees that were selected.
+//! Ends the selected process trees with SIGTERM, then SIGKILL, and logs each signal.
 
 use siding_model::process::ProcRef;
 use siding_model::signal::Signal;
@@ -15,20 +15,19 @@ use crate::sys::pidfd::PidFd;
 use crate::sys::procfs::{self, TICKS_PER_SECOND};
 use crate::sys::{clock, poll, process};
 
-/// One process to end.
 #[derive(Debug)]
 struct TargetProcess {
     member: TreeMember,
     pidfd: PidFd,
-    /// The last signal that was sent.
+    /// The last signal that was sent; `None` before the first.
     signal: Option<Signal>,
 }
 
-/// The cleanup of all trees of one scan.
+/// The processes of all selected trees, which are signaled together.
 #[derive(Debug)]
 pub(super) struct TreeSweep<'l> {
     log: &'l ReapLog,
-    /// When the first scan started, in clock ticks since boot.
+    /// Start of the first scan, in clock ticks since boot.
     since_ticks: u64,
     targets: Vec<TargetProcess>,
     error: Option<String>,
@@ -106,14 +105,15 @@ impl<'l> TreeSweep<'l> {
                 self.error = Some(format!("stopped: could not write the log: {error}"));
                 return;
             }
-            // A process that cannot be signaled is found alive at the end, and reported.
+            // A process that could not be signaled is still alive after the last round, and is
+            // reported then.
             let _already_ended = going.pidfd.send_signal(signal);
             let _already_ended = going.pidfd.send_signal(Signal::CONT);
             going.signal = Some(signal);
         }
     }
 
-    /// Waits until all processes have exited, at most for the grace.
+    /// Waits until all processes have exited, but not longer than [`TERM_GRACE_MS`].
     fn wait_for_exit(&self) {
         let until = clock::monotonic_now().plus_ms(TERM_GRACE_MS);
         loop {

@@ -1,4 +1,4 @@
-//! Unowned orphans in unattended runs: at the start of a session, and by the timer.
+//! Ends or reports unowned orphans in unattended runs: at the start of a session, and by the timer.
 //!
 //! Only built-in rules apply here. [`UnownedReapMode`] decides whether these rules end processes or
 //! only report them; `foreign-reports` in the state directory records that a report was delivered.
@@ -19,13 +19,13 @@ use crate::sys::{clock, system_info};
 
 /// The name of the file that records delivered reports, below the root (`docs/format.md`).
 const REPORTS_FILE: &str = "foreign-reports";
-/// The most bytes of [`REPORTS_FILE`] that are read. The file has one line for each machine and set
-/// of rules.
+/// Maximum size of [`REPORTS_FILE`], in bytes. The file has one line for each machine and set of
+/// rules. A larger file is treated as empty.
 const MAX_REPORTS_BYTES: usize = 256 << 10;
 
 /// Ends the unowned orphans that the built-in rules select, or reports them as
-/// [`ReapStep::ForeignFound`], as the settings say. A process that matches a rule and is kept is
-/// not mentioned, because each live session has processes of this kind.
+/// [`ReapStep::ForeignFound`], depending on the settings. A process that matches a rule but is kept
+/// is not reported, because each live session has processes of this kind.
 ///
 /// A caller that has shown a report must record this with [`record_unowned_report`].
 #[must_use]
@@ -54,8 +54,8 @@ pub fn reap_unowned_unattended(
 }
 
 /// Returns whether the rules may end processes on this machine although no agent has received a
-/// report: the report went only to callers of commands, perhaps to the log of a timer. An agent is
-/// notified of this once.
+/// report. In this case the report went only to callers of commands, perhaps to the log of a timer,
+/// and an agent must be notified once.
 #[must_use]
 pub fn is_unowned_report_unseen(root: &StateDir, settings: &Settings) -> bool {
     let rules = built_in_rules(settings);
@@ -111,6 +111,6 @@ fn built_in_rules(settings: &Settings) -> Vec<OrphanRule> {
 fn read_reports(root: &StateDir) -> OrphanReports {
     let read = file::open_at(root, REPORTS_FILE, OpenMode::Read)
         .and_then(|record| file::read_to_end(record.as_fd(), MAX_REPORTS_BYTES));
-    // Without a readable file the report is delivered again.
+    // If the file cannot be read, the report is delivered again.
     read.map(|bytes| OrphanReports::parse(&String::from_utf8_lossy(&bytes))).unwrap_or_default()
 }
