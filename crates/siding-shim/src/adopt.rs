@@ -1,8 +1,8 @@
 //! Adopts a process that siding did not start.
 //!
-//! At first the shim creates no file for the process: most commands end within milliseconds, leave
-//! no process, and must not leave a record either. A command that lasts longer, leaves processes,
-//! or loses its host is recorded, and is then supervised as a task is after a takeover: its
+//! At first the shim creates no file for the process: most commands end within milliseconds, and
+//! must not leave a record. A command is recorded if it runs longer, leaves processes behind, or
+//! loses its host. From then on the command is supervised like a task after a takeover: its
 //! processes are found by their birthmark.
 
 use std::os::fd::OwnedFd;
@@ -45,7 +45,7 @@ pub(crate) fn run(
     let recorded = loop {
         match pending.record() {
             Ok(recorded) => break recorded,
-            // A full disk, for example. No other process supervises the command, so this shim
+            // For example, the disk is full. No other process supervises the command, so this shim
             // supervises it without a record until there is space.
             Err(_) if unrecorded_adoption::supervise_until_retry(&pending, &mut lease) => {}
             Err(_) => return Ok(None),

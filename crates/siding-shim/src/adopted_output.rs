@@ -1,9 +1,9 @@
 //! The output of an adopted task: a file of its host, or a pipe or terminal that siding cannot
 //! read.
 //!
-//! poll(2) does not report the growth of a regular file. So the shim polls the length of the file:
-//! before a silence is judged, once a minute while a stall is recorded, and ten times a second
-//! while a client follows the output.
+//! poll(2) does not report the growth of a regular file. The shim therefore checks the length of
+//! the file: before a silence is judged, once a minute while a stall is recorded, and ten times a
+//! second while a client follows the output.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -17,10 +17,11 @@ use siding_model::record::AdoptionInfo;
 
 /// Time between two polls while a client follows the output, in milliseconds.
 const FOLLOWED_POLL_MS: u64 = 100;
-/// Time between two polls while a stall is recorded, which the first growth ends, in milliseconds.
+/// Time between two polls while a stall is recorded, in milliseconds. The first growth ends the
+/// stall.
 const STALLED_POLL_MS: u64 = 60_000;
 
-/// The output of an adopted task.
+/// The file that receives the output of an adopted task, and its state at the last poll.
 #[derive(Debug)]
 pub(crate) struct AdoptedOutput {
     /// The file, opened to read and to append. Only siding writes to a file that is not the host's.
@@ -59,8 +60,8 @@ impl AdoptedOutput {
         Some(Self::from_file(Some(file.try_clone().ok()?), true))
     }
 
-    /// Opens the output of a task that was adopted by another shim. The value has no file if the
-    /// host has removed its own.
+    /// Opens the output of a task that was adopted by another shim. If the host has removed its
+    /// file, the value has no file.
     pub(crate) fn resume(dir: &TaskDir, adopted: &AdoptionInfo) -> Self {
         match &adopted.output {
             Some(path) => Self::from_file(output::open_user_file(Path::new(path), true).ok(), true),
@@ -82,13 +83,13 @@ impl AdoptedOutput {
         self.is_host_file
     }
 
-    /// Returns the length of the file.
+    /// Returns the length of the file; zero without a file.
     pub(crate) fn bytes(&self) -> u64 {
         let facts = self.file.as_ref().and_then(|file| file::metadata(file).ok());
         facts.map_or(0, |facts| facts.len)
     }
 
-    /// Returns the last bytes, at most `max` of them.
+    /// Returns the last bytes of the file, at most `max` of them.
     pub(crate) fn tail(&self, max: usize) -> Vec<u8> {
         let Some(file) = &self.file else { return Vec::new() };
         let mut bytes = vec![0; max];
@@ -105,8 +106,8 @@ impl AdoptedOutput {
         let end = self.bytes();
         if let Some(file) = &self.file {
             let line = format!("{start}[siding] {text}\n");
-            // The host's file was opened with O_APPEND, which ignores the offset. On a full disk
-            // the line is missing; the journal has the same fact.
+            // The host's file was opened with O_APPEND, so the kernel ignores the offset. On a full
+            // disk the line is missing, but the journal contains the same fact.
             let _recorded_anyway = file::write_all_at(file, line.as_bytes(), end);
         }
     }
@@ -127,7 +128,7 @@ impl AdoptedOutput {
         }
     }
 
-    /// Returns whether anything was written since the last poll. `members` gives the task's
+    /// Returns whether anything was written since the last poll. `members` returns the task's
     /// processes.
     pub(crate) fn poll(&mut self, now: MonotonicMs, members: impl FnOnce() -> Vec<i32>) -> bool {
         self.last_poll = now;
@@ -163,7 +164,7 @@ mod tests {
         assert!(!output.poll(MonotonicMs(3), Vec::new));
         let writer = std::fs::File::from(file);
         writer.set_len(0).expect("own file");
-        assert!(output.poll(MonotonicMs(4), Vec::new), "the host has started its file again");
+        assert!(output.poll(MonotonicMs(4), Vec::new), "the host has truncated its file");
     }
 
     /// Without a follower or a stall, nothing needs the length of the file, and an idle task must

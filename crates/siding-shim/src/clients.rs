@@ -12,11 +12,12 @@ use siding_model::process::MonotonicMs;
 use siding_model::protocol::{MAX_PACKET_BYTES, ShimMessage, ShimRequest};
 use siding_model::record::Record;
 
-/// The most concurrent clients. One more disconnects the oldest client that never subscribed.
+/// The most concurrent clients. A further one disconnects the oldest client that has not
+/// subscribed.
 const MAX_CLIENTS: usize = 256;
 /// Pause after a connection could not be accepted, in milliseconds.
 const ACCEPT_RETRY_MS: u64 = 200;
-/// Longest request. No request carries a caller's data.
+/// Longest request, in bytes. No request carries a caller's data.
 const MAX_REQUEST_BYTES: usize = 4096;
 
 /// Identifies a client for as long as the shim runs. A client's position in the list changes when
@@ -24,7 +25,7 @@ const MAX_REQUEST_BYTES: usize = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClientId(u32);
 
-/// A connected client.
+/// A connected client, and the messages that it waits for.
 #[derive(Debug)]
 pub(crate) struct Client {
     socket: OwnedFd,
@@ -66,7 +67,8 @@ impl Client {
         Self { subscribed: false, ..Self::subscriber(socket) }
     }
 
-    /// Sends a message. A client that cannot take the message is disconnected.
+    /// Sends a message. A client whose socket cannot accept the message without blocking is
+    /// disconnected.
     pub(crate) fn send_message(&mut self, message: &ShimMessage) {
         if let Ok(packet) = serde_json::to_vec(message) {
             self.send_packet(&packet);
@@ -78,16 +80,14 @@ impl Client {
     }
 }
 
-/// An event of a client's connection.
+/// The result of reading from a client's socket.
 #[derive(Debug)]
 pub(crate) enum ClientEvent {
-    /// A request.
     Request(ShimRequest),
     /// A packet that is not a request.
     Malformed,
     /// No packet has arrived.
     WouldBlock,
-    /// The client has disconnected.
     Disconnected,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct Clients {
     listener: OwnedFd,
     clients: Vec<(ClientId, Client)>,
     next_id: u32,
-    /// Until when no connection is accepted, because the last accept(2) failed.
+    /// The time until which no connection is accepted, because the last accept(2) failed.
     accept_paused_until: Option<MonotonicMs>,
 }
 
@@ -122,7 +122,7 @@ impl Clients {
         self.accept_paused_until
     }
 
-    /// Ends a pause of accepting that is over.
+    /// Resumes accepting connections if the pause is over.
     pub(crate) fn resume_accepting(&mut self, now: MonotonicMs) {
         self.accept_paused_until = self.accept_paused_until.filter(|until| now < *until);
     }
@@ -135,8 +135,8 @@ impl Clients {
                 // A connection of another user; the next one may be allowed.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // No free descriptor, for example. The pending connection keeps the listener
-                // readable, so that accepting without a pause would use a whole core.
+                // For example, no descriptor is free. The pending connection keeps the listener
+                // readable, so accepting without a pause would use a whole core.
                 Err(_) => {
                     self.accept_paused_until =
                         Some(clock::monotonic_now().plus_ms(ACCEPT_RETRY_MS));
@@ -146,7 +146,8 @@ impl Clients {
         }
     }
 
-    /// Adds a client.
+    /// Adds a client. With [`MAX_CLIENTS`] clients, first disconnects the oldest one that has not
+    /// subscribed.
     pub(crate) fn add(&mut self, client: Client) {
         if self.clients.len() >= MAX_CLIENTS
             && let Some(idle) = self.clients.iter().position(|(_, known)| !known.subscribed)
@@ -205,7 +206,7 @@ impl Clients {
         }
     }
 
-    /// Registers a client for an answer at the end of the task.
+    /// Registers a client for a message when the task has ended.
     pub(crate) fn await_end(&mut self, id: ClientId) {
         if let Some(client) = self.get_mut(id) {
             client.awaits_end = true;
@@ -237,7 +238,7 @@ impl Clients {
     }
 
     /// Notifies the clients that follow the output, each once until it subscribes again: the socket
-    /// of a slow reader must have space for the record of the end.
+    /// of a slow reader must have space for the final record.
     pub(crate) fn notify_output_grown(&mut self, bytes: u64) {
         for client in self.iter_mut().filter(|client| client.follows_output) {
             client.follows_output = false;
@@ -245,7 +246,6 @@ impl Clients {
         }
     }
 
-    /// Returns whether a client follows the output.
     pub(crate) fn has_followers(&self) -> bool {
         self.clients.iter().any(|(_, client)| client.follows_output)
     }
@@ -260,7 +260,7 @@ impl Clients {
         }
     }
 
-    /// Answers every client that waits for the end.
+    /// Sends [`ShimMessage::Done`] to every client that waits for the end of the task.
     pub(crate) fn notify_ended(&mut self) {
         for client in self.iter_mut().filter(|client| client.awaits_end) {
             client.send_message(&ShimMessage::Done);
@@ -272,7 +272,7 @@ impl Clients {
 mod tests {
     use super::*;
 
-    /// A listener whose accept(2) fails stays readable.
+    /// A listener whose accept(2) fails stays readable, so the shim would spin without a pause.
     #[test]
     fn accepting_pauses_after_a_failed_accept() {
         let mut clients = clients();
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!((clients.wake_at(), clients.sources().count()), (None, 0));
     }
 
-    /// Adds a client. Returns its id, and the other end of its connection.
+    /// Adds a client. Returns the client's id, and the other end of its connection.
     fn connect(clients: &mut Clients, client: fn(OwnedFd) -> Client) -> (ClientId, OwnedFd) {
         let (ours, theirs) = unix_socket::pair().expect("two free descriptors");
         clients.add(client(ours));

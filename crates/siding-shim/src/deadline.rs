@@ -7,7 +7,7 @@ use siding_model::record::Record;
 
 use crate::journal_writer::OPTIONAL_RECORD_RETRY_MS;
 
-/// Times the notice of the current deadline.
+/// Decides when the notice of the current deadline is recorded.
 #[derive(Debug, Default)]
 pub(crate) struct DeadlineTimer {
     /// When the journal is checked for room again, after it had none.

@@ -22,24 +22,24 @@ use siding_model::signal::Signal;
 use crate::poll_set::{PollSet, ReadySources, Source};
 use crate::task_supervisor::{LoopStatus, TaskSupervisor};
 
-/// The tasks of a shim.
+/// The supervisors of a shim's tasks, and the signals that the tasks share.
 #[derive(Debug)]
 pub(crate) struct TaskSet {
     supervisors: Vec<TaskSupervisor>,
     signals: SignalFd,
-    /// Whether memory was used since the last wait that can be returned to the kernel.
+    /// Whether memory that can be returned to the kernel was used since the last wait.
     releases_memory: bool,
 }
 
 impl TaskSet {
-    /// Returns tasks to supervise, and the descriptor of the shim's signals.
+    /// Creates a set of tasks to supervise. `signals` receives the shim's signals.
     pub(crate) fn new(supervisors: Vec<TaskSupervisor>, signals: SignalFd) -> Self {
         // A command may end within milliseconds, so start-up memory is released only with the first
         // sample of a silent task.
         Self { supervisors, signals, releases_memory: false }
     }
 
-    /// Returns start-up memory to the kernel before the first wait.
+    /// Makes [`run`] return start-up memory to the kernel before the first wait.
     pub(crate) fn release_memory_first(self) -> Self {
         Self { releases_memory: true, ..self }
     }
@@ -58,7 +58,7 @@ pub(crate) fn run(TaskSet { mut supervisors, signals, mut releases_memory }: Tas
             return;
         }
         if std::mem::take(&mut releases_memory) {
-            // Released last, because it may be long before this shim wakes again.
+            // Memory is released last, because it may be long before this shim wakes again.
             memory::release_unused();
         }
         let ready = wait(&mut supervisors, &signals);
@@ -93,7 +93,7 @@ fn dispatch(supervisor: &mut TaskSupervisor, ready: &[Source], signals: &[Signal
             Source::Signals => supervisor.on_signals(signals),
             Source::TreeMember => supervisor.on_member_exited(),
             Source::SessionOwner => supervisor.on_owner_exited(),
-            // The answer is evaluated by the tick that follows.
+            // The response is evaluated by the tick that follows.
             Source::Readiness => {}
             Source::Proxy => supervisor.on_proxy_readable(),
             Source::Client(id) => supervisor.on_client_readable(id),
@@ -114,7 +114,7 @@ fn tick(supervisors: &mut Vec<TaskSupervisor>) -> bool {
         status == LoopStatus::Finished
     };
     let ended: Vec<TaskSupervisor> = supervisors.extract_if(.., is_finished).collect();
-    // Shut down last, because the shutdown waits for the disk.
+    // Ended tasks are shut down last, because the shutdown waits for the disk.
     ended.into_iter().for_each(TaskSupervisor::shutdown);
     releases_memory
 }

@@ -9,12 +9,12 @@ use siding_model::process::ProcRef;
 
 use crate::process_tree::ProcessTree;
 
-/// Longest part of a command line that is read.
+/// Longest part of a command line that is read, in bytes.
 const MAX_COMMAND_LINE_BYTES: usize = 16 << 10;
 
 /// Releases the excluded programs of an adopted task: an editor or browser that has left the
-/// command's session, with all its descendants. From then on these processes carry a birthmark that
-/// is of no task.
+/// command's session, with all its descendants. Afterwards these processes carry a birthmark that
+/// belongs to no task.
 pub(crate) fn release_excluded(tree: &mut ProcessTree, root: &StateDir, state: &TaskState) {
     let Some(adopted) = &state.adopted else { return };
     if adopted.spare_programs.is_empty() {

@@ -1,6 +1,7 @@
 //! Failpoints: named places where a test stops the shim, to kill it exactly there.
 //!
-//! Compiled to nothing without the feature `pause-points`, which only the test crate turns on.
+//! The calls compile to nothing without the feature `pause-points`, which only the test crate
+//! enables.
 
 /// The failpoints of a task that siding starts, in the order in which a stopped task reaches them.
 #[cfg_attr(
@@ -31,7 +32,7 @@ pub(crate) const HOST_RECORDED: &str = "host_recorded";
 pub(crate) const HOST_MARKED: &str = "host_marked";
 /// A command in a host's sandbox carries a task's birthmark, and no shim supervises it yet.
 pub(crate) const COMMAND_MARKED: &str = "command_marked";
-/// The processes that a host left behind have received the signal to end.
+/// The processes that a host left behind have received the polite signal.
 pub(crate) const HOST_ENDING: &str = "host_ending";
 
 /// File of the state directory that names the failpoint of a host supervisor, which has no

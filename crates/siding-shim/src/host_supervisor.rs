@@ -1,9 +1,9 @@
 //! The supervisor of a host: the small process that watches one host, adopts the commands that the
-//! host runs in a sandbox, and ends the processes that the host leaves behind.
+//! host runs in a sandbox, and terminates the processes that the host leaves behind.
 //!
-//! The supervisor sleeps until the host ends or rings its bell, a FIFO. After the supervisor was
-//! killed, the host's next hook starts another; if the host was killed as well, the reaper ends its
-//! processes.
+//! The supervisor sleeps until the host ends or a byte arrives in the bell, a FIFO. After the
+//! supervisor was killed, the host's next hook starts another. If the host was killed, too, the
+//! reaper terminates the host's processes.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use crate::start::{StartError, failed_to};
 
 /// Exit code of a supervisor that was not started by siding.
 const USAGE_EXIT_CODE: u8 = 2;
-/// Bytes that one read takes from the bell.
+/// Size of one read of the bell, in bytes.
 const BELL_READ_BYTES: usize = 4096;
 /// The most consecutive reads of the bell before the supervisor does other work.
 const MAX_BELL_READS: usize = 16;
@@ -60,7 +60,6 @@ pub fn main() -> u8 {
     }
 }
 
-/// The state of a host supervisor.
 #[derive(Debug)]
 struct HostSupervisor {
     root: StateDir,
@@ -69,9 +68,9 @@ struct HostSupervisor {
     host: PidFd,
     bell: OwnedFd,
     scan_schedule: ScanSchedule,
-    /// When the bell was rung first, in clock ticks since boot.
+    /// When the bell was first read, in clock ticks since boot; `None` before.
     first_command_ticks: Option<u64>,
-    /// Until when the bell is not polled.
+    /// The time until which the bell is not polled.
     bell_ignored_until: MonotonicMs,
     /// The lock that marks the host as supervised while this process holds it.
     _lock: OwnedFd,
@@ -81,10 +80,11 @@ impl HostSupervisor {
     fn start(mark: HostMark, path: &Path, lock: OwnedFd) -> Result<Self, StartError> {
         let other = |error: &dyn std::fmt::Display| std::io::Error::other(error.to_string());
         process::set_name(SUPERVISOR_NAME);
-        // The directory in which the supervisor was started must stay free to be unmounted or
-        // removed.
+        // The supervisor must not prevent the unmounting of the file system in which it was
+        // started.
         let _best_effort = std::env::set_current_dir("/");
-        // The supervisor must not be ended with the host, or with a task in which it was started.
+        // The supervisor must not be terminated with the host, or with a task in which the
+        // supervisor was started.
         host::drop_host_mark();
         let _best_effort = cgroup::OwnCgroup::find().map(|own| own.leave_task_group());
         failpoints::arm_from_state_directory(path);
@@ -119,7 +119,7 @@ impl HostSupervisor {
         Ok(supervisor)
     }
 
-    /// Waits until the host has ended, then ends the processes that the host left behind.
+    /// Supervises the host until it ends, then terminates the processes that the host left behind.
     fn run(mut self) {
         memory::release_unused();
         while !self.host.is_dead() {
@@ -128,8 +128,8 @@ impl HostSupervisor {
         let Self { root, files, record, .. } = &self;
         let steps =
             reap::end_host(root, files, record, &|| failpoints::pause_at(failpoints::HOST_ENDING));
-        // If a process could not be ended, the record stays, so that the reaper reports the process
-        // to the next session.
+        // If a process could not be terminated, the record stays, so that the reaper reports the
+        // process to the next session.
         if !steps.iter().any(reap::ReapStep::is_failure) {
             let _best_effort = root.remove_host(files.mark);
         }

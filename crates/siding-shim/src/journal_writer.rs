@@ -8,8 +8,8 @@ use siding_model::record::Record;
 /// Time between two attempts to write pending records, in milliseconds. A disk that is full or
 /// disconnected usually stays so for minutes.
 const RETRY_MS: u64 = 2_000;
-/// Time until a record that the task can do without is tried again after the journal had no room
-/// for it, in milliseconds.
+/// Time until an optional record is tried again, in milliseconds, after the journal had no room for
+/// it.
 pub(crate) const OPTIONAL_RECORD_RETRY_MS: u64 = 1_000;
 
 /// The journal with the records that could not be written yet.
@@ -52,7 +52,7 @@ impl JournalWriter {
         }
     }
 
-    /// Returns when to [`Self::retry_if_due`]; `None` while everything is written.
+    /// Returns when to call [`Self::retry_if_due`]; `None` while everything is written.
     pub(crate) const fn retry_at(&self) -> Option<MonotonicMs> {
         self.retry_at
     }
@@ -75,11 +75,12 @@ impl JournalWriter {
         if !self.pending.is_empty() {
             self.retry();
         }
-        // No caller could handle the error: a reader finds the records that the disk has.
+        // The error is ignored, because no caller could handle it. A reader of the journal finds
+        // the records that have reached the disk.
         let _best_effort = self.journal.sync();
     }
 
-    /// Releases the reserved space.
+    /// Releases the space that is reserved for later records.
     pub(crate) fn finish(&self) {
         let _best_effort = self.journal.release_reserve();
     }

@@ -1,4 +1,4 @@
-//! The lease of a session on its tasks: the pidfd of the newest of its live owners. When the last
+//! The lease of a session on its tasks: the pidfd of the session's newest live owner. When the last
 //! owner of a subagent's session has ended, an owner of the parent session takes that owner's
 //! place.
 
@@ -20,7 +20,7 @@ const OWNER_RETRY_MS: u64 = 5_000;
 pub(crate) enum Lease {
     /// No process: the implicit session owns the task, or the task was started with `--keep`.
     Free,
-    /// An owner of the session, which lives.
+    /// The pidfd of a live owner of the session, or of the session that inherited the task.
     Held(PidFd),
     /// No owner lives. The task is not stopped if the session is resumed in time.
     Lost {
@@ -103,7 +103,7 @@ impl Lease {
     }
 }
 
-/// Returns a live owner of the task's session, or of the session that inherited its tasks. Fails
+/// Returns a live owner of the task's session, or of the session that inherited the task. Fails
 /// while the owner cannot be determined, for example because a network file system does not respond
 /// or no descriptor is free.
 fn find_live_owner(root: &StateDir, spec: &TaskSpec) -> io::Result<Option<PidFd>> {

@@ -1,11 +1,11 @@
 //! The shim: the small process that supervises one task, or several that are about to be stopped.
 //!
-//! The shim starts the leader, is the only writer of the task's journal and output, enforces the
-//! deadline and the session's lease, answers its clients, kills the process tree of a task that is
-//! stopped, records how the task ended, and exits. The shim has one thread, which blocks only in
-//! the poll of `event_loop`; a second thread exists only while an HTTP condition of the task's
-//! readiness is checked. The shim never waits for another process: not for a client that does not
-//! read, and not for an end of file.
+//! The shim starts the leader, and is the only writer of the task's journal and output. It enforces
+//! the deadline and the session's lease, serves its clients, and kills the process tree of a task
+//! that is stopped. It records how the task ended, and exits. The shim has one thread, which blocks
+//! only in the poll of `event_loop`; a second thread exists only while an HTTP condition of the
+//! task's readiness is checked. The shim never waits for another process: not for a client that
+//! does not read, and not for an end of file.
 //!
 //! The crate also holds the supervisor of a host (`host_supervisor`), which supervises no task.
 
@@ -75,8 +75,8 @@ pub fn main() -> u8 {
 /// Waits for a command and starts, adopts or takes over its tasks. Returns `None` when there is no
 /// task to supervise, and the exit code of the process as the error.
 ///
-/// Not inlined, because this function needs 24 KiB of stack, which must be free again while the
-/// event loop runs, possibly for hours.
+/// This function is not inlined, because it needs 24 KiB of stack, which must be free again while
+/// the event loop runs, possibly for hours.
 #[inline(never)]
 fn execute_shim_command(starter: OwnedFd) -> Result<Option<TaskSet>, u8> {
     let prepared = start::PreparedShim::prepare();

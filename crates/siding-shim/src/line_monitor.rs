@@ -1,4 +1,4 @@
-//! The monitor of a task's output: each line becomes a record, at a limited rate.
+//! The monitor of a task's output: each matching line becomes a record, at a limited rate.
 
 use siding_core::store::TaskDir;
 use siding_core::sys::clock;
@@ -10,7 +10,7 @@ use siding_model::spec::TaskSpec;
 
 use crate::journal_writer::OPTIONAL_RECORD_RETRY_MS;
 
-/// The lines that are not recorded yet.
+/// Collects the matching lines until they are recorded.
 #[derive(Debug)]
 pub(crate) struct LineMonitor {
     lines: LineWatch,
@@ -45,7 +45,7 @@ impl LineMonitor {
         Some(self.lines.wake_at()?.max(self.retry_at))
     }
 
-    /// Takes the next record that is due. The journal must have room for the record.
+    /// Returns and removes the next record that is due. The journal must have room for the record.
     pub(crate) fn next_due_record(&mut self, now: MonotonicMs) -> Option<Record> {
         self.lines.next_due_record(now)
     }
@@ -55,7 +55,7 @@ impl LineMonitor {
         self.retry_at = now.plus_ms(OPTIONAL_RECORD_RETRY_MS);
     }
 
-    /// Takes the records of all remaining lines, whatever the rate allows.
+    /// Returns and removes the records of all remaining lines, without regard to the rate.
     pub(crate) fn flush(&mut self, at: MonotonicMs) -> Vec<Record> {
         self.lines.flush(at)
     }

@@ -1,9 +1,10 @@
 //! Moves a task's output from its FIFO into the output file.
 //!
 //! The kernel moves the bytes with splice(2), and in a burst with [`SpliceStore`]: no byte is in
-//! the memory of the shim, where it would be lost if the shim were killed. The FIFO holds one page
-//! while the task is quiet and grows while data flows: an ordinary user has 16,384 pipe pages in
-//! all (`pipe-user-pages-soft`, pipe(7)), and a thousand idle tasks must leave most of them unused.
+//! the memory of the shim, where it would be lost if the shim were killed. The FIFO has the size of
+//! one page while the task is quiet, and grows while data flows. An ordinary user has 16,384 pipe
+//! pages in all (`pipe-user-pages-soft`, pipe(7)), and a thousand idle tasks must leave most of
+//! them unused.
 //! Offsets in the file are stream offsets, whatever is released or lost.
 
 use std::io;
@@ -36,8 +37,9 @@ const MAX_READS_PER_TICK: usize = 32;
 /// Silence after which the FIFO shrinks and the buffers are freed, in milliseconds. The first
 /// sample of the silent task is due at the same time, so that the shim wakes once for both.
 const QUIET_AFTER_MS: u64 = FIRST_SAMPLE_DELAY_MS + QUIET_SLACK_MS;
-/// Slack in milliseconds, because the two silences do not start at exactly the same time: the FIFO
-/// is due to shrink this long after the first sample, and may shrink this long before the sample.
+/// Slack in milliseconds, because the silence of the FIFO and the silence of the task do not start
+/// at exactly the same time. The FIFO is due to shrink this long after the first sample, and may
+/// shrink this long before the sample.
 const QUIET_SLACK_MS: u64 = 50;
 /// The middle is released in steps of this many bytes, a multiple of every block size.
 const RELEASE_STEP_BYTES: u64 = 4 << 20;
@@ -45,8 +47,8 @@ const RELEASE_STEP_BYTES: u64 = 4 << 20;
 /// it.
 const BLOCK_BYTES: u64 = 4096;
 
-/// The output FIFO and the output file of a task, and the state of the copy between them. An
-/// adopted command has none, because siding did not start it.
+/// The output FIFO and the output file of a task, and the state of the copy between them. The
+/// output of an adopted command is an [`AdoptedOutput`](crate::adopted_output::AdoptedOutput).
 #[derive(Debug)]
 pub(crate) struct OutputFifo {
     fifo: OwnedFd,
@@ -64,7 +66,7 @@ pub(crate) struct OutputFifo {
     busy: bool,
     /// Moves bursts of output; present only while the task is busy.
     splice_store: Option<SpliceStore>,
-    /// The name of its marker file.
+    /// The name of the splice store's marker file.
     pub(crate) marker_file: &'static str,
     quiet_at: Option<MonotonicMs>,
     /// Receives all output. Most tasks have no monitor.
@@ -72,7 +74,7 @@ pub(crate) struct OutputFifo {
 }
 
 impl OutputFifo {
-    /// Returns the output of a task, which is appended to `file`.
+    /// Prepares the move of a task's output from `fifo` to the end of `file`, and shrinks the FIFO.
     pub(crate) fn new(
         fifo: OwnedFd,
         file: OwnedFd,
@@ -80,8 +82,8 @@ impl OutputFifo {
         keep_tail: u64,
     ) -> io::Result<Self> {
         let offset = file::metadata(&file)?.len;
-        // Fails with EBUSY if the pipe holds more than a page (fcntl(2)), and should then stay
-        // large.
+        // The call fails with EBUSY if the pipe holds more than a page (fcntl(2)). In that case,
+        // the pipe should stay large for now.
         let _best_effort = pipe::set_size(&fifo, QUIET_PIPE_BYTES);
         let gap = siding_core::output::find_gap(&file, offset, align_up(keep_head));
         Ok(Self {
@@ -168,8 +170,8 @@ impl OutputFifo {
         let is_quiet = self.quiet_at.take_if(|at| soon >= *at).is_some();
         if is_quiet {
             (self.buffer, self.splice_store) = (None, None);
-            // Fails with EBUSY if new data has just been written, and is retried in the next
-            // silence.
+            // The call fails with EBUSY if new data has just been written, and is repeated in the
+            // next silence.
             self.busy = self.busy && pipe::set_size(&self.fifo, QUIET_PIPE_BYTES).is_err();
         }
         is_quiet
@@ -190,8 +192,8 @@ impl OutputFifo {
         };
         let count = match moved {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-            // A full disk, or a file system without splice(2). The FIFO must be emptied in any
-            // case, or the task would block in write(2).
+            // The disk is full, or the file system does not support splice(2). The FIFO must be
+            // emptied in any case, or the task would block in write(2).
             Err(_) => self.copy_through_buffer(),
             Ok(count) => count,
         };
@@ -203,8 +205,8 @@ impl OutputFifo {
         count > 0
     }
 
-    /// Moves data through the stage while the task can write to the FIFO. The splice store is
-    /// dropped after a failure.
+    /// Moves data through the splice store, which lets the task write to the FIFO meanwhile. After
+    /// a failed write, the splice store is dropped.
     fn move_via_stage(&mut self, splice_store: SpliceStore) -> io::Result<usize> {
         let shared = match splice_store.tee_to_stage(&self.fifo, self.max_piece_bytes()) {
             Err(error) => {
@@ -225,7 +227,7 @@ impl OutputFifo {
         Ok(bytes)
     }
 
-    /// Moves data with splice(2): a shim that is killed loses none.
+    /// Moves data with splice(2). If the shim is killed meanwhile, no data is lost.
     fn splice(&mut self) -> io::Result<usize> {
         let max_bytes = self.max_piece_bytes();
         if self.would_overflow(max_bytes as u64) {
@@ -275,7 +277,7 @@ impl OutputFifo {
 
     fn store(&mut self, bytes: &[u8]) {
         for piece in bytes.chunks(self.max_piece_bytes()) {
-            // Released before the write, so that the file never exceeds its limit.
+            // The middle is released before the write, so that the file never exceeds its limit.
             self.release_middle(piece.len() as u64);
             if let Err(error) = file::write_all_at(&self.file, piece, self.offset) {
                 self.record_loss(piece.len() as u64, error);

@@ -11,7 +11,7 @@ use crate::adopted_output::AdoptedOutput;
 use crate::line_monitor::LineMonitor;
 use crate::output_fifo::OutputFifo;
 
-/// A task's output.
+/// A task's output, and the means by which the shim learns of its growth.
 #[derive(Debug)]
 pub(crate) enum OutputPump {
     /// The shim moves the output from a FIFO into the output file.
@@ -21,7 +21,7 @@ pub(crate) enum OutputPump {
 }
 
 impl OutputPump {
-    /// Returns an output that is appended to `file`.
+    /// Returns the output of a task that siding stores: the shim moves it from `fifo` to `file`.
     pub(crate) fn new(
         fifo: OwnedFd,
         file: OwnedFd,
@@ -58,7 +58,7 @@ impl OutputPump {
         }
     }
 
-    /// Returns the output of an adopted task.
+    /// Returns the output of an adopted task; `None` for a task that siding started.
     pub(crate) const fn adopted_mut(&mut self) -> Option<&mut AdoptedOutput> {
         match self {
             Self::Fifo(_) => None,
@@ -86,7 +86,7 @@ impl OutputPump {
         }
     }
 
-    /// Returns how many bytes were written so far.
+    /// Returns the present length of the output, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Fifo(fifo) => fifo.bytes(),

@@ -36,7 +36,7 @@ pub(crate) struct PendingAdoption {
     shim: Shim,
 }
 
-/// The files of a task that has just been recorded, opened.
+/// The open files of a task that has just been recorded.
 #[derive(Debug)]
 pub(crate) struct RecordedAdoption {
     dir: TaskDir,
@@ -47,7 +47,7 @@ pub(crate) struct RecordedAdoption {
 }
 
 impl PendingAdoption {
-    /// Prepares this process to be the shim of the adoption that it has received.
+    /// Reads the adoption in `handed`, and prepares this process to be its shim.
     pub(crate) fn receive(
         id: TaskId,
         prepared: PreparedShim,
@@ -117,7 +117,7 @@ impl PendingAdoption {
         }
     }
 
-    /// Creates the files of the task's directory.
+    /// Creates the files in the task's directory, and writes the first record to the journal.
     fn create_files(
         &self,
         dir: &TaskDir,

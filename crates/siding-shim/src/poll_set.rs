@@ -30,7 +30,7 @@ pub(crate) enum Source {
     Listener,
 }
 
-/// The owner of a descriptor, and its meaning.
+/// The task to which a descriptor belongs, and what it means that the descriptor is readable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Token {
     /// Index of the task; `None` for a source that all tasks share.
@@ -38,7 +38,7 @@ struct Token {
     source: Source,
 }
 
-/// The descriptors to poll.
+/// The descriptors to poll once, and their tokens.
 #[derive(Debug, Default)]
 pub(crate) struct PollSet<'fd> {
     fds: Vec<BorrowedFd<'fd>>,
@@ -73,8 +73,8 @@ impl<'fd> PollSet<'fd> {
     /// limit.
     pub(crate) fn wait(self, timeout_ms: Option<u64>) -> ReadySources {
         let Self { fds, mut tokens } = self;
-        // poll(2) fails only when the kernel has no memory. In that case, every source is tried:
-        // none of them blocks, and a readable source that is left out could be the last one that
+        // poll(2) fails only when the kernel has no memory. In that case, every source is tried,
+        // because none of them blocks. A readable source that is omitted could be the last one that
         // ever wakes the shim.
         let is_ready =
             poll::wait_readable(&fds, timeout_ms).unwrap_or_else(|_| vec![true; fds.len()]);

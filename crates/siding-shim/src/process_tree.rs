@@ -26,7 +26,7 @@ const MAX_HELD_PIDFDS_SHARED: usize = 4;
 /// Time between two scans while no process can be held, in milliseconds.
 const RESCAN_MS: u64 = 2_000;
 
-/// The processes of a task.
+/// The processes of a task, by the way in which the shim finds them.
 #[derive(Debug)]
 pub(crate) enum ProcessTree {
     /// The descendants of this process, a subreaper.
@@ -44,7 +44,7 @@ pub(crate) enum ProcessTree {
         held: Vec<PidFd>,
         /// The scans that the tasks of this shim share, if it has several.
         shared_scan: Option<Rc<RateLimitedScan>>,
-        /// When to scan, because no descriptor tells when a process ends or a scan was postponed.
+        /// When to scan: no descriptor reports the end of the processes, or a scan was postponed.
         rescan_at: Option<MonotonicMs>,
     },
 }
@@ -120,10 +120,10 @@ impl LeaderHandle {
     }
 }
 
-/// Result of a check of the tree.
+/// The state of the tree and the leader, as a check found them.
 #[derive(Debug)]
 pub(crate) struct TreeStatus {
-    /// The leader's end, in the check that found it.
+    /// The leader's end, if this check found it.
     pub(crate) leader: Option<LeaderEnd>,
     /// Whether any process is left.
     pub(crate) tree: TreeLiveness,
@@ -135,8 +135,8 @@ impl ProcessTree {
         Self::Descendants { leader, rescan_at: None }
     }
 
-    /// Returns the tree of a task whose shim died. `known` are some of its processes, which the
-    /// starter of this shim has found.
+    /// Returns the tree of a task whose shim died. `known` are some of the task's processes, which
+    /// the starter of this shim has found.
     ///
     /// While one of the held processes lives, no scan of the whole system is necessary: the tree
     /// cannot be empty, and the others are found when the last held one has ended.
@@ -176,7 +176,7 @@ impl ProcessTree {
         }
     }
 
-    /// Drops the held processes that no longer carry this birthmark.
+    /// Drops the pidfds of live processes that no longer carry this birthmark.
     pub(crate) fn drop_unmarked(&mut self, birthmark: Birthmark) {
         if let Self::Discovered { held, .. } = self {
             held.retain(|held| {
@@ -229,7 +229,7 @@ impl ProcessTree {
                 let is_unheld = leader.pidfd().is_none() && held.is_empty();
                 *rescan_at = match &found {
                     Err(at) => Some(*at),
-                    // A process lives that could not be held: no descriptor tells when it ends.
+                    // A process that could not be held lives, and no descriptor reports its end.
                     Ok(TreeStatus { tree: TreeLiveness::Alive, .. }) if is_unheld => {
                         Some(clock::monotonic_now().plus_ms(RESCAN_MS))
                     }
@@ -296,9 +296,9 @@ const fn task_birthmark(task: &TaskState) -> Birthmark {
     task.spec.task_id.birthmark()
 }
 
-/// Returns whether no descendant of this shim is a process of the task, although the shim has
-/// children. `None` if `/proc` does not show the children, for example because no descriptor is
-/// free.
+/// Returns whether no descendant of this shim is a process of the task. Only for a shim that has
+/// children, which may all be shims of nested tasks. `None` if `/proc` does not show the children,
+/// for example because no descriptor is free.
 fn has_no_descendants(root: &StateDir, mark: Birthmark) -> Option<bool> {
     let mut are_shown = false;
     let own = procfs::descendants(current_pid(), |pid| {
@@ -314,7 +314,7 @@ fn task_descendants(root: &StateDir, mark: Birthmark) -> Vec<i32> {
 }
 
 /// Reaps children, and returns whether any process is left. The flag is false if the descendants
-/// could not be read: then no signal tells when the last process ends.
+/// could not be read: in that case, no signal reports the end of the last process.
 fn check_descendants(
     leader: &mut Option<LeaderRef>,
     root: &StateDir,
@@ -333,8 +333,8 @@ fn check_descendants(
                 status.tree = TreeLiveness::Empty;
                 return (status, true);
             }
-            // The shims of tasks that were started inside this task are children of this subreaper
-            // as well, but are not processes of its task.
+            // The shims of tasks that were started inside this task are also children of this
+            // subreaper, but are not processes of its task.
             Ok(ReapResult::NoneExited) | Err(_) => {
                 let is_none =
                     if leader.is_none() { has_no_descendants(root, mark) } else { Some(false) };
@@ -374,7 +374,7 @@ fn check_discovered(
     status
 }
 
-/// Like [`check_discovered`], with scans that serve the other tasks of this shim too. Fails with
+/// Like [`check_discovered`], with scans that also serve the other tasks of this shim. Fails with
 /// the time of the next scan if the last one is too recent.
 fn check_with_shared_scan(
     leader: &mut LeaderHandle,
@@ -391,8 +391,8 @@ fn check_with_shared_scan(
         }
         *held = found.pidfds;
     }
-    // The end is taken after the scan, because it must not be recorded before it is known whether
-    // the leader left processes behind.
+    // The leader's end is read after the scan, because the end must not be recorded before it is
+    // known whether the leader left processes behind.
     let end = leader.take_end();
     if leader.pidfd().is_some() {
         tree = TreeLiveness::Alive;
@@ -417,7 +417,7 @@ const fn max_held_pidfds(shared_scan: Option<&RateLimitedScan>) -> usize {
 struct MemberFilter {
     birthmark: Birthmark,
     /// Whether released programs are skipped. Only adopted tasks have them: in every other task, a
-    /// program must not be able to leave the task by taking the mark of a released program.
+    /// program must not be able to leave the task by setting the mark of a released program.
     skips_excluded: bool,
 }
 
@@ -457,7 +457,7 @@ fn with_descendants(
 fn identify_descendants(top: i32, below: Vec<i32>) -> Vec<ProcRef> {
     let mut known = HashSet::from([top]);
     let mut identify = |pid| {
-        // One read gives both the parent and the start time, so that they belong to one process.
+        // Parent and start time come from the same read, so they belong to the same process.
         let stat = procfs::stat(pid).filter(|stat| known.contains(&stat.ppid))?;
         known.insert(pid);
         Some(ProcRef { pid, start_ticks: stat.start_ticks })
@@ -488,14 +488,16 @@ mod tests {
         TaskId::new(TaskKind::LocalBash, TaskId::MIN_BITS + number).expect("small")
     }
 
-    /// Nested tasks are descendants of a member if it is a subreaper, such as PID 1 of a container.
+    /// Nested tasks are descendants of a member if the member is a subreaper, such as PID 1 of a
+    /// container.
     #[test]
     fn a_nested_task_is_not_counted_as_a_member() {
         let (outer, inner, unknown) = (task_id(92), task_id(91), task_id(90));
         let temporary = tempfile::tempdir().expect("a directory");
         let root = StateDir::open(&temporary.path().join("state")).expect("is made");
         root.mark_live(inner).expect("own directory");
-        // Each process ends when the pipe is closed. The innermost has the mark of an unknown task.
+        // Each process ends when the pipe is closed. One process below the nested task, and one
+        // directly below the outer task, have the mark of an unknown task.
         let marked = |id: TaskId, then: &str| {
             let mark = id.birthmark().0;
             format!("(ulimit -R {mark}; echo $BASHPID; {then} read -r _ <&3) & ")
@@ -522,14 +524,17 @@ mod tests {
         let found = with_descendants(&root, filter, vec![top]);
         assert!(found.contains(&top) && !found.iter().any(|one| has(one, inner)), "{found:?}");
         let other = found.iter().filter(|one| has(one, unknown)).count();
-        assert_eq!((other, found.len(), pids.len()), (1, 2, 3), "a mark alone spares nobody");
+        assert_eq!((other, found.len(), pids.len()), (1, 2, 3), "a mark alone excludes no process");
         // A pid that was reused since the scan: the descendants are not the task's.
         let earlier = ProcRef { start_ticks: top.start_ticks - 1, ..top };
         assert_eq!(with_descendants(&root, filter, vec![earlier]), [earlier]);
-        assert!(matches!(PidFd::open_if_alive(earlier), Ok(None)), "nobody is signalled for it");
+        assert!(
+            matches!(PidFd::open_if_alive(earlier), Ok(None)),
+            "the new process is not signaled"
+        );
         let unrelated = procfs::self_ref().expect("this process");
         let below = found.iter().map(|one| one.pid).filter(|pid| *pid != top.pid);
         let listed: Vec<i32> = below.chain([unrelated.pid]).collect();
-        assert!(!identify_descendants(top.pid, listed).contains(&unrelated), "no more below it");
+        assert!(!identify_descendants(top.pid, listed).contains(&unrelated), "not a descendant");
     }
 }

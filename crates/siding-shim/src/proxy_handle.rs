@@ -24,8 +24,8 @@ impl ProxyHandle {
         self.0.as_ref().map(AsFd::as_fd)
     }
 
-    /// Returns a record for each host that the proxy has denied since the last call. If the proxy
-    /// has ended before the task, that is a record as well.
+    /// Returns a record for each host that the proxy has denied since the last call, and one record
+    /// if the proxy has ended before the task.
     pub(crate) fn take_denied(&mut self, at: MonotonicMs) -> Vec<Record> {
         let mut denied = Vec::new();
         while let Some(proxy) = &self.0 {

@@ -41,7 +41,7 @@ impl ReadinessProbe {
     }
 
     /// Returns the descriptors to poll for responses of servers; none in phases in which the task
-    /// cannot become ready, because an unread answer would wake the shim without end.
+    /// cannot become ready, because an unread response would wake the shim without end.
     pub(crate) fn sources(&self, state: &TaskState) -> impl Iterator<Item = BorrowedFd<'_>> {
         let waiting = self.0.iter().filter(|_| can_become_ready(state));
         waiting.flat_map(|waiting| waiting.readiness.sources())
@@ -87,8 +87,8 @@ impl ReadinessProbe {
         self.0 = None;
     }
 
-    /// Returns the record of a task that ended and whose last output met the conditions. Stops
-    /// checking.
+    /// Returns the readiness record of a task that has ended, if the last output met the
+    /// conditions. Stops checking.
     pub(crate) fn check_after_end(
         &mut self,
         dir: &TaskDir,

@@ -42,7 +42,7 @@ const NAME_COLUMNS: usize = 60;
 pub(crate) struct ResourceMonitor {
     limits: Limits,
     limit_tracker: LimitTracker,
-    /// Armed once the task is in the background or adopted.
+    /// `None` until the task is in the background or adopted.
     watchdog: Option<Box<Watchdog>>,
     connection_log: ConnectionLog,
     pace: SampleSchedule,
@@ -54,10 +54,9 @@ pub(crate) struct ResourceMonitor {
     oom_kills: OomKillHistory,
 }
 
-/// Result of a check.
+/// The breaches that a check found, and whether memory can be released afterwards.
 #[derive(Debug, Default)]
 pub(crate) struct ResourceCheck {
-    /// Breaches to record.
     pub(crate) breaches: Vec<Breach>,
     /// Whether the sample was for the watchdog only, and the next one is at least [`LONG_PAUSE_MS`]
     /// away.
@@ -132,8 +131,8 @@ impl ResourceMonitor {
         }
     }
 
-    /// Takes a sample if the schedule allows one now, due or not. `sampled` is the usage in a
-    /// sample that the stall watch has just taken.
+    /// Takes a sample if the schedule allows one now, even if none is due. `sampled` is the usage
+    /// in a sample that the stall watch has just taken.
     pub(crate) fn check(
         &mut self,
         context: &TaskContext<'_>,
@@ -199,13 +198,13 @@ impl ResourceMonitor {
         }
     }
 
-    /// Returns whether the OOM killer has recently ended a process: of the task's control group, or
-    /// of the system if the group does not count kills.
+    /// Returns whether the OOM killer has recently killed a process: one of the task's control
+    /// group, or one of the system if the group does not count kills.
     pub(crate) fn saw_oom_kill(&self, now: MonotonicMs) -> bool {
         let count = oom_kills(self.group.as_ref());
         self.oom_kills.has_recent_kill(now, count, || {
             let largest = process::ended_children_usage().resident_bytes;
-            // The group counts kills of the task only, so that their time does not matter.
+            // The group counts only kills of the task's processes, so their time does not matter.
             self.group.is_some()
                 || system_info::total_memory()
                     .is_some_and(|total| largest >= total / LARGE_PROCESS_DIVISOR)
@@ -290,7 +289,7 @@ impl ResourceMonitor {
         }
     }
 
-    /// Returns whether connections, descriptors and the count of OOM kills are due.
+    /// Returns whether the expensive values are due to be measured; see [`THOROUGH_CHECK_MS`].
     fn is_thorough_check_due(&self, processes: &[ProcessUsage], now: MonotonicMs) -> bool {
         let Some(watchdog) = &self.watchdog else { return self.is_thorough_interval_over(now) };
         let live_cpu_ms: u64 = processes.iter().map(|process| process.cpu_ms).sum();
@@ -306,8 +305,8 @@ impl ResourceMonitor {
     }
 }
 
-/// Returns how many processes the OOM killer has ended: in the task's group if it counts them,
-/// otherwise on this system.
+/// Returns how many processes the OOM killer has killed: in the task's group if the group counts
+/// them, otherwise on this system.
 fn oom_kills(group: Option<&TaskGroup>) -> Option<u64> {
     match group {
         Some(group) => Some(GroupMemory::for_group(group)?.oom_kills()?.processes),
@@ -335,7 +334,7 @@ mod tests {
         let hours = MonotonicMs(4 * 3_600_000);
         assert!(!kills.has_recent_kill(hours, Some(4), || false));
         assert!(kills.has_recent_kill(hours, Some(4), || true), "a large process is likely");
-        // After a recent check, its count is compared and not the old one.
+        // After a recent check, the count is compared with that of this check.
         kills.record_count(hours, Some(4));
         assert!(!kills.has_recent_kill(hours.plus_ms(10), Some(4), || true));
         assert!(kills.has_recent_kill(hours.plus_ms(10), Some(5), || false));

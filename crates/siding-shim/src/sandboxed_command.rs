@@ -3,7 +3,7 @@
 use siding_core::sys::procfs;
 use siding_model::adopt::host_shell_command;
 
-/// Longest part of a command line that is read.
+/// Longest part of a command line that is read, in bytes.
 const MAX_COMMAND_LINE_BYTES: usize = 128 << 10;
 
 /// Returns the processes of the command among those of its task: the host's shell and its

@@ -1,9 +1,10 @@
 //! Passes a command to a shell without showing the command in the arguments of any process.
 //!
-//! A command in argv would match `pkill -f` and be visible to every user of the system. So the text
-//! is in a memory file (memfd_create(2)) that the shell inherits, and the shell's own argument is a
-//! constant. Bash also reports at its end, in the same file, its working directory and the status
-//! of each stage of its last pipeline. `docs/adr/0002-command-text.md` has the alternatives.
+//! A command in argv would match `pkill -f` and be visible to every user of the system. The text is
+//! therefore in a memory file (memfd_create(2)) that the shell inherits, and the shell's own
+//! argument is a constant. At its exit, bash also reports in this file its working directory and
+//! the status of each stage of its last pipeline. `docs/adr/0002-command-text.md` has the
+//! alternatives.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -26,7 +27,7 @@ pub(crate) fn move_high(fd: impl AsFd) -> io::Result<OwnedFd> {
     descriptor::duplicate_from(fd, MIN_INHERITED_FD.min(limit - MAX_MOVED_FDS).max(3))
 }
 
-/// Longest report that is read. A path has at most 4 KiB, and there may be two reports.
+/// Bytes of the report that are read. A path has at most 4 KiB, and there may be two reports.
 const MAX_REPORT_BYTES: usize = 12 << 10;
 
 /// A file in memory with a command's text, followed by the report of its shell.
@@ -36,19 +37,20 @@ pub(crate) struct ShellCommand {
     text_len: u64,
 }
 
-/// The report that bash writes at its end.
+/// The report that bash writes at its exit.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ShellReport {
     pub(crate) final_cwd: Option<String>,
     pub(crate) pipeline: Option<Vec<i32>>,
 }
 
-/// Reports on a leader that has ended.
+/// The source of the report on a leader that has ended.
 #[derive(Debug)]
 pub(crate) enum LeaderReporter {
     /// There is no report besides the exit status.
     Silent,
-    /// The leader is a program in place of a shell, which cannot change the shell's directory.
+    /// The leader is a program that runs in place of a shell. The shell's final directory would be
+    /// the directory in which the leader was started.
     Direct,
     /// The leader is a shell, which may have written a report.
     Shell(ShellCommand),
@@ -110,8 +112,8 @@ impl ShellCommand {
 }
 
 /// Returns bash's argument. `eval` keeps bash's own error texts (`bash: line 1: …`), but hides the
-/// statuses of a pipeline in the last line; `.` shows them to a RETURN trap. So `.` is used only
-/// for a text that may contain a pipeline.
+/// statuses of a pipeline in the last line; `.` shows them to a RETURN trap. Therefore `.` is used
+/// only for a text that may contain a pipeline.
 fn bash_command(fd: i32, may_pipe: bool) -> String {
     // The redirection of the braces hides the trace of a `set -x`, and the error of a descriptor
     // that the command closed.

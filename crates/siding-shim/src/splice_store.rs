@@ -4,11 +4,11 @@
 //! FIFO ─ tee ─► stage ─ splice ─► file, then as much is dropped from the FIFO
 //! ```
 //! A splice(2) from the FIFO directly into the file holds the FIFO's lock until the file is
-//! written, and the task's write(2) has to wait: 101 MiB/s for lines. A read(2) and a write(2)
-//! release the lock in between, but a shim that is killed at that point loses the bytes that it has
-//! read: 190 MiB/s. With the stage, a pipe of the shim, shim and task write concurrently, and the
-//! FIFO keeps the bytes until the file has them: 250–310 MiB/s (lines of 128 bytes, Linux 6.18, 2
-//! cores).
+//! written, so that the task's write(2) has to wait (101 MiB/s). A read(2) and a write(2) release
+//! the lock in between, but a shim that is killed at that point loses the bytes that it has read
+//! (190 MiB/s). The stage is a pipe of the shim: with it, shim and task write concurrently, and the
+//! FIFO holds the bytes until they are in the file (250–310 MiB/s). The rates were measured with
+//! lines of 128 bytes on Linux 6.18 and two cores.
 //!
 //! Between the last two steps the bytes are in both the file and the FIFO. A marker file next to
 //! the FIFO says which bytes these are, and a takeover drops them from the FIFO
@@ -35,7 +35,7 @@ pub(crate) struct SpliceStore {
     marker: OwnedFd,
 }
 
-/// Result of a step.
+/// The number of bytes that [`SpliceStore::store`] moved, and the error that stopped it.
 #[derive(Debug)]
 pub(crate) struct Transferred {
     /// Bytes that are in the file and no longer in the FIFO.
@@ -45,8 +45,7 @@ pub(crate) struct Transferred {
 }
 
 impl SpliceStore {
-    /// Creates the stage, and the marker file next to the FIFO in
-    /// `runtime_dir`.
+    /// Creates the stage, and the marker file next to the FIFO in `runtime_dir`.
     pub(crate) fn prepare(runtime_dir: impl AsFd, marker_file: &str) -> io::Result<Self> {
         let (read, write) = pipe::create_pipe()?;
         let marker = match file::open_at(&runtime_dir, marker_file, file::OpenMode::CreateNew) {
@@ -58,8 +57,8 @@ impl SpliceStore {
         Ok(Self { stage_read: read, stage_write: write, null: file::open_null()?, marker })
     }
 
-    /// Copies at most `max_bytes` from the FIFO to the stage with tee(2), which leaves them in the
-    /// FIFO. Returns the number of bytes.
+    /// Copies at most `max_bytes` from the FIFO to the stage with tee(2), which does not remove
+    /// them from the FIFO. Returns the number of copied bytes.
     pub(crate) fn tee_to_stage(&self, fifo: impl AsFd, max_bytes: usize) -> io::Result<usize> {
         pipe::tee(fifo, &self.stage_write, max_bytes.min(MAX_IN_FLIGHT_BYTES))
     }
@@ -103,7 +102,7 @@ impl SpliceStore {
     }
 }
 
-/// Drops the bytes from the FIFO that a killed shim had stored and not yet dropped.
+/// Drops from the FIFO the bytes that a killed shim had stored, but not yet dropped.
 pub(crate) fn discard_stored(
     runtime_dir: impl AsFd,
     marker_file: &str,
@@ -174,7 +173,7 @@ mod tests {
             Self { _directory: directory, runtime_dir, fifo, file }
         }
 
-        /// Writes the marker, as a shim does that is killed afterwards.
+        /// Writes a marker, like the one that a killed shim leaves behind.
         fn with_marker(self, offset: u64, bytes: u64) -> Self {
             SpliceStore::prepare(&self.runtime_dir, "marker")
                 .and_then(|store| store.write_marker(offset, bytes))
@@ -182,7 +181,7 @@ mod tests {
             self
         }
 
-        /// Returns what the FIFO holds after two takeovers: the first shim was killed again.
+        /// Returns the content of the FIFO after two takeovers: the first new shim was killed, too.
         fn fifo_after_recovery(&self) -> String {
             for _ in 0..2 {
                 discard_stored(&self.runtime_dir, "marker", &self.fifo, &self.file)

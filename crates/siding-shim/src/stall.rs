@@ -21,7 +21,7 @@ use crate::task_context::TaskContext;
 /// a program that computes has used some of them.
 const WHY_SAMPLE_GAP_MS: u64 = 150;
 
-/// Result of a check.
+/// The result of a check, by what the supervisor has to do.
 #[derive(Debug)]
 pub(crate) enum StallCheck {
     /// No sample was due.
@@ -38,7 +38,7 @@ pub(crate) enum StallCheck {
 #[derive(Debug)]
 pub(crate) struct StallWatch {
     watch: SilenceWatch,
-    /// The descriptors that siding gave the task, read with the first sample.
+    /// The descriptors that the task inherited from siding, read with the first sample.
     known_fds: Option<KnownFds>,
     previous: Option<TaskSample>,
     /// The last diagnosis, and the time of the first sample that led to it.
@@ -68,14 +68,14 @@ impl StallWatch {
         }
     }
 
-    /// Restarts the silence, because the task has written.
+    /// Restarts the measurement of the silence, because the task has written.
     pub(crate) fn on_output(&mut self, now: MonotonicMs) {
         self.watch.record_output(now);
         self.previous = None;
         self.last_finding = None;
     }
 
-    /// Restarts the silence, because the task has received input.
+    /// Restarts the measurement of the silence, because the task has received input.
     pub(crate) fn on_input(&mut self, now: MonotonicMs) {
         self.watch.record_input(now);
         self.previous = None;
@@ -92,7 +92,7 @@ impl StallWatch {
         [asked, watch].into_iter().flatten().min()
     }
 
-    /// Takes the first sample for a `why` request. [`Self::check`] returns the answer.
+    /// Takes the first sample for a `why` request. [`Self::check`] later returns the evidence.
     pub(crate) fn request_evidence(&mut self, context: &TaskContext<'_>) {
         if self.why_sample.is_none() {
             self.why_sample = Some(self.sample(context));

@@ -61,7 +61,7 @@ impl fmt::Display for StartError {
 }
 
 impl StartError {
-    /// Returns the message to the starter.
+    /// Returns the message that reports this error to the starter.
     pub(crate) fn to_message(&self) -> ShimMessage {
         let errno = self.source.raw_os_error().unwrap_or(0);
         ShimMessage::CannotStart { doing: self.to_string(), errno }
@@ -112,8 +112,8 @@ impl PreparedShim {
             Signal::XCPU,
         ];
         let signals = SignalFd::block(&watched).map_err(failed_to("listen to signals"))?;
-        // The directory in which the shim was started must stay free to be unmounted or removed.
-        // The task has a working directory of its own.
+        // The shim must not prevent the unmounting of the file system in which it was started. The
+        // task has a working directory of its own.
         let _best_effort = std::env::set_current_dir("/");
         let own = procfs::self_stat().ok_or_else(|| {
             failed_to("find this process in /proc")(io::ErrorKind::NotFound.into())
@@ -143,7 +143,7 @@ pub(crate) struct TaskDirs {
     pub(crate) payload: OwnedFd,
 }
 
-/// A process that supervises tasks.
+/// This process, once it has become the shim of a task.
 #[derive(Debug)]
 pub(crate) struct Shim {
     pub(crate) self_process: ProcRef,
@@ -160,8 +160,8 @@ impl Shim {
     pub(crate) fn for_task(id: TaskId, prepared: PreparedShim) -> Result<Self, StartError> {
         let ShimResources { self_process, boot, signals, cgroup, title } = prepared.0?;
         // Without a birthmark of its own, the shim of a task inside a task would be taken for a
-        // process of the outer task. Setting it may fail for a takeover from inside a task, because
-        // a birthmark can only be lowered (setrlimit(2)): that shim is recognized by its title and
+        // process of the outer task. In a takeover from inside a task, the call may fail, because a
+        // birthmark can only be lowered (setrlimit(2)). Such a shim is recognized by its title and
         // the journal.
         let can_mark = birthmark::set_birthmark(id.birthmark()).is_ok();
         if let Some(title) = title {
@@ -178,7 +178,7 @@ impl Shim {
     }
 }
 
-/// Starts a new task.
+/// Starts a new task. Reports a failure to the starter.
 pub(crate) fn run(
     id: TaskId,
     prepared: PreparedShim,

@@ -37,7 +37,7 @@ use crate::task_supervisor::TaskSupervisor;
 /// one after another without a pause.
 const NEXT_COMMAND_WAIT_MS: u64 = 500;
 
-/// Takes over one task.
+/// Takes over one task, and adds the starter to its clients.
 pub(crate) fn run(
     id: TaskId,
     prepared: PreparedShim,
@@ -59,8 +59,8 @@ pub(crate) fn run(
     Ok(TaskSet::new(vec![supervisor], shim.signals))
 }
 
-/// Takes over several tasks of a session that has ended: this one, and those in the commands that
-/// follow.
+/// Takes over several tasks of a session that has ended: task `id`, and the tasks in the commands
+/// that follow.
 ///
 /// All commands are received first, which takes milliseconds, so that one scan of the system serves
 /// all tasks.
@@ -147,7 +147,7 @@ fn take_over(
         .map_err(|why| failed_to("replay the journal")(io::Error::other(why)))?;
     journal.append(std::slice::from_ref(&record)).map_err(failed_to("write the journal"))?;
     notify(ShimMessage::Record { seq, record: Some(Box::new(record)) });
-    // Acquired before the processes are held, which may take all descriptors but one.
+    // The lease is acquired before the processes are held, which may use all descriptors but one.
     let lease = Lease::acquire(&dirs.root, &state.spec);
     let tree =
         ProcessTree::discovered(&dirs.root, &state, leader_handle, &known, shared_scan.cloned());
@@ -192,8 +192,8 @@ fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Re
         result => result,
     }?;
     let marker_file = task_files::splice_marker_file(state.format);
-    // Fails if a task has replaced the marker file. In that case, some bytes may be stored twice,
-    // which is no reason to leave the task without a shim.
+    // The call fails if a task has replaced the marker file. In that case, some bytes may be stored
+    // twice, which is no reason to leave the task without a shim.
     let _best_effort = splice_store::discard_stored(runtime_dir, marker_file, &fifo, &file);
     let mut pump = OutputPump::new(fifo, file, state.spec.keep_head, state.spec.keep_tail)?;
     pump.set_marker_file(marker_file);

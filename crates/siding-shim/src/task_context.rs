@@ -29,7 +29,6 @@ pub(crate) struct TaskContext<'t> {
 }
 
 impl<'t> TaskContext<'t> {
-    /// Returns the context of a task with its output and its processes.
     pub(crate) const fn new(
         task: &'t TaskRecord,
         output: &'t OutputPump,
@@ -43,7 +42,7 @@ impl<'t> TaskContext<'t> {
         self.tree.member_pids(self.root, self.state)
     }
 
-    /// Samples what the processes do, and what they use.
+    /// Samples what the processes wait for, and the resources that they use.
     pub(crate) fn sample(&self, known_fds: &KnownFds) -> TaskSample {
         let id = self.state.spec.task_id;
         if self.tree.is_discovered() {
@@ -58,7 +57,7 @@ impl<'t> TaskContext<'t> {
         })
     }
 
-    /// Samples only what the processes use.
+    /// Samples only the resources that the processes use.
     pub(crate) fn sample_usage(&self, wanted: UsageFields) -> Vec<ProcessUsage> {
         let id = self.state.spec.task_id;
         if self.tree.is_discovered() {

@@ -19,7 +19,7 @@ pub(crate) struct TaskRecord {
 }
 
 impl TaskRecord {
-    /// Returns the record of a task whose replayed journal gives `state`.
+    /// Creates the record of a task. `state` must be the result of replaying the task's journal.
     pub(crate) const fn new(
         root: StateDir,
         dir: TaskDir,
@@ -29,22 +29,19 @@ impl TaskRecord {
         Self { root, dir, state, journal }
     }
 
-    /// Returns the state directory.
     pub(crate) const fn root(&self) -> &StateDir {
         &self.root
     }
 
-    /// Returns the task's directory.
     pub(crate) const fn dir(&self) -> &TaskDir {
         &self.dir
     }
 
-    /// Returns the task's state.
     pub(crate) const fn state(&self) -> &TaskState {
         &self.state
     }
 
-    /// Returns what the task was started with.
+    /// Returns the specification with which the task was started.
     pub(crate) const fn spec(&self) -> &TaskSpec {
         &self.state.spec
     }
@@ -65,7 +62,7 @@ impl TaskRecord {
         let first = self.journal.write(&records);
         for (seq, record) in (first..).zip(records) {
             publish(seq, &record);
-            // The records come from this state's own step, so that they apply to it.
+            // The records were made from this state, so applying them cannot fail.
             let _recorded_anyway = self.state.apply(record);
         }
     }

@@ -58,14 +58,14 @@ pub(crate) struct TaskSupervisor {
     resources: ResourceMonitor,
 }
 
-/// Result of a tick.
+/// The state of a task after a tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LoopStatus {
-    /// The task lives, or has ended and its end is not written yet.
+    /// The task lives, or has ended and its final record is not written yet.
     Live,
     /// Like [`Self::Live`], and the tick used memory that will not be needed soon.
     LiveMemoryUsed,
-    /// The task has ended, and its end is written.
+    /// The task has ended, and its final record is written.
     Finished,
 }
 
@@ -150,8 +150,8 @@ impl TaskSupervisor {
                 return if used_memory { LoopStatus::LiveMemoryUsed } else { LoopStatus::Live };
             }
         }
-        // The shim stays until the end is written, because otherwise a takeover would record that
-        // the end is unknown.
+        // The shim stays until the final record is written, because otherwise a takeover would
+        // record an unknown outcome.
         if self.task.retry_at().is_some() { LoopStatus::Live } else { LoopStatus::Finished }
     }
 
@@ -268,8 +268,8 @@ impl TaskSupervisor {
         }
     }
 
-    /// Processes new output: restarts the silence, records a failed write, and notifies the
-    /// followers.
+    /// Processes new output: restarts the measurement of the silence, records a failed write, scans
+    /// the output for the readiness conditions, and notifies the followers.
     pub(crate) fn on_output(&mut self) {
         self.stall.on_output(clock::monotonic_now());
         if let Some((from, error)) = self.output.take_failure() {
@@ -284,7 +284,8 @@ impl TaskSupervisor {
     fn check_tree(&mut self) {
         release_excluded(&mut self.tree, self.task.root(), self.task.state());
         let status = self.tree.check(self.task.root(), self.task.state());
-        // Recorded before the leader's end, whose SIGKILL would otherwise have no known sender.
+        // The breach is recorded before the leader's end, whose SIGKILL would otherwise have no
+        // known sender.
         if let Some(breach) =
             self.resources.memory_limit_kill(self.task.state(), clock::monotonic_now())
         {
@@ -329,7 +330,8 @@ impl TaskSupervisor {
         }
     }
 
-    /// Starts to stop the task. Returns false if the task is being stopped or has ended already.
+    /// Starts the stop of the task. Returns false if the task is being stopped or has ended
+    /// already.
     fn request_stop(&mut self, by: &str, grace_ms: Option<u64>, signal: Option<Signal>) -> bool {
         self.handle_event(&TaskEvent::StopAsked { by: by.to_owned(), grace_ms, signal })
     }
@@ -359,7 +361,7 @@ impl TaskSupervisor {
     /// Carries out an effect of an event that is recorded.
     fn apply_effect(&mut self, effect: LifecycleEffect) {
         match effect {
-            // `handle_event` has recorded the event and the end.
+            // `handle_event` has written the record of the event and the final record.
             LifecycleEffect::Record | LifecycleEffect::Close => {}
             LifecycleEffect::Signal(signal) => {
                 // The intent is on the disk before the first signal: after a crash the end must not
@@ -386,7 +388,7 @@ impl TaskSupervisor {
         self.handle_event(&TaskEvent::Swept { survivors: killed.survivors });
     }
 
-    /// Appends records to the task's record, and publishes them to the subscribers.
+    /// Appends records to the journal, and publishes them to the subscribers.
     pub(crate) fn record(&mut self, records: Vec<Record>) {
         let Self { task, clients, .. } = self;
         task.append(records, |seq, record| clients.publish(seq, record));
@@ -412,8 +414,8 @@ impl TaskSupervisor {
         }
     }
 
-    /// Answers the clients that wait for the end, then makes the end durable and removes the files
-    /// that only a live task needs. In this order, no client waits for the disk.
+    /// Notifies the clients that wait for the end, then makes the final record durable and removes
+    /// the files that only a live task needs. In this order, no client waits for the disk.
     pub(crate) fn shutdown(mut self) {
         failpoints::pause_at("ended");
         self.clients.notify_ended();

@@ -1,9 +1,9 @@
 //! Kills a process tree, and proves that it is empty.
 //!
 //! The kill reaps no process before all are dead: each reaped process frees a slot that a fork bomb
-//! at its RLIMIT_NPROC takes immediately (measured: loops that reap while they kill do not finish
-//! in five seconds). A process is dead when its pidfd is readable; the state `Z` is no proof, since
-//! other threads may still run.
+//! at its RLIMIT_NPROC fills immediately. In a measurement, loops that reap while they kill did not
+//! finish in five seconds. A process is dead when its pidfd is readable; the state `Z` is no proof,
+//! since other threads may still run.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -23,13 +23,13 @@ use siding_model::signal::Signal;
 
 use crate::process_tree::ProcessTree;
 
-/// Time without progress after which the live processes are survivors, in milliseconds. Each
+/// Time without progress after which the live processes count as survivors, in milliseconds. Each
 /// process that dies is progress, so that hundreds of them can take longer on a busy system.
 const NO_PROGRESS_LIMIT_MS: u64 = 10_000;
 /// Longest duration of a kill, whatever its progress, in milliseconds: a stop always returns.
 const MAX_KILL_MS: u64 = 25_000;
-/// Time after which the live processes are survivors if all belong to other users and cannot be
-/// signaled, in milliseconds. A relay such as sudo ends its own child within that time.
+/// Time after which the live processes count as survivors if all belong to other users and cannot
+/// be signaled, in milliseconds. A relay such as sudo terminates its own child within that time.
 const UNSIGNALABLE_LIMIT_MS: u64 = 2_000;
 /// First and longest pause between two rounds of the kill.
 const SWEEP_PAUSE_RANGE: (Duration, Duration) =
@@ -52,7 +52,7 @@ pub(crate) struct TreeKill {
     gave_up: bool,
 }
 
-/// Result of a kill.
+/// The result of a kill of the whole tree.
 #[derive(Debug)]
 pub(crate) struct KillResult {
     /// Number of processes that could not be killed.
@@ -79,9 +79,9 @@ struct LiveMembers {
 impl TreeKill {
     /// Sends a signal to the whole tree, then SIGCONT.
     ///
-    /// The leader's process group is signaled with one kill(2), so that no fork in it is missed;
-    /// its number cannot be reused before the leader is reaped. Other processes are signaled by
-    /// pidfd.
+    /// The leader's process group is signaled with one kill(2), so that no fork in the group is
+    /// missed. The number of the group cannot be reused before the leader is reaped. Other
+    /// processes are signaled by pidfd.
     pub(crate) fn signal(
         &mut self,
         tree: &ProcessTree,
@@ -95,8 +95,8 @@ impl TreeKill {
         let others = self.signal_group(tree, members, signal);
         for process in others {
             if let Ok(Some(held)) = PidFd::open_if_alive(process) {
-                // Fails with EPERM for another user's process, to which sudo relays the signal that
-                // it receives itself.
+                // The call fails with EPERM for a process of another user. Such a process usually
+                // receives the signal from sudo, which relays its own signals.
                 let _best_effort =
                     self.send_and_record(process, signal, || held.send_signal(signal).is_ok());
                 let _best_effort = held.send_signal(Signal::CONT);
@@ -123,7 +123,8 @@ impl TreeKill {
             if Some(stat.pgrp) != group {
                 others.push(process);
             } else if !matches!(PidFd::open_if_alive(process), Ok(None)) {
-                // Recorded before the signal: a dead process has no command line.
+                // The process is recorded before the signal, because a dead process has no command
+                // line.
                 self.send_and_record(process, signal, || true);
             }
         }
@@ -134,7 +135,7 @@ impl TreeKill {
         others
     }
 
-    /// Kills the whole tree.
+    /// Kills the whole tree. Returns once no process is left, or once a time limit has passed.
     pub(crate) fn kill(
         &mut self,
         tree: &mut ProcessTree,
@@ -198,7 +199,7 @@ impl TreeKill {
         let Some(group) = TaskGroup::from_task(task).filter(TaskGroup::exists) else { return };
         let members = group.members(root);
         for process in &members {
-            // Recorded before the kill: a dead process has no command line.
+            // The process is recorded before the kill, because a dead process has no command line.
             self.send_and_record(*process, Signal::KILL, || true);
         }
         if !members.is_empty() {
@@ -218,15 +219,15 @@ impl TreeKill {
             let held = match PidFd::open_if_alive(process) {
                 Ok(None) => continue,
                 Ok(Some(held)) => Some(held),
-                // No free descriptor, for example: the process may live, and must not be taken for
-                // dead.
+                // For example, no descriptor is free: the process may live, and must not be taken
+                // for dead.
                 Err(_) => None,
             };
             alive.processes.push(process);
             let Some(held) = held else { continue };
             alive.any_signalable |= *killed.entry(process).or_insert_with(|| {
-                // Fails for a child of sudo, which root owns and which ends when sudo relays
-                // SIGTERM.
+                // The call fails for a child of sudo, which root owns and which ends when sudo
+                // relays SIGTERM.
                 self.send_and_record(process, Signal::KILL, || {
                     held.send_signal(Signal::KILL).is_ok()
                 })
@@ -261,12 +262,12 @@ impl TreeKill {
         true
     }
 
-    /// Returns whether the kill ended without a proof that nothing is left.
+    /// Returns whether the kill ended without a proof that no process is left.
     pub(crate) const fn gave_up(&self) -> bool {
         self.gave_up
     }
 
-    /// Returns the report; `None` if no process had to be ended.
+    /// Returns the report; `None` if no process had to be signaled.
     pub(crate) fn report(&self) -> Option<StopReport> {
         if self.signaled.is_empty() && self.survivors.is_empty() && self.unproven.is_none() {
             return None;

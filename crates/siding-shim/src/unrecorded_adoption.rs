@@ -1,4 +1,4 @@
-//! Supervises an adopted process that cannot be recorded, on a full disk for example.
+//! Supervises an adopted process that cannot be recorded, for example because the disk is full.
 //!
 //! No other process supervises the adopted one, so this shim enforces the deadline and the lease
 //! although there is no record. The intent to stop the process cannot be recorded before the first

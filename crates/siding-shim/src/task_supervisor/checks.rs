@@ -25,8 +25,8 @@ impl TaskSupervisor {
         }
     }
 
-    /// Returns the records of the monitored lines that were not recorded yet, for the end. On a
-    /// full disk the record of the end has priority.
+    /// Returns the records of the monitored lines that were not recorded yet, to be written before
+    /// the final record. On a full disk the final record has priority.
     pub(super) fn remaining_lines(&mut self, at: MonotonicMs) -> Vec<Record> {
         match self.output.line_monitor() {
             Some(monitor) if self.task.has_room() => monitor.flush(at),
@@ -70,7 +70,8 @@ impl TaskSupervisor {
         }
     }
 
-    /// Records that the task is ready, once it is. Returns whether a record was written.
+    /// Records that the task is ready, once all conditions are met. Returns whether a record was
+    /// written.
     pub(super) fn check_readiness(&mut self, now: MonotonicMs) -> bool {
         let Self { task, output, tree, .. } = self;
         let context = TaskContext::new(task, output, tree);
@@ -85,7 +86,7 @@ impl TaskSupervisor {
     }
 
     /// Returns the readiness record of a task whose last output met its conditions, to be written
-    /// before the end.
+    /// before the final record.
     pub(super) fn final_readiness(&mut self, at: MonotonicMs) -> Option<Record> {
         let ready = self.readiness.check_after_end(self.task.dir(), self.task.state(), at)?;
         self.task.has_room().then_some(Record::Ready(ready))
@@ -107,8 +108,8 @@ impl TaskSupervisor {
         true
     }
 
-    /// Restarts the silence of a task that has received input, and records the end of a stall,
-    /// which may have waited for this input.
+    /// Restarts the measurement of the silence after input, and records the end of a stall, which
+    /// the missing input may have caused.
     pub(super) fn on_input_written(&mut self) {
         let now = clock::monotonic_now();
         self.stall.on_input(now);
@@ -122,8 +123,8 @@ impl TaskSupervisor {
         }
     }
 
-    /// Samples what the task uses, and records what exceeds a limit. Returns whether memory was
-    /// used that will not be needed soon.
+    /// Samples the resources that the task uses, and records the breaches of limits. Returns
+    /// whether memory was used that will not be needed soon.
     pub(super) fn check_limits(&mut self, now: MonotonicMs) -> bool {
         let sampled = self.stall.take_usage();
         let Self { task, output, tree, .. } = self;

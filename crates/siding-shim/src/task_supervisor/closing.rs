@@ -1,4 +1,4 @@
-//! The texts of a task's last record, and of the line that siding adds to its output.
+//! The texts in a task's final record, and the line that siding adds to the task's output.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use siding_model::outcome::Outcome;
 use siding_model::record::StopReport;
 
 /// Returns the text of the proof that no process of a task is left; `ended` is the task's next
-/// phase. `gave_up` is whether the kill ended without a proof, `is_discovered` whether the
-/// processes were no descendants of the shim.
+/// phase. `gave_up` is whether the kill ended without a proof, and `is_discovered` whether the
+/// processes were not descendants of the shim.
 pub(super) fn format_proof(
     state: &TaskState,
     ended: &Phase,

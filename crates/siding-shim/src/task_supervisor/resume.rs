@@ -28,10 +28,10 @@ impl TaskSupervisor {
         }
     }
 
-    /// Finds the leader of a task whose shim died between starting the command and recording it:
-    /// the oldest process that leads a session of its own (setsid(2)), because every leader of a
-    /// task does so until it exits. The task's proxy, which is older, also leads a session and is
-    /// skipped.
+    /// Finds the leader of a task whose shim died between starting the command and recording it.
+    /// The leader is the oldest process that leads a session of its own (setsid(2)), as every
+    /// leader of a task does until it exits. The task's proxy, which is older, also leads a session
+    /// and is skipped.
     fn find_leader(&mut self) {
         let is_proxy = |pid| {
             procfs::process_name(pid).is_some_and(|name| name.as_bytes() == PROXY_NAME.to_bytes())
