@@ -2,7 +2,7 @@
 //!
 //! A node for a compound command distinguishes the parts that always run from those that may run. A
 //! value that only the running shell knows (a variable, the output of a command) is a separate
-//! piece of its word.
+//! [`Piece`] of its word.
 
 mod origin;
 
@@ -38,7 +38,7 @@ impl Span {
     }
 }
 
-/// One command of a list, with its redirections.
+/// A command of a list, with its redirections.
 #[derive(Debug)]
 pub(crate) struct Statement {
     pub(crate) node: Node,
@@ -48,26 +48,41 @@ pub(crate) struct Statement {
     pub(crate) span: Span,
 }
 
-/// A command, by its kind.
+/// The kinds of commands that the rules distinguish.
 #[derive(Debug)]
 pub(crate) enum Node {
     /// A program, builtin or function with its arguments. Without words, the assignments set
     /// variables of the shell.
-    Simple { assignments: Vec<Assignment>, words: Vec<Word> },
+    Simple {
+        assignments: Vec<Assignment>,
+        words: Vec<Word>,
+    },
     /// `export`, `local`, `declare` and the like.
-    Declaration { assignments: Vec<Assignment>, words: Vec<Word> },
+    Declaration {
+        assignments: Vec<Assignment>,
+        words: Vec<Word>,
+    },
     /// Commands joined by `|`.
     Pipeline(Vec<Statement>),
     /// Commands joined by `&&` and `||`: the first always runs, each later one may run.
     Chain(Vec<Statement>),
     /// `{ …; }`, `( … )`, `time …`, `coproc …`.
-    Group { body: Vec<Statement>, kind: GroupKind },
+    Group {
+        body: Vec<Statement>,
+        kind: GroupKind,
+    },
     /// `if` and `case`: `always` runs, and each of `maybe` may run.
-    Branches { words: Vec<Word>, always: Vec<Statement>, maybe: Vec<Vec<Statement>> },
-    /// A loop.
+    Branches {
+        words: Vec<Word>,
+        always: Vec<Statement>,
+        maybe: Vec<Vec<Statement>>,
+    },
     Loop(Box<Loop>),
-    /// A function definition.
-    Function { name: Option<String>, body: Rc<Statement> },
+    /// A function definition; the name is `None` if only the running shell knows it.
+    Function {
+        name: Option<String>,
+        body: Rc<Statement>,
+    },
     /// `[[ … ]]` and `(( … ))`, which contain only words.
     Expression(Vec<Word>),
     /// `break`, `exit`, `return`, `continue`.
@@ -77,15 +92,15 @@ pub(crate) enum Node {
 /// The shell in which the commands of a group run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroupKind {
-    /// In the current shell.
+    /// The current shell, whose variables and directory the commands change.
     CurrentShell,
-    /// In a subshell, whose changes to variables and directory are lost.
+    /// A subshell, whose changes to variables and directory are lost.
     Subshell,
-    /// Concurrently with the current shell.
+    /// A subshell that runs concurrently with the current shell.
     Coprocess,
 }
 
-/// A loop.
+/// A loop of any kind; a part that the kind does not have is empty or `None`.
 #[derive(Debug)]
 pub(crate) struct Loop {
     pub(crate) kind: LoopKind,
@@ -113,16 +128,15 @@ pub(crate) enum LoopKind {
 #[derive(Debug)]
 pub(crate) struct Assignment {
     pub(crate) name: String,
-    /// The value; `None` for an array, and for an element with a computed index.
+    /// The assigned word; `None` for an array, and for an element with a computed index.
     pub(crate) value: Option<Word>,
-    /// The elements if an array is assigned.
+    /// The elements, for `NAME=(…)`.
     pub(crate) elements: Option<Vec<Word>>,
-    /// The words in the subscript of an element.
+    /// The words in subscripts, which may contain commands.
     pub(crate) words: Vec<Word>,
     pub(crate) is_append: bool,
 }
 
-/// A redirection.
 #[derive(Debug)]
 pub(crate) enum Redirect {
     /// `>`, `>>`, `&>` and `<>`.
@@ -136,7 +150,6 @@ pub(crate) enum Redirect {
     Other(Word),
 }
 
-/// A word.
 #[derive(Debug, Default)]
 pub(crate) struct Word {
     pub(crate) pieces: Vec<Piece>,
@@ -145,7 +158,7 @@ pub(crate) struct Word {
     pub(crate) span: Span,
 }
 
-/// A part of a word.
+/// A part of a word: literal text, or one expansion.
 #[derive(Debug)]
 pub(crate) enum Piece {
     /// Literal characters, without quotes and backslashes.
@@ -172,7 +185,7 @@ impl Word {
         })
     }
 
-    /// Returns the text of the word, or `None` if the word contains an expansion.
+    /// Returns the text of a word without expansions; `None` for any other word.
     pub(crate) fn static_text(&self) -> Option<String> {
         self.pieces.iter().try_fold(String::new(), |whole, piece| match piece {
             Piece::Text { text, .. } => Some(whole + text),

@@ -1,4 +1,4 @@
-//! The simple commands of a shell text that the shell waits for.
+//! Lists the simple commands of a shell text that the shell waits for.
 
 use siding_model::history::SimpleCommand;
 

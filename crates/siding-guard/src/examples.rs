@@ -1,18 +1,18 @@
-//! The check of rules against their examples.
+//! Checks rules against the examples in their rule files.
 
 use serde::Serialize;
 
 use crate::rules::{Rule, Rules};
 use crate::verdict::{ExecMode, judge};
 
-/// The result of checking the examples of rules.
+/// How many examples of rules were checked, and which of them failed.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "guard_test"))]
 pub struct ExampleResults {
     /// Number of examples that were checked.
     pub count: usize,
-    /// The examples that failed.
+    /// The examples with an unexpected result; empty if all rules behave as documented.
     pub failed: Vec<FailedExample>,
     /// Names of the rules that have no example of a match.
     pub rules_without_examples: Vec<String>,
@@ -22,11 +22,11 @@ pub struct ExampleResults {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailedExample {
-    /// The rule.
+    /// Name of the rule that the example belongs to.
     pub rule: String,
-    /// The command.
+    /// The example: a shell text that was judged but not run.
     pub command: String,
-    /// Whether the rule should match the command.
+    /// Whether the rule should match the command; the rule did the opposite.
     pub should_match: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Parsing of shell texts to the types in [`ast`](crate::ast).
+//! Parses shell texts to the types in [`ast`](crate::ast).
 //!
 //! Only this module uses the parser crate and its types. The module also parses constructs that the
 //! parser crate does not: the commands in `${ …; }` and in escaped backticks. An unclosed `${`,
@@ -12,45 +12,44 @@ use shuck_parser::parser::{ParseStatus, Parser};
 
 use crate::ast::{Origin, Span, Statement};
 
-/// Longest text that is parsed, in bytes. The limit bounds the time of the parser, which takes a
-/// tenth of a second for a megabyte.
+/// Maximum length of a text that is parsed, in bytes. The limit bounds the time of the parser,
+/// which needs a tenth of a second for a megabyte.
 pub const MAX_SCRIPT_BYTES: usize = 64 << 10;
 
-/// Most arithmetic expressions in a text. The parser limits the depth of all other constructs, but
-/// a thousand nested `$((` overflow a stack of 2 MiB in a debug build.
+/// Maximum number of arithmetic expressions in a text. The parser limits the depth of all other
+/// constructs, but a thousand nested `$((` overflow a stack of 2 MiB in a debug build.
 const MAX_ARITHMETIC_EXPRESSIONS: usize = 256;
 
-/// Most brackets of one kind that are open at one place. The parser rejects more than 100 levels,
-/// but takes minutes to do so for thousands of `a[`.
+/// Maximum number of brackets of one kind that are open at one place. The parser rejects more than
+/// 100 levels, but takes minutes to do so for thousands of `a[`.
 const MAX_OPEN_BRACKETS: i32 = 250;
 
-/// Most operators that join commands. The parser's tree of a chain is as deep as the chain is long,
-/// and dropping the tree recurses to this depth.
+/// Maximum number of operators that join commands. The parser's tree of a chain is as deep as the
+/// chain is long, and dropping the tree recurses to this depth.
 const MAX_CONTROL_OPERATORS: usize = 600;
 
-/// Most consecutive words such as `time`. The parser recurses for each of these words, without a
-/// limit of its own.
+/// Maximum number of consecutive words such as `time`. The parser recurses for each such word, and
+/// has no limit itself.
 const MAX_PREFIX_WORDS: usize = 16;
 
-/// A parsed text.
+/// The result of parsing a text, which may be incomplete.
 #[derive(Debug, Default)]
 pub(crate) struct Parsed {
-    /// The commands, in order. If a part of the text does not parse, the commands of the other
-    /// parts.
+    /// The commands of all parts of the text that could be parsed, in order.
     pub(crate) statements: Vec<Statement>,
     /// The parts that could not be parsed. Empty for a text that bash accepts.
     pub(crate) errors: Vec<ParseError>,
 }
 
-/// A part of a text that could not be parsed.
+/// A part of a text that could not be parsed, with the parser's message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ParseError {
     pub(crate) span: Span,
     pub(crate) message: String,
 }
 
-/// Parses a text that has this origin. A text beyond [`MAX_SCRIPT_BYTES`] or another limit is not
-/// parsed: the result is an error.
+/// Parses a text; `origin` is its place in the judged text. A text that exceeds
+/// [`MAX_SCRIPT_BYTES`] or another limit is not parsed, and the result has only an error.
 pub(crate) fn parse(text: &str, origin: Origin) -> Parsed {
     let mut parsed = Parsed::default();
     let text_span = || origin.span(0, text.len());
@@ -101,8 +100,8 @@ pub(crate) fn parse(text: &str, origin: Origin) -> Parsed {
     parsed
 }
 
-/// Returns whether a text has too many open brackets and would take too long to parse. Quotes are
-/// ignored, so brackets in quotes are included.
+/// Returns whether more than [`MAX_OPEN_BRACKETS`] brackets of one kind are open somewhere in a
+/// text. Brackets in quotes are counted, too.
 fn is_too_deep(text: &str) -> bool {
     let mut open = [0_i32; 3];
     for byte in text.bytes() {
@@ -135,10 +134,10 @@ fn longest_prefix_run(text: &str) -> usize {
     longest
 }
 
-/// Most errors that are reported for one text.
+/// Maximum number of errors that are reported for one text.
 const MAX_REPORTED_ERRORS: usize = 3;
 
-/// Converts the parser's tree to the types in [`ast`](crate::ast).
+/// Converts the tree of the parser crate to the types in [`ast`](crate::ast).
 struct AstConverter<'t> {
     text: &'t str,
     origin: Origin,

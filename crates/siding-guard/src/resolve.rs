@@ -1,4 +1,5 @@
-//! Resolution of a shell text to every command that it runs, also in wrappers and nested texts.
+//! Resolves a shell text to every command that it runs, including commands in wrappers and nested
+//! texts.
 //!
 //! Owns siding's knowledge of programs that run other programs: `sudo`, `env`, `xargs`, `find
 //! -exec`, `bash -c`, `eval`, `ssh`, shells that read a pipe or a heredoc. Values of variables are

@@ -1,4 +1,4 @@
-//! Rules: data that says which commands need a review by a person or are denied.
+//! Rules: the data that determines which commands are denied or need a review by a person.
 //!
 //! Owns the format of rule files, the built-in rules, the combination of layers, and the test
 //! whether a rule matches an [observation](crate::resolve::Observation). siding-core finds and

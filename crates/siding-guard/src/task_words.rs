@@ -1,12 +1,12 @@
-//! The words of a task's command.
+//! Parses the command of a task to simple commands.
 
 use siding_model::history::SimpleCommand;
 use siding_model::spec::TaskCommand;
 
 use crate::simple_commands;
 
-/// Shells whose texts are parsed as bash texts. The words of commands have the same syntax in all
-/// of them.
+/// Shells whose texts are parsed as bash texts, because words of commands have the same syntax in
+/// these shells.
 const BASH_LIKE_SHELLS: [&str; 5] = ["bash", "sh", "dash", "ksh", "zsh"];
 
 /// Returns the simple commands of a task's command, or an empty list if its text cannot be parsed.

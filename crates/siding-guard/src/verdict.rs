@@ -1,4 +1,4 @@
-//! The guard's report about a text.
+//! Judges a text: collects the matching rules and their strictest verdict.
 
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ mod rule_match;
 
 use rule_match::matching_rules;
 
-/// How a command is about to run.
+/// Whether a caller waits for the judged command, and whether a person can answer a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExecMode {
     /// A caller waits for the command.
@@ -33,52 +33,52 @@ impl ExecMode {
     }
 }
 
-/// The guard's report about a command.
+/// The findings of the guard in a command, and the verdict on the command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "guard"))]
 pub struct GuardReport {
     /// The strictest verdict of the findings; `allow` without findings.
     pub verdict: GuardVerdict,
-    /// The findings, in the order of the text.
+    /// The matches of rules, in the order of the text.
     pub findings: Vec<Finding>,
     /// Whether the whole text could be parsed.
     pub parse: ParseCompleteness,
 }
 
-/// The part of a text that could be parsed.
+/// Whether a text could be parsed completely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ParseCompleteness {
-    /// The whole text was parsed.
+    /// The whole text was parsed, so no command in it was missed because of a syntax error.
     Clean,
-    /// A part of the text could not be parsed.
+    /// A part of the text could not be parsed. The findings are about the other parts.
     Partial,
 }
 
-/// A match of a rule.
+/// A part of the text that a rule matches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
-    /// The rule's name.
+    /// Name of the rule, which `[verdicts]` and `[[except]]` in rule files use.
     pub rule: String,
     /// `ask` or `deny`.
     pub verdict: GuardVerdict,
     /// The span of the match, in bytes of the command.
     pub span: Span,
-    /// The text in the span.
+    /// The matching part of the command.
     pub text: String,
-    /// The reason for the verdict.
+    /// Why the rule matches, for the person who reviews the command.
     pub why: String,
-    /// An alternative to the command.
+    /// An action to take instead of the command; null if the rule has no suggestion.
     pub instead: Option<String>,
 }
 
 /// Judges a bash text.
 ///
 /// The text is only parsed, never run. A text that is longer than [`MAX_SCRIPT_BYTES`] or nested
-/// too deeply is not parsed; the built-in rules answer it with `ask`.
+/// too deeply is not parsed, and the built-in rules judge it as `ask`.
 #[must_use]
 pub fn judge(text: &str, rules: &Rules, mode: ExecMode) -> GuardReport {
     let (observations, is_understood) = walk(text);
@@ -115,7 +115,7 @@ fn build_finding(rule: &Rule, observation: &Observation, text: &str, mode: ExecM
         (None, Observation::Construct { detail: Some(detail), .. }) => {
             (rule.verdict, format!("{}: {detail}", rule.reason))
         }
-        // If no person can answer, a question would wait forever or be taken for a yes.
+        // If no person can answer, a question would wait forever or count as a yes.
         (None, _) if rule.background_only && mode == ExecMode::Unattended => {
             (GuardVerdict::Deny, rule.reason.clone())
         }

@@ -1,4 +1,4 @@
-//! Conversion of the parser's commands.
+//! Converts the commands of the parser crate's tree.
 
 use std::rc::Rc;
 

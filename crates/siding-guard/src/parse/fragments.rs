@@ -1,4 +1,5 @@
-//! Conversion of the words inside subscripts, patterns, operands and arithmetic.
+//! Converts the words inside subscripts, patterns, operands and arithmetic, where the shell also
+//! runs commands.
 
 use shuck_ast::{
     BourneParameterExpansion, ConditionalExpr, ParameterExpansion, ParameterOp, Pattern,
@@ -15,8 +16,8 @@ impl AstConverter<'_> {
         word.map(|word| self.word(word)).into_iter().collect()
     }
 
-    /// Returns the name of an element, such as `a[0]`, or of all elements, such as `a[@]`. Returns
-    /// `None` for a computed index, and without a subscript.
+    /// Returns the name of an element, such as `a[0]`, or of all elements, such as `a[@]`; `None`
+    /// for a computed index, and without a subscript.
     pub(super) fn element_name(&self, reference: &VarRef) -> Option<String> {
         let subscript = reference.subscript.as_deref()?.syntax_text(self.text);
         let is_number = !subscript.is_empty() && subscript.bytes().all(|b| b.is_ascii_digit());

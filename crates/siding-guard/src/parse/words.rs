@@ -1,4 +1,4 @@
-//! Conversion of the parser's words.
+//! Converts the words of the parser crate's tree.
 
 use shuck_ast::{
     BourneParameterExpansion, CommandSubstitutionSyntax, Heredoc, HeredocBodyPart,
@@ -8,7 +8,7 @@ use shuck_ast::{
 use super::{AstConverter, Origin};
 use crate::ast::{Piece, Word};
 
-/// The quoting of a literal.
+/// The quotes around a literal, which determine what a backslash in it escapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Quoting {
     None,
@@ -221,8 +221,8 @@ impl AstConverter<'_> {
         }
     }
 
-    /// Returns the piece for `${ cmd; }` and `${| cmd; }` of bash 5.3, which the parser returns as
-    /// a variable without a name.
+    /// Returns the piece for the substitutions `${ cmd; }` and `${| cmd; }` of bash 5.3. The parser
+    /// returns them as variables without a name.
     fn nofork_substitution(&self, span: shuck_ast::Span) -> Option<Piece> {
         let source = self.text.get(span.start.offset()..span.end.offset())?;
         let inner = source.strip_prefix("${")?.strip_suffix('}')?;

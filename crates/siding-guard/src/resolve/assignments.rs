@@ -1,4 +1,4 @@
-//! Assignments to variables.
+//! Tracks assignments to variables, and finds the commands that run because of them.
 
 use std::rc::Rc;
 
@@ -163,13 +163,14 @@ impl Walker {
     }
 }
 
-/// The key in the table of variables that records `set -e`. No shell variable can have this name.
+/// The key in the table of variables that records `set -e`. It contains a blank, so no shell
+/// variable has this name.
 pub(super) const ERREXIT_KEY: &str = "set -e";
 
-/// Variables with the name of a file that a shell runs at its start.
+/// Variables whose value is the path of a file that a shell runs at its start.
 const STARTUP_FILE_VARIABLES: &[&str] = &["BASH_ENV", "ENV"];
 
-/// Most elements of an array that are tracked individually.
+/// Maximum number of elements of an array that are tracked individually.
 const MAX_ARRAY_ELEMENTS: usize = 8;
 
 /// Variables whose value other programs run as a command.
@@ -203,11 +204,12 @@ fn is_variable_name(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Returns the possible values of each variable that `read` sets.
+/// Returns the possible values of each variable that `read` sets; empty if they are unknown. `read`
+/// is the standard input, if the text determines it.
 fn read_values(read: Option<&str>, names: usize) -> Vec<String> {
     match read {
         Some(text) if names == 1 => text.lines().map(|line| line.trim().to_owned()).collect(),
-        // Each of several process ids is marked alike, so every variable gets the mark.
+        // The same marker stands for every process id, so each variable gets the marker.
         Some(text) if text.trim().chars().all(|c| c == PID_LOOKUP_MARKER) => {
             vec![PID_LOOKUP_MARKER.to_string()]
         }

@@ -1,4 +1,5 @@
-//! Programs whose arguments are shell texts, or that join their arguments to a shell text.
+//! Resolves programs whose arguments are shell texts, and programs that join their arguments to a
+//! shell text.
 
 use super::assignments::is_command_variable;
 use super::embedded_shells;
@@ -74,8 +75,8 @@ const CODE_OPTIONS: &[(&str, &[&str])] = &[
     ("cargo", &["-s", "--shell"]),
 ];
 
-/// Queues the shell texts in the arguments of the programs of this module. Returns whether the call
-/// is completely resolved.
+/// Queues the shell texts in the arguments of a program that this module knows. Returns whether the
+/// call is completely resolved.
 pub(super) fn resolve_code_arguments(
     walker: &mut Walker,
     program: &str,
@@ -192,8 +193,8 @@ pub(super) fn is_option_or_last_letter(word: &str, option: &str) -> bool {
         })
 }
 
-/// Returns whether the argument of `trap` is code. The arguments in `trap - INT` and `trap '' INT`
-/// are not; the function name in `trap cleanup EXIT` is treated as code.
+/// Returns whether an argument of `trap` is code. The first arguments of `trap - INT` and `trap ''
+/// INT` are no code. The function name in `trap cleanup EXIT` is treated as code.
 fn is_trap_code(field: &Field) -> bool {
     !field.text.is_empty() && !field.text.starts_with('-')
 }

@@ -9,7 +9,7 @@ use super::walk::{CodeSource, ExecContext, Walker};
 use super::{code_arguments, interpreter_code, programs, wrappers};
 use crate::ast::{Origin, Span};
 
-/// Names of shells.
+/// Shells, whose `-c` argument, script file or standard input is a shell text.
 pub(super) const SHELLS: &[&str] = &[
     "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "pwsh", "rbash", "sh",
     "tcsh", "xonsh", "zsh",
@@ -18,8 +18,8 @@ pub(super) const SHELLS: &[&str] = &[
 /// Interpreters that run code from standard input; a version number may follow the name.
 pub(super) const INTERPRETERS: &[&str] = &["lua", "node", "perl", "php", "pypy", "python", "ruby"];
 
-/// Programs whose output comes from another machine or is decoded, so that the text does not show
-/// it.
+/// Programs whose output the text does not show, because it comes from another machine or is
+/// decoded.
 const OPAQUE_PROGRAMS: &[&str] = &[
     "aria2c", "base32", "base64", "bunzip2", "curl", "fetch", "gpg", "gunzip", "http", "nc",
     "ncat", "openssl", "rev", "socat", "tr", "uudecode", "wget", "xxd", "xz", "zcat",
@@ -44,17 +44,17 @@ const SUBSCRIPT_EVALUATING_BUILTINS: &[&str] = &[
     "wait",
 ];
 
-/// Most wrappers that are nested in one command.
+/// Maximum number of wrappers that are nested in one command.
 const MAX_NESTED_WRAPPERS: usize = 64;
 
-/// Most nested programs that construct their command, such as `xargs`.
+/// Maximum nesting depth of programs that construct their command, such as `xargs`.
 const MAX_NESTED_CALLS: usize = 16;
 
-/// Most suffixes of an unknown program's arguments that are tried as commands.
+/// Maximum number of suffixes of an unknown program's arguments that are tried as commands.
 const MAX_GUESSED_SUFFIXES: usize = 8;
 
 impl Walker {
-    /// Resolves one command, given by the words that the program receives.
+    /// Resolves one command, whose words are already expanded.
     pub(super) fn resolve_call(&mut self, fields: &[Field], span: Span, context: &ExecContext) {
         // Each level of `xargs xargs xargs …` recurses into this function, so the depth is limited.
         if self.call_depth >= MAX_NESTED_CALLS {
@@ -138,7 +138,7 @@ impl Walker {
         }
     }
 
-    /// Reports a command whose name is known only when it runs.
+    /// Reports a command whose program name is known only when the command runs.
     fn report_dynamic_name(&mut self, name: &Field, context: &ExecContext) {
         // `run() { "$@"; }` runs its caller's command.
         let is_argument = name.variable.as_deref().is_some_and(is_positional_parameter);
@@ -259,7 +259,8 @@ impl Walker {
         self.queue_text(field.text.clone(), origin, context);
     }
 
-    /// Queues the standard input of a shell.
+    /// Queues the standard input of a shell as a text. If its content is unknown and comes from a
+    /// pipe, reports the pipe.
     pub(super) fn queue_stdin(&mut self, args: &[Field], context: &ExecContext) {
         match &context.stdin {
             Some(field) => {
@@ -299,8 +300,9 @@ impl Walker {
             .unwrap_or_default()
     }
 
-    /// Reports an interpreter that runs the output of a download: `curl … | python3`. Does not
-    /// report `curl … | python3 -m json.tool`, which reads it as data.
+    /// Reports an interpreter that runs the output of a download, as in `curl … | python3` and
+    /// `python3 -c "$(curl …)"`. Does not report `curl … | python3 -m json.tool`, which reads the
+    /// output as data.
     fn check_interpreter(&mut self, args: &[Field], span: Span, context: &ExecContext) {
         let reads = args.iter().all(|field| matches!(field.text.as_str(), "-" | "-u"));
         let is_opaque = |program: &String| OPAQUE_PROGRAMS.contains(&program.as_str());
@@ -324,7 +326,7 @@ impl Walker {
     }
 
     /// Resolves the arguments of an unknown program as if the program were a wrapper that runs
-    /// them.
+    /// them. The calls that are found carry the program's name, because they are guesses.
     fn guess_wrapped_command(&mut self, program: &str, args: &[Field], context: &ExecContext) {
         if context.unknown_wrapper.is_some() || programs::is_known(program) {
             return;

@@ -1,4 +1,4 @@
-//! Tracking of the working directory in which a command runs.
+//! Tracks the working directory in which a command runs.
 
 use std::rc::Rc;
 
@@ -29,8 +29,8 @@ impl Walker {
         }
     }
 
-    /// Adds the old directory to the possible directories after a `cd` that may fail: in `cd x; rm
-    /// -rf *`, rm then runs in the old directory.
+    /// Adds the old directory to the possible directories after a `cd` that may fail. In `cd x; rm
+    /// -rf *`, `rm` runs in the old directory if the `cd` fails.
     pub(super) fn allow_failed_cd(&mut self, before: &Rc<Variables>) {
         let is_strict = self.variables.get(ERREXIT_KEY, 0).is_some();
         let is_there = |directory: &String| {

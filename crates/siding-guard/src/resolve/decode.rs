@@ -1,7 +1,7 @@
-//! Decoding of escapes, base64, hexadecimal and formats of `printf`.
+//! Decodes escapes, base64, hexadecimal digits and formats of `printf`.
 
-/// Returns the output of `printf` for these arguments, or `None` for a format that is not
-/// supported.
+/// Returns the output of `printf` for these arguments; `None` for a format with other conversions
+/// than `%s`, `%b`, `%c` and `%q`.
 pub(super) fn format_printf(args: &[&str]) -> Option<String> {
     let args = args.strip_prefix(&["--"]).unwrap_or(args);
     let (format, values) = args.split_first()?;
@@ -38,7 +38,8 @@ pub(super) fn format_printf(args: &[&str]) -> Option<String> {
     }
 }
 
-/// Replaces the escapes `\n`, `\t`, `\xHH` and `\OOO` by the characters that they stand for.
+/// Replaces the escapes `
+/// `, `\t`, `\\`, `\xHH` and `\OOO` by the characters that they stand for.
 pub(super) fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,14 +1,14 @@
-//! Programs with a command language that can run shell commands: editors, debuggers, database
-//! clients, terminal multiplexers, makefiles.
+//! Resolves programs with a command language that can run shell commands: editors, debuggers,
+//! database clients, terminal multiplexers and `make`.
 
 use super::code_arguments::is_option_or_last_letter;
 use super::expand::Field;
 use super::walk::{ExecContext, Walker};
 use super::wrappers::skip_options;
 
-/// Programs with a command language in which `!` or `shell` starts a shell command, each with its
-/// options that take commands of this language. An argument that begins with `+` is also such a
-/// command.
+/// Programs with a command language in which `!` or `shell` starts a shell command, each with the
+/// options whose values are commands of this language. An argument that begins with `+` is also
+/// such a command.
 const COMMAND_OPTIONS: &[(&str, &[&str])] = &[
     ("ed", &[]),
     ("ex", &["-c", "--cmd"]),

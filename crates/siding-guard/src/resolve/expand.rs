@@ -1,4 +1,4 @@
-//! Expansion of words to the fields that a program receives as arguments.
+//! Expands words to the fields that a program receives as arguments.
 
 use super::output;
 use super::variables::Variables;
@@ -8,26 +8,28 @@ use crate::ast::{Piece, Span, Statement, Word};
 pub(crate) const UNKNOWN_MARKER: char = '\u{E000}';
 /// Stands in a field for an unknown value that is not empty and that no other machine controls.
 pub(crate) const NONEMPTY_MARKER: char = '\u{E001}';
-/// Stands in a field for ids of processes that were looked up by name.
+/// Stands in a field for process ids that were looked up by name.
 pub(crate) const PID_LOOKUP_MARKER: char = '\u{E002}';
-/// Separates the words of `"$@"` and `"${a[@]}"` in a value: they remain separate arguments even in
-/// quotes.
+/// Separates the words of `"$@"` and `"${a[@]}"` in a value, because these words remain separate
+/// arguments even in quotes.
 pub(crate) const FIELD_SEPARATOR: char = '\u{E003}';
 
-/// Longest expanded word, in bytes. A value that would make a word longer becomes unknown.
+/// Maximum length of an expanded word, in bytes. A value that would make a word longer becomes
+/// unknown.
 const MAX_FIELD_BYTES: usize = 64 << 10;
 
-/// Most words to which braces expand one word.
+/// Maximum number of words to which braces expand one word.
 const MAX_BRACE_EXPANSIONS: usize = 64;
 
-/// One argument as a program receives it.
+/// An argument as the program receives it, after expansion and without quotes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Field {
     pub(crate) text: String,
     pub(crate) span: Span,
     /// Offset in the judged text, if the field occurs verbatim in it.
     pub(crate) offset: Option<usize>,
-    /// For a process substitution, its programs and their output, if the output is known.
+    /// For a process substitution, the names of its programs, and their output if the text
+    /// determines it.
     pub(crate) process_substitution: Option<(Vec<String>, Option<String>)>,
     /// Whether a part of the field came from an unquoted `$(…)` or variable.
     pub(crate) was_split: bool,
@@ -35,7 +37,8 @@ pub(crate) struct Field {
     pub(crate) variable: Option<String>,
 }
 
-/// Returns the number of combinations of possible values of the variables in these words.
+/// Returns the highest number of possible values that a variable in these words has; 1 without
+/// variables. Each choice below this number selects one value of every variable.
 pub(crate) fn count_choices(words: &[Word], variables: &Variables) -> usize {
     let count = |piece: &Piece| match piece {
         Piece::Variable { name, .. } => variables.count_values(name),
@@ -48,7 +51,7 @@ pub(crate) fn count_choices(words: &[Word], variables: &Variables) -> usize {
     words.iter().flat_map(|word| &word.pieces).map(count).max().unwrap_or(1)
 }
 
-/// Returns the fields to which a word expands.
+/// Returns the fields to which a word expands, if variables have the values of this choice.
 pub(crate) fn expand_fields(word: &Word, variables: &Variables, choice: usize) -> Vec<Field> {
     let mut builder = FieldBuilder::new(word.span);
     builder.separators = variables.field_separators();
@@ -201,7 +204,7 @@ impl FieldBuilder {
 }
 
 /// Returns the names of the programs in a list of commands, including those in `<(…)`. Names that
-/// only the running shell knows are left out.
+/// only the running shell knows are omitted.
 pub(crate) fn program_names(body: &[Statement]) -> Vec<String> {
     let mut found = vec![];
     for statement in body {

@@ -1,4 +1,4 @@
-//! Programs that run a command for each of several inputs: `xargs`, `parallel`, `find`.
+//! Resolves programs that run a command for each of several inputs: `xargs`, `parallel`, `find`.
 
 use super::expand::{Field, NONEMPTY_MARKER, UNKNOWN_MARKER};
 use super::file_listing;
@@ -52,7 +52,8 @@ pub(super) fn resolve_xargs(walker: &mut Walker, args: &[Field], context: &ExecC
     }
 }
 
-/// Most words that are passed to one command. The words after them are treated as unknown.
+/// Maximum number of input words that are passed to one command. Further words are treated as one
+/// unknown word.
 const MAX_INPUT_WORDS: usize = 64;
 
 /// Returns the words into which `xargs` splits its input.
@@ -128,7 +129,7 @@ pub(super) fn resolve_parallel(walker: &mut Walker, args: &[Field], context: &Ex
     let end = command.iter().position(|field| field.text.starts_with(":::"));
     let (command, given) = command.split_at(end.unwrap_or(command.len()));
     if command.is_empty() {
-        // Without a command, the given words are the commands.
+        // Without a command, the words after `:::` are the commands.
         for field in given.iter().filter(|field| !field.text.starts_with(":::")) {
             walker.queue_field(field, context);
         }
@@ -165,7 +166,7 @@ pub(super) fn resolve_parallel(walker: &mut Walker, args: &[Field], context: &Ex
         let text = joined.join(" ");
         walker.queue_field(&Field { text, span, ..Field::default() }, &inner);
         // `parallel bash -c '…'` is also resolved without the quoting that `parallel` adds, because
-        // this is the command that its author had in mind.
+        // that is the command that its author probably intended.
         let fields: Vec<Field> =
             words.into_iter().map(|(text, _)| Field { text, span, ..Field::default() }).collect();
         if has_code_option(&fields) {

@@ -1,12 +1,13 @@
-//! The paths that a program lists: `find`, `fd`, `ls`, `git ls-files`, `grep -l`.
+//! Determines which paths a program lists: `find`, `fd`, `ls`, `git ls-files`, `grep -l`.
 //!
 //! The paths are known only at run time, but the text determines their directory and the form of
 //! their names: `find src -name '*.o'` lists paths of the form `src/**/*.o`. A list is represented
-//! by such patterns. A rule that matches `rm -rf *` thus also matches `ls | xargs rm -rf`.
+//! by such patterns. Therefore a rule that matches `rm -rf *` also matches `ls | xargs rm -rf`.
 
 use super::expand::{NONEMPTY_MARKER, PID_LOOKUP_MARKER};
 
-/// Tests of `find` that take a value.
+/// Tests of `find` whose value is the next word, and which select by other properties than the
+/// name.
 const FIND_TESTS_WITH_VALUE: &[&str] = &[
     "-mtime",
     "-mmin",
@@ -184,7 +185,8 @@ pub(super) fn fd_patterns(args: &[&str]) -> Vec<String> {
     places.iter().flat_map(patterns_for).collect()
 }
 
-/// Returns patterns for the names that `ls` prints, which are without their directory.
+/// Returns patterns for the names that `ls` prints without their directory; `None` if the lines
+/// contain more than names, as with `-l`.
 fn ls_patterns(args: &[&str]) -> Option<Vec<String>> {
     let (options, operands): (Vec<&str>, Vec<&str>) =
         args.iter().copied().partition(|arg| arg.starts_with('-'));
@@ -203,8 +205,8 @@ fn ls_patterns(args: &[&str]) -> Option<Vec<String>> {
     })
 }
 
-/// Returns patterns for the files that `git ls-files` lists. Returns `None` with an option that
-/// lists untracked or deleted files.
+/// Returns patterns for the files that `git ls-files` lists; `None` for other subcommands, and for
+/// options such as `-o` that list other files than the tracked ones.
 fn git_ls_files_patterns(args: &[&str]) -> Option<Vec<String>> {
     let (first, rest) = args.split_first()?;
     if *first != "ls-files" {
@@ -223,7 +225,8 @@ fn git_ls_files_patterns(args: &[&str]) -> Option<Vec<String>> {
     })
 }
 
-/// Returns patterns for the files that `grep -l` lists, whose names the text does not determine.
+/// Returns patterns for the files that `grep -l` lists, whose names depend on the files' contents;
+/// `None` without such an option.
 fn grep_list_patterns(program: &str, args: &[&str]) -> Option<Vec<String>> {
     let lists = |arg: &&str| match arg.strip_prefix("--") {
         Some(long) => matches!(long, "files-with-matches" | "files-without-match"),
@@ -238,8 +241,8 @@ fn grep_list_patterns(program: &str, args: &[&str]) -> Option<Vec<String>> {
     Some(places.iter().map(|place| glob_below(place, &NONEMPTY_MARKER.to_string())).collect())
 }
 
-/// Returns the mark for process ids that `pgrep NAME` looks up. A search for the children of a
-/// known process is no lookup by name.
+/// Returns the marker for process ids that `pgrep NAME` looks up; `None` for a search by parent or
+/// session, which is no lookup by name.
 fn process_lookup(args: &[&str]) -> Option<Vec<String>> {
     let is_name = |arg: &&str| !arg.starts_with('-') && !arg.is_empty();
     let is_family =

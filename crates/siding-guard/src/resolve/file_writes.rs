@@ -1,4 +1,4 @@
-//! Tracking of files that the text writes or downloads and then runs.
+//! Tracks files that the text writes or downloads and then runs.
 
 use std::rc::Rc;
 
@@ -14,20 +14,20 @@ use crate::ast::{Origin, Redirect, Statement, Word};
 /// Programs that download a file.
 const DOWNLOADERS: &[&str] = &["aria2c", "curl", "fetch", "wget"];
 
-/// The key in the table of variables for the directory of an unpacked download. No shell variable
-/// can have this name.
+/// The key in the table of variables for the directory of an unpacked download. It contains a
+/// blank, so no shell variable has this name.
 const UNPACKED_KEY: &str = "unpacked in";
 
 /// Largest content of a written file that is recorded, in bytes.
 const MAX_WRITTEN_FILE_BYTES: usize = 32 << 10;
 
-/// Returns the mark that is recorded as the content of a downloaded file.
+/// Returns the marker that is recorded as the content of a downloaded file.
 fn downloaded_content() -> String {
     FIELD_SEPARATOR.to_string()
 }
 
-/// Returns the key in the table of variables for the content of a file. No shell variable can have
-/// this name.
+/// Returns the key in the table of variables for the content of a file. It contains a blank, so no
+/// shell variable has this name.
 fn file_key(path: &str) -> String {
     format!("file {}", path.trim_start_matches("./"))
 }

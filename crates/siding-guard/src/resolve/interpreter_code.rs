@@ -1,13 +1,13 @@
-//! Commands in code of other languages: `os.system('…')`, `execSync("…")`, `qx(…)`.
+//! Finds commands in code of other languages: `os.system('…')`, `execSync("…")`, `qx(…)`.
 //!
 //! The code is not parsed. A string literal after the name of a function that starts programs is
-//! taken for a command, and consecutive literals for the words of one. Whether the code runs is not
-//! checked.
+//! treated as a command, and consecutive literals as the words of one command. Whether the code
+//! runs is not checked.
 
 use super::expand::Field;
 use super::walk::{ExecContext, Walker};
 
-/// Names of programs that take code as an argument, without version numbers.
+/// Names, without version numbers, of programs that accept code as an argument.
 const CODE_PROGRAMS: &[&str] = &[
     "Rscript",
     "R",
@@ -45,7 +45,7 @@ const CODE_PROGRAMS: &[&str] = &[
     "nvim",
 ];
 
-/// Names of functions that take a command.
+/// Names of functions that start a program or shell command from their arguments.
 const SPAWN_FUNCTIONS: &[&str] = &[
     "Popen",
     "call",
@@ -83,7 +83,7 @@ const SPAWN_FUNCTIONS: &[&str] = &[
 /// Languages in which `` `…` `` runs a command.
 const BACKTICK_LANGUAGES: &[&str] = &["julia", "perl", "php", "ruby"];
 
-/// Most bytes of code that are searched.
+/// Maximum number of bytes of code that are searched.
 const MAX_CODE_BYTES: usize = 16 << 10;
 
 /// Returns whether a program has this name, with or without a suffix such as a version number.
@@ -94,7 +94,7 @@ pub(super) fn is_version_of(program: &str, name: &str) -> bool {
     })
 }
 
-/// Returns whether a program takes code of a programming language as an argument.
+/// Returns whether a program accepts code of a programming language as an argument.
 pub(super) fn takes_code(program: &str) -> bool {
     CODE_PROGRAMS.iter().any(|name| is_version_of(program, name))
 }
@@ -126,7 +126,7 @@ pub(super) fn queue_spawned_commands(
 fn find_commands(code: &str, language: &str) -> Vec<String> {
     let code = &code[..code.floor_char_boundary(MAX_CODE_BYTES.min(code.len()))];
     let mut found = quote_operator_commands(code, language);
-    // The words of the current command.
+    // The words of the current command; empty between two commands.
     let mut words: Vec<String> = vec![];
     let mut rest = code;
     while let Some((gap, quote, text, behind)) = next_string_literal(rest) {

@@ -1,4 +1,4 @@
-//! Loops: the values of their variables, and the detection of loops that wait.
+//! Walks loops: sets the possible values of their variables, and detects loops that wait.
 
 use std::rc::Rc;
 
@@ -7,7 +7,7 @@ use super::observation::{Arg, Call, Construct, Observation};
 use super::walk::{ExecContext, MAX_CHOICES, Walker};
 use crate::ast::{Assignment, Loop, LoopKind, Node, Piece, Span, Statement, Word};
 
-/// Programs that do no work in a loop.
+/// Programs that only pause or print, so that a loop of them makes no progress.
 const IDLE_PROGRAMS: &[&str] = &[":", "date", "echo", "printf", "sleep", "true", "usleep"];
 
 impl Walker {
@@ -127,7 +127,8 @@ fn is_counted(loop_node: &Loop) -> bool {
             let name = words.first().and_then(Word::static_text);
             assignments.iter().any(in_value)
                 || name.is_some_and(|name| name == "let")
-                // Arithmetic counts only in tests: `echo $((1+1))` is no counter.
+                // Arithmetic is evidence of a counter only in tests: `echo $((1+1))` counts
+                // nothing.
                 || !words.is_empty() && is_test_command(words) && words.iter().any(in_word)
         }
         Node::Expression(words) => words.iter().any(in_word),

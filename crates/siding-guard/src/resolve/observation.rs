@@ -1,4 +1,4 @@
-//! The observations about a text, which rules match.
+//! The facts about a text that the rules match.
 
 use serde::Deserialize;
 
@@ -7,19 +7,19 @@ use crate::ast::Span;
 /// A fact about a text that a rule can match.
 #[derive(Debug, Clone)]
 pub(crate) enum Observation {
-    /// The text runs a program.
+    /// The text runs a program, directly or through wrappers and nested texts.
     Call(Call),
-    /// The text sets a variable.
+    /// The text sets a variable; `text` has the form `NAME=value`.
     Assignment { text: Arg },
-    /// A redirection reads a file.
+    /// A redirection opens a file for reading. `directory` is the working directory at this point.
     FileRead { from: Arg, directory: String },
-    /// A redirection writes a file.
+    /// A redirection opens a file for writing, and truncates it unless `is_append` is set.
     FileWrite { to: Arg, is_append: bool, directory: String },
-    /// The text contains a construct. `detail` is added to the reason of a rule that matches it.
+    /// The text contains a construct. `detail` is appended to the reason of a matching rule.
     Construct { construct: Construct, span: Span, detail: Option<String> },
 }
 
-/// The call of a program with its arguments.
+/// The call of a program, with the circumstances that rules match.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     /// Name of the program without directories.
@@ -32,7 +32,8 @@ pub(crate) struct Call {
     pub(crate) downstream: Vec<String>,
     /// Whether the standard input of the call is a pipe or a file.
     pub(crate) has_redirected_stdin: bool,
-    /// The file that is the standard input of the call.
+    /// Path of the file that the redirection `<` makes the standard input of the call; `None`
+    /// without one.
     pub(crate) stdin_file: Option<String>,
     /// The content of the standard input, if the text determines it.
     pub(crate) stdin_text: Option<String>,
@@ -45,7 +46,7 @@ pub(crate) struct Call {
     pub(crate) unknown_wrapper: Option<String>,
 }
 
-/// One argument.
+/// An argument of a call, with its place in the judged text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Arg {
     pub(crate) text: String,
@@ -56,7 +57,7 @@ pub(crate) struct Arg {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Construct {
-    /// The text does not parse.
+    /// A part of the text does not parse.
     Unparsable,
     /// The text exceeds the limits of depth or total size.
     TooDeep,
@@ -68,9 +69,9 @@ pub(crate) enum Construct {
     ForkBomb,
     /// `eval` with several lines, which `eval` joins with spaces to one line.
     EvalLines,
-    /// A command that reads the standard input from which its shell reads the commands after it.
+    /// A command that reads the standard input from which its shell reads the next commands.
     InputTaken,
-    /// A read of a named pipe that nothing in the text writes.
+    /// A read of a named pipe to which nothing in the text writes.
     EmptyPipe,
     /// A loop that waits for the end of a process, which it looks up by name or id.
     ProcessWaiter,

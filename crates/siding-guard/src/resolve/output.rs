@@ -1,4 +1,4 @@
-//! The output of commands, if the text determines it: `echo`, `printf`, `cat`, `base64 -d`.
+//! Determines the output of commands such as `echo`, `printf`, `cat` and `base64 -d` from the text.
 
 use super::decode::{decode_base64, decode_hex, format_printf, unescape};
 use super::expand::{
@@ -9,7 +9,7 @@ use super::file_listing;
 use super::variables::Variables;
 use crate::ast::{Node, Redirect, Statement, Word};
 
-/// Programs whose output is unknown, is never empty, and comes from this machine.
+/// Programs whose output is unknown, but never empty and not controlled by another machine.
 const NONEMPTY_OUTPUT_PROGRAMS: &[&str] =
     &["basename", "date", "dirname", "hostname", "id", "nproc", "uname", "uuidgen", "whoami"];
 
@@ -18,8 +18,8 @@ const LINE_FILTERS: &[&str] = &[
     "egrep", "fgrep", "grep", "head", "pv", "rg", "shuf", "sort", "sponge", "tac", "tail", "uniq",
 ];
 
-/// Programs that print settings for a shell, as in `eval "$(ssh-agent)"`, each with the argument
-/// for this; empty if the program needs none.
+/// Programs that print settings for a shell, as in `eval "$(ssh-agent)"`. Each has the argument
+/// that makes it do so; empty if the program needs none.
 const SHELL_SETTINGS_GENERATORS: &[(&str, &str)] = &[
     ("asdf", ""),
     ("brew", "shellenv"),
@@ -173,7 +173,7 @@ fn simple_output(
             decode_hex(&input?)
         }
         "openssl" if is_base64_decode(&args) => String::from_utf8(decode_base64(&input?)?).ok(),
-        // Each call of `mktemp` gets a path of its own, so that content that is written to the path
+        // Each call of `mktemp` returns its own path, so that content that is written to the path
         // is found when the path is run.
         "mktemp" | "tempfile" => Some(format!("{NONEMPTY_MARKER}{}", words[0].span.start)),
         _ if NONEMPTY_OUTPUT_PROGRAMS.contains(&name) => nonempty(),
@@ -201,8 +201,8 @@ fn reads_input(name: &str, args: &[&str]) -> bool {
     let is_number =
         |arg: &str| arg.starts_with('+') || arg.bytes().all(|byte| byte.is_ascii_digit());
     let operands = args.iter().filter(|arg| !arg.starts_with('-') && !is_number(arg)).count();
-    // For the other filters such an option changes the input, but `sort -r` still reads standard
-    // input.
+    // With such an option, the other filters do not print lines of standard input; `sort -r` still
+    // does.
     operands <= own && (name == "sort" || !args.iter().any(changes))
 }
 

@@ -1,4 +1,4 @@
-//! Names of programs: which programs siding knows, and which names are known only at run time.
+//! Decides which programs siding knows, and which program names are known only at run time.
 
 use super::commands::{INTERPRETERS, SHELLS};
 use super::expand::{Field, NONEMPTY_MARKER, PID_LOOKUP_MARKER, UNKNOWN_MARKER, basename};
@@ -17,14 +17,14 @@ pub(crate) fn is_known(program: &str) -> bool {
         || WRAPPERS.iter().any(|wrapper| wrapper.program == program)
 }
 
-/// Programs that run their arguments, but not simply as a list of words after their options.
+/// Programs that run their arguments in another form than as a list of words after their options.
 const DELEGATING_PROGRAMS: &[&str] = &[
     "alias", "autossh", "bfs", "entr", "env", "eval", "fd", "fdfind", "find", "parallel", "script",
     "sem", "ssh", "su", "tmux", "screen", "watch", "xargs",
 ];
 
-/// Returns whether a program runs some of its words as a command, so that an option among them may
-/// be an option of this command.
+/// Returns whether a program runs some of its words as a command. An option among the words may
+/// then belong to that command.
 pub(crate) fn runs_arguments<'w>(program: &str, words: impl Iterator<Item = &'w str>) -> bool {
     let field = |word: &str| Field { text: word.to_owned(), ..Field::default() };
     SHELLS.contains(&program)
@@ -60,7 +60,7 @@ fn may_match_known_program(pattern: &str) -> bool {
     names.chain(INTERPRETERS.iter().copied()).any(|name| may_match(pattern, name))
 }
 
-/// Returns whether a name may match a glob pattern. `[…]` is taken to match any character.
+/// Returns whether a name may match a glob pattern. `[…]` is treated as matching any character.
 fn may_match(pattern: &str, name: &str) -> bool {
     let (mut rest, mut left) = (pattern, name);
     // The pattern after the last `*` and the text at this point, for backtracking.

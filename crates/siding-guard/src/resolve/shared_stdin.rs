@@ -1,11 +1,11 @@
-//! Detection of commands that read the standard input from which their shell reads its commands.
+//! Detects commands that read the standard input from which their shell reads its commands.
 
 use super::observation::{Call, Construct, Observation};
 use super::walk::{CodeSource, ExecContext, Walker};
 use crate::ast::{Span, Statement};
 
-/// Programs that read standard input, each with the number of operands from which the program reads
-/// files instead: `grep x` reads standard input, `grep x FILE` does not.
+/// Programs that read standard input, each with the number of operands at which the program reads
+/// files instead. `grep x` reads standard input, `grep x FILE` does not, so `grep` has 2.
 const STDIN_READERS: &[(&str, usize)] = &[
     ("awk", 2),
     ("base64", 1),
@@ -50,7 +50,7 @@ const STDIN_READERS: &[(&str, usize)] = &[
     ("zsh", 1),
 ];
 
-/// Options with which most of these programs do not read standard input.
+/// Options with which some of these programs do not read standard input.
 const NO_STDIN_OPTIONS: &[&str] = &[
     "-V",
     "-a",
@@ -105,7 +105,7 @@ impl Walker {
         }
     }
 
-    /// Reports a read of a named pipe that nothing in the text writes.
+    /// Reports each read of a named pipe to which nothing in the text writes.
     pub(super) fn report_unwritten_fifos(&mut self) {
         let calls = || {
             self.observations.iter().filter_map(|seen| match seen {
@@ -164,8 +164,8 @@ fn reads_shared_stdin(call: &Call) -> bool {
                     && text.ends_with(&option[1..])
         })
     };
-    // With an option of the list, these programs do not read standard input. In other programs the
-    // same letters have another meaning: `read -r`, `sort -n`, `sed -n x`.
+    // With an option of the list, the programs named here do not read standard input. In other
+    // programs the same letters have another meaning: `read -r`, `sort -n`, `sed -n x`.
     let has_own = matches!(
         call.program.as_str(),
         "bash"

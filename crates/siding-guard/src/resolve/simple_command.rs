@@ -1,4 +1,5 @@
-//! The walk of simple commands and their redirections.
+//! Walks a simple command and its redirections, for each possible combination of variable values
+//! and working directory.
 
 use std::rc::Rc;
 

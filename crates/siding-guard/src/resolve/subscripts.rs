@@ -1,7 +1,9 @@
-//! Texts that bash expands a second time: subscripts in quoted words, and values of prompts.
+//! Finds commands in texts that bash expands a second time: subscripts in quoted words, and values
+//! of prompts.
 //!
-//! `test -v 'a[$(x)]'` runs `x`: a builtin that takes the name of an array element evaluates the
-//! subscript. An arithmetic expression does this with the values of its variables.
+//! `test -v 'a[$(x)]'` runs `x`, because a builtin that accepts the name of an array element
+//! evaluates the subscript. An arithmetic expression also evaluates subscripts in the values of its
+//! variables.
 
 use super::expand::Field;
 use super::walk::{ExecContext, Walker};
@@ -11,8 +13,8 @@ use crate::ast::{Origin, Piece, Span, Word};
 const PROMPT_VARIABLES: &[&str] = &["PROMPT", "PS0", "PS1", "PS2", "PS3", "PS4", "RPROMPT"];
 
 impl Walker {
-    /// Queues the commands in subscripts of arguments that a builtin may take for names of array
-    /// elements.
+    /// Queues the commands in subscripts of arguments that a builtin may interpret as names of
+    /// array elements.
     pub(super) fn queue_field_subscripts(&mut self, fields: &[Field]) {
         for field in fields {
             self.queue_subscript(&field.text, field.span);

@@ -1,4 +1,4 @@
-//! The table of variables: their possible values, as far as the text determines them.
+//! The table of variables with their possible values, as far as the text determines them.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::expand::{FIELD_SEPARATOR, NONEMPTY_MARKER, UNKNOWN_MARKER};
 /// variable becomes unknown.
 const MAX_VALUES_PER_VARIABLE: usize = 16;
 
-/// The possible values of variables.
+/// The possible values of variables at one point of the walk.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Variables {
     values: HashMap<String, Vec<String>>,
@@ -72,7 +72,7 @@ impl Variables {
         self.set_alternatives(name, all);
     }
 
-    /// Marks a variable's value as unknown.
+    /// Replaces all values of a variable by an unknown value.
     pub(crate) fn set_unknown(&mut self, name: &str) {
         self.values.insert(name.to_owned(), vec![UNKNOWN_MARKER.to_string()]);
     }
@@ -90,7 +90,8 @@ impl Variables {
         }
     }
 
-    /// Returns the number of possible values of a variable.
+    /// Returns the number of possible values of a variable; 1 for a variable that the text does not
+    /// set.
     pub(crate) fn count_values(&self, name: &str) -> usize {
         self.values.get(name).map_or(1, Vec::len)
     }
@@ -139,7 +140,7 @@ pub(crate) fn conventional_program(variable: &str) -> Option<&'static str> {
         .find_map(|(name, program)| (name == variable).then_some(program))
 }
 
-/// The conventional variables: one `NAME=program` in each line.
+/// The conventional variables, one `NAME=program` per line.
 const CONVENTIONAL_PROGRAMS: &str = include_str!("../../rules/variables.txt");
 
 #[cfg(test)]

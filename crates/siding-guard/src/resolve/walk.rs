@@ -1,4 +1,4 @@
-//! The walk through all commands that a text runs.
+//! Walks through all commands that a text runs, and collects the observations.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -10,13 +10,14 @@ use super::variables::Variables;
 use crate::ast::{GroupKind, Node, Origin, Piece, Span, Statement, Word};
 use crate::parse::{ParseError, parse};
 
-/// Deepest nesting of texts and function calls.
+/// Maximum nesting depth of texts and function calls.
 const MAX_NESTING_DEPTH: usize = 12;
-/// Most commands that are resolved. A single text of 64 KiB has at most 32,768 commands.
+/// Maximum number of commands that are resolved. A single text of 64 KiB has at most 32,768
+/// commands.
 const MAX_STEPS: usize = 50_000;
-/// Most bytes that are parsed in total, including nested texts.
+/// Maximum number of bytes that are parsed in total, including nested texts.
 const MAX_TOTAL_BYTES: usize = 512 << 10;
-/// Most combinations of variable values with which one command is resolved.
+/// Maximum number of choices of variable values with which one command is resolved.
 pub(super) const MAX_CHOICES: usize = 16;
 
 /// Returns the observations about a text, and whether the whole text could be parsed.
@@ -30,7 +31,7 @@ pub(crate) fn walk(text: &str) -> (Vec<Observation>, bool) {
     walker.finish()
 }
 
-/// The context in which a command runs.
+/// The circumstances that a command inherits from its place in the text.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ExecContext {
     /// Names of the programs before the command in its pipeline.
@@ -41,7 +42,7 @@ pub(super) struct ExecContext {
     pub(super) stdin: Option<Field>,
     /// Whether standard input is a pipe or a file.
     pub(super) has_redirected_stdin: bool,
-    /// The file that is the standard input.
+    /// Path of the file that the redirection `<` makes the standard input; `None` without one.
     pub(super) stdin_file: Option<String>,
     /// Whether a wrapper such as `timeout` limits the time of the command.
     pub(super) has_timeout: bool,
@@ -67,20 +68,19 @@ enum WorkCode {
     Body(Rc<Statement>),
 }
 
-/// The way in which a shell receives the text that it runs.
+/// How a shell receives a text. This determines which commands read the shell's standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CodeSource {
     /// As an argument, or as the judged text itself.
     Word,
     /// As the argument of `eval`, whose commands share the standard input of the shell.
     Eval,
-    /// On standard input. The shell does not run a line that one of the commands reads.
+    /// On standard input. A line that one of the commands reads is not run by the shell.
     Stdin,
 }
 
 type FunctionTable = Rc<HashMap<String, Rc<Statement>>>;
 
-/// The state of the walk.
 #[derive(Default)]
 pub(super) struct Walker {
     pub(super) observations: Vec<Observation>,
@@ -109,7 +109,7 @@ impl Walker {
         self.queue_text_from(text, origin, context, CodeSource::Word);
     }
 
-    /// Queues a text that a shell receives in this way.
+    /// Queues a text that a shell receives from `source`.
     pub(super) fn queue_text_from(
         &mut self,
         text: String,
@@ -366,7 +366,7 @@ impl Walker {
         }
     }
 
-    /// Walks the commands in a word.
+    /// Walks the commands in the substitutions of a word.
     pub(super) fn walk_word(&mut self, word: &Word, context: &ExecContext) {
         for piece in &word.pieces {
             match piece {
@@ -384,7 +384,7 @@ impl Walker {
         }
     }
 
-    /// Converts the arguments of a call to the form in observations.
+    /// Converts the fields of a call to the arguments in an [`Observation`].
     pub(super) fn to_args(fields: &[Field]) -> Vec<Arg> {
         fields.iter().map(|field| Arg { text: field.text.clone(), span: field.span }).collect()
     }

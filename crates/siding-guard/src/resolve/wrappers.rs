@@ -1,4 +1,4 @@
-//! Wrappers: programs that run the command in their arguments.
+//! Finds the command in the arguments of wrappers such as `sudo` and `docker exec`.
 
 use super::expand::Field;
 
@@ -8,7 +8,7 @@ pub(super) struct Wrapper {
     pub(super) program: &'static str,
     /// The subcommand that runs a command; empty if the program needs none.
     pub(super) subcommand: &'static str,
-    /// Options whose value is the next word.
+    /// The wrapper's options whose value is the next word.
     pub(super) value_options: &'static [&'static str],
     /// Number of the wrapper's own operands before the command.
     pub(super) positional_count: usize,
@@ -346,8 +346,8 @@ pub(super) fn skip_options<'f>(
         if text == "--" && !options_ended {
             options_ended = true;
             rest = after;
-            // After `--`, as in `kubectl exec POD -- CMD`, operands that are still missing are not
-            // given.
+            // `--` may precede the operands (`flock -- FILE CMD`) or follow them (`kubectl exec POD
+            // -- CMD`), so it does not change the number of missing operands.
             continue;
         }
         let is_option = text.starts_with('-') && text.len() > 1 && !options_ended;

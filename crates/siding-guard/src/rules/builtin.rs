@@ -1,4 +1,4 @@
-//! The built-in rules.
+//! Compiles the rule files that are part of the program.
 
 use super::layers::{Layer, RuleSource, Rules};
 
@@ -17,11 +17,11 @@ const BUILTIN_RULE_FILES: [&str; 10] = [
 ];
 
 impl Rules {
-    /// Returns the built-in rules.
+    /// Returns the built-in rules, without those of any rule file on the machine.
     ///
     /// # Panics
     ///
-    /// Panics if a built-in file is invalid, which a test excludes.
+    /// When a built-in file is invalid, which a test excludes.
     #[must_use]
     pub fn builtin() -> Self {
         let mut rules = Self::empty();

@@ -1,59 +1,61 @@
-//! Errors and warnings of rule files.
+//! Errors and warnings about rule files.
 
 use super::layers::RuleSource;
 
-/// An error in a rule file. The message names the file and what is wrong in it.
+/// An error that prevents the use of a rule file. The message names the file and the error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {
     /// The file is not valid TOML or has an unknown field or a wrong type.
     #[error("{source_}{}: {message}", line.map(|line| format!(" line {line}")).unwrap_or_default())]
     InvalidFile {
-        /// The file.
+        /// The file that could not be parsed.
         source_: RuleSource,
-        /// The line number, starting at 1.
+        /// The line of the error, starting at 1; `None` if the parser names no line.
         line: Option<usize>,
-        /// The message of the TOML parser.
+        /// The message of the TOML parser, in one line.
         message: String,
     },
     /// A rule has the name of another rule of this or a lower layer.
     #[error("{source_}: a rule `{name}` already exists; change its verdict with `[verdicts]`")]
     DuplicateRule {
-        /// The file.
+        /// The file with the second rule of this name.
         source_: RuleSource,
-        /// The rule's name.
+        /// The name that both rules have.
         name: String,
     },
     /// The file refers to a rule that does not exist.
     #[error("{source_}: there is no rule `{name}`; `siding guard rules` lists all")]
     UnknownRule {
-        /// The file.
+        /// The file that names the unknown rule.
         source_: RuleSource,
-        /// The rule's name.
+        /// The name that no rule of this or a lower layer has.
         name: String,
     },
     /// A pattern refers to a set that does not exist.
     #[error("{source_}: rule `{rule}`: there is no set `@{set}`")]
     UnknownSet {
-        /// The file.
+        /// The file with the rule.
         source_: RuleSource,
-        /// The rule.
+        /// Name of the rule that contains the pattern.
         rule: String,
-        /// The name of the set.
+        /// The unknown name, without `@`.
         set: String,
     },
-    /// A matcher has no condition and would match every command.
-    #[error("{source_}: rule `{rule}`: each `when` needs a program, code, writes or shape")]
+    /// A matcher has no condition that selects observations, such as a program.
+    #[error(
+        "{source_}: rule `{rule}`: each `when` needs a program, sets, reads, writes, overwrites or shape"
+    )]
     EmptyMatcher {
-        /// The file.
+        /// The file with the rule.
         source_: RuleSource,
-        /// The rule.
+        /// Name of the rule that contains the matcher.
         rule: String,
     },
     /// A file other than the system file locks a rule.
     #[error("{source_}: `locked` is allowed in the system file only")]
     LockNotAllowed {
-        /// The file.
+        /// The file with the entry `locked`.
         source_: RuleSource,
     },
 }
@@ -65,7 +67,7 @@ pub enum RuleWarning {
     /// A part of a project file that would make the guard less strict.
     #[error("{source_}: `{what}` is ignored: a project can only make the guard stricter")]
     LooseningIgnored {
-        /// The file.
+        /// The project file that contains the ignored part.
         source_: RuleSource,
         /// The setting or rule that the file would make less strict.
         what: String,
@@ -73,9 +75,9 @@ pub enum RuleWarning {
     /// The file changes a rule that the system file locks.
     #[error("{source_}: rule `{name}` keeps its verdict: the system file locks it")]
     RuleLocked {
-        /// The file.
+        /// The file whose change is ignored.
         source_: RuleSource,
-        /// The rule's name.
+        /// Name of the locked rule.
         name: String,
     },
     /// A project file has an error and is ignored.

@@ -1,4 +1,4 @@
-//! The format of a rule file.
+//! The format of a rule file, as it is deserialized from TOML.
 
 use std::collections::BTreeMap;
 
@@ -10,28 +10,28 @@ use super::layers::RuleSource;
 use super::matcher::Matcher;
 use crate::resolve::Construct;
 
-/// A rule.
+/// A rule: which commands it matches, and the verdict on them with reason and alternative.
 #[derive(Debug, Clone)]
 pub struct Rule {
-    /// The name, in lower case with hyphens.
+    /// The unique name, in lower case with hyphens.
     pub name: String,
     /// The verdict on commands that the rule matches.
     pub verdict: GuardVerdict,
-    /// The reason for the verdict.
+    /// The effect of the command that needs a review, as a phrase for the message.
     pub reason: String,
-    /// An alternative to the command.
+    /// An action to take instead of the command; `None` if there is no general alternative.
     pub suggestion: Option<String>,
     /// Whether the rule matches only commands that run in the background.
     pub background_only: bool,
     /// The file that set the verdict with `[verdicts]`, otherwise the file that defined the rule.
     pub source: RuleSource,
-    /// Commands that the rule matches, and similar commands that no rule matches.
+    /// Commands that the rule must match, and similar commands that it must not match.
     pub examples: Examples,
     pub(crate) matchers: Vec<Matcher>,
     pub(crate) exceptions: Vec<Matcher>,
 }
 
-/// Commands that show which commands a rule matches.
+/// Commands with which a rule is tested, and which document what it matches.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
@@ -39,18 +39,18 @@ pub struct Examples {
     /// Commands that the rule matches.
     #[serde(rename = "match")]
     pub matching: Vec<String>,
-    /// Commands that no rule matches.
+    /// Similar commands that the rule must not match.
     pub mismatch: Vec<String>,
 }
 
-/// The contents of a rule file.
+/// The contents of a rule file, before names and patterns are resolved.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawRuleFile {
     /// Rules that no higher layer may make less strict.
     pub(super) locked: Vec<String>,
     pub(super) verdicts: BTreeMap<String, GuardVerdict>,
-    /// Named lists of patterns.
+    /// Named lists of patterns, to which rules of this file refer as `@name`.
     pub(super) sets: BTreeMap<String, Vec<String>>,
     /// The options of each program whose value is the next word. Only built-in files have this
     /// table.
@@ -81,8 +81,8 @@ pub(super) struct RawException {
     pub(super) when: Vec<RawMatcher>,
 }
 
-/// The conditions of a match. All conditions that are given must hold. Unless a field says
-/// otherwise, a list holds if at least one of its entries does.
+/// The conditions of a match. All conditions that are present must hold. Unless a field says
+/// otherwise, a list holds if at least one of its entries holds.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawMatcher {
@@ -115,7 +115,8 @@ pub(super) struct RawMatcher {
     pub(super) code: Vec<String>,
     /// A second condition like `code`: both lists must match.
     pub(super) code_too: Vec<String>,
-    /// A condition like `code` for SQL, in which strings that are only compared with are ignored.
+    /// A condition like `code` for SQL, in which strings are ignored that are only an operand of a
+    /// comparison.
     pub(super) sql: Vec<String>,
     /// Programs before the call in its pipeline.
     pub(super) from: Vec<String>,
@@ -134,7 +135,7 @@ pub(super) struct RawMatcher {
     pub(super) shape: Option<Construct>,
     /// Whether the call must have no operands.
     pub(super) no_args: bool,
-    /// Maximum number of operands.
+    /// Maximum number of operands of the call; `None` is no maximum.
     pub(super) at_most: Option<usize>,
     /// Whether standard input must be neither a pipe nor a file.
     pub(super) terminal: bool,
@@ -162,8 +163,8 @@ impl RawRuleFile {
 const RENAMED_FIELDS: [(&str, &str); 4] =
     [("why", "reason"), ("instead", "suggestion"), ("hit", "match"), ("miss", "mismatch")];
 
-/// Returns the earlier and the present name of the field that the parser does not know, if it was
-/// renamed.
+/// Returns the earlier and the present name of a renamed field, if a parser message is about its
+/// earlier name.
 fn renamed_field(message: &str) -> Option<(&'static str, &'static str)> {
     let is_named = |(old, _): &(&str, &str)| message.starts_with(&format!("unknown field `{old}`"));
     RENAMED_FIELDS.into_iter().find(is_named)

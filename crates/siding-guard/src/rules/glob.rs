@@ -1,4 +1,4 @@
-//! The glob patterns in rules.
+//! Compiles the glob patterns of rules, and matches texts with them.
 
 use crate::resolve::{NONEMPTY_MARKER, PID_LOOKUP_MARKER, UNKNOWN_MARKER};
 
@@ -13,7 +13,7 @@ pub(crate) enum GlobKind {
     Path,
 }
 
-/// A compiled pattern.
+/// A compiled pattern, split so that most texts are rejected by comparing a prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Glob {
     ignores_case: bool,
@@ -137,7 +137,7 @@ impl Glob {
     }
 }
 
-/// Parses a pattern to tokens.
+/// Parses a pattern to tokens, with the placeholders such as `<any>` replaced by their markers.
 fn parse_pattern(pattern: &str, kind: GlobKind) -> Vec<GlobToken> {
     let pattern = pattern
         .replace("<any>", &UNKNOWN_MARKER.to_string())
@@ -200,7 +200,7 @@ mod tests {
         assert!(glob.matches(&"aab".repeat(50)));
     }
 
-    /// The reference implementation of patterns for the tests, with backtracking.
+    /// Matches with plain backtracking, as the reference for the optimized implementation.
     fn matches_by_backtracking(marks: &[GlobToken], text: &[char]) -> bool {
         match (marks, text) {
             ([], text) => text.is_empty(),

@@ -19,7 +19,7 @@ pub enum GuardVerdict {
 }
 
 impl GuardVerdict {
-    /// Returns the name in files and output.
+    /// Returns the name that rule files and output use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

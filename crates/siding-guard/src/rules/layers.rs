@@ -1,4 +1,4 @@
-//! The combination of the layers of rules.
+//! Combines the layers of rules: which layer may add, change or lock a rule.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -14,18 +14,18 @@ use super::operands::ValueOptions;
 /// The layers of rules, the lowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
-    /// siding's own rules.
+    /// Rules that are compiled into the program.
     BuiltIn,
-    /// The administrator's rules.
+    /// The administrator's rules, which apply to every user and may lock rules.
     System,
-    /// The user's rules.
+    /// The user's rules, which may change every rule that is not locked.
     User,
-    /// The project's rules.
+    /// The rules of the repository, which may only make the guard stricter.
     Project,
 }
 
 impl Layer {
-    /// Returns the layer's name.
+    /// Returns the layer's name in listings: `built-in`, `system`, `user` or `project`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -37,12 +37,12 @@ impl Layer {
     }
 }
 
-/// The source of a rule.
+/// Where a rule or its verdict was set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleSource {
-    /// The layer.
+    /// The layer, which determines what the file may change.
     pub layer: Layer,
-    /// The file; `None` for built-in rules.
+    /// Path of the rule file; `None` for built-in rules.
     pub path: Option<PathBuf>,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for RuleSource {
     }
 }
 
-/// The rules in effect.
+/// The rules of all layers, with the verdicts and exceptions in effect.
 #[derive(Debug, Clone)]
 pub struct Rules {
     pub(crate) rules: Vec<Rule>,
@@ -69,7 +69,7 @@ pub struct Rules {
     glob_matchers: Vec<MatcherIndex>,
 }
 
-/// The index of a rule, and of one of its matchers.
+/// The position of a rule in `rules`, and of one of its matchers in the rule.
 type MatcherIndex = (usize, usize);
 
 impl Rules {
@@ -86,7 +86,8 @@ impl Rules {
         }
     }
 
-    /// Adds the rules of a file. Files must be added from the lowest layer to the highest.
+    /// Adds the rules, verdicts, exceptions and locks of a file. Files must be added from the
+    /// lowest layer to the highest.
     ///
     /// A project file with an error is ignored with a warning. Ignoring it is safe, because a
     /// project cannot make the guard less strict, and an error would let a repository disable the
@@ -263,13 +264,13 @@ impl Rules {
             .map(|(rule, matcher)| (&self.rules[*rule], &self.rules[*rule].matchers[*matcher]))
     }
 
-    /// Returns whether a rule names a program. Rules for any program are ignored.
+    /// Returns whether a rule names a program. Rules that match every program are ignored.
     pub(crate) fn has_rule_for(&self, program: &str) -> bool {
         let names = |glob: &Glob| glob.matches(program) && !glob.matches("");
         self.rules_for_program(program).any(|(_, matcher)| matcher.program.iter().any(names))
     }
 
-    /// Returns a rule by its name.
+    /// Returns the rule with this name; `None` if no layer defines one.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Rule> {
         self.rules.iter().find(|rule| rule.name == name)

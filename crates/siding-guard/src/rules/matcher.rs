@@ -1,4 +1,4 @@
-//! The conditions of rules.
+//! Compiles the conditions of rules, and compares them with observations.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::operands::{MatchInput, normalized_forms};
 use super::sql::strip_compared_strings;
 use crate::resolve::{Construct, Observation};
 
-/// One set of conditions of a rule. All conditions that are given must hold.
+/// A compiled `when` of a rule. All conditions that are present must hold.
 #[derive(Debug, Clone)]
 pub(crate) struct Matcher {
     pub(super) program: Vec<Glob>,
@@ -94,7 +94,8 @@ impl Matcher {
         })
     }
 
-    /// Returns whether the matcher has no condition.
+    /// Returns whether the matcher lacks a condition that selects observations, so that it would
+    /// match none or all of them.
     pub(super) fn is_empty(&self) -> bool {
         self.program.is_empty()
             && self.sets.is_empty()
@@ -129,7 +130,7 @@ impl Matcher {
         any_glob_matches(&self.program, program)
     }
 
-    /// Returns whether the matcher matches a call. The caller has checked the program's name.
+    /// Returns whether the matcher matches a call. The caller must have checked the program's name.
     pub(crate) fn matches_call(&self, input: &MatchInput<'_>) -> bool {
         let call = input.call;
         if self.unbounded && call.has_timeout {
@@ -233,7 +234,7 @@ fn any_glob_matches(globs: &[Glob], text: &str) -> bool {
     globs.iter().any(|glob| glob.matches(text))
 }
 
-/// Compiles a pattern. A path pattern `x/**` also gives a pattern for `x` itself.
+/// Compiles a pattern. A path pattern `x/**` yields a second pattern for `x` itself.
 fn compile_pattern(pattern: &str, kind: GlobKind) -> impl Iterator<Item = Glob> {
     let stem =
         pattern.strip_suffix("/**").filter(|stem| kind == GlobKind::Path && !stem.is_empty());

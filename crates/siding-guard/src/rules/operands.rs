@@ -1,4 +1,4 @@
-//! The words of a call, divided into options and operands.
+//! Divides the words of a call into options and operands, and normalizes paths.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -9,15 +9,15 @@ use crate::resolve::Call;
 /// The options of each program whose value is the next word.
 pub(crate) type ValueOptions = HashMap<String, Vec<String>>;
 
-/// A call in the form that rules match.
+/// A call with its words divided into options and operands, which rules match.
 #[derive(Debug)]
 pub(crate) struct MatchInput<'c> {
     pub(crate) call: &'c Call,
-    /// The options.
+    /// The options without their values, except for values after `=`.
     options: Vec<&'c str>,
     /// The words that are neither options nor values of options, in order.
     pub(crate) operands: Vec<&'c str>,
-    /// The value of `--target-directory`.
+    /// The value of `-t` or `--target-directory`.
     target: Option<&'c str>,
     /// The normalized forms of words as paths, cached because many rules compare the same word.
     path_cache: RefCell<HashMap<String, Rc<[String]>>>,
@@ -65,8 +65,9 @@ impl<'c> MatchInput<'c> {
         Self { call, options, operands, target, path_cache: RefCell::default() }
     }
 
-    /// Returns the sources and the target of a move or copy. The target is the value of
-    /// `--target-directory`, otherwise the last of several operands.
+    /// Returns the sources and the target of a move or copy; the target is `None` for a single
+    /// operand. The target is the value of `--target-directory`, otherwise the last of several
+    /// operands.
     pub(crate) fn sources_and_target<'o, 'l>(
         &'l self,
         operands: &'o [&'l str],
@@ -95,7 +96,7 @@ impl<'c> MatchInput<'c> {
         words.chain(uploads).flat_map(word_and_embedded_values)
     }
 
-    /// Returns the normalized forms of a word as a path.
+    /// Returns the normalized forms of a word that is interpreted as a path.
     pub(crate) fn path_forms(&self, word: &str) -> Rc<[String]> {
         if let Some(known) = self.path_cache.borrow().get(word) {
             return Rc::clone(known);
@@ -171,7 +172,8 @@ fn word_and_embedded_values(word: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the normalized forms of a path. A path in a home directory also has the form `~/…`.
+/// Returns the normalized forms of a path. A path in a home directory has the additional form
+/// `~/…`.
 pub(super) fn normalized_forms(text: &str, directory: &str) -> Vec<String> {
     let path = normalize_path(text, directory);
     let below = path

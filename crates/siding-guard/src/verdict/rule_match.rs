@@ -1,10 +1,10 @@
-//! Selection of the rules that match an observation.
+//! Selects the rules that match an observation.
 
 use super::{ExecMode, is_known_or_has_rule};
 use crate::resolve::{Call, Observation, runs_arguments};
 use crate::rules::{GuardVerdict, MatchInput, Matcher, Rule, Rules, can_match};
 
-/// Returns the rules that match an observation.
+/// Returns the rules that match an observation, except rules that allow it.
 pub(super) fn matching_rules<'r>(
     observation: &Observation,
     rules: &'r Rules,

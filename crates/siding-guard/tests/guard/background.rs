@@ -1,4 +1,5 @@
-//! Commands in the background, and commands for which no person can answer a question.
+//! Tests of the verdicts on background commands, and on commands for which no person can answer a
+//! question.
 
 use siding_guard::{ExecMode, GuardVerdict, Layer, RuleSource, Rules, judge};
 

@@ -1,4 +1,5 @@
-//! Commands in expansions: bash runs command substitutions in every word that it expands.
+//! Tests that commands in expansions are found: bash runs command substitutions in every word that
+//! it expands.
 
 use siding_guard::GuardVerdict;
 
@@ -28,7 +29,7 @@ fn substitutions_are_found_wherever_bash_expands() {
     }
 }
 
-/// A builtin that takes the name of an array element evaluates the subscript, even in a quoted
+/// A builtin that accepts the name of an array element evaluates the subscript, even in a quoted
 /// word.
 #[test]
 fn subscripts_and_prompts_are_expanded_again() {
@@ -85,7 +86,8 @@ fn values_are_tracked_through_splitting_and_files() {
     assert_eq!(matched_rules(text), [""; 0], "each is a file of its own");
 }
 
-/// `parallel` joins its words with spaces, and quotes the inserted values.
+/// `parallel` joins its words with spaces to a shell text, but quotes the inserted values, so a
+/// value becomes code only where a shell evaluates it again.
 #[test]
 fn parallel_passes_code_to_shells() {
     for text in [

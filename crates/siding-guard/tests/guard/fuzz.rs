@@ -100,7 +100,8 @@ proptest! {
         prop_assert_eq!(judgement.verdict, strictest.unwrap_or_default());
     }
 
-    /// Harmless lines before and after a command do not change its verdict.
+    /// An attacker must not be able to change a verdict with harmless lines before or after a
+    /// command.
     #[test]
     fn a_denied_command_stays_denied_among_harmless_lines(before in harmless_lines(), after in harmless_lines()) {
         let text = format!("{before}\nrm -rf /\n{after}");

@@ -1,4 +1,4 @@
-//! The changes to rules that each layer may make.
+//! Tests which changes to rules each layer may make.
 
 use std::path::PathBuf;
 

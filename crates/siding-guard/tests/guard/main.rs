@@ -10,12 +10,10 @@ mod spans;
 
 use siding_guard::{ExecMode, GuardReport, GuardVerdict, Rules, judge};
 
-/// Judges a text with the built-in rules.
 fn judge_foreground(text: &str) -> GuardReport {
     judge(text, &Rules::builtin(), ExecMode::Foreground)
 }
 
-/// Returns the names of the rules that match a text.
 fn matched_rules(text: &str) -> Vec<String> {
     judge_foreground(text).findings.into_iter().map(|finding| finding.rule).collect()
 }

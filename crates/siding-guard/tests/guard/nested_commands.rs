@@ -1,4 +1,5 @@
-//! Commands that are nested in other texts, and data that looks like a command.
+//! Tests that commands nested in other texts are found, and that data that looks like a command is
+//! ignored.
 
 use siding_guard::GuardVerdict;
 
@@ -60,7 +61,7 @@ fn nested_shell_texts_are_parsed() {
     }
 }
 
-/// Failure F62: a heredoc with data, or a commit message, was taken for a command.
+/// Failure F62: a heredoc with data, or a commit message, was mistaken for a command.
 #[test]
 fn data_is_not_taken_for_a_command() {
     for text in [

@@ -1,10 +1,11 @@
-//! Tests of texts with deep nesting, and of texts whose values grow.
+//! Tests that hostile texts (deep nesting, growing values, great length) are judged in bounded time
+//! and memory.
 
 use std::time::{Duration, Instant};
 
 use siding_guard::{ExecMode, GuardVerdict, MAX_SCRIPT_BYTES, ParseCompleteness, Rules, judge};
 
-/// Longest time for any text, in a debug build on a busy machine.
+/// Time within which any text must be judged, even in a debug build on a busy machine.
 const MAX_DURATION: Duration = Duration::from_secs(20);
 
 #[expect(clippy::disallowed_methods, reason = "the guard has no clock; its tests may")]
@@ -58,7 +59,7 @@ fn deep_nesting_is_judged_in_bounded_time() {
             let text = format!("{}rm -rf /{}", open.repeat(depth), close.repeat(depth));
             let (verdict, _, took) = judge_timed(&text, &rules);
             assert!(took < MAX_DURATION, "{open} {depth} times took {took:?}");
-            // A text beyond the limits gets a verdict other than `allow`, unless it runs nothing.
+            // A text beyond the limits must not be allowed, unless it runs nothing.
             let is_inert = matches!(
                 open,
                 "{a," | "(("

@@ -1,4 +1,4 @@
-//! Tests of the spans of findings.
+//! Tests that the span of a finding covers exactly the matching command.
 
 use crate::judge_foreground;
 
