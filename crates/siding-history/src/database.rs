@@ -14,24 +14,24 @@ use crate::schema::{self, FORMAT, FileFormat};
 /// Name of the database file in the state directory.
 pub const DATABASE_FILE_NAME: &str = "history.db";
 
-/// Time to wait for a lock that another writer holds. A write takes milliseconds; with eight
-/// concurrent writers the slowest took 90 ms.
+/// Time to wait for a lock that another writer holds. A write takes milliseconds; the slowest write
+/// of eight concurrent writers took 90 ms.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Suffixes of the files that SQLite keeps next to a database.
 const SIDECAR_SUFFIXES: [&str; 2] = ["-wal", "-shm"];
 
-/// An open history database.
+/// An open history, in the file or in memory.
 #[derive(Debug)]
 pub struct History {
     pub(crate) database: Connection,
     pub(crate) path: PathBuf,
 }
 
-/// The result of an operation on the history.
+/// The result of an operation on the history, and the damaged file that it may have replaced.
 #[derive(Debug)]
 pub struct HistoryOutcome<T> {
-    /// The result of the operation.
+    /// The operation's value, which comes from the new file if a damaged one was replaced.
     pub value: T,
     /// The new path of the damaged file that was moved away, and the damage; `None` if no file was
     /// damaged.
@@ -40,12 +40,13 @@ pub struct HistoryOutcome<T> {
 
 /// Opens the history and runs `work` on it. A missing file is created.
 ///
-/// A damaged file is moved to `quarantine/` and `work` runs again on a new file, so `work` must have no
-/// other side effects.
+/// A damaged file is moved to `quarantine/`, and `work` runs again on a new file. Therefore `work`
+/// must have no side effects besides those on the history.
 ///
 /// # Errors
 ///
-/// Returns [`HistoryError`], but [`HistoryError::Damaged`] only if the new file is also damaged.
+/// When the file cannot be used. [`HistoryError::Damaged`] is returned only if the new file is
+/// damaged, too.
 pub fn with_history<T>(
     root: &StateDir,
     work: impl Fn(&mut History) -> Result<T, HistoryError>,
@@ -68,9 +69,9 @@ pub fn with_history<T>(
     }
 }
 
-/// Most ended tasks that a best-effort query ingests. A list of running tasks, which makes such a
-/// query, thus remains fast when many tasks have ended since the last query; later queries ingest
-/// the other tasks.
+/// Maximum number of ended tasks that a best-effort query ingests. A list of running tasks makes
+/// such a query, and must remain fast when many tasks have ended since the last one. Later queries
+/// ingest the other tasks.
 const MAX_BEST_EFFORT_INGEST_TASKS: usize = 2_000;
 
 /// Ingests a bounded number of ended tasks and then queries the history. Returns `None` on any
@@ -87,7 +88,7 @@ pub fn query_best_effort<T>(
 }
 
 impl History {
-    /// Opens the database file. Creates the file if it is missing.
+    /// Opens the database file, and creates it if it is missing.
     pub(crate) fn open(root: &StateDir) -> Result<Self, HistoryError> {
         let path = root.path().join(DATABASE_FILE_NAME);
         // The file is created here because SQLite would use a mode that, with a common umask, lets
@@ -109,7 +110,7 @@ impl History {
     ///
     /// # Errors
     ///
-    /// Returns [`HistoryError`] when memory cannot be allocated.
+    /// When memory cannot be allocated.
     pub fn in_memory() -> Result<Self, HistoryError> {
         let path = PathBuf::from(":memory:");
         let database = Connection::open_in_memory()

@@ -1,4 +1,4 @@
-//! Errors of the history database.
+//! The errors of the history, by what a user can do about them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,36 +12,37 @@ use crate::schema::FORMAT;
 /// stats` work without the history.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
-    /// A newer siding wrote the file, which is therefore not changed.
+    /// A newer siding wrote the file. This build does not know the format and leaves the file
+    /// unchanged.
     #[error(
         "`{path}` has format {found}, this build reads up to {FORMAT}; the file was not changed: upgrade siding, or move the file away to start a new one"
     )]
     TooNew {
-        /// The file.
+        /// Path of the database file.
         path: PathBuf,
-        /// The version of the format.
+        /// The format number in the file.
         found: i64,
     },
     /// The file is not an SQLite database, or has other tables than siding's.
     #[error("`{path}` is damaged: {why}")]
     Damaged {
-        /// The file.
+        /// Path of the database file.
         path: PathBuf,
-        /// The message of SQLite.
+        /// The damage: SQLite's message, or that the tables are not siding's.
         why: String,
     },
     /// Other processes kept the file locked for longer than the busy timeout. A retry may succeed.
     #[error("`{path}` is locked by other processes; try again")]
     Busy {
-        /// The file.
+        /// Path of the locked database file.
         path: PathBuf,
     },
     /// The file cannot be opened or written, for example because of its permissions or a full disk.
     #[error("could not use `{path}`: {why}")]
     Unusable {
-        /// The file.
+        /// Path of the database file.
         path: PathBuf,
-        /// The message of SQLite.
+        /// SQLite's message, which names the cause.
         why: String,
     },
     /// The file cannot be created or renamed.
@@ -49,9 +50,9 @@ pub enum HistoryError {
     Io {
         /// The operation that failed, as an infinitive.
         doing: &'static str,
-        /// The file.
+        /// Path of the file on which the operation failed.
         path: PathBuf,
-        /// The error of the operating system.
+        /// The error that the operating system returned.
         source: io::Error,
     },
     /// The state directory cannot be listed.

@@ -1,4 +1,4 @@
-//! Copying of ended tasks from their journals into the history.
+//! Copies ended tasks from their journals into the history.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
@@ -14,30 +14,30 @@ use siding_model::process::UnixMs;
 use crate::database::History;
 use crate::error::HistoryError;
 
-/// Most runs that are stored for one command in one directory. More runs hardly change the median.
+/// Maximum number of runs that are stored for one command in one directory. More runs hardly change
+/// the median.
 pub const MAX_RUNS_PER_COMMAND: u32 = 50;
-/// Most commands that are stored. Beyond this number, the commands that have not run for the
+/// Maximum number of commands that are stored. Beyond it, the commands that have not run for the
 /// longest time are deleted.
 pub const MAX_COMMANDS: u32 = 2_000;
 /// Time for which a command is stored after its last run.
 pub const MAX_COMMAND_AGE: Duration = Duration::from_secs(180 * 24 * 60 * 60);
 
-/// Number of removed tasks from which their ids are deleted from the table `ingested`. The ids of
-/// fewer tasks are kept, so that a query without new tasks does not write to the database each
-/// time.
+/// Number of removed tasks at which their ids are deleted from the table `ingested`. The ids of
+/// fewer tasks remain, so that a query without new tasks rarely writes to the database.
 const FORGET_BATCH_TASKS: usize = 256;
 
 impl History {
     /// Ingests ended tasks that are not in the history yet, the newest first and at most `limit`.
     /// Returns the number of ingested tasks.
     ///
-    /// Each task is ingested once, even if several processes call this concurrently. A task with an
-    /// unreadable journal is skipped; the next call tries it again.
+    /// Each task is ingested once, even if several processes call this function concurrently. A
+    /// task with an unreadable journal is skipped; the next call tries it again.
     ///
     /// # Errors
     ///
-    /// Returns [`HistoryError`] if the tasks cannot be listed or the database cannot be used.
-    /// Nothing was ingested in this case.
+    /// When the tasks cannot be listed or the database cannot be used. No task was ingested in this
+    /// case.
     pub fn ingest(&mut self, root: &StateDir, limit: usize) -> Result<usize, HistoryError> {
         let tasks: HashSet<TaskId> = root.all_tasks()?.into_iter().collect();
         let ingested = self.ingested_tasks()?;
@@ -92,7 +92,7 @@ impl History {
     }
 }
 
-/// Inserts runs, and returns the ids of their commands.
+/// Inserts runs, and returns the row ids of their commands.
 fn insert_runs(database: &Connection, runs: &[Run]) -> rusqlite::Result<BTreeSet<i64>> {
     let mut command = database.prepare(
         "INSERT INTO commands (command, cwd, last_ended) VALUES (?1, ?2, ?3)

@@ -1,4 +1,4 @@
-//! Queries of the history.
+//! Queries the history for runs, summaries and expectations.
 
 use rusqlite::{Row, params};
 use siding_model::history::{Expectation, Run, RunSummary, normalize_command, normalize_directory};
@@ -8,7 +8,7 @@ use siding_model::process::UnixMs;
 use crate::database::History;
 use crate::error::HistoryError;
 
-/// Selects the runs that a query returns.
+/// A condition on the command and the directory of the runs that a query returns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filter {
     command: Option<String>,
@@ -16,8 +16,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Returns a filter for a command and a directory; `None` matches any. A command also matches
-    /// longer commands that begin with its words.
+    /// Returns a filter for a command and a directory; `None` matches all. A command also matches
+    /// longer commands that begin with the same words.
     #[must_use]
     pub fn new(command: Option<&str>, cwd: Option<&str>) -> Self {
         Self { command: command.map(normalize_command), cwd: cwd.map(normalize_directory) }
@@ -36,8 +36,8 @@ const FILTER_CLAUSE: &str = "(?1 IS NULL OR c.command = ?1
     AND (?2 IS NULL OR c.cwd = ?2)";
 
 impl History {
-    /// Returns the expectation for a command in a directory, or `None` when the history has too few
-    /// runs. `command` is the text as it was typed.
+    /// Returns the expected duration and result of a command in a directory, or `None` when the
+    /// history has too few runs. `command` need not be normalized.
     ///
     /// # Errors
     ///
@@ -53,7 +53,7 @@ impl History {
         Ok(Expectation::from_runs(&runs))
     }
 
-    /// Returns at most `limit` runs, the newest first.
+    /// Returns at most `limit` runs that match the filter, the newest first.
     ///
     /// # Errors
     ///
@@ -65,7 +65,8 @@ impl History {
         self.query_runs(&sql, params![filter.command, filter.cwd, limit])
     }
 
-    /// Returns a summary for each command in each directory, the most recently run command first.
+    /// Returns a summary for each matching command in each directory, the most recently run command
+    /// first.
     ///
     /// # Errors
     ///

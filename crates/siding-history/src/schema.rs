@@ -1,4 +1,4 @@
-//! The tables of the database.
+//! The tables of the database, and the check that a file has them.
 
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -8,8 +8,8 @@ pub const FORMAT: i64 = 1;
 
 /// Creates the tables. `commands` has a row for each normalized command in a directory. `runs` has
 /// a row for each run; `outcome` has the form of `--json`, and `ran_ms` and `peak_memory` may be
-/// null. `ingested` has the tasks whose journals were read and still exist, so that no journal is
-/// read twice.
+/// null. `ingested` has the ids of tasks whose journals were read, so that no journal is read
+/// twice.
 const CREATE_TABLES_SQL: &str = "
 CREATE TABLE commands (
     id INTEGER PRIMARY KEY,
@@ -31,18 +31,18 @@ CREATE INDEX commands_by_age ON commands (last_ended);
 CREATE TABLE ingested (task TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 ";
 
-/// The format of a database file.
+/// Whether a database file has a format that this build can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileFormat {
-    /// The current format. An empty file was converted to it.
+    /// The current format, possibly because an empty file was just initialized.
     Current,
-    /// A newer format.
+    /// The format number of a newer siding.
     Newer(i64),
-    /// A database of another program.
+    /// A database of another program, or without siding's format number.
     Unrecognized,
 }
 
-/// Creates the tables if the database is empty. Returns the format of the database.
+/// Creates the tables if the database is empty, and returns its format.
 pub(crate) fn create_or_check(database: &mut Connection) -> rusqlite::Result<FileFormat> {
     match format_version(database)? {
         FORMAT => return Ok(FileFormat::Current),

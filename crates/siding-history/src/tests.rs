@@ -1,5 +1,5 @@
-//! Tests of the history. Each test has a state directory of its own, with journals as shims write
-//! them.
+//! Tests of the history: each test writes journals, as shims do, to its own state directory, and
+//! queries the history.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -136,7 +136,7 @@ fn each_ended_task_is_ingested_once() {
         state.add_exited_task(text, ms, 0);
     }
     state.add_task("make test", &[]);
-    assert_eq!(state.ingest(), 3, "what runs is not taken in");
+    assert_eq!(state.ingest(), 3, "a running task is not ingested");
     assert_eq!(state.median("make test"), Some(Quantile::Exact(20)));
     assert_eq!(state.median("make"), None, "another command");
     assert_eq!(state.ingest(), 0);
@@ -195,14 +195,15 @@ fn only_an_exit_gives_a_complete_duration() {
     assert_eq!(length("stopped"), (Some(40), RunLength::AtLeast(40), Outcome::Stopped { by }));
     let deadline = Outcome::Deadline { limit_ms: 1_000 };
     assert_eq!(length("late"), (Some(1_000), RunLength::AtLeast(1_000), deadline));
-    // The length of a run with lingering processes is the time up to the shell's exit, for which a
-    // caller waits.
+    // The length of a run with lingering processes is the time up to the shell's exit, because a
+    // caller waits only for the shell.
     let exited = Outcome::Exited { code: 0 };
     assert_eq!(length("lingers"), (Some(40), RunLength::Complete(40), exited));
     assert_eq!(length("lost").1, RunLength::Unknown);
 }
 
-/// The history keeps runs after retention removed their tasks, and does not ingest them twice.
+/// The history must outlive the tasks: retention removes tasks, while durations are learned over
+/// months.
 #[test]
 fn runs_of_removed_tasks_are_kept() {
     let state = TestState::new();
@@ -211,7 +212,7 @@ fn runs_of_removed_tasks_are_kept() {
     assert_eq!(
         state.runs().len(),
         usize::try_from(MAX_RUNS_PER_COMMAND).unwrap(),
-        "the newest of one command"
+        "only the newest runs of a command are stored"
     );
     for id in &ids {
         let locked = state.root.task_dir(*id).unwrap().try_lock().unwrap().unwrap();
@@ -223,7 +224,7 @@ fn runs_of_removed_tasks_are_kept() {
         .unwrap()
         .query_row("SELECT count(*) FROM ingested", (), |row| row.get(0))
         .unwrap();
-    assert_eq!(left, 0, "tasks that are gone need not be known");
+    assert_eq!(left, 0, "the ids of removed tasks are deleted");
 }
 
 fn make_run(state: &TestState, command: String, ended: UnixMs) -> Run {
@@ -249,7 +250,10 @@ fn old_and_surplus_commands_are_forgotten() {
     let kept = state.runs();
     assert_eq!(kept.len(), usize::try_from(MAX_COMMANDS).unwrap());
     assert_eq!((kept[0].command.as_str(), kept[0].peak_memory), ("c0", Some(7)));
-    assert!(!kept.iter().any(|run| run.command == format!("c{}", many - 1)), "the oldest went");
+    assert!(
+        !kept.iter().any(|run| run.command == format!("c{}", many - 1)),
+        "the oldest command is deleted"
+    );
     let day = 24 * 60 * 60 * 1000;
     let old = [make_run(&state, "old".to_owned(), now.plus_ms(-181 * day))];
     state.with_history(|history| history.record_runs(&old, &[]));
@@ -337,10 +341,11 @@ fn a_damaged_file_is_quarantined_and_rebuilt() {
         let before = std::fs::read(state.database_path()).unwrap();
         let done =
             with_history(&state.root, |history| history.ingest(&state.root, NO_LIMIT)).unwrap();
-        assert_eq!(done.value, 3, "{what}: all is in the journals");
-        let (path, why) = done.quarantined.unwrap_or_else(|| panic!("{what}: nothing was said"));
+        assert_eq!(done.value, 3, "{what}: all tasks are ingested again");
+        let (path, why) =
+            done.quarantined.unwrap_or_else(|| panic!("{what}: no file was quarantined"));
         assert!(matches!(why, HistoryError::Damaged { .. }), "{what}: {why}");
-        assert!(std::fs::read(path).unwrap() == before, "{what}: it was changed");
+        assert!(std::fs::read(path).unwrap() == before, "{what}: the damaged file was changed");
         assert!(state.median("make").is_some(), "{what}");
     }
 }
@@ -357,7 +362,7 @@ fn a_newer_format_is_refused_and_left_unchanged() {
         with_history(&state.root, |history| history.ingest(&state.root, NO_LIMIT)).unwrap_err();
     assert!(matches!(error, HistoryError::TooNew { found: NEWER_FORMAT, .. }), "{error}");
     assert!(error.to_string().contains("upgrade siding"), "{error}");
-    assert!(std::fs::read(state.database_path()).unwrap() == before, "it was changed");
+    assert!(std::fs::read(state.database_path()).unwrap() == before, "the file was changed");
     assert_eq!(state.quarantined_files(), [""; 0]);
 }
 
@@ -376,7 +381,8 @@ fn an_unusable_file_is_reported() {
     assert_eq!(memory.ingest(&state.root, NO_LIMIT).unwrap(), 1);
 }
 
-/// A row that only a newer siding can parse is skipped, and the other rows are returned.
+/// A newer siding may write an outcome that this build cannot parse. Such a row must not hide the
+/// others.
 #[test]
 fn an_unreadable_row_is_skipped() {
     let state = TestState::new();
