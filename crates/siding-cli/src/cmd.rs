@@ -119,8 +119,8 @@ impl Cli {
         command.map_or_else(Self::try_parse, |command| Ok(Self { command }))
     }
 
-    /// Runs the requested command. `shim` is the shim that was started before parsing, for a
-    /// command that needs one.
+    /// Runs the requested command. `shim` was started before the arguments were parsed; it is
+    /// present only for `run` and `adopt`.
     pub(crate) fn run(self, shim: Option<io::Result<IdleShim>>) -> Result<ExitCode, Failure> {
         match (self.command, shim) {
             (Command::Run(args), Some(shim)) => args.run(shim),
@@ -131,8 +131,9 @@ impl Cli {
 }
 
 impl Command {
-    /// Runs a command for which no shim was started before. Not inlined: its stack frame has room
-    /// for every command, and touching that memory takes time.
+    /// Runs a command for which no shim has been started. This function is not inlined into
+    /// [`Cli::run`], because its stack frame has room for the arguments of every command, and a
+    /// `run` or `adopt` that touched this memory would start later.
     #[inline(never)]
     fn run(self) -> Result<ExitCode, Failure> {
         match self {
@@ -175,9 +176,10 @@ impl Command {
     }
 }
 
-/// Parses the arguments of a command that agents call often, or wait for. Building the parser of
-/// all commands takes longer than recording a task. Returns `None` for help and mistakes: the
-/// complete parser handles these, because they refer to other commands.
+/// Parses the arguments of one command with a parser for this command alone. The commands that
+/// agents call most often use it, because building the parser of all commands takes longer than
+/// recording a task. Returns `None` for a request for help and for a mistake: the complete parser
+/// handles these, because its messages refer to other commands.
 fn parse_alone<A: Args>(name: &'static str) -> Option<A> {
     let words = std::env::args_os().skip(1);
     let parser = A::augment_args(clap::Command::new(name));

@@ -24,13 +24,14 @@ use siding_model::text::one_line;
 
 use crate::failure::Failure;
 
-/// Maximum columns of a hostname.
+/// Columns to which a hostname in a message is shortened.
 const MACHINE_NAME_COLUMNS: usize = 100;
 
 /// The program that runs shims: siding itself.
 pub(crate) const SHIM_PROGRAM: &CStr = siding_process::SELF_EXE;
 
-/// Opens the state directory.
+/// Opens this user's state directory, which `SIDING_STATE_DIR`, `XDG_STATE_HOME` or `HOME`
+/// determines.
 pub(crate) fn open_state_dir() -> Result<StateDir, Failure> {
     let path = StateDir::default_path().ok_or_else(|| {
         Failure::new("no location for siding's state: neither HOME nor XDG_STATE_HOME is set")
@@ -67,7 +68,7 @@ pub(crate) fn load_settings_from(environment: &Environment) -> Result<Settings, 
     Ok(settings)
 }
 
-/// A task's directory, and the state that its journal gives.
+/// A task's directory, and the task's state as replayed from the journal.
 #[derive(Debug)]
 pub(crate) struct Task {
     pub(crate) dir: TaskDir,
@@ -92,13 +93,12 @@ impl Task {
         Ok(Self::from_parts(dir, story))
     }
 
-    /// Returns a task from its directory and journal.
     pub(crate) fn from_parts(dir: TaskDir, story: TaskNotices) -> Self {
         let news = Coverage::FullResult.covered_ids(&story.notices).collect();
         Self { dir, state: story.state, covered_notices: news }
     }
 
-    /// Returns the view of the task for output.
+    /// Returns the task in the form that text and JSON output share.
     pub(crate) fn view(&self, root: &StateDir, detail: ViewDetail) -> TaskView {
         view::task_view(root, &self.dir, &self.state, detail)
     }
@@ -136,12 +136,11 @@ pub(crate) fn recover_all(root: &StateDir) -> Result<bool, Failure> {
 struct OtherMachineTasks(BTreeMap<String, Vec<TaskId>>);
 
 impl OtherMachineTasks {
-    /// Adds a task of `machine`.
     fn add(&mut self, id: TaskId, machine: String) {
         self.0.entry(machine).or_default().push(id);
     }
 
-    /// Returns one line for each hostname.
+    /// Returns one line for each hostname, with the id of a single task or the number of tasks.
     fn format_lines(self) -> Vec<String> {
         let line = |(machine, ids): (String, Vec<TaskId>)| {
             let machine = one_line(&machine, MACHINE_NAME_COLUMNS);
@@ -156,7 +155,7 @@ impl OtherMachineTasks {
     }
 }
 
-/// Prepares the recovery of tasks.
+/// Reads this boot's id and returns a [`Recovery`] whose new shims run this program.
 pub(crate) fn prepare_recovery(root: &StateDir) -> Result<Recovery<'_>, Failure> {
     Recovery::new(root, SHIM_PROGRAM).map_err(|error| {
         Failure::new(format!("could not read this boot's id: {error}"))

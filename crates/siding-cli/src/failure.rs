@@ -18,7 +18,7 @@ use siding_model::text::one_line;
 
 use crate::exit;
 
-/// The error of a command.
+/// The error that ends a command, as it is printed to the user.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
@@ -28,7 +28,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Returns a failure with a message.
+    /// Returns a failure without details and without a hint.
     pub(crate) fn new(message: impl Display) -> Self {
         Self { message: message.to_string(), details: Vec::new(), hint: None }
     }
@@ -39,12 +39,12 @@ impl Failure {
         self
     }
 
-    /// Returns the message in one line.
+    /// Returns the message as one line, with control characters escaped.
     pub(crate) fn message(&self) -> String {
         one_line(&self.message, usize::MAX)
     }
 
-    /// Prints the failure and returns the exit code.
+    /// Prints the failure on standard error and returns [`exit::SIDING_FAILED`].
     pub(crate) fn report(&self) -> ExitCode {
         // The message may repeat text from the caller, so `one_line` escapes control characters.
         errln!("siding: {}", self.message());

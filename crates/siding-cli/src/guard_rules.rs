@@ -56,7 +56,7 @@ const fn layer_of_origin(origin: &Origin) -> Layer {
     }
 }
 
-/// Formats the strictest findings for the agent and the person.
+/// Formats the findings that led to the verdict, one on each line.
 pub(crate) fn format_reason(judgement: &GuardReport) -> String {
     let mut text = String::new();
     let strictest = |finding: &&Finding| finding.verdict == judgement.verdict;

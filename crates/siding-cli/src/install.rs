@@ -1,4 +1,5 @@
-//! Installs siding into hosts: edits their files without changing anything else in them.
+//! Installs siding into hosts by adding entries to their files. Everything else in the files stays
+//! as it is.
 
 pub(crate) mod error;
 mod file;

@@ -4,7 +4,6 @@ use std::fmt;
 
 use clap::ValueEnum;
 
-/// A way to notify a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum NotifyWay {
     /// A desktop notification, by notify-send

@@ -46,8 +46,8 @@ pub(crate) fn ingest_ended_runs(root: &StateDir) {
     }
 }
 
-/// Answers a query from the history. If `history.db` cannot be used, answers from the journals that
-/// are kept, which are fewer, and prints a remark.
+/// Runs a query on the history. If `history.db` cannot be used, prints a note and queries a
+/// temporary history of the tasks whose journals are still kept.
 pub(crate) fn query<T>(
     root: &StateDir,
     question: impl Fn(&History) -> Result<T, HistoryError>,
@@ -76,7 +76,8 @@ fn query_best_effort<T>(
     siding_history::query_best_effort(root, question).map(report_moved_file)
 }
 
-/// Reports once that a damaged file was moved, which loses runs whose journals are no longer kept.
+/// Prints a note if a damaged `history.db` was moved away. Runs whose journals have been removed
+/// are then lost.
 fn report_moved_file<T>(done: HistoryOutcome<T>) -> T {
     if let Some((path, why)) = done.quarantined {
         let path = path.display();

@@ -1,4 +1,4 @@
-//! The script that has each shell of an agent adopt itself.
+//! The script that each shell of an agent reads first, and by which siding adopts the shell.
 
 use std::path::Path;
 

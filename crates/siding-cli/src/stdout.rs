@@ -7,12 +7,12 @@ use crate::failure::Failure;
 /// Maximum columns of text for people.
 pub(crate) const TEXT_COLUMNS: usize = 80;
 
-/// Prints a text unchanged.
+/// Prints a text without adding a line feed. A closed pipe is not a failure.
 pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
     print_bytes(text.as_bytes())
 }
 
-/// Prints bytes unchanged.
+/// Prints bytes without any conversion. A closed pipe is not a failure.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {

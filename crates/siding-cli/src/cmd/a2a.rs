@@ -1,4 +1,4 @@
-//! `siding a2a`: sends tasks to the servers of other agents and offers siding's own agent as one.
+//! `siding a2a`: sends tasks to other agents, and serves siding's own agent to other programs.
 
 mod follow;
 mod send;

@@ -30,7 +30,7 @@ use crate::stdout;
 Examples:
   siding adopt 4242                   in the session of the program above it
   siding adopt 4242 --session chat-7  in a session that is open
-  siding shell-init bash              the script that does it for each shell")]
+  siding shell-init bash              a script that adopts each new shell")]
 pub(crate) struct Args {
     /// Id of the process
     #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
@@ -47,17 +47,18 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// JSON output.
+/// JSON output of `siding adopt`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "adopt")]
 pub(super) struct AdoptView {
-    /// The id of the process.
+    /// The process id that was given.
     pid: i32,
-    /// The process's task. A task whose process ends soon is never recorded.
+    /// The id of the process's task. The task is not recorded if the process ends within
+    /// `adopt_keep_after` and leaves nothing behind.
     task_id: TaskId,
     /// The session that owns the task; null if the process already had a task that is not recorded.
     session_id: Option<SessionId>,
-    /// Whether the process already had a task; then nothing was done.
+    /// Whether the process already belonged to a task, so that nothing was changed.
     already_adopted: bool,
 }
 
@@ -98,7 +99,8 @@ impl Args {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Prints the task's id as soon as the process is marked; then `shim` supervises the process.
+    /// Adopts the process, and prints the task's id as soon as the process is marked, before `shim`
+    /// supervises it. In a sandbox, asks the host supervisor to adopt the process instead.
     fn run_at_once(self, shim: io::Result<IdleShim>) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir();
         match host::adoption_route(root.as_ref().ok()) {
@@ -125,7 +127,8 @@ impl Args {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Asks the host supervisor to adopt a shell in a sandbox, and prints the session.
+    /// Asks the host supervisor to adopt a shell in a sandbox, and prints the session that will own
+    /// the task, if known. Without `files` the supervisor cannot be reached and is not asked.
     fn notify_supervisor(self, files: Option<&HostFiles>) -> Result<ExitCode, Failure> {
         if let Some(files) = files {
             // If the supervisor was killed, the bell has no reader. The next hook starts another
@@ -143,7 +146,7 @@ impl Args {
     }
 }
 
-/// Printed instead of the task's id if the shell is in a sandbox.
+/// Word that the shell reads instead of a task id if it runs in a sandbox.
 const IN_SANDBOX_WORD: &str = "in-sandbox";
 
 fn claim(root: &StateDir, pid: i32, session: Option<SessionId>) -> Result<ClaimOutcome, Failure> {
@@ -169,7 +172,7 @@ impl AdoptView {
     }
 }
 
-/// Returns the session of a recorded task.
+/// Returns the session of a task, or `None` if the task is not recorded or not readable.
 fn session_of_task(root: &StateDir, task: TaskId) -> Option<SessionId> {
     Task::read(root, task).ok().map(|task| task.state.spec.session_id)
 }

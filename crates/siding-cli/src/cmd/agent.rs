@@ -29,16 +29,17 @@ use crate::guard_rules;
 use crate::render::json;
 use crate::stdout;
 
-/// Default number of requests to the model for one prompt.
+/// Default maximum number of requests to the model for one prompt.
 const MAX_TURNS: u32 = 100;
-/// Default number of read-only tools that run concurrently (promise P129).
+/// Default maximum number of read-only tool calls that run concurrently (promise P129).
 const MAX_CONCURRENT_TOOLS: usize = 10;
-/// The variable that overrides `MAX_CONCURRENT_TOOLS`.
+/// Environment variable that overrides `MAX_CONCURRENT_TOOLS`.
 const CONCURRENT_TOOLS_VARIABLE: &str = "SIDING_MAX_TOOL_CONCURRENCY";
-/// The variable that names the small model if `--small-model` does not.
+/// Environment variable that names the small model if `--small-model` is not given.
 pub(super) const SMALL_MODEL_VARIABLE: &str = "SIDING_SMALL_MODEL";
-/// Default size of a model's context in tokens: the smallest of the current large models.
-/// `SIDING_CONTEXT_TOKENS` overrides it, down to a minimum that every model has.
+/// Default size of a model's context in tokens: the smallest context of the current large models.
+/// The conversation is summarized at three quarters of this size. `SIDING_CONTEXT_TOKENS` overrides
+/// the default with a value of at least `MIN_CONTEXT_TOKENS`.
 const CONTEXT_TOKENS: usize = 200_000;
 const CONTEXT_TOKENS_VARIABLE: &str = "SIDING_CONTEXT_TOKENS";
 const MIN_CONTEXT_TOKENS: usize = 4_000;
@@ -58,9 +59,9 @@ const CALL_COLUMNS: usize = stdout::TEXT_COLUMNS;
 /// something. At a terminal Ctrl-B moves the running command to the background, Esc interrupts the
 /// current wait, and Ctrl-D quits, which stops every task that still runs.
 ///
-/// With -p, tasks that still run when the model has ended its turn are waited for, for
-/// --drain-timeout at most. After that they are stopped, and the exit code says so. The model's
-/// answers go to standard output, its tool calls to standard error.
+/// With -p, the agent waits at most --drain-timeout for the tasks that still run when the model has
+/// ended its turn. It then stops them and exits with 124. The model's answers go to standard
+/// output, its tool calls to standard error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -123,7 +124,7 @@ pub(crate) struct Args {
     output_format: OutputFormat,
 }
 
-/// The output format of an agent that has a prompt.
+/// Output format of an agent that runs without a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum OutputFormat {
     /// The model's answers on standard output, its tool calls on standard error
@@ -214,7 +215,7 @@ impl Args {
     }
 }
 
-/// Runs as the proxy task of a teammate in the process `host`.
+/// Runs the proxy task of a teammate, which lives on a thread of the process `host`.
 fn run_proxy(host: &str) -> Result<ExitCode, Failure> {
     Ok(match run_teammate_proxy(host).map_err(Failure::new)? {
         ProxyExit::Done => ExitCode::SUCCESS,
@@ -222,10 +223,11 @@ fn run_proxy(host: &str) -> Result<ExitCode, Failure> {
     })
 }
 
-/// The models of an agent.
+/// The models that the arguments, the environment or the resumed conversation name.
 struct AgentModels {
     provider: Arc<dyn Provider>,
-    /// The small model, if there is one.
+    /// Provider of the small model, which labels the work; `None` if no small model is named, and
+    /// always in a subagent.
     labeller: Option<Arc<dyn Provider>>,
     main: Model,
     small: Option<Model>,
@@ -245,7 +247,7 @@ impl Args {
         };
         let provider = open(&main)?;
         let small = self.small_model.clone().or_else(|| environment_variable(SMALL_MODEL_VARIABLE));
-        // The labels of a subagent would not be shown.
+        // A subagent gets no small model, because its labels would not be shown.
         let small = small.filter(|name| !name.trim().is_empty() && self.subagent.is_none());
         let small: Option<Model> =
             small.map(|name| name.parse().map_err(Failure::new)).transpose()?;
@@ -286,12 +288,12 @@ impl Args {
     }
 }
 
-/// Returns a variable of the environment, if it is UTF-8.
+/// Returns the value of an environment variable, or `None` if it is unset or not UTF-8.
 fn environment_variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Checks that a prompt is not blank.
+/// Returns the prompt unchanged, or an error if it is blank.
 fn parse_prompt(given: &str) -> Result<String, &'static str> {
     if given.trim().is_empty() {
         return Err("the prompt is empty; give the task as text");
@@ -324,7 +326,7 @@ fn read_count_variable(
     })
 }
 
-/// Returns the guard with the rules that apply in this directory.
+/// Returns a function that judges the agent's commands by the rules that apply in this directory.
 fn load_guard() -> Result<CommandGuard, Failure> {
     let rules = guard_rules::load_rules()?;
     Ok(Arc::new(move |command, background| {

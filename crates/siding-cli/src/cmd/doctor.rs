@@ -21,9 +21,9 @@ use crate::{render, stdout};
 
 /// Name of the check of the host's own settings files.
 const HOST_SETTINGS_CHECK_NAME: &str = "host settings";
-/// Layer of a default value.
+/// Name of the layer of a default value, which is not shown after the value.
 const BUILT_IN_LAYER: &str = "built-in";
-/// Shown as the setting that arms the guard.
+/// Text shown for a failure class that no setting arms, because the guard detects it.
 const GUARD_RULES_TEXT: &str = "rules of `siding guard rules`";
 
 /// Exit code if siding works but a guarantee is weaker.
@@ -31,9 +31,9 @@ const WEAKER_EXIT_CODE: u8 = 1;
 
 /// Reports which features this system has, and which guarantee is weaker without them.
 ///
-/// Tests each feature in the state directory itself if that is harmless. With --host it checks
-/// instead what `siding install` added to an agent, and names the command that repairs it. With
-/// --watch it lists the failure classes that siding detects in tasks started here.
+/// Tests each feature by using it, in the state directory, where that is harmless. With --host it
+/// checks instead what `siding install` added to an agent, and names the command that repairs it.
+/// With --watch it lists the failure classes that siding detects in tasks started here.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -56,29 +56,29 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// JSON output.
+/// JSON output of `siding doctor`, with or without `--host`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "doctor")]
 pub(super) struct DoctorReport {
     verdict: DoctorVerdict,
     state_dir: Option<String>,
     checks: Vec<Check>,
-    /// The host that was checked; present only with `--host`.
+    /// Name of the host that was checked; present only with `--host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     host: Option<&'static str>,
-    /// Repair instructions by the name of the check; present only with `--host`.
+    /// Repair instructions by the name of the failed check; present only with `--host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     repairs: Option<BTreeMap<&'static str, String>>,
 }
 
-/// JSON output of `--watch`.
+/// JSON output of `siding doctor --watch`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "doctor_watch")]
 pub(super) struct WatchTable {
     classes: Vec<FailureClass>,
 }
 
-/// What a verdict of `doctor` is about.
+/// Subject of the final line, which states the verdict.
 #[derive(Debug, Clone, Copy)]
 enum VerdictSubject {
     Machine,
@@ -188,7 +188,8 @@ fn format_watch_table(classes: &[FailureClass]) -> String {
     text
 }
 
-/// Formats one row for each check. A failed check also states which guarantee is weaker.
+/// Formats one row for each check, and the verdict. The row of a failed check also states which
+/// guarantee is weaker and, if known, how to repair the check.
 fn format_checks(
     checks: &[Check],
     repairs: &BTreeMap<&'static str, String>,

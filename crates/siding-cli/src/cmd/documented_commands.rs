@@ -1,4 +1,4 @@
-//! A test of the documents: siding accepts every command that they show.
+//! Tests that siding accepts every command that the documents show.
 
 use std::path::{Path, PathBuf};
 
@@ -6,11 +6,11 @@ use clap::{CommandFactory as _, Parser as _};
 
 use super::Cli;
 
-/// How much of a command is written.
+/// Whether a document shows a complete command.
 enum Extent {
     /// A line of a `sh` or `console` block: a complete command.
     Complete,
-    /// Code within a sentence, which may end anywhere: `siding wait --for`.
+    /// Code within a sentence, which may end before the command is complete: `siding wait --for`.
     Partial,
 }
 
@@ -36,8 +36,8 @@ fn siding_accepts_every_command_of_the_documents() {
     assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
 }
 
-/// Returns the Markdown files for users and contributors. The decisions are excluded: they name
-/// commands that were considered and rejected.
+/// Returns the Markdown files for users and contributors. The decision records in `docs/adr` are
+/// excluded, because they also name commands that were considered and rejected.
 fn documents() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let pages = std::fs::read_dir(root.join("docs")).expect("the directory of the pages");
@@ -49,7 +49,7 @@ fn documents() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns the shown commands with the number of their first line.
+/// Returns each command in a document with the number of the command's first line.
 fn shown_commands(text: &str) -> Vec<(usize, Extent, String)> {
     let mut commands = Vec::new();
     let mut block = None;
@@ -82,8 +82,8 @@ fn shown_commands(text: &str) -> Vec<(usize, Extent, String)> {
     commands
 }
 
-/// Returns the words after `siding` up to the shell's next operator. Returns nothing for a call of
-/// another program, a message of siding (`siding guard, rule …`) and an internal command
+/// Returns the words after `siding` up to the shell's next operator. Returns `None` for a call of
+/// another program, for a message of siding (`siding guard, rule …`), and for an internal command
 /// (`siding __proxy`).
 fn siding_words(command: &str) -> Option<Vec<String>> {
     let is_assignment = |word: &String| {
@@ -110,7 +110,7 @@ fn check_typed(words: &[String]) -> Result<(), String> {
     }
 }
 
-/// Checks that the subcommands and the options before `--` exist.
+/// Checks that the subcommands and the long options before `--` exist.
 fn check_mentioned(words: &[String]) -> Result<(), String> {
     let mut tree = Cli::command();
     tree.build();

@@ -27,20 +27,21 @@ use crate::exit;
 use crate::failure::Failure;
 use crate::stdout;
 
-/// Default total of tokens the model may read and write: the notes at their maximum size, three
-/// times as much of the conversation, and the notes once more as output.
+/// Default maximum of the tokens that the model reads and writes in total. They suffice for notes
+/// of the maximum size as input and again as output, and for three times as much conversation.
 const MAX_TOKENS: u64 = 48_000;
-/// Default deadline: enough for one answer with a few retries.
+/// Default deadline of the task: enough for one answer of the model with a few retries.
 const DEFAULT_TIMEOUT: &str = "5m";
-/// Maximum columns of the model's answer if nothing is to be changed.
+/// Maximum width in columns of the model's answer if it changes nothing. An error may be twice as
+/// wide.
 const ANSWER_COLUMNS: usize = 400;
 
 /// Lets a model read a conversation and update the notes on its project.
 ///
-/// The notes are in `.siding/memory.md` in the directory of the conversation. The model gets them
-/// at the start of every conversation there. Changes are shown as a diff. Nothing is changed while
-/// a turn of the conversation is in progress, and a new turn cancels the update. Text that looks
-/// like a password, a token or a key is never written.
+/// The notes are in `.siding/memory.md` in the directory of the conversation. siding's agent reads
+/// the notes at the start of every conversation there. Changes are shown as a diff. Nothing is
+/// changed while a turn of the conversation is in progress, and a new turn cancels the update. Text
+/// that looks like a password, a token or a key is never written.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -86,7 +87,8 @@ impl Args {
         })?;
         let (opened, _entries) = Transcript::read_snapshot(&root, &session)?;
         let model = choose_model(self.model.as_deref())?;
-        // Opened only as a check: a missing API key must be reported before the task starts.
+        // The provider is opened only as a check, so that a missing API key is reported before the
+        // task starts.
         let _best_effort = provider::open(&model, &read_variable).map_err(Failure::new)?;
         let cwd = self.cwd.unwrap_or_else(|| PathBuf::from(opened.cwd));
         let cwd = std::path::absolute(&cwd)
@@ -110,7 +112,8 @@ impl Args {
         // The task queries the model over the network, as the agent does; the policy restricts only
         // the agent's commands.
         run.net = Some("host".to_owned());
-        // A session that has ended cannot own tasks; then the task gets the default session.
+        // An ended session cannot own tasks. The task of such a conversation gets the default
+        // session.
         run.session = session::require_live(&root, &session).is_ok().then(|| session.to_string());
         run.cwd = Some(cwd);
         run.json = self.json;
@@ -143,7 +146,8 @@ fn session_from_env() -> Option<SessionId> {
     read_variable("SIDING_SESSION")?.parse().ok()
 }
 
-/// Chooses the model. A script's path is made absolute, because the task runs in another directory.
+/// Chooses the model: `named`, otherwise the small model of the environment, otherwise the default
+/// model. A script's path is made absolute, because the task may run in another directory.
 fn choose_model(named: Option<&str>) -> Result<Model, Failure> {
     let is_set = |text: &String| !text.trim().is_empty();
     let default = read_variable(SMALL_MODEL_VARIABLE)
@@ -156,7 +160,7 @@ fn choose_model(named: Option<&str>) -> Result<Model, Failure> {
     })
 }
 
-/// Arguments of the program that runs in the task.
+/// Arguments of `siding __dream`, the program that runs in the task.
 #[derive(Debug, clap::Parser)]
 #[command(name = "siding __dream", disable_help_flag = true)]
 struct DreamTaskArgs {
@@ -172,7 +176,7 @@ struct DreamTaskArgs {
     dry_run: bool,
 }
 
-/// Updates the notes. This is the program that runs in the task.
+/// Runs `siding __dream`: queries the model, updates the notes, and prints the changes.
 pub(crate) fn main() -> Result<ExitCode, Failure> {
     let words = std::env::args_os().skip(1);
     let inner = <DreamTaskArgs as clap::Parser>::try_parse_from(words).map_err(Failure::new)?;

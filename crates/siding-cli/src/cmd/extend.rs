@@ -32,7 +32,7 @@ const SHIM_ANSWER_TIMEOUT_MS: u64 = 10_000;
 Examples:
   siding extend b-4k7q 30m       30 minutes more; repeated calls add up
   siding extend b-4k7q --to 2h   2 hours in total, from the task's start
-  siding extend b-4k7q --to 5m   may be earlier, if it is in the future")]
+  siding extend b-4k7q --to 5m   may also be earlier, but not in the past")]
 pub(crate) struct Args {
     /// Id of the task, or a unique prefix
     #[arg(value_name = "ID")]
@@ -105,7 +105,7 @@ fn to_millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Parses an extension. A leading plus sign has no effect.
+/// Parses an extension such as `30m` or `+30m`.
 fn parse_extension(text: &str) -> Result<Duration, String> {
     super::parse_duration(text.strip_prefix('+').unwrap_or(text))
 }
@@ -115,7 +115,7 @@ fn refusal(id: TaskId, why: &str) -> Failure {
         .with_hint(format!("`siding show {id}` shows its state"))
 }
 
-/// The result of a change to a deadline. All times are in milliseconds after the start.
+/// The result of a change to a deadline. The `_ms` fields are times after the task's start.
 #[derive(Debug, Clone, Copy)]
 struct DeadlineChange {
     started: MonotonicMs,
@@ -137,7 +137,8 @@ impl DeadlineChange {
         }
     }
 
-    /// Describes the change in words.
+    /// Formats the change as one sentence. If the request exceeded the cap, the sentence names the
+    /// cap and the setting that it comes from.
     fn format_change(self, id: TaskId, now: MonotonicMs, settings: &Settings) -> String {
         let human = |ms| duration::format_duration(Duration::from_millis(ms));
         let left = self.started.plus_ms(self.after_ms).ms_since(now);

@@ -100,7 +100,8 @@ fn exit_code(verdict: GuardVerdict) -> ExitCode {
     }
 }
 
-/// Joins the arguments into one command line for a shell.
+/// Returns a single argument unchanged, as shell text, and joins several into one quoted command
+/// line.
 fn shell_text(words: Vec<OsString>) -> Result<String, Failure> {
     let words = words.into_iter().map(|word| {
         word.into_string().map_err(|word| {

@@ -22,7 +22,7 @@ pub(super) use text::{
     build_filter, count_directories, format_age, format_command, report_no_runs,
 };
 
-/// Number of runs that are listed without --limit.
+/// Number of runs that the table lists if `--limit` is not given.
 const DEFAULT_LISTED_RUNS: usize = 20;
 
 /// Shows earlier runs of commands: when they ran, their duration, memory and outcome.
@@ -60,7 +60,7 @@ impl Args {
         let filter = build_filter(&self.command, self.cwd)?;
         let limit = self.limit.and_then(|limit| usize::try_from(limit).ok());
         let limit = limit.unwrap_or(if self.json { usize::MAX } else { DEFAULT_LISTED_RUNS });
-        // One more run than is shown is requested, to find out whether there are more.
+        // The query asks for one run more than the limit, to find out whether there are more.
         let mut runs =
             run_history::query(&root, |history| history.runs(&filter, limit.saturating_add(1)))?;
         let more = runs.len() > limit;

@@ -3,8 +3,8 @@
 //! stdin ─ HookInput ─► event ─► HookAnswer ─ encode ─► stdout, stderr, exit code
 //! ```
 //! Each event has a file with its action and the [`HookAnswer`] it returns. Only `encode` knows how
-//! to write an answer for each host. Fields that an event does not know or need are ignored. After
-//! an error in the input, the hook prints one line on stderr and decides nothing.
+//! to write an answer for each host. Unknown fields of the input are ignored. After an error in the
+//! input, the hook prints one line on stderr and decides nothing.
 
 mod answer;
 mod attendance;
@@ -90,7 +90,7 @@ impl Args {
             HookEvent::PreToolUse => {
                 let answer = pre_tool_use::answer(&input, self.host);
                 let encoded = encode::encode_answer(&answer, self.host, self.event);
-                // A denied call is not made.
+                // A denied call never runs, so its input is not changed and needs no remark.
                 let call_proceeds =
                     self.host.moves_calls() && !matches!(answer, HookAnswer::Deny(_));
                 let updated = call_proceeds
@@ -125,7 +125,7 @@ impl Args {
             HookEvent::Stop => self.with_conversation(&input, |conversation| {
                 let answer = stop::answer(&input, conversation, self.host)?;
                 if self.host.wakes_by_waiter() && !matches!(answer.answer(), HookAnswer::Hold(_)) {
-                    // Without a waiter, the notices are delivered at the next prompt.
+                    // If the waiter cannot be started, the next prompt delivers the notices.
                     codex_wake::start_waiter(&input, conversation).unwrap_or_else(|failure| {
                         failure.report();
                     });
@@ -160,12 +160,13 @@ impl Args {
         }
     }
 
-    /// Writes an answer to the host and acknowledges the notices in it.
+    /// Writes an answer, and acknowledges the notices in it if the host has received it.
     fn send_answer(&self, answer: AnswerWithAcks<'_>) -> Result<ExitCode, Failure> {
         self.send_answer_with_fact(None, answer)
     }
 
-    /// Writes a fact, which needs no acknowledgement, followed by an answer.
+    /// Writes `fact`, which needs no acknowledgement, followed by an answer. Acknowledges the
+    /// notices in the answer if the host has received it.
     fn send_answer_with_fact(
         &self,
         fact: Option<String>,
@@ -180,7 +181,7 @@ impl Args {
     }
 }
 
-/// Returns the exit code by which a hook denies a call or wakes the agent. The hosts define its
+/// Returns the exit code that makes the host deny the call or wake its agent. The hosts define the
 /// value.
 fn block_exit_code() -> ExitCode {
     ExitCode::from(exit::HOOK_BLOCKS)

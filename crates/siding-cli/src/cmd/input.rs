@@ -49,15 +49,15 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// JSON output.
+/// JSON output of `siding input`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "input")]
 pub(super) struct InputView {
-    /// The task's id.
+    /// The complete id of the task.
     task_id: TaskId,
-    /// Bytes written to the task's input pipe.
+    /// Number of bytes written to the task's input pipe; the task may not have read them yet.
     written_bytes: u64,
-    /// Whether the input was then closed.
+    /// Whether the input was closed after the write, because `--eof` was given.
     closed: bool,
 }
 

@@ -23,9 +23,9 @@ use crate::{render, stdout};
 
 /// Installs siding in an agent: its hooks and siding's MCP server.
 ///
-/// Shows each change as a diff, saves a backup of the file next to it, and changes nothing else in
-/// it. A second call changes nothing. An installation of an earlier version, or of a siding at
-/// another path, is updated. `siding uninstall` removes exactly what was added.
+/// Shows each change as a diff, saves a backup next to each changed file, and changes nothing else
+/// in the file. A second call changes nothing. An installation of an earlier version, or of a
+/// siding at another path, is updated. `siding uninstall` removes exactly what was added.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -45,8 +45,7 @@ pub(crate) struct Args {
     options: InstallOptions,
 }
 
-/// Optional parts of an installation. A part that an earlier call added stays if its flag is
-/// missing.
+/// Optional parts of an installation. Without a flag, a part that an earlier call added stays.
 #[derive(Debug, Default, clap::Args)]
 pub(super) struct InstallOptions {
     /// Budget of the host's own shell calls: a foreground command of the main agent that takes
@@ -107,23 +106,23 @@ impl ValueEnum for InstallTarget {
     }
 }
 
-/// JSON output.
+/// JSON output of `siding install` and `siding uninstall`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "install")]
 pub(super) struct InstallReport {
-    /// Whether it was an install or an uninstall.
+    /// Whether the command was `install` or `uninstall`.
     action: Action,
     /// The host's name as an argument, or `systemd-timer`.
     host: &'static str,
     /// The scope of the settings: `user`, `project` or `local`; null if the host has no scopes.
     scope: Option<Scope>,
-    /// Whether `--dry-run` was given: then no file was changed.
+    /// Whether `--dry-run` was given, so that no file was changed.
     dry_run: bool,
-    /// Whether a file was changed, or would be.
+    /// Whether anything was changed or, in a dry run, would be changed.
     changed: bool,
-    /// The program that the host calls.
+    /// Path of the siding program that the host or the timer starts.
     program: String,
-    /// Every file that was checked.
+    /// The files of the installation that were checked, including those that needed no change.
     files: Vec<FileChange>,
     /// Remarks for the person, such as remaining manual steps.
     notes: Vec<String>,
@@ -215,7 +214,8 @@ impl InstallOptions {
         }
     }
 
-    /// Adds the requested options to a host's files. Returns remarks for the person.
+    /// Adds the requested notifications and status line to a host's files. Returns remarks for the
+    /// person, such as a missing program.
     fn apply_options(
         &self,
         targets: &mut [TargetFile],
@@ -264,7 +264,8 @@ impl InstallOptions {
         Ok(notes)
     }
 
-    /// Stores or removes the address of a webhook. Returns whether that changed anything.
+    /// Stores or removes the address of the host's webhook. Returns whether the stored address
+    /// changed.
     fn update_webhook_address(
         &self,
         host: Host,
@@ -283,7 +284,7 @@ impl InstallOptions {
     }
 }
 
-/// Requests the status line in each file that supports one. Returns whether any file does.
+/// Requests the status line in each file that supports one. Returns whether any file supports it.
 fn request_status_line(targets: &mut [TargetFile]) -> bool {
     let mut has_place = false;
     for target in targets {

@@ -40,7 +40,7 @@ impl Args {
 /// Returns the tree of all commands. `build` lets clap fill in the names and texts that commands
 /// inherit from their parents.
 fn command_tree() -> clap::Command {
-    // `help` would repeat the whole tree, so it gets no page.
+    // `help` has a copy of every other command below it, so it gets no page.
     let mut commands = super::Cli::command().disable_help_subcommand(true);
     commands.build();
     commands
@@ -72,7 +72,7 @@ fn write_all_pages(dir: &Path) -> Result<(), Failure> {
     write_pages(&command_tree(), dir).map_err(|error| failed("write to", &error))
 }
 
-/// Writes the page of a command and those of all commands below it.
+/// Writes the page of a command and the pages of all its subcommands that are not hidden.
 fn write_pages(command: &clap::Command, dir: &Path) -> std::io::Result<()> {
     std::fs::write(dir.join(new_man_page(command).get_filename()), render(command)?)?;
     // Hidden commands, which only siding itself calls, get no page.
@@ -84,11 +84,11 @@ fn new_man_page(command: &clap::Command) -> Man {
     // clap_mangen reflows the text after the options, which would break the examples; `render`
     // writes that text instead.
     let command = command.clone().after_help(None).after_long_help(None);
-    // clap passes the version only to the top-level command.
+    // The source is set explicitly, because clap passes the version only to the top-level command.
     Man::new(command).source(concat!("siding ", env!("CARGO_PKG_VERSION")))
 }
 
-/// Returns the page of a command.
+/// Returns the page of a command in roff, with the text after the options as sections.
 fn render(command: &clap::Command) -> std::io::Result<Vec<u8>> {
     let mut page = Vec::new();
     new_man_page(command).render(&mut page)?;

@@ -60,8 +60,8 @@ impl Args {
         });
         let options = McpOptions { session: self.session, http };
         siding_mcp::serve(root, options, |line| {
-            // Over HTTP only this line goes to standard output. If standard output is closed, the
-            // server continues.
+            // Over HTTP the server prints nothing else to standard output, and continues if
+            // standard output is closed.
             let _peer_gone = stdout::print_text(&format!("{line}\n"));
         })?;
         Ok(ExitCode::SUCCESS)

@@ -17,8 +17,8 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 /// Runs a command in the background and gives a notice for each line of its output.
 ///
 /// Lines of standard output and standard error give notices; with --match only matching ones. The
-/// rate is limited: a burst of five notices, then one a second. Lines in between are combined into
-/// one notice with their count and the text of the last one. The task's output has all lines. The
+/// rate is limited: a burst of five notices, then one a second. Further lines are combined into one
+/// notice with their count and the text of the last line. The task's output has all lines. The
 /// end of the command gives a notice, as for every task.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -72,7 +72,8 @@ pub(crate) struct Args {
     command: Vec<std::ffi::OsString>,
 }
 
-/// Checks a pattern before anything is started.
+/// Returns the pattern unchanged, or an error if it is no regular expression, before a task is
+/// started.
 fn check_pattern(text: &str) -> Result<String, String> {
     regex::Regex::new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
@@ -97,7 +98,8 @@ impl Args {
     }
 }
 
-/// Returns a monitor's deadline in the format of `run --timeout`.
+/// Returns a monitor's deadline in the format of `siding run --timeout`: `timeout`, or the cap for
+/// a persistent monitor, or the default lifetime.
 pub(super) fn resolve_deadline(
     timeout: Option<&str>,
     is_persistent: bool,

@@ -23,16 +23,16 @@ use crate::exit;
 use crate::failure::Failure;
 use crate::stdout;
 
-/// First argument of the program that watches.
+/// First argument that makes this program watch a server, as the program of the task.
 pub(crate) const WATCH_ARGUMENT: &str = siding_model::spec::self_command::WATCH_MCP_ARG;
 /// Minimum pause between two requests for the same resource or tool.
 const MIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Default number of consecutive attempts to start or reach a server again; including the pauses
-/// between them, they take half a minute.
+/// Default maximum number of consecutive attempts to start or reach a server again. With the pauses
+/// between them, these attempts take about half a minute.
 const DEFAULT_MAX_RESTARTS: u32 = 5;
-/// Maximum columns of the reason for giving up.
+/// Maximum width in columns of the reason why the watch ended.
 const REASON_COLUMNS: usize = 400;
-/// Maximum columns of the default task name.
+/// Maximum width in columns of the default task name.
 const TASK_NAME_COLUMNS: usize = 80;
 
 /// Watches a resource or a tool of another MCP server and gives a notice for each change.
@@ -76,7 +76,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Arguments that describe the watch. This command and the program in the task share them.
+/// Arguments that describe the watch. `siding monitor-mcp` passes them on to the program in the
+/// task.
 #[derive(Debug, clap::Args)]
 struct WatchTarget {
     /// URI of the resource to watch
@@ -95,7 +96,7 @@ struct WatchTarget {
     /// Give notices only for changes with a line that matches this regular expression
     #[arg(long = "match", value_name = "RE", value_parser = parse_pattern)]
     pattern: Option<Regex>,
-    /// Number of consecutive attempts to start or reach the server again
+    /// Maximum number of consecutive attempts to start or reach the server again
     #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_RESTARTS)]
     restarts: u32,
     /// Address of a server that uses Streamable HTTP
@@ -109,7 +110,7 @@ struct WatchTarget {
     command: Vec<String>,
 }
 
-/// Parses a pattern before anything is started.
+/// Parses a regular expression, so that an invalid one is reported before a task is started.
 fn parse_pattern(text: &str) -> Result<Regex, String> {
     Regex::new(text).map_err(|error| error.to_string())
 }
@@ -126,8 +127,8 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
     Ok(every)
 }
 
-/// Checks the address of a server. It must not contain a password, because it is recorded in the
-/// journal and visible on a command line.
+/// Returns the address of a server unchanged, or an error. An address must not contain a password,
+/// because it is recorded in the journal and visible on a command line.
 fn parse_url(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
@@ -151,8 +152,8 @@ impl Args {
         run.stall_after = Some("0s".to_owned());
         // The server must end with the watch that started it.
         run.on_leader_exit = Some("reap".to_owned());
-        // Passed explicitly: a task does not inherit every variable, for example not the token of
-        // siding's own server.
+        // The token is passed explicitly, because a task does not inherit every variable: the token
+        // of siding's own server, for example, is removed.
         run.env = self.target.token_variable()?.into_iter().collect();
         run.session = self.session;
         run.cwd = self.cwd;
@@ -168,21 +169,22 @@ impl Args {
 }
 
 impl WatchTarget {
-    /// Returns the variable that holds the token, with its value.
+    /// Returns the variable that holds the token as `NAME=TOKEN`, or `None` without `--bearer-env`.
     fn token_variable(&self) -> Result<Option<String>, Failure> {
         let Some(name) = &self.bearer_env else { return Ok(None) };
         let token = read_bearer_token(name)?;
         Ok(Some(format!("{name}={}", token.0)))
     }
 
-    /// Returns the default name: the resource or tool, and the server.
+    /// Returns the default task name: the resource or tool, and the server's URL or command.
     fn default_name(&self) -> String {
         let watched = self.resource.as_ref().or(self.tool.as_ref());
         let server = self.url.clone().unwrap_or_else(|| self.command.join(" "));
         one_line(&format!("{} of {server}", watched.map_or("", String::as_str)), TASK_NAME_COLUMNS)
     }
 
-    /// Returns the arguments of the program that watches.
+    /// Returns the arguments of the program in the task. A server command of one word is run by
+    /// `shell`.
     fn to_argv(&self, shell: &str) -> Vec<String> {
         let mut words = Vec::new();
         let mut push_flag = |flag: &str, value: Option<String>| {
@@ -225,7 +227,7 @@ impl WatchTarget {
     }
 }
 
-/// Reads a token from an environment variable.
+/// Reads a token from an environment variable, which must be set and not empty.
 fn read_bearer_token(name: &str) -> Result<BearerToken, Failure> {
     let token = std::env::var(name).ok().filter(|token| !token.is_empty());
     token.map(BearerToken).ok_or_else(|| {
@@ -234,7 +236,7 @@ fn read_bearer_token(name: &str) -> Result<BearerToken, Failure> {
     })
 }
 
-/// Arguments of the program that runs in the task.
+/// Arguments of `siding __watch-mcp`, the program that runs in the task.
 #[derive(Debug, clap::Parser)]
 #[command(name = "siding __watch-mcp", disable_help_flag = true)]
 struct WatchTaskArgs {
@@ -242,7 +244,7 @@ struct WatchTaskArgs {
     target: WatchTarget,
 }
 
-/// Watches the server. This is the program that runs in the task.
+/// Runs `siding __watch-mcp`: watches the server and prints each change, until the watch fails.
 pub(crate) fn main() -> Result<ExitCode, Failure> {
     let words = std::env::args_os().skip(1);
     let inner = <WatchTaskArgs as clap::Parser>::try_parse_from(words).map_err(Failure::new)?;
@@ -268,7 +270,6 @@ mod tests {
         WatchTaskArgs::try_parse_from(words).map(|inner| inner.target)
     }
 
-    /// The arguments of the task's program parse to the values that the caller gave.
     #[test]
     fn task_arguments_reproduce_the_request() {
         for words in [

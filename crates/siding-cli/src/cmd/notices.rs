@@ -88,7 +88,7 @@ impl Args {
             true => Some(notifier::PersonNotifier::from_settings(&context::load_settings()?)?),
             false => None,
         };
-        // Recovery may record ends of tasks, which are new notices.
+        // Recovery may record that tasks have ended, and each such record is a new notice.
         let recovered = context::recover_all(&root)?;
         let consumer = self.consumer.clone().unwrap_or_else(|| match self.notify {
             // A reader for a person must not acknowledge the agent's notices.
@@ -112,14 +112,14 @@ impl Args {
     }
 }
 
-/// Prints and acknowledges notices.
+/// Prints a session's notices, and acknowledges them if `--ack` was given.
 struct NoticePrinter<'a> {
     args: &'a Args,
     outbox: &'a Outbox<'a>,
     notifier: Option<notifier::PersonNotifier>,
-    /// Notices that were printed but not acknowledged; this process prints each only once.
+    /// Notices that `--follow` has printed and not acknowledged, so that it prints each only once.
     printed: HashSet<NoticeId>,
-    /// Number of tasks that could not be read.
+    /// Number of failed attempts to read a task; if there were any, the command fails.
     unreadable: usize,
 }
 
@@ -159,8 +159,8 @@ impl NoticePrinter<'_> {
         }
     }
 
-    /// Takes the delivery lock if notices will be acknowledged, so that no other process delivers
-    /// the same ones.
+    /// Acquires the delivery lock if notices will be acknowledged, so that no other process
+    /// delivers the same notices.
     fn lock_delivery(&self) -> Result<Option<siding_core::notices::DeliveryLock>, Failure> {
         Ok(if self.args.ack { Some(self.outbox.lock_delivery()?) } else { None })
     }

@@ -75,7 +75,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The maximum size of the text.
+/// The value of `--max-bytes`; `None` is no limit.
 #[derive(Debug, Clone, Copy)]
 enum MaxBytes {
     Some(Bytes),
@@ -93,7 +93,7 @@ fn parse_max_bytes(text: &str) -> Result<MaxBytes, String> {
     }
 }
 
-/// Where a read starts, and the consumer's read cursor.
+/// The offset at which this call starts to read, and the consumer's read cursor before the call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ReadStart {
     from: u64,
@@ -122,7 +122,7 @@ impl Args {
         if let Some(next) = next
             && self.includes_end()
         {
-            // The followed task has ended since its state was read, so it is read again.
+            // A followed task has ended since its state was read, so the state is read again.
             let task = if self.follow { Task::read(&root, task.dir.id())? } else { task };
             mark_end_consumed(&root, &task, next);
         }
@@ -147,12 +147,13 @@ impl Args {
             .map_err(|error| read_failure(task, &error))
     }
 
-    /// Returns whether all text between two offsets is printed, without a filter.
+    /// Returns whether the call prints all text from its start offset, unfiltered and not as raw
+    /// bytes.
     const fn is_unfiltered(&self) -> bool {
         self.tail.is_none() && self.grep.is_none() && !self.errors && !self.raw
     }
 
-    /// Returns whether the printed text includes the end of the output.
+    /// Returns whether the printed text includes the end of the output, which a filter may omit.
     const fn includes_end(&self) -> bool {
         self.grep.is_none() && !self.errors
     }
@@ -259,7 +260,8 @@ impl Args {
     }
 }
 
-/// Returns the size limit that truncated the text, if the limit is too small for a truncation mark.
+/// Returns the size limit that truncated the text, if it is too small for the truncation mark that
+/// would report this in the text.
 fn unreported_truncation(query: &OutputQuery, reading: &ReadSummary) -> Option<usize> {
     match query.limit {
         TextLimit::HeadTail(max) if reading.truncated && max < MIN_MARKED_TEXT_BYTES => Some(max),

@@ -18,9 +18,9 @@ use crate::render::color::ColorMode;
 use crate::render::{self, out};
 use crate::run_history;
 
-/// Number of ended tasks that are listed without --all.
+/// Number of ended tasks in the table without `--all`.
 const SHOWN_ENDED_TASKS: usize = 10;
-/// Number of ended tasks whose journals are read to find the ones that ended last.
+/// Number of ended tasks whose journals are read to find the `SHOWN_ENDED_TASKS` that ended last.
 const ENDED_CANDIDATES: usize = 64;
 
 /// Lists tasks: those that run, and those that ended last.
@@ -75,7 +75,7 @@ impl Args {
         let mut ids = if self.running { Vec::new() } else { root.all_tasks()? };
         let kept = ids.len();
         if self.shows_recent_only() {
-            // Few ended tasks are shown, so only the journals of these candidates are read.
+            // Few ended tasks are shown, so most journals need not be read.
             ids = listing::most_recent(root, ids, ENDED_CANDIDATES);
         }
         ids.extend(live);
@@ -104,7 +104,7 @@ impl Args {
         Ok(found)
     }
 
-    /// Converts a task to the row that is kept until all tasks have been read.
+    /// Converts a task to the row that is stored until all tasks have been read.
     fn to_row(&self, view: TaskView, sessions: Option<&HashSet<SessionId>>) -> Row {
         let is_asked_for = sessions.is_none_or(|sessions| sessions.contains(&view.session_id));
         if !is_asked_for || (self.running && view.outcome.is_some()) {
@@ -149,7 +149,7 @@ impl Args {
     }
 }
 
-/// Prints a list: running tasks, then ended ones.
+/// Prints the tasks as a JSON list: first running tasks, then ended ones.
 fn print_json(root: &StateDir, found: TaskList) -> Result<(), Failure> {
     let TaskList { mut views, ended, .. } = found;
     run_history::add_expectations(root, &mut views);
@@ -157,7 +157,7 @@ fn print_json(root: &StateDir, found: TaskList) -> Result<(), Failure> {
     render::json::print_list(views.chain(ended.into_iter().map(|task| task.text)))
 }
 
-/// What is kept of a task until all tasks have been read.
+/// What is stored of a task until all tasks have been read.
 enum Row {
     View(Box<TaskView>),
     /// An ended task for JSON output, already serialized because it cannot change any more.
@@ -166,7 +166,7 @@ enum Row {
     Other,
 }
 
-/// An ended task as JSON text. Sorts by its end, latest first.
+/// An ended task as JSON text. The order is by the time of the end, latest first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct EndedTask {
     sort_time: Reverse<String>,
@@ -182,7 +182,7 @@ struct TaskList {
     ended: Vec<EndedTask>,
     /// Number of tasks whose journals were not read because they ended too long ago.
     unopened: usize,
-    /// Number of tasks that could not be read.
+    /// Number of tasks that could be neither read nor recovered; if nonzero, the command fails.
     unreadable: usize,
 }
 
@@ -192,7 +192,7 @@ impl TaskList {
     }
 }
 
-/// What became of a task that could not be read.
+/// Result of the recovery of a task that could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UnreadableTask {
     /// Recovery set the task aside, or left it for a newer siding, and reported that.

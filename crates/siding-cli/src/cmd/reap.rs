@@ -58,15 +58,15 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// JSON output.
+/// JSON output of `siding reap`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "reap")]
 pub(super) struct ReapReport<'s> {
-    /// Whether `--dry-run` was given: then nothing was done.
+    /// Whether `--dry-run` was given, so that nothing was changed.
     dry_run: bool,
     /// Number of steps of each kind.
     counts: BTreeMap<&'static str, usize>,
-    /// What was done, in order.
+    /// The steps in their order; in a dry run, the steps that would be done.
     steps: &'s [ReapStep],
 }
 
@@ -78,7 +78,7 @@ impl Args {
         let mut steps = if self.dry_run {
             reap::plan_all(&root, &limits)?
         } else {
-            // A descriptor is opened for each stray process.
+            // The reaper opens one descriptor for each stray process.
             descriptor::raise_open_limit();
             let mut steps = reap::reap_all(&root, SHIM_PROGRAM, &limits, || {
                 run_history::ingest_ended_runs(&root)
@@ -138,9 +138,9 @@ pub(super) fn record_report_shown(
     }
 }
 
-/// Removes what crashes left behind when a program starts, and returns the steps. Each stray
-/// process takes a descriptor. The limit of descriptors is not raised here, because processes that
-/// the caller starts would inherit it.
+/// Removes what crashes left behind, and returns the steps. Programs such as siding's servers call
+/// this function when they start. The limit of open descriptors is not raised here, although each
+/// stray process needs one, because processes that the caller starts would inherit the limit.
 pub(super) fn run_quietly(root: &StateDir, settings: &Settings) -> Result<Vec<ReapStep>, Failure> {
     let mut steps = reap::reap_all(root, SHIM_PROGRAM, &retention_limits(settings), || {
         run_history::ingest_ended_runs(root)
@@ -162,8 +162,7 @@ pub(super) fn run_for_session(
     Ok(steps)
 }
 
-/// Does the same as [`run_for_session`] except that it removes no old tasks, for a caller that must
-/// not wait long.
+/// Removes the same as [`run_for_session`], except old tasks, for a caller that must not wait long.
 pub(super) fn run_for_session_fast(
     root: &StateDir,
     settings: &Settings,

@@ -20,7 +20,7 @@ use crate::{render, stdout};
 
 /// Maximum time to wait for the shim's answer, in milliseconds.
 const SHIM_ANSWER_TIMEOUT_MS: u64 = 10_000;
-/// Maximum number of processes to name, and maximum columns of each.
+/// Maximum number of processes to name, and maximum width in columns of each command.
 const MAX_NAMED_PROCESSES: usize = 5;
 const COMMAND_COLUMNS: usize = 40;
 
@@ -71,14 +71,14 @@ impl Args {
                 stdout::wrap_indented(&said, 0, stdout::TEXT_COLUMNS)
             ))?;
         }
-        // The caller has seen the outcome. If the caller is the agent of the task's session, the
-        // notice of it is acknowledged.
+        // The caller has seen the outcome, so the notice of the task's end is acknowledged if the
+        // caller is the agent of the task's session.
         context::mark_consumed(&root, &task.state, Coverage::Status);
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Returns whether a task was released.
+/// Returns whether a task ended because it was released.
 pub(super) fn is_released(task: &Task) -> bool {
     matches!(task.state.lifecycle.phase(), Phase::Ended { outcome: Outcome::Released { .. }, .. })
 }

@@ -23,7 +23,7 @@ pub(crate) use text::{format_headline, format_screen};
 /// rule, what lingers, the slowest and the noisiest tasks, and their disk usage.
 ///
 /// Covers the tasks of all sessions and projects; removed tasks are included if the history has
-/// them. With report_daily, the first hook of a host gives the same report once a day.
+/// them. With report_daily, the first hook of a host delivers the same report once a day.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -54,8 +54,8 @@ impl Args {
         }
         let root = context::open_state_dir()?;
         let settings = context::load_settings()?;
-        // Recovered first, so that a task that ended after its shim was killed is not shown as
-        // running.
+        // All tasks are recovered first, so that a task that ended after its shim was killed is not
+        // shown as running.
         let _logged_by_callee = context::recover_all(&root)?;
         let until = clock::unix_now();
         let back = i64::try_from(self.since.as_millis()).unwrap_or(i64::MAX);

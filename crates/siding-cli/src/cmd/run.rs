@@ -115,7 +115,7 @@ pub(crate) struct Args {
     /// Command: one string for the shell, or a program and its arguments
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
     pub(super) command: Vec<std::ffi::OsString>,
-    /// Lines that become notices; set by `siding monitor`.
+    /// Rule for the lines that become notices; set by commands such as `siding monitor`.
     #[arg(skip)]
     pub(super) monitor: Option<Monitor>,
     /// Kind of the task; set by other commands that run a program in a task.
@@ -240,7 +240,8 @@ impl Args {
         render::json::print_to_reader(&view)
     }
 
-    /// Prints siding's own remarks on standard error, because standard output is for the command's
+    /// Prints what a call without `--json` reports after its wait: a background task's id on
+    /// standard output, and remarks on standard error, because the command's output is on standard
     /// output.
     fn print_text(
         &self,
@@ -258,15 +259,14 @@ impl Args {
         let mut view = task.view(root, ViewDetail::Full);
         add_expectation(root, &mut view);
         if self.background && !task.state.is_live() {
-            // A task in the background has shown nothing, so an excerpt with the end of its output
-            // is printed.
+            // No output of this task was shown while the call waited, so an excerpt is printed.
             let keep_head = task.state.spec.keep_head;
             render::print_note(&render::ended_line(&view));
             if let Ok(excerpt) = output::excerpt(&task.dir, keep_head, plan.handover_max_bytes) {
                 let _peer_gone = stderr::print(&excerpt.text);
             }
         }
-        // A limit that was passed without stopping the task is reported here, because the caller
+        // A limit that was exceeded without stopping the task is reported here, because the caller
         // gets no notice of it.
         let limits = &task.state.spec.limits;
         let breaches = view.breaches.iter().filter(|breach| !limits.stops_at(breach));
@@ -277,7 +277,7 @@ impl Args {
         Ok(reader)
     }
 
-    /// Reports the task that already runs the same command.
+    /// Reports that nothing was started, because `first` already runs the same command.
     fn report_duplicate(
         &self,
         root: &siding_core::store::StateDir,

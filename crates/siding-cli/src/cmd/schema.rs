@@ -21,8 +21,8 @@ use super::{adopt, config, doctor, guard, input, install, output, reap, session}
 use crate::failure::Failure;
 use crate::stdout;
 
-/// The schema of all outputs. It is generated from the types by a test instead of by the program,
-/// because the code that generates it is three times as large.
+/// The schema of all outputs. A test generates the file from the types, because the generating code
+/// would make the program larger by three times the size of the file.
 const DOCUMENT: &str = include_str!("../../../../docs/schema/siding.schema.json");
 
 /// Prints the JSON Schema of what `--json` prints.
@@ -53,11 +53,11 @@ impl Args {
 
 /// A type that siding prints as JSON.
 struct JsonOutput {
-    /// Its name in the schema.
+    /// Name of the type's definition in `$defs`.
     name: &'static str,
-    /// The commands that print it.
+    /// Commands that print the type, as shown in `siding schema --help`.
     printed_by: &'static str,
-    /// Adds the type and its parts to a generator.
+    /// Adds the type, and the types of its fields, to a generator.
     #[cfg(test)]
     add_to: fn(&mut schemars::SchemaGenerator) -> schemars::Schema,
 }
@@ -139,7 +139,7 @@ fn collect_definitions(part: &Value, document: &Value, used: &mut Map<String, Va
 /// Returns the schema of all outputs as the types define it.
 #[cfg(test)]
 fn generate_document() -> schemars::Schema {
-    // The schema of serialized values, in which an optional field is present and null.
+    // The schema describes serialized values, in which an optional field is present and null.
     let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
     let mut schema = schemars::json_schema!({ "title": "JSON output of siding" });
     schema.insert("$schema".to_owned(), settings.meta_schema.clone().into());
@@ -159,7 +159,7 @@ mod tests {
     const COMMITTED: &str =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/siding.schema.json");
 
-    /// If `UPDATE_SCHEMAS` is set, writes the file. A change that breaks a reader of the output is
+    /// Writes the file if `UPDATE_SCHEMAS` is set. A change that breaks a reader of the output is
     /// written only with `UPDATE_SCHEMAS=breaking`.
     #[test]
     fn committed_schema_matches_the_code() {
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(committed, text, "run this test once with UPDATE_SCHEMAS=1 to write it");
     }
 
-    /// [`compatibility::find_all`] relies on it.
+    /// [`compatibility::find_all`] distinguishes outputs from shared definitions by this letter.
     #[test]
     fn exactly_the_names_of_outputs_begin_with_a_lower_case_letter() {
         let schema = generate_document().to_value();
@@ -198,7 +198,7 @@ mod tests {
         names
     }
 
-    /// A script can read `.outcome` of every task: an unknown value is null.
+    /// A script can rely on every field, such as `.outcome` of a task: an unknown value is null.
     #[test]
     fn every_field_of_a_task_a_wait_and_a_notice_is_present() {
         let schema = generate_document().to_value();

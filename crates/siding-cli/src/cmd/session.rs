@@ -21,9 +21,9 @@ use crate::failure::Failure;
 
 /// Opens, closes and lists sessions: conversations that own tasks.
 ///
-/// A session ends with its owner, the process given when it was opened, however that process ends.
-/// A session with several owners ends with the last one. Its tasks are then stopped, except those
-/// started with --keep.
+/// A session ends with its owner, the process named when the session was opened, however that
+/// process ends. A session with several owners ends with the last one. Its tasks are then stopped,
+/// except those started with --keep.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -56,8 +56,8 @@ impl Args {
     }
 }
 
-/// Returns the specifications of the tasks that have not ended. Unreadable tasks are omitted:
-/// recovery has reported them.
+/// Returns the specifications of the tasks that have not ended. Unreadable tasks are omitted; the
+/// preceding recovery has reported them.
 pub(super) fn running_specs(root: &StateDir) -> Result<Vec<TaskSpec>, Failure> {
     let live = |id: TaskId| {
         let task = Task::read(root, id).ok()?;
@@ -66,19 +66,19 @@ pub(super) fn running_specs(root: &StateDir) -> Result<Vec<TaskSpec>, Failure> {
     Ok(root.live_tasks()?.into_iter().filter_map(live).collect())
 }
 
-/// The state of a session.
+/// Whether a session is in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum SessionStatus {
-    /// Its owner is running.
+    /// An owner of the session is running.
     Live,
-    /// Its owner has ended.
+    /// Every owner has ended without closing the session.
     Ended,
-    /// Its owner is on another system or in another PID namespace, and may be running.
+    /// An owner is on another system or in another PID namespace, and may be running.
     Elsewhere,
-    /// It was closed explicitly.
+    /// The session was closed, and no owner has opened it again.
     Closed,
-    /// The journal is corrupt.
+    /// The session's journal is corrupt, so that its owners are unknown.
     Damaged,
 }
 
@@ -107,23 +107,24 @@ impl SessionStatus {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "session")]
 pub(super) struct SessionView {
-    /// The session's name.
+    /// Id of the session, which its opener chose.
     session_id: SessionId,
-    /// The owner process, whose end ends the session; the newest running one if there are several;
-    /// null for the implicit session and for one that cannot be read.
+    /// Id of the owner process, whose end ends the session; of several owners, the newest running
+    /// one. Null for the implicit session and for a session that cannot be read.
     owner_pid: Option<i32>,
-    /// State of the session.
+    /// Whether the session is in use.
     state: SessionStatus,
-    /// When it was last opened, RFC 3339; null if `owner_pid` is null.
+    /// Time at which the session was last opened, RFC 3339; null if `owner_pid` is null.
     #[schemars(extend("format" = "date-time"))]
     opened_at: Option<String>,
-    /// Ids of its tasks that have not ended.
+    /// Ids of the session's tasks that have not ended.
     running: Vec<TaskId>,
     /// The parent session, which inherits the tasks of this one; present only for the session of a
     /// subagent.
     #[serde(skip_serializing_if = "Option::is_none")]
     parent_session: Option<SessionId>,
-    /// What was cleared when it was opened; present only in the output of `session open`.
+    /// Steps of the reaper that ran when the session was opened; present only in the output of
+    /// `session open`.
     #[serde(skip_serializing_if = "Option::is_none")]
     reaped: Option<Vec<ReapStep>>,
 }
@@ -152,7 +153,7 @@ impl SessionView {
     }
 }
 
-/// Parses a session's name.
+/// Parses a session id. The error says which ids are allowed.
 fn parse_session_id(text: &str) -> Result<SessionId, String> {
     text.parse().map_err(|error: siding_model::id::BadSessionId| error.to_string())
 }

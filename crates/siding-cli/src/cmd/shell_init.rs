@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::shell_init::init_script;
 use crate::stdout;
 
-/// Prints a script that lets each shell of an agent be adopted when it starts.
+/// Prints a script by which each shell of an agent is adopted when it starts.
 ///
 /// The agent's shells read the script from BASH_ENV (bash) or from ZDOTDIR (zsh). Set that variable
 /// for the agent alone: every script that inherits it gets a deadline.
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     session: Option<SessionId>,
 }
 
-/// A shell that reads a file before it runs a command.
+/// A shell that reads a file, named by a variable, before it runs a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shell {
     /// By BASH_ENV; version 4.4 or later

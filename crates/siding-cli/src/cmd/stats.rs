@@ -17,7 +17,7 @@ use crate::render::table_layout::{Align, format_grid};
 use crate::render::{self, out, sparkline};
 use crate::run_history;
 
-/// Number of commands that are listed without --limit.
+/// Number of commands that the table lists if `--limit` is not given.
 const DEFAULT_LISTED_COMMANDS: usize = 20;
 
 /// Shows statistics for each command: runs, median, p90, success rate, memory, the latest runs.

@@ -13,8 +13,8 @@ use crate::render::out;
 const INPUT_MAX_BYTES: u64 = 1 << 20;
 /// Maximum size of the output of the `--before` command, in bytes.
 const OUTPUT_MAX_BYTES: u64 = 64 << 10;
-/// Maximum time for the `--before` command. At its next update a host kills a status line
-/// program that is still running, and siding's own line would be lost with it.
+/// Maximum time for the `--before` command. A host kills a status line program that still runs at
+/// the next update, and siding's own line would then be lost too.
 const PREVIOUS_LINE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Prints one line about the tasks of a conversation: how many run, the longest, and tasks that
@@ -31,7 +31,7 @@ Examples:
 
 The command of --before gets the same input, and its output is printed first.")]
 pub(crate) struct Args {
-    /// Run this command line first, in a shell, and print its output above
+    /// Run this command line in a shell, and print its output above siding's line
     #[arg(long, value_name = "COMMAND")]
     before: Option<String>,
 }
@@ -44,7 +44,7 @@ impl Args {
             // After a read error the input is incomplete, and parsing it below reports that.
             let _best_effort = stdin.lock().take(INPUT_MAX_BYTES).read_to_end(&mut input);
         }
-        // Started before the status line is computed, so that both run concurrently.
+        // The command is started before the status line is computed, so that both run concurrently.
         let previous =
             self.before.as_deref().map(|command| PreviousStatusLine::start(command, &input));
         let line = status_line(&input);
@@ -103,7 +103,8 @@ impl PreviousStatusLine {
         Ok(Self { child, output })
     }
 
-    /// Waits for the program's output until a timeout, then kills the program if it still runs.
+    /// Returns the command's output, or nothing if it is incomplete after `PREVIOUS_LINE_TIMEOUT`.
+    /// Kills the command's shell if it still runs.
     fn wait_for_output(mut self) -> Vec<u8> {
         let text = self.output.recv_timeout(PREVIOUS_LINE_TIMEOUT).unwrap_or_default();
         let _already_ended = self.child.kill();

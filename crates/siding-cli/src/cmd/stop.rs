@@ -19,9 +19,9 @@ use crate::failure::Failure;
 use crate::render::{self, out};
 use crate::stdout;
 
-/// Maximum columns of an outcome, which is printed next to the task's id.
+/// Maximum width in columns of an outcome, which is printed next to the task's id.
 const OUTCOME_COLUMNS: usize = 64;
-/// Maximum columns of the reason why a process survived.
+/// Maximum width in columns of the reason why a process survived.
 const REASON_COLUMNS: usize = 400;
 
 /// Stops tasks with everything they started.

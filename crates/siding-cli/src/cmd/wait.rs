@@ -94,7 +94,7 @@ impl Args {
         let root = context::open_state_dir()?;
         let bound = resolve_bound(self.timeout)?;
         let bound_ms = u64::try_from(bound.as_millis()).unwrap_or(u64::MAX);
-        // A wait opens one descriptor for each task, and a few more.
+        // A wait opens about one descriptor for each task.
         descriptor::raise_open_limit();
         let ids = resolve_distinct(&root, &self.ids)?;
         let conditions = if self.conditions.is_empty() {
@@ -126,7 +126,8 @@ impl Args {
         Ok(code)
     }
 
-    /// Prints a line for each met condition; `ended` are the tasks whose end is one, in order.
+    /// Prints a line for each met condition. `ended` has the task of each condition that was met by
+    /// the task's end, in the order of the conditions.
     fn print_text(
         &self,
         root: &StateDir,
@@ -175,7 +176,8 @@ impl Args {
     }
 }
 
-/// Returns the maximum wait. A bound that the administrator has locked takes precedence.
+/// Returns the maximum wait: `timeout`, otherwise the setting `wait_bound`. A bound that the
+/// administrator has locked takes precedence over `timeout`.
 fn resolve_bound(timeout: Option<Duration>) -> Result<Duration, Failure> {
     let sources = match timeout {
         // A zero timeout only checks the conditions; no bound is needed.

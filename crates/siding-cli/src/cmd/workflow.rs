@@ -83,7 +83,7 @@ struct WorkflowRunArgs {
 }
 
 impl WorkflowRunArgs {
-    /// Runs this program as the workflow's task.
+    /// Starts a task that runs this program with `words`, the arguments of the workflow's run.
     fn start(
         self,
         name: String,
@@ -109,7 +109,7 @@ impl WorkflowRunArgs {
         run.session = self.session;
         run.cwd = cwd;
         // Two runs of a file are two workflows, so the second run is not refused as a duplicate.
-        // Its caller gets a remark instead.
+        // The caller gets a remark instead.
         run.allow_duplicate = true;
         run.name = Some(name);
         run.json = self.json;
@@ -124,7 +124,7 @@ fn format_millis(time: Duration) -> String {
     format!("{}ms", time.as_millis())
 }
 
-/// Finds a workflow by a prefix of the id of one of its tasks.
+/// Returns the workflow that a task runs or resumes; `text` is the task's id or a unique prefix.
 fn find_workflow(root: &StateDir, text: &str) -> Result<TaskId, Failure> {
     let id = match (listing::resolve_id(root, text), text.parse::<TaskId>()) {
         (Ok(id), _) => id,
@@ -141,7 +141,7 @@ fn find_workflow(root: &StateDir, text: &str) -> Result<TaskId, Failure> {
     Ok(Task::read(root, id).map_or(id, |task| workflow_of_task(&task.state)))
 }
 
-/// Returns the workflow that a task runs or resumes.
+/// Returns the id of the workflow: that of the resumed task, otherwise the task's own id.
 fn workflow_of_task(state: &TaskState) -> TaskId {
     let id = argument_after(state, task::RESUME_FLAG).and_then(|text| text.parse().ok());
     id.unwrap_or(state.spec.task_id)

@@ -1,19 +1,17 @@
-//! Errors of changing a host's files.
+//! The error of reading or changing a host's files.
 
 use std::io;
 use std::path::PathBuf;
 
 use super::json::TextError;
 
-/// An error of changing a host's files. Unless stated otherwise, nothing was changed.
+/// The reason why a host's file could not be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InstallError {
     /// The text of a file is not valid for its host.
     #[error("`{path}`, {fault}")]
     InvalidText {
-        /// The file.
         path: PathBuf,
-        /// The mistake and its position.
         fault: TextError,
         /// Whether the host accepts only standard JSON.
         strict: bool,
@@ -21,63 +19,47 @@ pub(crate) enum InstallError {
     /// A file is not UTF-8.
     #[error("`{path}` is not UTF-8: invalid UTF-8 at byte {offset}")]
     NotUtf8 {
-        /// The file.
         path: PathBuf,
         /// Offset of the first invalid byte, from 0.
         offset: usize,
     },
     /// The path exists but is not a regular file.
     #[error("`{path}` is not a regular file")]
-    NotAFile {
-        /// The path.
-        path: PathBuf,
-    },
+    NotAFile { path: PathBuf },
     /// The file is larger than any host's settings.
     #[error("`{path}` has {len} bytes; the maximum is {max}")]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// Its size in bytes.
-        len: u64,
-        /// The maximum size in bytes.
-        max: u64,
-    },
+    TooLarge { path: PathBuf, len: u64, max: u64 },
     /// The target of a symbolic link does not exist.
     #[error("`{path}` is a symbolic link to a missing file")]
     DanglingLink {
-        /// The link.
+        /// Path of the link, not of its target.
         path: PathBuf,
     },
-    /// Another program changed the file in the meantime.
+    /// Another program changed the file after siding had read it.
     #[error("`{path}` was changed by another program in the meantime; it was not modified")]
-    ConcurrentChange {
-        /// The file.
-        path: PathBuf,
-    },
+    ConcurrentChange { path: PathBuf },
     /// A newer siding wrote the installation record.
     #[error("`{path}` has format {found}; this siding supports up to {known}")]
     TooNew {
-        /// The file.
+        /// Path of the record's file.
         path: PathBuf,
         /// Format version of the record.
         found: u64,
         /// The newest format version that this siding supports.
         known: u64,
     },
-    /// A system call failed.
+    /// A system call on the file or its directory failed.
     #[error("could not {doing} `{path}`: {source}")]
     Io {
-        /// The attempted operation.
+        /// The attempted operation as a verb, such as `read` or `replace`.
         doing: &'static str,
-        /// The affected path.
         path: PathBuf,
-        /// The error of the operating system.
         source: io::Error,
     },
 }
 
 impl InstallError {
-    /// Returns a suggestion for the user.
+    /// Returns what the user can do about the error, if siding knows a remedy.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
             Self::InvalidText { strict: true, .. } => Some(

@@ -16,28 +16,30 @@ use super::error::InstallError;
 const MAX_FILE_BYTES: u64 = 64 << 20;
 /// Permissions of a created file: it may contain secrets.
 const NEW_FILE_MODE: u32 = 0o600;
-/// Permissions of a created directory.
+/// Permissions of a created directory: only its owner may enter it.
 const NEW_DIRECTORY_MODE: u32 = 0o700;
 /// Placed between a file's name and the time in the name of its backup.
 const BACKUP_INFIX: &str = ".siding-backup-";
 
-/// A file as it was read.
+/// A file's content and attributes when it was read. A later write first checks that no other
+/// program has changed the content since.
 #[derive(Debug, Clone)]
 pub(crate) struct OriginalFile {
-    /// Its path, with symbolic links resolved.
+    /// Path with symbolic links resolved.
     path: PathBuf,
-    /// Its contents; `None` if it did not exist.
+    /// Content; `None` if the file did not exist.
     bytes: Option<Vec<u8>>,
     mode: u32,
     owner: Option<(u32, u32)>,
 }
 
 impl OriginalFile {
-    /// Reads a file; it may be missing.
+    /// Reads a file, which may be missing.
     ///
     /// # Errors
     ///
-    /// The path is not a regular file, or it cannot be read.
+    /// The path is a dangling link or not a regular file, or the file is too large or cannot be
+    /// read.
     pub(crate) fn read(path: &Path) -> Result<Self, InstallError> {
         let missing = |path: PathBuf| Self { path, bytes: None, mode: NEW_FILE_MODE, owner: None };
         let path = match path.canonicalize() {
@@ -72,7 +74,7 @@ impl OriginalFile {
     ///
     /// # Errors
     ///
-    /// [`InstallError::NotUtf8`].
+    /// The file is not UTF-8 ([`InstallError::NotUtf8`]).
     pub(crate) fn text(&self) -> Result<Option<&str>, InstallError> {
         let Some(bytes) = &self.bytes else { return Ok(None) };
         let text = std::str::from_utf8(bytes).map_err(|error| InstallError::NotUtf8 {
@@ -87,7 +89,7 @@ impl OriginalFile {
     /// # Errors
     ///
     /// [`InstallError::ConcurrentChange`], or the I/O error of a system call. The file is then
-    /// unchanged.
+    /// unchanged, unless only the fsync(2) of its directory failed.
     pub(crate) fn replace(&self, text: &str) -> Result<(), InstallError> {
         let name = append_to_name(&self.path, &format!(".siding-{}", std::process::id()));
         let written = self.write_new(&name, text.as_bytes()).and_then(|()| {
@@ -101,7 +103,7 @@ impl OriginalFile {
         self.sync_directory()
     }
 
-    /// Removes the file.
+    /// Removes the file, if it has not changed since it was read.
     ///
     /// # Errors
     ///
@@ -204,7 +206,7 @@ impl OriginalFile {
     }
 }
 
-/// Reads a whole file.
+/// Reads a file up to one byte beyond [`MAX_FILE_BYTES`], in case it has grown since the check.
 fn read_bytes(path: &Path) -> Result<Vec<u8>, InstallError> {
     let io = |source| InstallError::io("read", path)(source);
     let mut bytes = Vec::new();
@@ -238,7 +240,8 @@ mod tests {
         }
         let text = |name: &str| std::fs::read_to_string(dir.join(name)).expect("there");
         assert_eq!((text("settings.json"), text("new.json")), ("2".to_owned(), "3".to_owned()));
-        assert_eq!(std::fs::read_dir(&dir).expect("a directory").count(), 2, "nothing beside");
+        let count = std::fs::read_dir(&dir).expect("a directory").count();
+        assert_eq!(count, 2, "a temporary file was left behind");
         std::fs::remove_dir_all(&dir).expect("removed");
     }
 }

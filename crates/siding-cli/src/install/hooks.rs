@@ -8,34 +8,34 @@ use super::json_value::JsonValue;
 use super::program::ProgramNames;
 use super::record::{self, InstallRecord};
 
-/// Name of the member with all hooks.
+/// Key of the object with all hooks, and in a group the key of the list of handlers.
 const HOOKS_KEY: &str = "hooks";
 
-/// A hook entry to install.
+/// A call of `siding hook` to install for one event of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HookEntry {
-    /// The host's name of the event.
+    /// Name of the event as the host spells it.
     pub(crate) event: &'static str,
     /// The tools that the entry applies to; `None` for all, or for an event without tools.
     pub(crate) matcher: Option<&'static str>,
-    /// Last argument of `siding hook`.
+    /// Last argument of `siding hook`, which selects what siding does at the event.
     pub(crate) event_arg: &'static str,
     /// The handler in the host's format.
     pub(crate) handler: JsonValue,
 }
 
-/// An installed handler of siding.
+/// A handler in a host's file that calls `siding hook`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct InstalledHook {
-    /// The host's name of the event.
+    /// Name of the event as the host spells it.
     pub(crate) event: String,
-    /// The tools that the handler applies to.
+    /// The tools that the handler applies to; `None` for all.
     pub(crate) matcher: Option<String>,
-    /// Last argument of `siding hook`.
+    /// Last argument of `siding hook`, which selects what siding does at the event.
     pub(crate) event_arg: String,
-    /// The program that the handler calls.
+    /// Path or name of the program that the handler calls.
     pub(crate) program: String,
-    /// The complete handler.
+    /// The handler's JSON, to compare with the intended one.
     pub(crate) handler: Value,
     group: usize,
     index: usize,
@@ -47,7 +47,7 @@ impl HookEntry {
             == (self.event, self.matcher, self.event_arg)
     }
 
-    /// Returns the entry's title: event, tools and argument.
+    /// Returns the event, tools and argument of the entry, as `siding doctor` shows them.
     pub(crate) fn title(&self) -> String {
         match self.matcher {
             Some(matcher) => format!("{} ({matcher}) {}", self.event, self.event_arg),
@@ -83,7 +83,7 @@ pub(crate) fn find(json: &JsonDocument, names: &ProgramNames) -> Vec<InstalledHo
     all
 }
 
-/// Adds the entries, and removes outdated ones of siding.
+/// Adds missing entries, updates changed ones, and removes outdated ones of siding.
 ///
 /// # Errors
 ///
@@ -108,7 +108,7 @@ pub(crate) fn install(
             }
         }
     }
-    // What is left in `found` are outdated entries of an older siding, and duplicates.
+    // Only duplicates and outdated entries of an older siding remain in `found`.
     remove_handlers(json, &found, Some(record));
     for entry in missing {
         let matcher = entry.matcher.map(|text| ("matcher".to_owned(), JsonValue::text(text)));
@@ -119,7 +119,7 @@ pub(crate) fn install(
     Ok(())
 }
 
-/// Removes all of siding's handlers.
+/// Removes all of siding's handlers, and the groups that become empty.
 pub(crate) fn remove(
     json: &mut JsonDocument,
     names: &ProgramNames,

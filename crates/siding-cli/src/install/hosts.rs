@@ -16,9 +16,7 @@ pub(crate) use self::claude_code::Scope;
 /// The directories that the paths of a host's files start from.
 #[derive(Debug, Clone)]
 pub(crate) struct BaseDirs {
-    /// The user's home directory.
     pub(crate) home: PathBuf,
-    /// The working directory.
     pub(crate) cwd: PathBuf,
 }
 
@@ -78,7 +76,7 @@ impl HookHost {
     }
 }
 
-/// An agent program.
+/// An agent program that siding can be installed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Host {
     /// Claude Code: hooks, MCP server
@@ -92,7 +90,7 @@ pub(crate) enum Host {
 }
 
 impl Host {
-    /// Returns the display name.
+    /// Returns the name for messages.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::ClaudeCode => "Claude Code",
@@ -112,7 +110,7 @@ impl Host {
         }
     }
 
-    /// Returns whether siding can be installed in one of several scopes.
+    /// Returns whether the host has separate files for each [`Scope`].
     pub(crate) const fn has_scopes(self) -> bool {
         match self {
             Self::ClaudeCode => true,
@@ -144,7 +142,8 @@ impl Host {
         }
     }
 
-    /// Returns whether the host's first hook lets its shells be adopted.
+    /// Returns whether the host's shells are adopted through a script that the hook at the start
+    /// of a session sets up.
     pub(crate) const fn adopts_by_hook(self) -> bool {
         match self {
             Self::ClaudeCode => true,
@@ -160,7 +159,7 @@ impl Host {
         }
     }
 
-    /// Returns the name of the host's program.
+    /// Returns the file name of the host's program in the search path.
     pub(crate) const fn program(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude",

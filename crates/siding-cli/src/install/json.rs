@@ -33,16 +33,16 @@ pub(crate) enum Dialect {
 /// The path of a value, from the root.
 pub(crate) type JsonPath<'w> = &'w [PathStep<'w>];
 
-/// One step of a path.
+/// One step of a [`JsonPath`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PathStep<'w> {
-    /// A member of an object.
+    /// The key of a member of an object.
     Key(&'w str),
-    /// An element of an array.
+    /// The index of an element of an array.
     Index(usize),
 }
 
-/// A text with one JSON value.
+/// A valid JSON text that is edited in place and stays valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JsonDocument {
     text: String,
@@ -53,11 +53,11 @@ pub(crate) struct JsonDocument {
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 impl JsonDocument {
-    /// Parses a text.
+    /// Parses a text, which may start with a byte order mark.
     ///
     /// # Errors
     ///
-    /// The mistake and its position.
+    /// The first mistake in the text, with its position.
     pub(crate) fn parse(text: &str, dialect: Dialect) -> Result<Self, TextError> {
         let json = Self { text: text.to_owned(), dialect };
         JsonSpans::parse(json.body(), dialect)
@@ -70,7 +70,7 @@ impl JsonDocument {
         text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text).trim().is_empty()
     }
 
-    /// Returns the text.
+    /// Returns the edited text, with the byte order mark that the parsed text had.
     pub(crate) fn into_text(self) -> String {
         self.text
     }
@@ -109,7 +109,7 @@ impl JsonDocument {
         self.body()[range].to_owned()
     }
 
-    /// Replaces the text of a value.
+    /// Replaces a value by `text`, which must be valid JSON.
     pub(crate) fn set_raw_text(&mut self, path: JsonPath<'_>, text: &str) {
         let range = self.spans().value_span(path).expect("the caller has checked the path");
         self.apply_edits(vec![(range, text.to_owned())]);
@@ -133,7 +133,8 @@ impl JsonDocument {
         }
     }
 
-    /// Inserts a value after the last member of a container; in an object, `key` is its key.
+    /// Inserts a value after the last member of a container. `key` is the new member's key in an
+    /// object, and `None` in an array.
     pub(crate) fn insert(&mut self, path: JsonPath<'_>, key: Option<&str>, value: &JsonValue) {
         let body = self.body();
         let places = self.spans();
@@ -178,7 +179,7 @@ impl JsonDocument {
         self.apply_edits(edits);
     }
 
-    /// Replaces a value.
+    /// Replaces a value, in the layout of the surrounding container.
     pub(crate) fn replace(&mut self, path: JsonPath<'_>, value: &JsonValue) {
         let body = self.body();
         let places = self.spans();
@@ -209,12 +210,11 @@ impl JsonDocument {
     }
 }
 
-/// The layout of an inserted member.
 struct InsertStyle {
     layout: Layout,
     /// Whether the inserted member is the container's first.
     is_first_member: bool,
-    /// Indentation of the line with the closing bracket, if that gets a line of its own.
+    /// Indentation of the closing bracket, if the bracket moves to a line of its own.
     outer_indent: String,
 }
 
@@ -266,7 +266,7 @@ impl InsertStyle {
     }
 }
 
-/// Returns the line ending of a text.
+/// Returns `\r\n` if the text contains it, otherwise `\n`.
 fn detect_newline(body: &str) -> &'static str {
     if body.contains("\r\n") { "\r\n" } else { "\n" }
 }

@@ -2,22 +2,18 @@
 
 use serde_json::Value;
 
-/// A JSON value.
+/// A JSON value that siding writes. Its numbers are unsigned integers, and its objects keep the
+/// order of their members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum JsonValue {
-    /// A string.
     Text(String),
-    /// A number.
     Number(u64),
-    /// `true` or `false`.
     Flag(bool),
-    /// An array.
     List(Vec<Self>),
-    /// An object.
     Map(Vec<(String, Self)>),
 }
 
-/// The layout of a value.
+/// The line breaks and indentation with which a value is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// On one line, with `gap` after each comma and colon: empty or a space.
@@ -34,17 +30,15 @@ pub(crate) enum Layout {
 }
 
 impl JsonValue {
-    /// Returns a string value.
     pub(crate) fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
 
-    /// Returns an array of strings.
     pub(crate) fn texts<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
         Self::List(texts.into_iter().map(Self::text).collect())
     }
 
-    /// Returns an object.
+    /// Returns an object with `members` in the given order.
     pub(crate) fn map<const N: usize>(members: [(&str, Self); N]) -> Self {
         Self::Map(members.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
     }

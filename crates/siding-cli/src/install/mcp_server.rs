@@ -7,7 +7,7 @@ use super::json_value::JsonValue;
 use super::program::ProgramNames;
 use super::record::{self, InstallRecord, key_path};
 
-/// The server's name in the host's file.
+/// Key of the server's entry in the files of all hosts.
 pub(crate) const SERVER_NAME: &str = "siding";
 
 /// Keys of the entry whose values the person sets; an install keeps these values.

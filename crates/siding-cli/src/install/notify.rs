@@ -16,21 +16,22 @@ use super::target::{FileContent, TargetFile};
 use crate::failure::Failure;
 use crate::notify_way::{NotifyWay, join_ways};
 
-/// Last argument of `siding hook` in the entry that opens the session, which is the template, and
-/// in the entry that notifies.
+/// Last argument of `siding hook` in the entry that opens the session. This entry is the template
+/// for the entry that notifies.
 const SESSION_START_ARG: &str = "session-start";
+/// Last argument of `siding hook` in the entry that notifies.
 const NOTIFY_PERSON_ARG: &str = "notify-person";
 
 /// The value of `--notify`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NotifyChoice {
-    /// No notifications.
+    /// No entry is installed, and an existing one is removed.
     Off,
     /// Notify the person in each of these ways.
     Ways {
-        /// The ways to notify.
+        /// Without duplicates, in the order given.
         ways: Vec<NotifyWay>,
-        /// The address from `webhook=URL`, if given.
+        /// The address from `webhook=URL`; `None` keeps an address that is already stored.
         address: Option<Webhook>,
     },
 }

@@ -28,7 +28,7 @@ pub(crate) enum Action {
     Uninstall,
 }
 
-/// The change to a file.
+/// What an install or uninstall does to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ChangeKind {
@@ -48,9 +48,9 @@ struct PlannedChange {
     original: OriginalFile,
     /// The new text; `None` removes the file.
     after: Option<String>,
-    /// The new installation record.
+    /// For an install, the record to save; for an uninstall, the record that the install saved,
+    /// if it still exists.
     record: Option<InstallRecord>,
-    /// The kind of the change.
     kind: ChangeKind,
     /// Whether the file still contains entries of siding for another scope.
     is_shared: bool,
@@ -61,7 +61,7 @@ struct PlannedChange {
 pub(crate) struct FileChange {
     /// The file, with symbolic links resolved.
     pub(crate) path: PathBuf,
-    /// What was done, or would be.
+    /// What was done to the file, or would be done without `--dry-run`.
     pub(crate) change: ChangeKind,
     /// The change as a unified diff; empty if there is none.
     pub(crate) diff: String,
@@ -154,7 +154,7 @@ impl PlannedChange {
     ///
     /// # Errors
     ///
-    /// The file cannot be read.
+    /// The file or the installation record cannot be read, or the file's text cannot be parsed.
     fn plan_uninstall(
         target: &TargetFile,
         names: &ProgramNames,
@@ -203,7 +203,7 @@ impl PlannedChange {
         Ok(FileChange { path, change: self.kind, diff, backup: None, backups_removed: Vec::new() })
     }
 
-    /// Makes the change of an install.
+    /// Writes the planned text, after a backup of the file and its installation record.
     ///
     /// # Errors
     ///
@@ -225,7 +225,8 @@ impl PlannedChange {
         Ok(done)
     }
 
-    /// Makes the change of an uninstall.
+    /// Writes the planned text or removes the file, and removes the installation record unless
+    /// another scope needs it.
     ///
     /// # Errors
     ///

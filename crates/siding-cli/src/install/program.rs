@@ -9,13 +9,13 @@ use crate::failure::Failure;
 
 /// The flag of `siding hook` for the budget of the host's own shell calls.
 pub(crate) const BUDGET_FLAG: &str = "--budget";
-/// The program's usual name.
+/// File name of the released program.
 const PROGRAM_NAME: &str = "siding";
 
 /// This program, as a host calls it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SidingProgram {
-    /// Its absolute path.
+    /// Absolute path, preferably of a link in the search path.
     pub(crate) path: String,
     /// Whether the search path finds this program by its name.
     pub(crate) on_path: bool,
@@ -74,7 +74,7 @@ impl ProgramNames {
         Self([PROGRAM_NAME.to_owned()].into_iter().chain(own).collect())
     }
 
-    /// Returns whether a command is siding, by its file name.
+    /// Returns whether the file name of a command is one of siding's names.
     pub(crate) fn is_siding(&self, command: &str) -> bool {
         let name = Path::new(command).file_name().and_then(|name| name.to_str());
         name.is_some_and(|name| self.0.iter().any(|one| one == name))

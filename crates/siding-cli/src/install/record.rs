@@ -1,8 +1,10 @@
-//! The record of what an install changed in a file, which lets an uninstall restore it exactly.
+//! The record of what an install changed in a file, from which an uninstall restores the original
+//! file exactly.
 //!
-//! Most of what an install adds can be recognized in the file. The record holds what cannot:
-//! whether a container without members existed before, the text between its brackets, and whether
-//! the file existed. Nothing else of the file is stored.
+//! An uninstall recognizes most of what the install added in the file itself. The record holds the
+//! rest: which containers, directories and the file existed before, the text between the brackets
+//! of empty containers, the block that was appended, and the values that were replaced. Nothing
+//! else of the file is stored.
 
 use std::path::PathBuf;
 
@@ -18,20 +20,20 @@ pub(crate) struct InstallRecord {
     pub(crate) blank: Option<OriginalEmptyFile>,
     /// Paths of containers that were empty, with the text between their brackets.
     pub(crate) empty: Vec<(Vec<String>, String)>,
-    /// Paths of members that did not exist.
+    /// Paths of members that the install created.
     pub(crate) members: Vec<Vec<String>>,
-    /// The text that was appended.
+    /// The block that the install appended to a TOML file.
     #[serde(default)]
     pub(crate) appended: Option<String>,
     /// Paths of values that were replaced, with their original texts.
     #[serde(default)]
     pub(crate) replaced: Vec<(Vec<String>, String)>,
-    /// Directories that did not exist, the uppermost first.
+    /// Directories that the install created, the uppermost first.
     #[serde(default)]
     pub(crate) directories: Vec<PathBuf>,
 }
 
-/// A file that contained no value.
+/// The original state of a file that contained no value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OriginalEmptyFile {
@@ -56,7 +58,7 @@ impl InstallRecord {
         self.replaced.push((keys, text));
     }
 
-    /// Returns the original text of a replaced value.
+    /// Returns the original text of a value; `None` if the install did not replace it.
     pub(super) fn replaced_text(&self, keys: &[&str]) -> Option<&str> {
         let (_, text) = self.replaced.iter().find(|(one, _)| one == keys)?;
         Some(text)
@@ -78,12 +80,11 @@ fn path_keys(path: JsonPath<'_>) -> Vec<String> {
     path.iter().map(key).collect()
 }
 
-/// Returns the path with these keys.
 pub(crate) fn key_path<'k>(keys: &[&'k str]) -> Vec<PathStep<'k>> {
     keys.iter().map(|key| PathStep::Key(key)).collect()
 }
 
-/// Fails if an existing value on the path is not an object.
+/// Fails if an existing value on the path is not an object, or an object has one of the keys twice.
 pub(crate) fn ensure_objects(json: &JsonDocument, keys: &[&str]) -> Result<(), TextError> {
     let path = key_path(keys);
     json.ensure_unique_keys(&path)?;
@@ -99,8 +100,8 @@ pub(crate) fn ensure_objects(json: &JsonDocument, keys: &[&str]) -> Result<(), T
     Ok(())
 }
 
-/// Inserts a value under the last of `keys`, which must not exist yet. Missing objects on the path
-/// are created.
+/// Inserts a value under the last of `keys`, which must not exist yet, and creates missing objects
+/// on the path.
 pub(crate) fn insert_at(
     json: &mut JsonDocument,
     keys: &[&str],
@@ -150,7 +151,7 @@ pub(crate) fn remove_if_empty(
     let names: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
     let empty = record.and_then(|made| made.empty.iter().find(|(one, _)| *one == names));
     if let Some((_, inside)) = empty {
-        // The text is restored only if no comment was added between the brackets since.
+        // A comment that was added between the brackets after the install must not be lost.
         if inside.trim() == now.trim() {
             json.set_inner_text(&path, inside);
         }

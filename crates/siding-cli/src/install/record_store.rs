@@ -1,5 +1,5 @@
-//! Stores installation records between install and uninstall: in `installed/` of the state
-//! directory, one file for each changed file.
+//! Stores installation records between install and uninstall. The directory `installed/` in the
+//! state directory has one record for each changed file.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use super::file::OriginalFile;
 use super::record::InstallRecord;
 use crate::failure::Failure;
 
-/// The newest supported format version.
+/// Format version that this siding writes, and the newest that it reads.
 const RECORD_FORMAT: u64 = 1;
 
 /// The directory of installation records.
@@ -21,7 +21,7 @@ pub(crate) struct InstallRecords {
     dir: PathBuf,
 }
 
-/// The content of a record's file.
+/// The JSON content of a record's file. `path` reveals a record of another file with the same hash.
 #[derive(Debug, Serialize, Deserialize)]
 struct RecordFile {
     format: u64,
@@ -30,7 +30,7 @@ struct RecordFile {
 }
 
 impl InstallRecords {
-    /// Returns the directory. It is created when the first record is saved.
+    /// Returns the directory, which need not exist: saving the first record creates it.
     ///
     /// # Errors
     ///
@@ -43,12 +43,11 @@ impl InstallRecords {
         Ok(Self { dir: state.join("installed") })
     }
 
-    /// Returns the record of a file.
+    /// Returns the record of a file; `None` if there is none or it is damaged.
     ///
     /// # Errors
     ///
-    /// The record cannot be read, or a newer siding wrote it. A damaged record is treated as
-    /// missing.
+    /// The record cannot be read, or a newer siding wrote it.
     pub(crate) fn load(&self, file: &Path) -> Result<Option<InstallRecord>, InstallError> {
         let page = OriginalFile::read(&self.record_path(file))?;
         let Some(text) = page.text()? else { return Ok(None) };

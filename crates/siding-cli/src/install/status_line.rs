@@ -11,17 +11,19 @@ use super::json_value::JsonValue;
 use super::program::{ProgramNames, shell_quote, split_words};
 use super::record::{self, InstallRecord};
 
-/// The member of the settings, and the key of its shell command line.
+/// Key of the status line in the settings.
 const STATUS_LINE_KEY: &str = "statusLine";
+/// Key of the shell command line in the status line.
 const COMMAND_KEY: &str = "command";
 /// Seconds between two calls while the host is idle. The line shows an elapsed time, which would
 /// mislead if it did not advance.
 const REFRESH_SECONDS: u64 = 10;
-/// The subcommand and flag of siding in the call.
+/// The subcommand of siding that the status line calls.
 const SUBCOMMAND: &str = "statusline";
+/// The flag whose value is the person's own command.
 const BEFORE_FLAG: &str = "--before";
 
-/// A call of `siding statusline`.
+/// A parsed call of `siding statusline`.
 #[derive(Debug, PartialEq, Eq)]
 struct StatusLineCall {
     /// The person's own command, which siding runs first.
@@ -29,7 +31,7 @@ struct StatusLineCall {
 }
 
 impl StatusLineCall {
-    /// Parses a command; `None` if it does not call siding.
+    /// Parses a shell command line. Returns `None` if it does not call `siding statusline`.
     fn parse(command: &str, names: &ProgramNames) -> Option<Self> {
         let words = split_words(command);
         let (program, rest) = words.split_first()?;
@@ -47,7 +49,7 @@ impl StatusLineCall {
     }
 }
 
-/// Returns the command of the installed status line.
+/// Returns the command of the status line in the file, siding's or the person's own.
 fn installed_command(json: &JsonDocument) -> Option<String> {
     let Value::String(command) = json.get(&command_path())? else { return None };
     Some(command)
@@ -103,7 +105,7 @@ pub(super) fn install(
     Ok(())
 }
 
-/// Removes siding from the status line, and restores the person's own.
+/// Removes siding from the status line, and restores the person's own command.
 pub(super) fn remove(
     json: &mut JsonDocument,
     names: &ProgramNames,

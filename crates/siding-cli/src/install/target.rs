@@ -1,4 +1,4 @@
-//! A file of a host and its intended content.
+//! Computes the text of a host's file with and without siding.
 
 use std::path::PathBuf;
 
@@ -14,9 +14,7 @@ use super::{mcp_server, status_line};
 /// A file of a host and its intended content.
 #[derive(Debug, Clone)]
 pub(crate) struct TargetFile {
-    /// Path of the file.
     pub(crate) path: PathBuf,
-    /// The intended content.
     pub(crate) content: FileContent,
 }
 
@@ -27,7 +25,7 @@ pub(crate) enum FileContent {
     Json {
         /// The JSON variant that the host accepts.
         dialect: Dialect,
-        /// The hook entries.
+        /// Empty if the host has its hooks in another file, or none.
         hooks: Vec<HookEntry>,
         /// The server's entry, with the path of the object that contains it.
         server: Option<(Vec<String>, JsonValue)>,
@@ -40,12 +38,13 @@ pub(crate) enum FileContent {
     Owned(String),
 }
 
-/// A status line.
+/// The status line to install or update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StatusLineTarget {
     /// The program that the status line calls.
     pub(crate) program: String,
-    /// Whether the call requested the status line; otherwise only an existing one is updated.
+    /// Whether the user requested the status line; otherwise only an existing one of siding is
+    /// updated.
     pub(crate) is_requested: bool,
 }
 
@@ -155,8 +154,8 @@ impl TargetFile {
             }
             FileContent::Toml(_) => toml::remove(old, names, record),
             FileContent::Owned(text) => {
-                // The first line is the same in every version of siding. A file with another one
-                // was written by a person.
+                // The first line is the same in every version of siding, so a file with a different
+                // first line was written by a person.
                 let ours = old.lines().next() == text.lines().next();
                 Ok(match record.and_then(|made| made.blank.as_ref()) {
                     Some(OriginalEmptyFile::NoFile) if ours => None,
@@ -167,8 +166,8 @@ impl TargetFile {
         }
     }
 
-    /// Returns whether a text still contains siding's entries: those of another scope in the same
-    /// file.
+    /// Returns whether a text still contains siding's entries. After an uninstall these belong to
+    /// another scope with the same file.
     pub(crate) fn is_shared(&self, text: &str, names: &ProgramNames) -> bool {
         matches!(self.content, FileContent::Json { .. })
             && JsonDocument::parse(text, Dialect::Loose)

@@ -140,7 +140,7 @@ fn reinstall_replaces_the_old_program_path() {
     let first = install_into(&target("/old/siding", Dialect::Strict), Some(text), &mut made);
     let second = install_into(&target("/new/siding", Dialect::Strict), Some(&first), &mut made);
     assert_eq!(second, first.replace("/old/", "/new/"));
-    // An outdated entry, and a duplicate.
+    // An argument that only an older siding knew.
     let stale = second.replacen("\"post-tool-batch\"", "\"of-old-times\"", 1);
     assert_eq!(
         sorted_hooks(&install_into(

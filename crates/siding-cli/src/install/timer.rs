@@ -12,7 +12,7 @@ use super::record_store::InstallRecords;
 use super::target::{FileContent, TargetFile};
 use crate::failure::Failure;
 
-/// The unit that is enabled.
+/// The unit that systemctl enables.
 const TIMER_UNIT: &str = "siding-reap.timer";
 /// The unit that the timer starts.
 const SERVICE_UNIT: &str = "siding-reap.service";
@@ -66,7 +66,7 @@ pub(crate) fn apply_timer(
     }
 }
 
-/// Returns the two unit files.
+/// Returns the units of the service and the timer, with their intended content.
 fn unit_files(places: &BaseDirs, program: &SidingProgram) -> Vec<TargetFile> {
     let dir = places.config_dir().join("systemd/user");
     vec![
@@ -148,7 +148,7 @@ fn ensure_manager(places: &BaseDirs, program: &SidingProgram) -> Result<(), Fail
     })
 }
 
-/// Returns an equivalent crontab line. A `%` must be escaped in it (crontab(5)).
+/// Returns an equivalent line for a crontab, where each `%` needs a backslash (crontab(5)).
 fn crontab_line(program: &str, carried: &[(&str, String)]) -> String {
     let word = |text: &str| super::program::shell_quote(text).replace('%', "\\%");
     let environment: String =
@@ -162,17 +162,17 @@ pub(crate) fn is_enabled() -> bool {
     says("is-enabled", "enabled") && says("is-active", "active")
 }
 
-/// Reloads the manager and starts the timer.
+/// Enables and starts the timer, after the manager has reloaded its unit files.
 ///
 /// # Errors
 ///
-/// The error message of systemctl.
+/// The first line of systemctl's error message, or its exit status.
 fn enable() -> Result<(), Failure> {
     let on = reload().and_then(|()| systemctl(&["enable", "--now", TIMER_UNIT]).map(drop));
     on.map_err(|why| Failure::new(format!("systemd did not start the timer: {why}")))
 }
 
-/// Stops the timer, if a manager is running.
+/// Stops and disables the timer, if a manager is running.
 fn disable() {
     // Without a manager there is no running timer.
     let _best_effort = systemctl(&["disable", "--now", TIMER_UNIT]);
@@ -182,7 +182,7 @@ fn disable() {
 ///
 /// # Errors
 ///
-/// The error message of systemctl.
+/// The first line of systemctl's error message, or its exit status.
 fn reload() -> Result<(), String> {
     systemctl(&["daemon-reload"]).map(drop)
 }

@@ -1,4 +1,4 @@
-//! Edits TOML text: appends one block and changes nothing else.
+//! Appends a block to TOML text and removes the block again. The rest of the text is not changed.
 
 use toml_edit::{Document, DocumentMut, Item, Table};
 
@@ -6,18 +6,21 @@ use super::json::TextError;
 use super::program::ProgramNames;
 use super::record::{InstallRecord, OriginalEmptyFile};
 
-/// The intended content of Codex's file.
+/// The values of the block that an install appends to Codex's `config.toml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CodexBlock {
-    /// The program of the server.
+    /// Path of siding, which is the program of the MCP server.
     pub(crate) program: String,
-    /// The file that the host's shells read first.
+    /// Path of the script that the host's shells read first, by `BASH_ENV`.
     pub(crate) shell_file: String,
 }
 
-/// Tables and keys of Codex's settings (`codex-rs/config` of its source).
+/// Table of the MCP servers (`codex-rs/config` in Codex's source, which also defines
+/// [`POLICY_TABLE`]).
 const SERVERS_TABLE: &str = "mcp_servers";
 const SERVER_KEY: &str = "siding";
+/// Table that determines the environment of commands. Variables in its table `set` are added to the
+/// environment.
 const POLICY_TABLE: &str = "shell_environment_policy";
 const SET_TABLE: &str = "set";
 /// The variable that names the file which bash reads before a command (bash(1)).
@@ -27,7 +30,8 @@ const SHELL_FILE_VARIABLE: &str = "BASH_ENV";
 ///
 /// # Errors
 ///
-/// The text is not TOML, another program has a server with that name, or no table can be appended.
+/// The text is not TOML, its server `siding` starts another program, or no table can be appended,
+/// for example because `mcp_servers` is an inline table.
 pub(crate) fn install(
     old: Option<&str>,
     block: &CodexBlock,
@@ -80,7 +84,8 @@ pub(crate) fn remove(
     Ok(Some(left))
 }
 
-/// Returns the program of siding's server, if it has an entry.
+/// Returns the program that the entry of siding's MCP server starts; `None` if there is no such
+/// entry.
 pub(crate) fn server_program(
     text: &str,
     names: &ProgramNames,
@@ -90,7 +95,7 @@ pub(crate) fn server_program(
         .and_then(|server| siding_command(server, names)))
 }
 
-/// Returns the file that the host's shells read first, if it is set.
+/// Returns the value of `BASH_ENV` in a text: the script that the host's shells read first.
 pub(crate) fn shell_file(text: &str) -> Result<Option<String>, TextError> {
     let document = parse(text)?;
     let value = get_item(document.as_table(), &[POLICY_TABLE, SET_TABLE, SHELL_FILE_VARIABLE]);
@@ -125,7 +130,7 @@ fn is_complete(table: &Table, block: &CodexBlock) -> bool {
     let command = get_item(table, &server).and_then(Item::as_str);
     let variable = get_item(table, &[POLICY_TABLE, SET_TABLE]);
     command == Some(&block.program)
-        // Any such table is accepted, because a person's own table is not changed.
+        // Any table `set` is accepted: an install does not change a table that a person wrote.
         && variable.is_some()
 }
 
@@ -235,7 +240,7 @@ mod tests {
             assert!(left.starts_with(text) && !left.contains("siding"), "{left}");
             let left = remove(&moved, &names(), Some(&made)).expect("TOML");
             assert_eq!(left.as_deref(), Some(text));
-            // Without a record, the result is equivalent, but not equal in every byte.
+            // Without a record, whitespace and empty tables may differ from the original text.
             let left = remove(&moved, &names(), None).expect("TOML").expect("a file");
             assert!(!left.contains("siding"), "{left}");
         }

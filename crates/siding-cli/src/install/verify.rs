@@ -24,7 +24,7 @@ use crate::failure::Failure;
 pub(crate) struct Findings {
     /// The checks, in display order.
     pub(crate) checks: Vec<Check>,
-    /// Repair commands by the name of the check.
+    /// Repairs of failed checks, as a command or an instruction, by the name of the check.
     pub(crate) repairs: BTreeMap<&'static str, String>,
 }
 

@@ -7,7 +7,7 @@ use siding_model::advice::{self, Dialect, NoticeChannel};
 use siding_model::process::UnixMs;
 use siding_model::task_view::{PhaseName, TaskView};
 
-/// Returns advice for the reader of a task; `None` if its outcome needs no explanation.
+/// Returns advice for the reader of a task; `None` if the task's outcome needs no explanation.
 pub(crate) fn advice(root: &StateDir, view: &TaskView) -> Option<String> {
     // Only the advice about a running task says how its end will be reported.
     let is_running = view.phase == PhaseName::Running;

@@ -17,7 +17,7 @@ pub(super) fn attention_label(view: &TaskView) -> Option<&'static str> {
         WhyVerdict::Waiting | WhyVerdict::Busy | WhyVerdict::Quiet | WhyVerdict::Unknown => {
             Some("silent")
         }
-        // A server is silent while it has no requests, so that needs no attention.
+        // A server without requests is silent, so its silence needs no attention.
         WhyVerdict::Serving => None,
     });
     let limit = (!view.breaches.is_empty()).then_some("over limit");
@@ -57,7 +57,7 @@ pub(super) mod tests {
             assert_eq!(attention_label(&view), Some(word));
         }
         view.breaches = vec![sample_breach()];
-        assert_eq!(attention_label(&view), Some("stopped"), "it goes no further by itself");
+        assert_eq!(attention_label(&view), Some("stopped"), "it does not continue by itself");
         view.attention = Some(sample_attention(WhyVerdict::Quiet));
         assert_eq!(attention_label(&view), Some("over limit"));
         let over = ended_task(Outcome::Exited { code: 0 });

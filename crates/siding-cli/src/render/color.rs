@@ -1,17 +1,17 @@
-//! Colors for terminals.
+//! Colors text for a terminal, unless the user has disabled colors.
 
 use std::io::IsTerminal;
 
 /// The meaning of a text, which determines its color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextStyle {
-    /// Success.
+    /// Success, in green.
     Good,
-    /// Failure.
+    /// A failure or a needed action, in red.
     Bad,
-    /// In progress.
+    /// Work in progress, in cyan.
     Busy,
-    /// Less important.
+    /// Less important text such as titles, dimmed.
     Faint,
 }
 
@@ -29,9 +29,7 @@ impl TextStyle {
 /// Whether standard output gets colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ColorMode {
-    /// Colors are used.
     On,
-    /// Plain text only.
     Off,
 }
 

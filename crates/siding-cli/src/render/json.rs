@@ -13,12 +13,12 @@ const BLOCK_BYTES: usize = 64 << 10;
 /// Initial capacity for an element of a list, in bytes; most are smaller.
 const ELEMENT_BYTES: usize = 1 << 10;
 
-/// Prints a value as one line.
+/// Prints a value as one line of JSON. A closed pipe is not a failure.
 pub(crate) fn print(value: &impl Serialize) -> Result<(), Failure> {
     print_to_reader(value).map(drop)
 }
 
-/// Prints a value as one line, and returns whether the reader is still connected.
+/// Prints a value as one line of JSON, and returns whether the reader is still connected.
 pub(crate) fn print_to_reader(value: &impl Serialize) -> Result<ReaderState, Failure> {
     let written = write_value(value);
     Ok(if out::map_broken_pipe(written)?.is_some() {
@@ -54,7 +54,7 @@ fn write_list<T: AsRef<[u8]>>(values: impl IntoIterator<Item = T>) -> io::Result
     out.flush()
 }
 
-/// Returns a value as an element of a list.
+/// Returns a value as JSON text for [`print_list`].
 pub(crate) fn to_list_element(value: &impl Serialize) -> Vec<u8> {
     let mut text = Vec::with_capacity(ELEMENT_BYTES);
     serde_json::to_writer(&mut text, value).expect("memory never fails, and all keys are strings");

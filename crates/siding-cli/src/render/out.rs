@@ -1,4 +1,4 @@
-//! Writes to standard output.
+//! Writes to standard output, where a closed pipe is not a failure.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -7,9 +7,8 @@ use crate::failure::Failure;
 /// Whether the reader of an output is still connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReaderState {
-    /// The output is open.
     Connected,
-    /// The pipe is closed: the reader needs no more.
+    /// The reader has closed the pipe, so further output is useless.
     Disconnected,
 }
 

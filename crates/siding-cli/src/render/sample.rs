@@ -21,7 +21,7 @@ pub(crate) fn sample_breach() -> Breach {
     }
 }
 
-/// Returns a task that has run in the background since 2025.
+/// Returns a task that has run in the background for 15.003 s.
 pub(crate) fn running_task() -> TaskView {
     let task_id: TaskId = "b-4k7q0n2m8x5t".parse().expect("an id");
     TaskView {
@@ -76,7 +76,7 @@ pub(crate) fn running_task() -> TaskView {
     }
 }
 
-/// Returns a task that has ended.
+/// Returns the task of [`running_task`] after it has ended.
 pub(crate) fn ended_task(outcome: Outcome) -> TaskView {
     TaskView {
         phase: PhaseName::Ended,
@@ -90,7 +90,6 @@ pub(crate) fn ended_task(outcome: Outcome) -> TaskView {
     }
 }
 
-/// Returns a process of a task.
 pub(crate) fn sample_process(pid: i32, command: &str) -> ProcessView {
     ProcessView { pid, command: command.to_owned(), state: "S".to_owned(), cpu_ms: 1250 }
 }

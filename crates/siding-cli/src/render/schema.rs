@@ -4,8 +4,8 @@ use schemars::Schema;
 
 /// Returns a schema in the form that is printed and committed.
 ///
-/// Its objects are sorted: serde_json keeps their original order only if a library enables its
-/// feature `preserve_order`, which differs between builds.
+/// The members of its objects are sorted, so that every build prints the same text. The original
+/// order depends on whether some dependency enables serde_json's feature `preserve_order`.
 pub(crate) fn schema_text(schema: Schema) -> String {
     let mut value = schema.to_value();
     value.sort_all_objects();

@@ -37,7 +37,7 @@ pub(crate) fn short_outcome(outcome: &Outcome) -> String {
     }
 }
 
-/// Returns the style for a task's state.
+/// Returns the style in which a task's state is printed.
 pub(super) fn state_style(view: &TaskView) -> TextStyle {
     match &view.outcome {
         Some(Outcome::Exited { code: 0 }) => TextStyle::Good,

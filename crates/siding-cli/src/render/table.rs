@@ -16,14 +16,15 @@ use super::state;
 
 /// Minimum columns for the command.
 const MIN_COMMAND_COLUMNS: usize = 20;
-/// Maximum columns of a session name and of a list of ports.
+/// Columns to which a session name is shortened.
 const MAX_SESSION_COLUMNS: usize = 12;
+/// Columns to which a list of ports is shortened.
 const MAX_PORTS_COLUMNS: usize = 11;
 
 /// Cells of the progress bar next to the usual duration.
 const BAR_CELLS: usize = 4;
 
-/// A column of the table.
+/// Any column except the command, which takes the remaining width.
 struct Column {
     title: &'static str,
     cells: Vec<String>,
@@ -40,7 +41,7 @@ impl Column {
     }
 
     fn width(&self) -> usize {
-        // Characters are counted as columns, because only the command may contain wide ones.
+        // One character is one column here, because only the command may contain wide characters.
         self.cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0).max(self.title.len())
     }
 

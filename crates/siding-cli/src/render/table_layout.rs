@@ -8,12 +8,11 @@ use super::color::{ColorMode, TextStyle};
 /// Minimum columns for the last cell.
 const MIN_LAST_COLUMNS: usize = 20;
 
-/// The alignment of a column.
+/// The alignment of the cells and the title of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {
-    /// For words.
     Left,
-    /// For numbers.
+    /// For numbers, so that digits of the same value are below each other.
     Right,
 }
 

@@ -35,7 +35,8 @@ const MAX_LISTED_REMOTES: usize = 5;
 /// Number of lines shown from the end of the output.
 const TAIL_LINES: usize = 10;
 
-/// Formats a task as one screen. The view supplies the output's text and the message.
+/// Formats a task as one screen. The caller must have stored the end of the output and the message
+/// in the view.
 pub(crate) fn task_screen(view: &TaskView, colour: ColorMode) -> String {
     let mut sheet = TaskScreen { text: String::new(), colour };
     sheet.add_header(view);

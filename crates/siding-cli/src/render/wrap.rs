@@ -1,4 +1,4 @@
-//! Wraps long texts.
+//! Wraps long texts into lines of bounded width.
 
 use siding_model::text::one_line;
 
@@ -38,8 +38,8 @@ pub(super) fn wrap_words(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Prints a remark of siding on standard error, wrapped to fit a terminal. Standard output is left
-/// to the command's output.
+/// Prints a note of siding, wrapped to fit a terminal, on standard error, because standard output
+/// has only the command's result.
 pub(crate) fn print_note(text: &str) {
     for (number, line) in wrap_words(text, super::LINE_COLUMNS - 8).into_iter().enumerate() {
         let lead = if number == 0 { "siding:" } else { "       " };

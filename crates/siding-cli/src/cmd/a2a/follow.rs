@@ -1,4 +1,4 @@
-//! The program that runs in a task of the kind `remote_agent`.
+//! `siding a2a follow`: the hidden command that runs in a task of the kind `remote_agent`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use siding_a2a::client::{self, RemoteTask};
 
 use crate::failure::Failure;
 
-/// The subcommand that `siding a2a send` runs in the task.
+/// Name of the hidden subcommand, which `siding a2a send` runs in its task.
 pub(super) const FOLLOW_COMMAND: &str = siding_model::spec::self_command::FOLLOW_ARG;
 
 /// Sends a message to an A2A server and writes its answer to standard output. `siding a2a send`
@@ -36,7 +36,7 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// Returns this program's arguments without the program's own name.
+    /// Returns the words after `siding` that parse to these arguments.
     pub(super) fn to_argv(&self) -> Vec<String> {
         let given = |flag: &str, value: &Option<String>| {
             value.as_ref().map(|value| format!("--{flag}={value}"))
@@ -51,7 +51,8 @@ impl Args {
         words
     }
 
-    /// Returns the token, or `None` if the server needs none.
+    /// Returns the server's token, or `None` without `--bearer-env`. An unset or empty variable is
+    /// an error.
     pub(super) fn read_bearer_token(&self) -> Result<Option<String>, Failure> {
         let Some(name) = &self.bearer_env else { return Ok(None) };
         let token = std::env::var(name).unwrap_or_default();

@@ -15,15 +15,15 @@ use crate::context::SHIM_PROGRAM;
 use crate::failure::Failure;
 use crate::install::program::SidingProgram;
 
-/// Maximum width in columns of the default task name.
+/// Maximum width in columns of the default task name, which is the URL and the message.
 const TASK_NAME_COLUMNS: usize = 80;
 
 /// Gives a task to another agent and supervises it until it ends.
 ///
 /// The work becomes a task of this machine like any other: it moves to the background after its
-/// budget, appears in `siding ps`, can be stopped, and gives a notice when it ends. Its output is
-/// what the server sends. A notice is given immediately when the agent needs an answer or a
-/// permission; the notice says how to answer. Stopping the task makes the server cancel it. A
+/// budget, appears in `siding ps`, can be stopped, and gives a notice when it ends. The task's
+/// output is what the server sends. A notice is given immediately when the agent needs an answer or
+/// a permission; the notice says how to answer. Stopping the task makes the server cancel it. A
 /// broken connection is restored.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

@@ -17,7 +17,8 @@ use crate::failure::Failure;
 use crate::install::program::SidingProgram;
 use crate::stdout;
 
-/// Default number of concurrent tasks. Each one is an agent that starts commands itself.
+/// Default maximum number of concurrent tasks. The limit is low because each task is an agent,
+/// which starts commands itself.
 const DEFAULT_MAX_TASKS: usize = 8;
 
 /// Offers siding's own agent as an A2A 1.0 server.
@@ -96,8 +97,8 @@ impl Args {
             max_running: self.max_tasks.max(1),
         };
         serve::serve(root, options, |line| {
-            // Only this line goes to standard output. If standard output is closed, the server
-            // continues.
+            // The server prints nothing else to standard output, and continues if standard output
+            // is closed.
             let _peer_gone = stdout::print_text(&format!("{line}\n"));
         })?;
         Ok(ExitCode::SUCCESS)

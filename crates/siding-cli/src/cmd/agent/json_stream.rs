@@ -26,7 +26,8 @@ const ROOM_POLL_MS: u64 = 10;
 /// of it.
 #[derive(Debug, Default)]
 pub(super) struct LineWriter {
-    /// Capacity in bytes if standard output is a pipe. Determined at the first long line.
+    /// Capacity of the pipe in bytes; `None` if standard output is no pipe. The capacity is
+    /// determined at the first line that is longer than `PIPE_BUF_BYTES`.
     pipe_bytes: OnceCell<Option<usize>>,
 }
 
@@ -45,7 +46,8 @@ impl LineWriter {
         }
     }
 
-    /// Prints lines. A reader that has closed the pipe does not stop the agent.
+    /// Prints each line once the pipe has room for it. A reader that has closed the pipe does not
+    /// stop the agent.
     pub(super) fn print_lines(&self, lines: &[StreamLine<'_>]) {
         for line in lines {
             let Ok(line) = json::to_line(line) else { continue };
@@ -54,7 +56,8 @@ impl LineWriter {
         }
     }
 
-    /// Waits until the pipe has room for `bytes`, or its reader has closed it.
+    /// Waits until the pipe has room for `bytes` or its reader has closed it. Does not wait for a
+    /// line that an empty pipe could not hold: a kill may cut such a line short.
     fn wait_for_room(&self, bytes: usize) {
         if bytes <= PIPE_BUF_BYTES {
             return;

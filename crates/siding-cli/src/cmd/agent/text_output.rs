@@ -1,4 +1,4 @@
-//! Prints an agent's events and its end as text.
+//! Prints the events of an agent, and how the agent ended, as text.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ use crate::exit;
 use crate::failure::Failure;
 use crate::stdout;
 
-/// Prints an event of the agent.
+/// Prints the model's text to standard output, and the other events, if they are shown, as lines on
+/// standard error.
 pub(super) fn show_event(sight: UiEvent<'_>) {
     match sight {
         UiEvent::Started(session) => errln!("siding: conversation {session}"),
@@ -50,19 +51,20 @@ pub(super) fn show_event(sight: UiEvent<'_>) {
         | UiEvent::RequestSent
         | UiEvent::ApprovalRequested { .. }
         | UiEvent::Idle(_)
-        // The agent ends after this error, and the end is printed.
+        // The agent ends after this error, and the final lines name the reason.
         | UiEvent::RequestFailed(_) => {}
     }
 }
 
-/// Returns the argument that best describes a call, or all of its arguments.
+/// Returns the argument that best describes a call; if the call has none of these, all of its
+/// arguments as JSON.
 fn call_summary(input: &Value) -> String {
     let first = ["command", "path", "subject", "id"].iter().find_map(|name| input[*name].as_str());
     first.map_or_else(|| input.to_string(), str::to_owned)
 }
 
-/// Prints the tool calls of a subagent. The subagent's answer is printed when it ends, for the
-/// agent that started it.
+/// Prints the tool calls and retries of a subagent. [`print_subagent_end`] prints the answer of the
+/// subagent, so that the answer is the last text in the output.
 pub(super) fn show_subagent_event(sight: UiEvent<'_>) {
     match sight {
         UiEvent::CallStarted(_) | UiEvent::ResponsePart(ResponsePart::Retry { .. }) => show_event(sight),
@@ -77,12 +79,13 @@ pub(super) fn show_subagent_event(sight: UiEvent<'_>) {
         | UiEvent::Summarizing
         | UiEvent::ApprovalRequested { .. }
         | UiEvent::Idle(_)
-        // The agent ends after this error, and the end is printed.
+        // The agent ends after this error, and the final lines name the reason.
         | UiEvent::RequestFailed(_) => {}
     }
 }
 
-/// Prints how the agent ended and how to resume it.
+/// Prints why the agent ended, its token usage, the command that resumes the conversation, and the
+/// tasks that ended with the agent.
 pub(super) fn print_end(report: &AgentReport) {
     let usage = report.usage;
     errln!("siding: {}", format_end(&report.end));
@@ -108,7 +111,8 @@ pub(super) fn print_end(report: &AgentReport) {
     }
 }
 
-/// Prints a subagent's end for the agent that started it; the subagent's final answer is last.
+/// Prints what the agent that started a subagent needs when the subagent ends: the tasks that this
+/// agent inherits, the reason of an early end, and last the final answer.
 pub(super) fn print_subagent_end(report: &AgentReport) -> Result<(), Failure> {
     let mut text = String::new();
     for view in &report.inherited_tasks {
@@ -126,7 +130,7 @@ pub(super) fn print_subagent_end(report: &AgentReport) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Formats the reason why the agent ended.
+/// Formats the reason why the agent ended as a clause for the last line.
 fn format_end(end: &EndReason) -> String {
     match end {
         EndReason::Done => "done".to_owned(),
@@ -145,7 +149,7 @@ fn format_end(end: &EndReason) -> String {
             format!("the model is not done after {limit} requests (--max-turns)")
         }
         EndReason::Failed { why } => {
-            format!("it cannot continue: {}", one_line(why, CALL_COLUMNS * 6))
+            format!("cannot continue: {}", one_line(why, CALL_COLUMNS * 6))
         }
         EndReason::Interrupted => "interrupted".to_owned(),
         EndReason::Quit => "quit".to_owned(),

@@ -10,7 +10,7 @@ use siding_model::settings::Key;
 use crate::failure::Failure;
 use crate::stdout;
 
-/// Exit code if there are mistakes.
+/// Exit code if the settings have mistakes.
 const MISTAKES_EXIT_CODE: u8 = 1;
 
 /// Checks a settings file, or all settings that apply in this directory.
@@ -33,7 +33,7 @@ pub(super) struct Args {
     layer: FileLayer,
 }
 
-/// The layer of a settings file.
+/// Layer that decides what a settings file may contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum FileLayer {
     /// The administrator's file: may lock keys and raise the cap
@@ -69,7 +69,7 @@ impl Args {
     }
 }
 
-/// Reads a single settings file.
+/// Reads the settings from one file only, by the rules of its layer.
 fn read_file(file: &Path, layer: FileLayer) -> Result<LoadedSettings, Failure> {
     // Elsewhere a missing settings file is treated as empty. Here the user named the file, so it
     // must exist.
@@ -85,7 +85,8 @@ fn read_file(file: &Path, layer: FileLayer) -> Result<LoadedSettings, Failure> {
     Ok(settings::read(&environment))
 }
 
-/// Returns a message for each variable that sets nothing but resembles a setting's variable.
+/// Returns a message for each environment variable that no setting reads but whose name resembles
+/// the variable of a setting.
 fn misspelled_variables(variables: impl Iterator<Item = String>) -> Vec<String> {
     let mistake = |name: String| {
         let meant = Key::suggest_for_variable(&name)?.env_var();
@@ -127,7 +128,7 @@ mod tests {
             |reading: &LoadedSettings| format_summary(&reading.files, reading.mistakes.len());
         assert!(summary(&as_system).ends_with("config.toml\nno mistakes\n"));
         assert!(summary(&as_user).ends_with("1 mistake\n"));
-        assert!(read_file(&file, FileLayer::User).is_err(), "it is gone now");
+        assert!(read_file(&file, FileLayer::User).is_err(), "a missing file is an error");
     }
 
     #[test]

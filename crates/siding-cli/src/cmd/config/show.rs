@@ -28,7 +28,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// JSON output for one setting.
+/// JSON output of `siding config show` for one setting.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "setting")]
 pub(in crate::cmd) struct SettingView {
@@ -37,13 +37,14 @@ pub(in crate::cmd) struct SettingView {
     /// The effective value, as written in a file.
     #[schemars(with = "serde_json::Value")]
     value: RawValue,
-    /// The layer that sets it: `built-in`, `system`, `host`, `user`, `project` or `environment`.
+    /// The layer that sets the value: `built-in`, `system`, `host`, `user`, `project` or
+    /// `environment`.
     origin: &'static str,
-    /// Path of the file, or name of the variable.
+    /// Path of the file or name of the variable that sets the value; null for a default.
     source: Option<String>,
-    /// Line in the file, counted from 1.
+    /// Line in the file, counted from 1; null if the value is not from a file.
     line: Option<usize>,
-    /// Whether the system file locks the key.
+    /// Whether the system file locks the key, so that no later layer can set it.
     locked: bool,
 }
 
@@ -85,7 +86,7 @@ impl Args {
     }
 }
 
-/// Prints the settings that were ignored.
+/// Prints a warning for each valid value that has no effect, for example because its key is locked.
 pub(super) fn print_warnings(settings: &Settings) {
     for warning in settings.warnings() {
         errln!("siding: {warning}");
@@ -96,8 +97,8 @@ pub(super) fn print_warnings(settings: &Settings) {
 /// line of its own.
 fn format_table(views: &[SettingView], home: Option<&Path>) -> String {
     let key = views.iter().map(|view| view.key.len()).max().unwrap_or(0);
-    // Only short values determine the column's width; a much longer list gets its origin on a
-    // separate line.
+    // Only values of at most 12 characters determine the column's width, so that one long list does
+    // not widen it for all rows.
     let short = |view: &SettingView| {
         Some(view.value.to_string().chars().count()).filter(|count| *count <= 12)
     };

@@ -39,22 +39,23 @@ pub(super) struct Args {
     text: Vec<OsString>,
 }
 
-/// What the guard sees.
+/// JSON output of `siding guard explain -- COMMAND`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "guard_explain")]
 pub(in crate::cmd) struct Explanation {
-    /// The guard's judgement.
+    /// The verdict, with the findings that lead to it.
     judgement: GuardReport,
-    /// The programs that run, including wrappers and the programs behind them.
+    /// The programs that the command would run: wrappers such as `sudo`, and the programs that they
+    /// start.
     calls: Vec<ObservedCall>,
 }
 
-/// A program with its arguments.
+/// A program that the command would run.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ObservedCall {
-    /// Position in the command, in bytes.
+    /// Position of the program's words in the command, in bytes.
     span: Span,
-    /// The program's words, with `?` for text that is known only at run time.
+    /// Name and arguments of the program, with `?` for text that is known only at run time.
     words: String,
 }
 

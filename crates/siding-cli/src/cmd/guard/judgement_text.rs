@@ -8,7 +8,8 @@ use crate::stdout::{TEXT_COLUMNS, wrap_indented};
 /// Columns of indentation before the text of a finding.
 const INDENT_COLUMNS: usize = 6;
 
-/// Formats a judgement.
+/// Formats a verdict with its findings. A remark follows if the guard could not parse all of the
+/// command.
 pub(super) fn format_judgement(judgement: &GuardReport) -> String {
     let mut text = format!("{}\n", judgement.verdict.name());
     for finding in &judgement.findings {
@@ -36,7 +37,7 @@ fn wrap_reason(text: &str) -> String {
     wrap_indented(&one_line(text, usize::MAX), INDENT_COLUMNS, TEXT_COLUMNS)
 }
 
-/// Formats a rule with its source, reason and examples.
+/// Formats a rule with its verdict, origin, reason and examples.
 pub(super) fn format_rule(rule: &Rule) -> String {
     let how = if rule.background_only { ", for commands in the background" } else { "" };
     let mut text = format!("{}: {}{how}\n", rule.name, rule.verdict.name());
@@ -66,7 +67,7 @@ pub(super) fn format_rule(rule: &Rule) -> String {
     text
 }
 
-/// Returns the layer that a rule comes from, and its file.
+/// Returns the layer that defines a rule, followed by the path of the rule file if there is one.
 pub(super) fn format_source(rule: &Rule) -> String {
     let layer = rule.source.layer.name();
     match &rule.source.path {

@@ -25,19 +25,19 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// JSON output for one rule.
+/// JSON output of `siding guard rules` for one rule.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "guard_rule")]
 pub(in crate::cmd) struct RuleView<'r> {
-    /// Name of the rule.
+    /// Name of the rule, as `siding guard explain NAME` accepts it.
     name: &'r str,
     /// The verdict on a command that the rule matches; `allow` disables the rule.
     verdict: GuardVerdict,
     /// Whether the rule applies only to commands that will run in the background.
     background: bool,
-    /// The reason for the verdict.
+    /// The reason for the verdict, as text for the agent or person.
     reason: &'r str,
-    /// A suggested alternative.
+    /// Advice on what to run instead; null if the rule has none.
     suggestion: Option<&'r str>,
     /// The layer that defined the rule or set its verdict: `built-in`, `system`, `user` or
     /// `project`.

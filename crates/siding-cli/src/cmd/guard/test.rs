@@ -40,7 +40,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// The layer of a rule file.
+/// Layer that decides what a rule file may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum RuleFileLayer {
     /// The administrator's file: may lock rules
@@ -80,8 +80,8 @@ fn test_file(file: &Path, layer: RuleFileLayer) -> Result<ExampleResults, Failur
     };
     let source = RuleSource { layer, path: Some(file.to_owned()) };
     let mut rules = Rules::builtin();
-    // A project's file is first loaded as a user's file: loaded as a project's, its mistakes would
-    // only be warnings.
+    // A project's file is first loaded as a user's file, because mistakes in a project's file are
+    // only warnings, and here they must be errors.
     if layer == Layer::Project {
         Rules::builtin()
             .add_layer(&text, RuleSource { layer: Layer::User, path: Some(file.to_owned()) })

@@ -1,4 +1,4 @@
-//! Text that `history` and `stats` share.
+//! Filters and text that `siding history` and `siding stats` share.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use siding_model::text::one_line;
 
 use crate::failure::Failure;
 
-/// Maximum columns of the directory before a command.
+/// Maximum width in columns of the directory before a command.
 const DIRECTORY_COLUMNS: usize = 20;
 
 /// Whether a listing has to show directories.
@@ -22,7 +22,8 @@ pub(crate) enum DirectoryCount {
     Several,
 }
 
-/// Returns the history filter for a command and a directory.
+/// Returns the filter for runs of a command, given by its first words, in a directory. No words, or
+/// no directory, select all.
 pub(crate) fn build_filter(command: &[String], cwd: Option<PathBuf>) -> Result<Filter, Failure> {
     let bad = |why: &dyn std::fmt::Display| Failure::new(format!("--cwd: {why}"));
     let cwd = match cwd {
@@ -52,7 +53,7 @@ pub(crate) fn format_age(then: UnixMs, now: UnixMs) -> String {
     format!("{} ago", seconds.split(' ').next().unwrap_or(&seconds))
 }
 
-/// Returns whether the directories differ.
+/// Returns whether all runs were in the same directory.
 pub(crate) fn count_directories<'d>(
     mut directories: impl Iterator<Item = &'d str>,
 ) -> DirectoryCount {
@@ -64,7 +65,8 @@ pub(crate) fn count_directories<'d>(
     }
 }
 
-/// Formats a command. If directories differ, the end of its directory precedes it: `…/p/web$ make`.
+/// Formats a command. If the runs were in different directories, the end of this run's directory
+/// precedes the command: `…/p/web$ make`.
 pub(crate) fn format_command(
     command: &str,
     directory: &str,
@@ -75,7 +77,7 @@ pub(crate) fn format_command(
     }
     let mut shown = directory;
     while one_line(shown, DIRECTORY_COLUMNS) != shown {
-        // Leading components of the path are removed while more than one remains.
+        // Leading components of the path are removed until the rest fits or is the last component.
         let Some(cut) = shown.get(1..).and_then(|rest| rest.find('/')) else { break };
         shown = &shown[1 + cut..];
     }

@@ -1,25 +1,20 @@
-//! The answers of hooks, independent of the host.
+//! The answers of hooks, in a form that does not depend on the host.
 
 use siding_core::notices::{DeliveryLock, Outbox};
 use siding_core::store::StateDir;
 use siding_model::id::SessionId;
 use siding_model::notice::{Consumer, NoticeId};
 
-/// The answer of a hook.
+/// What a hook tells the host, its agent and the person, and what it decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum HookAnswer {
     /// No output and no decision.
     Nothing,
-    /// Facts for the agent.
+    /// Facts for the agent, which the host adds to the model's context.
     Context(String),
     /// Facts for the agent, and a line for the person.
-    ContextAndPerson {
-        /// Text for the agent.
-        context: String,
-        /// Text for the person.
-        person: String,
-    },
-    /// A line for the person.
+    ContextAndPerson { context: String, person: String },
+    /// A line that the host shows to the person and not to its agent.
     Person(String),
     /// The person must decide about the tool call, for this reason.
     Ask(String),
@@ -29,11 +24,11 @@ pub(super) enum HookAnswer {
     Hold(String),
 }
 
-/// An answer, and the notices that it contains.
+/// An answer, with the notices that are acknowledged once the host has received it.
 pub(super) struct AnswerWithAcks<'r> {
     answer: HookAnswer,
     acks: Option<PendingAcks<'r>>,
-    /// Writes an additional record. Called once the host has received the answer.
+    /// Writes a record that is true only after the delivery, such as that a report was shown.
     on_delivered: Option<Box<dyn FnOnce() + 'r>>,
 }
 
@@ -59,12 +54,13 @@ impl<'r> AnswerWithAcks<'r> {
         Self { answer, acks: Some(acks), on_delivered: None }
     }
 
-    /// Adds a record to write once the host has received the answer.
+    /// Sets the function that writes a record once the host has received the answer.
     pub(super) fn on_delivered(self, record: impl FnOnce() + 'r) -> Self {
         Self { on_delivered: Some(Box::new(record)), ..self }
     }
 
-    /// Adds a line for the person to an answer with facts.
+    /// Adds a line for the person to an answer that has only facts for the agent; any other answer
+    /// stays as it is.
     pub(super) fn with_person_line(mut self, line: Option<String>) -> Self {
         self.answer = match (self.answer, line) {
             (HookAnswer::Context(context), Some(person)) => {
@@ -80,7 +76,7 @@ impl<'r> AnswerWithAcks<'r> {
         &self.answer
     }
 
-    /// Acknowledges the notices in the answer, and writes the additional record.
+    /// Acknowledges the notices in the answer, and writes the record set by `on_delivered`.
     pub(super) fn acknowledge(self) {
         if let Some(acks) = self.acks {
             let _logged_by_callee = acks.acknowledge();
@@ -100,8 +96,8 @@ impl<'r> PendingAcks<'r> {
         Self { root, delivery_locks: turns, notices }
     }
 
-    /// Acknowledges the notices. Returns false if that failed for some of them, which are then
-    /// delivered again.
+    /// Acknowledges the notices. Returns false if an acknowledgement failed; the notices of that
+    /// session are then delivered again.
     pub(super) fn acknowledge(self) -> bool {
         let mut is_noted = true;
         for (session, notices) in &self.notices {

@@ -1,4 +1,4 @@
-//! Decides whether a person can answer a question of a hook.
+//! Decides whether a person would see and answer a question that a hook asks.
 
 use super::await_notice::{ENTRYPOINT_VARIABLE, can_be_idle};
 use super::host::HookHost;

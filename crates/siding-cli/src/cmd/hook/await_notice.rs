@@ -20,14 +20,15 @@ use crate::failure::Failure;
 use crate::render::out::ReaderState;
 use crate::stderr;
 
-/// How long a notice waits for another hook to deliver it. While the agent works, its next event
-/// follows within moments, and no wake-up is needed.
+/// Time that a waiter leaves other hooks to deliver a new notice before it wakes the agent. The
+/// hooks of a working agent usually run within this time, so that no wake-up is needed.
 pub(super) const OTHER_HOOKS_GRACE: Duration = Duration::from_secs(1);
 
 /// Variable in which Claude Code states how it was started.
 pub(super) const ENTRYPOINT_VARIABLE: &str = "CLAUDE_CODE_ENTRYPOINT";
 
-/// Waits for a notice, prints it, and returns the exit code that wakes the host.
+/// Waits for a notice that should wake the agent, prints it, and returns the exit code that wakes
+/// the host. Returns success, which does not wake the host, if this waiter is not needed.
 pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
     if is_headless() {
         return Ok(ExitCode::SUCCESS);
@@ -79,21 +80,21 @@ pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Returns whether the host was started without a terminal for a person.
+/// Returns whether the host was started by a program, so that no person can answer it.
 pub(super) fn is_headless() -> bool {
     !can_be_idle(std::env::var(ENTRYPOINT_VARIABLE).ok().as_deref())
 }
 
 /// Returns whether a host with this entry point waits for a person between two turns. Any other
-/// host would be delayed by a waiter: `claude -p` 2.1.197 waits up to 30 s for a hook that still
-/// runs when the answer is complete, or waits for the hook before it continues.
+/// host would be delayed by a waiter: `claude -p` 2.1.197 does not continue before its hooks have
+/// ended, or waits up to 30 s for a hook that still runs when the answer is complete.
 pub(super) fn can_be_idle(entrypoint: Option<&str>) -> bool {
     let headless = ["sdk-cli", "sdk-ts", "sdk-py", "mcp", "claude-code-github-action"];
     entrypoint.is_none_or(|entrypoint| !headless.contains(&entrypoint))
 }
 
-/// Returns whether a notice should wake an idle agent. Lingering and silent tasks can wait until
-/// the next prompt.
+/// Returns whether a notice should wake an idle agent. Any other notice, for example of a lingering
+/// or silent task, waits for the next prompt.
 pub(super) fn wakes_agent(notice: &NoticeView) -> bool {
     notice.priority == Priority::Next
         || match notice.kind {

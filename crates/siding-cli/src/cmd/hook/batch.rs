@@ -11,7 +11,8 @@ use super::notices::NewNotices;
 use super::reminder;
 use crate::failure::Failure;
 
-/// Answers with new notices, and with a reminder if one is due.
+/// Answers the event after a tool call with new notices and, at the end of a batch, with the
+/// reminder that is due. At the end of a batch the commands of its calls are recorded as returned.
 pub(super) fn answer<'c>(
     input: &HookInput,
     conversation: &'c Conversation,
@@ -33,8 +34,8 @@ pub(super) fn answer<'c>(
     if !is_open || !ends_batch {
         return Ok(reminder::build_answer(new_notices, None));
     }
-    // The reminder fails on a full disk, because it counts the batch there; the notices are
-    // delivered nevertheless.
+    // On a full disk the reminder fails, because the count of batches cannot be written. The
+    // notices are delivered nevertheless.
     let reminder =
         reminder::after_batch(conversation, new_notices.as_ref()).unwrap_or_else(|failure| {
             failure.report();

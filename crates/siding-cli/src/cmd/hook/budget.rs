@@ -15,11 +15,12 @@ use siding_model::text::one_line;
 use super::input::HookInput;
 use crate::context;
 
-/// The tool whose calls have a budget.
+/// Claude Code's shell tool, whose calls get the budget.
 const SHELL_TOOL: &str = "Bash";
-/// The tool of siding's own server that runs commands.
+/// Claude Code's name for the tool `run` of siding's MCP server.
 const SIDING_RUN_TOOL: &str = "mcp__siding__run";
-/// Time after a command's deadline and grace within which its end has been recorded.
+/// Time after a command's deadline and kill grace by which the shim has certainly recorded the end
+/// of the command.
 const AFTER_KILL_MARGIN: Duration = Duration::from_secs(60);
 /// The timeout of a call that sets none, in milliseconds (Claude Code 2.1.330).
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
@@ -29,8 +30,8 @@ const DEFAULT_TIMEOUT_VARIABLE: &str = "BASH_DEFAULT_TIMEOUT_MS";
 /// timeout.
 const BACKGROUND_DISABLED_VARIABLE: &str = "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS";
 
-/// Returns the policy for the host's calls. A `budget` in siding's settings takes precedence over
-/// the one that `siding install` wrote into the hook.
+/// Returns the policy for the host's calls, or `None` if the budget is off. A `budget` in siding's
+/// settings takes precedence over the one that `siding install` wrote into the hook.
 fn budget_policy(installed: HostBudget) -> Option<BudgetPolicy> {
     // `siding config check` reports mistakes in settings; here only the valid settings apply.
     let settings = context::load_valid_settings();
@@ -59,10 +60,10 @@ pub(super) fn updated_input(input: &HookInput, installed: HostBudget) -> Option<
     Some(Value::Object(updated))
 }
 
-/// Gives a subagent's call of siding's own `run` tool a budget that lasts until the command's end,
-/// if the policy makes subagents wait. The MCP server cannot do that, because it cannot distinguish
-/// a subagent's call from others. Returns the complete input, or `None` to leave the call
-/// unchanged.
+/// Returns the complete input of a subagent's call of siding's `run` tool, with a budget that lasts
+/// until the command's end. Returns `None` to leave the call unchanged, for example if the policy
+/// does not make subagents wait. The MCP server cannot set this budget, because it cannot
+/// distinguish a subagent's call from others.
 pub(super) fn updated_subagent_input(input: &HookInput) -> Option<Value> {
     let call = input
         .tool_input
@@ -110,10 +111,10 @@ pub(super) fn format_background_move(input: &HookInput, installed: HostBudget) -
     })
 }
 
-/// Maximum columns of the host's task id.
+/// Maximum width in columns of the host's task id, which siding does not control.
 const HOST_TASK_ID_COLUMNS: usize = 40;
 
-/// Returns the input of a call of the shell tool.
+/// Returns the input of the tool call if the tool is the host's shell tool.
 fn shell_call(input: &HookInput) -> Option<&Map<String, Value>> {
     input.tool_input.as_ref().filter(|_| input.tool_name.as_deref() == Some(SHELL_TOOL))
 }

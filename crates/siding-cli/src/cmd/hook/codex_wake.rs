@@ -25,12 +25,12 @@ use super::input::HookInput;
 use crate::context::SHIM_PROGRAM;
 use crate::failure::Failure;
 
-/// The program that queues prompts.
+/// File name of Codex's program, which queues prompts.
 const CODEX_PROGRAM: &str = "codex";
-/// The queued prompt. A person can read it too.
+/// Text of the queued prompt. The person sees this prompt in the conversation too.
 const WAKE_PROMPT: &str = "siding: there is news of background tasks of this session. This is an \
                       automated event, not input from the user and not their consent.";
-/// Maximum time for `codex queue`.
+/// Time after which `codex queue` is killed.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Pause between two checks whether `codex queue` has ended.
 const QUEUE_POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -41,7 +41,7 @@ pub(super) fn start_waiter(input: &HookInput, conversation: &Conversation) -> Re
     let failed = |error| Failure::new(format!("could not start the waiter for notices: {error}"));
     let owner = conversation.owner.pid.to_string();
     let mut waiter = Command::new(SELF_PROGRAM_PATH)
-        // ps(1) shows this name to a person.
+        // Without this name, ps(1) would show the path in /proc.
         .arg0("siding")
         .args(["hook", "--host", "codex", "--owner-pid", &owner, "await-notice"])
         .stdin(Stdio::piped())
@@ -62,7 +62,8 @@ pub(super) fn start_waiter(input: &HookInput, conversation: &Conversation) -> Re
     Ok(())
 }
 
-/// The running program, even after an update has replaced its file (proc(5)).
+/// Path that starts the running program again, even after an update has replaced its file
+/// (proc(5)).
 const SELF_PROGRAM_PATH: &str = "/proc/self/exe";
 
 /// Waits for a notice and queues a prompt for it, unless a turn has started meanwhile: the hooks of
@@ -96,7 +97,7 @@ pub(super) fn run(conversation: &Conversation, thread: &str) -> Result<ExitCode,
     }
 }
 
-/// Returns whether the outboxes hold a notice that should wake an agent.
+/// Returns whether a session of the conversation has a pending notice that should wake the agent.
 fn has_waking_notice(
     conversation: &Conversation,
     follower: &mut OutboxFollower<'_, '_>,
@@ -110,7 +111,7 @@ fn has_waking_notice(
     Ok(has_news)
 }
 
-/// Adds the prompt to a thread.
+/// Queues [`WAKE_PROMPT`] in a thread of Codex.
 fn queue_prompt(conversation: &Conversation, thread: &str) -> Result<(), Failure> {
     let program = codex_program(conversation);
     let failed = |why: String| {
@@ -132,8 +133,8 @@ fn queue_prompt(conversation: &Conversation, thread: &str) -> Result<(), Failure
     }
 }
 
-/// Waits for a program and returns whether it succeeded; `None` if it was killed because it took
-/// too long.
+/// Waits for a program and returns whether it succeeded. After `QUEUE_TIMEOUT` kills the program
+/// and returns `None`.
 fn wait_with_timeout(mut child: Child) -> std::io::Result<Option<bool>> {
     let start = Instant::now();
     while start.elapsed() < QUEUE_TIMEOUT {
@@ -146,7 +147,7 @@ fn wait_with_timeout(mut child: Child) -> std::io::Result<Option<bool>> {
     child.wait().map(|_| None)
 }
 
-/// Returns the program of the running host, which has the right version. If that program is
+/// Returns the program of the running host, whose version fits its threads. If that program is
 /// unknown, returns the one in the search path.
 fn codex_program(conversation: &Conversation) -> PathBuf {
     let host = std::fs::read_link(format!("/proc/{}/exe", conversation.owner.pid)).ok();

@@ -16,16 +16,16 @@ use crate::failure::Failure;
 #[derive(Debug)]
 pub(super) struct Conversation {
     pub(super) root: StateDir,
-    /// The host's process.
+    /// Process of the host, which owns the session.
     pub(super) owner: ProcRef,
-    /// The session of this conversation.
+    /// Session whose id is derived from the host's id of the conversation.
     pub(super) session: SessionId,
 }
 
 impl Conversation {
-    /// Finds the conversation of an event and its owner: the process with the id `owner` or, if
-    /// that is `None`, the host above this process. Returns `None` if the event names no
-    /// conversation or `owner` has ended.
+    /// Returns the conversation of an event, with the process that owns it: the process with the id
+    /// `owner` or, if that is `None`, the host among the ancestors of this process. Returns `None`
+    /// if the event names no conversation or `owner` has ended.
     pub(super) fn from_input(
         input: &HookInput,
         host: HookHost,
@@ -49,7 +49,7 @@ impl Conversation {
         Ok(Some(Self { root: context::open_state_dir()?, owner, session }))
     }
 
-    /// Makes the host's process an owner of the session.
+    /// Opens the session with the host's process as an owner, unless the process owns it already.
     pub(super) fn open_session(&self) -> Result<(), Failure> {
         let boot = context::boot_id()?;
         match session::require_live(&self.root, &self.session) {

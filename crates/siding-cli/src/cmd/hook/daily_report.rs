@@ -1,4 +1,5 @@
-//! The daily report: the output of `siding report`, given once a day by the first hook that can.
+//! The daily report: the output of `siding report`, delivered once a day by the first hook whose
+//! answer can contain it.
 
 use std::time::Duration;
 
@@ -14,17 +15,17 @@ use crate::failure::Failure;
 use crate::render::color::ColorMode;
 use crate::run_history;
 
-/// The daily report for the agent and for the person.
+/// The daily report in its two forms.
 #[derive(Debug)]
 pub(super) struct DailyReport {
     /// The complete report, for the agent.
     pub(super) context: String,
-    /// One line, for the person.
+    /// The headline with a reference to `siding report`, as one line for the person.
     pub(super) person: String,
 }
 
-/// Returns the daily report if the settings enable it, none was given today, and at least one task
-/// ran. A failure is only reported on stderr, so that the event is still answered.
+/// Returns the daily report if the settings enable it, none was delivered today, and at least one
+/// task ran. A failure is only reported on stderr, so that the event is still answered.
 pub(super) fn due_report(root: &StateDir, settings: &Settings) -> Option<DailyReport> {
     if !settings.report_daily {
         return None;

@@ -4,9 +4,9 @@
 //! |---|---|---|---|
 //! | facts | `additionalContext` | as Claude Code | as Claude Code |
 //! | a line for the person | `systemMessage` | as Claude Code | as Claude Code |
-//! | ask | `permissionDecision: ask` | rejected there: a `systemMessage` | a `systemMessage` |
+//! | ask | `permissionDecision: ask` | a `systemMessage`: it rejects `ask` | a `systemMessage` |
 //! | deny | the JSON, and exit code 2 with the reason on stderr | exit code 2 | exit code 2 |
-//! | hold the turn | `decision: block` | as Claude Code | never: a retry would read as a prompt |
+//! | hold the turn | `decision: block` | as Claude Code | never, see `HookHost::can_hold_turns` |
 //!
 //! Codex rejects an answer with a field that the event does not list, so each host gets only its
 //! own fields. Claude Code has ignored a `deny` in JSON before (failure F63); exit code 2 always
@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::render;
 use crate::render::out::ReaderState;
 
-/// The output and exit code of an encoded answer.
+/// What the hook writes to the host, and whether its exit code blocks the call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct EncodedAnswer {
     stdout: Option<Value>,
@@ -30,7 +30,7 @@ pub(super) struct EncodedAnswer {
     blocks: bool,
 }
 
-/// Encodes the answer to an event.
+/// Encodes an answer in the fields that the host reads for this event.
 pub(super) fn encode_answer(
     answer: &HookAnswer,
     host: HookHost,
@@ -72,7 +72,7 @@ pub(super) fn encode_answer(
 }
 
 impl EncodedAnswer {
-    /// Adds the input that replaces the tool's own.
+    /// Adds the input with which the host replaces the complete input of the tool call.
     pub(super) fn with_updated_input(self, input: Option<Value>, event: &str) -> Self {
         match input {
             Some(input) => self.with_specific("updatedInput", |_| input, event),
@@ -80,7 +80,7 @@ impl EncodedAnswer {
         }
     }
 
-    /// Adds a fact for the agent before the existing ones.
+    /// Adds a fact for the agent before the existing facts.
     pub(super) fn with_fact(self, fact: Option<String>, event: &str) -> Self {
         let Some(fact) = fact else { return self };
         let before = |facts: Option<&Value>| match facts.and_then(Value::as_str) {
@@ -116,7 +116,7 @@ impl EncodedAnswer {
         }
     }
 
-    /// Returns the exit code that matches the answer.
+    /// Returns the blocking exit code for a denial, and success for any other answer.
     pub(super) fn exit_code(&self) -> ExitCode {
         if self.blocks { block_exit_code() } else { ExitCode::SUCCESS }
     }

@@ -5,7 +5,7 @@ use siding_model::id::SessionId;
 
 pub(super) use crate::install::hosts::HookHost;
 
-/// An event of a conversation. The aliases are Gemini CLI's names.
+/// An event at which a host calls `siding hook`. The aliases are Gemini CLI's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum HookEvent {
     /// A conversation starts, is resumed, cleared or compacted
@@ -35,7 +35,7 @@ pub(super) enum HookEvent {
 }
 
 impl HookEvent {
-    /// Returns a host's name for the event.
+    /// Returns the name of the event in the host's JSON and settings.
     pub(super) const fn name(self, host: HookHost) -> &'static str {
         let is_gemini = matches!(host, HookHost::Gemini);
         match self {
@@ -52,18 +52,18 @@ impl HookEvent {
             Self::Stop => "Stop",
             Self::SessionEnd => "SessionEnd",
             Self::AwaitNotice => "await-notice",
-            // The host calls it in an entry for the event SessionStart.
+            // `siding install --notify` adds this hook to the host's entries for SessionStart.
             Self::NotifyPerson => "SessionStart",
         }
     }
 }
 
-/// Maximum characters of a conversation's name inside a session id. Together with the host's prefix
-/// they do not exceed the maximum length of a session id.
+/// Maximum number of characters of the host's conversation id in a session id. With the host's
+/// prefix before them, the session id stays within its maximum length.
 const MAX_CONVERSATION_CHARS: usize = 50;
 
 impl HookHost {
-    /// Returns the host's name as an argument of `--host`, of `siding hook` and `siding doctor`.
+    /// Returns the host's name as `--host` of `siding hook` and `siding doctor` accepts it.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -81,8 +81,8 @@ impl HookHost {
         }
     }
 
-    /// Returns whether a turn of the host may be held for new notices. Gemini CLI continues a held
-    /// turn with a text that reads as a person's prompt.
+    /// Returns whether a turn of the host may be held for new notices. Gemini CLI would continue a
+    /// held turn with a text that its model reads as a prompt of the person.
     pub(super) const fn can_hold_turns(self) -> bool {
         match self {
             Self::ClaudeCode | Self::Codex => true,
@@ -147,7 +147,7 @@ mod tests {
                 HookHost::ClaudeCode | HookHost::Gemini => true,
                 HookHost::Codex => false,
             },
-            // Only with `siding install --notify`.
+            // Installed only with `--notify`.
             HookEvent::NotifyPerson => false,
         }
     }

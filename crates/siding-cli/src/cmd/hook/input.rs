@@ -16,7 +16,8 @@ const MAX_INPUT_BYTES: u64 = 64 << 20;
 /// Maximum number of commands that are read from one batch.
 const MAX_BATCH_COMMANDS: usize = 256;
 
-/// An event as sent by the host. Hosts add fields at will; unknown ones are ignored.
+/// An event as sent by the host. Unknown fields are ignored, because new versions of a host add
+/// fields.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct HookInput {
@@ -63,7 +64,7 @@ impl HookInput {
         })
     }
 
-    /// Parses a host's JSON object.
+    /// Parses an event. The error says why the text is not a JSON object with valid fields.
     pub(super) fn parse(text: &[u8]) -> Result<Self, String> {
         // A JSON array must be rejected here, because serde would read its elements as the fields
         // in their order.
@@ -82,12 +83,13 @@ impl HookInput {
         }
     }
 
-    /// Returns the command that a tool is about to run; `None` if the tool runs no command.
+    /// Returns the command in the tool's arguments; `None` if the tool runs no command.
     pub(super) fn command(&self) -> Option<&str> {
         self.tool_input.as_ref()?.get("command")?.as_str()
     }
 
-    /// Returns the commands of the returned calls, at most `MAX_BATCH_COMMANDS`.
+    /// Returns the commands of the calls that have returned: those of a batch, and that of a single
+    /// call. Commands after the first `MAX_BATCH_COMMANDS` are omitted.
     pub(super) fn returned_commands(&self) -> Vec<&str> {
         let calls = self.tool_calls.as_ref().and_then(Value::as_array).into_iter().flatten();
         let of_batch = calls.filter_map(|call| call["tool_input"]["command"].as_str());
@@ -96,7 +98,7 @@ impl HookInput {
 
     /// Returns whether the tool runs its command in the foreground or in the background.
     pub(super) fn exec_mode(&self) -> ExecMode {
-        // The flags for the background: of Claude Code, of siding's own tools, and of Gemini CLI.
+        // The flags that request the background in Claude Code, siding's tools and Gemini CLI.
         let flags = ["run_in_background", "background", "is_background"];
         let is_set = |flag| {
             self.tool_input.as_ref().and_then(|input| input.get(flag)) == Some(&Value::Bool(true))

@@ -15,9 +15,8 @@ use crate::failure::Failure;
 
 pub(super) use agent_text::{NoticeWithSurvivors, NoticesText, escape_xml};
 
-/// Maximum wait for another process that is delivering notices, in milliseconds. It is short,
-/// because the agent is blocked meanwhile, and the notices that the other process delivers need no
-/// second delivery.
+/// Maximum time to wait for another process that is delivering notices, in milliseconds. The agent
+/// is blocked meanwhile, and notices that the other process delivers need no second delivery.
 const DELIVERY_LOCK_TIMEOUT_MS: u64 = 100;
 
 /// New notices, with the locks that allow this process to deliver them.
@@ -33,7 +32,7 @@ impl<'r> NewNotices<'r> {
     pub(super) fn for_conversation(
         conversation: &'r Conversation,
     ) -> Result<Option<Self>, Failure> {
-        // Recovery may record ends of tasks, which are new notices.
+        // Recovery may record that tasks have ended, and each such record is a new notice.
         let _logged_by_callee = context::recover_all(&conversation.root)?;
         let sessions = conversation.sessions()?;
         Self::for_sessions(&conversation.root, &sessions)
@@ -67,8 +66,8 @@ impl<'r> NewNotices<'r> {
         &self.notices
     }
 
-    /// Returns the text of the notices followed by `suffix`, and the acknowledgement of the notices
-    /// that fit into the text.
+    /// Returns the text of the notices followed by `suffix`, and the notices that fit into the
+    /// text, which the caller acknowledges after the delivery.
     pub(super) fn into_text(self, suffix: &str) -> (String, PendingAcks<'r>) {
         let Self { root, delivery_locks: turns, notices } = self;
         let mut facts = NoticesText::with_suffix(suffix);
@@ -96,7 +95,7 @@ impl<'r> NewNotices<'r> {
     }
 }
 
-/// Returns the processes that a command has left running, in one line.
+/// Returns the processes of the notice's task that still run, in one line; `None` if none runs.
 fn surviving_processes(root: &StateDir, notice: &NoticeView) -> Option<String> {
     let view = Task::read(root, notice.task_id).ok()?.view(root, ViewDetail::Full);
     agent_text::format_survivors(&view)

@@ -1,4 +1,4 @@
-//! Notifies a person of notices until the host's process ends.
+//! Notifies the person of notices until the host's process ends.
 //!
 //! The hook returns immediately. A detached process follows the sessions of the host, sleeps until
 //! a journal changes, and ends with the host. There is one such process for each host, even if the
@@ -24,10 +24,10 @@ use crate::failure::Failure;
 use crate::install::notify;
 use crate::notify_way::{NotifyWay, join_ways};
 
-/// Descriptors of a host that may refer to its terminal.
+/// Descriptors of a host that may refer to its terminal, in the order in which they are checked.
 const STANDARD_FDS: [i32; 3] = [1, 2, 0];
 
-/// Arguments of the detached process.
+/// Arguments of the hook `notify-person` and of the detached process that it starts.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct FollowArgs {
     /// How to notify the person, separated by commas
@@ -56,7 +56,7 @@ impl FollowArgs {
     }
 }
 
-/// Starts the detached process.
+/// Starts the detached process that follows the host's sessions.
 pub(super) fn start_detached(
     conversation: &Conversation,
     host: HookHost,
@@ -128,8 +128,8 @@ pub(super) fn follow(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes the locks that make this the only process that notifies a person about this host's
-/// sessions; `None` if another process holds one.
+/// Acquires the locks that make this process the only one that notifies the person about this
+/// host's sessions. Returns `None` if another process holds one of the locks.
 fn claim_follower_locks(conversation: &Conversation) -> Result<Option<Vec<DeliveryLock>>, Failure> {
     let mut sessions = conversation.sessions()?;
     if !sessions.contains(&conversation.session) {
@@ -164,8 +164,8 @@ fn open_notifier(
     PersonNotifier::from_ways(desktop, bell.map_or(BellTarget::Off, BellTarget::Terminal), &webhook)
 }
 
-/// Returns the terminal of a host, found by its standard descriptors. A hook has no terminal of its
-/// own.
+/// Returns the terminal of a host, found by the host's standard descriptors, because a hook's
+/// descriptors refer to pipes.
 fn find_terminal(host: i32) -> Option<PathBuf> {
     let mut names = STANDARD_FDS.into_iter().filter_map(|fd| inspect_process::fd_path(host, fd));
     names.find(|name| name.starts_with("/dev/pts/") || name.starts_with("/dev/tty")).map(Into::into)

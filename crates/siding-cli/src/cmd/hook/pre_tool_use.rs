@@ -8,8 +8,8 @@ use super::host::HookHost;
 use super::input::HookInput;
 use crate::guard_rules;
 
-/// Answers with the guard's objections. A command without objections is left to the host's
-/// decision.
+/// Answers with the guard's objections to the command. Without an objection, the answer contains no
+/// decision, and the host decides.
 pub(super) fn answer(input: &HookInput, host: HookHost) -> HookAnswer {
     let Some(command) = input.command() else { return HookAnswer::Nothing };
     let mode = input.exec_mode();
@@ -17,7 +17,7 @@ pub(super) fn answer(input: &HookInput, host: HookHost) -> HookAnswer {
     let mode = if is_asked { mode } else { ExecMode::Unattended };
     match guard_rules::load_rules() {
         Ok(rules) => answer_for_judgement(&judge(command, &rules, mode)),
-        // If the rules cannot be read, the person decides, because the user relies on the rules.
+        // Without rules the guard can neither allow nor deny the command, so the person decides.
         Err(failure) => HookAnswer::Ask(format!("siding guard: {}", failure.message())),
     }
 }

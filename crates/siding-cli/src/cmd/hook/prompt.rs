@@ -10,7 +10,7 @@ use super::{daily_report, reminder, running};
 use crate::context::{self, Task};
 use crate::failure::Failure;
 
-/// Answers with new notices and a reminder of running tasks.
+/// Answers with new notices, a reminder of running tasks and, once a day, the daily report.
 pub(super) fn answer(conversation: &Conversation) -> Result<AnswerWithAcks<'_>, Failure> {
     let unseen = format_unseen_tasks(conversation)?;
     let new_notices = NewNotices::for_conversation(conversation)?;
@@ -29,8 +29,8 @@ pub(super) fn answer(conversation: &Conversation) -> Result<AnswerWithAcks<'_>, 
     Ok(answer.with_person_line(headline))
 }
 
-/// Returns a reminder of the tasks that the agent has started in the background since the last
-/// prompt and has not checked since.
+/// Starts a turn. Returns a reminder of the background tasks that were started since the last
+/// prompt and whose output the agent has not read.
 fn format_unseen_tasks(conversation: &Conversation) -> Result<Option<String>, Failure> {
     let Conversation { root, session, .. } = conversation;
     let sessions = conversation.sessions()?;

@@ -15,9 +15,9 @@ use super::running;
 use crate::context::Task;
 use crate::failure::Failure;
 
-/// Counts a batch of tool calls. Returns the reminder that is due at the end of the batch: it names
-/// each of the host's own commands that has outlived its call, once; at every twentieth batch it
-/// names all running tasks.
+/// Counts a batch of tool calls, and returns the reminder that is due at its end. After every
+/// twentieth batch the reminder lists all background tasks. After any other batch it names the
+/// host's own commands that have outlived their calls, each once.
 pub(super) fn after_batch(
     conversation: &Conversation,
     news: Option<&NewNotices<'_>>,
@@ -32,7 +32,8 @@ pub(super) fn after_batch(
         .map(|lines| format!("Background tasks of this session{besides}:\n{}", escape_xml(&lines))))
 }
 
-/// Returns a list of all tasks in the background, including the host's own commands.
+/// Returns a list of all background tasks, including the host's own commands that have outlived
+/// their calls; `None` if there are none.
 pub(super) fn list_background_tasks(
     conversation: &Conversation,
 ) -> Result<Option<String>, Failure> {
@@ -73,8 +74,8 @@ pub(super) fn remind_outlived_calls(
     views.retain(|view| claimed.contains(&view.task_id));
     Ok(running::format_lines(&views).map(|lines| {
         format!(
-            "Background commands of the host's own shell tool, which siding keeps (`siding output \
-             ID`, `siding stop ID`):\n{}",
+            "Background commands of the host's own shell tool, supervised by siding (`siding \
+             output ID`, `siding stop ID`):\n{}",
             escape_xml(&lines)
         )
     }))
@@ -94,7 +95,7 @@ fn hosted_tasks(
     })
 }
 
-/// Combines notices and a reminder into an answer; either may be missing.
+/// Returns an answer with the notices followed by the reminder; either may be missing.
 pub(super) fn build_answer<'c>(
     news: Option<NewNotices<'c>>,
     reminder: Option<String>,

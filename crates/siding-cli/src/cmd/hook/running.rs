@@ -13,9 +13,9 @@ use siding_model::text::one_line;
 use crate::context::Task;
 use crate::failure::Failure;
 
-/// Maximum number of tasks to name; the others are counted.
+/// Maximum number of tasks to name. The last line gives the number of the others.
 const MAX_NAMED_TASKS: usize = 10;
-/// Maximum columns of a command.
+/// Maximum width in columns of a command.
 const COMMAND_COLUMNS: usize = 60;
 
 /// Returns the running tasks of these sessions that satisfy `is_wanted`, oldest first.

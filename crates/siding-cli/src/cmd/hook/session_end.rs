@@ -2,9 +2,9 @@
 //!
 //! The host allows one and a half seconds for all its hooks together, so this one stops no task:
 //! when the host's process ends, for whatever reason, the shims stop the tasks of the host's
-//! sessions. The hook only makes sure that each task has a shim. A conversation that is cleared
-//! leaves its tasks to the next one in the same process; the host keeps its own background commands
-//! in that case, too.
+//! sessions. The hook only makes sure that each task has a shim. The tasks of a cleared
+//! conversation pass to the next conversation in the same process, because the host keeps its own
+//! background commands in that case too.
 
 use super::HookAnswer;
 use crate::context;

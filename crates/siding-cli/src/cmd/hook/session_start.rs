@@ -45,14 +45,14 @@ pub(super) fn answer(
     let settings = context::load_settings()?;
     let steps =
         reap::run_for_session_fast(&conversation.root, &settings).unwrap_or_else(|failure| {
-            // If the reaper fails, the session stays open.
+            // A failure of the reaper is only reported; the session is open in any case.
             failure.report();
             Vec::new()
         });
     let mut text = String::new();
     match supervision::start(conversation, host, &settings) {
         Ok(unkept) => text.extend(unkept),
-        // If the supervisor cannot be started, the session stays open.
+        // A supervisor that cannot be started is only reported.
         Err(failure) => drop(failure.report()),
     }
     if let Some(left) = stale_sessions::report_and_close_stale(&conversation.root)? {
@@ -82,17 +82,18 @@ pub(super) fn answer(
     }))
 }
 
-/// Returns a summary of the reaper's steps for a conversation.
+/// Returns a summary of the reaper's steps for the agent; `None` if there is nothing to report.
 fn format_cleared(steps: &[ReapStep]) -> Option<String> {
-    // Omitted are tasks of ended sessions, which `stale_sessions` reports, and unowned processes,
-    // which have a report of their own.
+    // Tasks of ended sessions are omitted, because `stale_sessions` reports them. Unowned processes
+    // are omitted, because `report_for_agent` reports them.
     let is_news = |step: &&ReapStep| {
         !matches!(step, ReapStep::Leaving { .. } | ReapStep::ForeignFound { .. })
     };
     reap::format_summary(&steps.iter().filter(is_news).cloned().collect::<Vec<_>>())
 }
 
-/// Writes the line that lets the host's shells be adopted.
+/// Appends text to the host's environment file: for Claude Code the script by which each new shell
+/// has itself adopted, for Codex the variable that names the session. Gemini CLI has no such file.
 fn write_adoption_line(host: HookHost, session: &SessionId) -> Result<(), Failure> {
     let (name, text) = match host {
         HookHost::ClaudeCode => {
@@ -111,8 +112,8 @@ fn write_adoption_line(host: HookHost, session: &SessionId) -> Result<(), Failur
     })
 }
 
-/// Appends a text to a file that does not contain it: SessionStart occurs again when a conversation
-/// is compacted.
+/// Appends a text to a file unless the file contains it already: SessionStart occurs again when a
+/// conversation is compacted.
 fn append_once(path: &Path, text: &str) -> std::io::Result<()> {
     let mut file =
         OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;

@@ -1,4 +1,5 @@
-//! Reports to a new conversation which tasks were ended with sessions that were never closed.
+//! Reports to a new conversation which tasks siding stopped because their session ended without
+//! being closed.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -14,13 +15,14 @@ use siding_model::text::one_line;
 use crate::context;
 use crate::failure::Failure;
 
-/// Maximum number of tasks to name; the others are counted.
+/// Maximum number of tasks to name for one session. The last line gives the number of the others.
 const MAX_NAMED_TASKS: usize = 10;
-/// Maximum columns of a command.
+/// Maximum width in columns of a command.
 const COMMAND_COLUMNS: usize = 100;
 
-/// Returns a report of the tasks that siding ended with stale sessions. A session is closed when
-/// none of its tasks runs any more, so each is reported once. A closed session may be opened again.
+/// Returns a report of the tasks that siding stopped with stale sessions; `None` if there are none.
+/// Closes each stale session that has no running task, so that the session is reported only once. A
+/// closed session can be opened again.
 pub(super) fn report_and_close_stale(root: &StateDir) -> Result<Option<String>, Failure> {
     let boot = context::boot_id()?;
     let mut text = String::new();
@@ -44,13 +46,14 @@ pub(super) fn report_and_close_stale(root: &StateDir) -> Result<Option<String>, 
             continue;
         }
         text.push_str(&format_session(root, &session)?);
-        // The session may be resumed at this moment. It then has an owner, and is not closed.
+        // If the session is resumed at this moment, it has an owner again and is not closed.
         let _best_effort = session::close_if_unowned(root, &session)?;
     }
     Ok((!text.is_empty()).then_some(text))
 }
 
-/// Returns the sessions that have running tasks which must not outlive them.
+/// Returns the sessions of running tasks, except tasks started with `--keep`, which may outlive
+/// their session.
 fn sessions_with_running_tasks(root: &StateDir) -> Result<Vec<SessionId>, Failure> {
     let specs = crate::cmd::session::running_specs(root)?;
     Ok(specs.into_iter().filter(|spec| !spec.keep).map(|spec| spec.session_id).collect())

@@ -1,4 +1,5 @@
-//! The text of a host's status line: running tasks, the longest one, and tasks that need an answer.
+//! The text of a host's status line: the number of running tasks, the longest-running one, and the
+//! tasks that need input.
 
 use std::time::Duration;
 
@@ -12,13 +13,13 @@ use super::input::HookInput;
 use super::running;
 use crate::failure::Failure;
 
-/// Maximum columns of the longest-running command and of one that needs input; they keep the line
-/// within 80 columns.
+/// Maximum width in columns of the longest-running command, and of a command that needs input. They
+/// keep the line within 80 columns.
 const LONGEST_COMMAND_COLUMNS: usize = 40;
 const ASKING_COMMAND_COLUMNS: usize = 18;
 
-/// Returns the line for a conversation. `input` is the JSON that the host writes to a status line's
-/// standard input.
+/// Returns the line for a conversation. `input` is the JSON that the host writes to the standard
+/// input of its status line program.
 pub(crate) fn status_line(input: &[u8]) -> Result<String, Failure> {
     let input = HookInput::parse(input).map_err(|why| {
         Failure::new(format!("the host's JSON on standard input cannot be read: {why}"))

@@ -1,4 +1,4 @@
-//! Answers the end of the agent's turn.
+//! Answers the event that the agent is about to end its turn.
 
 use siding_core::session;
 

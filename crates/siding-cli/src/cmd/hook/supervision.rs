@@ -18,8 +18,8 @@ use crate::failure::Failure;
 /// Name of the file that records that the session's agent was warned about unsupervised commands.
 const UNSUPERVISED_MARKER: &str = "told-unsupervised";
 
-/// Starts the supervision of the host. Returns a warning for its agent if some commands are not
-/// supervised, once in each conversation.
+/// Starts the host's supervisor if the settings enable it. If that fails, returns a warning for the
+/// agent, once in each conversation.
 pub(super) fn start(
     conversation: &Conversation,
     host: HookHost,

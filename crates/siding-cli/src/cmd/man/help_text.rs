@@ -1,4 +1,5 @@
 //! Converts the text after the options of `--help` into sections of a manual page.
+//!
 //! roff fills text: it joins lines and stretches the spaces between words (groff(7), "Filling").
 //! An example must keep its spacing and a table its columns, so both are written between `.EX` and
 //! `.EE`, which turn filling off (groff_man(7)).
@@ -32,7 +33,7 @@ pub(super) fn to_sections(text: &str) -> Roff {
     page
 }
 
-/// Appends a paragraph. Its indented lines are literal.
+/// Appends a paragraph. Its indented lines are printed as they are, without filling.
 fn append_paragraph(page: &mut Roff, lines: &[&str], heading: &str) {
     let mut is_literal = false;
     for line in lines {
@@ -53,7 +54,8 @@ fn append_paragraph(page: &mut Roff, lines: &[&str], heading: &str) {
     }
 }
 
-/// Splits a text at empty lines, and before the exit codes.
+/// Splits a text into paragraphs. The exit codes start a paragraph even if no empty line precedes
+/// them.
 fn split_paragraphs(text: &str) -> Vec<Vec<&str>> {
     let mut paragraphs = vec![Vec::new()];
     for line in text.lines() {

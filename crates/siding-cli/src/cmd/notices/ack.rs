@@ -1,4 +1,4 @@
-//! `siding notices ack`: acknowledges notices.
+//! `siding notices ack`: acknowledges notices for one consumer.
 
 use std::process::ExitCode;
 
@@ -24,7 +24,7 @@ pub(super) struct Args {
     /// Ids of notices, or of tasks
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
-    /// Consumer that received them (default: agent)
+    /// Consumer that received the notices (default: agent)
     #[arg(long, value_name = "NAME")]
     consumer: Option<Consumer>,
 }
@@ -57,7 +57,8 @@ impl Args {
     }
 }
 
-/// Returns the notices that an id names: one, or all that its task has given so far.
+/// Returns the session of a task, with the notice that `text` names or, if `text` names the task,
+/// with all notices of the task so far.
 fn resolve_notices(root: &StateDir, text: &str) -> Result<(SessionId, Vec<NoticeId>), Failure> {
     if let Ok(id) = text.parse::<NoticeId>() {
         let (session, ids) = caller_notices(root, id.task)?;

@@ -1,4 +1,5 @@
-//! Reports notices that were not sent to a server; repeated failures are only counted.
+//! Reports notices that could not be sent to a webhook's server. Repeated failures are counted
+//! instead of reported one by one.
 
 use siding_model::notice::NoticeId;
 
@@ -20,12 +21,12 @@ impl DeliveryFailures {
         Self { server: server.to_owned(), last_reason: None, unnamed: 0 }
     }
 
-    /// Returns the server's scheme and host.
+    /// Returns the server's scheme and host, which messages may show.
     pub(super) fn server(&self) -> &str {
         &self.server
     }
 
-    /// Reports or counts a notice that was not sent.
+    /// Reports a notice that was not sent, or counts it if the reason is the same as before.
     pub(super) fn record_failure(&mut self, id: NoticeId, why: &str) {
         if self.last_reason.as_deref() == Some(why) {
             self.unnamed += 1;

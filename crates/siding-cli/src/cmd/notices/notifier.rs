@@ -1,5 +1,5 @@
-//! Notifies a person by a desktop notification, the terminal's bell or a webhook. All are off
-//! unless the settings enable them.
+//! Notifies a person by a desktop notification, the terminal's bell or a webhook. Each of these
+//! ways is off unless a setting or the hook's entry enables it.
 
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -17,21 +17,21 @@ use crate::failure::Failure;
 
 /// Program that shows notifications (Desktop Notifications Specification of freedesktop.org).
 const NOTIFY_SEND_PROGRAM: &str = "notify-send";
-/// Maximum columns of a title and of a line below it; desktops truncate longer ones.
+/// Maximum width in columns of a notification's title and of each further line. Desktops truncate
+/// longer lines.
 const NOTIFICATION_COLUMNS: usize = 100;
-/// The BEL character.
+/// The BEL character, at which a terminal rings its bell.
 const BELL_BYTES: &[u8] = b"\x07";
-/// Number of lines of the summary to show, counted from its end, which has the result.
+/// Maximum number of lines to show from the end of the summary, which has the result.
 const MAX_SUMMARY_LINES: usize = 3;
 
-/// Where to ring the bell.
+/// The terminal on which the bell rings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum BellTarget {
-    /// The bell is off.
     Off,
-    /// On standard error, if that is a terminal.
+    /// Standard error, if it is a terminal.
     Stderr,
-    /// On the terminal with this path.
+    /// The terminal device with this path.
     Terminal(PathBuf),
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct PersonNotifier {
 }
 
 impl PersonNotifier {
-    /// Returns the ways that the settings enable.
+    /// Returns a notifier for the ways that the settings enable, or an error if they enable none.
     pub(super) fn from_settings(settings: &Settings) -> Result<Self, Failure> {
         let bell = if settings.notify_bell { BellTarget::Stderr } else { BellTarget::Off };
         let people = Self::from_ways(settings.notify_desktop, bell, &settings.notify_webhook)?;
@@ -57,7 +57,7 @@ impl PersonNotifier {
         Ok(people)
     }
 
-    /// Returns a notifier for these ways.
+    /// Returns a notifier for these ways, and starts the thread of the webhook if one is set.
     pub(crate) fn from_ways(
         desktop: bool,
         bell: BellTarget,
@@ -66,8 +66,8 @@ impl PersonNotifier {
         Ok(Self { desktop, bell, server: webhook::WebhookSender::start(webhook)? })
     }
 
-    /// Notifies the person of each notice. A failure is reported once and does not delay the other
-    /// ways.
+    /// Notifies the person of each notice in every enabled way. A failure of the desktop turns off
+    /// desktop notifications and does not affect the other ways.
     pub(crate) fn notify(&mut self, notices: &[&NoticeView]) {
         if notices.is_empty() {
             return;
@@ -91,7 +91,7 @@ impl PersonNotifier {
         }
     }
 
-    /// Waits for deliveries in progress, then stops.
+    /// Waits a limited time for the requests to the webhook that are still queued.
     pub(crate) fn finish(self) {
         if let Some(server) = self.server {
             server.finish();
@@ -99,7 +99,7 @@ impl PersonNotifier {
     }
 }
 
-/// Rings the bell. Standard error is used, because a program may read standard output.
+/// Rings the bell. The bell is never written to standard output, which a program may read.
 fn ring_bell(bell: &BellTarget) {
     let stderr = std::io::stderr();
     let _best_effort = match bell {
@@ -137,13 +137,13 @@ fn show_desktop_notification(notice: &NoticeView) -> std::io::Result<()> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()?;
-    // Another thread waits for the program: a desktop that does not answer must not delay the next
-    // notice.
+    // Another thread waits for `notify-send`, because a desktop that does not answer must not delay
+    // the next notice.
     let _best_effort = std::thread::Builder::new().spawn(move || child.wait())?;
     Ok(())
 }
 
-/// Escapes text for the body of a notification, in which a desktop may interpret markup.
+/// Escapes the characters that a desktop may interpret as markup in the body of a notification.
 fn escape_markup(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -8,13 +8,14 @@ use siding_model::text::one_line;
 
 use crate::stdout::TEXT_COLUMNS;
 
-/// Number of lines shown from the start of the summary, which has the errors, and from its end.
+/// Number of lines of a long summary that are shown from its start, which has the errors, and from
+/// its end.
 const FIRST_LINES: usize = 3;
 const LAST_LINES: usize = 5;
 /// Indentation of each line of the summary.
 const SUMMARY_INDENT: &str = "    ";
 
-/// Formats a notice.
+/// Formats a notice as one line with its id, status and command, followed by the indented summary.
 pub(super) fn format_notice(notice: &NoticeView) -> String {
     let how = match (notice.exit_code, &notice.signal, &notice.limit) {
         (Some(0), ..) | (None, None, None) => String::new(),

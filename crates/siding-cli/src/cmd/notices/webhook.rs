@@ -19,16 +19,16 @@ use super::webhook_client::WebhookClient;
 use crate::failure::Failure;
 use crate::render::json;
 
-/// Maximum number of queued notices. A server that was unreachable for ten minutes receives up to
-/// this many afterwards.
+/// Maximum number of queued notices. A server that was unreachable receives up to this many when it
+/// can be reached again.
 const MAX_QUEUED_NOTICES: usize = 64;
-/// Maximum time for queued requests to finish when siding ends.
+/// Maximum time that siding waits before its exit for queued requests to finish.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a server must fail before that is reported, because most failures are brief. If siding
-/// ends earlier, it reports only that a notice was not sent.
+/// Time after a failed request before the failure is reported, because most failures are brief. If
+/// siding ends earlier, it reports only that the notice was not sent.
 const REPORT_DELAY: Duration = Duration::from_secs(2);
 
-/// A queued notice.
+/// A notice in the queue, as the body of its request.
 struct WebhookRequest {
     id: NoticeId,
     body: String,
@@ -39,13 +39,13 @@ struct WebhookRequest {
 pub(super) struct WebhookSender {
     server: String,
     queue: SyncSender<WebhookRequest>,
-    /// Notices that found no room in the queue.
+    /// Failures to queue a notice; the thread has its own record of failed requests.
     failures: DeliveryFailures,
-    /// Number of queued notices that were neither delivered nor given up yet.
+    /// Number of queued notices that were neither delivered nor abandoned yet.
     in_flight: Arc<AtomicUsize>,
-    /// Dropped to make the thread stop retrying.
+    /// Dropping this sender makes the thread stop retrying.
     retry_token: std::sync::mpsc::Sender<()>,
-    /// Closed by the thread when the queue is empty and it ends.
+    /// Disconnected when the thread ends, after it has emptied the queue.
     done: Receiver<()>,
 }
 
@@ -76,8 +76,7 @@ impl WebhookSender {
         Ok(Some(Self { server, queue, failures: losses, in_flight: under_way, retry_token, done }))
     }
 
-    /// Queues a notice. If the queue is full, the notice is not sent to the server, and that is
-    /// reported.
+    /// Queues a notice. If the queue is full, reports that the notice is not sent to the server.
     pub(super) fn send(&mut self, notice: &NoticeView) {
         let id = notice.notice_id;
         let body = match json::to_line(notice) {
@@ -99,8 +98,7 @@ impl WebhookSender {
         self.failures.record_failure(id, &why);
     }
 
-    /// Stops retries, and waits until each queued notice was tried once more, for `DRAIN_TIMEOUT`
-    /// at most.
+    /// Stops retries, and waits up to `DRAIN_TIMEOUT` until each queued notice was tried once more.
     pub(super) fn finish(self) {
         let Self {
             server,
@@ -125,7 +123,7 @@ struct WebhookWorker {
     client: WebhookClient,
     retry_cancelled: Receiver<()>,
     failures: DeliveryFailures,
-    /// The last reported error since the last success; it is not reported again.
+    /// The error that was reported last, which is not reported again before a request succeeds.
     reported_error: Option<String>,
 }
 
@@ -161,7 +159,7 @@ impl WebhookWorker {
         }
     }
 
-    /// Waits, and returns true as soon as retrying was cancelled.
+    /// Waits for `wait`, or until retrying is cancelled. Returns whether it was cancelled.
     fn is_cancelled_within(&self, wait: Duration) -> bool {
         // No value is ever sent through this channel: dropping the sender is the signal.
         self.retry_cancelled.recv_timeout(wait) == Err(RecvTimeoutError::Disconnected)

@@ -1,6 +1,7 @@
-//! Sends one request to a webhook and describes its result.
+//! Sends single requests to a webhook, and describes why a request failed.
 //!
-//! Messages contain only the scheme and host of the address: its path and query may be a secret.
+//! Messages contain only the scheme and host of the webhook's address, because the path and query
+//! may be secret.
 
 use std::time::Duration;
 
@@ -14,20 +15,20 @@ use crate::failure::Failure;
 
 /// Maximum time for one request, from name resolution to the end of the response's header.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum columns of a library's error message.
+/// Maximum width in columns of an error message from a library.
 const ERROR_COLUMNS: usize = 200;
 
-/// An HTTP client for one webhook.
+/// An HTTP client that posts to the address of one webhook.
 pub(super) struct WebhookClient {
     server: BlockingPost,
 }
 
-/// A failed request.
+/// Why a request failed, and whether and when to send it again.
 pub(super) struct RequestFailure {
     pub(super) answer: DeliveryStatus,
-    /// Description for a person.
+    /// Reason for the failure, as text for a person.
     pub(super) why: String,
-    /// How long the server asks clients to wait (the `Retry-After` header).
+    /// Time to wait before the next request, as the server asks in the header `Retry-After`.
     pub(super) retry_after: Option<Duration>,
 }
 
@@ -44,7 +45,7 @@ impl WebhookClient {
         Ok(Some(Self { server }))
     }
 
-    /// Sends one notice.
+    /// Sends a notice, whose JSON is `body`, and waits for the response's status.
     pub(super) fn post(&self, body: &str) -> Result<(), RequestFailure> {
         let response = self.server.send_json(body.to_owned()).map_err(|error| RequestFailure {
             answer: classify_error(&error),
@@ -65,10 +66,10 @@ impl WebhookClient {
     }
 }
 
-/// Returns whether the request is worth retrying.
+/// Returns `RetryLater` if a retry may succeed, otherwise `Rejected`.
 ///
-/// A rejected certificate is not: it will not change within minutes, and the notice must not be
-/// offered repeatedly to an impostor.
+/// A request is not retried after a rejected certificate: the certificate will not change within
+/// minutes, and the notice must not be offered repeatedly to an impostor.
 fn classify_error(error: &TransportError) -> DeliveryStatus {
     match error {
         TransportError::Tls(_) | TransportError::InvalidRequest(_) => DeliveryStatus::Rejected,

@@ -1,4 +1,5 @@
-//! Prints output as it is written until the task ends. Nothing is polled: the shim reports growth.
+//! Prints output as the task writes it, until the task ends. The output file is not polled, because
+//! the shim reports its growth.
 
 use std::io;
 
@@ -13,7 +14,7 @@ use crate::context::{SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 use crate::render::{ended_line, out};
 
-/// Silence after which an incomplete line is printed, in milliseconds; it may be a prompt.
+/// Silence in milliseconds after which an incomplete line, which may be a prompt, is printed.
 const PARTIAL_LINE_DELAY_MS: u64 = 300;
 
 /// Follows a task. Returns the offset after the printed output, or `None` if the reader of standard
@@ -34,7 +35,7 @@ pub(super) fn run(
     follow_task(printer, root, task)
 }
 
-/// How output is printed.
+/// Prints output as exact bytes or as readable text.
 enum Printer<'c, F> {
     Raw { next: u64 },
     Text(Box<TailFollower<'c, F>>),
@@ -117,7 +118,7 @@ fn recv_messages(watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
             | ShimMessage::CannotStart { .. } => {}
         }
     }
-    // A new shim has not received this follower's request.
+    // After a reconnection there is a new shim, which has not received the previous request.
     if again || watch.reconnects() != renewed {
         watch.send(&ShimRequest::Subscribe { follow: true })?;
     }

@@ -1,4 +1,4 @@
-//! The line below the output: the state of the task, and what to do next.
+//! The line after the output: the state of the task, and the command for what comes next.
 
 use std::time::Duration;
 
@@ -10,24 +10,23 @@ use siding_model::text::one_line;
 
 use crate::context::Task;
 
-/// Maximum columns of an outcome inside the line.
+/// Maximum width in columns of the outcome in the line.
 const OUTCOME_COLUMNS: usize = 200;
 
-/// What was read.
+/// Part of the output that the call requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReadMode {
     /// All output, or all new output.
     Unfiltered,
-    /// One page.
+    /// One page, from `--since` to the size limit.
     Page,
-    /// Filtered lines.
+    /// The lines that `--tail`, `--grep` or `--errors` chooses.
     Filtered,
 }
 
 /// Whether any text was printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Printed {
-    /// Text was printed.
     Something,
     /// Nothing was printed, so the footer is the only answer.
     Nothing,

@@ -7,11 +7,11 @@ use siding_model::outcome::Outcome;
 use siding_model::record::OutputGap;
 use siding_model::task_view::PhaseName;
 
-/// JSON output.
+/// JSON output of `siding output`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "output")]
 pub(in crate::cmd) struct OutputView {
-    /// The task's id.
+    /// The complete id of the task.
     pub(super) task_id: TaskId,
     /// Offset of the first byte of the text.
     pub(super) from: u64,
@@ -19,13 +19,13 @@ pub(in crate::cmd) struct OutputView {
     pub(super) next: u64,
     /// Number of bytes that the task has written so far.
     pub(super) bytes: u64,
-    /// The part of the output that is no longer kept.
+    /// The part of the output that is no longer kept; null if all of it is kept.
     pub(super) gap: Option<OutputGap>,
-    /// The readable text.
+    /// The readable text that `siding output` prints without `--json`.
     pub(super) text: String,
     /// Whether text between `from` and `bytes` is missing.
     pub(super) truncated: bool,
-    /// The task's phase.
+    /// Phase of the task at the time of the read.
     pub(super) phase: PhaseName,
     /// How the task ended; null until its whole process tree has ended.
     pub(super) outcome: Option<Outcome>,

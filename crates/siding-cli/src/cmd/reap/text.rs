@@ -14,10 +14,10 @@ use crate::stdout;
 
 /// Column at which the text of a step starts.
 const INDENT_COLUMNS: usize = 16;
-/// Maximum columns of a command.
+/// Maximum width in columns of a command.
 const COMMAND_COLUMNS: usize = 100;
 
-/// Formats all steps, one paragraph each, and a summary.
+/// Formats all steps, one paragraph each, what happens next to found processes, and a summary.
 pub(super) fn format_steps(steps: &[ReapStep], settings: &Settings, dry_run: bool) -> String {
     let mut text: String = steps.iter().map(|step| format_step(step, dry_run)).collect();
     if steps.iter().any(|step| matches!(step, ReapStep::ForeignFound { .. })) {
@@ -40,7 +40,7 @@ pub(super) fn format_steps(steps: &[ReapStep], settings: &Settings, dry_run: boo
     text
 }
 
-/// Returns the number of steps of each kind; `None` if there are no steps.
+/// Returns the number of steps of each kind as text; `None` if there are no steps.
 pub(in crate::cmd) fn format_summary(steps: &[ReapStep]) -> Option<String> {
     let counts: BTreeMap<&str, usize> = reap::count_by_kind(steps);
     let parts: Vec<_> =
@@ -48,7 +48,7 @@ pub(in crate::cmd) fn format_summary(steps: &[ReapStep]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// Returns the noun for the steps of a kind.
+/// Returns the words that precede the number of steps of a kind in the summary.
 fn step_noun(kind: &str) -> &str {
     match kind {
         "continued" => "shims continued",
@@ -86,7 +86,7 @@ fn format_step(step: &ReapStep, dry_run: bool) -> String {
     format!("{subject:<INDENT_COLUMNS$}{}\n", paragraph.trim_start())
 }
 
-/// Returns the subject of a step and its text.
+/// Returns the subject of a step, usually a task's id, and the text that follows the subject.
 fn step_text(step: &ReapStep, dry_run: bool) -> (String, String) {
     // `("ended", "end")` becomes `ended` or `would end`.
     let verb = |done: &str, will: &str| {
@@ -156,7 +156,7 @@ fn step_text(step: &ReapStep, dry_run: bool) -> (String, String) {
     (task.to_string(), said)
 }
 
-/// Formats how the task of an ended session ends.
+/// Formats how far the shim has stopped the task of an ended session.
 fn format_leaving(outcome: Option<&Outcome>, dry_run: bool) -> String {
     match outcome {
         _ if dry_run => "its shim ends it".to_owned(),

@@ -11,10 +11,10 @@ use super::text::{format_disk_use, format_elapsed, format_headline, format_state
 
 /// Maximum number of entries in each list.
 const MAX_LIST_ENTRIES: usize = 10;
-/// Maximum columns of a command.
+/// Maximum width in columns of a command.
 const COMMAND_COLUMNS: usize = 200;
 
-/// Formats the report as a document.
+/// Formats the report as a Markdown document with a section for each list that is not empty.
 pub(super) fn format_document(report: &ActivityReport, since: Duration) -> String {
     let mut text = format!("# siding report\n\n{}\n", format_headline(report, since));
     let tasks = |tasks: &[ActivityTask], after: fn(&ActivityTask) -> String| -> Vec<String> {

@@ -12,18 +12,17 @@ use crate::render::short_outcome;
 use crate::render::table_layout::{Align, format_grid};
 use crate::stdout::{TEXT_COLUMNS, wrap_indented};
 
-/// Maximum number of rows of an important group, and of the others.
+/// Maximum number of rows of a group, and of the groups `reaped by` and `lingering`.
 const MAX_GROUP_ROWS: usize = 3;
 const MAX_MINOR_GROUP_ROWS: usize = 2;
-/// Maximum columns of a rule's name.
+/// Maximum width in columns of a rule's name.
 const RULE_COLUMNS: usize = 16;
-/// The length of a day in seconds.
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 
-/// The cells of a row before its command.
+/// The cells of a row before its command: group, result, time or count, and task id.
 type RowCells = [String; 4];
 
-/// Formats the report as a screen of text.
+/// Formats the headline, a table of the most important tasks, and the disk usage.
 pub(crate) fn format_screen(report: &ActivityReport, since: Duration, colour: ColorMode) -> String {
     let mut text = wrap_indented(&format_headline(report, since), 0, TEXT_COLUMNS);
     text.push('\n');
@@ -76,7 +75,7 @@ fn format_period(since: Duration) -> String {
     }
 }
 
-/// Formats a line about disk usage.
+/// Formats one line with the disk usage of all kept tasks and the limit for ended ones.
 pub(super) fn format_disk_use(disk: &DiskUse) -> String {
     let tasks = if disk.tasks == 1 { "task" } else { "tasks" };
     format!(
@@ -87,7 +86,7 @@ pub(super) fn format_disk_use(disk: &DiskUse) -> String {
     )
 }
 
-/// Formats the duration of a task.
+/// Formats how long a task has run; `-` if that is unknown.
 pub(super) fn format_elapsed(task: &ActivityTask) -> String {
     task.elapsed_ms.map_or_else(|| "-".to_owned(), |ms| format_duration(Duration::from_millis(ms)))
 }

@@ -11,18 +11,18 @@ use siding_model::spec::TaskCommand;
 use super::{Args, OnTimeout};
 use crate::run_history;
 
-/// Where a command starts, and how long its caller waits.
+/// The placement in which a command starts, and how long its caller waits.
 #[derive(Debug)]
 pub(super) struct ChosenPlacement {
     pub(super) placement: Placement,
     /// Maximum wait of the caller; `None` waits until the end.
     pub(super) budget: Option<Duration>,
-    /// Why the placement differs from what the caller may expect.
+    /// Explanation for a caller that did not request the background; `None` if none is needed.
     pub(super) note: Option<String>,
 }
 
-/// Decides where a command starts. Opens the history only if the setting is on and neither the
-/// flags nor the budget decide.
+/// Decides whether a command starts in the foreground or in the background. The history is opened
+/// only if the setting or flag is on and neither the other flags nor the budget decide.
 pub(super) fn choose_placement(
     args: &Args,
     settings: &Settings,
@@ -49,7 +49,8 @@ pub(super) fn choose_placement(
     ChosenPlacement { placement, budget, note: found.explanation(limit) }
 }
 
-/// Returns the placement that the caller requested, and the budget.
+/// Returns the placement that the caller requested, and the budget with which the expected duration
+/// is compared.
 fn requested_mode(
     args: &Args,
     settings: &Settings,

@@ -1,6 +1,7 @@
-//! The caller of `siding run`: shows the output, and turns signals into requests.
+//! Waits for the task of `siding run`, shows its output, and turns signals into requests.
 //!
-//! [`wait_in_foreground`] waits, and the model decides when the call returns.
+//! [`wait_in_foreground`] has the loop, and `siding_model::foreground_call` decides when the call
+//! returns.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 
@@ -19,12 +20,11 @@ use super::plan::RunPlan;
 use crate::context::{SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 
-/// What to show while waiting.
+/// What a caller sees of the command's output while it waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ShownOutput {
     /// The output, as it is written.
     Output,
-    /// No output.
     Nothing,
 }
 
@@ -37,7 +37,7 @@ pub(super) enum FollowEnd {
     Detached(Signal),
 }
 
-/// The result of the wait and of showing the output.
+/// Why the wait ended, and how much of the output was shown.
 #[derive(Debug)]
 pub(super) struct FollowResult {
     pub(super) end: FollowEnd,
@@ -97,9 +97,9 @@ impl ForegroundCaller for RunCaller<'_> {
         Some(self.signals.as_fd())
     }
 
-    /// SIGINT stops the command, a second SIGINT without grace. SIGTERM and SIGHUP only detach this
-    /// process: a host sends them when it ends, and the task's lease then decides whether the task
-    /// continues.
+    /// Returns an interrupt for each SIGINT: the first stops the command, and the second ends the
+    /// grace. SIGTERM and SIGHUP only detach this process: a host sends them when it ends, and the
+    /// task's lease then decides whether the task continues.
     fn take_requests(&mut self) -> Vec<CallEvent> {
         let mut requests = Vec::new();
         for signal in self.signals.read_pending() {
@@ -132,7 +132,7 @@ impl ForegroundCaller for RunCaller<'_> {
     ) -> Result<(), Failure> {
         let Some(live) = &mut self.output else { return Ok(()) };
         match event {
-            // A new shim may have taken over, which has not received this caller's request.
+            // A new shim that has taken over has not received this caller's request.
             None | Some(ShimEvent::MayBeNewShim) => live.subscribe_growth(watch),
             Some(ShimEvent::OutputGrown) => live.on_growth(watch),
             // With `RequestDone` the shim reports growth from here on; output that was written

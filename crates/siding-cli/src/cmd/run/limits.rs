@@ -6,7 +6,7 @@ use siding_model::settings::Key;
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(super) struct LimitArgs {
-    /// Memory of all its processes; shared memory counts once (`512MiB`, `4GiB`)
+    /// Memory of all processes of the task; shared memory counts once (`512MiB`, `4GiB`)
     #[arg(long, value_name = "SIZE")]
     max_memory: Option<String>,
     /// Memory that the system must keep available; exceeded if less is available and this command
@@ -16,13 +16,13 @@ pub(super) struct LimitArgs {
     /// Number of concurrent processes
     #[arg(long, value_name = "N")]
     max_processes: Option<String>,
-    /// Open descriptors of all its processes in total
+    /// Open descriptors of all processes of the task in total
     #[arg(long, value_name = "N")]
     max_fds: Option<String>,
     /// Time at nine tenths of a core or more without output
     #[arg(long, value_name = "D")]
     max_cpu_spin: Option<String>,
-    /// Age of any of its TCP connections
+    /// Age of any TCP connection of the task
     #[arg(long, value_name = "D")]
     max_connection_age: Option<String>,
     /// Bytes sent over TCP to any single remote address
@@ -38,7 +38,7 @@ pub(super) struct LimitArgs {
 }
 
 impl LimitArgs {
-    /// Returns each limit with its setting, flag and value.
+    /// Returns each setting with the flag that overrides it, and the value if the flag was given.
     pub(super) fn flags(&self) -> [(Key, &'static str, Option<&String>); 9] {
         [
             (Key::MaxMemory, "--max-memory", self.max_memory.as_ref()),

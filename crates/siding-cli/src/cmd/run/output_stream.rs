@@ -20,7 +20,7 @@ use crate::stderr;
 pub(super) struct OutputStream {
     /// Unbuffered, so that the number of accepted bytes is known.
     stdout: File,
-    /// False once writing has failed.
+    /// False once a write has failed; nothing is shown after that.
     is_open: bool,
     /// Whether standard output and standard error are the same terminal, where lost output must be
     /// reported.
@@ -33,7 +33,7 @@ pub(super) struct OutputStream {
     /// The chunk of output at `shown`, and how much of it was written.
     piece: Vec<u8>,
     piece_offset: usize,
-    /// Whether to request a growth message from the shim once all known output is shown.
+    /// Whether a growth message must be requested from the shim once all known output is shown.
     growth_pending: bool,
     /// Number of lost bytes, and how many of them were reported.
     lost_bytes: u64,
@@ -41,7 +41,7 @@ pub(super) struct OutputStream {
 }
 
 impl OutputStream {
-    /// Opens the stream.
+    /// Returns a stream that writes to standard output and has shown nothing yet.
     pub(super) fn new() -> Result<Self, Failure> {
         let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(output_failure)?;
         Ok(Self {
@@ -69,7 +69,7 @@ impl OutputStream {
         if self.is_open { self.written.saturating_sub(self.shown) } else { 0 }
     }
 
-    /// Returns standard output if there is something to show.
+    /// Returns the descriptor of standard output if there is something to write to it.
     pub(super) fn writable_fd(&self) -> Option<BorrowedFd<'_>> {
         (self.is_open && self.shown < self.written).then(|| self.stdout.as_fd())
     }
@@ -87,7 +87,7 @@ impl OutputStream {
         self.subscribe_when_shown(watch)
     }
 
-    /// Updates the number of bytes that were written.
+    /// Reads how many bytes the command has written.
     pub(super) fn refresh_written(&mut self, watch: &TaskWatch<'_>) -> Result<(), Failure> {
         if self.pieces.is_none() {
             self.pieces = RawChunks::open(&watch.dir()?).ok().flatten();

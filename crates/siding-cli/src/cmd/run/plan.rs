@@ -1,4 +1,4 @@
-//! Turns arguments and settings into a recorded task.
+//! Decides how a task runs from the arguments and settings, records the task, and starts it.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -33,7 +33,7 @@ pub(super) struct RunPlan {
     pub(super) notes: Vec<String>,
 }
 
-/// Makes all decisions.
+/// Checks the arguments, and decides the placement, the budget and the deadline of the task.
 pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> {
     let settings = siding_core::settings::load(&settings_sources(args))?;
     if args.background && !settings.background_tasks {
@@ -85,7 +85,8 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     })
 }
 
-/// Returns the sources of the settings, with the flags on top.
+/// Returns the sources of the settings. The flags are the last source, which takes precedence
+/// except over locked keys.
 fn settings_sources(args: &Args) -> Environment {
     // With `--on-timeout background` the timeout ends the wait, not the task.
     let deadline = args.timeout.as_ref().filter(|_| args.on_timeout != Some(OnTimeout::Background));
@@ -123,7 +124,7 @@ fn timeout_as_budget(args: &Args) -> Option<&String> {
 
 struct TimeLimits {
     budget: Option<Duration>,
-    /// The time to the deadline, if it is not that of the settings.
+    /// Maximum duration of the task; `None` for the one in the settings.
     timeout: Option<Duration>,
 }
 
@@ -177,7 +178,8 @@ fn utf8_word(word: &OsString) -> Result<String, Failure> {
     })
 }
 
-/// Records the task and hands it to its shim.
+/// Records the task and hands it to its shim. Unless duplicates are allowed, a task that already
+/// runs the same command in the same directory is returned instead.
 pub(super) fn start_task(
     args: &Args,
     root: &StateDir,

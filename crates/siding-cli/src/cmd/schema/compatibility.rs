@@ -1,4 +1,4 @@
-//! Finds changes of a schema that break a reader of the output.
+//! Finds changes of a schema that break programs that read the output.
 //!
 //! A change is compatible if every promised field, value and alternative remains, and no value has
 //! a wider type. Added fields, values and alternatives are compatible.
@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// Returns how the outputs defined by `own` break those defined by `promised`.
+/// Returns one line for each change by which the outputs in `own` break a reader of the outputs in
+/// `promised`.
 pub(super) fn find_all(promised: &Value, own: &Value) -> Vec<String> {
     let mut breaks = Vec::new();
     let outputs = promised["$defs"].as_object().into_iter().flatten();
@@ -20,7 +21,7 @@ pub(super) fn find_all(promised: &Value, own: &Value) -> Vec<String> {
     breaks
 }
 
-/// Replaces the references by the definitions in `root`.
+/// Returns a schema with each reference replaced by the definition in `root`.
 fn inline(schema: &Value, root: &Value) -> Value {
     match schema {
         Value::Object(fields) => {
@@ -81,7 +82,7 @@ fn compare_objects(promised: &Value, own: &Value, at: &str) -> Vec<String> {
     breaks
 }
 
-/// Returns the alternatives of a schema, flattened; otherwise the schema itself.
+/// Returns the alternatives of a schema without nesting, or the schema itself if it has none.
 fn alternatives(schema: &Value) -> Vec<&Value> {
     match ["anyOf", "oneOf"].iter().find_map(|word| schema.get(word)?.as_array()) {
         Some(inner) => inner.iter().flat_map(alternatives).collect(),
@@ -99,7 +100,7 @@ fn types<'s>(alternatives: &[&'s Value]) -> BTreeSet<&'s str> {
     names.flat_map(elements).filter_map(Value::as_str).collect()
 }
 
-/// Returns the values of the enumerations.
+/// Returns the values that the alternatives list with `const` or `enum`.
 fn values<'s>(alternatives: &[&'s Value]) -> Vec<&'s Value> {
     let constants = alternatives.iter().filter_map(|one| one.get("const"));
     let enumerations = alternatives.iter().filter_map(|one| one.get("enum"));

@@ -35,25 +35,25 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// JSON output.
+/// JSON output of `siding session close`.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "session_close")]
 pub(in crate::cmd) struct CloseReport {
-    /// The session's name.
+    /// Id of the closed session.
     session_id: SessionId,
     /// The tasks that were stopped, with their outcomes.
     stopped: Vec<TaskView>,
     /// The tasks that continue because they were started with `--keep`.
     kept: Vec<TaskId>,
-    /// The tasks that could not be stopped.
+    /// The tasks that could not be stopped or read, and may still run.
     failed: Vec<FailedTask>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct FailedTask {
-    /// The task's id.
+    /// Id of the task.
     task_id: TaskId,
-    /// The error message.
+    /// The error that prevented the stop.
     why: String,
 }
 
@@ -63,8 +63,8 @@ impl Args {
         descriptor::raise_open_limit();
         // The session is closed first, so that no task can be started in it meanwhile.
         session::close(&root, &self.id)?;
-        // Includes the tasks of the session's subagents, which the session would inherit when they
-        // end.
+        // The tasks of the session's subagents are stopped too, because the session would inherit
+        // them when a subagent ends.
         let sessions = session::session_tree(&root, &self.id)?;
         let running = stop::list_running(&root, |spec| sessions.contains(&spec.session_id))?;
         let (kept, ending): (Vec<_>, Vec<_>) =
@@ -102,7 +102,7 @@ impl Args {
 }
 
 fn stop_task(root: &StateDir, id: TaskId) -> Result<TaskView, Failure> {
-    // Stops a subagent's own tasks as well.
+    // This stops only one task: the caller's list has the tasks of a subagent too.
     stop::stop_one(
         root,
         SHIM_PROGRAM,

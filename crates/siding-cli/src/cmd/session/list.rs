@@ -69,7 +69,8 @@ fn session_views(root: &StateDir) -> Result<Vec<SessionView>, Failure> {
             }
         }
     }
-    // What is left are tasks of the implicit session, and of sessions whose directory was removed.
+    // The remaining tasks belong to sessions without a record: the implicit session, and sessions
+    // whose directory was removed.
     for (session_id, running) in tasks {
         let state =
             if session_id.is_implicit() { SessionStatus::Live } else { SessionStatus::Ended };
@@ -86,7 +87,7 @@ fn session_view(
 ) -> Option<SessionView> {
     match session::read(root, &id) {
         Ok(Some(session)) => Some(SessionView::new(&session, boot, running)),
-        // The directory exists but its owner is not recorded yet.
+        // The directory exists, but no owner is recorded in it.
         Ok(None) => None,
         Err(error) => {
             errln!("siding: {error}");
@@ -100,8 +101,8 @@ fn format_table(views: &[SessionView]) -> String {
         return "no session is open and no task runs\n".to_owned();
     }
     let widest = views.iter().map(|view| view.session_id.as_str().len()).max().unwrap_or(0);
-    // A name may have 64 characters, and the other columns take 52, so longer names get a line of
-    // their own.
+    // An id may have 64 characters. The other columns need 48 of the 80 columns, so an id of more
+    // than 30 characters gets a line of its own.
     let width = widest.clamp("SESSION".len(), 30);
     let mut text = format!("{:<width$}  STATE      OWNER    TASKS  OPENED\n", "SESSION");
     for view in views {
@@ -109,8 +110,8 @@ fn format_table(views: &[SessionView]) -> String {
         let opened = view.opened_at.as_deref().map_or("-", |at| at.get(..19).unwrap_or(at));
         let mut name = format!("{:<width$}", view.session_id.as_str());
         if name.len() > width {
-            // The complete name is printed, so that it can be copied; the other columns follow on
-            // the next line.
+            // The id is not truncated, so that it can be copied. The other columns follow on the
+            // next line.
             name = format!("{name}\n{:<width$}", "");
         }
         text.push_str(&format!(

@@ -29,7 +29,7 @@ pub(super) struct Args {
     /// Name of the session
     #[arg(value_name = "ID", value_parser = super::parse_session_id)]
     id: SessionId,
-    /// Process with whose end the session ends
+    /// Process whose end ends the session, if no other owner runs
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     owner_pid: i32,
     /// Print the session as JSON
@@ -44,7 +44,7 @@ impl Args {
         let session = session::open(&root, &self.id, self.owner_pid)?;
         descriptor::raise_open_limit();
         let reaped = reap::run_for_session(&root, &settings).unwrap_or_else(|failure| {
-            // If the reaper fails, the session stays open.
+            // A failure of the reaper is only reported; the session is open in any case.
             failure.report();
             Vec::new()
         });

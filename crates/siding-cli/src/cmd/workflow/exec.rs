@@ -1,4 +1,5 @@
-//! The program of a workflow's task. It has no help, because only `siding workflow` calls it.
+//! The program that runs in the task of a workflow. Its flags have no help, because only
+//! `siding workflow` starts it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -35,7 +36,7 @@ struct Args {
     checked: Option<u32>,
 }
 
-/// Runs a workflow in its task.
+/// Runs a new or resumed workflow, whose task this process belongs to.
 pub(crate) fn main() -> ExitCode {
     match Args::try_parse_from(std::env::args_os().skip(1)) {
         Ok(args) => args.run().unwrap_or_else(|failure| failure.report()),

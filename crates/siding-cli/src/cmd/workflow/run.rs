@@ -42,7 +42,7 @@ pub(super) struct Args {
     how: WorkflowRunArgs,
 }
 
-/// Parses the number of concurrent steps.
+/// Parses a number of concurrent steps, with the same bounds as `max_parallel` in a file.
 fn parse_parallel(text: &str) -> Result<usize, String> {
     let number: i64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
     siding_workflow::parse_max_parallel(number)

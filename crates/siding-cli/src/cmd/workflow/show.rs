@@ -22,7 +22,7 @@ use crate::render::json;
 use crate::render::table_layout::{Align, format_grid};
 use crate::stdout;
 
-/// The path that stands for standard output.
+/// The value of `--svg` that means standard output.
 const STDOUT_PATH: &str = "-";
 
 /// Shows the state of the steps of a workflow, or the steps of a file.
@@ -80,7 +80,7 @@ fn load_view(what: &str) -> Result<WorkflowView, Failure> {
     Ok(load_workflow(&root, id)?.1)
 }
 
-/// Reads a workflow and its current state.
+/// Returns a workflow as its journal records it, with the view of its current state.
 pub(super) fn load_workflow(
     root: &StateDir,
     id: TaskId,
@@ -104,7 +104,8 @@ pub(super) fn load_workflow(
     Ok((story, view))
 }
 
-/// Shows a workflow whose task runs but has not written a record yet.
+/// Returns the view of a workflow whose task runs but has not written the journal yet; `None` if
+/// the task does not run.
 fn starting_view(root: &StateDir, id: TaskId) -> Option<WorkflowView> {
     let task = Task::read(root, id).ok().filter(|task| task.state.is_live())?;
     let file = Path::new(argument_after(&task.state, task::FILE_FLAG)?);
@@ -156,7 +157,7 @@ fn format_row(step: &StepView) -> ([String; 3], String) {
     ([step.state.as_str().replace('_', " "), took, task], last)
 }
 
-/// Returns the next command to try.
+/// Returns a sentence with the command that is useful next; `None` if there is none.
 fn format_next_step(view: &WorkflowView) -> Option<String> {
     let id = view.workflow_id?;
     match view.state {
@@ -184,7 +185,8 @@ fn format_elapsed(ms: u64) -> String {
 mod tests {
     use super::*;
 
-    /// Text must fit a terminal, even with arbitrary names in it.
+    /// A workflow file may contain any text as a name, so escape sequences must not reach the
+    /// terminal.
     #[test]
     fn text_fits_a_terminal() {
         let long = "x".repeat(60);

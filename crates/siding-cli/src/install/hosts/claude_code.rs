@@ -15,7 +15,7 @@ use crate::install::json_value::JsonValue;
 use crate::install::program::{BUDGET_FLAG, SidingProgram};
 use crate::install::target::{FileContent, StatusLineTarget, TargetFile};
 
-/// Whose settings are changed.
+/// Whose settings an install changes.
 #[derive(
     Debug,
     Clone,
@@ -61,7 +61,6 @@ impl Scope {
     }
 }
 
-/// A row of `HOOK_ROWS`.
 struct HookRow {
     event: &'static str,
     matcher: Option<&'static str>,
@@ -80,9 +79,9 @@ const fn hook_row(
     HookRow { event, matcher, event_arg: word, timeout: 5, wakes_host: false }
 }
 
-/// Tools that run commands.
+/// Matcher for the tools that run commands.
 const COMMAND_TOOLS: Option<&str> = Some("Bash|Monitor|mcp__siding__run");
-/// The host's shell tool.
+/// Matcher for the host's shell tool.
 const BASH_TOOL: Option<&str> = Some("Bash");
 /// Maximum life of a waiter: eight hours, longer than a person usually leaves a session with
 /// running tasks unattended.
@@ -107,15 +106,15 @@ const HOOK_ROWS: [HookRow; 10] = [
         wakes_host: true,
         ..hook_row("Stop", None, "await-notice")
     },
-    // The host reduces the timeout of all these hooks to 1.5 s unless a settings file has a larger
-    // one.
+    // The host reduces the timeout of all `SessionEnd` hooks to 1.5 s, unless a settings file sets
+    // a larger timeout.
     HookRow { timeout: 10, ..hook_row("SessionEnd", None, "session-end") },
 ];
 
 /// Arguments of the hooks that set the budget of foreground calls and report it.
 const BUDGET_EVENTS: [&str; 2] = ["pre-tool-use", "post-tool-use"];
 
-/// Returns the hook entries that call `program`; some have the budget as an argument.
+/// Returns the hook entries that call `program`; those in [`BUDGET_EVENTS`] pass the budget.
 fn hook_entries(program: &str, budget: Option<&str>) -> Vec<HookEntry> {
     HOOK_ROWS
         .iter()
@@ -150,7 +149,7 @@ fn server_entry(program: &str) -> JsonValue {
     ])
 }
 
-/// Returns the host's files, the settings first.
+/// Returns the files that an install changes, the settings first, with siding's part of each.
 pub(super) fn targets(
     places: &BaseDirs,
     scope: Scope,
@@ -190,7 +189,7 @@ pub(super) fn targets(
     ]
 }
 
-/// Returns remarks for the person.
+/// Returns what the person must know or do after an install.
 pub(super) fn notes(scope: Scope, program: &SidingProgram) -> Vec<String> {
     let mut notes = Vec::new();
     if scope == Scope::Project {
@@ -206,7 +205,7 @@ pub(super) fn notes(scope: Scope, program: &SidingProgram) -> Vec<String> {
     notes
 }
 
-/// Returns the directory of the user's settings.
+/// Returns the directory of the user's settings: `CLAUDE_CONFIG_DIR`, otherwise `~/.claude`.
 fn config_dir(places: &BaseDirs) -> PathBuf {
     places.variable_dir("CLAUDE_CONFIG_DIR").unwrap_or_else(|| places.home.join(".claude"))
 }

@@ -1,9 +1,9 @@
 //! Codex: hooks, MCP server, and adoption of its shells by `BASH_ENV`.
 //!
-//! From its source (`codex-rs/hooks`, `codex-rs/config`): `hooks.json` next to `config.toml` has
-//! the format of Claude Code's hooks, commands are shell command lines, timeouts are in seconds,
-//! and the end of a session has no event. `shell_environment_policy.set` adds variables to the
-//! environment of its commands.
+//! According to Codex's source (`codex-rs/hooks`, `codex-rs/config`), `hooks.json` next to
+//! `config.toml` has the format of Claude Code's hooks. Commands are shell command lines, timeouts
+//! are in seconds, and the end of a session has no event. `shell_environment_policy.set` adds
+//! variables to the environment of Codex's commands.
 
 use std::path::PathBuf;
 
@@ -26,7 +26,7 @@ const HOOK_ROWS: [(&str, Option<&str>, &str, u64); 5] = [
     ("Stop", None, "stop", 5),
 ];
 
-/// Returns the host's files.
+/// Returns the files that an install changes, with siding's part of each.
 pub(super) fn targets(
     places: &BaseDirs,
     program: &SidingProgram,
@@ -57,12 +57,12 @@ pub(super) fn targets(
     ])
 }
 
-/// Returns the file that the host's shells read first.
+/// Returns the path of the script that the host's shells read first, because `BASH_ENV` names it.
 fn shell_file(places: &BaseDirs) -> PathBuf {
     places.config_dir().join("siding/bash-env")
 }
 
-/// Returns remarks for the person.
+/// Returns what the person must know or do after an install.
 pub(super) fn notes(places: &BaseDirs) -> Vec<String> {
     vec![
         "Codex runs new hooks only after you have approved them: call `/hooks` in a session and \

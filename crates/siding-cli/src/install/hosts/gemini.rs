@@ -1,6 +1,6 @@
 //! Gemini CLI: hooks and MCP server, both in one file that may have comments.
 //!
-//! From its documentation (docs/hooks/reference.md of its source): events have their own names,
+//! According to `docs/hooks/reference.md` in its source, Gemini CLI has its own names of events,
 //! commands are shell command lines, and timeouts are in milliseconds.
 
 use super::{BaseDirs, hook_command_line};
@@ -20,7 +20,7 @@ const HOOK_ROWS: [(&str, Option<&str>, &str, u64); 6] = [
     ("SessionEnd", None, "session-end", 10_000),
 ];
 
-/// Returns the host's files.
+/// Returns the file that an install changes, with siding's part of it.
 pub(super) fn targets(places: &BaseDirs, program: &SidingProgram) -> Vec<TargetFile> {
     let hooks = HOOK_ROWS.iter().map(|(event, matcher, word, timeout)| {
         let handler = JsonValue::map([

@@ -1,7 +1,8 @@
-//! opencode: MCP server. It has no hooks that call a program.
+//! opencode: MCP server only, because opencode has no hooks that call a program.
 //!
-//! Its file is JSON with comments and trailing commas, `opencode.json` or `opencode.jsonc` in
-//! `~/.config/opencode`; a server's command is a list (from its documentation).
+//! According to opencode's documentation, its file is `opencode.json` or `opencode.jsonc` in
+//! `~/.config/opencode`. Both may have comments and trailing commas, and a server's command is a
+//! list.
 
 use super::BaseDirs;
 use crate::install::json::Dialect;
@@ -9,7 +10,7 @@ use crate::install::json_value::JsonValue;
 use crate::install::program::SidingProgram;
 use crate::install::target::{FileContent, TargetFile};
 
-/// Returns the host's files.
+/// Returns the file that an install changes, with siding's part of it.
 pub(super) fn targets(places: &BaseDirs, program: &SidingProgram) -> Vec<TargetFile> {
     let dir = places.config_dir().join("opencode");
     let with_comments = dir.join("opencode.jsonc");
@@ -25,7 +26,7 @@ pub(super) fn targets(places: &BaseDirs, program: &SidingProgram) -> Vec<TargetF
     vec![TargetFile { path, content }]
 }
 
-/// Returns remarks for the person.
+/// Returns what the person must know or do after an install.
 pub(super) fn notes() -> Vec<String> {
     vec![
         "opencode calls no hooks; to let its shells be adopted: `siding shell-init bash > \

@@ -1,4 +1,4 @@
-//! A mistake in a text, with its position.
+//! The error for a mistake in the text of a host's file, JSON or TOML.
 
 use jsonc_parser::errors::ParseError;
 
@@ -20,7 +20,7 @@ impl TextError {
         Self { line, column: before[start..].chars().count() + 1, what }
     }
 
-    /// Converts an error of the parser.
+    /// Converts an error of `jsonc-parser`; the message then starts in lower case.
     pub(super) fn from_parse_error(text: &str, error: &ParseError) -> Self {
         let what = error.kind().to_string();
         let mut chars = what.chars();
@@ -28,7 +28,7 @@ impl TextError {
         Self::at_offset(text, error.range().start, lower.unwrap_or_default())
     }
 
-    /// Adds the byte order mark to a column in the first line.
+    /// Adds 1 to a column in the first line if the parsed text followed a byte order mark.
     pub(super) fn after_byte_order_mark(mut self, mark: bool) -> Self {
         if mark && self.line == 1 {
             self.column += 1;

@@ -10,34 +10,34 @@ use serde_json::Value;
 
 use super::{Dialect, JsonPath, PathStep, TextError};
 
-/// A parsed text.
+/// A parsed JSON text: its values and tokens with their byte ranges.
 pub(super) struct JsonSpans<'t> {
     root: Node<'t>,
     tokens: Vec<TokenAndRange<'t>>,
 }
 
-/// An object or array with its positions.
+/// The byte ranges of an object or array and of its members.
 #[derive(Debug)]
 pub(super) struct Container {
-    /// From the opening to the closing bracket, both included.
+    /// Range from the opening to the closing bracket, both included.
     pub(super) range: Range<usize>,
-    /// Between the brackets.
+    /// Range between the brackets.
     pub(super) inside: Range<usize>,
-    /// The object's members, each with its key, or the array's elements.
+    /// Ranges of the object's members, including their keys, or of the array's elements.
     pub(super) members: Vec<Range<usize>>,
 }
 
-/// The end of a token or comment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TokenEnd {
-    /// Offset after its last byte.
+    /// Offset after the last byte of the token.
     pub(super) end: usize,
-    /// Whether it is a line comment, which extends to the end of the line.
+    /// Whether the token is a line comment, which extends to the end of the line.
     pub(super) ends_line: bool,
 }
 
 impl<'t> JsonSpans<'t> {
-    /// Parses a text.
+    /// Parses a text without a byte order mark. Comments and trailing commas are errors unless the
+    /// dialect allows them.
     pub(super) fn parse(text: &'t str, dialect: Dialect) -> Result<Self, TextError> {
         let collect =
             CollectOptions { comments: CommentCollectionStrategy::AsTokens, tokens: true };
@@ -67,7 +67,6 @@ impl<'t> JsonSpans<'t> {
         Ok(Self { root, tokens })
     }
 
-    /// Returns the position of the root value.
     pub(super) fn root_span(&self) -> Range<usize> {
         self.root.start()..self.root.end()
     }
@@ -86,12 +85,11 @@ impl<'t> JsonSpans<'t> {
         Some(node)
     }
 
-    /// Returns the value at a path.
+    /// Returns the value at a path, converted to serde_json's type.
     pub(super) fn value(&self, path: JsonPath<'_>) -> Option<Value> {
         self.node(path).map(|node| node.clone().into())
     }
 
-    /// Returns the position of a value.
     pub(super) fn value_span(&self, path: JsonPath<'_>) -> Option<Range<usize>> {
         self.node(path).map(|node| node.start()..node.end())
     }
@@ -122,7 +120,7 @@ impl<'t> JsonSpans<'t> {
         })
     }
 
-    /// Returns the object or array at a path.
+    /// Returns the ranges of the object or array at a path; `None` for any other value.
     pub(super) fn container(&self, path: JsonPath<'_>) -> Option<Container> {
         let (range, members): (_, Vec<Range<usize>>) = match self.node(path)? {
             Node::Object(object) => {
@@ -143,17 +141,17 @@ impl<'t> JsonSpans<'t> {
         Some(Container { range: range.start..range.end, inside, members })
     }
 
-    /// Returns the last token or comment inside a container, or its opening bracket.
+    /// Returns the end of the last token or comment in a container, or of the opening bracket.
     pub(super) fn last_token_in(&self, container: &Container) -> TokenEnd {
         self.token_before(container.inside.end)
     }
 
-    /// Returns whether a container ends with a comma.
+    /// Returns whether a comma follows the last member of a container.
     pub(super) fn ends_with_comma(&self, container: &Container) -> bool {
         self.comma_before(container.inside.end).is_some()
     }
 
-    /// Returns the last token or comment before an offset.
+    /// Returns the end of the last token or comment before an offset.
     pub(super) fn token_before(&self, at: usize) -> TokenEnd {
         let before = self.tokens.iter().rfind(|token| token.range.end <= at);
         before.map_or(TokenEnd { end: 0, ends_line: false }, |token| TokenEnd {

@@ -47,8 +47,8 @@ fn trailing_comments_and_commas_stay_in_place() {
     }
 }
 
-/// A removal keeps the members that another program has added after siding's, and comments next to
-/// it.
+/// A removal keeps the members that another program has added after siding's, and the comments
+/// next to the removed member.
 #[test]
 fn remove_deletes_only_the_member_and_its_comma() {
     for (text, left) in [

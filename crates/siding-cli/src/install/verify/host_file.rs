@@ -1,4 +1,4 @@
-//! A host's file for the checks; it may be unreadable.
+//! Reads a host's file for the checks, which also describe a file that cannot be read.
 
 use crate::install::file::OriginalFile;
 use crate::install::hosts::Scope;
@@ -7,20 +7,19 @@ use crate::install::program::SidingProgram;
 use crate::install::target::{FileContent, TargetFile};
 use crate::install::{mcp_server, toml};
 
-/// A file of a host.
 pub(super) struct HostSettingsFile {
     pub(super) scope: Scope,
     pub(super) target: TargetFile,
-    /// Its text; `None` if the file is missing or blank.
+    /// Text of the file; `None` if the file is missing, blank or unreadable.
     pub(super) text: Option<String>,
     /// The parsed text, if it is JSON.
     pub(super) json: Option<JsonDocument>,
-    /// The error, if it cannot be read.
+    /// The reason why the file cannot be read or parsed.
     pub(super) error: Option<String>,
 }
 
 impl HostSettingsFile {
-    /// Reads a file.
+    /// Reads and parses a file, and stores an error in [`Self::error`].
     pub(super) fn read(scope: Scope, target: TargetFile) -> Self {
         let read = OriginalFile::read(&target.path).and_then(|original| {
             Ok(original.text()?.filter(|text| !JsonDocument::is_blank(text)).map(str::to_owned))
@@ -44,7 +43,7 @@ impl HostSettingsFile {
         Self { scope, target, text, json, error: fault }
     }
 
-    /// Returns the program of the server's entry in this file.
+    /// Returns the program that the entry of siding's MCP server in this file starts.
     pub(super) fn server_program(&self, program: &SidingProgram) -> Option<String> {
         match &self.target.content {
             FileContent::Json { server: Some((keys, _)), .. } => {

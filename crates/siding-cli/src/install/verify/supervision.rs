@@ -12,7 +12,7 @@ use super::Host;
 use crate::context;
 use crate::install::hosts::HookHost;
 
-/// The state, a description and a repair.
+/// The state, a description of the finding, and the repair if one is needed.
 type CheckResult = (CheckState, String, Option<String>);
 
 /// Checks whether processes of this user can be marked, and which running sessions are not
@@ -25,7 +25,7 @@ pub(super) fn check_supervision(host: Host) -> (Check, Option<String>) {
     (Check { name, state, weight: CheckWeight::Guarantee, found, missing_guarantee }, repair)
 }
 
-/// Returns what prevents the supervision of any host.
+/// Returns what prevents the supervision of every host; `None` if nothing does.
 fn check_system() -> Option<CheckResult> {
     if !context::load_valid_settings().supervise_hosts {
         let repair = "supervise_hosts = true in the settings (`siding config show`)";
@@ -40,7 +40,7 @@ fn check_system() -> Option<CheckResult> {
     None
 }
 
-/// Checks the running sessions of this host.
+/// Checks that each process of this host that owns a running session is supervised.
 fn check_sessions(host: Host) -> CheckResult {
     let quiet = (CheckState::Ok, "its process is marked with each session".to_owned(), None);
     let (Some(path), Ok(boot)) = (StateDir::default_path(), procfs::boot_id()) else {

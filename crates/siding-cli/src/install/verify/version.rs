@@ -10,9 +10,9 @@ use siding_model::text::one_line;
 
 /// Maximum time for the answer; the slowest known program takes one second.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum columns of a version.
+/// Columns to which the program's answer is shortened.
 const VERSION_COLUMNS: usize = 60;
-/// Maximum number of bytes to read.
+/// Bytes of standard output to read; the rest is ignored.
 const MAX_VERSION_BYTES: u64 = 4 << 10;
 
 /// Returns the first line that `--version` prints.

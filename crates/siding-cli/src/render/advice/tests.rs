@@ -1,4 +1,4 @@
-//! Tests of the advice.
+//! Tests the advice for each state and outcome of a task.
 
 use siding_model::outcome::{BackgroundReason, LimitKind, Outcome};
 use siding_model::record::{EndedProcess, StopReport, Survivor};
@@ -9,7 +9,7 @@ use siding_model::text::one_line;
 use super::super::sample::{HOSTILE_TEXT, ended_task, running_task, sample_process};
 use super::*;
 
-/// 15.003 s after the sample's start.
+/// 15.003 s after the start of the task that [`running_task`] returns.
 const NOW: UnixMs = UnixMs(1_763_764_887_348);
 
 fn advice_text(view: &TaskView) -> String {
@@ -125,7 +125,7 @@ fn a_plain_exit_needs_no_advice() {
     assert_eq!(
         advice_at(&pipeline(0, &[141, 0]), NoticeChannel::PollOnly, NOW),
         None,
-        "`| head` had enough"
+        "a stage that SIGPIPE ended has not failed"
     );
     assert_eq!(
         advice_text(&pipeline(0, &[1, 0])),

@@ -9,24 +9,24 @@ use siding_model::text::{cut_head, cut_tail, one_line};
 /// Maximum length of a text that the host passes on in full, in UTF-16 code units, as JavaScript
 /// counts (Claude Code 2.1.240 turns a longer one into a file and a preview).
 const MAX_TEXT_UTF16_UNITS: usize = 10_000;
-/// Units reserved for the text around the notices.
+/// Length reserved for the text around the notices, in UTF-16 code units.
 const RESERVED_UTF16_UNITS: usize = 400;
-/// Maximum bytes of a summary and of a command if the full notice does not fit: escaping may make
-/// each five times as long.
+/// Maximum bytes of the command, and of each end of the summary, in a shortened notice. Escaping
+/// may make a text five times as long.
 const SHORTENED_BYTES: usize = 600;
-/// Maximum columns of a command.
+/// Maximum width in columns of a command.
 const COMMAND_COLUMNS: usize = 80;
-/// Maximum number of processes to name; the others are counted.
+/// Maximum number of processes to name. The text gives the number of the others.
 const MAX_NAMED_PROCESSES: usize = 8;
 
-/// A notice, and the processes of its task that still run.
+/// A notice, with one line about the processes of its task that still run.
 #[derive(Debug)]
 pub(in crate::cmd::hook) struct NoticeWithSurvivors {
     pub(in crate::cmd::hook) notice: NoticeView,
     pub(in crate::cmd::hook) survivors: Option<String>,
 }
 
-/// Several notices as one text.
+/// A text with as many notices as the host passes on in full.
 #[derive(Debug)]
 pub(in crate::cmd::hook) struct NoticesText {
     blocks: String,
@@ -37,14 +37,14 @@ pub(in crate::cmd::hook) struct NoticesText {
 }
 
 impl NoticesText {
-    /// Starts a text to which `suffix` will be appended.
+    /// Returns an empty text that leaves room for `suffix`.
     pub(in crate::cmd::hook) fn with_suffix(suffix: &str) -> Self {
         let most = (MAX_TEXT_UTF16_UNITS - RESERVED_UTF16_UNITS).saturating_sub(utf16_len(suffix));
         Self { blocks: String::new(), included: 0, omitted: 0, max_units: most }
     }
 
-    /// Adds a notice if there is room, and returns whether there was. The first notice is shortened
-    /// until it fits.
+    /// Adds a notice if there is room for it, and returns whether it was added. The first notice is
+    /// always added, shortened if necessary.
     pub(in crate::cmd::hook) fn try_add(&mut self, mut fact: NoticeWithSurvivors) -> bool {
         let room = self.max_units.saturating_sub(utf16_len(&self.blocks));
         let mut text = fact.format_notice();
@@ -58,8 +58,8 @@ impl NoticesText {
             text = fact.format_notice();
         }
         if self.omitted > 0 || (utf16_len(&text) > room && !is_first) {
-            // Notices stay in order: once one was omitted, a later one that would fit is omitted as
-            // well.
+            // Notices stay in order: after the first omitted notice, all later ones are omitted,
+            // even if they would fit.
             self.omitted += 1;
             return false;
         }
@@ -68,7 +68,7 @@ impl NoticesText {
         true
     }
 
-    /// Returns the complete text, with the number of omitted notices.
+    /// Returns the introduction, the notices, and the number of omitted notices.
     pub(in crate::cmd::hook) fn format_text(&self) -> String {
         let mut text = format!(
             "Reported by siding, which keeps background tasks of this session:\n{}",
@@ -111,11 +111,11 @@ impl NoticeWithSurvivors {
         *evidence = None;
     }
 
-    /// Keeps only text whose length no task controls, so that a long notice cannot block the ones
-    /// after it.
+    /// Replaces every text whose length a task controls, so that a long notice cannot block the
+    /// notices after it.
     fn reduce_to_reference(&mut self) {
         let NoticeView { summary, command, task_id, .. } = &mut self.notice;
-        *summary = format!("too long to be told here: siding show {task_id}");
+        *summary = format!("too long to be shown here: siding show {task_id}");
         *command = cut_head(command, COMMAND_COLUMNS).to_owned();
         if self.survivors.is_some() {
             self.survivors = Some(format!("siding show {task_id} names it"));
@@ -123,8 +123,8 @@ impl NoticeWithSurvivors {
     }
 }
 
-/// Returns the processes that a command has left running, in one line. The text is escaped, because
-/// a process chooses its own name.
+/// Returns the processes that a command has left running, in one line; `None` if there are none.
+/// The text is escaped, because a process can choose its own name.
 pub(in crate::cmd::hook) fn format_survivors(task: &TaskView) -> Option<String> {
     let named = task.processes.iter().take(MAX_NAMED_PROCESSES).map(|process| {
         format!("{} {}", process.pid, escape_xml(&one_line(&process.command, COMMAND_COLUMNS)))

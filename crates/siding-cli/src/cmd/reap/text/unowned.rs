@@ -10,14 +10,14 @@ use siding_model::text::one_line;
 
 use super::{COMMAND_COLUMNS, INDENT_COLUMNS};
 
-/// Maximum columns of a path.
+/// Maximum width in columns of a path.
 const PATH_COLUMNS: usize = 120;
 
-/// Maximum number of processes that a report names; the others are counted.
+/// Maximum number of processes that a report names. Its last line gives the number of the others.
 const MAX_REPORTED_PROCESSES: usize = 5;
 
-/// Returns the subject of a step and its text. `verb` returns the past tense or, in a dry run, the
-/// conditional.
+/// Returns the subject of a step and the text that follows the subject. `verb` returns its first
+/// argument or, in a dry run, `would` and its second.
 pub(super) fn step_text(step: &ReapStep, verb: &dyn Fn(&str, &str) -> String) -> (String, String) {
     match step {
         ReapStep::SocketRemoved { path } => {
@@ -86,17 +86,17 @@ pub(super) fn step_text(step: &ReapStep, verb: &dyn Fn(&str, &str) -> String) ->
         | ReapStep::StraysUnseen { .. }
         | ReapStep::Expired { .. }
         | ReapStep::Unclaimed { .. }
-        | ReapStep::Failed { .. } => unreachable!("it is about a task"),
+        | ReapStep::Failed { .. } => unreachable!("the step is about a task"),
     }
 }
 
-/// Formats the signal that ended a process.
+/// Formats the signal that ended a process, as ` by SIGTERM`; empty if it ended without a signal.
 pub(super) fn format_signal(signal: Option<&str>) -> String {
     signal.map_or_else(String::new, |signal| format!(" by {signal}"))
 }
 
-/// Formats an unowned process and the topmost process of its tree. `by` is the signal that ended
-/// it.
+/// Formats an unowned process, and the topmost process of its tree if that is another one. `by` is
+/// the result of [`format_signal`].
 fn format_process((pid, top_pid): (i32, i32), by: &str, age_ms: u64, command: &str) -> String {
     let tree = if pid == top_pid { String::new() } else { format!(" below {top_pid}") };
     let age = duration::format_duration(Duration::from_millis(age_ms));
@@ -118,8 +118,8 @@ pub(in crate::cmd) fn format_report(steps: &[ReapStep], settings: &Settings) -> 
     Some(text + &format_next_steps(settings) + "\n")
 }
 
-/// Returns the text that an agent receives once if `siding reap` reported before any session
-/// started.
+/// Returns the text that an agent receives once if earlier reports of unowned processes went only
+/// to the log of the timer.
 pub(in crate::cmd) fn format_unseen_report() -> String {
     "`siding reap` (the timer) has reported processes of agent sessions that are gone, and ends such \
      processes since then; each kill is in `reaped.log` of the state directory. \
@@ -132,7 +132,7 @@ fn format_found_step(step: &ReapStep) -> Option<String> {
     Some(format!("- {} (rule {rule})\n", format_process((*pid, *top_pid), "", *age_ms, command)))
 }
 
-/// Explains what happens next to reported processes, and how to change that.
+/// Returns the text that says what happens next to the reported processes, and how to change that.
 pub(super) fn format_next_steps(settings: &Settings) -> String {
     if *settings.origin(Key::ForeignReap) == Origin::BuiltIn {
         "This first time they are only reported. The next session start, or the timer, ends them; \
@@ -146,7 +146,7 @@ pub(super) fn format_next_steps(settings: &Settings) -> String {
     }
 }
 
-/// Truncates a rule's name to fit before the text.
+/// Truncates the name of a rule to the columns before the text of a step.
 fn rule_subject(rule: &str) -> String {
     one_line(rule, INDENT_COLUMNS - 2)
 }
