@@ -69,16 +69,17 @@ pub use teammate_proxy::{ProxyExit, run_teammate_proxy};
 pub use crate::command_guard::{ApprovalDecision, CommandGuard};
 pub use crate::ui_event::{Label, UiEvent};
 
-/// How long a delivery waits for another consumer's delivery lock, in milliseconds. It is short
-/// because every other event waits meanwhile.
+/// Milliseconds that a delivery waits for a delivery lock held by another consumer. The agent
+/// handles no other event meanwhile, so the time is short.
 const DELIVERY_LOCK_TIMEOUT_MS: u64 = 100;
-/// Delay before undelivered notices are tried again.
+/// Delay before the agent tries again to deliver notices.
 const NOTICE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum bytes of notices sent with one request. Each notice is bounded, but a thousand may be
 /// pending.
 const MAX_NOTICE_BYTES: usize = 64 << 10;
 
-/// The state of a running agent.
+/// A running agent: its conversation, its calls and requests in flight, and what it must still
+/// deliver.
 struct Agent {
     host: Arc<ToolContext>,
     transcript: Transcript,
@@ -86,9 +87,9 @@ struct Agent {
     provider: Arc<dyn Provider>,
     /// The model that labels finished batches of calls, if labels are enabled.
     labeller: Option<Arc<dyn Provider>>,
-    /// The labels received so far.
+    /// Labels received so far, for the final report.
     labels: Vec<Label>,
-    /// Cancels the label that is being written.
+    /// Cancels the request for the label that is being written.
     label_cancel: CancelFlag,
     dispatcher: Arc<ToolDispatcher>,
     system: Arc<str>,
@@ -96,27 +97,27 @@ struct Agent {
     events: Receiver<AgentEvent>,
     /// The sender of `events`, cloned for every thread that reports to the agent.
     sender: Sender<AgentEvent>,
-    /// The model request in flight.
+    /// The model request in flight, and the flag that cancels it.
     active_request: Option<(RequestId, CancelFlag)>,
-    /// The running calls and their controls.
     call_controls: HashMap<CallId, CallControl>,
-    /// Acknowledgments of the task information in results that are not recorded yet.
+    /// Acknowledgments of the task states that results show. They take effect once the result is
+    /// recorded.
     pending_receipts: HashMap<CallId, Vec<DeliveryAck>>,
-    /// Tasks whose state is shown by the results of this batch. Their notices are not sent with the
-    /// same batch.
+    /// Tasks whose state is shown by the results of this batch. Their notices are not sent together
+    /// with these results.
     tasks_in_results: HashSet<TaskId>,
     /// Approval requests waiting for a person, by call.
     questions: HashMap<CallId, ApprovalRequest>,
     /// Prompts that a person submitted while a request or a call was in flight.
     queued_prompts: Vec<String>,
     reminders: Reminders,
-    /// Whether notices may be pending that have not been read from the outbox.
+    /// Whether the outbox may hold notices that the agent has not delivered yet.
     has_new_notices: bool,
     /// Whether notices may be pending that do not start a turn; they are sent with the next
     /// request.
     has_quiet_notices: bool,
-    /// Number of times that the agent started to work. An unchanged number means that the agent has
-    /// done nothing since.
+    /// Number of requests, including those for summaries, that this process has sent to the model.
+    /// While it is unchanged since a teammate's last report, there is nothing new to report.
     activity_count: u64,
     /// Entries written to the transcript by this process.
     written_entries: u64,
@@ -155,8 +156,8 @@ impl Agent {
                 self.tasks_in_results.clear();
                 on_event(UiEvent::RequestSent);
                 let messages = self.conversation.shared_messages();
-                // Cancels the previous label: shown late, it would seem to describe what the agent
-                // does next.
+                // A label that arrives late would seem to describe the agent's next action, so the
+                // request for it is cancelled.
                 std::mem::take(&mut self.label_cancel).set();
                 if let Some(labeller) = &self.labeller {
                     let cancel = self.label_cancel.clone();
@@ -214,7 +215,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Notes that the agent has work to do.
+    /// Counts a new request and marks the agent as working.
     fn note_started(&mut self) {
         self.idle_reason = None;
         self.activity_count += 1;
@@ -240,8 +241,8 @@ impl Agent {
             Entry::Told { told } => {
                 let ids: Vec<NoticeId> = told.iter().filter_map(notice_id).collect();
                 if !ids.is_empty() {
-                    // These notices are acknowledged and never delivered again, so the entry must
-                    // be on disk first.
+                    // Acknowledged notices are never delivered again, so the entry must be on disk
+                    // first.
                     self.transcript.sync()?;
                     notices::acknowledge(&self.host, &ids)?;
                 }
@@ -422,9 +423,9 @@ impl Agent {
         if !known.is_empty() {
             outbox.acknowledge(&known)?;
         }
-        // A notice about a task would repeat a result of this message that shows the task. Whether
-        // the result covers the whole notice is known only once the result is recorded, so the
-        // outbox is read again then.
+        // These notices concern tasks that a result in the same message shows, so they may repeat
+        // the result. Whether the result covers a notice is known only once the result is recorded;
+        // the outbox is then read again.
         let (shown, new): (Vec<_>, Vec<_>) =
             new.into_iter().partition(|notice| self.tasks_in_results.contains(&notice.task_id));
         self.has_new_notices = !shown.is_empty();
@@ -454,7 +455,8 @@ impl Agent {
     }
 }
 
-/// The purpose of a model request.
+/// Whether the answer to a model request continues the conversation or replaces its earlier
+/// messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestPurpose {
     Answer,

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct CancelFlag(Arc<AtomicBool>);
 
 impl CancelFlag {
-    /// Requests the end of the operation.
+    /// Sets the flag, permanently. The operation ends when it next checks the flag.
     pub fn set(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Returns whether the flag is set.
+    /// Returns whether the end of the operation has been requested.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Acquire)

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-/// The guard's decision on a command.
+/// Whether a command may run, according to the guard's rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApprovalDecision {
-    /// No rule objects.
+    /// The command may run, because no rule objects.
     Allow,
     /// A person must approve the command first.
     Ask {
-        /// The guard's objection.
+        /// The guard's objection, which the question quotes.
         why: String,
     },
     /// The command must not run.
     Deny {
-        /// The guard's objection.
+        /// The guard's objection, which the model receives.
         why: String,
     },
 }

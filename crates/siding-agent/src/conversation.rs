@@ -1,10 +1,10 @@
 //! The state machine of a conversation. Pure: it maps events to effects and performs none of them.
 //!
-//! [`Conversation::handle_event`] is the only way to change a conversation. It takes an event and
-//! returns effects in the order in which the caller must perform them. [`Effect::Record`] must be
-//! on disk before the effects that follow it are performed. Entries are applied by the same
-//! function when they are recorded and when they are replayed in [`Conversation::load`], so a
-//! process that is killed at any point can be continued from its transcript.
+//! [`Conversation::handle_event`] is the only way to change a conversation. The function returns
+//! the effects of an event in the order in which the caller must perform them. [`Effect::Record`]
+//! must be on disk before the effects that follow it are performed. The same function applies an
+//! entry when it is recorded and when [`Conversation::load`] replays it. A process that is killed
+//! at any point can therefore be continued from its transcript.
 
 mod entry;
 mod event;
@@ -27,16 +27,16 @@ pub use event::{Effect, Event, IdleReason, RequestId};
 pub use replay::ReplayError;
 pub use validate::{InvalidMessages, validate_messages};
 
-/// The limits of a conversation.
+/// Limits on the requests, calls and context of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationLimits {
     /// The names of the tools that change nothing, several of which may run concurrently.
     pub read_only_tools: HashSet<String>,
     /// Maximum number of read-only tools that run concurrently; at least one.
     pub max_parallel_reads: usize,
-    /// Default number of requests to the model for one prompt.
+    /// Maximum number of requests to the model for one prompt.
     pub max_requests: u32,
-    /// Size of the context in tokens above which the conversation is summarized.
+    /// Size of the context in tokens at which the conversation is summarized.
     pub compact_at_tokens: u64,
 }
 
@@ -51,20 +51,20 @@ pub struct Conversation {
     calls: Vec<OpenCall>,
     /// Content to send with the next request.
     pending_content: Vec<UserContent>,
-    /// The ids of all calls so far.
+    /// The ids of all calls so far, which no new call may reuse.
     call_ids: HashSet<CallId>,
     notices: HashSet<NoticeId>,
-    /// Whether the last message has not been answered.
+    /// Whether the last message has been sent to the model and has not been answered.
     awaits_response: bool,
     /// Why the model stopped in its last answer.
     last_finish_reason: FinishReason,
-    /// Why the conversation is halted until new content arrives.
+    /// Why the conversation is halted until the next prompt; `None` if it is not halted.
     halt_reason: Option<IdleReason>,
     /// Requests since the last prompt.
     requests_since_prompt: u32,
     total_usage: Usage,
     context_tokens: u64,
-    /// The request in flight. It is not recorded: a restarted process sends it again.
+    /// The request in flight, which is not recorded: a restarted process sends the request again.
     in_flight: Option<InFlight>,
     /// The number of the next request of this process.
     next_request_id: u32,
@@ -75,7 +75,8 @@ pub struct Conversation {
 struct OpenCall {
     call: ToolCall,
     state: CallState,
-    /// Whether this process runs the call; false for a call that an earlier process has started.
+    /// Whether this process runs the call, or determines its result after a restart. Otherwise a
+    /// result of the call is ignored.
     runs_here: bool,
 }
 
@@ -142,7 +143,7 @@ impl Conversation {
         self.notices.contains(&notice)
     }
 
-    /// Returns the tokens used by all answers.
+    /// Returns the tokens used by all answers and summaries.
     #[must_use]
     pub const fn total_usage(&self) -> Usage {
         self.total_usage

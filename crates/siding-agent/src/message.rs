@@ -1,4 +1,4 @@
-//! The messages exchanged with a model.
+//! Messages between the agent and a model.
 //!
 //! The conversation and its transcript use these types. The types of the client library are
 //! converted at the provider, so that a new version of the library does not change the files on
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use siding_model::notice::NoticeId;
 
-/// A message of a conversation. User and assistant messages alternate.
+/// A message to or from the model. User and assistant messages alternate.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
     /// To the model: the results of the preceding calls, followed by other content.
     User {
         /// One result for each call of the preceding message, in the same order.
         results: Vec<ToolResult>,
-        /// The content after the results.
+        /// Prompts, notices and other texts, which follow the results.
         content: Vec<UserContent>,
     },
     /// From the model. Never empty.
@@ -29,26 +29,26 @@ pub enum Message {
 pub enum UserContent {
     /// Text from a person, or from the agent that started this one.
     Prompt {
-        /// The text.
+        /// The text as it was written.
         text: String,
     },
     /// An event of a task. It is not the result of a call.
     Notice {
-        /// The notice's id. A notice that is in the transcript is not sent again.
+        /// The id of the notice. A notice that is in the transcript is not sent again.
         id: NoticeId,
         /// The XML block for the model.
         text: String,
     },
     /// A message from a teammate.
     Message {
-        /// The teammate's name.
+        /// The name of the teammate that has sent the message.
         from: String,
         /// The XML block for the model.
         text: String,
     },
     /// A message of the agent program itself.
     Reminder {
-        /// The text.
+        /// The text for the model, such as a list of running tasks.
         text: String,
     },
     /// The summary that has replaced earlier messages.
@@ -72,13 +72,13 @@ impl UserContent {
     }
 }
 
-/// Content from the model.
+/// A part of an answer of the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "said", rename_all = "snake_case")]
 pub enum AssistantContent {
-    /// Text for the user.
+    /// Text that the user reads.
     Text {
-        /// The text. Never blank, because APIs reject blank text.
+        /// Never blank, because APIs reject blank text.
         text: String,
     },
     /// Reasoning, which is sent back unchanged.
@@ -88,29 +88,29 @@ pub enum AssistantContent {
         /// The provider's signature of the reasoning, if it has one.
         signature: Option<String>,
     },
-    /// A call of a tool.
+    /// A call of a tool, whose result is sent with the next message.
     Call(ToolCall),
 }
 
-/// A tool call of a model.
+/// A tool call that the model requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// The id of the call, unique in the conversation.
     pub id: CallId,
-    /// The tool's name.
+    /// The tool's name as the model gave it; such a tool may not exist.
     pub name: String,
     /// The arguments: an object, or the value that the model gave in place of one.
     pub input: Value,
 }
 
-/// The result of a call.
+/// The result of a tool call, as the model receives it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// The id of the call.
+    /// The id of the call that has this result.
     pub call: CallId,
     /// The text for the model.
     pub text: String,
-    /// Whether the call failed.
+    /// Whether the call failed. A command with a nonzero exit code is not a failed call.
     pub is_error: bool,
 }
 
@@ -141,7 +141,7 @@ impl CallId {
         Self(if plain.is_empty() { "call".to_owned() } else { plain })
     }
 
-    /// Returns the id as text.
+    /// Returns the id as text, in the form that the APIs accept.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -157,19 +157,19 @@ impl CallId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
-    /// It finished its answer.
+    /// The model finished its answer.
     EndTurn,
-    /// It waits for the results of its calls.
+    /// The model waits for the results of its calls.
     ToolUse,
-    /// Its answer reached the limit of tokens and was cut.
+    /// The answer reached the limit of tokens and was cut.
     MaxTokens,
-    /// The provider refused to continue.
+    /// The provider refused to let the model continue.
     Refusal,
     /// Another reason given by the provider.
     Other,
 }
 
-/// The tokens used by an answer.
+/// The tokens used by an answer, as its provider counts them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
     /// Input tokens that were not cached.
@@ -178,12 +178,12 @@ pub struct Usage {
     pub cache_read: u64,
     /// Input tokens written to the provider's cache.
     pub cache_write: u64,
-    /// Output tokens.
+    /// Tokens that the model wrote, including its reasoning.
     pub output: u64,
 }
 
 impl Usage {
-    /// Returns the sum, field by field.
+    /// Adds two usages, field by field.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Clients of models.
+//! Clients that send requests to models.
 //!
 //! [`open()`] creates a [`Provider`] for a [`Model`]: `script` replays answers from a file,
 //! `remote` sends requests to a server. [`retry`] decides when a failed request is sent again.
@@ -23,7 +23,8 @@ pub trait Provider: Send + Sync {
     /// Sends a request and returns the complete answer. `on_part` receives parts of the answer
     /// while they arrive.
     ///
-    /// Transient failures are retried, which `on_part` reports.
+    /// Transient failures are retried; `on_part` receives a [`ResponsePart::Retry`] before each
+    /// retry.
     ///
     /// # Errors
     ///
@@ -36,10 +37,10 @@ pub trait Provider: Send + Sync {
     ) -> Result<ModelResponse, ProviderError>;
 }
 
-/// A request to a model.
+/// A request for the model's next message.
 #[derive(Debug, Clone)]
 pub struct ModelRequest<'a> {
-    /// The system prompt.
+    /// The system prompt, which precedes the messages.
     pub system: &'a str,
     /// The conversation so far; valid according to [`crate::conversation::validate_messages`].
     pub messages: &'a [Message],
@@ -54,9 +55,9 @@ pub struct ModelRequest<'a> {
 /// A part of a streamed answer. Parts are provisional until the complete answer is returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponsePart<'a> {
-    /// A piece of text.
+    /// A piece of the answer's text, which follows the earlier pieces.
     Text(&'a str),
-    /// A piece of reasoning.
+    /// A piece of the model's reasoning, which follows the earlier pieces.
     Thinking(&'a str),
     /// The request failed and will be sent again; the parts received so far are invalid.
     Retry {
@@ -70,11 +71,11 @@ pub enum ResponsePart<'a> {
 /// A complete answer of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelResponse {
-    /// The content, in order.
+    /// The parts of the answer, in the order in which the model wrote them.
     pub content: Vec<AssistantContent>,
     /// Why the model stopped.
     pub finish_reason: FinishReason,
-    /// The tokens used.
+    /// Tokens that the provider counted; zero if it reports no usage.
     pub usage: Usage,
 }
 

@@ -1,8 +1,8 @@
-//! The interactive terminal.
+//! The user interface of an interactive agent in a terminal.
 //!
 //! Finished output scrolls away as the output of any program does; only the rows at the bottom are
-//! redrawn (ADR 16). [`View`] decides and is pure: it maps keys and agent events to rows and to
-//! [`UserAction`]s. [`Console`] does the I/O.
+//! redrawn (ADR 16). [`View`] makes the decisions and is pure: it maps keys and agent events to
+//! rows and to [`UserAction`]s. [`Console`] does the I/O.
 
 mod console;
 mod frame;
@@ -20,15 +20,16 @@ pub use view::{TaskRow, UserAction, View};
 
 use siding_model::signal::Signal;
 
-/// An event of the terminal.
+/// An event from the terminal device or from the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TerminalEvent {
     /// The person pressed these keys.
     Keys(Vec<Key>),
-    /// A signal arrived.
+    /// The process received this signal.
     Signal(Signal),
     /// The terminal was closed.
     Closed,
-    /// The terminal has accepted all output, after [`Console::draw`] skipped a frame.
+    /// The terminal has accepted all output after [`Console::draw`] skipped a frame, which can now
+    /// be drawn.
     Drained,
 }

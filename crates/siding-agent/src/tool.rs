@@ -33,11 +33,11 @@ pub use write_file::WriteFile;
 /// The specification of a tool for a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolSpec {
-    /// The tool's name.
+    /// The name by which the model calls the tool.
     pub name: &'static str,
     /// A description of what the tool does and when to use it.
     pub description: &'static str,
-    /// The JSON Schema of its arguments, which are an object.
+    /// The JSON Schema of the tool's arguments, which are an object.
     pub schema: Value,
 }
 

@@ -1,4 +1,4 @@
-//! The transcript of a conversation: an append-only file with an entry of JSON per line.
+//! The transcript of a conversation: an append-only file with one JSON entry per line.
 //!
 //! The file is in the directory of its session. The holder of its lock is the only writer. A writer
 //! that is killed within a line leaves a torn line; the next writer terminates that line and
@@ -34,33 +34,33 @@ pub enum TranscriptError {
     /// The session has no transcript.
     #[error("there is no conversation `{session}`; `siding session list` shows the sessions")]
     Missing {
-        /// The session.
+        /// The session without a transcript.
         session: SessionId,
     },
     /// Another process holds the lock.
     #[error("conversation `{session}` is open in another process; end that one first")]
     Busy {
-        /// The session.
+        /// The session whose transcript is locked.
         session: SessionId,
     },
     /// A line cannot be parsed.
     #[error("conversation `{session}`, line {line} of its {NAME}: {why}")]
     Damaged {
-        /// The session.
+        /// The session of the damaged transcript.
         session: SessionId,
         /// The line number, from 1.
         line: usize,
-        /// The error.
+        /// The parser's message, or the rule that the line violates.
         why: String,
     },
     /// A system call failed.
     #[error("conversation `{session}`: could not {doing} its {NAME}: {source}")]
     Io {
-        /// The session.
+        /// The session whose transcript was accessed.
         session: SessionId,
-        /// The action, as a verb.
+        /// The failed action as a verb, such as `read`.
         doing: &'static str,
-        /// The I/O error.
+        /// The error of the system call.
         source: io::Error,
     },
 }
@@ -68,13 +68,12 @@ pub enum TranscriptError {
 /// The settings of a conversation at its start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TranscriptHeader {
-    /// The working directory.
+    /// The working directory, which a resumed conversation uses again.
     pub cwd: String,
     /// The model's name, as given by the user.
     pub model: String,
 }
 
-/// A line of the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 enum TranscriptLine {
@@ -94,7 +93,7 @@ enum TranscriptLine {
     },
 }
 
-/// A transcript that this process writes.
+/// A transcript that this process has locked for writing.
 #[derive(Debug)]
 pub struct Transcript {
     session: SessionId,
@@ -103,11 +102,11 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// Creates the transcript of a session.
+    /// Creates and locks the transcript of a session, and writes its first line.
     ///
     /// # Errors
     ///
-    /// [`TranscriptError`].
+    /// [`TranscriptError`] if the session already has a transcript or the file cannot be written.
     pub fn create(
         root: &StateDir,
         session: &SessionId,
@@ -128,12 +127,12 @@ impl Transcript {
         Ok(transcript)
     }
 
-    /// Opens the existing transcript of a session for appending. Returns also its header and all
-    /// its entries.
+    /// Opens the existing transcript of a session for appending. Also returns the header and all
+    /// entries of the transcript.
     ///
     /// # Errors
     ///
-    /// [`TranscriptError`].
+    /// [`TranscriptError`] if the transcript is missing, damaged, or open in another process.
     pub fn open(
         root: &StateDir,
         session: &SessionId,
@@ -156,11 +155,11 @@ impl Transcript {
     }
 
     /// Reads the transcript of a session without taking its lock, so readers and the writer do not
-    /// block each other. Returns its header and its complete entries.
+    /// block each other. Returns the header and the complete entries of the transcript.
     ///
     /// # Errors
     ///
-    /// [`TranscriptError`].
+    /// [`TranscriptError`] if the transcript is missing, damaged or unreadable.
     pub fn read_snapshot(
         root: &StateDir,
         session: &SessionId,
@@ -170,11 +169,11 @@ impl Transcript {
         parse(session, &transcript.read_bytes()?)
     }
 
-    /// Appends an entry.
+    /// Appends an entry with the current time. The entry is not yet synced to disk.
     ///
     /// # Errors
     ///
-    /// [`TranscriptError::Io`].
+    /// [`TranscriptError::Io`] if the entry cannot be written.
     pub fn add_entry(&mut self, entry: &Entry) -> Result<(), TranscriptError> {
         self.write_line(&TranscriptLine::Entry { wall: clock::unix_now(), entry: entry.clone() })
     }
@@ -183,7 +182,7 @@ impl Transcript {
     ///
     /// # Errors
     ///
-    /// [`TranscriptError::Io`].
+    /// [`TranscriptError::Io`] if the file cannot be synced.
     pub fn sync(&self) -> Result<(), TranscriptError> {
         file::sync_data(&self.fd).map_err(|source| io_error(&self.session, "sync", source))
     }
@@ -236,7 +235,7 @@ impl Transcript {
 ///
 /// # Errors
 ///
-/// [`TranscriptError`].
+/// [`TranscriptError`] if the transcript is missing or its first line is damaged.
 pub fn read_header(
     root: &StateDir,
     session: &SessionId,

@@ -8,16 +8,16 @@ use crate::conversation::IdleReason;
 use crate::message::{AssistantContent, CallId, ToolCall, ToolResult, Usage, UserContent};
 use crate::provider::ResponsePart;
 
-/// An event to show. It is not persistent: the transcript is the record.
+/// An event for display. Events are not stored: the transcript is the record.
 #[derive(Debug, Clone, Copy)]
 pub enum UiEvent<'a> {
     /// The agent starts to work in this conversation.
     Started(&'a SessionId),
     /// A request was sent to the model.
     RequestSent,
-    /// A part of a streamed answer.
+    /// A part of a streamed answer, or the report of a retry.
     ResponsePart(ResponsePart<'a>),
-    /// A complete answer of the model.
+    /// A complete answer of the model, which replaces the parts received before.
     Response(&'a [AssistantContent]),
     /// A tool call starts.
     CallStarted(&'a ToolCall),
@@ -25,19 +25,19 @@ pub enum UiEvent<'a> {
     CallFinished(&'a ToolResult),
     /// Content for the model was recorded; it is sent with the next request.
     Input(&'a UserContent),
-    /// A request to the model failed.
+    /// A request to the model failed, or the notes could not be consolidated. The text says why.
     RequestFailed(&'a str),
     /// A label for a finished batch of calls.
     Label(&'a Label),
-    /// The tokens used by an answer.
+    /// The tokens used by an answer or a summary.
     Usage(Usage),
     /// The conversation is being summarized.
     Summarizing,
     /// A command waits for a person's approval.
     ApprovalRequested {
-        /// The waiting call.
+        /// The call that waits for the approval.
         call: &'a CallId,
-        /// The command.
+        /// The command as the person should see it.
         command: &'a str,
         /// The guard's objection.
         reason: &'a str,

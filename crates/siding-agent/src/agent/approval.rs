@@ -7,18 +7,18 @@ use siding_tools::ToolError;
 use super::call_control::AgentCallContext;
 use crate::command_guard::{ApprovalDecision, CommandGuard};
 
-/// What happens to commands that need a person's approval.
+/// The policy for commands that need a person's approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskPolicy {
-    /// They are refused, because no person is present.
+    /// Refuses such commands, because no person is present.
     Deny,
-    /// They run without a question.
+    /// Runs such commands without a question.
     Allow,
-    /// A person is asked.
+    /// Asks a person, and runs the command only if the answer is yes.
     AskPerson,
 }
 
-/// Asks the guard, and a person where the guard requires one.
+/// Decides whether a command may run: asks the guard, and a person if the guard requires it.
 #[derive(Clone)]
 pub(super) struct Approver {
     pub(super) guard: CommandGuard,
@@ -26,7 +26,7 @@ pub(super) struct Approver {
 }
 
 impl Approver {
-    /// Succeeds when the command may run.
+    /// Asks the guard about a command, and applies its decision. Succeeds if the command may run.
     pub(super) async fn approve(
         &self,
         call: &AgentCallContext,
@@ -50,7 +50,6 @@ impl Approver {
         }
     }
 
-    /// Applies the guard's decision.
     async fn apply_decision(
         &self,
         decision: ApprovalDecision,

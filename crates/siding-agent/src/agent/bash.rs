@@ -6,32 +6,30 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use siding_tools::tools::RunArgs;
 
-/// The tool's name.
 pub(super) const TOOL_NAME: &str = "bash";
 pub(super) const TOOL_DESCRIPTION: &str = "\
 Run a shell command. Returns its result and output. A command that takes longer than `budget` \
 continues in the background, and its task id is returned. Every command is stopped, with \
 everything it started, at its `timeout` and when this agent ends.";
 
-/// The tool's arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BashArgs {
     /// The shell command, run by bash.
     pub(super) command: String,
-    /// Start it in the background and answer immediately with the task id.
+    /// Start the command in the background and return its task id immediately.
     #[serde(default)]
     pub(super) run_in_background: bool,
-    /// Deadline in seconds, after which it is stopped (default 1800).
+    /// Deadline in seconds, after which the command is stopped (default 1800).
     #[serde(default)]
     timeout: Option<f64>,
-    /// Seconds to wait before it moves to the background (default 15).
+    /// Seconds to wait before the command moves to the background (default 15).
     #[serde(default)]
     budget: Option<f64>,
-    /// Let `task_input` write to its standard input; otherwise that is empty.
+    /// Let `task_input` write to the command's standard input, which is otherwise empty.
     #[serde(default)]
     stdin: bool,
-    /// Start it even if the same command already runs in the same directory.
+    /// Start the command even if the same one already runs in the same directory.
     #[serde(default)]
     allow_duplicate: bool,
 }

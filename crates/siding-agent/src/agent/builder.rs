@@ -34,29 +34,29 @@ use crate::tool::todo::{TodoList, TodoOwner};
 use crate::tool::{AgentToolContext, AllowedRoots, RunWorkflow, Toolbox};
 use crate::transcript::{Transcript, TranscriptHeader};
 
-/// Where the conversation of an agent comes from.
+/// The origin of an agent's conversation.
 #[derive(Debug, Clone)]
 pub enum ConversationSource {
-    /// A new conversation.
+    /// A new conversation in a new session.
     New {
-        /// The working directory; `None` is that of the process.
+        /// The working directory; `None` means that of the process.
         cwd: Option<PathBuf>,
     },
-    /// An existing conversation, continued.
+    /// An earlier conversation, continued from its transcript.
     Resumed(SessionId),
-    /// The conversation of a subagent, as whose task this process runs.
+    /// The conversation of a subagent. This process runs as the subagent's task.
     Subagent(TaskId),
     /// The conversation of a teammate in this process.
     Teammate {
-        /// The teammate's task.
+        /// The teammate's task, whose id is also the id of the session.
         task: TaskId,
-        /// The proxy process that represents the teammate as a task.
+        /// Pid of the proxy process that runs as the teammate's task.
         proxy_pid: i32,
     },
 }
 
 impl ConversationSource {
-    /// Returns the process that owns the session.
+    /// Returns the pid of the process that owns the session.
     fn owner_pid(&self) -> i32 {
         match self {
             // The session ends with the teammate's task, so the task's proxy owns it.
@@ -68,33 +68,34 @@ impl ConversationSource {
     }
 }
 
-/// What an agent is built from.
+/// The settings and dependencies from which an agent is built.
 pub struct AgentBuilder {
-    /// The state directory.
+    /// The state directory with the agent's session, transcript and tasks.
     pub root: StateDir,
-    /// Where the conversation comes from.
+    /// The conversation that the agent starts or continues.
     pub source: ConversationSource,
-    /// The client of the model.
+    /// The client that sends requests to the model.
     pub provider: Arc<dyn Provider>,
     /// The model that labels finished batches of calls, if labels are enabled.
     pub labeller: Option<Arc<dyn Provider>>,
-    /// The model's name, as given by the user.
+    /// The model's name as given by the user, such as `anthropic:NAME`. Subagents and teammates
+    /// inherit it.
     pub model: String,
-    /// Decides which commands may run.
+    /// Decides whether a command runs, is refused, or needs a person's approval.
     pub guard: CommandGuard,
-    /// What happens to commands that need a person's approval.
+    /// The policy for commands that need a person's approval.
     pub ask_policy: AskPolicy,
     /// Directories, besides the working directory, in which files may be read and written.
     pub allow_paths: Vec<PathBuf>,
     /// The names of the tools to offer; `None` offers all.
     pub tools: Option<Vec<String>>,
-    /// Size of the context in tokens above which the conversation is summarized.
+    /// Size of the context in tokens at which the conversation is summarized.
     pub compact_at: u64,
-    /// Read-only tools that may run concurrently.
+    /// Maximum number of read-only tools that run concurrently; zero counts as one.
     pub max_parallel_reads: usize,
-    /// Default number of requests to the model for one prompt.
+    /// Maximum number of requests to the model for one prompt.
     pub max_requests: u32,
-    /// The limits on subagents.
+    /// Limits on the nesting and number of subagents.
     pub subagent_limits: SubagentLimits,
     /// When an idle interactive agent consolidates its notes; `None` disables it.
     pub idle_consolidation: Option<IdleConsolidationConfig>,
@@ -191,7 +192,7 @@ struct ConversationState {
     header: TranscriptHeader,
     /// The existing transcript and its entries; `None` for a new conversation.
     resumed: Option<(Transcript, Vec<Entry>)>,
-    /// The session of the agent that started this one.
+    /// The session of the agent that started this one; `None` if a person started it.
     parent_session: Option<SessionId>,
 }
 

@@ -1,5 +1,5 @@
-//! A call of a tool that works on tasks, and its control: cancellation, moving to the background,
-//! approval.
+//! Both ends of a running tool call. The agent's end cancels the call or moves its command to the
+//! background; the tool's end asks a person for approval.
 
 use std::sync::mpsc::{Sender, sync_channel};
 use std::time::Duration;
@@ -12,8 +12,8 @@ use super::event::{AgentEvent, ApprovalRequest};
 use crate::cancel_flag::CancelFlag;
 use crate::message::CallId;
 
-/// The agent's end of a running call. It tells the tool to cancel the call, to stop waiting, or to
-/// move its command to the background.
+/// The agent's end of a running call: cancels the call, ends its waits, or moves its command to the
+/// background.
 #[derive(Debug)]
 pub(crate) struct CallControl {
     cancelled: watch::Sender<bool>,
@@ -23,7 +23,6 @@ pub(crate) struct CallControl {
 }
 
 impl CallControl {
-    /// Cancels the call.
     pub(crate) fn cancel(&self) {
         self.cancel.set();
         self.cancelled.send_replace(true);
@@ -34,13 +33,12 @@ impl CallControl {
         self.cancel.set();
     }
 
-    /// Moves the call's command to the background.
     pub(crate) fn move_to_background(&self) {
         self.backgrounded.send_replace(true);
     }
 }
 
-/// The tool's end of a running call.
+/// The tool's end of a running call: asks for approval, and learns of the agent's requests.
 #[derive(Debug)]
 pub(crate) struct AgentCallContext {
     call: CallId,
@@ -50,7 +48,8 @@ pub(crate) struct AgentCallContext {
 }
 
 impl AgentCallContext {
-    /// Creates both ends of a call, and the flag that is set when the call is cancelled.
+    /// Creates both ends of a call, and the flag that is set when the call is cancelled or its
+    /// waits must end.
     pub(crate) fn new(call: CallId, sender: Sender<AgentEvent>) -> (Self, CallControl, CancelFlag) {
         let (wish, gone) = watch::channel(false);
         let (away, is_away) = watch::channel(false);

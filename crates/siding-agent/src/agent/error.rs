@@ -11,7 +11,7 @@ use crate::conversation::ReplayError;
 use crate::terminal::ConsoleError;
 use crate::transcript::TranscriptError;
 
-/// An error that ends an agent.
+/// Why an agent could not be started or had to end.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The transcript cannot be read or written.
@@ -20,9 +20,9 @@ pub enum AgentError {
     /// The transcript holds an impossible sequence of entries.
     #[error("conversation {session}: {fault}")]
     InvalidTranscript {
-        /// The session.
+        /// The session's id, which is the conversation's id.
         session: String,
-        /// The violated rule.
+        /// The first invalid entry, and the rule that it violates.
         fault: ReplayError,
     },
     /// The session cannot be opened.
@@ -34,10 +34,10 @@ pub enum AgentError {
     /// The session's notices cannot be read or acknowledged.
     #[error(transparent)]
     Notices(#[from] NoticesError),
-    /// The directories or the tools that the agent is given are unusable.
+    /// An allowed directory or a requested tool is unusable.
     #[error("{why}")]
     Workspace {
-        /// The reason.
+        /// The directory or tool, and why it is unusable.
         why: String,
     },
     /// The session's tasks cannot be listed.
@@ -46,7 +46,7 @@ pub enum AgentError {
     /// The task of this subagent or teammate cannot be read.
     #[error("task {task}: {source}")]
     Task {
-        /// The task.
+        /// The task that the subagent or teammate runs as.
         task: TaskId,
         /// Why its journal cannot be read.
         source: JournalReadError,
@@ -59,7 +59,7 @@ pub enum AgentError {
     Io {
         /// The action, as a verb with its object.
         doing: &'static str,
-        /// The error of the system call.
+        /// The error of the system call; `NotFound` for a process that has ended.
         source: std::io::Error,
     },
 }

@@ -14,15 +14,14 @@ use crate::provider::{ModelResponse, ProviderError, ResponsePart};
 use crate::terminal::TerminalEvent;
 use crate::ui_event::Label;
 
-/// An event for an agent.
 #[derive(Debug)]
 pub(super) enum AgentEvent {
-    /// A part of a streamed answer.
+    /// A part of the answer to this request, or the report of a retry.
     ResponsePart(RequestId, OwnedResponsePart),
     /// A complete answer, or why the request failed.
     Response(RequestId, RequestPurpose, Result<ModelResponse, ProviderError>),
-    /// A call is about to start this task. The call blocks until `recorded` confirms that the
-    /// transcript holds the task's id.
+    /// A call runs as this task, which is usually not created yet. The call blocks until `recorded`
+    /// confirms that the transcript holds the task's id.
     TaskBound { call: CallId, task: TaskId, recorded: SyncSender<bool> },
     /// A call has finished with this result. The acknowledgments take effect once the result is
     /// recorded.
@@ -33,7 +32,7 @@ pub(super) enum AgentEvent {
     Label(Label),
     /// A message from a teammate or from the lead.
     TeamMessage(TeamMessage),
-    /// A teammate must end.
+    /// Requests that a teammate end; other agents ignore it.
     Shutdown,
     /// New notices may be in the outbox.
     NoticesAvailable,
@@ -48,7 +47,7 @@ pub(super) struct ApprovalRequest {
     pub(super) command: String,
     /// The guard's objection.
     pub(super) reason: String,
-    /// Receives the answer. Dropping it refuses the command.
+    /// Receives the answer. Dropping the sender refuses the command.
     pub(super) answer: oneshot::Sender<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! The headless mode: one prompt, run until everything it started has ended.
+//! The headless mode: runs one prompt until everything that it started has ended.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,12 +13,13 @@ use crate::conversation::IdleReason;
 use crate::message::FinishReason;
 
 /// Runs an agent on one prompt until the agent and everything it started have ended. Background
-/// work is waited for until `drain_timeout` and then stopped. Without a prompt, an interrupted turn is
-/// continued.
+/// work that still runs `drain_timeout` after the agent became idle is stopped. Without a prompt,
+/// an interrupted turn is continued.
 ///
 /// # Errors
 ///
-/// The agent could not be built, its transcript could not be written, or the model failed.
+/// [`AgentError`] if the agent cannot be built, or if a file of its session cannot be read or
+/// written. A failed request to the model is no error: the report states it.
 pub fn run_headless(
     builder: AgentBuilder,
     prompt: Option<String>,

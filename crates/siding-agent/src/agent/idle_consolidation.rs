@@ -10,11 +10,11 @@ use super::{Agent, UiEvent};
 use crate::conversation::IdleReason;
 use crate::memory_consolidation::{self, ConsolidationRequest, IdleConsolidationConfig};
 
-/// When the agent became idle and when it last consolidated its notes.
+/// Tracks how long the agent has been idle and when it last consolidated its notes.
 #[derive(Debug)]
 pub(super) struct IdleConsolidator {
     config: IdleConsolidationConfig,
-    /// Time at which the agent became idle.
+    /// Time at which a new transcript entry was last seen.
     idle_since: MonotonicMs,
     /// Number of transcript entries at that time.
     entries: u64,
@@ -35,7 +35,7 @@ impl IdleConsolidator {
         }
     }
 
-    /// Notes the number of transcript entries. Returns true when new entries require a running
+    /// Records the number of transcript entries. Returns true when new entries require a running
     /// consolidation to stop.
     fn note_activity(&mut self, now: MonotonicMs, entries: u64) -> bool {
         if entries == self.entries {
@@ -45,8 +45,8 @@ impl IdleConsolidator {
         std::mem::take(&mut self.is_running)
     }
 
-    /// Returns the time until the next consolidation is due if no entry is written; `None` if none
-    /// is due.
+    /// Returns the time until the next consolidation, provided that no entry is written meanwhile.
+    /// `None` means that no consolidation is planned.
     fn time_until_due(&self, now: MonotonicMs) -> Option<Duration> {
         let since = |then: MonotonicMs| Duration::from_millis(now.ms_since(then));
         let entries = self.entries - self.last_run.map_or(0, |(_, entries)| entries);
@@ -118,7 +118,7 @@ mod tests {
         let at = |seconds: u64| MonotonicMs(seconds * 1_000);
         assert!(
             !dreams.note_activity(at(100), 19) && dreams.time_until_due(at(500)).is_none(),
-            "too little was said"
+            "too few entries"
         );
         assert!(!dreams.note_activity(at(101), 20));
         assert_eq!(dreams.time_until_due(at(104)), Some(Duration::from_secs(7)));
@@ -126,14 +126,14 @@ mod tests {
         dreams.note_started(at(111));
         assert!(
             !dreams.note_activity(at(112), 20) && dreams.time_until_due(at(9_999)).is_none(),
-            "nothing is new"
+            "no new entries"
         );
-        assert!(dreams.note_activity(at(120), 21), "a turn begins");
-        assert!(!dreams.note_activity(at(121), 40), "it was ended before");
+        assert!(dreams.note_activity(at(120), 21), "the new entry interrupts the consolidation");
+        assert!(!dreams.note_activity(at(121), 40), "the consolidation was already interrupted");
         assert_eq!(
             dreams.time_until_due(at(122)),
             Some(Duration::from_secs(30 * 60 - 11)),
-            "not so often"
+            "at most one consolidation in 30 minutes"
         );
     }
 }

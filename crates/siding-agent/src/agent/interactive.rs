@@ -22,12 +22,12 @@ const TASK_REFRESH_MS: u64 = 1_000;
 /// frames a second.
 const REDRAW_BATCH_TIME: Duration = Duration::from_millis(15);
 
-/// Runs an agent with the person at a terminal until they quit. Everything the agent started is
-/// then stopped.
+/// Runs an agent at a terminal until the person quits, and then stops everything that the agent has
+/// started.
 ///
 /// # Errors
 ///
-/// [`AgentError`]. The terminal is restored in this case, too.
+/// [`AgentError`] ends the session. The terminal is restored nevertheless.
 pub fn run_interactive(
     builder: AgentBuilder,
     mut console: Console,
@@ -51,12 +51,12 @@ pub fn run_interactive(
     agent.finish(end?)
 }
 
-/// The state of an interactive session besides the agent.
+/// The state of an interactive session, except the agent itself.
 struct TerminalSession {
     console: Console,
     view: View,
     task_panel: TaskPanel,
-    /// Time of the last update of the task panel.
+    /// Time of the last update of the task panel; `None` forces an update.
     refreshed_at: Option<MonotonicMs>,
     idle_consolidator: Option<IdleConsolidator>,
 }
@@ -123,7 +123,7 @@ impl Agent {
         }
     }
 
-    /// Handles an event. Returns the reason when the session ends.
+    /// Handles an event. Returns the reason if the event ends the session.
     fn handle_interactive_event(
         &mut self,
         event: AgentEvent,
@@ -179,7 +179,7 @@ impl Agent {
         Ok(None)
     }
 
-    /// Performs an action of the person. Returns the reason when the session ends.
+    /// Performs an action of the person. Returns the reason if the action ends the session.
     fn perform_user_action(
         &mut self,
         action: UserAction,

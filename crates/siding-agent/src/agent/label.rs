@@ -16,7 +16,7 @@ use crate::ui_event::Label;
 const SYSTEM_PROMPT: &str = "\
 You label what a coding agent has just done, as the subject of a commit does: past tense, about 30 \
 characters, no period, no quotes. Answer with the label alone.";
-/// Maximum tokens of a label.
+/// Maximum tokens of the answer that becomes a label.
 const MAX_LABEL_TOKENS: u32 = 40;
 /// Maximum bytes of each call, and of its result, that the labelling model receives.
 const MAX_SHOWN_BYTES: usize = 300;

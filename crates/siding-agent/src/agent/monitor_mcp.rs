@@ -9,14 +9,12 @@ use siding_tools::{ToolAnswer, ToolContext, ToolError};
 
 use super::self_task::start_task;
 
-/// The tool's name.
 pub(super) const TOOL_NAME: &str = "monitor_mcp";
 pub(super) const TOOL_DESCRIPTION: &str = "\
 Watch a resource of another MCP server, or the result of one of its tools, in the background. \
 Returns the task id; each change is reported to you in one line, as an event. Ends at its \
 `timeout`, or with `task_stop`.";
 
-/// The tool's arguments.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MonitorMcpArgs {
@@ -32,7 +30,7 @@ pub(super) struct MonitorMcpArgs {
     /// The tool to call repeatedly; it must not change anything.
     #[serde(default)]
     tool: Option<String>,
-    /// The arguments of the tool.
+    /// The arguments for each call of `tool`.
     #[serde(default)]
     arguments: Option<Map<String, Value>>,
     /// Seconds between two polls if the server does not announce changes (default 10).
@@ -41,7 +39,7 @@ pub(super) struct MonitorMcpArgs {
     /// Report only changes with a line that matches this regular expression.
     #[serde(default, rename = "match")]
     pattern: Option<String>,
-    /// Deadline in seconds, after which it is stopped (default 300).
+    /// Deadline in seconds, after which the monitor is stopped (default 300).
     #[serde(default)]
     timeout: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! Notices about the session's tasks: waits for them and formats them for the model.
+//! Waits for notices about the session's tasks, and formats them for the model.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::message::UserContent;
 /// space is left.
 const NOTICE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A thread that follows the session's outbox. Dropping this value ends it.
+/// A thread that follows the session's outbox. Dropping this value ends the thread.
 #[derive(Debug)]
 pub(super) struct NoticeFollower {
-    /// The read end of a pipe. Its closing wakes the thread, whose poll reports the write end as
-    /// broken.
+    /// The read end of a pipe whose write end the thread polls. Closing the read end causes an
+    /// error event there, at which the thread ends.
     _reader: OwnedFd,
 }
 
@@ -39,7 +39,7 @@ impl NoticeFollower {
             made.map_err(|source| AgentError::Io { doing: "create a pipe", source })?;
         let host = Arc::clone(host);
         thread::spawn(move || {
-            // Falls back to polling where the outbox cannot be followed.
+            // While the outbox cannot be followed, the agent polls it.
             while follow_outbox(&host, &writer, &sender).is_err() {
                 thread::sleep(NOTICE_POLL_INTERVAL);
                 if sender.send(AgentEvent::NoticesAvailable).is_err() {
@@ -81,12 +81,12 @@ pub(super) fn session_outbox(host: &ToolContext) -> Result<Outbox<'_>, NoticesEr
     Outbox::new(&host.root, host.session.clone(), Consumer::agent())
 }
 
-/// Acknowledges notices that the model receives.
+/// Acknowledges notices that are in the transcript, so that they are not delivered again.
 pub(super) fn acknowledge(host: &ToolContext, ids: &[NoticeId]) -> Result<(), NoticesError> {
     session_outbox(host)?.acknowledge(ids)
 }
 
-/// Formats a notice for the model as a block of its own.
+/// Formats a notice as a separate block for the model.
 pub(super) fn notice_content(host: &ToolContext, notice: NoticeView) -> UserContent {
     UserContent::Notice {
         id: notice.notice_id,

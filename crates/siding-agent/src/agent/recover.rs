@@ -73,7 +73,8 @@ fn recover_task_call(
         .then(|| into_tool_result(call.id.clone(), host, recovered_answer(host, call, task)))
 }
 
-/// Removes a task without journal records. Returns true when no process can start it any more.
+/// Removes a task without journal records. Returns true when no process can start the task any
+/// more.
 fn discard_unstarted_task(host: &ToolContext, dir: TaskDir) -> bool {
     if !dir.is_unrecorded() {
         return false;

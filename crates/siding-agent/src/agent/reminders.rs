@@ -24,10 +24,9 @@ pub(super) struct Reminders {
     /// Tasks that were already running at an earlier request.
     seen_running: HashSet<TaskId>,
     /// Tasks that only a full reminder names: already named, already read, or of another session.
-    /// They are skipped without reading their files, so that a hundred of them cost a batch
-    /// nothing.
+    /// Their files are not read again, so that even a hundred such tasks do not slow down a batch.
     settled: HashSet<TaskId>,
-    /// Batches of calls so far.
+    /// Number of batches of calls that this process has finished.
     batches: u32,
 }
 

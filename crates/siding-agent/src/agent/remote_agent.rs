@@ -17,7 +17,6 @@ use siding_tools::{CallContext, CancelReason, SHIM_PROGRAM, ToolAnswer, ToolCont
 
 use super::self_task::start_task;
 
-/// The tool's name.
 pub(super) const TOOL_NAME: &str = "remote_agent";
 pub(super) const TOOL_DESCRIPTION: &str = "\
 Send a task to an agent on an A2A 1.0 server. It sees neither this conversation nor these files, \
@@ -27,18 +26,17 @@ it.";
 /// Maximum columns of an address and of a text in a question to a person.
 const SHOWN_COLUMNS: usize = 200;
 
-/// The tool's arguments.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RemoteAgentArgs {
     /// The agent's address: `http://HOST:PORT` or `https://HOST`.
     url: String,
-    /// The message to the agent.
+    /// What the agent is to do, or the answer that it waits for.
     text: String,
-    /// The conversation on that server to continue.
+    /// The id of the conversation on that server to continue.
     #[serde(default)]
     context: Option<String>,
-    /// The task on that server that waits for this answer.
+    /// The id of the task on that server that waits for this answer.
     #[serde(default)]
     task: Option<String>,
     /// The name of the environment variable that holds the server's token; never the token itself.
@@ -47,14 +45,14 @@ pub(super) struct RemoteAgentArgs {
     /// A short description for people.
     #[serde(default)]
     name: Option<String>,
-    /// False waits for its end, for at most `budget`; then it continues in the background (default
+    /// If false, wait for the result for at most `budget`, then continue in the background (default
     /// true).
     #[serde(default = "yes")]
     background: bool,
     /// Seconds to wait with `background` false (default 15).
     #[serde(default)]
     budget: Option<f64>,
-    /// Deadline in seconds, after which it is stopped (default 1800).
+    /// Deadline in seconds, after which the task is stopped (default 1800).
     #[serde(default)]
     timeout: Option<f64>,
 }
@@ -64,7 +62,7 @@ const fn yes() -> bool {
 }
 
 impl RemoteAgentArgs {
-    /// Checks the arguments that serde cannot check.
+    /// Checks the rules for arguments that the schema cannot express.
     pub(super) fn validate(&self) -> Result<(), ToolError> {
         let wrong = |why: &str| Err(ToolError::Arguments(why.to_owned()));
         if self.text.trim().is_empty() {
@@ -83,15 +81,16 @@ impl RemoteAgentArgs {
         Ok(())
     }
 
-    /// Returns the command for people and for the guard's rules. Both texts are cut and quoted.
+    /// Returns the command line that a person and the guard's rules see. The address and the text
+    /// in it are shortened and quoted.
     pub(super) fn display_command(&self) -> String {
         let [url, text] =
             [&self.url, &self.text].map(|one| shell_quote(&one_line(one, SHOWN_COLUMNS)));
         format!("siding a2a send {url} {text}")
     }
 
-    /// Returns why a person should approve the call: text that leaves this machine cannot be
-    /// recalled.
+    /// Returns why a person should approve the call, because text that leaves this machine cannot
+    /// be recalled. Returns `None` for an address of this machine.
     pub(super) fn approval_concern(&self) -> Option<String> {
         // The command itself rejects an invalid address.
         let url = Url::parse(&self.url).ok().filter(|url| !is_loopback_url(url))?;

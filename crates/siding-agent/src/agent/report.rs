@@ -1,4 +1,4 @@
-//! The end of an agent and its final report.
+//! Ends an agent: stops or hands over its tasks, and builds the final report.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub enum EndReason {
     /// The model has ended its turn, but its tasks did not end within `--drain-timeout` and were
     /// stopped.
     DrainTimeout {
-        /// The timeout, in milliseconds.
+        /// Milliseconds that the agent waited for its tasks.
         timeout_ms: u64,
     },
     /// The provider refused to let the model continue.
@@ -40,7 +40,7 @@ pub enum EndReason {
     Stopped,
     /// The agent reached its limit of requests to the model.
     RequestLimit {
-        /// The limit.
+        /// Maximum number of requests for one prompt (`--max-turns`).
         limit: u32,
     },
     /// A request to the model failed.
@@ -54,7 +54,7 @@ pub enum EndReason {
     Quit,
     /// A signal ended the agent, or its terminal was closed.
     Signaled {
-        /// The signal's name.
+        /// The name of the signal; SIGHUP for a closed terminal.
         signal: String,
     },
 }
@@ -67,13 +67,13 @@ pub struct AgentReport {
     pub session_id: SessionId,
     /// Why the agent ended.
     pub end: EndReason,
-    /// The last message of the model.
+    /// The text of the model's last message; empty if there is none.
     pub text: String,
     /// Labels for the batches of calls, where a small model wrote one in time.
     pub labels: Vec<Label>,
-    /// The tokens used by all its answers.
+    /// The tokens used by all answers and summaries of the agent's own conversation.
     pub usage: Usage,
-    /// The tokens used by its subagents and by theirs.
+    /// The tokens used by all subagents and teammates below this agent.
     pub usage_of_subagents: Usage,
     /// The tasks of a subagent that were running when it ended. They continue as tasks of the agent
     /// that started it.

@@ -11,11 +11,11 @@ use siding_tools::{ToolContext, ToolError};
 /// Maximum columns of the program's error message that are quoted.
 const ERROR_COLUMNS: usize = 600;
 
-/// A started task.
+/// The task that a run of this program has started.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StartedTask {
     pub(super) id: TaskId,
-    /// Whether the task has already ended.
+    /// Whether the task had already ended when the program printed its state.
     pub(super) has_ended: bool,
 }
 

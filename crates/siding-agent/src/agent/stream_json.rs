@@ -1,7 +1,7 @@
 //! The output of `siding agent --output-format stream-json`: one JSON object on each line.
 //!
-//! `siding schema agent_stream` prints the schema. Types of lines and fields may be added, but never
-//! renamed, removed or given another meaning.
+//! `siding schema agent_stream` prints the schema. Types of lines and fields may be added, but
+//! never renamed, removed or given another meaning.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,7 +15,7 @@ use crate::provider::ResponsePart;
 /// The version of the format, which the first line states.
 const STREAM_FORMAT_VERSION: u32 = 1;
 
-/// A line of the output.
+/// One line of the output; its field `type` names the kind.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(rename = "agent_stream")]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -33,28 +33,28 @@ pub enum StreamLine<'a> {
         /// The text of the prompt.
         text: &'a str,
     },
-    /// Text of the model.
+    /// Text that the model wrote for the user.
     Text {
-        /// The text.
+        /// The complete text, which may have several lines.
         text: &'a str,
     },
     /// The model's reasoning, where its provider shows it.
     Thinking {
-        /// The reasoning.
+        /// The text of the reasoning, never empty.
         text: &'a str,
     },
     /// The model calls a tool.
     Call {
         /// The id of the call in this conversation.
         call_id: &'a str,
-        /// The tool's name.
+        /// The name of the tool, which may not exist.
         tool: &'a str,
-        /// Its arguments.
+        /// The arguments as the model gave them, usually an object.
         input: &'a Value,
     },
     /// The result of a call. Each call has exactly one.
     Result {
-        /// The id of the call.
+        /// The id of the call that has this result.
         call_id: &'a str,
         /// The text that the model receives.
         text: &'a str,
@@ -65,7 +65,7 @@ pub enum StreamLine<'a> {
     Notice {
         /// The id of the notice. No notice is delivered twice.
         notice_id: String,
-        /// The task.
+        /// The task that the notice is about.
         task_id: TaskId,
         /// The XML block that the model receives.
         text: &'a str,
@@ -84,7 +84,7 @@ pub enum StreamLine<'a> {
     },
     /// A summary has replaced the earlier messages, because the model's context was full.
     Summary {
-        /// The summary.
+        /// The summary, written by the model.
         text: &'a str,
     },
     /// A label for a batch of calls, written by the small model.
@@ -93,7 +93,7 @@ pub enum StreamLine<'a> {
     Usage(Usage),
     /// A request to the model failed and will be retried.
     Retry {
-        /// Why it failed.
+        /// The error of the failed request.
         why: &'a str,
         /// Milliseconds until the retry.
         pause_ms: u64,

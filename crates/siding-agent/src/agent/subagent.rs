@@ -27,7 +27,6 @@ use crate::transcript::{Transcript, TranscriptError, TranscriptHeader};
 /// Maximum columns of a subagent's display name.
 const NAME_COLUMNS: usize = 48;
 
-/// The tool's name.
 pub(super) const TOOL_NAME: &str = "spawn_agent";
 
 pub(super) const TOOL_DESCRIPTION: &str = "\
@@ -37,12 +36,12 @@ immediately; you receive its last message when it is done, and can do other work
 `task_list` shows it and the tasks it starts. Tasks that still run when it is done become yours; \
 `task_stop` ends it with all its tasks.";
 
-/// The limits on subagents.
+/// Limits on the nesting and number of subagents and teammates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubagentLimits {
     /// The greatest nesting depth: 1 allows subagents that cannot start further ones.
     pub max_depth: usize,
-    /// Maximum number of subagents that run concurrently below the root session.
+    /// Maximum number of subagents and teammates that run concurrently below the root session.
     pub max_running: usize,
 }
 
@@ -68,7 +67,6 @@ impl SubagentLimits {
     }
 }
 
-/// The arguments of `spawn_agent`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SpawnAgentArgs {
@@ -77,20 +75,21 @@ pub(super) struct SpawnAgentArgs {
     /// A short description for people.
     #[serde(default)]
     name: Option<String>,
-    /// Its model, such as `anthropic:NAME` (default: yours).
+    /// The subagent's model, such as `anthropic:NAME` (default: yours).
     #[serde(default)]
     model: Option<String>,
-    /// The names of the tools that it may call; each must be one of yours (default: all of them).
+    /// The names of the tools that the subagent may call; each must be one of yours (default: all
+    /// of them).
     #[serde(default)]
     tools: Option<Vec<String>>,
-    /// Requests that it may send to its model (default 100).
+    /// Requests that the subagent may send to its model (default 100).
     #[serde(default)]
     max_turns: Option<u32>,
-    /// Deadline in seconds, after which it is stopped (default 1800).
+    /// Deadline in seconds, after which the subagent is stopped (default 1800).
     #[serde(default)]
     timeout: Option<f64>,
-    /// False waits for its answer, for at most `budget`; then it continues in the background
-    /// (default true).
+    /// If false, wait for the answer for at most `budget`, then continue in the background (default
+    /// true).
     #[serde(default = "yes")]
     background: bool,
     /// Seconds to wait with `background` false (default 15).
@@ -111,18 +110,19 @@ pub(super) struct SubagentSpawner {
     pub(super) yes_to_ask: bool,
     pub(super) allow_paths: Vec<PathBuf>,
     pub(super) limits: SubagentLimits,
-    /// The names of the tools to offer; `None` offers all.
+    /// The names of the tools that this agent offers and may pass on; `None` means all.
     pub(super) tools: Option<Vec<String>>,
-    /// Size of the context in tokens above which the conversation is summarized.
+    /// Size of a teammate's context in tokens at which its conversation is summarized.
     pub(super) compact_at: u64,
-    /// Read-only tools that may run concurrently.
+    /// Maximum number of read-only tools that a teammate runs concurrently.
     pub(super) max_parallel_reads: usize,
-    /// Default number of requests to the model for one prompt.
+    /// Maximum number of requests to a teammate's model for one message, unless the call sets
+    /// another.
     pub(super) max_requests: u32,
 }
 
 impl ToolDispatcher {
-    /// Starts a subagent.
+    /// Starts a subagent, whose tools must be among those of this agent.
     pub(super) async fn spawn_agent<C: CallContext>(
         &self,
         host: &ToolContext,
@@ -262,7 +262,6 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// No sequence of starts exceeds the allowed depth or number.
         #[test]
         fn subagent_depth_and_count_never_exceed_their_limits(
             (max_depth, max_running) in (0..4_usize, 0..6_usize),

@@ -1,4 +1,4 @@
-//! The task panel: the running tasks, as the terminal shows them.
+//! The task panel: collects what the terminal shows about the running tasks.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::terminal::TaskRow;
 /// that.
 pub(super) const MAX_TASKS_WITH_LAST_LINE: usize = 6;
 
-/// The source of the panel's rows.
+/// Reads the state of the running tasks for the panel.
 #[derive(Debug)]
 pub(super) struct TaskPanel {
     host: Arc<ToolContext>,

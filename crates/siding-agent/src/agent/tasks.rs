@@ -1,4 +1,4 @@
-//! The running tasks of the session.
+//! Lists the running tasks of an agent's session and of its subagents.
 
 use siding_core::session;
 use siding_core::store::StoreError;
@@ -6,8 +6,9 @@ use siding_core::sys::procfs;
 use siding_model::id::TaskId;
 use siding_tools::{TaskSnapshot, ToolContext};
 
-/// Returns the session's tasks, including those inherited from subagents, in their recorded state.
-/// Tasks that cannot be read are omitted.
+/// Returns the session's running tasks, including those inherited from subagents, as their journals
+/// state them. A task whose shim was killed is not recovered. Tasks that cannot be read are
+/// omitted.
 pub(super) fn list_recorded(host: &ToolContext) -> Result<Vec<TaskSnapshot>, StoreError> {
     let live = host.root.live_tasks()?.into_iter();
     Ok(live.filter_map(|id| read_live(host, id)).filter(|task| is_of_session(host, task)).collect())

@@ -59,8 +59,8 @@ impl Agent {
         while !log.is_closed() {
             if let Some(rest) = self.idle_reason.clone().filter(|_| !desk.is_idle()) {
                 let is_reported = match idle_status(&rest, self.last_turn_text()) {
-                    // Nothing was started since the last report: only a notice arrived, and the
-                    // teammate still cannot continue. The lead knows that already.
+                    // No request was sent since the last report: only a notice arrived, and the
+                    // teammate still cannot continue. The lead already has that report.
                     Some(_) if reported == Some(self.activity_count) => true,
                     Some((status, text)) => {
                         log.write_line(&format!("[{status}]"));
@@ -126,7 +126,7 @@ impl Agent {
     }
 }
 
-/// Why a teammate stopped.
+/// Why a teammate's loop ended.
 #[derive(Debug)]
 enum ServeEnd {
     ShutdownRequested,
@@ -154,8 +154,8 @@ impl Drop for TeammateCleanup<'_> {
     }
 }
 
-/// Tells the lead that a teammate has become idle. Returns false when the lead no longer accepts
-/// messages because it is about to end.
+/// Sends the lead the report of a teammate that has become idle or has failed. Returns false when
+/// the lead no longer accepts messages because it is about to end.
 fn notify_lead(teammates: &Teammates, desk: &TeammateStatus, status: &str, text: &str) -> bool {
     let words = cut_head(text, MAX_REPORT_BYTES);
     let mut words = words.to_owned();
@@ -192,7 +192,7 @@ fn idle_status(reason: &IdleReason, said: String) -> Option<(&'static str, Strin
     })
 }
 
-/// The output of a teammate's task: what the teammate does, written for people.
+/// Writes what a teammate does to the output of its task, for people.
 struct TeammateLog<'h> {
     /// The standard input of the proxy process; `None` once the proxy no longer reads it.
     proxy_input: Option<TaskInput<'h>>,

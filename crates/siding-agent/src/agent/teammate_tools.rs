@@ -1,4 +1,5 @@
-//! The tools `spawn_teammate` and `send_message`.
+//! The tools `spawn_teammate` and `send_message`, which start teammates and deliver messages
+//! between agents.
 
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -28,7 +29,6 @@ use super::teammates::{LEAD_NAME, ReceiverState, ReservedName, Team, TeammateSta
 use super::tool_dispatch::ToolDispatcher;
 use crate::provider::{self, Model, Provider};
 
-/// The tools' names.
 pub(super) const SPAWN_TEAMMATE: &str = "spawn_teammate";
 pub(super) const SEND_MESSAGE: &str = "send_message";
 
@@ -42,35 +42,34 @@ pub(super) const SEND_DESCRIPTION: &str = "\
 Write to a teammate. An idle teammate starts with it immediately; a busy one reads it with its \
 next request. You receive its answer when it arrives.";
 
-/// Maximum bytes of a message.
+/// Maximum bytes of a message's text; longer texts belong in a file.
 const MAX_MESSAGE_BYTES: usize = 32 << 10;
 
-/// The arguments of `spawn_teammate`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SpawnTeammateArgs {
     /// The teammate's name: lowercase letters, digits and dashes.
     name: String,
-    /// Its role and its first task, with all it needs to know.
+    /// The teammate's role and first task, with all it needs to know.
     prompt: String,
-    /// Its model, such as `anthropic:NAME` (default: yours).
+    /// The teammate's model, such as `anthropic:NAME` (default: yours).
     #[serde(default)]
     model: Option<String>,
-    /// Requests that it may send to its model for one message of yours (default: your own limit).
+    /// Requests that the teammate may send to its model for one message of yours (default: your own
+    /// limit).
     #[serde(default)]
     max_turns: Option<u32>,
-    /// Deadline in seconds, after which it is stopped (default 1800).
+    /// Deadline in seconds, after which the teammate is stopped (default 1800).
     #[serde(default)]
     timeout: Option<f64>,
 }
 
-/// The arguments of `send_message`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SendMessageArgs {
-    /// The name of the recipient.
+    /// The name of a teammate, or `lead`.
     to: String,
-    /// The message.
+    /// The text that the recipient reads, at most 32768 bytes.
     text: String,
 }
 
@@ -80,12 +79,12 @@ struct TeammateSpec {
     provider: Arc<dyn Provider>,
     model: Model,
     max_turns: Option<u32>,
-    /// Its first task.
+    /// The first message from the lead: the teammate's role and first task.
     prompt: String,
 }
 
 impl ToolDispatcher {
-    /// Starts a teammate.
+    /// Starts a teammate: first its task, then the thread of its agent.
     pub(super) async fn spawn_teammate(
         &self,
         host: &ToolContext,
@@ -122,7 +121,7 @@ impl ToolDispatcher {
             self.spawner.limits.check(0, running).map_err(ToolError::Arguments)?;
             let source = std::io::ErrorKind::NotFound.into();
             let this = i32::try_from(std::process::id()).ok().and_then(procfs::identify);
-            let this = this.ok_or(ToolError::Io { doing: "look at this process", source })?;
+            let this = this.ok_or(ToolError::Io { doing: "identify this process", source })?;
             self.spawner.create_conversation(host, id, &model, None).map_err(|error| {
                 ToolError::Arguments(format!("the teammate could not be prepared: {error}"))
             })?;
@@ -132,8 +131,8 @@ impl ToolDispatcher {
         };
         let started = tools::begin_own(host, call, own, prepare).await;
         let Ok(mut answer) = started else {
-            // The task may have been started even though the call was cancelled. It has no thread,
-            // so it is stopped.
+            // The task may have been started even though the call was cancelled. Such a task has no
+            // teammate thread, so it is stopped.
             if let Some(task) = task {
                 run_blocking(|| stop_task(host, task));
             }
@@ -208,7 +207,8 @@ impl ToolDispatcher {
         )))
     }
 
-    /// Delivers a message.
+    /// Delivers a message to another agent of this process. The answer says when the receiver will
+    /// read it.
     pub(super) fn send_message(&self, input: Map<String, Value>) -> Result<ToolAnswer, ToolError> {
         let SendMessageArgs { to, text } = tools::parse_arguments(input)?;
         if text.trim().is_empty() {

@@ -24,10 +24,10 @@ pub(super) const LEAD_NAME: &str = "lead";
 /// Maximum bytes of a teammate's name, which is ASCII.
 const MAX_NAME_CHARS: usize = 24;
 
-/// A message in transit.
+/// A message that is not yet in the receiver's transcript.
 #[derive(Debug)]
 pub(super) struct TeamMessage {
-    /// The name of the sender.
+    /// The name of the sending teammate, or [`LEAD_NAME`].
     pub(super) from: String,
     /// The text for the receiver's model.
     pub(super) text: String,
@@ -38,11 +38,11 @@ pub(super) struct TeamMessage {
 /// The state of the receiver when a message is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReceiverState {
-    /// It is working, and reads the message with its next request.
+    /// The receiver is working, and reads the message with its next request.
     Busy,
-    /// It was idle, and starts a turn with the message.
+    /// The receiver was idle, and starts a turn with the message.
     Started,
-    /// It cannot continue by itself, and reads the message when it is resumed.
+    /// The receiver cannot continue by itself, and reads the message when it is resumed.
     Halted,
 }
 
@@ -77,7 +77,7 @@ pub(super) enum Team {
     Alone,
     /// The agent that starts teammates.
     Lead(Arc<Teammates>),
-    /// A teammate.
+    /// A teammate, which can write to the lead and to the other teammates.
     Teammate { status: Arc<TeammateStatus>, teammates: Arc<Teammates> },
 }
 
@@ -88,7 +88,7 @@ pub(super) struct Teammates {
     slots: Mutex<Vec<Slot>>,
 }
 
-/// An entry of the registry.
+/// A name that is reserved, or used by a running teammate.
 #[derive(Debug)]
 struct Slot {
     name: String,
@@ -103,7 +103,7 @@ struct Teammate {
     thread: JoinHandle<()>,
 }
 
-/// A reserved name. Dropping it releases the name unless a teammate occupies it.
+/// A reserved name. Dropping the value releases the name unless a teammate occupies it.
 #[derive(Debug)]
 pub(super) struct ReservedName<'m> {
     teammates: &'m Teammates,
@@ -147,7 +147,7 @@ impl Teammates {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reserves a name for a teammate.
+    /// Reserves the name of a teammate that is about to start.
     ///
     /// # Errors
     ///
@@ -181,7 +181,8 @@ impl Teammates {
     ///
     /// # Errors
     ///
-    /// A message for the model that lists the existing names.
+    /// A message for the model: the lead is about to end, or the name is unknown and these names
+    /// exist.
     pub(super) fn deliver(
         &self,
         from: &str,
@@ -210,8 +211,8 @@ impl Teammates {
         let message = TeamMessage { from: from.to_owned(), text, recorded: noted };
         let sent =
             sender.is_some_and(|sender| sender.send(AgentEvent::TeamMessage(message)).is_ok());
-        // The receiver may end before it reads the message. Its end of the channel is then dropped,
-        // and the delivery fails.
+        // The receiver may end before it reads the message. The receiver's end of the channel is
+        // then dropped, and the delivery fails.
         let delivered = sent.then(|| is_recorded.recv().ok()).flatten();
         delivered.ok_or_else(nobody)
     }

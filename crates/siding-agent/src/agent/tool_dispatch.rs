@@ -24,12 +24,12 @@ use crate::message::{CallId, Message, ToolCall, ToolResult};
 use crate::provider::ModelRequest;
 use crate::tool::{AgentToolContext, ToolSpec, Toolbox};
 
-/// Maximum tokens of one answer of a model. All current models allow as many.
+/// Maximum tokens of one answer of a model. All current models allow at least this many.
 const MAX_RESPONSE_TOKENS: u32 = 16_384;
 /// Separates siding's lines about a command from the command's output.
 const OUTPUT_SEPARATOR: &str = "\n\noutput:\n";
 
-/// Maximum columns of the name of an unknown tool.
+/// Maximum columns of the name of an unknown tool that an error message quotes.
 const TOOL_NAME_COLUMNS: usize = 60;
 
 /// The tools that the model may call, and the state that their calls need.
@@ -43,7 +43,7 @@ pub(super) struct ToolDispatcher {
 }
 
 impl ToolDispatcher {
-    /// Collects the specifications of the tools.
+    /// Collects the specifications of the tools that the agent's role and the user's choice allow.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl ToolDispatcher {
         }
     }
 
-    /// Runs a call on the runtime. Its result is sent as an event.
+    /// Runs a call on another thread. The result is sent as [`AgentEvent::CallFinished`].
     pub(super) fn start_call(
         self: &Arc<Self>,
         runtime: &Runtime,
@@ -182,11 +182,11 @@ impl ToolDispatcher {
         self.specs.iter().any(|spec| spec.name == name)
     }
 
-    /// Checks that all of these tools exist.
+    /// Checks that the list names at least one tool, and only existing ones.
     ///
     /// # Errors
     ///
-    /// The message about an unknown name, with the names that exist.
+    /// The message about an empty list, or about an unknown name with the names that exist.
     pub(super) fn check_tools(&self, tools: &[String]) -> Result<(), String> {
         match tools.iter().find(|name| !self.has_tool(name)) {
             _ if tools.is_empty() => {
@@ -253,13 +253,13 @@ fn tool_spec<A: JsonSchema>(name: &'static str, about: &'static str) -> ToolSpec
     ToolSpec { name, description: about, schema: schema::for_arguments::<A>().into() }
 }
 
-/// Returns the shared task tool for which the agent's name is `name`.
+/// Returns the name under which `siding_tools` knows the task tool that the agent calls `name`.
 fn runtime_tool_name(name: &str) -> Option<&'static str> {
     tools::TOOLS.iter().find(|tool| tool.agent_name == Some(name)).map(|tool| tool.name)
 }
 
-/// Converts a tool's answer to the result for the model, and returns what the answer shows of
-/// tasks.
+/// Converts a tool's answer to the result for the model. Also returns the acknowledgments of the
+/// task states that the answer shows.
 pub(super) fn into_tool_result(
     call: CallId,
     host: &ToolContext,

@@ -1,11 +1,11 @@
-//! The entries of a transcript.
+//! The entries of a transcript, from which a conversation can be restored.
 
 use serde::{Deserialize, Serialize};
 use siding_model::id::TaskId;
 
 use crate::message::{AssistantContent, CallId, FinishReason, ToolResult, Usage, UserContent};
 
-/// A recorded event of a conversation.
+/// A recorded change of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
 pub enum Entry {
@@ -18,43 +18,44 @@ pub enum Entry {
     Asked,
     /// A complete answer of the model.
     Answered {
-        /// The content of the answer. Empty if the answer held nothing that an API would accept
-        /// back.
+        /// The parts of the answer, with unique call ids. Empty if the answer held nothing that an
+        /// API would accept back.
         said: Vec<AssistantContent>,
         /// Why the model stopped.
         stop: FinishReason,
-        /// The tokens used.
+        /// Tokens that the request used; zero if the server reports no usage.
         usage: Usage,
     },
-    /// The request failed. The conversation is halted until new content arrives.
+    /// The request failed. The conversation is halted until the next prompt, or until it is
+    /// resumed.
     Failed {
         /// The failed action and its error.
         why: String,
     },
     /// A call is about to run.
     Started {
-        /// The call.
+        /// The call, which must be one of the last answer.
         call: CallId,
     },
-    /// A call is about to start this task.
+    /// A call runs as this task, which is usually created only after this entry.
     Bound {
-        /// The call.
+        /// The call, which must have started.
         call: CallId,
         /// The task, which may not exist yet.
         task: TaskId,
     },
-    /// A call has finished.
+    /// A call has finished or was refused.
     Done {
-        /// The result.
+        /// The result, which the next request sends to the model.
         result: ToolResult,
     },
-    /// A person interrupted the turn.
+    /// A person interrupted the turn. The conversation is halted until the next prompt.
     Interrupted,
     /// A summary has replaced all earlier messages.
     Summarised {
         /// The summary, written by the model.
         text: String,
-        /// The tokens used.
+        /// Tokens used by the request for the summary.
         usage: Usage,
     },
 }

@@ -7,25 +7,25 @@ use crate::message::{
     AssistantContent, CallId, FinishReason, ToolCall, ToolResult, Usage, UserContent,
 };
 
-/// The number of a request within one process. It tells the answer to an abandoned request, which
-/// is ignored, from the answer to a later one.
+/// The number of a request within one process. The number distinguishes the answer to an abandoned
+/// request, which is ignored, from the answer to a later one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub(super) u32);
 
-/// An event of a conversation.
+/// An input of [`super::Conversation::handle_event`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// This process has loaded the conversation. Sent once, before any other event, with content
     /// for the model.
     Started(Vec<UserContent>),
-    /// Content for the model. It is sent with the next request, after any request in flight has
-    /// been answered.
+    /// Content for the model, which is sent with the next request. A request in flight is not
+    /// changed.
     Input(Vec<UserContent>),
-    /// A call starts a task. The task must not be created before this is recorded.
+    /// A call runs as a task, which is usually created only after this event is recorded.
     TaskBound {
-        /// The call.
+        /// The call, which must be running.
         call: CallId,
-        /// The task.
+        /// The task, which may not exist yet.
         task: TaskId,
     },
     /// A call has finished.
@@ -38,19 +38,19 @@ pub enum Event {
         said: Vec<AssistantContent>,
         /// Why the model stopped.
         stop: FinishReason,
-        /// The tokens used.
+        /// Tokens that the request used; zero if the server reports no usage.
         usage: Usage,
     },
-    /// The model has written a summary.
+    /// The model has written the summary that [`Effect::Summarize`] asked for.
     Summary {
         /// The answered request.
         request: RequestId,
-        /// The summary.
+        /// Text that will replace the earlier messages.
         text: String,
-        /// The tokens used.
+        /// Tokens used by the request for the summary.
         usage: Usage,
     },
-    /// A request failed, and a retry would not help.
+    /// A request failed for good: its error is permanent, or all retries failed.
     RequestFailed {
         /// The failed request.
         request: RequestId,
@@ -64,31 +64,31 @@ pub enum Event {
 /// An action for the caller to perform.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Write this entry before any effect that follows.
+    /// Write this entry to the transcript before performing any effect that follows.
     Record(Entry),
     /// Send [`super::Conversation::messages`] to the model.
     SendRequest(RequestId),
     /// Have the model summarize [`super::Conversation::messages_to_summarize`].
     Summarize(RequestId),
-    /// Cancel a request. Its answer is ignored.
+    /// Cancel a request. If an answer still arrives, the conversation ignores it.
     AbandonRequest(RequestId),
-    /// Run a call. This effect never occurs twice for a call: after a restart,
-    /// [`Effect::RecoverCall`] takes its place.
+    /// Run a call. This effect occurs once for each call; after a restart, [`Effect::RecoverCall`]
+    /// is returned instead.
     RunCall(ToolCall),
     /// Determine the result of a call that was started by a process which has since ended.
     RecoverCall {
-        /// The call.
+        /// The call, as the model made it.
         call: ToolCall,
         /// The call's task, if one was recorded.
         task: Option<TaskId>,
     },
-    /// Cancel a running call. Its result is still expected.
+    /// Cancel a running call. The caller must still report the result of the call.
     CancelCall(CallId),
     /// Wait for the next event.
     Idle(IdleReason),
 }
 
-/// Why there is nothing to do.
+/// Why a conversation waits for new content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IdleReason {
     /// The model has ended its turn, and no content is waiting.
@@ -104,7 +104,7 @@ pub enum IdleReason {
     Interrupted,
     /// The requests since the last prompt have reached the limit.
     RequestLimit {
-        /// The limit.
+        /// Maximum number of requests for one prompt.
         limit: u32,
     },
 }

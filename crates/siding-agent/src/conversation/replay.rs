@@ -13,7 +13,7 @@ use crate::message::{AssistantContent, CallId, Message, ToolCall, ToolResult, Us
 pub struct ReplayError {
     /// The index of the entry, from 0.
     pub number: usize,
-    /// The violated rule.
+    /// The rule that the entry violates.
     pub what: &'static str,
 }
 
@@ -34,7 +34,7 @@ impl Conversation {
         Ok(conversation)
     }
 
-    /// Applies an entry to the state.
+    /// Applies an entry to the state. The error is the rule that the entry violates.
     pub(super) fn apply(&mut self, entry: Entry) -> Result<(), &'static str> {
         match entry {
             Entry::Told { told } => self.apply_user_content(told),
@@ -45,7 +45,7 @@ impl Conversation {
                 }
                 self.total_usage = self.total_usage.plus(usage);
                 self.context_tokens = match usage.context_tokens() {
-                    // A server that reports no usage, so the tokens are estimated.
+                    // The server reported no usage, so the tokens are estimated.
                     0 => self.context_tokens.saturating_add(self.estimate_tokens(&said)),
                     counted => counted,
                 };
@@ -107,7 +107,7 @@ impl Conversation {
 
     /// Estimates the tokens of the last message and of the answer to it.
     fn estimate_tokens(&self, content: &[AssistantContent]) -> u64 {
-        /// The ratio that providers give for English text; code has fewer bytes per token.
+        /// The ratio that providers state for English text; code has fewer bytes per token.
         const BYTES_PER_TOKEN: u64 = 4;
         let sent: usize = match self.messages.last() {
             Some(Message::User { results, content: told }) => {

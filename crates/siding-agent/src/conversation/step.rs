@@ -76,7 +76,7 @@ impl Conversation {
     fn record(&mut self, entry: Entry, effects: &mut Vec<Effect>) {
         effects.push(Effect::Record(entry.clone()));
         let taken = self.apply(entry);
-        debug_assert_eq!(taken, Ok(()), "a step makes entries that can follow");
+        debug_assert_eq!(taken, Ok(()), "a recorded entry can follow the entries before it");
     }
 
     /// Records content for the model, without blank content and known notices.
@@ -277,7 +277,7 @@ impl InFlight {
     }
 }
 
-/// Returns `id` if it is unused, or else the first unused id with a suffix.
+/// Returns `id` if it is unused; otherwise returns the first unused id with a suffix.
 fn unused_call_id(id: CallId, is_used: impl Fn(&CallId) -> bool) -> CallId {
     if !is_used(&id) {
         return id;

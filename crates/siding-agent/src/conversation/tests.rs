@@ -1,4 +1,4 @@
-//! Tests of single transitions. Random conversations are tested in `random`.
+//! Single transitions of a conversation. The module `random` tests random sequences of them.
 
 mod random;
 
@@ -64,11 +64,10 @@ fn finished(call: &str, text: &str) -> Event {
 fn sent_request(effects: &[Effect]) -> RequestId {
     match effects.last() {
         Some(Effect::SendRequest(request)) => *request,
-        other => panic!("not asked but {other:?}"),
+        other => panic!("expected a request, got {other:?}"),
     }
 }
 
-/// Returns the recorded entries.
 fn recorded_entries(effects: &[Effect]) -> Vec<Entry> {
     let mut entries = Vec::new();
     for effect in effects {
@@ -119,7 +118,7 @@ fn read_only_calls_run_in_parallel_and_others_alone_in_order() {
     let calls = ["r1", "r2", "r3", "r4"].map(|id| call(id, "read")).into_iter();
     let calls = calls.chain([call("w1", "write"), call("w2", "write"), call("r5", "read")]);
     let effects = conversation.handle_event(response(first, calls.collect()));
-    assert_eq!(started_calls(&effects), ["r1", "r2", "r3"], "three at once");
+    assert_eq!(started_calls(&effects), ["r1", "r2", "r3"], "three concurrently");
     assert_eq!(started_calls(&conversation.handle_event(finished("r2", ""))), ["r4"]);
     assert!(started_calls(&conversation.handle_event(finished("r1", ""))).is_empty());
     assert!(started_calls(&conversation.handle_event(finished("r4", ""))).is_empty());
@@ -143,7 +142,7 @@ fn an_interrupt_cancels_calls_and_the_next_prompt_follows_their_results() {
     assert_eq!(
         effects.last(),
         Some(&Effect::Idle(IdleReason::Interrupted)),
-        "a person has the word"
+        "a notice does not end the interruption"
     );
     sent_request(&conversation.handle_event(prompt("something else")));
     assert_eq!(validate_messages(conversation.messages()), Ok(()));
@@ -281,13 +280,13 @@ fn messages_are_copied_only_while_a_request_still_holds_them() {
     conversation.handle_event(response(first, vec![call("a", "read")]));
     let second = sent_request(&conversation.handle_event(finished("a", "")));
     let kept = conversation.shared_messages();
-    assert_eq!(Arc::as_ptr(&kept), place, "they were copied, and nobody kept them");
+    assert_eq!(Arc::as_ptr(&kept), place, "they were copied although no reference was kept");
     conversation.handle_event(response(second, vec![text("well")]));
     assert_eq!((kept.len(), conversation.messages().len()), (3, 4));
 }
 
-/// If such a message reset the limit of requests, two agents that write to each other would never
-/// stop.
+/// If a teammate's message reset the limit of requests, two agents that write to each other would
+/// never stop.
 #[test]
 fn a_teammate_message_wakes_the_agent_but_is_no_prompt() {
     let mut conversation = Conversation::new(ConversationLimits { max_requests: 2, ..limits() });

@@ -10,7 +10,7 @@ use crate::message::{AssistantContent, CallId, Message};
 pub struct InvalidMessages {
     /// The index of the message, from 0.
     pub number: usize,
-    /// The violated rule.
+    /// The rule that the message violates.
     pub what: &'static str,
 }
 

@@ -42,16 +42,16 @@ none.";
 const TOOL_NAME: &str = "rewrite_notes";
 /// Maximum number of requests to the model, including the repetitions after invalid rewrites.
 const MAX_MODEL_REQUESTS: usize = 3;
-/// Maximum tokens of one answer: room for the complete notes and some reasoning.
+/// Maximum tokens of one answer: enough for the complete notes and some reasoning.
 const MAX_RESPONSE_TOKENS: u64 = 12_000;
 /// Lower bound for the average number of bytes per token. English text has about four.
 const MIN_BYTES_PER_TOKEN: u64 = 3;
-/// The smallest allowed token budget.
+/// Smallest token budget that is accepted, however short the notes are.
 const MIN_TOKEN_BUDGET: u64 = 2_000;
 /// Interval between two checks whether a turn has started.
 const TURN_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The limits of a consolidation.
+/// Limits on the cost and the effect of a consolidation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConsolidationLimits {
     /// Tokens that the model may read and write in total.
@@ -60,21 +60,21 @@ pub struct ConsolidationLimits {
     pub dry_run: bool,
 }
 
-/// The result of a consolidation.
+/// The result of a successful consolidation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConsolidationOutcome {
     /// The notes were changed, or would be in a dry run.
     Changed {
         /// The change as a unified diff.
         diff: String,
-        /// The tokens used.
+        /// Tokens used by all requests to the model.
         usage: Usage,
     },
     /// The notes need no change.
     Unchanged {
-        /// The model's answer.
+        /// Text of the model's answer, which should say why nothing is worth a change.
         response: String,
-        /// The tokens used.
+        /// Tokens used by all requests to the model.
         usage: Usage,
     },
 }
@@ -88,10 +88,10 @@ pub enum ConsolidationError {
     /// The notes cannot be read or written.
     #[error(transparent)]
     Memory(#[from] NotesError),
-    /// A turn is open.
+    /// A turn is open, or has started during the consolidation.
     #[error("a turn of conversation `{session}` is in progress; the notes were not changed")]
     Busy {
-        /// The session.
+        /// The session whose turn is open.
         session: SessionId,
     },
     /// A request to the model failed.
@@ -100,17 +100,17 @@ pub enum ConsolidationError {
     /// The token budget is too small for the notes and a part of the transcript.
     #[error("{given} tokens are not enough: give --max-tokens {least} or more")]
     BudgetTooSmall {
-        /// The given budget in tokens.
+        /// The budget that was given, in tokens.
         given: u64,
         /// The smallest sufficient budget in tokens.
         least: u64,
     },
-    /// The token budget is used up.
+    /// The budget was used up before the model had made a valid rewrite.
     #[error("the token budget is used up ({spent} of {most}); the notes were not changed")]
     BudgetExhausted {
-        /// The tokens used.
+        /// Tokens used so far.
         spent: u64,
-        /// The budget in tokens.
+        /// The whole budget in tokens.
         most: u64,
     },
     /// The model returned only invalid rewrites.
@@ -176,8 +176,8 @@ fn read_if_idle(
     Ok((!is_turn).then_some((opened, entries)))
 }
 
-/// Checks periodically whether a turn has started, and then cancels the consolidation. Ends when
-/// the sender of `done` is dropped.
+/// Cancels the consolidation when a turn starts, for which it checks periodically. Returns after
+/// that, or when the sender of `done` is dropped.
 fn watch_for_turn<T>(
     done: &Receiver<()>,
     idle: impl Fn() -> Result<Option<T>, TranscriptError>,
@@ -218,7 +218,7 @@ fn build_prompt(
     Ok(format!("{notes}\n\n<transcript>\n{transcript}{TRANSCRIPT_END_TAG}"))
 }
 
-/// The rewrite that a model asks for.
+/// The answer of a model, and the notes after its rewrite.
 #[derive(Debug)]
 struct ModelRewrite {
     /// The new notes; `None` to keep the old ones.

@@ -9,14 +9,14 @@ use crate::tool::project_notes::{MAX_NOTES_BYTES, replace_once};
 /// Maximum columns of a refused line that the error message quotes.
 const SHOWN_COLUMNS: usize = 24;
 
-/// The arguments of `rewrite_notes`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NotesRewrite {
     /// Replacements, applied in order.
     #[serde(default)]
     pub(super) edits: Vec<NotesEdit>,
-    /// The complete new notes instead: if there are none yet, or if most of them change.
+    /// The complete new notes in place of `edits`, if there are no notes yet or most of them
+    /// change.
     #[serde(default)]
     pub(super) content: Option<String>,
 }
@@ -32,11 +32,12 @@ pub(super) struct NotesEdit {
 }
 
 impl NotesRewrite {
-    /// Returns the notes after the rewrite.
+    /// Returns the notes as the rewrite changes them, after checking their size and new lines.
     ///
     /// # Errors
     ///
-    /// The message for the model.
+    /// A message for the model that says why the rewrite is refused. No part of the rewrite takes
+    /// effect.
     pub(super) fn apply(&self, before: &str) -> Result<String, String> {
         let mut after = match (&self.content, self.edits.as_slice()) {
             (Some(content), []) => content.clone(),

@@ -7,9 +7,10 @@ use siding_model::duration;
 /// The environment variable with the idle time after which a consolidation starts. While the
 /// variable is unset, no consolidation starts by itself.
 pub const IDLE_TIME_VARIABLE: &str = "SIDING_DREAM_AFTER";
-/// Time between two consolidations of one conversation.
+/// Minimum time between the starts of two consolidations by one agent.
 const MIN_INTERVAL: Duration = Duration::from_secs(30 * 60);
-/// New transcript entries that justify the cost of a consolidation: about five tool calls.
+/// Minimum number of new transcript entries that justify the cost of a consolidation: about five
+/// tool calls.
 const MIN_NEW_ENTRIES: u64 = 20;
 
 /// The idle time after which consolidations start. Only an explicit setting enables them, because
@@ -35,10 +36,10 @@ impl IdleTime {
         }
     }
 
-    /// Returns the time until a consolidation is due if nothing happens; zero if one is due. One is
-    /// due when the agent has been idle long enough, at least 30 minutes have passed since the last
-    /// one started, and at least 20 entries were added since then. With fewer entries the result is
-    /// `None`.
+    /// Returns the time until a consolidation is due if the agent stays idle; zero if it is due
+    /// now. A consolidation is due when the agent has been idle for the set time. In addition, at
+    /// least 30 minutes must have passed and 20 entries been added since the last consolidation
+    /// started. With fewer entries the result is `None`.
     #[must_use]
     pub fn time_until_due(
         self,
@@ -69,7 +70,6 @@ mod tests {
     }
 
     proptest! {
-        /// More idle time and more entries never postpone a consolidation.
         #[test]
         fn more_idle_time_and_entries_never_make_it_less_due(
             idle in 0_u64..3600, last in proptest::option::of(0_u64..7200), entries in 0_u64..40,

@@ -17,18 +17,19 @@ use super::schedule::IdleTime;
 /// The subcommand that runs a consolidation.
 pub const DREAM_SUBCOMMAND: &str = siding_model::spec::self_command::DREAM_ARG;
 
-/// A consolidation to start.
+/// Parameters of a consolidation, which become the arguments of `siding dream`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsolidationRequest {
     /// The session whose transcript is read.
     pub session: SessionId,
-    /// The directory whose notes are written; `None` is the working directory of the conversation.
+    /// The directory whose notes are written; `None` means the working directory of the
+    /// conversation.
     pub cwd: Option<PathBuf>,
     /// The model's name, as given by the user.
     pub model: String,
     /// Tokens that the model may read and write in total.
     pub max_tokens: u64,
-    /// Whether to leave the notes unchanged.
+    /// Whether to leave the notes unchanged and only print the diff.
     pub dry_run: bool,
 }
 
@@ -51,13 +52,13 @@ impl ConsolidationRequest {
 /// When an idle agent consolidates its notes, and the limits of each run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdleConsolidationConfig {
-    /// When a run is due.
+    /// Idle time after which a run is due.
     pub idle_time: IdleTime,
     /// The model's name, as given by the user.
     pub model: String,
     /// Tokens that the model may read and write in total.
     pub max_tokens: u64,
-    /// The deadline of the task.
+    /// Time after which the task of a run is stopped.
     pub deadline: Duration,
 }
 
@@ -77,7 +78,7 @@ pub enum ConsolidationStartError {
 ///
 /// # Errors
 ///
-/// [`ConsolidationStartError`].
+/// [`ConsolidationStartError`] if the settings cannot be read or the task cannot be started.
 pub fn start(
     host: &ToolContext,
     dream: &ConsolidationRequest,
@@ -90,7 +91,7 @@ pub fn start(
     let task = TaskRequest::in_background(command, cwd, session_id)
         .kind(TaskKind::Dream)
         .timeout(Some(life))
-        // This task talks to the model, as the agent itself does.
+        // The task sends requests to a model, as the agent does; a network policy could block them.
         .without_net_policy()
         .without_stalls()
         .prepare(&host.root, &settings)?;

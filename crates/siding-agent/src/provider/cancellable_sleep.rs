@@ -9,7 +9,7 @@ use crate::cancel_flag::CancelFlag;
 /// within 100 ms; this is a quarter of that. Checks take place only during a request.
 pub(super) const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Sleeps for `time`.
+/// Sleeps for `time`, or until the flag is set.
 ///
 /// # Errors
 ///

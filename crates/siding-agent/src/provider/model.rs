@@ -45,7 +45,7 @@ pub enum ModelError {
     /// The name consists of a provider only.
     #[error("`{provider}:` names only a provider: a model is {}", ALLOWED_FORMS)]
     Nameless {
-        /// The provider.
+        /// The provider that was given, such as `anthropic`.
         provider: &'static str,
     },
 }
@@ -92,7 +92,7 @@ impl FromStr for Model {
     }
 }
 
-/// Formats the name in the form in which it is given.
+/// Formats the name in the form that [`Model::from_str`] parses.
 impl fmt::Display for Model {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! Opening a model by its name.
+//! Opens a model by its name: reads the script, or configures the HTTP client.
 
 use super::Provider;
 use super::model::Model;
@@ -12,7 +12,7 @@ pub enum OpenError {
     /// No API key is set.
     #[error("{model} needs a key: set {variables}")]
     MissingKey {
-        /// The model.
+        /// The model's name, including its provider.
         model: String,
         /// The environment variables that may hold a key.
         variables: &'static str,
@@ -20,17 +20,17 @@ pub enum OpenError {
     /// The value of an environment variable cannot be a key.
     #[error("{variable} does not hold a valid key: it has characters other than visible ASCII")]
     BadKey {
-        /// The variable.
+        /// The variable's name. Its value is not shown, because it may be a secret.
         variable: &'static str,
     },
     /// The value of an environment variable is not a usable URL.
     #[error("{variable} is not the URL of a server: `{given}`: {why}")]
     BadUrl {
-        /// The variable.
+        /// The variable's name.
         variable: &'static str,
-        /// The value, safe to print.
+        /// The value, with control characters escaped.
         given: String,
-        /// The error and a valid example.
+        /// Why the value is not usable, and a valid example.
         why: String,
     },
     /// The machine has no root certificates.
@@ -39,16 +39,16 @@ pub enum OpenError {
          `ca-certificates`, or set SSL_CERT_FILE"
     )]
     NoCertificates {
-        /// The server's URL.
+        /// URL of the server, whose certificate cannot be verified.
         url: String,
     },
     /// The HTTP client could not be created.
     #[error("could not start the HTTP client: {why}")]
     Client {
-        /// The error of the library.
+        /// The error of the HTTP library.
         why: String,
     },
-    /// The script is invalid.
+    /// The script cannot be read, or is invalid.
     #[error(transparent)]
     Script(#[from] ScriptError),
 }

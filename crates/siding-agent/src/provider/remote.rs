@@ -1,8 +1,8 @@
-//! Models on HTTP servers, through the library genai.
+//! Models on HTTP servers, called through the library genai.
 //!
-//! siding itself decides when to retry ([`super::retry`]), on the URL and the key (`endpoint`), on
-//! the content of requests (`request`) and on the meaning of errors (`error`). The library
-//! implements the wire formats: the JSON of each API and the stream of an answer.
+//! siding itself decides when to retry ([`super::retry`]), and determines the URL and the key
+//! (`endpoint`), the content of requests (`request`) and the meaning of errors (`error`). The
+//! library implements the wire formats: the JSON of each API and the stream of an answer.
 
 mod client;
 mod endpoint;
@@ -37,19 +37,19 @@ pub(super) use endpoint::{ApiDialect, Endpoint};
 /// Maximum columns of a model's name in an error message.
 const MODEL_NAME_COLUMNS: usize = 60;
 
-/// The timeouts of a streamed answer.
+/// How long an attempt waits for the parts of a streamed answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ResponseTimeouts {
-    /// Until the first part arrives. The server first reads the prompt, and the model may reason
-    /// before it writes.
+    /// Maximum time until the first part. The server first reads the prompt, and the model may
+    /// reason before it writes.
     pub(super) first_part: Duration,
-    /// Between two parts.
+    /// Maximum time between two parts.
     pub(super) next_part: Duration,
 }
 
 impl Default for ResponseTimeouts {
-    /// Returns the timeout of Anthropic's own clients for the first part, and that of Codex for a
-    /// stream between two parts. Anthropic's servers send a ping every few seconds; other servers
+    /// Returns 10 minutes for the first part, as in Anthropic's own clients, and 5 minutes between
+    /// two parts, as in Codex. Anthropic's servers send a ping every few seconds; other servers
     /// send nothing while a model reasons.
     fn default() -> Self {
         Self { first_part: Duration::from_secs(10 * 60), next_part: Duration::from_secs(5 * 60) }
@@ -62,8 +62,8 @@ pub(super) struct RemoteProvider {
     name: String,
     target: ServiceTarget,
     client: Client,
-    /// Also drives idle connections between requests. Without that, a connection that the server
-    /// has closed would still look usable, and the next request on it would fail.
+    /// Runs requests, and drives idle connections between them. Otherwise a connection that the
+    /// server has closed would still look usable, and the next request on it would fail.
     runtime: BackgroundRuntime,
     policy: RetryPolicy,
     timeouts: ResponseTimeouts,
@@ -76,7 +76,7 @@ enum AttemptError {
 }
 
 impl RemoteProvider {
-    /// Creates the client. Opens no connection.
+    /// Creates the HTTP client and its thread, without opening a connection.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl RemoteProvider {
         Ok(Self { endpoint, name, target, client, runtime: engine, policy, timeouts })
     }
 
-    /// Sends the request once.
+    /// Sends the request once and assembles the answer.
     async fn attempt(
         &self,
         request: ChatRequest,
@@ -125,7 +125,8 @@ impl RemoteProvider {
         }
     }
 
-    /// Returns the message for a request that failed for good, with what to do.
+    /// Returns the message for a request that has finally failed: the model, the cause and the
+    /// remedy.
     fn describe_failure(&self, error: &RequestError, next: RetryDecision, tries: u32) -> String {
         let who = format!(
             "{}:{}",

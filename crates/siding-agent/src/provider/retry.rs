@@ -18,16 +18,16 @@ pub enum FailureKind {
     TimedOut,
     /// The answer was incomplete or malformed.
     Incomplete,
-    /// A failure that would repeat.
+    /// A failure that would repeat, such as an invalid certificate.
     Permanent,
 }
 
 impl FailureKind {
     /// Returns whether a retry may succeed.
     ///
-    /// The transient statuses are 408 (request timeout), 429 (too many requests) and all from 500
-    /// on, including 529 (Anthropic's status for an overload). All other statuses say that the
-    /// request is at fault.
+    /// The transient statuses are 408 (request timeout), 429 (too many requests) and 500 to 599,
+    /// including 529 (Anthropic's status for an overload). All other statuses mean that the request
+    /// is at fault.
     #[must_use]
     pub const fn is_transient(self) -> bool {
         match self {
@@ -38,7 +38,7 @@ impl FailureKind {
     }
 }
 
-/// The action after a failed attempt.
+/// Whether a failed attempt is repeated, and after which pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryDecision {
     /// Try again after this time.
@@ -54,7 +54,7 @@ pub enum RetryDecision {
 /// The number of retries and the pauses between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Attempts after the first one.
+    /// Maximum number of attempts after the first one.
     pub max_retries: u32,
     /// Longest pause after the first failure; this limit doubles with each further failure.
     pub initial_pause: Duration,
@@ -83,9 +83,9 @@ impl RetryPolicy {
     /// Returns the action after a failed attempt.
     ///
     /// `failures` counts the failed attempts, from 1. `asked` is the pause that the server asks
-    /// for, which is the minimum; zero means that it asks for none. `random` is any number and
-    /// spreads clients that failed together: a pause of the policy varies over its upper half, and
-    /// a requested pause is extended by up to a quarter.
+    /// for; the actual pause is never shorter. Zero counts as no pause asked for. `random` is any
+    /// number and spreads clients that failed together: a pause of the policy varies over its upper
+    /// half, and a requested pause is extended by up to a quarter.
     #[must_use]
     pub fn decide(
         &self,

@@ -25,15 +25,15 @@ pub enum ScriptError {
     /// The file cannot be read.
     #[error("could not read the script `{}`: {error}", display_path(.path))]
     Read {
-        /// The file.
+        /// Path of the script.
         path: PathBuf,
-        /// The I/O error.
+        /// Why the file cannot be read.
         error: std::io::Error,
     },
     /// The file is invalid.
     #[error("{}:{line}: {what}", display_path(.path))]
     Mistake {
-        /// The file.
+        /// Path of the script.
         path: PathBuf,
         /// The line number, from 1.
         line: usize,

@@ -1,4 +1,5 @@
-//! The terminal device: setting its mode, reading, writing and restoring.
+//! The terminal device: sets its mode, reads keys and signals, writes output, and restores the
+//! terminal.
 
 mod writer;
 
@@ -25,7 +26,7 @@ const HANDLED_SIGNALS: [Signal; 6] =
 const ESCAPE_TIMEOUT_MS: u64 = 30;
 /// How long closing waits for a terminal that accepts no output.
 const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(1);
-/// The size of a terminal that does not report one: that of the VT100.
+/// Columns and rows of a terminal that does not report its size: those of the VT100.
 const DEFAULT_SIZE: (u16, u16) = (80, 24);
 
 /// Why the terminal is unusable.
@@ -34,7 +35,7 @@ pub enum ConsoleError {
     /// A standard stream is not a terminal.
     #[error("{what} is not a terminal: give a prompt with -p TEXT")]
     NoTerminal {
-        /// The name of the stream.
+        /// The stream that is not a terminal, as the message names it.
         what: &'static str,
     },
     /// The terminal cannot move its cursor.
@@ -50,12 +51,12 @@ pub enum ConsoleError {
     Io(#[from] io::Error),
 }
 
-/// The terminal of this process.
+/// The terminal on the standard streams of this process.
 #[derive(Debug)]
 pub struct Console {
     input: OwnedFd,
     output: OwnedFd,
-    /// `None` once the reader thread owns it.
+    /// `None` once the reader thread owns the signalfd.
     signals: Option<SignalFd>,
     screen: Screen,
     active: Option<ActiveTerminal>,
@@ -69,7 +70,7 @@ pub struct Console {
 struct ActiveTerminal {
     raw: Arc<RawMode>,
     writer: Writer,
-    /// The write end of a pipe. Dropping it ends the reader thread.
+    /// The write end of a pipe. Dropping the descriptor ends the reader thread.
     stop_writer: OwnedFd,
     listener: JoinHandle<()>,
 }
@@ -81,7 +82,7 @@ impl Console {
     ///
     /// # Errors
     ///
-    /// [`ConsoleError`]. Nothing has been changed.
+    /// [`ConsoleError`]. The terminal is unchanged.
     pub fn open() -> Result<Self, ConsoleError> {
         let (stdin, stdout) = (io::stdin(), io::stdout());
         for (what, is_one) in
@@ -112,7 +113,7 @@ impl Console {
     ///
     /// # Errors
     ///
-    /// [`ConsoleError::Io`].
+    /// [`ConsoleError::Io`] if raw mode cannot be set, or if a system call fails.
     pub fn start(
         &mut self,
         notify: impl Fn(TerminalEvent) -> bool + Send + Sync + 'static,
@@ -153,7 +154,7 @@ impl Console {
         self.write(&text)
     }
 
-    /// Clears the screen and redraws everything with the next frame.
+    /// Clears the screen, so that the next frame redraws everything.
     ///
     /// # Errors
     ///

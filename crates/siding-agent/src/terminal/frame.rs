@@ -5,17 +5,17 @@ use siding_model::text::{display_width, one_line, wrap_text};
 /// The meaning of a text, which the terminal shows as a color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextStyle {
-    /// Ordinary text.
+    /// Ordinary text, such as answers of the model.
     Plain,
     /// A person's prompt, or a decision that is required.
     Strong,
-    /// Less important text.
+    /// Text of less importance, such as results and labels; shown faint.
     Faint,
-    /// Success.
+    /// Good news, such as notices and messages; shown in green.
     Success,
-    /// A failure.
+    /// A failure, a refusal or a question; shown in red.
     Error,
-    /// Work in progress.
+    /// Work in progress, such as a call that starts; shown in cyan.
     Active,
 }
 
@@ -47,7 +47,7 @@ impl Row {
         self.0.iter().map(|(_, text)| display_width(text)).sum()
     }
 
-    /// Returns the text.
+    /// Returns the text without its styles.
     #[must_use]
     pub fn text(&self) -> String {
         self.0.iter().map(|(_, text)| text.as_str()).collect()
@@ -57,7 +57,7 @@ impl Row {
 /// The rows at the bottom of the terminal and the position of the cursor in them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Frame {
-    /// The rows; at least one.
+    /// The rows from top to bottom; at least one.
     pub rows: Vec<Row>,
     /// Row and column of the cursor, from 0.
     pub cursor: (usize, usize),

@@ -1,21 +1,21 @@
-//! The input line.
+//! The input line: the text that a person edits, and the history of prompts.
 
 use siding_model::text::{display_width, visible_char};
 
 /// Maximum number of prompts in the history.
 const MAX_HISTORY_PROMPTS: usize = 200;
-/// Maximum bytes of a prompt.
+/// Maximum bytes of a prompt; an insertion that would exceed them is ignored.
 const MAX_PROMPT_BYTES: usize = 1 << 20;
 
-/// The text being edited, and the history of prompts.
 #[derive(Debug, Default)]
 pub(super) struct InputLine {
     text: String,
-    /// Byte offset of the cursor.
+    /// Byte offset of the cursor, always at the boundary of a character.
     cursor: usize,
     /// Earlier prompts, the newest last.
     history: Vec<String>,
-    /// The index of the prompt that is shown, and the draft that it replaces.
+    /// The index of the prompt of the history that is shown, and the draft that is hidden
+    /// meanwhile.
     recalled: Option<(usize, String)>,
 }
 
@@ -46,7 +46,7 @@ impl InputLine {
         text
     }
 
-    /// Adds a prompt to the history.
+    /// Adds a prompt to the history, unless the newest prompt is equal.
     pub(super) fn add_to_history(&mut self, text: &str) {
         if self.history.last().is_none_or(|last| last != text) {
             self.history.push(text.to_owned());

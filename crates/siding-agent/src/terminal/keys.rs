@@ -55,13 +55,13 @@ pub struct KeyDecoder {
 
 /// The meaning of the first pending bytes.
 enum Token {
-    /// A key of this number of bytes.
+    /// A key, and the number of its bytes.
     Key(Key, usize),
-    /// Bytes without a meaning.
+    /// The number of bytes to skip, because they are no known key.
     Ignored(usize),
-    /// The start of a bracketed paste.
+    /// The start of a bracketed paste, with the number of its bytes.
     PasteStart(usize),
-    /// An incomplete sequence.
+    /// A sequence whose remaining bytes have not arrived yet.
     Incomplete,
 }
 
@@ -110,7 +110,7 @@ impl KeyDecoder {
         if held == [0x1b] { vec![Key::Escape] } else { Vec::new() }
     }
 
-    /// Decodes more of a paste. Returns whether it has ended.
+    /// Decodes more of a paste. Returns whether the paste has ended.
     fn decode_paste(&mut self, keys: &mut Vec<Key>) -> bool {
         let Some(pasted) = &mut self.pasted else { return true };
         let end = self.pending_bytes.windows(PASTE_END.len()).position(|part| part == PASTE_END);

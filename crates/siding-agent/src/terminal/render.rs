@@ -12,7 +12,7 @@ use super::view::{Activity, TaskRow, View};
 const MAX_SHOWN_TASKS: usize = 5;
 /// Maximum columns of a command next to other information about its task.
 const COMMAND_COLUMNS: usize = 28;
-/// The smallest width that the layout supports.
+/// The smallest width in columns that the layout supports.
 const MIN_COLUMNS: usize = 8;
 
 impl View {
@@ -39,7 +39,7 @@ impl View {
         Frame { rows: all, cursor: (row, cursor.1.min(columns - 1)) }
     }
 
-    /// Returns the end of the answer in progress.
+    /// Returns the last rows of the answer in progress, at most `most` of them.
     fn response_rows(&self, columns: usize, most: usize) -> Vec<Row> {
         if self.partial_response.trim().is_empty() {
             return Vec::new();
@@ -141,7 +141,8 @@ impl View {
             format_count(usage.context_tokens() - usage.output),
             format_count(usage.output)
         );
-        // The parts are ordered by importance; those without space are omitted.
+        // The parts are ordered by importance; the first that does not fit is omitted with all that
+        // follow.
         let mut row = one_line(&what, columns);
         for part in [keys, tokens.as_str(), self.model.as_str()] {
             let part = one_line(part, columns);

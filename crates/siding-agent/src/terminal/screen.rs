@@ -1,7 +1,7 @@
 //! Conversion of rows to control sequences of a terminal.
 //!
-//! Only the rows at the bottom are redrawn: the cursor moves up by the number of drawn rows,
-//! everything below is erased, new output is printed and scrolls away, and the rows are drawn
+//! Only the rows at the bottom are redrawn. The cursor moves up by the number of drawn rows, and
+//! everything below is erased. New output is then printed and scrolls away, and the rows are drawn
 //! again. The terminal is never queried, because it might not answer.
 
 use super::frame::{Frame, Row, TextStyle};
@@ -11,7 +11,7 @@ pub(super) const ENTER_SEQUENCE: &str = "\x1b[?2004h";
 /// Undoes every mode that this program sets.
 pub(super) const RESET_SEQUENCE: &str = "\x1b[?2026l\x1b[?2004l\x1b[?25h\x1b[m";
 
-/// The [`Frame`] that the terminal shows.
+/// Knows the [`Frame`] that the terminal shows, and returns the output that replaces it.
 #[derive(Debug)]
 pub struct Screen {
     has_color: bool,
@@ -70,7 +70,8 @@ impl Screen {
         out
     }
 
-    /// Forgets the frame because another program has written to the terminal.
+    /// Forgets the frame, because the screen was cleared or another program has written to the
+    /// terminal.
     pub fn invalidate(&mut self) {
         self.last_frame = None;
     }

@@ -16,7 +16,7 @@ use crate::message::{CallId, Usage};
 /// Maximum bytes of output that are kept until the terminal accepts them.
 const MAX_OUTPUT_BYTES: usize = 8 << 20;
 
-/// The state behind the screen.
+/// The state that determines what the terminal shows.
 #[derive(Debug)]
 pub struct View {
     /// The model's name, as given by the user.
@@ -25,7 +25,8 @@ pub struct View {
     /// Output that has not been printed yet.
     pending_output: VecDeque<OutputBlock>,
     pending_output_bytes: usize,
-    /// Number of blocks that were discarded from `pending_output`.
+    /// Number of blocks that were discarded from `pending_output` since the last output was
+    /// printed.
     dropped_blocks: usize,
     pub(super) input: InputLine,
     /// Submitted prompts that have not been recorded for the model.
@@ -39,30 +40,30 @@ pub struct View {
     pub(super) tasks: Vec<TaskRow>,
     pub(super) total_usage: Usage,
     exit_confirmation: ExitConfirmation,
-    /// A remark about the last key, if there is one to show.
+    /// A remark about the last key, which is shown in place of the status.
     pub(super) status_note: Option<String>,
 }
 
 /// A running task in the task panel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskRow {
-    /// The task's id.
+    /// The task's id, such as `b-4k7q0n2m8x5t`.
     pub id: String,
-    /// The task's command.
+    /// The task's command, or the name that was given to the task.
     pub command: String,
-    /// Milliseconds since its start.
+    /// Milliseconds since the task's start.
     pub elapsed_ms: u64,
-    /// Its usual duration in milliseconds, if known.
+    /// The task's usual duration in milliseconds, if known from earlier runs.
     pub expected_ms: Option<u64>,
-    /// Its last line of output, if it was read.
+    /// The task's last line of output, if it was read.
     pub last_line: Option<String>,
-    /// Whether a call waits for it.
+    /// Whether a call waits for the task.
     pub is_foreground: bool,
-    /// Its phase, unless it is simply running.
+    /// The task's phase, unless the task is in ordinary progress.
     pub phase: Option<&'static str>,
 }
 
-/// An action of the person.
+/// An action that a person has requested with a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UserAction {
     /// Send this prompt to the model.
@@ -71,22 +72,22 @@ pub enum UserAction {
     Interrupt,
     /// Move the running foreground command to the background.
     MoveToBackground,
-    /// Answer whether a command may run.
+    /// Answer the question whether a command may run.
     AnswerQuestion {
-        /// The call that waits.
+        /// The call that waits for the answer.
         call: CallId,
         /// Whether the command may run.
         yes: bool,
     },
-    /// End the agent and everything it started.
+    /// End the agent and everything that it has started.
     Quit,
-    /// Suspend the process.
+    /// Suspend the process, as Ctrl-Z does for any program.
     Suspend,
-    /// Redraw the screen.
+    /// Clear the screen and draw it again.
     Redraw,
 }
 
-/// The current activity of the agent.
+/// What the agent does at present, for the status row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Activity {
     /// No turn is in progress.
@@ -101,7 +102,6 @@ pub(super) enum Activity {
     RunningCalls,
 }
 
-/// A running call.
 #[derive(Debug)]
 pub(super) struct RunningCall {
     pub(super) id: CallId,
@@ -121,13 +121,13 @@ pub(super) struct PendingQuestion {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExitConfirmation {
     NotRequested,
-    /// Ctrl-C was pressed once.
+    /// Ctrl-C was pressed once; the next one ends the agent.
     KeyPressedOnce,
     /// The tasks that would end were listed.
     Warned,
 }
 
-/// Output that is printed permanently.
+/// Output that is printed once and then scrolls away.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum OutputBlock {
     /// A single row, cut to the width of the terminal.
@@ -167,12 +167,12 @@ impl View {
         }
     }
 
-    /// Sets the current time.
+    /// Sets the time from which the durations on the screen are computed.
     pub fn set_now(&mut self, now: MonotonicMs) {
         self.now = now;
     }
 
-    /// Sets the running tasks.
+    /// Replaces the tasks of the task panel.
     pub fn set_tasks(&mut self, tasks: Vec<TaskRow>) {
         self.tasks = tasks;
     }

@@ -28,7 +28,7 @@ pub struct AllowedRoots {
 
 #[derive(Debug)]
 struct AllowedRoot {
-    /// The path as given.
+    /// The path as the user gave it, made absolute.
     given_path: PathBuf,
     /// The path without symbolic links.
     real_path: PathBuf,
@@ -39,18 +39,18 @@ struct AllowedRoot {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot work in the directory `{path}`")]
 pub struct AllowedRootError {
-    /// The directory.
+    /// The absolute path of the directory.
     pub path: PathBuf,
-    /// The I/O error.
+    /// Why the directory cannot be opened.
     pub source: io::Error,
 }
 
 /// How to handle a missing directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MissingDirectory {
-    /// Return an error.
+    /// Return an error, because only an existing file is wanted.
     Fail,
-    /// Create it.
+    /// Create the directory and its missing parents.
     Create,
 }
 
@@ -60,7 +60,7 @@ impl AllowedRoots {
     ///
     /// # Errors
     ///
-    /// [`AllowedRootError`] for the first one that is not an accessible directory.
+    /// [`AllowedRootError`] for the first directory that cannot be opened.
     pub fn new(directory: &Path, allowed: &[PathBuf]) -> Result<Self, AllowedRootError> {
         let named = std::iter::once(directory.to_owned());
         let named = named.chain(allowed.iter().map(|path| directory.join(path)));
@@ -191,8 +191,8 @@ fn open_below(root: &OwnedFd, path: &Path, missing: MissingDirectory) -> io::Res
     resolve_beneath::open_directory(root, path)
 }
 
-/// Returns the path without symbolic links. Its last components may be missing. Returns `None` if
-/// no part of the path exists.
+/// Returns the path without symbolic links. The last components of the path may be missing. Returns
+/// `None` if no part of the path exists.
 fn resolve_links(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut existing = path;
     let mut rest: Vec<OsString> = Vec::new();

@@ -1,17 +1,17 @@
-//! The context of an agent's tools.
+//! The state of an agent that its tools work on.
 
 use super::allowed_roots::AllowedRoots;
 use super::read_tracker::ReadTracker;
 use super::todo::{TodoList, TodoOwner};
 
-/// The context in which the tools of one agent run.
+/// The accessible directories, the seen files and the to-do list of one agent, for all its tools.
 #[derive(Debug)]
 pub struct AgentToolContext {
     /// The directories in which files may be accessed.
     pub(super) allowed_roots: AllowedRoots,
-    /// The contents of files that the agent has seen.
+    /// Hashes of the files that the agent has read or written.
     pub(super) read_tracker: ReadTracker,
-    /// The project's to-do list.
+    /// The to-do list that all agents of the project share.
     pub(super) todo_list: TodoList,
     /// The agent's identity in the to-do list.
     pub(super) todo_owner: TodoOwner,

@@ -1,4 +1,4 @@
-//! The interface of a tool.
+//! The interface that each tool of the agent implements.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -19,16 +19,18 @@ pub enum Access {
 
 /// A tool that a model may call.
 pub trait Tool: Send + Sync {
-    /// The arguments. Their documentation is part of the schema that the model receives.
+    /// The type of the arguments. The documentation of its fields is part of the schema that the
+    /// model receives.
     type Args: DeserializeOwned + JsonSchema;
-    /// The tool's name.
+    /// The name by which a model calls the tool.
     const NAME: &'static str;
     /// A description of what the tool does and when to use it.
     const DESCRIPTION: &'static str;
     /// Whether the tool has side effects.
     const ACCESS: Access;
 
-    /// Performs a call. A tool that can take long checks `cancel`; other tools ignore it.
+    /// Performs a call. A tool whose calls can take long checks `cancel`; other tools ignore the
+    /// flag.
     ///
     /// # Errors
     ///
@@ -43,7 +45,7 @@ pub trait Tool: Send + Sync {
 
 /// A [`Tool`] with its type of arguments erased.
 pub trait AnyTool: Send + Sync {
-    /// Returns the specification for a model.
+    /// Returns the name, description and schema for a model.
     fn spec(&self) -> ToolSpec;
 
     /// Returns whether the tool has side effects.

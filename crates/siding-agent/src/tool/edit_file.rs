@@ -1,4 +1,4 @@
-//! The tool `edit_file`.
+//! The tool `edit_file`, which replaces text in a file and shows the change.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ const DIFF_TIMEOUT: Duration = Duration::from_millis(300);
 #[derive(Debug, Clone, Copy)]
 pub struct EditFile;
 
-/// The tool's arguments.
+/// Arguments of `edit_file`: the file, the text to replace, and its replacement.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EditFileArgs {

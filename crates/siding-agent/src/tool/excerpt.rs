@@ -20,13 +20,13 @@ pub(super) struct LineExcerpt {
     finished_lines: u64,
     /// The start of the current line, up to one byte more than is shown.
     partial_line: Vec<u8>,
-    /// The length of the current line so far.
+    /// The length of the current line in bytes so far.
     partial_line_bytes: u64,
     /// Whether the excerpt accepts no more lines.
     is_full: bool,
 }
 
-/// The excerpt of a file.
+/// The lines of a file that are shown, and facts about them that the model should know.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ExcerptPage {
     /// The lines, each after its number and a tab.

@@ -11,7 +11,7 @@ use siding_core::sys::{self, file};
 /// Maximum bytes of a file that is read completely, to be edited or to detect changes.
 pub(super) const MAX_WHOLE_FILE_BYTES: usize = 8 << 20;
 
-/// Prefix of temporary files.
+/// Prefix of the names of temporary files, which a crash may leave behind.
 const TEMP_FILE_PREFIX: &str = ".siding-";
 
 /// A directory entry, which may not exist yet.
@@ -19,14 +19,13 @@ const TEMP_FILE_PREFIX: &str = ".siding-";
 pub(super) struct FileEntry {
     /// The path as the model gave it.
     pub(super) path: String,
-    /// The open directory.
+    /// The open directory that holds the entry.
     pub(super) dir: OwnedFd,
-    /// The name in the directory.
+    /// The file's name in that directory.
     pub(super) name: String,
-    /// The metadata at the time of the lookup; `None` if there was no such file. It never describes
-    /// a symbolic link.
+    /// The metadata at the time of the lookup; `None` if there was no such file. The metadata never
+    /// describes a symbolic link, because links are followed.
     pub(super) metadata: Option<DirEntry>,
-    /// The identity of the entry.
     pub(super) key: FileKey,
 }
 

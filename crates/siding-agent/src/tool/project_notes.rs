@@ -29,7 +29,7 @@ pub enum NotesError {
     /// The project's directory cannot be opened.
     #[error("{}: {}", .0, .0.source)]
     AllowedRoot(#[from] AllowedRootError),
-    /// The file cannot be accessed.
+    /// The file cannot be accessed, or is not text. The message says why.
     #[error("{0}")]
     File(String),
     /// The file has changed since it was read. Programs other than siding may write to it, too.
@@ -48,7 +48,8 @@ impl ProjectNotes {
     ///
     /// # Errors
     ///
-    /// [`NotesError`] if the file exists but is not readable text.
+    /// [`NotesError`] if the directory cannot be opened, or if the file exists but is not readable
+    /// text.
     pub fn read(directory: &Path) -> Result<Self, NotesError> {
         let allowed_roots = AllowedRoots::new(directory, &[])?;
         let content = read_content(&allowed_roots)?;
@@ -73,7 +74,8 @@ impl ProjectNotes {
     ///
     /// # Errors
     ///
-    /// [`NotesError::Changed`] if the file has changed since it was read.
+    /// [`NotesError::Changed`] if the file has changed since it was read; [`NotesError::File`] if
+    /// it cannot be written.
     pub fn write(&self, new: &str) -> Result<(), NotesError> {
         let spot = self.ground.find(NOTES_PATH, MissingDirectory::Create)?;
         let now = match spot.metadata {
@@ -110,7 +112,7 @@ fn read_content(allowed_roots: &AllowedRoots) -> Result<Option<String>, NotesErr
 ///
 /// # Errors
 ///
-/// The message for the model.
+/// A message for the model: why the text was not replaced.
 pub(crate) fn replace_once(content: &str, old: &str, new: &str) -> Result<String, String> {
     let changed = replace_text(content.as_bytes(), old, new, ReplaceScope::One).map_err(
         |unfit| match unfit {
@@ -135,7 +137,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("create a temporary directory");
         let none = ProjectNotes::read(directory.path()).expect("read missing notes");
         assert_eq!((none.content(), none.format_for_model()), ("", None));
-        assert!(!directory.path().join(".siding").exists(), "only looked at");
+        assert!(!directory.path().join(".siding").exists(), "reading creates nothing");
         none.write("- one\n").expect("write the file");
         let one = ProjectNotes::read(directory.path()).expect("read the notes");
         assert_eq!(one.format_for_model().as_deref(), Some("<notes>\n- one\n</notes>"));

@@ -1,4 +1,4 @@
-//! The tool `read_file`.
+//! The tool `read_file`, which shows a text file, or a part of it, with line numbers.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -18,7 +18,7 @@ use crate::cancel_flag::CancelFlag;
 const DEFAULT_LINES: NonZeroU64 = NonZeroU64::new(2_000).expect("2,000 is not zero");
 
 /// Number of bytes at the start of a file that are checked for a zero byte, which marks the file as
-/// binary. git checks as many (`FIRST_FEW_BYTES` in xdiff-interface.c).
+/// binary. git checks the same number (`FIRST_FEW_BYTES` in xdiff-interface.c).
 const BINARY_CHECK_BYTES: usize = 8_000;
 
 /// Size of the read buffer in bytes.
@@ -28,7 +28,7 @@ const READ_BUFFER_BYTES: usize = 64 << 10;
 #[derive(Debug, Clone, Copy)]
 pub struct ReadFile;
 
-/// The tool's arguments.
+/// Arguments of `read_file`: the file, and the lines to show.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReadFileArgs {
@@ -67,7 +67,7 @@ is missing and with which `offset` to continue. Read a file before you change it
     }
 }
 
-/// The result of reading.
+/// The lines to show, and how much of the file was read for them.
 struct ReadResult {
     page: ExcerptPage,
     /// Number of lines read; if [`Self::is_end_of_file`] is set, all lines of the file.
@@ -174,7 +174,7 @@ fn read_some(file: &mut File, into: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Returns the message about a binary file.
+/// Returns the message about a binary file, with its probable kind.
 fn binary_file_error(spot: &FileEntry, beginning: &[u8]) -> String {
     let kind = match beginning {
         [0x7f, b'E', b'L', b'F', ..] => " (a program)",

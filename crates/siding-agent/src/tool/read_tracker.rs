@@ -31,7 +31,6 @@ pub(super) struct ContentHasher {
 }
 
 impl ContentHasher {
-    /// Adds a chunk.
     pub(super) fn update(&mut self, bytes: &[u8]) {
         // `DefaultHasher` hashes the bytes as a stream, so the boundaries of the chunks do not
         // matter.
@@ -49,19 +48,20 @@ impl ContentHasher {
     }
 }
 
-/// The files that an agent has read, with their hashes.
+/// The files that an agent has read or written, with the hashes of their contents.
 #[derive(Debug, Default)]
 pub(super) struct ReadTracker(Mutex<TrackedFiles>);
 
 #[derive(Debug, Default)]
 struct TrackedFiles {
     hashes: HashMap<FileKey, (u64, ContentHash)>,
-    /// Number of reads recorded so far. It orders the files, so that the oldest is evicted.
+    /// Number of hashes recorded so far. Each file is stored with this number, so that the file
+    /// recorded the longest ago is evicted.
     reads: u64,
 }
 
 impl ReadTracker {
-    /// Records the hash of a file.
+    /// Records the hash of a file that the agent has just read or written.
     pub(super) fn record(&self, key: FileKey, print: ContentHash) {
         let mut memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         memory.reads += 1;

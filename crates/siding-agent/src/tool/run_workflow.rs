@@ -1,4 +1,4 @@
-//! The tool `run_workflow`.
+//! The tool `run_workflow`, which starts a workflow as a background task.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -27,11 +27,11 @@ pub struct RunWorkflow {
     pub yes_to_ask: bool,
 }
 
-/// The tool's arguments.
+/// Arguments of `run_workflow`: the file that describes the workflow.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunWorkflowArgs {
-    /// The file, relative to the working directory or absolute.
+    /// The workflow's file, relative to the working directory or absolute.
     file: String,
 }
 

@@ -19,10 +19,9 @@ pub(super) enum ReplaceScope {
     All,
 }
 
-/// The result of a replacement.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Replacement {
-    /// The new content.
+    /// The complete content after the replacement.
     pub(super) content: Vec<u8>,
     /// The number of replaced matches.
     pub(super) replacements: usize,
@@ -37,13 +36,13 @@ pub(super) enum ReplaceError {
     /// The replacement equals the text.
     #[error("`old` and `new` are the same")]
     Same,
-    /// The content is binary.
+    /// The content contains zero bytes, so it is not text.
     #[error("it contains zero bytes, so it is not text; change it in bash")]
     Binary,
     /// The text does not occur.
     #[error("`old` does not occur{hint}")]
     NotFound {
-        /// The probable reason.
+        /// The rest of the sentence: the probable reason, or empty if it is unknown.
         hint: String,
     },
     /// The text occurs more than once.
@@ -52,7 +51,7 @@ pub(super) enum ReplaceError {
          `replace_all`:\n{lines}"
     )]
     Ambiguous {
-        /// The number of matches.
+        /// The number of matches, or two for matches that overlap.
         count: usize,
         /// The first line of each match, after its number.
         lines: String,
@@ -100,7 +99,7 @@ pub(super) fn replace_text(
     Err(ReplaceError::NotFound { hint: not_found_hint(content, old) })
 }
 
-/// The line endings of a content.
+/// The kinds of line endings that occur in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineEndings {
     None,

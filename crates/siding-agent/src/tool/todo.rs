@@ -9,10 +9,10 @@
 //! replay accepts the first and ignores the other.
 //!
 //! **Ownership.** The agent that has claimed a to-do owns it until it is completed or returned.
-//! Another agent may take it over only when the owner's process has certainly ended: the machine
-//! was booted since, or no process here has the same PID and start time. Processes of other
-//! machines and other PID namespaces cannot be observed, so their to-dos are never taken over; a
-//! person can delete the line of such a claim.
+//! Another agent may claim it only when the owner's process has certainly ended: the machine was
+//! booted since, or no process here has the same PID and start time. Processes of other machines
+//! and other PID namespaces cannot be observed, so their to-dos are never taken over; a person can
+//! delete the line of such a claim.
 
 mod claim;
 mod commands;

@@ -19,13 +19,13 @@ pub struct Toolbox {
 }
 
 impl Toolbox {
-    /// Creates an empty set.
+    /// Creates a toolbox without tools.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Appends a tool.
+    /// Adds a tool after the existing ones.
     #[must_use]
     pub fn with_tool(mut self, tool: impl AnyTool + 'static) -> Self {
         self.specs.push(tool.spec());
@@ -33,13 +33,13 @@ impl Toolbox {
         self
     }
 
-    /// Appends the tools for files.
+    /// Adds the tools that read, write and edit files.
     #[must_use]
     pub fn with_file_tools(self) -> Self {
         self.with_tool(ReadFile).with_tool(WriteFile).with_tool(EditFile)
     }
 
-    /// Appends the tools for the shared to-do list.
+    /// Adds the tools for the shared to-do list.
     #[must_use]
     pub fn with_todo_tools(self) -> Self {
         self.with_tool(CreateTask)
@@ -49,7 +49,7 @@ impl Toolbox {
             .with_tool(CompleteTask)
     }
 
-    /// Returns the specifications for a model.
+    /// Returns the specifications of all tools, for a request to a model.
     #[must_use]
     pub fn specs(&self) -> &[ToolSpec] {
         &self.specs
@@ -63,11 +63,11 @@ impl Toolbox {
         reading.map(|(_, spec)| spec.name.to_owned()).collect()
     }
 
-    /// Runs the tool with this name.
+    /// Parses the input and runs the tool with this name.
     ///
     /// # Errors
     ///
-    /// The message for the model. For an unknown name, it lists the tools that exist.
+    /// The message for the model; for an unknown name, the message lists the tools that exist.
     pub fn run(
         &self,
         context: &AgentToolContext,

@@ -1,4 +1,4 @@
-//! The tool `write_file`.
+//! The tool `write_file`, which creates or replaces a complete file.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use crate::cancel_flag::CancelFlag;
 #[derive(Debug, Clone, Copy)]
 pub struct WriteFile;
 
-/// The tool's arguments.
+/// Arguments of `write_file`: the file and its new content.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WriteFileArgs {
@@ -65,7 +65,7 @@ pub(super) const HARD_LINK_NOTE: &str =
 ///
 /// # Errors
 ///
-/// The message about the change.
+/// The message for the model about the change.
 pub(super) fn check_unchanged(context: &AgentToolContext, file: &FileEntry) -> Result<(), String> {
     match context.read_tracker.last_seen(&file.key) {
         Some(seen) if ContentHash::of_content(&file.read_all()?) != seen => {

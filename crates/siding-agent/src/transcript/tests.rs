@@ -1,4 +1,4 @@
-//! Tests of torn, damaged and locked transcripts.
+//! Torn, damaged and locked transcripts: which entries survive, and which transcripts are refused.
 
 use siding_model::id::SessionId;
 

@@ -1,4 +1,4 @@
-//! Tests of the tools with real files and processes.
+//! The tools for files and for to-dos, with real files and processes.
 
 #![forbid(unsafe_code)]
 

@@ -15,7 +15,6 @@ use tempfile::TempDir;
 
 use crate::tiny::Tiny;
 
-/// An agent of a project.
 struct TodoAgent {
     context: AgentToolContext,
     tools: Toolbox,
@@ -82,7 +81,7 @@ fn two_agents_share_a_list() {
     let (_dir, project) = project_directory();
     let (one, two) = (TodoAgent::new(&project, "one"), TodoAgent::new(&project, "two"));
     assert_eq!(one.list(), "The list is empty; create_task adds a to-do.\n");
-    assert!(!project.join(".siding").exists(), "looking makes nothing");
+    assert!(!project.join(".siding").exists(), "reading creates nothing");
     assert_accepted(
         one.create("Set up\n the project", &[]),
         "t1 is on the to-do list: Set up the project",
@@ -177,7 +176,7 @@ fn a_torn_line_is_skipped_and_terminated() {
     agent.create("Do it", &[]).unwrap();
     let whole = std::fs::read(journal_path(&project)).unwrap();
     for cut in 0..whole.len() {
-        // The file looks as after a crash while the second of two lines was written.
+        // The file is in the state after a crash during the write of a second line.
         let torn = [&whole[..], &whole[..cut]].concat();
         std::fs::write(journal_path(&project), torn).unwrap();
         assert!(agent.list().starts_with("t1 Do it [pending]\n"), "{cut}");
@@ -249,9 +248,9 @@ fn a_full_disk_changes_nothing() {
 /// Number of lists in the race, and of to-dos in each. Four racers claim every to-do: 1,000 claims.
 const RACE_LISTS: usize = 10;
 const TODOS_PER_LIST: usize = 25;
-/// Passes the directory of the race to a racer.
+/// Environment variable with the directory of the race, for a racer process.
 const RACE_DIRECTORY_VARIABLE: &str = "SIDING_TODO_RACE";
-/// Passes the racer's name to a racer.
+/// Environment variable with the name of a racer process.
 const RACER_NAME_VARIABLE: &str = "SIDING_TODO_RACER";
 
 /// Claims as many to-dos of each list as possible, and completes every second one. Returns the
@@ -273,7 +272,8 @@ fn claim_todos(dir: &Path, agent: &str) -> BTreeSet<(usize, usize)> {
     won
 }
 
-/// Not a test by itself: the body of the two racer processes of the test below.
+/// Runs in the two racer processes that the next test starts. Without the environment variables of
+/// a racer, this test does nothing.
 #[test]
 fn racer() {
     let (Ok(dir), Ok(name)) =
@@ -323,7 +323,7 @@ fn a_thousand_claims_give_each_todo_one_owner() {
     });
     let begun = Instant::now();
     while !["first", "second"].iter().all(|name| project.join(name).exists()) {
-        assert!(begun.elapsed() < Duration::from_secs(300), "the racers are still not through");
+        assert!(begun.elapsed() < Duration::from_secs(300), "the racers have not finished in time");
         std::thread::sleep(Duration::from_millis(5));
     }
     for mut racer in racers {

@@ -12,9 +12,9 @@ enum Action {
     /// The model answers with or without text, with these calls, and stops for this reason.
     Respond(bool, Vec<RandomCall>, FinishReason),
     FailRequest,
-    /// One of the running calls finishes.
+    /// The running call with this index finishes, if there is one.
     FinishCall(usize),
-    /// One of the running calls starts a task.
+    /// Of the running calls without a task, the one with this index starts a task, if there is one.
     BindTask(usize),
     Prompt,
     Notices(Vec<u64>),
@@ -24,12 +24,11 @@ enum Action {
     KillAfter(usize),
 }
 
-/// A random call in an answer.
 #[derive(Debug, Clone, Copy)]
 struct RandomCall {
-    /// Whether its tool is read-only.
+    /// Whether the call's tool is read-only.
     reads: bool,
-    /// Whether its arguments are valid.
+    /// Whether the arguments are a JSON object, as they must be.
     is_object: bool,
 }
 
@@ -38,7 +37,7 @@ fn random_call() -> impl Strategy<Value = RandomCall> {
         .prop_map(|(reads, is_object)| RandomCall { reads, is_object })
 }
 
-/// Generates a reason, mostly one that fits the calls. The rules must hold for any reason.
+/// Generates a reason that need not fit the calls: the rules must hold for any reason.
 fn finish_reason() -> impl Strategy<Value = FinishReason> {
     prop_oneof![
         4 => Just(FinishReason::ToolUse),
@@ -124,7 +123,7 @@ impl Simulation {
                     "{:#?}",
                     self.transcript
                 );
-                assert_eq!(self.active_request.replace(request), None, "two requests at once");
+                assert_eq!(self.active_request.replace(request), None, "two requests in flight");
                 assert_eq!(self.active_summary, None);
             }
             Effect::Summarize(request) => {
@@ -217,7 +216,7 @@ impl Simulation {
         self.handle_event(Event::Response { request, said, stop, usage });
     }
 
-    /// Completes everything in flight.
+    /// Answers every request and finishes every call until nothing is in flight.
     fn run_until_idle(&mut self) {
         self.effects_until_kill = None;
         for _ in 0..100 {
@@ -230,7 +229,7 @@ impl Simulation {
             self.apply_action(Action::FinishCall(0));
             self.respond(true, &[], FinishReason::EndTurn);
         }
-        panic!("it never comes to rest: {:#?}", self.transcript);
+        panic!("the conversation never becomes idle: {:#?}", self.transcript);
     }
 }
 

@@ -1,4 +1,5 @@
-//! Consolidations with a fake model.
+//! Consolidation with a fake model: which rewrites reach the notes, and when a consolidation is
+//! refused, retried or interrupted.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -11,7 +12,7 @@ use super::*;
 use crate::message::{CallId, FinishReason};
 use crate::provider::{ModelResponse, ResponsePart};
 
-/// A scripted reply of the fake model.
+/// Computes one reply of the fake model from the request.
 type FakeReply = Box<dyn FnMut(&ModelRequest<'_>) -> Result<ModelResponse, ProviderError> + Send>;
 
 /// A model that replies from a script and stores the prompts.
@@ -192,8 +193,8 @@ fn consolidation_is_refused_during_a_turn() {
     assert!(place.consolidate(&model, LIMITS).is_ok());
 }
 
-/// An interrupted consolidation must not change the notes, even if the model still answers,
-/// immediately or after the cancellation.
+/// An interrupted consolidation must not change the notes, whether the request is cancelled or its
+/// answer arrives before the cancellation.
 #[test]
 fn a_new_turn_interrupts_consolidation() {
     for waits in [true, false] {

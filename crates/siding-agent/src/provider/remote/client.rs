@@ -1,4 +1,4 @@
-//! Construction of the HTTP client.
+//! Construction of the HTTP client for a model's server.
 
 use genai::{Client, WebConfig};
 use siding_http::client::{self, CONNECT_TIMEOUT, ClientError};
@@ -6,7 +6,7 @@ use siding_http::client::{self, CONNECT_TIMEOUT, ClientError};
 use super::Endpoint;
 use crate::provider::open::OpenError;
 
-/// Builds the client for an endpoint.
+/// Builds the client for an endpoint. The client trusts the system's root certificates.
 ///
 /// # Errors
 ///

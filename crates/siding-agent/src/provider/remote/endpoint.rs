@@ -20,7 +20,7 @@ const ANTHROPIC_VERSION: &str = "2023-06-01";
 /// Maximum columns of a URL in a message.
 const URL_COLUMNS: usize = 200;
 
-/// The API of a server.
+/// The API that a model's server implements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::provider) enum ApiDialect {
     /// Anthropic's Messages API.
@@ -70,7 +70,7 @@ impl ApiDialect {
         }
     }
 
-    /// Returns the names of these variables for error messages.
+    /// Returns the names of the key variables as error messages list them.
     const fn key_variables_text(self) -> &'static str {
         match self {
             Self::Anthropic => "ANTHROPIC_API_KEY (or ANTHROPIC_AUTH_TOKEN)",
@@ -85,22 +85,22 @@ const AUTH_TOKEN_VARIABLE: &str = "ANTHROPIC_AUTH_TOKEN";
 /// A server with its URL and credentials.
 pub(in crate::provider) struct Endpoint {
     dialect: ApiDialect,
-    /// The URL of requests.
+    /// The complete URL of requests, with the path of the API.
     url: Url,
     /// `url` without credentials, safe to print.
     display_url: String,
     /// Whether the base URL was set in the environment.
     is_from_environment: bool,
     headers: Vec<(&'static str, String)>,
-    /// The environment variable that holds the key.
+    /// The environment variable that holds the key; `None` if no key is sent.
     key_variable: Option<&'static str>,
 }
 
 impl Endpoint {
     /// Determines the URL and the key from the environment.
     ///
-    /// A chat completions server at an explicit URL may need no key, as is common for local
-    /// servers.
+    /// No key is required for a chat completions server at an explicit URL, because local servers
+    /// often need none.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl Endpoint {
         })
     }
 
-    /// Returns the server's API.
+    /// Returns the API that the server implements.
     pub(super) const fn dialect(&self) -> ApiDialect {
         self.dialect
     }
@@ -161,7 +161,7 @@ impl Endpoint {
         &self.display_url
     }
 
-    /// Returns the URL of requests.
+    /// Returns the complete URL of requests, which may contain credentials.
     pub(super) const fn url(&self) -> &Url {
         &self.url
     }
@@ -181,7 +181,7 @@ impl Endpoint {
         }
     }
 
-    /// Explains an error of this server, with what to do.
+    /// Returns an error of this server as text, with the URL, the cause and a remedy.
     pub(super) fn explain(&self, error: &RequestError) -> String {
         let (url, why) = (&self.display_url, &error.message);
         let keys = self.dialect.key_variables_text();
@@ -214,7 +214,7 @@ impl Endpoint {
     }
 }
 
-/// Returns the URL of requests for a base URL.
+/// Returns the base URL with the path of the API. Without a value, the default server is used.
 fn request_url(dialect: ApiDialect, value: Option<&str>) -> Result<Url, OpenError> {
     let wrong = |why: String| OpenError::BadUrl {
         variable: dialect.url_variable(),

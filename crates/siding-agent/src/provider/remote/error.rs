@@ -15,12 +15,12 @@ use crate::provider::retry::{FailureKind, requested_retry_delay};
 /// Maximum columns of the error message of a server or of the library.
 const ERROR_COLUMNS: usize = 300;
 
-/// The error of an attempt.
+/// The error of an attempt, classified for the decision about a retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RequestError {
     /// The kind of failure, which decides about a retry.
     pub(super) kind: FailureKind,
-    /// The delay that the server asks for.
+    /// The delay that the server asks for before a retry, if any.
     pub(super) retry_after: Option<Duration>,
     /// The error in one line, safe to print.
     pub(super) message: String,
@@ -93,7 +93,7 @@ impl RequestError {
             (Some(message), _) => format!("{status}: {}", message.trim()),
             (None, _) => status.to_string(),
         };
-        // An account without credit gets status 429 as well, but a retry cannot succeed.
+        // An account without credit also gets status 429, but a retry cannot succeed.
         let is_unpaid =
             json.pointer("/error/code").and_then(Value::as_str) == Some("insufficient_quota");
         let trouble = if is_unpaid { FailureKind::Permanent } else { FailureKind::Status(status) };
@@ -101,8 +101,8 @@ impl RequestError {
         Self { retry_after: asked, ..Self::new(trouble, &why) }
     }
 
-    /// Converts an error event in a stream, which follows a status of 200. Anthropic's error types
-    /// correspond to HTTP statuses. <https://docs.anthropic.com/en/api/errors>
+    /// Converts an error event of a stream. Such a response has the HTTP status 200, so the status
+    /// is derived from Anthropic's error type. <https://docs.anthropic.com/en/api/errors>
     fn from_event(body: &Value) -> Self {
         let kind = body.pointer("/error/type").or_else(|| body.get("type")).and_then(Value::as_str);
         let status = match kind {

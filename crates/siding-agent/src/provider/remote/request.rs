@@ -18,13 +18,13 @@ pub(super) const REDACTED_PREFIX: &str = "redacted_thinking ";
 /// Replaces empty output of a tool, because some APIs reject an empty result.
 const EMPTY_OUTPUT: &str = "(no output)";
 
-/// Builds the library's request.
+/// Builds the library's request, with the marks for the provider's prompt cache.
 ///
 /// The provider caches the prefix of a request up to each marked place. Anthropic allows four
-/// marks, which are set after the tools, the system prompt, and the last two user messages. The
-/// mark of the earlier user message finds the cache entry of the previous request, no matter how
-/// many blocks the answer has added: from each mark, Anthropic searches only twenty blocks
-/// backwards.
+/// marks, which are set after the tools, the system prompt, and the last two user messages. From
+/// each mark, Anthropic searches only twenty blocks backwards for a cache entry. The mark of the
+/// earlier user message finds the entry of the previous request, no matter how many blocks the
+/// answer has added.
 pub(super) fn build_request(dialect: ApiDialect, asking: &ModelRequest<'_>) -> ChatRequest {
     let mut messages = Vec::new();
     if !asking.system.trim().is_empty() {
@@ -57,7 +57,7 @@ pub(super) fn build_request(dialect: ApiDialect, asking: &ModelRequest<'_>) -> C
     if asking.tools.is_empty() { request } else { request.with_tools(convert_tools(asking.tools)) }
 }
 
-/// Returns the options of a request.
+/// Returns the options of a request: the token limit, the timeouts, and what the library captures.
 pub(super) fn build_options(
     dialect: ApiDialect,
     name: &str,
@@ -73,8 +73,8 @@ pub(super) fn build_options(
         .with_stream_read_timeout(timeouts.next_part)
         // The library cuts a model's name at `::`; the extra body sends the complete name.
         .with_extra_body(json!({ "model": name }));
-    // Unless a reasoning effort is set, the library takes the last word of a name such as
-    // `qwen3-max` for one. These two values make it send none.
+    // Unless a reasoning effort is set, the library interprets the last word of a name such as
+    // `qwen3-max` as one. With these two values it sends none.
     match (dialect, ReasoningEffort::from_model_name(name)) {
         (_, (None, _)) => options,
         (ApiDialect::Anthropic, _) => options.with_reasoning_effort(ReasoningEffort::Zero),
@@ -147,7 +147,7 @@ fn assistant_block(said: &AssistantContent) -> Option<ContentPart> {
     }))
 }
 
-/// Returns the results for chat completions, where each is a message.
+/// Returns the results for chat completions, where each result is a separate message.
 fn tool_responses(results: &[ToolResult]) -> impl Iterator<Item = ChatMessage> {
     results
         .iter()

@@ -19,12 +19,12 @@ pub(super) struct ResponseAssembler {
 #[derive(Debug)]
 enum Segment {
     Text(String),
-    /// The id of a call.
+    /// The id of a call, which is complete only at the end of the stream.
     Call(String),
 }
 
 impl ResponseAssembler {
-    /// Applies an event and reports its text to `on_part`. The last event returns the answer.
+    /// Applies an event and reports its text to `on_part`. Returns the answer after the last event.
     pub(super) fn handle_event(
         &mut self,
         event: ChatStreamEvent,
@@ -111,7 +111,7 @@ impl ResponseAssembler {
     }
 }
 
-/// Returns redacted reasoning.
+/// Converts redacted reasoning, whose data only Anthropic can read, so that it can be sent back.
 fn redacted_thinking(block: &Value) -> Option<AssistantContent> {
     let data = block.get("data")?.as_str()?;
     Some(AssistantContent::Thinking {
@@ -151,7 +151,8 @@ fn finish_reason(reason: Option<&StopReason>, has_calls: bool) -> FinishReason {
     }
 }
 
-/// Converts the usage. The library includes cached tokens in the number of prompt tokens.
+/// Converts the usage that the provider reports. The library includes cached tokens in the number
+/// of prompt tokens, so they are subtracted.
 fn convert_usage(usage: Counted) -> Usage {
     let number = |count: Option<i32>| count.and_then(|one| u64::try_from(one).ok()).unwrap_or(0);
     let details = usage.prompt_tokens_details.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Tests against servers in this process.
+//! Requests to scripted servers in this process, over real HTTP connections.
 
 mod anthropic;
 mod failures;
@@ -32,7 +32,7 @@ fn long_timeouts() -> ResponseTimeouts {
     ResponseTimeouts { first_part: Duration::from_secs(60), next_part: Duration::from_secs(60) }
 }
 
-/// Opens a model at a URL.
+/// Opens a model whose server is at this base URL, with the key `key-1`.
 fn model_at(
     dialect: ApiDialect,
     url: &str,
@@ -69,7 +69,7 @@ fn send(
     send_until(model, messages, &CancelFlag::default(), &mut |_| {})
 }
 
-/// Does the same as [`send`], and passes each part to `also`.
+/// Does the same as [`send`] with a flag for cancellation, and passes each part to `also`.
 fn send_until(
     model: &RemoteProvider,
     messages: &[Message],

@@ -1,4 +1,4 @@
-//! The content of a script, and the checks of it.
+//! The content of a script, and its validation.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::message::{FinishReason, Usage};
 /// Maximum columns of an error of the TOML or regular expression parser.
 const PARSER_ERROR_COLUMNS: usize = 300;
 
-/// A validated script.
+/// A script that has passed all checks.
 #[derive(Debug)]
 pub(super) struct Script {
     /// Whether playback starts at the first answer even in a conversation that already has answers.
@@ -25,10 +25,9 @@ pub(super) struct Script {
     pub(super) answers: Vec<ScriptAnswer>,
 }
 
-/// An answer of a script.
 #[derive(Debug)]
 pub(super) struct ScriptAnswer {
-    /// The line in the file on which it starts.
+    /// Line of the file on which the answer starts, from 1.
     pub(super) line: usize,
     /// A pattern that the last message to the model must match.
     pub(super) expect: Option<Regex>,
@@ -40,7 +39,7 @@ pub(super) struct ScriptAnswer {
     pub(super) end: AnswerEnd,
 }
 
-/// A part of the text.
+/// A part of an answer's text, which is sent after a delay.
 #[derive(Debug)]
 pub(super) struct TextPart {
     pub(super) text: String,
@@ -51,13 +50,12 @@ pub(super) struct TextPart {
 /// How an answer ends.
 #[derive(Debug)]
 pub(super) enum AnswerEnd {
-    /// The answer is complete.
+    /// The answer is sent completely, with these calls.
     Complete { calls: Vec<ScriptCall>, stop: FinishReason, usage: Usage },
-    /// The request fails.
+    /// The request fails after the text, as a real one would.
     Failure(PlayedFailure),
 }
 
-/// A tool call of an answer.
 #[derive(Debug)]
 pub(super) struct ScriptCall {
     pub(super) tool: String,

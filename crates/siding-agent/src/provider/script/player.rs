@@ -1,4 +1,4 @@
-//! Playback of a script.
+//! Plays a script: selects the answer to each request, and simulates delays and failures.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -31,7 +31,7 @@ pub(crate) struct ScriptedProvider {
     state: Mutex<Option<PlaybackState>>,
 }
 
-/// The position in a script.
+/// The position in a script, and the groups captured so far.
 #[derive(Debug, Default)]
 struct PlaybackState {
     next_answer: usize,
@@ -93,8 +93,9 @@ impl ScriptedProvider {
         Ok(Some(turn))
     }
 
-    /// Returns the position for a conversation that another process has started: each message of
-    /// the model is one answer of the script.
+    /// Returns the position for a conversation that another process has started. Each message of
+    /// the model is one answer of the script; simulated failures have left no message and are
+    /// skipped.
     fn replay_position(&self, messages: &[Message]) -> PlaybackState {
         let mut state = PlaybackState::default();
         if self.script.restart {
@@ -179,7 +180,7 @@ impl Provider for ScriptedProvider {
 
 impl ScriptAnswer {
     /// Matches the input of the model against the pattern and stores the captured groups. Returns
-    /// whether it matches.
+    /// whether the input matches.
     fn matches_expectation(&self, told: &str, found: &mut Captures) -> bool {
         let Some(expect) = &self.expect else { return true };
         let Some(captures) = expect.captures(told) else { return false };
@@ -189,8 +190,8 @@ impl ScriptAnswer {
         true
     }
 
-    /// Replaces the placeholders. `number`, the position of the answer from 1, becomes part of the
-    /// ids of the answer's calls.
+    /// Replaces the placeholders in all texts of the answer. `number`, the position of the answer
+    /// from 1, becomes part of the ids of the answer's calls.
     fn fill(&self, number: usize, found: &Captures) -> Result<FilledAnswer, String> {
         let part = |part: &Piece| Ok(Piece { text: fill(&part.text, found)?, delay: part.delay });
         let end = match &self.end {

@@ -7,7 +7,6 @@ use serde_json::Value;
 /// The matches of the named groups in the `expect` patterns so far.
 pub(super) type Captures = BTreeMap<String, String>;
 
-/// A segment of a text.
 #[derive(Debug, PartialEq, Eq)]
 enum Segment<'t> {
     Text(&'t str),

@@ -1,4 +1,5 @@
-//! Tests of the playback.
+//! Playback of scripts: the content of answers, captured groups, simulated failures, and the
+//! messages about mistakes.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -197,7 +198,7 @@ fn a_resumed_conversation_continues_at_the_next_answer() {
     let said = |one: &str| Message::Assistant(vec![assistant_text(one)]);
     let conversation = [prompt("hello"), said("one"), prompt("b"), said("two"), prompt("c")];
     assert_eq!(response(&script(file), &conversation).content, [assistant_text("three, hello")]);
-    // With `restart`, another script starts at its first answer.
+    // With `restart`, playback starts at the first answer in any conversation.
     let anew = script(&format!("restart = true\n{file}"));
     assert_eq!(response(&anew, &conversation).content, [assistant_text("one")]);
 }

@@ -20,7 +20,8 @@ const CHUNK_BYTES: usize = 1024;
 /// Timeout of a poll for a terminal whose descriptor is nonblocking, in milliseconds.
 const POLL_MS: u64 = 1_000;
 
-/// The thread that writes to a terminal, with its queue.
+/// The queue of the thread that writes to the terminal. Dropping the value discards queued text and
+/// ends the thread.
 #[derive(Debug)]
 pub(super) struct Writer(Arc<WriterShared>);
 
@@ -52,8 +53,8 @@ impl WriteQueue {
 }
 
 impl Writer {
-    /// Starts the thread. The thread calls `written` when everything was written, if
-    /// [`Self::is_done`] has returned false before.
+    /// Starts the writing thread for this terminal. The thread calls `written` when everything was
+    /// written, if [`Self::is_done`] has returned false before.
     pub(super) fn start(output: OwnedFd, written: impl Fn() + Send + 'static) -> Self {
         let shared = Arc::new(WriterShared::default());
         let own = Arc::clone(&shared);
@@ -62,7 +63,7 @@ impl Writer {
         Self(shared)
     }
 
-    /// Queues a text.
+    /// Queues a text without waiting for the terminal.
     ///
     /// # Errors
     ///
@@ -77,7 +78,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Returns whether everything was written. If not, `written` will be called when it is.
+    /// Returns whether everything was written. If not, the thread calls `written` as soon as
+    /// everything is written.
     pub(super) fn is_done(&self) -> bool {
         let mut queue = self.0.lock();
         queue.notify_when_done = !queue.is_done();
@@ -174,11 +176,11 @@ mod tests {
     use super::*;
 
     const FLUSH_TIMEOUT: Duration = Duration::from_millis(50);
-    /// More than the capacity of a pipe.
+    /// More bytes than the default capacity of a pipe, which is 64 KiB (pipe(7)).
     const MORE_THAN_PIPE_BYTES: usize = 300_000;
 
-    /// A reader that stalls blocks only the thread. Once the reader reads, it receives everything,
-    /// and the completion is reported.
+    /// A reader that stalls blocks only the writer's own thread. Once the reader reads, it receives
+    /// everything, and the completion is reported.
     #[test]
     fn a_stalled_terminal_blocks_nobody_and_completion_is_reported() {
         let (mut reader, writer) = std::io::pipe().expect("create a pipe");

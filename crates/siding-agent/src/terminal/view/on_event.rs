@@ -40,7 +40,7 @@ impl View {
         }
     }
 
-    /// Applies an event to the view.
+    /// Applies an event of the agent: prints output, or changes the status and the questions.
     pub fn on_event(&mut self, event: UiEvent<'_>) {
         let since = self.now;
         match event {

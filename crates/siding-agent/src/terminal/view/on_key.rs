@@ -1,4 +1,4 @@
-//! The actions that keys trigger.
+//! Maps keys to changes of the input line and to actions.
 
 use super::super::keys::Key;
 use super::{ExitConfirmation, PendingQuestion, TextStyle, UserAction, View};

@@ -1,4 +1,4 @@
-//! Tests of the screen, row by row.
+//! The rows that the view shows for events and keys, and the actions that keys trigger.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -147,10 +147,11 @@ fn a_retried_or_interrupted_response_stays_visible() {
         printed_rows(&mut view),
         ["another half …", "! interrupted; background tasks continue"]
     );
-    assert_eq!(view.on_key(Key::Escape), None, "nothing is on its way any more");
-    // The agent reports idle again after the result of the cancelled request, or after a notice.
+    assert_eq!(view.on_key(Key::Escape), None, "nothing is in flight any more");
+    // The agent reports again that it is idle, after the result of the cancelled request or after a
+    // notice.
     view.on_event(UiEvent::Idle(&IdleReason::Interrupted));
-    assert_eq!(printed_rows(&mut view), [""; 0], "it is said once");
+    assert_eq!(printed_rows(&mut view), [""; 0], "the interruption is reported once");
 }
 
 #[test]
@@ -212,7 +213,7 @@ fn a_questioned_command_runs_only_after_an_explicit_yes() {
     assert_eq!(
         submit_text(&mut view, "no"),
         Some(UserAction::Submit("no".to_owned())),
-        "it was given up"
+        "the question has gone with its call"
     );
 }
 
@@ -222,7 +223,7 @@ fn leaving_lists_what_it_ends_and_asks_for_confirmation() {
     assert_eq!(view.on_key(Key::Ctrl('c')), None);
     assert_eq!(screen_rows(&view, 80, 24)[1], "press Ctrl-C again to quit");
     type_text(&mut view, "x");
-    assert_eq!(view.on_key(Key::Ctrl('c')), None, "what is written is thrown away first");
+    assert_eq!(view.on_key(Key::Ctrl('c')), None, "the first Ctrl-C clears the input");
     assert_eq!(view.on_key(Key::Ctrl('c')), None);
     assert_eq!(view.on_key(Key::Ctrl('c')), Some(UserAction::Quit));
     view.set_tasks(vec![task("b-4k7q0n2m8x5t", "npm run watch")]);
@@ -234,7 +235,7 @@ fn leaving_lists_what_it_ends_and_asks_for_confirmation() {
             "  b-4k7q0n2m8x5t  npm run watch"
         ]
     );
-    assert_eq!(view.on_key(Key::Left), None, "any other key stays");
+    assert_eq!(view.on_key(Key::Left), None, "any other key cancels the confirmation");
     assert_eq!(view.on_key(Key::Ctrl('d')), None);
     assert_eq!(view.on_key(Key::Ctrl('d')), Some(UserAction::Quit));
 }
@@ -276,7 +277,7 @@ fn a_small_screen_shows_the_most_important_rows() {
     assert_eq!(shown[4..], ["> ", "asks the model for …"].map(str::to_owned)[..]);
     let shown = screen_rows(&view, 80, 24);
     assert!(shown.contains(&"  and 4 more".to_owned()), "{shown:#?}");
-    assert_eq!(shown.len(), 12 + 6 + 2, "half of it are words");
+    assert_eq!(shown.len(), 12 + 6 + 2, "half of the rows show the answer");
 }
 
 fn keys() -> impl Strategy<Value = Key> {

@@ -121,7 +121,7 @@ proptest! {
             let content = to_lf(&content).replace('\n', ending);
             let Ok(changed) = replace_text(content.as_bytes(), &old, &new, ReplaceScope::All) else { continue };
             let wanted = LineEndings::detect(content.as_bytes());
-            // A content without line ends accepts any line ending.
+            // In a file without line endings, any ending of new lines is correct.
             if wanted != LineEndings::None {
                 let found = LineEndings::detect(&changed.content);
                 prop_assert!([wanted, LineEndings::None].contains(&found), "{:?}", changed);

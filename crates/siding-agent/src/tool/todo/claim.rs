@@ -1,4 +1,4 @@
-//! The tool `claim_task`.
+//! The tool `claim_task`, which makes an agent the owner of a to-do, or gives the to-do back.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,13 +15,13 @@ use crate::tool::{Access, AgentToolContext, Tool, ToolOutcome};
 #[derive(Debug, Clone, Copy)]
 pub struct ClaimTask;
 
-/// The tool's arguments.
+/// Arguments of `claim_task`: the to-do, and whether to give it back.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimTaskArgs {
     /// The id of the to-do, such as `t1`.
     id: String,
-    /// Return it instead, unfinished, so that others may claim it.
+    /// Give the to-do back unfinished instead of claiming it, so that others may claim it.
     #[serde(default)]
     give_back: bool,
 }

@@ -17,7 +17,7 @@ const MAX_DESCRIPTION_BYTES: usize = 16 << 10;
 pub struct TodoDraft {
     /// A summary in one line.
     pub subject: String,
-    /// Everything else that its owner needs to know.
+    /// Everything besides the subject that the owner needs to know.
     pub description: String,
     /// The to-dos that must be completed first.
     pub blocked_by: Vec<TodoId>,
@@ -29,16 +29,16 @@ pub enum TodoRefusal {
     /// An argument is too short or too long.
     #[error("`{what}` has {len} bytes: write {least} to {most}")]
     Size {
-        /// The name of the argument.
+        /// The name of the argument, such as `subject`.
         what: &'static str,
-        /// Its length in bytes.
+        /// The length of the given argument in bytes.
         len: usize,
-        /// The smallest allowed length.
+        /// The smallest allowed length in bytes.
         least: usize,
-        /// The greatest allowed length.
+        /// The greatest allowed length in bytes.
         most: usize,
     },
-    /// The list is full.
+    /// The list has as many to-dos as it may have.
     #[error(
         "the list is full with {} to-dos, completed ones too; a person can start a new one by \
          moving `.siding/todo.jsonl` away",
@@ -48,7 +48,7 @@ pub enum TodoRefusal {
     /// No to-do has this id.
     #[error("there is no to-do {id}; list_tasks shows the existing ones")]
     Unknown {
-        /// The id.
+        /// The id that was given.
         id: TodoId,
     },
     /// `blocked_by` names a to-do that does not exist, possibly the new one itself.
@@ -57,13 +57,13 @@ pub enum TodoRefusal {
          create that one first"
     )]
     Blocker {
-        /// The id.
+        /// The first id in `blocked_by` that no to-do has.
         id: TodoId,
     },
     /// Other to-dos must be completed first.
     #[error("{id} waits for {} to be completed; claim one of those first", join_ids(.blockers))]
     Blocked {
-        /// The to-do.
+        /// The to-do that cannot be claimed yet.
         id: TodoId,
         /// The open to-dos that it waits for.
         blockers: Vec<TodoId>,
@@ -71,9 +71,9 @@ pub enum TodoRefusal {
     /// Another agent owns the to-do.
     #[error("{id} belongs to {}{}", .by.owner, presence_note(.presence, .by))]
     Owned {
-        /// The to-do.
+        /// The to-do that the agent has asked for.
         id: TodoId,
-        /// Its owner.
+        /// The agent that owns the to-do.
         by: Box<TodoOwner>,
         /// Whether the owner's process still exists.
         presence: OwnerPresence,
@@ -81,13 +81,13 @@ pub enum TodoRefusal {
     /// The to-do has not been claimed.
     #[error("{id} is not claimed: claim it with claim_task before you work on it")]
     Unclaimed {
-        /// The to-do.
+        /// The to-do that the agent tried to complete or return.
         id: TodoId,
     },
     /// The to-do is already completed.
     #[error("{id} was already completed by {owner}")]
     Completed {
-        /// The to-do.
+        /// The to-do that can no longer be claimed.
         id: TodoId,
         /// The name of the agent that completed it.
         owner: String,
@@ -114,7 +114,7 @@ fn presence_note(presence: &OwnerPresence, by: &TodoOwner) -> String {
     }
 }
 
-/// Creates a to-do.
+/// Returns the record that adds a to-do to the list.
 pub(super) fn create(state: &TodoState, draft: &TodoDraft) -> Result<Vec<TodoChange>, TodoRefusal> {
     let size = |what, text: &str, least, most| match text.len() {
         len if (least..=most).contains(&len) => Ok(()),
@@ -135,7 +135,7 @@ pub(super) fn create(state: &TodoState, draft: &TodoDraft) -> Result<Vec<TodoCha
     Ok(vec![TodoChange::Created { id, subject, description, blocked_by }])
 }
 
-/// Claims a to-do for `who`. Returns no record if `who` already owns it.
+/// Returns the record that makes `who` the owner of a to-do; none if `who` already owns it.
 pub(super) fn claim(
     state: &TodoState,
     id: TodoId,
@@ -161,7 +161,8 @@ pub(super) fn claim(
     }
 }
 
-/// Completes a to-do that `owner` has claimed.
+/// Returns the records that complete a to-do of `owner`; none if that agent has completed it
+/// before.
 pub(super) fn complete(
     state: &TodoState,
     id: TodoId,
@@ -178,7 +179,7 @@ pub(super) fn complete(
     Ok(deeds)
 }
 
-/// Returns a to-do that `owner` has claimed to the list.
+/// Returns the records that give a to-do of `owner` back, so that others may claim it.
 pub(super) fn give_back(
     state: &TodoState,
     id: TodoId,
@@ -190,8 +191,9 @@ pub(super) fn give_back(
     Ok(deeds)
 }
 
-/// Checks that `owner` owns a to-do. A to-do that was claimed under the same name by a process that
-/// has ended, which is an earlier run of the same agent, is claimed again.
+/// Checks that `owner` owns a to-do, and returns the record of a new claim if one is needed. A
+/// to-do that was claimed under the same name by a process that has ended, which is an earlier run
+/// of the same agent, is claimed again.
 fn take_ownership(
     state: &TodoState,
     id: TodoId,

@@ -1,4 +1,4 @@
-//! The tool `complete_task`.
+//! The tool `complete_task`, which marks a to-do of the agent as completed.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use crate::tool::{Access, AgentToolContext, Tool, ToolOutcome};
 #[derive(Debug, Clone, Copy)]
 pub struct CompleteTask;
 
-/// The tool's arguments.
+/// Arguments of `complete_task`: the to-do.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CompleteTaskArgs {

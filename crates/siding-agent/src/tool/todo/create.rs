@@ -1,4 +1,4 @@
-//! The tool `create_task`.
+//! The tool `create_task`, which adds a to-do to the list of the project.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,13 +14,13 @@ use crate::tool::{Access, AgentToolContext, Tool, ToolOutcome};
 #[derive(Debug, Clone, Copy)]
 pub struct CreateTask;
 
-/// The tool's arguments.
+/// Arguments of `create_task`: the new to-do, whose id the list assigns.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateTaskArgs {
     /// A summary of the work in one line.
     subject: String,
-    /// Everything that another agent needs to know to do it.
+    /// Everything that another agent needs to know to do the work.
     #[serde(default)]
     description: String,
     /// The ids of to-dos that must be completed before this one can be claimed, such as `t1`.

@@ -1,4 +1,4 @@
-//! The tool `get_task`.
+//! The tool `get_task`, which shows one to-do with all its details.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use crate::tool::{Access, AgentToolContext, Tool, ToolOutcome};
 #[derive(Debug, Clone, Copy)]
 pub struct GetTask;
 
-/// The tool's arguments.
+/// Arguments of `get_task`: the to-do.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetTaskArgs {

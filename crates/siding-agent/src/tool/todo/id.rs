@@ -1,4 +1,4 @@
-//! Ids of to-dos.
+//! Ids of to-dos, and the forms in which models write them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct TodoId(u32);
 
 impl TodoId {
-    /// The first id of a list.
+    /// The id of the first to-do of a list.
     pub(super) const FIRST_ID: Self = Self(1);
 
     /// Returns the next id; `None` after the greatest one.

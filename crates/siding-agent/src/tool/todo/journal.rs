@@ -1,7 +1,7 @@
 //! The journal file of a to-do list.
 //!
 //! The file is `.siding/todo.jsonl` in the project's directory, with mode 0600 in a directory of
-//! mode 0700. It is only appended to. To change the list, a process locks the file, replays it,
+//! mode 0700. Records are only appended. To change the list, a process locks the file, replays it,
 //! appends the new records with one write, and syncs them to disk. A line torn by a crash is
 //! terminated by the next write and ignored; a last line that lacks only its newline is valid. The
 //! lock is tied to the descriptor, so the kernel releases it when the process dies.
@@ -20,14 +20,15 @@ use super::record::{self, TodoChange};
 use super::state::{ReplayedTodos, TodoState};
 use crate::cancel_flag::CancelFlag;
 
-/// The directory below that of the project.
+/// Name of the directory in the project's directory.
 const SIDING_DIRECTORY: &str = ".siding";
-/// The name of the file in that directory.
+/// Name of the journal in [`SIDING_DIRECTORY`].
 const TODO_FILE_NAME: &str = "todo.jsonl";
-/// Maximum bytes of a file that is read. A list at the limits in [`super::commands`] has about as
-/// many.
+/// Maximum bytes of a file that is read. A list at the limits in [`super::commands`] has about this
+/// size.
 const MAX_JOURNAL_BYTES: usize = 32 << 20;
-/// How long to wait for the lock. A writer holds it for a few milliseconds.
+/// Time after which a change gives up waiting for the lock, which a writer holds for a few
+/// milliseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 /// The first and the longest pause between two attempts to lock the file.
 const LOCK_RETRY_PAUSES: (Duration, Duration) =
@@ -42,7 +43,7 @@ pub struct TodoList {
 /// Why a list cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum TodoError {
-    /// The operation is not allowed.
+    /// The state of the list does not allow the operation.
     #[error(transparent)]
     Refused(#[from] TodoRefusal),
     /// Another process has held the lock for ten seconds.
@@ -54,15 +55,15 @@ pub enum TodoError {
     /// The file was written by a newer version of siding.
     #[error("`{}` has format {format}: it requires a newer siding, and was not changed", .path.display())]
     TooNew {
-        /// The file.
+        /// Path of the journal.
         path: PathBuf,
-        /// The version of its format.
+        /// The version of the format that the file states.
         format: u32,
     },
-    /// A file of another type is in its place.
+    /// In place of the journal or its directory is a symbolic link or a file of another type.
     #[error("`{}` was not created by siding: a person should check it", .path.display())]
     NotOurs {
-        /// The file.
+        /// Path of the journal.
         path: PathBuf,
     },
     /// The file is too large.
@@ -72,17 +73,17 @@ pub enum TodoError {
         MAX_JOURNAL_BYTES >> 20
     )]
     TooLarge {
-        /// The file.
+        /// Path of the journal.
         path: PathBuf,
     },
     /// A system call failed.
     #[error("could not {doing} `{}`: {source}", .path.display())]
     Io {
-        /// The action, as a verb.
+        /// The failed action as a verb, such as `read`.
         doing: &'static str,
-        /// The file.
+        /// Path of the journal.
         path: PathBuf,
-        /// The I/O error.
+        /// The error of the system call.
         source: io::Error,
     },
 }
@@ -100,11 +101,11 @@ impl TodoList {
         Self { project: project.to_owned() }
     }
 
-    /// Reads the list. A missing file is an empty list.
+    /// Reads the list. A missing file counts as an empty list.
     ///
     /// # Errors
     ///
-    /// [`TodoError`].
+    /// [`TodoError`] if the file cannot be opened, is too large, or has a newer format.
     pub fn read(&self) -> Result<ReplayedTodos, TodoError> {
         match self.open_file(file::OpenMode::Read) {
             Ok(opened) => self.replay(&opened),
@@ -115,12 +116,13 @@ impl TodoList {
         }
     }
 
-    /// Changes the list under its lock by the records that `decide` returns. Once the records are
-    /// synced to disk, returns them and the new state.
+    /// Locks the list, passes its state to `decide`, and appends the records of the changes that
+    /// `decide` returns. Returns the changes and the new state once the records are synced to disk.
     ///
     /// # Errors
     ///
-    /// [`TodoError`]. Nothing was changed.
+    /// [`TodoError`] if `decide` refuses, or if the file cannot be locked, read or written. The
+    /// list is unchanged.
     pub(super) fn update(
         &self,
         cancel: &CancelFlag,
@@ -149,7 +151,7 @@ impl TodoList {
         }
         for record in records {
             let applies = board.apply(record);
-            debug_assert!(applies, "what is decided on a board is possible there");
+            debug_assert!(applies, "a change applies to the state for which it was decided");
         }
         Ok((deeds, board))
     }

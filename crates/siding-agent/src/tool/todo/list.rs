@@ -1,4 +1,4 @@
-//! The tool `list_tasks`.
+//! The tool `list_tasks`, which shows the to-do list of the project.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use crate::tool::{Access, AgentToolContext, Tool, ToolOutcome};
 #[derive(Debug, Clone, Copy)]
 pub struct ListTasks;
 
-/// The tool's arguments.
+/// Arguments of `list_tasks`: which to-dos to show.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListTasksArgs {

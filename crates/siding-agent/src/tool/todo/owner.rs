@@ -11,29 +11,29 @@ use siding_model::process::{BootId, ProcRef};
 pub struct TodoOwner {
     /// The agent's name. No two running agents have the same one.
     pub owner: String,
-    /// The agent's process.
+    /// The process in which the agent runs.
     pub process: ProcRef,
     /// The boot during which that process was started.
     pub boot: BootId,
     /// The PID namespace of the process; 0 if the kernel does not report it.
     pub namespace: u64,
-    /// The id of the machine.
+    /// The id of the machine, which distinguishes a reboot from another machine.
     pub machine: String,
 }
 
 /// Whether the process of an owner still exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnerPresence {
-    /// The process is running.
+    /// The process is running on this machine.
     Running,
-    /// The process has ended.
+    /// The process has certainly ended.
     Exited,
     /// The process cannot be observed from here.
     Unknown,
 }
 
 impl TodoOwner {
-    /// Returns an owner in this process.
+    /// Returns the identity of an agent in this process.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl TodoOwner {
         Self::for_process(owner, procfs::self_ref().ok_or(io::ErrorKind::NotFound)?)
     }
 
-    /// Returns an owner in a process of this machine.
+    /// Returns the identity of an agent in a process of this machine.
     ///
     /// # Errors
     ///

@@ -11,37 +11,37 @@ use super::owner::TodoOwner;
 /// The version that this build writes, and the newest that it reads.
 const FORMAT_VERSION: u32 = 1;
 
-/// A record of a change.
+/// A change of the list, with its time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TodoRecord {
     /// The time of the change, for display only.
     #[serde(rename = "at_ms")]
     pub at: UnixMs,
-    /// The change.
+    /// What was changed, and by which agent.
     #[serde(flatten)]
     pub deed: TodoChange,
 }
 
-/// A change of a to-do list.
+/// A change of a to-do list, as the journal records it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "did", rename_all = "snake_case")]
 pub enum TodoChange {
     /// A to-do was created.
     Created {
-        /// Its id.
+        /// The id of the new to-do.
         id: TodoId,
         /// A summary in one line.
         subject: String,
-        /// Everything else that its owner needs to know; may be empty.
+        /// Everything besides the subject that the owner needs to know; may be empty.
         description: String,
         /// The to-dos that must be completed first.
         blocked_by: Vec<TodoId>,
     },
     /// An agent claimed a to-do.
     Claimed {
-        /// The to-do.
+        /// The claimed to-do.
         id: TodoId,
-        /// The new owner.
+        /// The agent that is the owner from now on.
         by: TodoOwner,
         /// The previous owner, whose process had ended.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,16 +49,16 @@ pub enum TodoChange {
     },
     /// The owner returned a to-do unfinished.
     Returned {
-        /// The to-do.
+        /// The returned to-do, which is pending again.
         id: TodoId,
         /// The previous owner.
         by: TodoOwner,
     },
     /// The owner completed a to-do.
     Completed {
-        /// The to-do.
+        /// The completed to-do.
         id: TodoId,
-        /// The owner.
+        /// The owner, which remains recorded as the agent that completed it.
         by: TodoOwner,
     },
 }
@@ -68,14 +68,14 @@ struct JournalHeader {
     format: u32,
 }
 
-/// A parsed line of a journal.
+/// What a line of a journal was parsed as.
 #[expect(clippy::large_enum_variant, reason = "it is short-lived, and most lines are records")]
 pub(super) enum JournalLine {
-    /// A record.
+    /// A change of the list.
     Record(TodoRecord),
-    /// The version of the format.
+    /// A first line with a supported version of the format.
     Header,
-    /// The version of a newer format.
+    /// A first line with the version of a newer format, which this build cannot read.
     UnsupportedFormat(u32),
     /// An unreadable line, such as one torn by a crash.
     Damaged,
@@ -100,7 +100,7 @@ pub(super) fn header_line() -> Vec<u8> {
     encode_line(&JournalHeader { format: FORMAT_VERSION })
 }
 
-/// Returns the records of these changes.
+/// Returns the records of these changes, all with the time `at`.
 pub(super) fn records_at(at: UnixMs, deeds: &[TodoChange]) -> Vec<TodoRecord> {
     deeds.iter().map(|deed| TodoRecord { at, deed: deed.clone() }).collect()
 }

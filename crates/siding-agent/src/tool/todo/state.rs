@@ -9,51 +9,51 @@ use super::id::TodoId;
 use super::owner::TodoOwner;
 use super::record::{self, JournalLine, TodoChange, TodoRecord};
 
-/// A to-do.
+/// A to-do with its current status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Todo {
     /// A summary in one line.
     pub subject: String,
-    /// Everything else that its owner needs to know; may be empty.
+    /// Everything besides the subject that the owner needs to know; may be empty.
     pub description: String,
     /// The to-dos that must be completed first. Each is older than this one, so there are no
     /// cycles.
     pub blocked_by: Vec<TodoId>,
-    /// The status.
+    /// Whether the to-do is pending, claimed or completed.
     pub status: TodoStatus,
 }
 
 /// The status of a to-do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TodoStatus {
-    /// It has no owner.
+    /// The to-do has no owner, and can be claimed once its blockers are completed.
     Pending,
-    /// It has been claimed.
+    /// An agent has claimed the to-do.
     InProgress {
-        /// The owner.
+        /// The agent that works on the to-do.
         by: TodoOwner,
-        /// The time of the claim.
+        /// The time of the claim, for display only.
         since: UnixMs,
     },
-    /// It is completed.
+    /// The owner has completed the to-do.
     Completed {
-        /// The owner that completed it.
+        /// The agent that completed the to-do.
         by: TodoOwner,
-        /// The time of the completion.
+        /// The time of the completion, for display only.
         at: UnixMs,
     },
 }
 
-/// The to-dos of a list.
+/// The to-dos of a list, by id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TodoState {
     todos: BTreeMap<TodoId, Todo>,
 }
 
-/// The result of replaying a journal.
+/// The list that a journal describes, and facts about the journal itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReplayedTodos {
-    /// The state of the list.
+    /// All to-dos after the last valid record.
     pub state: TodoState,
     /// The number of lines that were ignored: unreadable lines, and changes that are not possible
     /// in the state before them.
@@ -132,7 +132,7 @@ impl TodoState {
         self.todos.get_mut(&id).map(|todo| todo.status = state).is_some()
     }
 
-    /// Returns the to-do with this id.
+    /// Returns the to-do with this id; `None` if the list has none.
     #[must_use]
     pub fn get(&self, id: TodoId) -> Option<&Todo> {
         self.todos.get(&id)
@@ -165,7 +165,7 @@ impl TodoState {
         todo.blocked_by.iter().copied().filter(move |id| !is_completed(id))
     }
 
-    /// Returns the id of the next new to-do.
+    /// Returns the id of the next new to-do; `None` if no greater id exists.
     pub(super) fn next_id(&self) -> Option<TodoId> {
         self.todos.last_key_value().map_or(Some(TodoId::FIRST_ID), |(last, _)| last.next())
     }

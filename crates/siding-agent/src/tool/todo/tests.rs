@@ -52,13 +52,14 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// Agents that work on one list, and what each process was promised.
+/// Agents that work on one list, and the to-dos that each process was granted.
 #[derive(Debug, Default)]
 struct Simulation {
     journal: Vec<u8>,
     /// How often each agent was restarted.
     restarts: BTreeMap<usize, u64>,
-    /// The to-dos that the current process of each agent owns according to the answers it got.
+    /// The to-dos that the current process of each agent owns according to the answers that it
+    /// received.
     owned: BTreeMap<usize, BTreeSet<TodoId>>,
 }
 
@@ -95,7 +96,10 @@ impl Simulation {
         let records = record::records_at(UnixMs(0), &deeds);
         self.journal.extend(record::encode_records(&records));
         for record in records {
-            assert!(board.apply(record.clone()), "decided and not possible: {record:?}");
+            assert!(
+                board.apply(record.clone()),
+                "the change was allowed but does not apply: {record:?}"
+            );
         }
         Some(())
     }
@@ -113,10 +117,13 @@ fn check_invariants(world: &mut Simulation, before: &TodoState, agent: usize, ac
         Action::Claim(number) => {
             let id = id(*number);
             let todo = before.get(id).expect("a claimed to-do exists");
-            assert!(todo.blocked_by.iter().all(is_completed), "{id} was not next");
+            assert!(
+                todo.blocked_by.iter().all(is_completed),
+                "{id} was claimed before its blockers were completed"
+            );
             let others = world.owned.iter().filter(|(other, _)| **other != agent);
             for (other, own) in others {
-                assert!(!own.contains(&id), "{id} belongs to {other}, who lives");
+                assert!(!own.contains(&id), "{id} belongs to agent {other}, which is running");
             }
             world.owned.entry(agent).or_default().insert(id);
         }
@@ -299,7 +306,6 @@ fn a_journal_of_a_newer_format_is_refused() {
     assert_eq!((folded.state.len(), folded.ignored_lines, folded.is_torn), (0, 2, false));
 }
 
-/// Existing files must stay readable.
 #[test]
 fn the_first_format_stays_readable() {
     let journal = concat!(

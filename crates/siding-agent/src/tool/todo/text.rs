@@ -1,4 +1,4 @@
-//! Formatting of to-dos for a model.
+//! Formats to-dos as text for a model.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::id::TodoId;
 use super::owner::{OwnerPresence, TodoOwner};
 use super::state::{Todo, TodoState, TodoStatus};
 
-/// Maximum columns of a subject, and of an owner's name, in a list.
+/// Maximum columns of a subject in a list.
 const SUBJECT_COLUMNS: usize = 120;
 const OWNER_COLUMNS: usize = 40;
 /// Maximum number of to-dos that a list shows.
@@ -72,7 +72,7 @@ pub(super) fn format_todo(
     out
 }
 
-/// Formats the status of a to-do.
+/// Formats the status of a to-do, with its open blockers or its owner.
 fn format_status(state: &TodoState, todo: &Todo, owner: &TodoOwner) -> String {
     let name = |by: &TodoOwner| {
         if by.owner == owner.owner {

@@ -50,7 +50,8 @@ fn files_outside_the_allowed_roots_are_not_accessed() {
     }
     assert_eq!(place.file_names("secret"), ["a"]);
     assert_eq!(place.read_text("secret/a"), "secret");
-    // The name of this directory starts with the name of the allowed one.
+    // The name of this directory starts with the name of the allowed one, so a comparison of text
+    // would accept it.
     place.put_file("work-2/a", "secret");
     assert_outside(&place, place.path("work-2/a").to_str().unwrap());
 }

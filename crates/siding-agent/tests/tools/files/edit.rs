@@ -1,4 +1,4 @@
-//! Tests of `edit_file`.
+//! `edit_file` on real files: the written content, the diff, and the edits that are refused.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
 

@@ -1,4 +1,5 @@
-//! Tests with concurrent changes of the components of a path.
+//! Concurrent changes of the components of a path: no swap of a file, directory or link leads a
+//! tool out of the allowed directories or blocks it.
 
 use std::fs::rename;
 use std::os::unix::fs::symlink;
@@ -9,12 +10,12 @@ use super::workspace::Workspace;
 
 /// Minimum number of rounds of both threads.
 const MIN_ROUNDS: u64 = 50;
-/// Minimum duration of the race.
+/// Minimum duration of a race, so that many interleavings occur.
 const MIN_DURATION: Duration = Duration::from_secs(2);
-/// Maximum duration, for busy machines.
+/// Duration after which a race without enough rounds fails; long, for busy machines.
 const MAX_DURATION: Duration = Duration::from_secs(300);
 
-/// Stops the other thread, even after a panic.
+/// Stops the swapping thread, even after a panic.
 struct StopOnDrop<'o>(&'o AtomicBool);
 
 impl Drop for StopOnDrop<'_> {

@@ -1,4 +1,5 @@
-//! Tests of `read_file`.
+//! `read_file` on real files: the lines and notes that are shown, and the files that are not
+//! opened.
 
 use std::os::unix::net::UnixListener;
 

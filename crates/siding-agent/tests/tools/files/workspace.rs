@@ -20,7 +20,7 @@ impl Workspace {
         Self::with_allowed(&[])
     }
 
-    /// Creates additional directories and allows them.
+    /// Creates a workspace whose tools may also access these directories.
     pub(super) fn with_allowed(allowed: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("create a temporary directory");
         let allowed: Vec<PathBuf> = allowed.iter().map(|name| dir.path().join(name)).collect();

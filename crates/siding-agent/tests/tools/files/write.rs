@@ -1,4 +1,4 @@
-//! Tests of `write_file`.
+//! `write_file` on real files: atomic replacement, permissions, links, and a full disk.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
 use std::path::Path;
@@ -61,7 +61,7 @@ fn a_concurrent_reader_sees_the_old_or_the_new_content() {
     place.write("a", "new").unwrap();
     let mut text = String::new();
     std::io::Read::read_to_string(&mut open, &mut text).unwrap();
-    assert_eq!(text, "old", "it was not written into");
+    assert_eq!(text, "old", "the opened file is unchanged");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tests of URLs and keys from the environment.
+//! URLs and keys from the environment: which forms are accepted, and that messages show no secret.
 
 use siding_http::client::is_loopback_url;
 

@@ -1,4 +1,4 @@
-//! Tests of the Messages API.
+//! The wire format of the Messages API, in both directions.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Tests of failing and missing servers.
+//! Failing and missing servers: which failures are retried, and what the error messages say.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -30,7 +30,7 @@ fn truncated_reply() -> Reply {
     Reply::stream(body[..end].to_owned())
 }
 
-/// Sends a request to a server that gives these replies, the last of which is complete. Returns the
+/// Sends a request to a server with these replies, of which only the last is complete. Returns the
 /// parts received.
 fn received_parts(replies: Vec<Reply>) -> Vec<String> {
     let tries = replies.len();
@@ -64,7 +64,8 @@ fn an_overloaded_server_is_retried_for_any_form_of_the_error() {
 
 #[test]
 fn parts_of_a_truncated_response_are_discarded() {
-    // The first connection breaks; the second stream ends cleanly.
+    // The first reply ends with a broken connection. The second ends cleanly, but before the
+    // message is complete.
     let heard = received_parts(vec![
         truncated_reply().then_disconnect(),
         truncated_reply(),

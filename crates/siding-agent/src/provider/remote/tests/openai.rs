@@ -1,4 +1,4 @@
-//! Tests of the chat completions API.
+//! The wire format of the chat completions API, in both directions.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::{assistant_text, long_timeouts, model, model_at, prompt, result, send
 use crate::message::{AssistantContent, CallId, FinishReason, Message, ToolCall, Usage};
 use crate::provider::remote::ApiDialect;
 
-/// Returns the event stream of these chunks.
+/// Returns an event stream with these chunks, a reason to stop, and the usage.
 fn stream(deltas: &[Value], reason: &str) -> Reply {
     let chunk = |choice: Value| format!("data: {}\n\n", json!({ "choices": [choice] }));
     let mut body: String =
@@ -23,7 +23,7 @@ fn stream(deltas: &[Value], reason: &str) -> Reply {
     Reply::stream(body + "data: [DONE]\n\n")
 }
 
-/// Returns a chunk of a call.
+/// Returns a chunk with a part of a call. Only the first chunk of a call has an id and a name.
 fn part(index: u32, id: Option<&str>, name: Option<&str>, arguments: &str) -> Value {
     let mut call = json!({ "index": index, "function": { "arguments": arguments } });
     if let (Some(id), Some(name)) = (id, name) {

@@ -8,7 +8,6 @@ use std::thread;
 
 use serde_json::Value;
 
-/// A request that the server received.
 pub(super) struct ReceivedRequest {
     pub(super) path: String,
     /// The headers, with names in lowercase.
@@ -16,7 +15,6 @@ pub(super) struct ReceivedRequest {
     pub(super) body: Value,
 }
 
-/// A scripted reply.
 pub(super) struct Reply {
     status: u16,
     headers: String,
@@ -84,7 +82,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts a server that gives one reply per connection.
+    /// Starts a server that sends one reply on each connection.
     pub(super) fn new(replies: Vec<Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bind to loopback");
         let address = listener.local_addr().expect("local address of the listener");
@@ -101,12 +99,11 @@ impl Server {
         Self { address, requests }
     }
 
-    /// Returns the base URL.
     pub(super) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Returns the requests received so far.
+    /// Returns the requests received since the last call.
     pub(super) fn requests(&self) -> Vec<ReceivedRequest> {
         self.requests.try_iter().collect()
     }
