@@ -1,9 +1,9 @@
 //! A task on another agent's server: the program of a task of the kind `remote_agent`.
 //!
 //! The program runs under a shim like any command, so it has a deadline, can be stopped, and its
-//! output and end are recorded. People and models read the output: the program's own lines begin in
-//! the first column, and all text of the server is indented, so that no server can forge one of
-//! these lines.
+//! output and end are recorded. People and models read the output. The program's own lines begin in
+//! the first column, and all text of the server is indented, so that no server can forge such a
+//! line.
 
 mod connection;
 mod driver;
@@ -19,7 +19,7 @@ pub use driver::run_remote_task;
 /// the meaning of its state is unknown.
 pub const NOTICE_LINE_PATTERN: &str = "^(input-required|auth-required|unknown state)\\b";
 
-/// Exit codes.
+/// Exit codes of the program that follows a remote task.
 pub mod exit {
     /// The task is completed.
     pub const DONE: u8 = 0;
@@ -34,16 +34,16 @@ pub mod exit {
 /// The message to send, and its destination.
 #[derive(Clone)]
 pub struct RemoteTask {
-    /// The agent: the URL of its card, or the base URL of the card's usual path.
+    /// URL of the agent's card, or the base URL to which the card's usual path is appended.
     pub url: String,
-    /// The text of the message.
+    /// Text part of the message, which precedes the files.
     pub text: String,
-    /// Files to attach.
+    /// Files to attach; text files are sent as text.
     pub files: Vec<PathBuf>,
-    /// The conversation to continue.
+    /// Id of the conversation to continue; `None` starts a new conversation.
     pub context: Option<String>,
-    /// The task to which this message is the answer.
+    /// Id of the task that this message answers; `None` starts a new task.
     pub task: Option<String>,
-    /// The bearer token. Never printed.
+    /// Bearer token for each request, never printed; `None` sends no authorization.
     pub bearer: Option<String>,
 }

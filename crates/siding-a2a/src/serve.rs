@@ -39,7 +39,7 @@ const TOKEN_KIND: ServerKind =
 /// that port finds the tasks again.
 const SESSION_NAME_PREFIX: &str = "a2a-";
 
-/// How to serve.
+/// Options of the A2A server.
 #[derive(Debug)]
 pub struct ServeOptions {
     /// The address to listen on.
@@ -50,7 +50,7 @@ pub struct ServeOptions {
     pub hosts: Vec<String>,
     /// The session that owns the tasks; `None` for one named after the port.
     pub session: Option<SessionId>,
-    /// The agent's program.
+    /// How the agent of each task is started.
     pub agent: AgentProgram,
     /// The settings for the server's tasks.
     pub settings: Settings,
@@ -58,10 +58,10 @@ pub struct ServeOptions {
     pub max_running: usize,
 }
 
-/// How to run the agent.
+/// The command line and directory with which an agent is started for each task.
 #[derive(Debug, Clone)]
 pub struct AgentProgram {
-    /// The path of siding.
+    /// Path of the siding program, whose subcommand `agent` is run.
     pub program: String,
     /// The arguments after `agent`, without the prompt. They name at least the model.
     pub args: Vec<String>,
@@ -115,7 +115,7 @@ pub fn serve(root: StateDir, options: ServeOptions, say: impl Fn(&str)) -> Resul
         let own = i32::try_from(std::process::id()).unwrap_or(0);
         let owner = procfs::identify(own);
         let owner =
-            owner.ok_or_else(|| io("look at this process")(io::ErrorKind::NotFound.into()))?;
+            owner.ok_or_else(|| io("identify this process")(io::ErrorKind::NotFound.into()))?;
         let named = || format!("{SESSION_NAME_PREFIX}{}", address.port()).parse().ok();
         let session = options.session.or_else(named).unwrap_or_else(SessionId::implicit);
         session::open(&root, &session, owner.pid)?;

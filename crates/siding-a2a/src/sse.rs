@@ -12,7 +12,7 @@ pub(crate) struct EventTooLong;
 pub(crate) struct EventParser {
     /// The line that has not ended yet.
     line: Vec<u8>,
-    /// The data of the current event; `None` before its first line.
+    /// The data of the current event; `None` before the first `data` line.
     data: Option<String>,
     /// Whether the previous byte was CR, so that a following LF is part of the same line end.
     after_return: bool,
@@ -63,7 +63,8 @@ pub(crate) fn format_event(data: &str) -> String {
     format!("data: {data}\n\n")
 }
 
-/// A comment. It keeps the connection alive, and writing it detects a closed connection.
+/// A comment, which a client ignores. Sending comments keeps the connection alive, and detects that
+/// a client has closed it.
 pub(crate) const KEEP_ALIVE_COMMENT: &str = ":\n\n";
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ pub struct Part {
     /// A JSON value of any type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
-    /// The name of the file.
+    /// The name of the file in `raw` or at `url`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filename: Option<String>,
     /// The media type of the content.
@@ -62,15 +62,15 @@ impl Part {
 pub struct Message {
     /// The message's id, chosen by its sender.
     pub message_id: String,
-    /// The id of the conversation.
+    /// The id of the conversation that the task or message belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_id: Option<String>,
-    /// The id of the task.
+    /// The id of the task that the message belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
     /// [`ROLE_USER`] or [`ROLE_AGENT`].
     pub role: String,
-    /// The content.
+    /// The content, in reading order.
     pub parts: Vec<Part>,
 }
 
@@ -83,30 +83,30 @@ impl Message {
     }
 }
 
-/// The status of a task.
+/// The status of a task, with the agent's message about it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
-    /// The state.
+    /// The position of the task in the lifecycle that A2A defines.
     pub state: A2aState,
     /// A message of the agent about the state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<Message>,
-    /// When the state was entered, as RFC 3339 in UTC.
+    /// Time of the last change of the task, as RFC 3339 in UTC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<String>,
 }
 
-/// A result of a task.
+/// A result of a task, such as the agent's answer or a file.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Artifact {
     /// The artifact's id within the task.
     pub artifact_id: String,
-    /// The name for people.
+    /// A name that is shown to people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The content.
+    /// The content, in reading order.
     pub parts: Vec<Part>,
 }
 
@@ -116,11 +116,11 @@ pub struct Artifact {
 pub struct Task {
     /// The task's id, chosen by the server.
     pub id: String,
-    /// The id of the conversation.
+    /// The id of the conversation that the task or message belongs to.
     pub context_id: String,
     /// The current status.
     pub status: Status,
-    /// The results.
+    /// The results so far.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
 }
@@ -131,7 +131,7 @@ pub struct Task {
 pub struct StatusUpdate {
     /// The id of the task.
     pub task_id: String,
-    /// The id of the conversation.
+    /// The id of the conversation that the task or message belongs to.
     pub context_id: String,
     /// The new status.
     pub status: Status,
@@ -143,14 +143,15 @@ pub struct StatusUpdate {
 pub struct ArtifactUpdate {
     /// The id of the task.
     pub task_id: String,
-    /// The id of the conversation.
+    /// The id of the conversation that the task or message belongs to.
     pub context_id: String,
-    /// The artifact, or the chunk.
+    /// The complete artifact, or with `append` a chunk.
     pub artifact: Artifact,
-    /// Whether to append this to the chunks that were sent before.
+    /// Whether to append `artifact` to the chunks that were sent before; otherwise `artifact`
+    /// replaces them.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub append: bool,
-    /// Whether this is the last chunk.
+    /// Whether no further chunk of the artifact follows.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub last_chunk: bool,
 }
@@ -160,7 +161,7 @@ pub struct ArtifactUpdate {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", try_from = "Payload")]
 pub enum Update {
-    /// The complete task.
+    /// The complete task, which precedes all other updates.
     Task(Task),
     /// A response without a task.
     Message(Message),

@@ -43,7 +43,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Fetches the server's card.
+    /// Fetches the server's card and builds the message.
     ///
     /// # Errors
     ///
@@ -69,8 +69,8 @@ impl Connection {
         self.interface.supports_streaming
     }
 
-    /// Sends a request, and returns the event that ended it: one of the last four variants. Earlier
-    /// events go to `heard`, with the number of this request.
+    /// Sends a request, and returns the event that ended it: one of the last four variants of
+    /// [`Event`]. Earlier events go to `heard`, with the number of this request.
     pub(super) async fn send_request(
         &self,
         ask: ClientRequest,
@@ -134,7 +134,7 @@ impl Connection {
         }
     }
 
-    /// Returns the method and its parameters.
+    /// Returns the JSON-RPC method of a request, and its parameters.
     fn method_and_params(&self, ask: ClientRequest, task: Option<&str>) -> (&'static str, Value) {
         let (name, mut params) = match ask {
             ClientRequest::Send { stream: true } => {
@@ -157,7 +157,7 @@ impl Connection {
 }
 
 async fn send_event((number, heard): (u64, &Sender<NumberedEvent>), event: Event) {
-    // The receiver is dropped when another request has replaced this one.
+    // The receiver is dropped once the client has finished.
     let _receiver_dropped = heard.send((number, event)).await;
 }
 

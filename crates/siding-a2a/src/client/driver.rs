@@ -16,10 +16,10 @@ use super::{RemoteTask, exit};
 /// Timeout of a cancel request: shorter than the default `kill_grace`, after which this process is
 /// killed.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(8);
-/// Maximum number of attempts to connect, with [`CONNECT_RETRY_PAUSE`] between two.
+/// Maximum number of attempts to connect, each [`CONNECT_RETRY_PAUSE`] after the previous one.
 const MAX_CONNECT_TRIES: u32 = 5;
 const CONNECT_RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// Maximum number of queued events.
+/// Maximum number of events that wait for the driver.
 const MAX_QUEUED_EVENTS: usize = 16;
 
 /// Sends the message and follows the task to its end. Returns one of the codes in [`exit`].

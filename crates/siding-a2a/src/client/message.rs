@@ -8,7 +8,7 @@ use siding_core::sys;
 use super::RemoteTask;
 use crate::wire::{Message, Part, ROLE_USER};
 
-/// Maximum bytes of all files of a message, which is sent in one request.
+/// Maximum total size of a message's files, because the message is sent as one request.
 const MAX_FILES_BYTES: usize = 4 << 20;
 
 /// Why the message cannot be built.
@@ -22,7 +22,7 @@ pub(super) enum MessageError {
     Name(io::Error),
 }
 
-/// Builds the message, with its files.
+/// Builds the message, and reads its files.
 pub(super) fn build_message(remote_task: &RemoteTask) -> Result<Message, MessageError> {
     let mut parts = vec![Part::text(remote_task.text.as_str())];
     let mut remaining = MAX_FILES_BYTES;

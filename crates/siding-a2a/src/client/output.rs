@@ -11,13 +11,13 @@ use crate::wire::{Artifact, Part};
 const INDENT: &str = "  ";
 /// Maximum columns of the name of an artifact or file.
 const NAME_COLUMNS: usize = 60;
-/// Maximum columns of an address.
+/// Maximum columns of a file's URL.
 const ADDRESS_COLUMNS: usize = 400;
 /// Maximum number of artifacts whose output is tracked. If a task has more, some text may be
 /// written twice.
 const MAX_TRACKED_ARTIFACTS: usize = 1000;
 
-/// Formats the output, and writes each part of an artifact once.
+/// Formats the output, and omits the part of an artifact that has been written before.
 #[derive(Debug, Default)]
 pub(super) struct OutputWriter {
     written: VecDeque<(String, WrittenPrefix)>,
@@ -40,8 +40,7 @@ impl WrittenPrefix {
         Self { bytes: self.bytes + text.len(), hash: self.hash.with_bytes(text) }
     }
 
-    /// Returns the part of `text` after the written prefix; `None` if `text` does not begin with
-    /// it.
+    /// Returns the part of `text` after the written prefix; `None` if `text` has another prefix.
     fn new_suffix(self, text: &str) -> Option<&str> {
         let head = text.as_bytes().get(..self.bytes)?;
         let is_same = Self::default().extended_by(head) == self;
@@ -59,7 +58,7 @@ impl OutputWriter {
         out
     }
 
-    /// Returns a complete text of the server, below a line of the client.
+    /// Formats a complete text of the server, indented below a line of the client.
     pub(super) fn server_text(&mut self, text: &str) -> String {
         let mut out = String::new();
         self.end_block(&mut out);
@@ -68,7 +67,7 @@ impl OutputWriter {
         out
     }
 
-    /// Returns the new part of an artifact that the server sent completely.
+    /// Formats the new part of an artifact that the server sent completely.
     pub(super) fn full_artifact(&mut self, artifact: &Artifact) -> String {
         let text = parts_text(&artifact.parts);
         let known = self.written_prefix(&artifact.artifact_id);
@@ -77,7 +76,7 @@ impl OutputWriter {
             Some(extent) => match extent.new_suffix(&text) {
                 Some("") => return String::new(),
                 Some(rest) => (rest, ""),
-                None => (text.as_str(), ", anew"),
+                None => (text.as_str(), ", again"),
             },
         };
         let mut out = self.artifact_header(artifact, remark);
@@ -89,7 +88,7 @@ impl OutputWriter {
         out
     }
 
-    /// Returns a further chunk of an artifact.
+    /// Formats a further chunk of an artifact.
     pub(super) fn artifact_chunk(&mut self, artifact: &Artifact) -> String {
         let text = parts_text(&artifact.parts);
         let mut out = self.artifact_header(artifact, "");
@@ -99,7 +98,7 @@ impl OutputWriter {
         out
     }
 
-    /// Starts an artifact's text, or continues the open one.
+    /// Returns the line that precedes an artifact's text; empty if the text is still open.
     fn artifact_header(&mut self, artifact: &Artifact, remark: &str) -> String {
         let mut out = String::new();
         let id = &artifact.artifact_id;
@@ -190,8 +189,8 @@ mod tests {
         assert_eq!(out, "working\nartifact a:\n  one\n  two\n\n  three\ncompleted\n");
     }
 
-    /// After a broken stream the server sends the complete task; text that was written is not
-    /// repeated.
+    /// After a broken stream the server sends the complete task. The client must not write again
+    /// what it has already written.
     #[test]
     fn a_repeated_artifact_prints_only_its_new_part() {
         let mut paper = OutputWriter::default();
@@ -200,7 +199,7 @@ mod tests {
         assert_eq!(paper.full_artifact(&artifact("a", &["one ", "two"])), "artifact a:\n  two");
         assert_eq!(paper.full_artifact(&artifact("a", &["one two"])), "");
         let anew = paper.full_artifact(&artifact("a", &["other"]));
-        assert_eq!(anew, "\nartifact a, anew:\n  other");
+        assert_eq!(anew, "\nartifact a, again:\n  other");
     }
 
     #[test]

@@ -25,7 +25,7 @@ const REASON_COLUMNS: usize = 300;
 /// Maximum length in bytes of a task's name that is shown for the user to type.
 const MAX_TYPED_NAME_BYTES: usize = 128;
 
-/// An event. Each request ends with one of the last four variants.
+/// An input of [`ClientState`]. Each request ends with one of the last four variants.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Event {
     /// The server sent an update.
@@ -34,11 +34,10 @@ pub(super) enum Event {
     Malformed(String),
     /// The user cancels the task.
     Cancel,
-    /// The response is complete.
+    /// The response ended without an error.
     Closed,
     /// The request failed, or the response broke off.
     Disconnected {
-        /// The reason.
         why: String,
         /// Whether the server may have received the request.
         reached: bool,
@@ -49,12 +48,12 @@ pub(super) enum Event {
     Fatal(String),
 }
 
-/// A request to the server.
+/// A request that the driver must send to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientRequest {
     /// Sends the message; with `stream` the response is a stream of updates.
     Send {
-        /// Whether the server supports streaming.
+        /// True only if the server supports streaming.
         stream: bool,
     },
     /// Subscribes to the updates of the task.
@@ -65,7 +64,7 @@ pub(super) enum ClientRequest {
     Cancel,
 }
 
-/// A step for the driver.
+/// What the driver must do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     /// Write this text to standard output.
@@ -76,7 +75,7 @@ pub(super) enum Step {
     Exit(u8),
 }
 
-/// The state of the client of one task.
+/// What the client knows about the task, and the request that it waits for.
 #[derive(Debug)]
 pub(super) struct ClientState {
     /// The agent's address as the user types it, for the command that answers.
@@ -122,7 +121,7 @@ impl ClientState {
         self.task.as_deref()
     }
 
-    /// Handles an event. Returns no steps after the end.
+    /// Handles an event, and returns the steps to perform. No steps follow [`Step::Exit`].
     pub(super) fn handle_event(&mut self, event: Event) -> Vec<Step> {
         let mut steps = Vec::new();
         if self.end.is_some() {
@@ -213,7 +212,7 @@ impl ClientState {
         true
     }
 
-    /// Handles a status of the task.
+    /// Writes a status that differs from the last one, and ends the client if the task has ended.
     fn on_status(&mut self, status: &Status, steps: &mut Vec<Step>) {
         let text = status.message.as_ref().map(|message| parts_text(&message.parts));
         let now = (status.state.clone(), text.unwrap_or_default());

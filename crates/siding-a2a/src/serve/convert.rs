@@ -48,8 +48,7 @@ impl AgentReport {
     }
 }
 
-/// Converts a task. `output` is the task's output or the end of it, which is used only when the
-/// task has ended.
+/// Converts a task. `output` is the end of the task's output, and is not used for a live task.
 pub(super) fn to_a2a_task(state: &TaskState, output: &str) -> Task {
     let (id, context_id) = task_and_context_ids(state);
     let report = (!state.is_live()).then(|| AgentReport::find_in(output)).flatten();
@@ -90,7 +89,7 @@ pub(super) fn to_a2a_status(state: &TaskState, a2a_state: A2aState, text: Option
     Status { state: a2a_state, message, timestamp: Some(changed_at(state).rfc3339()) }
 }
 
-/// Returns when the task changed last.
+/// Returns the time of the task's last recorded event.
 pub(super) fn changed_at(state: &TaskState) -> UnixMs {
     let since = state.last_event_at.ms_since(state.started);
     state.started_wall.plus_ms(i64::try_from(since).unwrap_or(i64::MAX))

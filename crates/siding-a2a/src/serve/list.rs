@@ -1,4 +1,4 @@
-//! The method `ListTasks`.
+//! Implements the method `ListTasks`, which returns tasks in pages.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -8,11 +8,13 @@ use super::convert;
 use super::tasks::{TaskStore, internal_error};
 use crate::wire::{A2aState, RpcError, code};
 
-/// Default and maximum number of tasks in one page (`ListTasksRequest.page_size`).
+/// Number of tasks in a page if the client requests none (`ListTasksRequest.page_size`).
 const DEFAULT_PAGE_SIZE: usize = 50;
+/// Maximum number of tasks in a page; the specification sets both numbers.
 const MAX_PAGE_SIZE: usize = 100;
 
-/// The parameters of `ListTasks`.
+/// The parameters of `ListTasks`. An empty `context_id` or an unspecified `status` matches every
+/// task.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ListTasksParams {
@@ -54,7 +56,7 @@ fn matches_params(state: &TaskState, params: &ListTasksParams) -> bool {
         && (params.status == A2aState::Unspecified || params.status == convert::to_a2a_state(state))
 }
 
-/// Returns the index of the page's first task, and the number of tasks.
+/// Returns the index of the page's first task, and the maximum number of tasks in the page.
 fn parse_page(params: &ListTasksParams) -> Result<(usize, usize), RpcError> {
     let wrong = |why: &str| RpcError::new(code::INVALID_PARAMS, why);
     let count = match params.page_size {

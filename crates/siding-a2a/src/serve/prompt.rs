@@ -2,13 +2,13 @@
 
 use crate::wire::{Message, RpcError, code};
 
-/// Maximum bytes of a prompt: the kernel's limit of one argument (MAX_ARG_STRLEN, 128 KiB, see
-/// execve(2)), less the space for the flag before it.
+/// Maximum bytes of a prompt: the kernel's limit for one argument (MAX_ARG_STRLEN, 128 KiB, see
+/// execve(2)), minus the flag that precedes the prompt in the same argument.
 const MAX_PROMPT_BYTES: usize = 128 * 1024 - 64;
 /// Maximum bytes of the id of a conversation.
 const MAX_CONTEXT_ID_BYTES: usize = 128;
 
-/// Returns the prompt: the text and data parts of the message.
+/// Returns the prompt: the text and data parts of the message, joined by line feeds.
 pub(super) fn prompt_text(message: &Message) -> Result<String, RpcError> {
     let mut texts = Vec::new();
     for part in &message.parts {

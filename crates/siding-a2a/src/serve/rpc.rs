@@ -31,7 +31,6 @@ pub(super) struct A2aServer {
     pub(super) lock: Arc<AccessPolicy>,
 }
 
-/// A JSON-RPC request.
 #[derive(Debug, Deserialize)]
 struct RpcRequest {
     jsonrpc: String,
@@ -42,7 +41,7 @@ struct RpcRequest {
     params: Value,
 }
 
-/// The parameters of `SendMessage`.
+/// The parameters of `SendMessage` and `SendStreamingMessage`.
 #[derive(Debug, Deserialize)]
 struct SendMessageParams {
     message: Message,
@@ -174,8 +173,8 @@ impl A2aServer {
     }
 }
 
-/// A client that waits for the end of a task, and receives nothing before it. When it disconnects,
-/// the server drops the request.
+/// A client that receives nothing before the end of the task. [`AsyncCaller::cancelled`] never
+/// resolves, because the HTTP server drops the request of a client that disconnects.
 struct SilentCaller;
 
 impl AsyncCaller for SilentCaller {
@@ -188,7 +187,6 @@ impl AsyncCaller for SilentCaller {
     }
 }
 
-/// The result of a method.
 enum Reply {
     Value(Value),
     Stream(Response<ResponseBody>),
@@ -204,7 +202,7 @@ fn parse_params<T: DeserializeOwned>(params: &Value) -> Result<T, RpcError> {
         .map_err(|error| RpcError::new(code::INVALID_PARAMS, error.to_string()))
 }
 
-/// Parses a request.
+/// Parses a request, and checks its JSON-RPC version.
 fn parse_request(body: &[u8]) -> Result<RpcRequest, RpcError> {
     let value: Value = serde_json::from_slice(body)
         .map_err(|error| RpcError::new(code::PARSE_ERROR, error.to_string()))?;

@@ -68,13 +68,13 @@ pub(super) fn task_response(
 
 struct StreamSender {
     tasks: Arc<TaskStore>,
-    /// The id of the JSON-RPC request.
+    /// The id of the client's JSON-RPC request, which each update repeats.
     request: Value,
     id: TaskId,
     sender: Sender<Bytes>,
 }
 
-/// The error for a client that has disconnected.
+/// The client has disconnected, so neither updates nor errors can be sent.
 struct ClientClosed;
 
 impl StreamSender {
@@ -89,7 +89,8 @@ impl StreamSender {
         }
     }
 
-    /// Sends all updates until the task has ended. `Err(Ok)` when the client has disconnected.
+    /// Sends all updates until the task has ended. Returns `Err(Ok)` when the client has
+    /// disconnected.
     async fn send_updates(
         &self,
         progress: TranscriptCursor,
@@ -124,7 +125,7 @@ impl StreamSender {
         self.send_status(&state, task.status).await
     }
 
-    /// Sends the complete task before any update.
+    /// Sends the complete task, which must precede every update, and returns the task's state.
     async fn send_task(&self) -> Result<TaskState, Result<ClientClosed, RpcError>> {
         let (dir, state) = run_blocking(|| self.tasks.read_state(self.id)).map_err(Err)?;
         let task = run_blocking(|| self.tasks.to_a2a_task(&dir, &state));
@@ -157,7 +158,7 @@ impl StreamSender {
 struct StreamCaller<'s> {
     stream: &'s StreamSender,
     progress: TranscriptCursor,
-    /// The state that the client knows.
+    /// The state that was last sent to the client.
     sent_state: A2aState,
     last_sent: MonotonicMs,
     next_poll: MonotonicMs,
@@ -223,7 +224,7 @@ impl AsyncCaller for StreamCaller<'_> {
         snapshot: Option<&TaskSnapshot>,
         _bound: Duration,
     ) {
-        // The end is sent with its result, after the wait.
+        // `send_updates` sends the end together with the result, after the wait.
         if let Some(snapshot) = snapshot.filter(|snapshot| snapshot.state.is_live()) {
             // `cancelled` resolves when the client has disconnected.
             let _peer_gone = self.send_progress(&snapshot.state).await;

@@ -36,7 +36,7 @@ const REPORT_TAIL_BYTES: u64 = 4 << 20;
 /// Maximum columns of an unknown task id in an error message.
 const ID_COLUMNS: usize = 100;
 
-/// The tasks of a server.
+/// Starts and reads the agents that the server's session owns.
 pub(super) struct TaskStore {
     tool_context: ToolContext,
     agent: AgentProgram,
@@ -133,7 +133,7 @@ impl TaskStore {
         run::wait_until_started(root, SHIM_PROGRAM, task, link).map_err(internal_error)
     }
 
-    /// Waits for the end of a task. Returns `None` if the caller has left.
+    /// Waits for the end of a task. Returns `None` if the caller has disconnected.
     pub(super) async fn wait_until_end<C: AsyncCaller>(
         &self,
         id: TaskId,
@@ -150,7 +150,8 @@ impl TaskStore {
         }
     }
 
-    /// Returns the error for a message to an existing task.
+    /// Returns the error for a message to an existing task, because no task accepts another
+    /// message. Fails if there is no such task.
     fn follow_up_error(&self, id: &str, context: Option<&str>) -> Result<RpcError, RpcError> {
         let state = self.read_state(self.find_task(id)?)?.1;
         let (id, context_id) = convert::task_and_context_ids(&state);
@@ -165,7 +166,7 @@ impl TaskStore {
         Ok(RpcError::new(code::UNSUPPORTED_OPERATION, why))
     }
 
-    /// Finds a task of this server.
+    /// Parses a task's id. A task that does not belong to this server is reported as missing.
     pub(super) fn find_task(&self, id: &str) -> Result<TaskId, RpcError> {
         let missing = || {
             let shown = one_line(id, ID_COLUMNS);
@@ -188,19 +189,18 @@ impl TaskStore {
         Ok((snapshot.dir, snapshot.state))
     }
 
-    /// Reads a task in the form of A2A.
+    /// Reads a task of siding and converts it to a task of A2A.
     pub(super) fn read_task(&self, id: TaskId) -> Result<Task, RpcError> {
         let (dir, state) = self.read_state(id)?;
         Ok(self.to_a2a_task(&dir, &state))
     }
 
-    /// Converts a task to the form of A2A.
+    /// Converts a task of siding to a task of A2A, and acknowledges the notice of its end.
     pub(super) fn to_a2a_task(&self, dir: &TaskDir, state: &TaskState) -> Task {
         if state.is_live() {
             return convert::to_a2a_task(state, "");
         }
-        // The client receives the result here, and can request it again, so its notice is
-        // acknowledged.
+        // The client receives the result here, and can request it again, so it needs no notice.
         let session = &self.tool_context.session;
         let _best_effort =
             notices::ack_shown(&self.tool_context.root, state, session, Coverage::Status);
@@ -255,7 +255,7 @@ pub(super) fn internal_error(error: impl std::fmt::Display) -> RpcError {
     RpcError::new(code::INTERNAL_ERROR, error.to_string())
 }
 
-/// Returns the end of a task's output.
+/// Returns at most [`REPORT_TAIL_BYTES`] from the end of a task's output.
 fn output_tail(dir: &TaskDir) -> std::io::Result<String> {
     let fd: OwnedFd = output::open(dir)?;
     let len = file::metadata(&fd)?.len;

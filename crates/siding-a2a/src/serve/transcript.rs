@@ -9,7 +9,7 @@ use siding_model::id::SessionId;
 
 /// The name of a conversation's transcript file (docs/agent.md).
 const TRANSCRIPT_FILE_NAME: &str = "transcript.jsonl";
-/// Size of a read in bytes.
+/// Size of a read in bytes; a longer line is skipped.
 const READ_BYTES: usize = 1 << 20;
 
 /// The position up to which a transcript has been read.
@@ -32,8 +32,8 @@ impl TranscriptCursor {
         Self { offset: len.unwrap_or(0) }
     }
 
-    /// Returns the agent's new steps: one text for each model answer except the last. There is no
-    /// transcript before the agent's first step.
+    /// Returns the agent's new steps: one text for each model answer except the last. Returns no
+    /// steps while the transcript does not exist yet.
     pub(super) fn read_steps(&mut self, root: &StateDir, conversation: &SessionId) -> Vec<String> {
         let mut piece = vec![0; READ_BYTES];
         let read = open_transcript(root, conversation)

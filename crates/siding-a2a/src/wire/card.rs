@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use siding_model::text::one_line;
 
-/// The path of the card (specification 8.2).
+/// The path of the card below the agent's base URL (specification 8.2).
 pub const WELL_KNOWN_CARD_PATH: &str = "/.well-known/agent-card.json";
-/// The binding that siding implements.
+/// The protocol binding that siding implements, as cards name it.
 pub const JSONRPC_BINDING: &str = "JSONRPC";
 
 /// Maximum columns of the list of interfaces in an error message.
@@ -19,7 +19,7 @@ pub struct AgentCard {
     pub name: String,
     /// The agent's interfaces, preferred first.
     pub supported_interfaces: Vec<AgentInterface>,
-    /// Optional capabilities.
+    /// What the agent supports in addition to the mandatory methods.
     pub capabilities: Capabilities,
 }
 
@@ -41,12 +41,12 @@ pub struct Capabilities {
     pub streaming: bool,
 }
 
-/// The chosen interface.
+/// The interface of a card that the client uses for all requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChosenInterface {
-    /// The URL for requests.
+    /// The URL to which all requests are posted.
     pub url: String,
-    /// The `tenant` parameter of each request.
+    /// The `tenant` parameter of each request; `None` if the card names no tenant.
     pub tenant: Option<String>,
     /// Whether the agent supports streaming.
     pub supports_streaming: bool,

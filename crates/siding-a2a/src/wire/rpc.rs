@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// The names of methods (specification 9.4).
 pub mod method {
-    /// Sends a message.
+    /// Sends a message, which usually starts a task.
     pub const SEND: &str = "SendMessage";
     /// Sends a message and streams the updates of its task.
     pub const STREAM: &str = "SendStreamingMessage";
@@ -33,7 +33,7 @@ pub mod code {
     pub const METHOD_NOT_FOUND: i64 = -32601;
     /// The parameters do not match the method.
     pub const INVALID_PARAMS: i64 = -32602;
-    /// An internal error of the server.
+    /// The server could not carry out a valid request.
     pub const INTERNAL_ERROR: i64 = -32603;
     /// The task does not exist.
     pub const TASK_NOT_FOUND: i64 = -32001;
@@ -59,7 +59,7 @@ const ERROR_REASONS: [(i64, &str); 6] = [
     (code::VERSION_NOT_SUPPORTED, "VERSION_NOT_SUPPORTED"),
 ];
 
-/// The error of a request.
+/// The error with which a server answers a request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RpcError {
@@ -67,7 +67,7 @@ pub struct RpcError {
     pub code: i64,
     /// A description for people.
     pub message: String,
-    /// Details for programs.
+    /// Details for programs, such as `google.rpc.ErrorInfo`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
@@ -88,7 +88,7 @@ impl RpcError {
     }
 }
 
-/// The response to a request.
+/// The response to a request, with either a result or an error.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RpcResponse {

@@ -1,4 +1,4 @@
-//! The states of a task.
+//! The states of a task, with their names on the wire and in siding's messages.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ pub enum A2aState {
     /// The server named no state.
     #[default]
     Unspecified,
-    /// The server has accepted the task.
+    /// The server has accepted the task, and the agent has not started yet.
     Submitted,
     /// The agent is working.
     Working,

@@ -1,4 +1,5 @@
-//! The URLs of a card, and which of the URLs in a card may be used. Pure.
+//! Derives the URLs of a card from the user's address, and decides which URLs in a card may be
+//! used. Pure.
 
 use reqwest::Url;
 use siding_http::client::is_loopback_url;
@@ -119,7 +120,7 @@ mod tests {
         };
         assert!(ok("http://h:1", "http://h:1/a2a", true));
         assert!(ok("http://localhost:1", "http://127.0.0.1:1/", true), "one machine, two names");
-        assert!(ok("http://h:1", "/a2a", true), "beside the card");
+        assert!(ok("http://h:1", "/a2a", true), "a relative URL");
         assert!(ok("http://h:1", "http://h:2", false) && ok("http://h", "https://h", false));
         assert!(!ok("http://h:1", "http://h:2", true), "another server's token");
         assert!(!ok("http://h:1", "http://169.254.169.254/", false));

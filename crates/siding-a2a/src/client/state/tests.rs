@@ -1,4 +1,4 @@
-//! Tests of every task state, of every failure of a server, and of both in random order.
+//! Tests every task state, every failure of a server, and random sequences of both.
 
 use proptest::prelude::*;
 
@@ -99,7 +99,7 @@ fn a_request_for_input_names_the_command_that_answers_it() {
         assert_eq!(
             (asks.last(), end),
             (Some(&ClientRequest::Subscribe), None),
-            "it goes on waiting"
+            "the client continues to wait"
         );
     }
 }
@@ -169,7 +169,7 @@ fn without_streaming_the_task_is_polled() {
         [ClientRequest::Send { stream: false }, ClientRequest::Get, ClientRequest::Get]
     );
     assert_eq!(end, None);
-    // The card of this server promises streams that the server does not have.
+    // The card of this server promises streams that the server does not support.
     let (_, asks, _) = run_events(
         true,
         [task_update(A2aState::Working), Event::Closed, refused(code::UNSUPPORTED_OPERATION)],
@@ -304,7 +304,6 @@ proptest! {
         prop_assert!(!written.contains('\u{1b}'), "{:?}", written);
     }
 
-    /// The client gives up an unreachable server after a bounded time.
     #[test]
     fn an_unreachable_server_is_given_up_in_bounded_time(streams: bool) {
         let mut waited = Duration::ZERO;
@@ -324,6 +323,6 @@ proptest! {
                 }
             }
         }
-        prop_assert!(false, "it is never given up");
+        prop_assert!(false, "the client did not give up");
     }
 }
