@@ -78,7 +78,7 @@ mod tests {
         for origin in ["null", "", "http://evil.example", "http://localhost.evil.example"] {
             assert!(!test_hosts().allows_origin(origin), "{origin}");
         }
-        assert!(!test_hosts().allows_origin("http://build.example"), "a name is no page's");
+        assert!(!test_hosts().allows_origin("http://build.example"), "a host, but no origin");
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! Requests of a thread that waits for each response.
+//! Sends requests from a thread that waits for each response.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::transport_error::TransportError;
 /// Posts JSON documents to one URL, one at a time.
 #[derive(Debug)]
 pub struct BlockingPost {
-    /// Runs in the calling thread, and only during a request.
+    /// Runs on the calling thread, and only during a request.
     runtime: Runtime,
     client: reqwest::Client,
     url: Url,
@@ -20,9 +20,9 @@ pub struct BlockingPost {
 /// The response to a request, without its body.
 #[derive(Debug)]
 pub struct PostResponse {
-    /// The status.
+    /// HTTP status. A status of an error is not a [`TransportError`], so the caller must check it.
     pub status: StatusCode,
-    /// The header `Retry-After`.
+    /// Value of the header `Retry-After` as the server sent it: seconds or a date.
     pub retry_after: Option<String>,
 }
 
@@ -48,7 +48,7 @@ impl BlockingPost {
     pub fn send_json(&self, body: String) -> Result<PostResponse, TransportError> {
         let request = self.client.post(self.url.clone());
         let request = request.header(header::CONTENT_TYPE, "application/json").body(body);
-        // The request starts a timer, which must happen within the runtime.
+        // `send` starts a timer, for which tokio needs the context of the runtime.
         let response = self.runtime.block_on(async { request.send().await });
         let response = response.map_err(|error| TransportError::from(&error))?;
         let retry_after = response.headers().get(header::RETRY_AFTER);

@@ -1,4 +1,4 @@
-//! Errors of the start of a server.
+//! The error of starting a server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ pub enum ServerError {
     /// Other machines could reach the address, and the options do not allow that.
     #[error("{address} can be reached from other machines; allow that with --allow-remote")]
     RemoteNotAllowed {
-        /// The requested address.
+        /// The address on which the server was to listen.
         address: SocketAddr,
     },
     /// The token from the environment is short and therefore easy to guess.

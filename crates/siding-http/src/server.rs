@@ -3,7 +3,8 @@
 //! Four independent checks protect the server. The server listens only on a loopback address unless
 //! the caller allows other addresses. A connection from this machine must come from a process of
 //! this user or of root. The headers `Host` and `Origin` must have values that a page of another
-//! site cannot send (DNS rebinding). The request must contain the token.
+//! site cannot send (DNS rebinding). The request must contain the token, unless it reads public
+//! content, such as the card of an A2A server.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -27,7 +28,7 @@ use crate::token::{ServerKind, Token};
 /// Pause after a failed accept(2), for example when no descriptor is left.
 const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// The body of a response.
+/// The body of a response, which may be a stream and reports no errors.
 pub type ResponseBody = BoxBody<Bytes, Infallible>;
 
 /// The address of a server, and the clients that it accepts.

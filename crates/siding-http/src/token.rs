@@ -1,4 +1,4 @@
-//! The token that every HTTP request must contain.
+//! The token by which the servers authenticate HTTP requests.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -93,7 +93,8 @@ impl Drop for Token {
     }
 }
 
-/// Returns siding's directory in the user's runtime directory.
+/// Returns siding's directory in the user's runtime directory; `None` if `XDG_RUNTIME_DIR` is not
+/// an absolute path.
 fn runtime_dir() -> Option<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)?;
     runtime.is_absolute().then(|| runtime.join("siding"))

@@ -88,7 +88,7 @@ fn format_tls_error(error: &rustls::Error) -> String {
     }
 }
 
-/// Describes the reason, and what the user can do.
+/// Describes why a certificate is rejected, and what the user can do.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the library's other messages are clear")]
 fn format_certificate_error(error: &CertificateError) -> String {
     let text = match error {
