@@ -1,5 +1,5 @@
-//! Acknowledgements, recorded once an answer has been written to its client and never before: a
-//! client that has disconnected, or has cancelled its request, has received nothing.
+//! Records acknowledgements after an answer has been written to its client and never before,
+//! because a client that has disconnected or has canceled its request has received nothing.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -13,7 +13,7 @@ use rmcp::transport::Transport;
 use siding_tools::async_fd::run_blocking;
 use siding_tools::{DeliveryAck, ToolContext};
 
-/// How long a call waits until another call's answer has been written and acknowledged.
+/// Maximum wait of a call until another call's answer has been written and acknowledged.
 const SETTLE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The acknowledgements for answers of one connection that have not been written yet.

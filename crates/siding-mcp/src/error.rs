@@ -18,7 +18,7 @@ pub enum McpError {
     /// The process that should own the session does not exist.
     #[error("process {pid}, which is to own the session, does not run")]
     NoOwner {
-        /// The process.
+        /// Id of the process.
         pid: i32,
     },
     /// The HTTP server could not start.
@@ -27,7 +27,7 @@ pub enum McpError {
     /// The client's first messages were not a handshake of MCP.
     #[error("the client did not begin as MCP does: {why}")]
     Handshake {
-        /// The error of the handshake.
+        /// The SDK's description of the first message that it did not expect.
         why: String,
     },
     /// A system call failed.

@@ -29,10 +29,10 @@ const TOKEN_KIND: ServerKind =
 /// because an agent may think for hours. A dropped client loses no task, and needs a new handshake.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
-/// How to serve over HTTP.
+/// Options of the server for MCP over HTTP.
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
-    /// Where to listen.
+    /// The address to listen on; port 0 selects a free port.
     pub address: SocketAddr,
     /// Whether the address may be reachable from other machines.
     pub remote: bool,

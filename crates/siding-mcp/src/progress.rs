@@ -18,8 +18,8 @@ use siding_tools::{AsyncCaller, CallContext, CancelReason, TaskSnapshot, ToolCon
 /// after 30 to 60 s of silence (docs/mcp.md).
 const PROGRESS_FIRST_AND_INTERVAL: (Duration, Duration) =
     (Duration::from_secs(1), Duration::from_secs(5));
-/// Maximum wait of a client that may give up in spite of progress notifications. The TypeScript SDK
-/// and Codex give up after 60 s, although Codex puts a progress token into every request.
+/// Maximum wait of a call whose client may give up despite progress notifications. The TypeScript
+/// SDK and Codex give up after 60 s, although Codex puts a progress token into every request.
 const MAX_WAIT_WITHOUT_PROGRESS: Duration = Duration::from_secs(50);
 /// Clients, by the name in their handshake, that restart their timeout on each progress
 /// notification.
@@ -30,7 +30,7 @@ const LAST_LINE_COLUMNS: usize = 100;
 /// How long the SDK may take to close its end of a connection that the client has closed.
 const TRANSPORT_CLOSE_GRACE: Duration = Duration::from_millis(100);
 
-/// One tool call.
+/// A tool call whose result has not been returned yet.
 #[derive(Debug)]
 pub(crate) struct ToolCall {
     pub(crate) context: RequestContext<RoleServer>,

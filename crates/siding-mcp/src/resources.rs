@@ -48,7 +48,7 @@ fn internal_error(error: impl std::fmt::Display) -> ErrorData {
     ErrorData::internal_error(error.to_string(), None)
 }
 
-/// Returns the outputs of this session's tasks.
+/// Returns the outputs of this session's tasks as resources.
 pub(crate) fn list(tool_context: &ToolContext) -> Result<Vec<Resource>, ErrorData> {
     let views = run_blocking(|| tasks(tool_context, TaskScope::Session)).map_err(internal_error)?;
     Ok(views
@@ -96,16 +96,17 @@ pub(crate) fn accepted_filter(
     SubscriptionFilter::builder().resource_subscriptions(known.collect::<Vec<_>>()).build()
 }
 
-/// Notifies the client of growing outputs until it ends the subscription (revision 2026-07-28).
+/// Notifies the client when an output grows, until the client ends the subscription (revision
+/// 2026-07-28).
 pub(crate) async fn listen(
     tool_context: &Arc<ToolContext>,
     context: SubscriptionContext,
 ) -> Result<(), ErrorData> {
     let mut following = JoinSet::new();
     for uri in context.accepted().resource_subscriptions.iter().flatten() {
-        // The client has been told already that it is subscribed. Output from before and after that
-        // cannot be distinguished, so all output is reported as new; a superfluous update does no
-        // harm.
+        // The SDK has already confirmed the subscription. Output from before and after the
+        // confirmation cannot be distinguished, so all output is reported as new; a superfluous
+        // update does no harm.
         let growth = OutputGrowth { id: find_task(tool_context, uri)?, known_bytes: 0 };
         following.spawn(notify_growth(
             Arc::clone(tool_context),
@@ -158,14 +159,15 @@ impl Drop for Subscriptions {
     }
 }
 
-/// The receiver of update notifications.
+/// The SDK's sender of update notifications, which differs between the two handshakes.
 enum UpdateSink {
     Peer(Peer<RoleServer>),
     Sink(SubscriptionSink),
 }
 
 impl UpdateSink {
-    /// Sends an update. Returns false when the client has disconnected.
+    /// Notifies the client that the output has changed. Returns false when the client has
+    /// disconnected.
     async fn notify_updated(&self, id: TaskId) -> bool {
         match self {
             Self::Peer(peer) => {
@@ -184,8 +186,8 @@ struct OutputGrowth {
 }
 
 impl OutputGrowth {
-    /// Returns the growth since now: the current length is taken as known. Called before the client
-    /// learns that it is subscribed, so that all later growth is notified.
+    /// Returns a value for which the current output is known. The subscription must not have been
+    /// confirmed yet, so that the client is notified of all later growth.
     fn from_now(tool_context: &ToolContext, id: TaskId) -> Self {
         Self { id, known_bytes: output_bytes(tool_context, id).unwrap_or(0) }
     }
@@ -204,7 +206,8 @@ fn output_bytes(tool_context: &ToolContext, id: TaskId) -> Option<u64> {
     Some(OutputSize::measure(&snapshot.dir, snapshot.state.spec.keep_head).bytes)
 }
 
-/// Notifies the client when the output grows, at a bounded rate, and once more at its end.
+/// Notifies the client when the output grows, at a bounded rate, and once more when the task has
+/// ended.
 async fn notify_growth(tool_context: Arc<ToolContext>, mut growth: OutputGrowth, sink: UpdateSink) {
     let id = growth.id;
     let resubscribe = ShimRequest::Subscribe { follow: true };

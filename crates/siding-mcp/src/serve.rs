@@ -1,4 +1,4 @@
-//! The lifetime of the server.
+//! Starts the server, and ends it with its client or on a signal.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::handler::McpServer;
 use crate::http::{self, HttpOptions};
 use crate::server_session::open_session;
 
-/// How to serve.
+/// Options of the MCP server.
 #[derive(Debug, Default)]
 pub struct McpOptions {
     /// The session that owns the tasks. The default is the session of the environment if the client
     /// owns it, otherwise a session that ends with the client.
     pub session: Option<String>,
-    /// Serves over HTTP instead of standard input and output.
+    /// Options for HTTP; `None` serves one client over standard input and output.
     pub http: Option<HttpOptions>,
 }
 

@@ -17,7 +17,7 @@ const SESSION_NAME_PREFIX: &str = "mcp-";
 /// A named session is joined, since another process opened it. The session of `SIDING_SESSION` is
 /// used only if `owner` owns it: the client may have inherited the variable from an agent that
 /// started the client, or from one that has exited. Otherwise the session is named after its owner,
-/// so that a server that the client restarts finds its tasks again. The session ends with the
+/// so that the tasks are found again when the client restarts the server. The session ends with the
 /// process `owner`; if the parent has already exited, this process is the owner.
 pub(crate) fn open_session(
     root: StateDir,

@@ -1,6 +1,6 @@
 //! The Tasks extension of MCP (SEP-2663), mapped to siding's own tasks.
 //!
-//! This module has no state: a task of the extension is a task of siding and has the same id, so it
+//! This module has no state: a task of the extension is a task of siding with the same id, and
 //! outlives this server. Only tasks of this server's session are visible.
 
 use std::sync::Arc;
@@ -26,7 +26,8 @@ const POLL_INTERVAL_MS: u64 = 2_000;
 /// Maximum bytes of output in a result.
 const MAX_OUTPUT_BYTES: usize = 32 << 10;
 
-/// Returns a task that has just moved to the background.
+/// Returns the state of a task that has just moved to the background; `None` if the task cannot be
+/// read.
 pub(crate) fn created_task(tool_context: &ToolContext, id: TaskId) -> Option<Task> {
     run_blocking(|| tool_context.snapshot(id))
         .ok()

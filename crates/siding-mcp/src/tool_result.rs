@@ -1,4 +1,4 @@
-//! Tool answers and errors as results of the protocol.
+//! Converts the answers and errors of tools to results of MCP.
 
 use rmcp::model::{CallToolResult, ContentBlock};
 use siding_model::advice::Dialect;
@@ -14,8 +14,8 @@ pub(crate) fn tool_result(answer: ToolAnswer) -> CallToolResult {
     result
 }
 
-/// Converts a tool's error to an MCP result. A model reads a result, but not an error of the
-/// protocol.
+/// Converts a tool's error to an MCP result, because clients show a result to the model, but not an
+/// error of the protocol.
 pub(crate) fn error_result(refusal: &ToolError) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(refusal.format_line(Dialect::Tools))])
 }

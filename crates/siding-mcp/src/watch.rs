@@ -24,25 +24,25 @@ use tokio::runtime::Builder;
 use connection::Connection;
 use state::{WatchAction, WatchConfig, WatchEvent, WatchState};
 
-/// The lines that become notices: a change, or trouble. All other lines are only written to the
-/// output.
+/// Matches the lines that become notices: a change (`*`) or a problem (`!`). All other lines are
+/// only written to the output.
 pub const NOTICE_LINE_PATTERN: &str = "^[*!]";
 
-/// The server to watch.
+/// How the watched server is started or reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WatchedServer {
-    /// A program that communicates over its standard input and output, and its arguments.
+    /// Program and arguments of a server that communicates over its standard input and output.
     Program(Vec<String>),
     /// A server that is reached over Streamable HTTP.
     Url {
-        /// The URL.
+        /// URL of the server's MCP endpoint.
         url: String,
-        /// The bearer token to send.
+        /// Bearer token to send with each request.
         bearer: Option<BearerToken>,
     },
 }
 
-/// A token. It is never logged or printed.
+/// A bearer token, which is never logged or printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BearerToken(pub String);
 
@@ -57,31 +57,31 @@ impl fmt::Debug for BearerToken {
 pub enum McpTarget {
     /// The content of the resource with this URI.
     Resource(String),
-    /// The answer of a tool.
+    /// The answer of a tool, which each poll calls again.
     Tool {
         /// The tool's name.
         name: String,
-        /// The arguments of the call.
+        /// The arguments, the same for each call.
         arguments: Map<String, Value>,
     },
 }
 
-/// The server to watch, and how.
+/// What to watch, how often, and which changes to report.
 #[derive(Debug, Clone)]
 pub struct WatchSpec {
-    /// The server.
+    /// The server to start or to connect to.
     pub server: WatchedServer,
-    /// The watched resource or tool.
+    /// What to read from the server.
     pub target: McpTarget,
     /// The polling interval for a server that does not notify of changes.
     pub interval: Duration,
-    /// Reports only changes with a line that matches this pattern.
+    /// Only changes with a line that matches this pattern are reported; `None` reports all.
     pub pattern: Option<Regex>,
     /// How many times in a row the server is restarted or reconnected before the watch gives up.
     pub restarts: u32,
 }
 
-/// Receives each line of the output.
+/// Called with each line of the output.
 type LineOutput = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Watches until the watch gives up, and returns the reason. `say` receives each line.

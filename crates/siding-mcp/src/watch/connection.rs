@@ -21,7 +21,7 @@ use super::server_process::{self, ServerProcess};
 use super::state::WatchEvent;
 use super::{LineOutput, McpTarget, WatchSpec, WatchedServer, http_transport};
 
-/// Timeout of the handshake. A server that a package runner downloads first takes a while.
+/// Timeout of the handshake. It is long, because a package runner may first download the server.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Timeout of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -29,7 +29,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// How long to wait for the exit status of a server whose connection has closed.
 const EXIT_WAIT: Duration = Duration::from_millis(500);
-/// Timeout of closing a connection.
+/// Maximum wait for a connection to close before the server's process is ended.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why the server is not connected.
@@ -50,7 +50,7 @@ impl From<ConnectionError> for WatchEvent {
     }
 }
 
-/// Receives the server's notifications.
+/// Receives the server's notifications, and wakes [`Connection::wait_and_read`] at a change.
 #[derive(Debug, Clone, Default)]
 struct ChangeListener(Arc<Notify>);
 
@@ -71,12 +71,12 @@ impl ClientHandler for ChangeListener {
     }
 }
 
-/// A connection to a server.
+/// A connection to a server that has accepted the handshake.
 pub(super) struct Connection {
     peer: Peer<RoleClient>,
     /// Finishes when the connection ends.
     ended: JoinHandle<()>,
-    /// Closes the connection.
+    /// Cancels the SDK's service, which closes the connection.
     close: RunningServiceCancellationToken,
     changed: Arc<Notify>,
     /// Whether the server notifies of changes.
@@ -88,7 +88,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Starts or connects to the server, performs the handshake, and subscribes if the server
-    /// supports it.
+    /// supports subscriptions.
     ///
     /// The older handshake is tried first: every server supports it so far, and some exit on a
     /// method that they do not know. A server that refuses the older handshake is tried with the
@@ -239,7 +239,7 @@ impl Connection {
 enum HandshakeError {
     /// The server answered with an error.
     Refused(String),
-    /// Any other failure.
+    /// The server did not answer, or could not be started or reached.
     Failed(ConnectionError),
 }
 
@@ -249,7 +249,8 @@ impl From<ConnectionError> for HandshakeError {
     }
 }
 
-/// Subscribes to a resource. Returns whether the server will notify of its changes.
+/// Subscribes to the watched resource. Returns whether the server has accepted the subscription or
+/// is expected to.
 async fn subscribe(
     service: &RunningService<RoleClient, ChangeListener>,
     watch: &WatchSpec,

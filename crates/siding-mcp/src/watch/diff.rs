@@ -13,10 +13,10 @@ const CONTEXT_CHARS: usize = 20;
 const MAX_LINE_BYTES: usize = LINE_COLUMNS * 4;
 /// Separates the shown lines.
 const LINE_SEPARATOR: &str = " | ";
-/// Stands for lines that are not shown.
+/// Replaces the lines that are not shown.
 const ELLIPSIS: &str = "…";
 
-/// A change.
+/// The difference between two texts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LineDiff {
     /// The description in one line, safe to print.
@@ -25,7 +25,7 @@ pub(super) struct LineDiff {
     pub(super) matches_pattern: bool,
 }
 
-/// Describes the first text in one line.
+/// Describes in one line the text of the first read, which has no earlier text to compare with.
 pub(super) fn summary(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let size =
@@ -33,8 +33,8 @@ pub(super) fn summary(text: &str) -> String {
     format_line(&format!("first: {size}"), &lines, ShownEnd::First)
 }
 
-/// Describes the change from `old` to `new`, without the unchanged lines before and after it. With
-/// a pattern only matching lines are shown, if there are any.
+/// Describes the change from `old` to `new`, without unchanged lines at the beginning and the end.
+/// With a pattern only matching lines are shown, if there are any.
 pub(super) fn diff_lines(old: &str, new: &str, pattern: Option<&Regex>) -> LineDiff {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let same = |one: &(&&str, &&str)| one.0 == one.1;

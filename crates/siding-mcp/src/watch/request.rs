@@ -1,4 +1,4 @@
-//! One request to a server, and its response as text.
+//! Sends one request to a server and converts the response to text.
 
 use rmcp::ErrorData;
 use rmcp::model::{
@@ -34,12 +34,12 @@ impl From<ServiceError> for ReadError {
     }
 }
 
-/// Formats an error of the protocol.
+/// Formats an error of the protocol with its code.
 pub(super) fn format_error(error: &ErrorData) -> String {
     format!("{} (error {})", error.message, error.code.0)
 }
 
-/// Reads the target once.
+/// Reads the resource or calls the tool once, and returns the text.
 pub(super) async fn read_target(
     peer: &Peer<RoleClient>,
     target: &McpTarget,

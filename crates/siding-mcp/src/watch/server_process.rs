@@ -23,12 +23,12 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval between two checks for the exit of the server.
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A server's process. It is in the process tree of this program's task, so the shim ends it with
+/// A server's process. The process is in the tree of this program's task, so the shim ends it with
 /// the task.
 #[derive(Debug)]
 pub(super) struct ServerProcess(Child);
 
-/// The server's ends of the protocol.
+/// The pipes over which this program exchanges messages with the server.
 #[derive(Debug)]
 pub(super) struct ServerPipes {
     pub(super) stdout: pipe::Receiver,
@@ -102,8 +102,8 @@ impl ServerProcess {
         }
     }
 
-    /// Waits for the process to exit, which it should because its standard input is closed. Kills
-    /// it after `EXIT_TIMEOUT`.
+    /// Waits for the process to exit, because its standard input is closed, and kills it after
+    /// [`EXIT_TIMEOUT`].
     pub(super) async fn shutdown(mut self) {
         if self.wait_exit(EXIT_TIMEOUT).await.is_none() {
             // The process may have just exited, so errors are ignored.

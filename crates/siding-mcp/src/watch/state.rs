@@ -12,8 +12,8 @@ const MIN_BACKOFF_MS: u64 = 1_000;
 const MAX_BACKOFF_MS: u64 = 60_000;
 /// Uptime after which a disconnect is no longer counted with earlier ones, in milliseconds.
 const STABLE_UPTIME_MS: u64 = 60_000;
-/// Polling interval for a server that notifies of changes, in milliseconds. Such a server is polled
-/// as well, because it may lose a notification or never send one.
+/// Polling interval for a server that notifies of changes, in milliseconds. The server is polled in
+/// addition, because it may lose a notification or never send one.
 const RECHECK_MS: u64 = 300_000;
 
 /// The configuration of a watch.
@@ -21,7 +21,7 @@ const RECHECK_MS: u64 = 300_000;
 pub(super) struct WatchConfig {
     /// The polling interval, in milliseconds.
     pub(super) interval_ms: u64,
-    /// How many times in a row the server is restarted or reconnected.
+    /// How many times in a row the server is restarted or reconnected before the watch gives up.
     pub(super) restarts: u32,
     /// Only changes with a line that matches this pattern are reported.
     pub(super) pattern: Option<Regex>,
@@ -37,7 +37,7 @@ pub(super) enum WatchEvent {
     },
     /// The server returned the watched text.
     Read(String),
-    /// The server answered with an error. It is still connected.
+    /// The server answered with an error, and the connection is still open.
     Refused(String),
     /// The server could not be reached, or the connection was lost.
     Disconnected(String),
@@ -45,22 +45,22 @@ pub(super) enum WatchEvent {
     Fatal(String),
 }
 
-/// The next action.
+/// What the watch does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WatchAction {
     /// Read after this time, or as soon as the server notifies of a change.
     Poll { after_ms: u64 },
     /// Start the server or connect to it after this time.
     Connect { after_ms: u64 },
-    /// End the watch.
+    /// End the watch for a reason that the user is shown.
     GiveUp { why: String },
 }
 
-/// The state of a watched server.
+/// What is known about the watched server, and what has been reported.
 #[derive(Debug)]
 pub(super) struct WatchState {
     config: WatchConfig,
-    /// The last text that was read.
+    /// The last text that was read, to which the next one is compared; `None` before the first.
     last_text: Option<String>,
     /// Whether trouble was reported that has not ended yet.
     is_trouble_reported: bool,
@@ -69,7 +69,7 @@ pub(super) struct WatchState {
     refusals: u32,
     /// Disconnects that followed each other within [`STABLE_UPTIME_MS`].
     disconnects: u32,
-    /// When the current connection was established.
+    /// When the current connection was established; `None` while there is no connection.
     connected_at: Option<MonotonicMs>,
 }
 
@@ -248,9 +248,9 @@ mod tests {
     }
 
     proptest! {
-        /// For any sequence of events: each change is reported exactly once, trouble is reported
-        /// once until a read succeeds, pauses are bounded, and the watch gives up after exactly the
-        /// configured number of consecutive disconnects.
+        /// For any sequence of events, each change is reported exactly once, and trouble is
+        /// reported once until a read succeeds. All pauses are bounded. The watch gives up after
+        /// exactly the configured number of consecutive disconnects.
         #[test]
         fn each_change_is_notified_exactly_once(
             events in event_strategy(),
