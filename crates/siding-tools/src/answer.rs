@@ -18,16 +18,16 @@ use crate::structured::StructuredAnswer;
 /// Maximum columns of an error message.
 const MESSAGE_COLUMNS: usize = 2_000;
 
-/// The result of a tool call.
+/// The answer to a tool call, from which each protocol builds its own message.
 #[derive(Debug, Default)]
 pub struct ToolAnswer {
     /// The state and the next step, in siding's own words. Task output is never part of these
     /// lines.
     pub lines: Vec<String>,
-    /// Output of a task, which is a block of its own, so that a model does not take its lines for
-    /// siding's.
+    /// Output of a task, in a block of its own, so that a model does not mistake a line of the task
+    /// for one of siding's.
     pub output: Option<String>,
-    /// Notices about other tasks, which are a block of their own.
+    /// Notices about other tasks, in a block of their own.
     pub notices: Option<String>,
     /// The fields of the tool's structured content in addition to those that every tool has; `None`
     /// for an answer that is only text.
@@ -88,7 +88,7 @@ pub enum ToolError {
     /// A task cannot be watched.
     #[error(transparent)]
     Watch(#[from] WatchError),
-    /// The wait failed.
+    /// The pattern of a wait is not valid, or the wait failed.
     #[error(transparent)]
     Wait(#[from] WaitError),
     /// The command cannot be run.
@@ -111,7 +111,7 @@ pub enum ToolError {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The caller cancelled the call.
+    /// The caller canceled the call or has disconnected.
     #[error("cancelled by the caller")]
     Cancelled,
 }

@@ -15,9 +15,9 @@ use crate::context::ToolContext;
 use crate::delivery::DeliveryAck;
 use crate::notices_in_flight::AnswerNotices;
 
-/// Most bytes of notices in one answer.
+/// Maximum bytes of notices in one answer.
 const MAX_NOTICES_BYTES: usize = 8 << 10;
-/// Most bytes of the command in a notice that has to be shortened.
+/// Maximum bytes of the command in a notice that is too long for one answer.
 const COMMAND_BYTES: usize = 80;
 
 /// Appends the session's pending notices to an answer. If the notices cannot be read, they remain

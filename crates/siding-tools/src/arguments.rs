@@ -1,6 +1,6 @@
-//! Parsing of the arguments that a model wrote. A value of the wrong type is converted if it has
-//! only one possible meaning. Otherwise the error names the argument, the given value and the
-//! allowed values.
+//! Parses the arguments that a model wrote. A value of the wrong type is converted if it has only
+//! one possible meaning. Otherwise the error names the argument, the given value and the allowed
+//! values.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -9,7 +9,7 @@ use siding_model::text;
 
 use crate::schema;
 
-/// Most columns of a wrong value in an error.
+/// Maximum columns of a wrong value in an error.
 const SHOWN_VALUE_COLUMNS: usize = 60;
 
 /// Parses the arguments of a tool. A null argument is treated as omitted.

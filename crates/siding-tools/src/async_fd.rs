@@ -1,4 +1,4 @@
-//! Asynchronous waits for the descriptors of siding-core, which itself is synchronous.
+//! Waits asynchronously for the descriptors of siding-core, which itself is synchronous.
 
 use std::future::poll_fn;
 use std::io;
@@ -11,7 +11,7 @@ use siding_model::process::MonotonicMs;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A set of descriptors to wait for.
+/// A set of descriptors, one of which is awaited.
 ///
 /// Each wait needs a new set, because siding-core returns other descriptors after each event. A
 /// descriptor that is already readable is reported immediately.

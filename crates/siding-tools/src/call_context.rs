@@ -6,12 +6,12 @@ use siding_model::id::TaskId;
 
 use crate::context::{TaskSnapshot, ToolContext};
 
-/// The reason why a call was cancelled.
+/// The reason why a call was canceled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelReason {
     /// The caller no longer wants the result.
     ResultUnwanted,
-    /// The caller has disconnected. The rules of its session decide what happens to its tasks.
+    /// The caller has disconnected. Its tasks continue under the rules of their session.
     CallerGone,
 }
 
@@ -31,13 +31,14 @@ pub trait AsyncCaller: Send {
     fn cancelled(&self) -> impl Future<Output = CancelReason> + Send + 'static;
 
     /// Resolves when the caller wants the task to continue in the background. The future is created
-    /// once for a whole wait, like that of [`Self::cancelled`]. The default is a caller that cannot
-    /// request this.
+    /// once for a whole wait, like that of [`Self::cancelled`]. The default never resolves, for a
+    /// caller that cannot request this.
     fn sent_to_background(&self) -> impl Future<Output = ()> + Send + 'static {
         std::future::pending()
     }
 
-    /// Resolves when the next progress report is due. The default is a caller without reports.
+    /// Resolves when the next progress report is due. The default never resolves, for a caller
+    /// without reports.
     fn progress_due(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }
@@ -56,8 +57,8 @@ pub trait AsyncCaller: Send {
 
 /// The caller of a tool, which waits for the answer.
 pub trait CallContext: AsyncCaller {
-    /// Tells the caller the id of the call's task before the task is created, so that the caller
-    /// can record it. Returning false cancels the call.
+    /// Receives the id of the call's task before the task is created, so that the caller can record
+    /// the id. Returning false cancels the call.
     fn accept_task(&self, task: TaskId) -> bool;
 
     /// Limits a wait to the longest time for which the caller can be kept waiting.

@@ -1,4 +1,5 @@
-//! The context that all calls share: the state directory and the session.
+//! The context that all calls share: the state directory, the session, and how the caller learns of
+//! the end of a task.
 
 use std::ffi::CStr;
 use std::time::Duration;
@@ -32,10 +33,10 @@ use crate::notices_in_flight::NoticesInFlight;
 /// Path of the program that runs as the shim: siding itself.
 pub const SHIM_PROGRAM: &CStr = SELF_EXE;
 
-/// The context that all calls share.
+/// The state directory and the session in which all calls of a caller act.
 #[derive(Debug)]
 pub struct ToolContext {
-    /// The state directory.
+    /// The state directory with this user's tasks and sessions.
     pub root: StateDir,
     /// The session that owns new tasks.
     pub session: SessionId,
@@ -83,9 +84,9 @@ impl ToolContext {
         Ok(self.session.clone())
     }
 
-    /// Returns the budget for which a call waits for a command, or `None` to wait until the end. A
-    /// call that asks for the background is not covered. `names_budget` says whether the call
-    /// specifies a budget.
+    /// Returns the budget for which a call waits for a command, or `None` to wait until the end.
+    /// `names_budget` says whether the call specifies a budget. The result does not apply to a call
+    /// that requests the background.
     pub(crate) fn budget(&self, settings: &Settings, names_budget: bool) -> Option<Duration> {
         let request = if names_budget { WaitRequest::Budget } else { WaitRequest::Unspecified };
         let is_subagent = session::is_subagent(&self.session);
@@ -134,7 +135,7 @@ impl ToolContext {
         sessions.is_some_and(|all| all.iter().any(has_hooks))
     }
 
-    /// Finds a task by its id or a unique part of it.
+    /// Finds a task by its id or a unique prefix of the id.
     ///
     /// # Errors
     ///
@@ -224,8 +225,8 @@ impl ToolContext {
 /// The state of a task at one moment.
 #[derive(Debug)]
 pub struct TaskSnapshot {
-    /// The task's directory.
+    /// The task's directory, which contains the output.
     pub dir: siding_core::store::TaskDir,
-    /// The replayed journal.
+    /// The state that the replayed journal gives.
     pub state: TaskState,
 }

@@ -7,7 +7,7 @@ use siding_model::notice::Coverage;
 
 use crate::notices_in_flight::AnswerNotices;
 
-/// An acknowledgement: something that an answer shows and that need not be delivered again.
+/// What an answer shows, so that it need not be delivered again once the answer has arrived.
 #[derive(Debug)]
 pub enum DeliveryAck {
     /// The part of a task's state that was shown to this session's agent.
@@ -16,7 +16,7 @@ pub enum DeliveryAck {
     ResultReturned(Box<TaskState>),
     /// The output of a task that was shown, up to an offset.
     OutputRead {
-        /// The task's directory.
+        /// The task's directory, in which the read cursor is stored.
         dir: TaskDir,
         /// Offset after the last shown byte.
         next: u64,

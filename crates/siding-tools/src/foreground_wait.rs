@@ -1,4 +1,4 @@
-//! The wait of a caller for the task that it started.
+//! Waits on behalf of a caller for the task that the call has started.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use crate::async_fd::{self, ReadableFds, run_blocking};
 use crate::call_context::{AsyncCaller, CancelReason};
 use crate::context::{SHIM_PROGRAM, TaskSnapshot, ToolContext};
 
-/// Waits for a task as long as the policy says, and returns its state then.
+/// Waits for a task as long as the policy says, and returns the task's state after the wait.
 ///
 /// When the caller cancels the wait because it no longer wants the result, a foreground task is
-/// interrupted with SIGINT, as by Ctrl-C at a terminal: the command ran only for this call. A task
-/// in the background or with readiness conditions continues. The task of a client that has
-/// disconnected also continues, under the rules of its session.
+/// interrupted with SIGINT, as by Ctrl-C at a terminal, because the command ran only for this call.
+/// A task in the background or with readiness conditions continues. The task of a client that has
+/// disconnected also continues, under the rules of the task's session.
 ///
 /// # Errors
 ///
@@ -99,7 +99,7 @@ pub async fn wait_in_foreground<C: AsyncCaller>(
     }
 }
 
-/// Sleeps until a moment; forever without one.
+/// Sleeps until `moment`, or forever if it is `None`.
 async fn sleep_until(moment: Option<MonotonicMs>) {
     match moment {
         Some(moment) => async_fd::sleep_until(moment).await,

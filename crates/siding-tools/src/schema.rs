@@ -93,8 +93,8 @@ fn remove_descriptions(schema: &mut Value) {
     }
 }
 
-/// Removes the parts of a field's schema that a model does not need: the default, which the
-/// description states, the number format, and the type `null`, because a model can omit the field.
+/// Removes the parts of a field's schema that a model does not need: the default, because the
+/// description states it, the number format, and the type `null`, because the field can be omitted.
 fn shorten(field: &mut Map<String, Value>) {
     field.remove("default");
     field.remove("format");

@@ -15,7 +15,7 @@ use siding_model::record::StopReport;
 use siding_model::task_view::{PhaseName, PlacementView, TaskView, WaitView};
 use siding_model::text::one_line;
 
-/// Most columns of the line for one task.
+/// Maximum columns of the line for one task.
 pub const LINE_COLUMNS: usize = 160;
 
 /// The structured content of a tool whose own fields are `T`.
@@ -108,7 +108,7 @@ pub(crate) struct RunDetails {
 /// The fields of `output`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct OutputDetails {
-    /// The task.
+    /// The task that wrote `output`.
     pub(crate) task: TaskSummary,
     /// Offset at which `output` begins.
     pub(crate) from: u64,
@@ -160,9 +160,9 @@ pub(crate) struct ListDetails {
 /// The fields of `input`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct InputDetails {
-    /// The task.
+    /// Id of the task that received the text.
     pub(crate) task_id: TaskId,
-    /// Bytes written.
+    /// Bytes written, including an appended newline.
     pub(crate) written_bytes: usize,
     /// Whether the task's input was closed.
     pub(crate) closed: bool,
@@ -171,7 +171,7 @@ pub(crate) struct InputDetails {
 /// The fields of `why`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WhyDetails {
-    /// The evidence.
+    /// The verdict on the task, with its evidence.
     pub(crate) why: WhyView,
 }
 

@@ -1,4 +1,4 @@
-//! Text that several tools have in their answers.
+//! Formats the text that several tools have in their answers.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use crate::structured::{self, RunDetails, TaskSummary};
 
 pub use crate::structured::LINE_COLUMNS;
 
-/// Most bytes of a last line that are read.
+/// Maximum bytes to read for the last line of an output.
 const LAST_LINE_BYTES: usize = 400;
-/// Most columns of a line about a process that survived a stop.
+/// Maximum columns of the text about a process that survived a stop.
 const SURVIVOR_COLUMNS: usize = 120;
 
 /// Returns an answer with the state of a task (`b-4k7q… exited 1 after 3s npm test`) and the next
@@ -32,8 +32,8 @@ pub fn status_answer(context: &ToolContext, view: &TaskView) -> ToolAnswer {
 /// Returns the advice on the next step, or `None` if there is none.
 #[must_use]
 pub fn next_step(context: &ToolContext, view: &TaskView) -> Option<String> {
-    // Only a background task gives a notice. For other tasks the channel is not determined, because
-    // that reads files.
+    // Only a background task causes a notice. For other tasks the channel is not determined,
+    // because that would read files.
     let channel = match (view.phase, view.placement.why) {
         (PhaseName::Running, Some(_)) => context.notice_channel(),
         (_, _) => NoticeChannel::PollOnly,
@@ -71,7 +71,7 @@ pub fn answer_with_output(
 #[must_use]
 pub fn passed_limits(view: &TaskView, snapshot: &TaskSnapshot) -> Vec<String> {
     let limits = &snapshot.state.spec.limits;
-    // The outcome reports the limit for which a task is stopped.
+    // A limit that stops the task is reported by the outcome.
     let passed = view.breaches.iter().filter(|one| !limits.stops_at(one));
     passed.map(|one| one_line(&one.detail, LINE_COLUMNS)).collect()
 }

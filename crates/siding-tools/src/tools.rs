@@ -47,21 +47,22 @@ pub struct Tool {
 /// What a call of a tool changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolEffect {
-    /// Nothing. Clients may call the tool without asking; siding's own agent runs its calls
-    /// concurrently, and repeats them after a crash.
+    /// A call changes nothing. Clients may call the tool without asking the user. siding's own
+    /// agent runs such calls concurrently, and repeats them after a crash.
     ReadOnly,
-    /// It adds to a task, and removes nothing.
+    /// A call adds to a task, and removes nothing.
     Additive,
-    /// It ends tasks. Another call with the same arguments changes nothing more.
+    /// A call ends tasks. Another call with the same arguments changes nothing more.
     Destructive,
-    /// It runs commands of the model, which the guard must judge first.
+    /// A call runs commands of the model, which the guard must judge first.
     RunsCommands,
 }
 
-/// Generates [`TOOLS`] and [`call`] from the table below. A module has a `DESCRIPTION` and a `call`.
+/// Generates [`TOOLS`] and [`call`] from the table below. The module of each tool must define
+/// `DESCRIPTION` and `call`.
 macro_rules! tools {
     ($($module:ident($args:ident) -> $details:ident, $effect:ident, $agent_name:expr;)+) => {
-        /// All tools.
+        /// All tools, in the order in which clients list them.
         pub const TOOLS: &[Tool] = &[$(Tool {
             name: stringify!($module),
             description: $module::DESCRIPTION,
@@ -71,7 +72,7 @@ macro_rules! tools {
             output_schema: schema::for_structured_answer::<$details>,
         }),+];
 
-        /// Calls a tool; `None` when no tool has that name.
+        /// Calls a tool. Returns `None` when no tool has that name.
         pub async fn call<C: CallContext>(
             host: &Arc<ToolContext>,
             call: &mut C,
@@ -162,7 +163,8 @@ mod tests {
         }
     }
 
-    /// The documents list the tools by hand.
+    /// The documents and the guard's matcher list the tools by hand, so a new tool could be
+    /// forgotten there.
     #[test]
     fn the_documents_list_every_tool() {
         let read = |name: &str| {

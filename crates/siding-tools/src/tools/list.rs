@@ -17,10 +17,10 @@ use crate::text::{self, LINE_COLUMNS};
 pub(super) const DESCRIPTION: &str = "\
 List this session's tasks: the running ones and the most recently ended ones.";
 
-/// Most ended tasks in a list.
+/// Maximum number of ended tasks in an answer.
 const MAX_SHOWN_ENDED_TASKS: usize = 10;
-/// Most ended tasks whose journals are read for a list of all sessions, or that are collected for a
-/// list of one session.
+/// Maximum number of ended tasks whose journals are read for a list of all sessions, or that are
+/// collected for a list of one session.
 const MAX_READ_ENDED_TASKS: usize = 64;
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -89,7 +89,7 @@ struct RunPlan {
     max_output_bytes: usize,
     /// Notes for the caller about the decisions of this plan.
     notes: Vec<String>,
-    /// A note that the caller gets only if the budget has passed before the command ended.
+    /// A note that the caller receives only if the budget has passed before the command ended.
     cap_note: Option<String>,
 }
 
@@ -237,7 +237,7 @@ fn plan_run<C: CallContext>(
     })
 }
 
-/// Returns the conditions in `wait_for`.
+/// Parses the conditions in `wait_for`, and rejects `exit`, which is not a condition of readiness.
 fn readiness_conditions(args: &RunArgs) -> Result<Vec<Condition>, ToolError> {
     let conditions = wait::parse_conditions(&args.wait_for)?;
     siding_core::task::wait::check_patterns(&conditions)?;
@@ -268,7 +268,7 @@ pub(super) fn settings_sources(
     Ok(sources)
 }
 
-/// Decides whether a command starts in the background.
+/// Decides whether a command starts in the background because it will probably exceed the budget.
 fn decide_auto_background(
     context: &ToolContext,
     (command, cwd): (&TaskCommand, &str),

@@ -1,4 +1,4 @@
-//! The start of tasks that run siding itself, such as a subagent.
+//! Starts tasks that run siding itself, such as a subagent.
 
 use siding_core::settings;
 use siding_core::task::launch::IdleShim;
@@ -19,15 +19,15 @@ use crate::context::{SHIM_PROGRAM, ToolContext};
 pub struct SelfTask {
     /// The part of siding that the task runs, such as a subagent or a workflow.
     pub kind: TaskKind,
-    /// The name of the task in lists.
+    /// The name that lists show instead of the command.
     pub name: String,
     /// The source of the task's standard input.
     pub stdin: StdinMode,
     /// Whether the call waits only for the start of the task.
     pub background: bool,
-    /// Seconds to wait before the task moves to the background.
+    /// Seconds to wait before the task moves to the background; `None` uses the settings.
     pub budget: Option<f64>,
-    /// Deadline in seconds, counted from the start.
+    /// Deadline in seconds, counted from the start; `None` uses the settings.
     pub timeout: Option<f64>,
 }
 
@@ -77,8 +77,8 @@ pub async fn start_self_task<C: CallContext, P>(
             // siding's own program needs the network access of its caller. The network policy
             // applies to the commands that this program runs.
             .without_net_policy()
-            // The program is silent while the others work, so a stall would mean nothing. The
-            // deadline bounds it.
+            // The program is silent while it waits for other tasks, so a stall would mean nothing.
+            // Only the deadline bounds its duration.
             .without_stalls()
             .prepare(&context.root, &settings)?;
         let link = task.start(&context.root, IdleShim::start(SHIM_PROGRAM))?;

@@ -70,7 +70,6 @@ pub(super) async fn call<C: CallContext>(
     wait_until(context, call, &ids, conditions, quantifier, call.limit_wait(wanted)).await
 }
 
-/// Parses conditions.
 pub(super) fn parse_conditions(texts: &[String]) -> Result<Vec<Condition>, ToolError> {
     let read =
         |text: &String| text.parse().map_err(|error| ToolError::Arguments(format!("{error}")));
@@ -115,8 +114,8 @@ pub(super) async fn wait_until<C: CallContext>(
             }
             () = &mut sent_to_background => {
                 return Ok(ToolAnswer::from_line(format!(
-                    "not waited for any longer, since a person wants something else to be done \
-                     meanwhile ({wanted}); what ends later is reported"
+                    "no longer waiting for {wanted}, because a person wants something else to be \
+                     done meanwhile; a task that ends later is reported"
                 )));
             }
             _gone = &mut cancelled => return Err(ToolError::Cancelled),
@@ -201,8 +200,8 @@ fn build_answer(
     Ok(answer)
 }
 
-/// Adds the outcome of an ended task to the answer, with a summary of the output if it is the only
-/// task.
+/// Adds the outcome of an ended task to the answer. With `alone`, when the call waits for only one
+/// task, also adds a summary of the output.
 fn add_ended_task(
     context: &ToolContext,
     id: TaskId,
