@@ -30,7 +30,7 @@ pub enum WorkflowError {
     /// No workflow has this id.
     #[error("there is no workflow `{id}`; `siding ps --all` shows the tasks there are")]
     Missing {
-        /// The given id.
+        /// The id that the caller named.
         id: TaskId,
     },
     /// Another process runs the workflow.
@@ -46,7 +46,7 @@ pub enum WorkflowError {
         id: TaskId,
         /// The recorded verdict.
         word: &'static str,
-        /// Its file.
+        /// Path of the workflow's file, which can be run again.
         file: PathBuf,
     },
     /// The journal cannot be parsed.
@@ -54,7 +54,7 @@ pub enum WorkflowError {
     Journal {
         /// The workflow's id.
         id: TaskId,
-        /// The error.
+        /// What is wrong with the journal.
         source: WorkflowJournalError,
     },
     /// An event does not fit the recorded state.
@@ -62,7 +62,7 @@ pub enum WorkflowError {
     InvalidRecord {
         /// The workflow's id.
         id: TaskId,
-        /// The violated rule.
+        /// The rule that the event violates.
         misfit: InvalidRecord,
     },
     /// A system call failed.

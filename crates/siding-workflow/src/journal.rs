@@ -1,5 +1,5 @@
-//! The journal file of a workflow, in the directory of its session. The holder of its lock is the
-//! only writer.
+//! The journal file of a workflow, in the directory of the workflow's session. The process that
+//! holds the file's lock is the only writer.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -90,13 +90,13 @@ impl WorkflowJournal {
 ///
 /// # Errors
 ///
-/// [`WorkflowError`].
+/// [`WorkflowError`] if there is no such workflow, or its journal cannot be read or replayed.
 pub fn read(root: &StateDir, id: TaskId) -> Result<LoadedWorkflow, WorkflowError> {
     load(id, &open_journal(root, id, file::OpenMode::Read)?)
 }
 
-/// Applies the ends of steps that nothing has recorded to the loaded state of an interrupted
-/// workflow, as a later resumption will. The journal is not changed.
+/// Completes the loaded state of an interrupted workflow with the ends of steps that no runner has
+/// recorded, as a later resumption will. The journal is not changed.
 ///
 /// Steps whose tasks cannot be read stay unchanged.
 pub fn apply_ended_steps(root: &StateDir, workflow: &mut LoadedWorkflow) {

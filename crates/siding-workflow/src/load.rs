@@ -1,4 +1,4 @@
-//! Replay of a workflow's journal.
+//! Replays a workflow's journal.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub enum WorkflowJournalError {
     /// The journal was written by a newer version of siding.
     #[error("it has format {found}, and this siding reads {FORMAT_VERSION}; upgrade siding")]
     TooNew {
-        /// The version of its format.
+        /// Format version in the journal's first record.
         found: u32,
     },
     /// A record is damaged, and others follow it.
@@ -28,7 +28,7 @@ pub enum WorkflowJournalError {
     Damaged {
         /// The number of the record, from 0.
         seq: u64,
-        /// The error.
+        /// What is wrong with the record.
         why: String,
     },
     /// A record cannot follow the records before it.
@@ -47,7 +47,7 @@ pub enum WorkflowJournalError {
 /// A workflow with its replayed journal.
 #[derive(Debug, Clone)]
 pub struct LoadedWorkflow {
-    /// The settings of the run.
+    /// The file's text and the options of the run.
     pub header: WorkflowHeader,
     /// The time of the start.
     pub started_at: UnixMs,
@@ -59,16 +59,16 @@ pub struct LoadedWorkflow {
     pub state: WorkflowState,
     /// The number of the next record.
     pub(super) next_seq: u64,
-    /// Whether the last line has no newline.
+    /// Whether the last line has no newline, because a crash cut it off.
     pub(super) torn: bool,
 }
 
 impl LoadedWorkflow {
-    /// Creates a workflow that starts now.
+    /// Creates a workflow that starts at `at` as part of `task`, without any step started.
     ///
     /// # Errors
     ///
-    /// [`WorkflowFileError`].
+    /// [`WorkflowFileError`] if the text in `opened` is not a valid workflow.
     pub fn start(
         opened: WorkflowHeader,
         task: TaskId,
@@ -92,7 +92,7 @@ impl LoadedWorkflow {
     ///
     /// # Errors
     ///
-    /// [`WorkflowJournalError`].
+    /// [`WorkflowJournalError`] if the journal is empty, damaged, or of a newer format.
     pub fn read(bytes: &[u8]) -> Result<Self, WorkflowJournalError> {
         let mut story: Option<Self> = None;
         let mut expected = 0;
@@ -130,7 +130,7 @@ impl LoadedWorkflow {
     ///
     /// # Errors
     ///
-    /// [`InvalidRecord`]. Nothing has changed.
+    /// [`InvalidRecord`] if the record cannot follow the state, which is then unchanged.
     pub(super) fn apply(&mut self, record: &WorkflowRecord) -> Result<(), InvalidRecord> {
         self.state.apply(record)?;
         self.last_recorded_at = match record {

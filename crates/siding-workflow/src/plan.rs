@@ -36,53 +36,53 @@ pub enum OnFailure {
     Continue,
 }
 
-/// The work of a step.
+/// What a step runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StepAction {
-    /// A shell command.
+    /// A command for the shell that the settings name.
     Command(String),
     /// A prompt for an agent.
     Prompt {
-        /// The prompt.
+        /// Text of the prompt, with the values of the matrix inserted.
         text: String,
         /// The model; `None` is the agent's default.
         model: Option<String>,
     },
 }
 
-/// A step.
+/// A step of a plan: a step of the file, or one combination of its matrix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkflowStep {
     /// The id, with the values of its matrix: `test[os=a,py=3]`.
     pub id: String,
-    /// The work.
+    /// What each attempt runs.
     pub action: StepAction,
     /// The indexes of the steps that must be finished first, sorted and unique.
     pub needs: Vec<usize>,
     /// The condition under which the step runs once its needs are finished.
     pub condition: Condition,
-    /// The time limit of an attempt.
+    /// The time limit of an attempt; `None` uses the deadline of the settings.
     pub timeout: Option<Duration>,
-    /// The number of attempts after the first.
+    /// Maximum number of attempts after the first.
     pub retries: u32,
-    /// The working directory, relative to that of the workflow.
+    /// The working directory, relative to that of the workflow; `None` is the same directory.
     pub cwd: Option<String>,
-    /// Additional environment variables.
+    /// Environment variables in addition to the inherited ones, with those of the matrix.
     pub env: Vec<(String, String)>,
     /// The length of the longest chain of needs before the step.
     pub layer: usize,
 }
 
-/// A workflow.
+/// The validated content of a workflow's file, with all matrices expanded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The name for people.
+    /// The name that lists show; `None` shows the name of the file.
     pub name: Option<String>,
     /// The consequence of a failed step.
     pub on_failure: OnFailure,
-    /// How many steps may run concurrently.
+    /// How many steps may run concurrently; `None` if the file does not say.
     pub max_parallel: Option<usize>,
-    /// The time limit of the whole run.
+    /// The time limit of the whole run; `None` uses the cap of every task, `max_elapsed_hard_cap`.
     pub timeout: Option<Duration>,
     steps: Vec<WorkflowStep>,
     /// The indexes of the steps, each after its needs.
@@ -94,7 +94,7 @@ type StepNames = HashMap<String, Range<usize>>;
 
 /// A step whose needs and condition have not been resolved.
 struct StepDraft {
-    /// Its byte offset in the file.
+    /// Byte offset of the step in the file, for messages about mistakes.
     offset: usize,
     step: WorkflowStep,
     needs: Vec<Spanned<String>>,
@@ -120,7 +120,7 @@ impl Plan {
         &self.order
     }
 
-    /// Returns the index of a step.
+    /// Returns the index of a step; `None` if no step has the id.
     pub(super) fn step_index(&self, id: &str) -> Option<usize> {
         self.steps.iter().position(|step| step.id == id)
     }
@@ -188,7 +188,8 @@ fn expand_steps(file: &RawFile) -> Result<(Vec<StepDraft>, StepNames), FileMista
     Ok((drafts, names))
 }
 
-/// Builds a step without its needs and condition. `offset` is its byte offset in the file.
+/// Builds a step without its needs and condition. `offset` is the byte offset of the step in the
+/// file.
 fn build_step(
     file: &RawFile,
     (offset, raw): (usize, &RawStep),
@@ -219,7 +220,7 @@ fn build_step(
     })
 }
 
-/// Returns the work of a step.
+/// Parses `run` or `prompt` of a step, exactly one of which must be present.
 fn parse_action(
     file: &RawFile,
     (offset, raw): (usize, &RawStep),

@@ -14,11 +14,11 @@ pub(super) const FORMAT_VERSION: u32 = 1;
 pub struct WorkflowHeader {
     /// The absolute path of the file.
     pub file: String,
-    /// The content of the file.
+    /// The content of the file at the start of the run.
     pub text: String,
-    /// The absolute working directory.
+    /// The absolute working directory, in which steps without a directory of their own run.
     pub cwd: String,
-    /// The options given in addition to the file.
+    /// The options that the caller chose in addition to the file.
     #[serde(flatten)]
     pub rules: RunOptions,
 }
@@ -32,19 +32,19 @@ pub struct RunOptions {
     pub max_parallel: usize,
 }
 
-/// A record.
+/// A record of a workflow's journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum WorkflowRecord {
     /// The run started. Only the first record is of this type.
     Opened {
-        /// The version of the format.
+        /// Format version of the journal.
         format: u32,
         /// The time of the record.
         at: UnixMs,
         /// The task that runs the workflow.
         task: TaskId,
-        /// The settings of the run.
+        /// The file's text and the options of the run.
         #[serde(flatten)]
         opened: WorkflowHeader,
     },
@@ -73,12 +73,12 @@ pub enum WorkflowRecord {
         at: UnixMs,
         /// The id of the step.
         step: String,
-        /// The number of the attempt.
+        /// The number of the attempt, from 1.
         attempt: u32,
-        /// How it ended.
+        /// How the attempt ended.
         end: StepEnd,
     },
-    /// The run is asked to stop.
+    /// A signal asked the run to stop.
     Stopping {
         /// The time of the record.
         at: UnixMs,
@@ -89,7 +89,7 @@ pub enum WorkflowRecord {
     Over {
         /// The time of the record.
         at: UnixMs,
-        /// The verdict.
+        /// The verdict on the run.
         verdict: WorkflowVerdict,
     },
 }
@@ -98,22 +98,22 @@ pub enum WorkflowRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum StepEnd {
-    /// It exited with code 0.
+    /// The attempt exited with code 0.
     Ok,
-    /// It ended in another way.
+    /// The attempt could not be started, or ended in a way that no other variant describes.
     Failed {
-        /// A description of how it ended.
+        /// Description of the outcome, for people.
         why: String,
-        /// Whether a retry may succeed. It is false after a person stopped the task, for example.
+        /// Whether a retry may succeed: false, for example, after a person has stopped the task.
         again: bool,
     },
-    /// The workflow stopped it.
+    /// The workflow stopped the attempt.
     Stopped,
     /// While no process ran the workflow, the attempt was never started, was stopped with the
-    /// session, or ended with an unknown outcome. It is not a failure of the step, which starts
-    /// again.
+    /// session, or ended with an unknown outcome. This is not counted as a failure, and the step
+    /// starts again.
     Lost {
-        /// A description of how it ended.
+        /// Description of the outcome, for people.
         why: String,
     },
 }

@@ -1,10 +1,10 @@
 //! The runner of a workflow, which starts, watches and stops its steps as
 //! [`WorkflowState`](super::WorkflowState) decides.
 //!
-//! The runner has one thread and one poll(2). Every action is recorded before it is performed. The
-//! steps are tasks of a separate session, whose owner is the runner's process: when that process is
-//! killed, the steps end after the session's grace, unless another process resumes the workflow
-//! earlier.
+//! The runner has one thread and one poll(2). The start of a step is recorded before it is
+//! performed. The steps are tasks of a separate session, whose owner is the runner's process. When
+//! that process is killed, the steps end after the session's grace, unless another process resumes
+//! the workflow earlier.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -36,7 +36,7 @@ const TAIL_BYTES: usize = 4 << 10;
 /// The workflow to run.
 #[derive(Debug, Clone)]
 pub enum WorkflowSource {
-    /// A new run.
+    /// A new run, which is identified by the task that it is part of.
     New(WorkflowHeader),
     /// An existing run, identified by its first task.
     Resumed(TaskId),
@@ -46,7 +46,8 @@ pub enum WorkflowSource {
 ///
 /// # Errors
 ///
-/// [`WorkflowError`]. The running steps end with this process.
+/// [`WorkflowError`]. Steps that still run are stopped after this process exits, because this
+/// process owns their session.
 pub fn run_workflow(
     root: &StateDir,
     settings: &Settings,
@@ -102,7 +103,6 @@ pub fn run_workflow(
     runner.run()
 }
 
-/// A running step.
 struct RunningStep<'r> {
     watch: TaskWatch<'r>,
     attempt: u32,
@@ -176,7 +176,7 @@ impl WorkflowRunner<'_, '_> {
         }
     }
 
-    /// Starts an attempt of a step.
+    /// Records the start of an attempt, and then starts its task.
     fn start_attempt(
         &mut self,
         StepStart { step: at, attempt }: StepStart,
@@ -275,7 +275,7 @@ impl WorkflowRunner<'_, '_> {
         Ok(())
     }
 
-    /// Records the end of a step that has ended.
+    /// Records the end of a step, unless its task has not ended.
     fn check_end(
         &mut self,
         at: usize,
@@ -292,7 +292,7 @@ impl WorkflowRunner<'_, '_> {
         self.record_end(at, attempt, end, shown.map(|excerpt| excerpt.text))
     }
 
-    /// Records the end of an attempt.
+    /// Records and prints the end of an attempt. `output` is the end of a failed attempt's output.
     fn record_end(
         &mut self,
         at: usize,

@@ -20,18 +20,18 @@ use super::step_status::StepStatus;
 pub struct RunningAttempt {
     /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// The task of the attempt.
+    /// The task of the attempt; `None` if the task's specification could not be built.
     pub task: Option<TaskId>,
 }
 
 /// The progress of a step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StepProgress {
-    /// Attempts started.
+    /// Number of attempts that have started.
     pub attempts_started: u32,
-    /// Attempts that failed.
+    /// Number of attempts that failed; stopped and lost attempts are not counted.
     pub failed_attempts: u32,
-    /// The running attempt.
+    /// The attempt that is running now, if any.
     pub running: Option<RunningAttempt>,
     /// How the last finished attempt ended.
     pub last_end: Option<StepEnd>,
@@ -48,16 +48,16 @@ pub struct StepProgress {
 #[error("{0}")]
 pub struct InvalidRecord(String);
 
-/// A step to start.
+/// The next attempt of a step that is ready to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepStart {
-    /// The index of the step.
+    /// Index of the step in the plan.
     pub step: usize,
     /// The number of the attempt, from 1.
     pub attempt: u32,
 }
 
-/// The next actions of the runner.
+/// What the runner must do next. All fields are empty while it only waits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NextActions {
     /// Steps to start, in this order.
@@ -68,7 +68,7 @@ pub struct NextActions {
     pub verdict: Option<WorkflowVerdict>,
 }
 
-/// A workflow and its state.
+/// A plan and the state of its run, which records change.
 #[derive(Debug, Clone)]
 pub struct WorkflowState {
     plan: Plan,
@@ -93,13 +93,13 @@ impl WorkflowState {
         }
     }
 
-    /// Returns the plan.
+    /// Returns the plan, whose step indexes all other methods use.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Returns the progress of each step.
+    /// Returns the progress of each step, in the order of the plan.
     #[must_use]
     pub fn step_progress(&self) -> &[StepProgress] {
         &self.progress
@@ -115,7 +115,7 @@ impl WorkflowState {
     ///
     /// # Errors
     ///
-    /// [`InvalidRecord`] if it cannot.
+    /// [`InvalidRecord`], with the rule that the record violates.
     pub(super) fn check_record(&self, record: &WorkflowRecord) -> Result<(), InvalidRecord> {
         let misfit = |what: String| Err(InvalidRecord(what));
         match (record, self.recorded_verdict) {
@@ -145,11 +145,11 @@ impl WorkflowState {
         }
     }
 
-    /// Applies a record.
+    /// Applies a record to the state.
     ///
     /// # Errors
     ///
-    /// [`InvalidRecord`]. Nothing has changed.
+    /// [`InvalidRecord`] if the record cannot follow the state, which is then unchanged.
     pub fn apply(&mut self, record: &WorkflowRecord) -> Result<(), InvalidRecord> {
         self.check_record(record)?;
         match record {
@@ -183,7 +183,7 @@ impl WorkflowState {
         self.stop_requested_by.as_deref()
     }
 
-    /// Returns the status of each step.
+    /// Returns the status of each step, in the order of the plan.
     #[must_use]
     pub fn step_statuses(&self) -> Vec<StepStatus> {
         self.survey_steps().0
@@ -299,7 +299,7 @@ impl WorkflowState {
     }
 }
 
-/// Returns whether the end of the workflow has kept a step from finishing.
+/// Returns whether a step has not finished because the workflow was ending.
 const fn is_cut_short(state: StepStatus) -> bool {
     matches!(state, StepStatus::Stopped | StepStatus::NotRun)
 }

@@ -7,19 +7,19 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepStatus {
-    /// It has not started, or will be retried.
+    /// No attempt has started, or the step will be retried.
     Waiting,
     /// An attempt is running.
     Running,
-    /// It succeeded.
+    /// An attempt succeeded.
     Ok,
-    /// It failed.
+    /// The step failed, and no retry is left or useful.
     Failed,
-    /// Its condition was not met.
+    /// The step's condition was not met.
     Skipped,
-    /// The workflow stopped it.
+    /// The workflow stopped the step.
     Stopped,
-    /// The workflow ended before it could start.
+    /// The workflow ended before the step could start.
     NotRun,
 }
 

@@ -1,4 +1,4 @@
-//! Conversion of a step to a task, and of the task's outcome to the outcome of the step.
+//! Converts a step to a task, and the task's outcome to the outcome of the step.
 
 use std::path::Path;
 
@@ -22,8 +22,9 @@ use super::state::RunningAttempt;
 pub(super) const STOPPED_BY_WORKFLOW: &str = "workflow";
 /// The requester recorded when the end of a session stops a task.
 const STOPPED_BY_SESSION: &str = "session";
-/// The environment variables that identify the workflow and the step.
+/// The environment variable with the id of the workflow.
 const WORKFLOW_VARIABLE: &str = "SIDING_WORKFLOW";
+/// The environment variable with the id of the step.
 const STEP_VARIABLE: &str = "SIDING_STEP";
 
 /// Prepares the task for an attempt of a step. `program` runs a step that is a prompt.
@@ -67,7 +68,7 @@ fn labels(workflow: TaskId, step: &WorkflowStep) -> Vec<(String, String)> {
     labels.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 
-/// Returns whether a recorded attempt never started its task.
+/// Repairs the task of a recorded attempt, and returns whether the task was never started.
 pub(super) fn was_never_started(
     root: &StateDir,
     id: TaskId,
@@ -94,8 +95,8 @@ pub(super) fn failed_watch(error: &RunError) -> StepEnd {
     StepEnd::Failed { why: error.to_string(), again: false }
 }
 
-/// Returns how an attempt ended; `None` while its task is running. `is_resumed` tells whether
-/// another process started the attempt, which may then have been without a runner for a while.
+/// Returns how an attempt ended; `None` while its task is running. `is_resumed` is true if another
+/// process started the attempt, so that no runner may have been there when the task ended.
 pub(super) fn step_end(state: &TaskState, is_resumed: bool) -> Option<StepEnd> {
     let outcome = state.lifecycle.outcome()?;
     let why = outcome.to_string();

@@ -11,7 +11,7 @@ use siding_model::text::{make_visible, one_line};
 use super::step_status::StepStatus;
 use super::view::{StepView, WorkflowView};
 
-/// Sizes in user units, which are pixels at the natural size.
+/// Width and height of a box. All sizes are in user units, which are pixels at the natural size.
 const BOX_SIZE: (usize, usize) = (210, 46);
 const BOX_GAP: (usize, usize) = (70, 16);
 const MARGIN: usize = 20;
@@ -84,7 +84,7 @@ fn title_text(view: &WorkflowView) -> String {
     ))
 }
 
-/// Draws the line from a step to one that needs it.
+/// Draws the line from a step to another step that needs the first one.
 fn draw_edge(out: &mut String, from: (usize, usize), to: (usize, usize)) {
     let (x1, y1) = (from.0 + BOX_SIZE.0, from.1 + BOX_SIZE.1 / 2);
     let (x2, y2) = (to.0, to.1 + BOX_SIZE.1 / 2);

@@ -18,7 +18,7 @@ use super::plan::Plan;
 
 /// The subcommand that runs a workflow.
 pub const WORKFLOW_SUBCOMMAND: &str = self_command::WORKFLOW_ARG;
-/// The flag for the file.
+/// The flag for the path of the file.
 pub const FILE_FLAG: &str = self_command::WORKFLOW_FILE_FLAG;
 /// The flag for the checksum of the file's content when it was reviewed.
 pub const CHECKSUM_FLAG: &str = self_command::WORKFLOW_CHECKSUM_FLAG;
@@ -26,7 +26,7 @@ pub const CHECKSUM_FLAG: &str = self_command::WORKFLOW_CHECKSUM_FLAG;
 pub const KEEP_GOING_FLAG: &str = "--keep-going";
 /// The flag for the number of concurrent steps.
 pub const MAX_PARALLEL_FLAG: &str = "--max-parallel";
-/// The flag for the workflow to resume.
+/// The flag for the id of the workflow to resume.
 pub const RESUME_FLAG: &str = self_command::WORKFLOW_RESUME_FLAG;
 
 /// The signal that asks the runner to stop.
@@ -34,14 +34,14 @@ pub const STOP_SIGNAL: Signal = Signal::TERM;
 /// Time added to the grace of the steps, so that the runner can record how they end.
 const EXTRA_GRACE: Duration = Duration::from_secs(15);
 
-/// Returns the checksum of a file's content. The runner checks it, so that only the reviewed
-/// content is run.
+/// Returns the checksum of a file's content. The runner compares the checksum, so that only the
+/// reviewed content is run.
 #[must_use]
 pub fn content_checksum(text: &str) -> u32 {
     checksum(text.as_bytes())
 }
 
-/// Returns the time between the stop signal to the runner and the kill.
+/// Returns the time between the stop signal to the runner and SIGKILL.
 #[must_use]
 pub fn stop_grace(settings: &Settings) -> Duration {
     settings.kill_grace.saturating_add(EXTRA_GRACE)
@@ -58,7 +58,7 @@ pub fn workflow_name(plan: &Plan, file: &Path) -> String {
 ///
 /// # Errors
 ///
-/// [`RunError`].
+/// [`RunError`] if the task cannot be prepared or started.
 pub fn start(
     root: &StateDir,
     settings: &Settings,

@@ -18,17 +18,17 @@ use super::text::ms_between;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
-    /// It has not started.
+    /// The file has not been run.
     Planned,
-    /// It is running.
+    /// A task runs the workflow.
     Running,
-    /// It has not ended, but no process runs it. It can be resumed.
+    /// The workflow has not ended, but no process runs it. It can be resumed.
     Interrupted,
-    /// It has ended, and no step failed.
+    /// The workflow has ended, and no step failed.
     Ok,
-    /// It has ended, and a step failed.
+    /// The workflow has ended, and a step failed.
     Failed,
-    /// It was stopped before all steps were finished. It can be resumed.
+    /// The workflow was stopped before all steps were finished. It can be resumed.
     Stopped,
 }
 
@@ -53,28 +53,28 @@ impl RunState {
 pub struct WorkflowView {
     /// The workflow's id, which is the id of its first task; null for a file that has not been run.
     pub workflow_id: Option<TaskId>,
-    /// Its name for people.
+    /// The `name` in the file; null if the file has none.
     pub name: Option<String>,
-    /// The path of its file.
+    /// The path of the workflow's file.
     pub file: String,
-    /// Its state.
+    /// Whether the workflow runs or how it ended.
     pub state: RunState,
     /// The tasks that have run the workflow, the newest last.
     pub tasks: Vec<TaskId>,
-    /// The time of its start, in RFC 3339.
+    /// The time of the start, in RFC 3339; null for a file that has not been run.
     pub started_at: Option<String>,
-    /// Milliseconds from its start to its end, or until now.
+    /// Milliseconds from the start to the end, or until now while the workflow runs.
     pub elapsed_ms: Option<u64>,
-    /// Its steps, in the order of the file.
+    /// The steps, in the order of the file.
     pub steps: Vec<StepView>,
 }
 
-/// A step.
+/// A step of the file, or one combination of its matrix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StepView {
-    /// Its id, with the values of its matrix.
+    /// The step's id, with the values of its matrix.
     pub id: String,
-    /// Its status.
+    /// Whether the step runs or how it ended.
     pub state: StepStatus,
     /// The ids of the steps that must be finished first.
     pub needs: Vec<String>,
@@ -82,9 +82,9 @@ pub struct StepView {
     pub condition: String,
     /// The length of the longest chain of needs before the step.
     pub layer: usize,
-    /// Attempts started.
+    /// Number of attempts that have started.
     pub attempt: u32,
-    /// Attempts allowed.
+    /// Number of attempts that failures may use up; a resumed step may start more.
     pub attempts: u32,
     /// The task of the last attempt.
     pub task_id: Option<TaskId>,
@@ -114,8 +114,8 @@ impl WorkflowView {
         }
     }
 
-    /// Returns the view of a workflow that has started. `is_carried_out` tells whether its newest
-    /// task is running.
+    /// Returns the view of a workflow that has started. `is_carried_out` is true if the workflow's
+    /// newest task is running.
     #[must_use]
     pub fn from_workflow(workflow: &LoadedWorkflow, is_carried_out: bool, now: UnixMs) -> Self {
         let (course, plan) = (&workflow.state, workflow.state.plan());

@@ -29,7 +29,7 @@ pub enum Condition {
 pub struct NamedSteps {
     /// The name as written.
     pub name: String,
-    /// Their indexes in the plan.
+    /// Indexes of the steps in the plan.
     pub steps: Vec<usize>,
 }
 

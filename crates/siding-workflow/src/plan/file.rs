@@ -1,4 +1,4 @@
-//! Reading and parsing the file of a workflow, with the positions of mistakes.
+//! Reads and parses the file of a workflow, and determines the line of a mistake.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,21 +20,21 @@ pub enum WorkflowFileError {
     /// The file cannot be read.
     #[error("could not read the workflow `{}`: {source}", .path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The I/O error.
+        /// The reason, which may also be that the path is not a regular file.
         source: io::Error,
     },
     /// The file is too large.
     #[error("the workflow `{}` has more than {} KiB; split it", .path.display(), MAX_FILE_BYTES >> 10)]
     TooLong {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// The file contains a mistake.
     #[error("{}:{line}: {what}", .path.display())]
     Mistake {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The line number, from 1.
         line: usize,
@@ -82,7 +82,8 @@ impl Plan {
 ///
 /// # Errors
 ///
-/// [`WorkflowFileError::Read`], [`WorkflowFileError::TooLong`].
+/// The path cannot be read as UTF-8 text ([`WorkflowFileError::Read`]), or the file is too large
+/// ([`WorkflowFileError::TooLong`]).
 pub fn read_text(path: &Path) -> Result<String, WorkflowFileError> {
     let failed = |source| WorkflowFileError::Read { path: path.to_owned(), source };
     let facts = std::fs::metadata(path).map_err(failed)?;

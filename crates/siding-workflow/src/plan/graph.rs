@@ -1,4 +1,4 @@
-//! The order of the steps according to their needs.
+//! Orders the steps by their needs, and finds cycles.
 
 use std::collections::BTreeSet;
 

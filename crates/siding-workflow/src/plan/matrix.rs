@@ -1,4 +1,4 @@
-//! Expansion of a matrix: one step for each combination of its values.
+//! Expands a matrix to one step for each combination of its values.
 
 use super::MAX_STEPS;
 use super::file::FileMistake;
@@ -30,7 +30,7 @@ impl Combination {
         format!("{base}[{}]", values.join(","))
     }
 
-    /// Returns the environment variables with these values.
+    /// Returns the environment variables with these values, such as `MATRIX_OS` for the key `os`.
     pub(super) fn variables(&self) -> impl Iterator<Item = (String, String)> {
         self.0.iter().map(|(key, value)| (variable_name(key), value.clone()))
     }
@@ -40,7 +40,7 @@ impl Combination {
     ///
     /// # Errors
     ///
-    /// The message about a key that the matrix does not have.
+    /// The message about a key that the matrix does not have, or about a missing `}}`.
     pub(super) fn substitute(&self, field: &str, text: &str) -> Result<String, String> {
         if self.0.is_empty() {
             return Ok(text.to_owned());

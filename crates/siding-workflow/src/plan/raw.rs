@@ -14,7 +14,7 @@ pub(super) type RawEnv = BTreeMap<String, Spanned<String>>;
 /// The values of a matrix, by key.
 pub(super) type RawMatrix = BTreeMap<String, Spanned<Vec<toml::Value>>>;
 
-/// The complete file.
+/// The top level of a workflow's file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawFile {

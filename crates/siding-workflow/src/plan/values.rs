@@ -1,4 +1,4 @@
-//! Validation of single values of a file.
+//! Validates single values of a file.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) fn parse_retries(number: i64) -> Result<u32, String> {
         .ok_or_else(|| format!("`retries` is {number}; write 0 to {MAX_RETRIES}"))
 }
 
-/// Validates an id.
+/// Validates the id of a step, which becomes the name of the step's tasks.
 pub(super) fn check_id(id: &str) -> Result<(), String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let begins = id.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
@@ -35,7 +35,7 @@ pub(super) fn check_id(id: &str) -> Result<(), String> {
     ))
 }
 
-/// Validates environment variables.
+/// Rejects variables that cannot be part of an environment.
 pub(super) fn check_env(env: &RawEnv) -> Result<(), FileMistake> {
     let is_name = |name: &str| !name.is_empty() && !name.contains(['=', '\0']);
     match env.iter().find(|(name, value)| !is_name(name) || value.get_ref().contains('\0')) {
@@ -46,7 +46,7 @@ pub(super) fn check_env(env: &RawEnv) -> Result<(), FileMistake> {
     }
 }
 
-/// Rejects a blank text.
+/// Rejects a text that is blank or contains a zero byte.
 pub(super) fn check_not_empty(field: &str, text: &str) -> Result<(), String> {
     if text.trim().is_empty() || text.contains('\0') {
         return Err(format!("`{field}` is blank or contains a zero byte"));
@@ -54,7 +54,7 @@ pub(super) fn check_not_empty(field: &str, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Parses a timeout.
+/// Parses a timeout, which must not be zero.
 pub(super) fn parse_timeout(text: &str) -> Result<Duration, String> {
     let time = duration::parse(text).map_err(|error| format!("`timeout`: {error}"))?;
     if time.is_zero() {

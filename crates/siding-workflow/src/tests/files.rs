@@ -1,4 +1,4 @@
-//! Tests of the file format.
+//! Tests the file format, and the messages about mistakes in a file.
 
 use super::{plan, plan_error};
 use crate::{Condition, OnFailure, StepAction};
@@ -58,7 +58,7 @@ fn an_example_file_is_parsed_completely() {
     );
 }
 
-/// Each mistake is reported with its line, its step, the given value and the allowed ones.
+/// A message about a mistake has the line and the step, the given value and the allowed values.
 #[test]
 fn mistakes_are_reported_with_the_allowed_values() {
     let step = |rest: &str| format!("[[step]]\nid = \"a\"\n{rest}\n");

@@ -1,4 +1,4 @@
-//! Tests of journals after a crash.
+//! Tests the replay of journals that a crash has cut off, and of damaged ones.
 
 use siding_model::process::UnixMs;
 

@@ -1,4 +1,4 @@
-//! Tests of the decisions, with random graphs and histories.
+//! Tests the decisions on the next actions, with examples and with random graphs and histories.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -94,15 +94,16 @@ fn stopped_steps_run_again_after_resume() {
     course
         .apply(&WorkflowRecord::Over { at: UnixMs(0), verdict: WorkflowVerdict::Stopped })
         .expect("the record is valid");
-    assert!(course.apply(&began_record("b", 2)).is_err(), "it is over");
+    assert!(course.apply(&began_record("b", 2)).is_err(), "the run has ended");
     course
         .apply(&WorkflowRecord::Resumed { at: UnixMs(0), task: task(3) })
         .expect("the record is valid");
     assert_eq!(next_starts(&course), ["b", "c"]);
-    assert!(course.apply(&began_record("a", 2)).is_err(), "it went well");
+    assert!(course.apply(&began_record("a", 2)).is_err(), "the step has succeeded");
 }
 
-/// A random step: a bit set of its needs among earlier steps, its condition, its retries.
+/// A random step: the bit set of its needs among the earlier steps, a number for its condition, and
+/// its retries.
 type StepShape = (u16, u8, u32);
 
 fn workflow_text(shapes: &[StepShape]) -> String {
@@ -126,7 +127,7 @@ fn workflow_text(shapes: &[StepShape]) -> String {
     text
 }
 
-/// A random run of a workflow.
+/// A simulated run of a random workflow, which checks each decision.
 struct Simulation {
     text: String,
     rules: RunOptions,
@@ -147,7 +148,7 @@ impl Simulation {
         self.course.plan().steps()[at].id.clone()
     }
 
-    /// Starts a step, if one is due, and checks that it may start.
+    /// Checks that the next step may start, and starts it. Returns false if no step can start.
     fn start_step(&mut self) -> bool {
         let next = self.course.next_actions();
         let Some(start) = next.start.first().copied() else { return false };
@@ -158,22 +159,22 @@ impl Simulation {
         // same time as steps that are being stopped.
         let mut before = step.needs.clone();
         while let Some(need) = before.pop() {
-            assert!(states[need].is_finished(), "before its needs");
+            assert!(states[need].is_finished(), "a step starts before its needs");
             before.extend(&self.course.plan().steps()[need].needs);
         }
-        assert!(!self.succeeded.contains(&start.step), "again after it went well");
-        assert!(!self.stop_requested, "after somebody wanted it stopped");
+        assert!(!self.succeeded.contains(&start.step), "a step starts again after its success");
+        assert!(!self.stop_requested, "a step starts after a stop request");
         let has_failed = states.contains(&StepStatus::Failed);
         assert!(
             self.rules.keep_going || !has_failed || step.condition.runs_after_failure(),
-            "after a failure"
+            "a step starts after a failure"
         );
         self.live.insert(start.step, start.attempt);
         self.add_record(began_record(&self.step_id(start.step), start.attempt));
         true
     }
 
-    /// Ends one of the running steps.
+    /// Ends one of the running steps. `choice` selects the step and the outcome.
     fn end_step(&mut self, choice: u8) {
         let stop = self.course.next_actions().stop;
         let at = usize::from(choice) % self.live.len();
@@ -196,7 +197,8 @@ impl Simulation {
         self.add_record(ended_record(&self.step_id(at), attempt, end));
     }
 
-    /// Simulates a crash: restores the state from the records and continues.
+    /// Simulates a crash: restores the state from the records and continues. An odd `choice` means
+    /// that the running steps ended with the crash.
     fn crash_and_resume(&mut self, choice: u8) {
         let mut again = WorkflowState::new(plan(&self.text), self.rules);
         self.records.iter().for_each(|record| again.apply(record).expect("the record is valid"));
@@ -237,7 +239,7 @@ proptest! {
         let mut rounds = 0;
         let verdict = loop {
             rounds += 1;
-            prop_assert!(rounds < 1_000, "it does not end");
+            prop_assert!(rounds < 1_000, "the run does not end");
             let (what, how) = choices.next().expect("the choices are infinite");
             if let Some(verdict) = world.course.next_actions().verdict {
                 break verdict;
@@ -250,7 +252,7 @@ proptest! {
                 }
                 14..110 if !world.live.is_empty() => world.end_step(how),
                 _ => if !world.start_step() {
-                    prop_assert!(!world.live.is_empty(), "nothing runs and nothing begins");
+                    prop_assert!(!world.live.is_empty(), "no step runs and none can start");
                     world.end_step(how);
                 },
             }
