@@ -8,7 +8,7 @@ use crate::{Invocation, RunningProgram, Sandbox};
 #[derive(Debug)]
 pub struct AgentServer {
     running: RunningProgram,
-    /// The address on which the server listens.
+    /// Address and port on which the server listens; the port is never 0.
     pub address: SocketAddr,
 }
 
@@ -27,7 +27,7 @@ impl AgentServer {
         Self::from_invocation(sandbox.siding(&args).env("SIDING_A2A_TOKEN", token))
     }
 
-    /// Starts a server with a prepared invocation.
+    /// Starts a server with a prepared call of `siding a2a serve`, for tests with other options.
     ///
     /// # Panics
     ///
@@ -52,7 +52,7 @@ impl AgentServer {
     ///
     /// # Panics
     ///
-    /// When the server does not exit with its usual code.
+    /// When the server exits with another code than 0, or not at all.
     #[track_caller]
     pub fn stop(self) {
         self.running.signal(rustix::process::Signal::TERM);

@@ -3,7 +3,7 @@
 //! ```text
 //! puppet: VERB pid=NUMBER start=TICKS KEY=VALUE … text=FREE TEXT TO THE END
 //! ```
-//! Values contain no blanks, except that of `text`, which is always the last key. Line breaks and
+//! Only the value of `text`, which is always the last key, may contain blanks. Line breaks and
 //! backslashes in that value are escaped, so that each step is one line.
 
 use std::collections::BTreeMap;
@@ -12,14 +12,14 @@ use crate::processes::Process;
 
 const LINE_PREFIX: &str = "puppet: ";
 
-/// One announced step of a puppet.
+/// A step that a puppet has executed, as its log or stdout announces it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Announcement {
     /// Name of the step, usually the verb.
     pub verb: String,
     /// The process that took the step.
     pub process: Process,
-    /// The remaining keys of the line and their values.
+    /// All keys of the line except `pid` and `start`, with unescaped values.
     pub fields: BTreeMap<String, String>,
 }
 
@@ -60,7 +60,7 @@ impl Announcement {
         line
     }
 
-    /// Returns the value of `key`.
+    /// Returns the value of `key`, parsed as a `T`.
     ///
     /// # Panics
     ///

@@ -1,4 +1,4 @@
-//! Finds this process's control group directory, and removes groups that tests have left.
+//! Finds the control group directory of this process, and removes groups that tests left behind.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ pub(crate) fn own_group_dir() -> Option<PathBuf> {
     Some(Path::new(mount).join(path))
 }
 
-/// Removes the control groups of tasks below this process's group, which a killed shim leaves.
+/// Removes the control groups of these tasks, which killed shims left below this process's group.
 pub(crate) fn remove_task_groups(ids: &[String]) {
     let Some(own) = own_group_dir() else { return };
     for id in ids {

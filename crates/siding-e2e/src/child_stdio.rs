@@ -25,7 +25,7 @@ pub(crate) struct ChildStdio {
 }
 
 impl ChildStdio {
-    /// Takes the piped streams of a child that was just started.
+    /// Moves the piped streams out of a child that was just started, and makes them non-blocking.
     pub(crate) fn from_child(child: &mut Child) -> Self {
         let streams = Self {
             stdin: child.stdin.take().map(OwnedFd::from),

@@ -1,5 +1,5 @@
 //! The bytes that puppet's `fill` writes, as a pure function of the offset, so that a test can
-//! compute the output it must find.
+//! compute the output that it expects.
 
 /// The format of the bytes that `fill` writes, and the size of each `write`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

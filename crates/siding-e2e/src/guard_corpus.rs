@@ -7,12 +7,12 @@ use crate::prompt_corpus::unescape;
 const DANGEROUS: &str = include_str!("../corpus/dangerous.txt");
 const HARMLESS: &str = include_str!("../corpus/harmless.txt");
 
-/// One command of a corpus.
+/// A command of a corpus, with the mode in which the guard judges it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuardSample {
-    /// The shell text.
+    /// The shell text, with escapes decoded.
     pub text: String,
-    /// Whether the command is about to run in the foreground or in the background.
+    /// Where the command would run; lines that start with `[bg] ` are background commands.
     pub mode: ExecMode,
 }
 
@@ -75,8 +75,8 @@ mod tests {
         }
     }
 
-    /// If only the guard's parser or only bash accepts a text, the guard may judge another command
-    /// than the one that bash runs.
+    /// If only one of the guard's parser and bash accepts a text, the guard may judge another
+    /// command than the one that bash runs.
     #[test]
     fn the_parser_and_bash_accept_the_same_texts() {
         let probe = Command::new("bash").arg("--version").stdout(Stdio::null()).status();

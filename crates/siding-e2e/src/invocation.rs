@@ -17,9 +17,9 @@ const CALL_DEADLINE: Duration = Duration::from_secs(60);
 /// How long another process may hold the output open after the program's end.
 const OUTPUT_CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A call in preparation. [`crate::Sandbox::siding`] and [`crate::Sandbox::puppet`] create it. The
-/// program gets the sandbox's environment and no other variables, a process group of its own, and
-/// `/dev/null` as stdin.
+/// A program call that has not been started yet. [`crate::Sandbox::siding`] and
+/// [`crate::Sandbox::puppet`] create it. The program gets the sandbox's environment and no other
+/// variables, a process group of its own, and `/dev/null` as stdin.
 #[derive(Debug)]
 pub struct Invocation {
     command: Command,
@@ -42,14 +42,14 @@ impl Invocation {
         }
     }
 
-    /// Appends an argument.
+    /// Appends an argument after the existing ones.
     pub fn arg(mut self, value: impl AsRef<OsStr>) -> Self {
         self.command_text.push_str(&format!(" {}", value.as_ref().display()));
         self.command.arg(value);
         self
     }
 
-    /// Sets an environment variable.
+    /// Sets an environment variable, in addition to those of the sandbox or instead of one of them.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self
@@ -61,13 +61,13 @@ impl Invocation {
         self
     }
 
-    /// Sets the working directory, instead of the sandbox's.
+    /// Sets the working directory; the default is the sandbox's.
     pub fn cwd(mut self, dir: impl AsRef<Path>) -> Self {
         self.command.current_dir(dir);
         self
     }
 
-    /// Sends these bytes to the program's stdin, then closes the stdin.
+    /// Sends these bytes to the program's stdin and then closes it.
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.input = Some(bytes.into());
         self
@@ -113,16 +113,16 @@ impl Invocation {
         self.env("SIDING_PAUSE_AT", point)
     }
 
-    /// Allows a descendant to hold stdout or stderr after the program has ended. By default,
-    /// [`RunningProgram::wait`] fails if one does, because such a descendant would block a host
+    /// Allows a descendant to hold stdout or stderr open after the program has ended. By default,
+    /// [`RunningProgram::wait`] fails in this case, because such a descendant would block a host
     /// that reads until the end of file.
     pub fn allow_held_output(mut self) -> Self {
         self.allows_held_output = true;
         self
     }
 
-    /// Forbids held output again: calls of `puppet` and [`crate::Sandbox::host`] start with
-    /// [`Invocation::allow_held_output`].
+    /// Reverts [`Invocation::allow_held_output`], with which the calls from
+    /// [`crate::Sandbox::puppet`] and [`crate::Sandbox::host`] start.
     pub fn forbid_held_output(mut self) -> Self {
         self.allows_held_output = false;
         self
@@ -132,13 +132,13 @@ impl Invocation {
     ///
     /// # Panics
     ///
-    /// As [`Invocation::spawn`] and [`RunningProgram::wait`] do.
+    /// Under the conditions of [`Invocation::spawn`] and [`RunningProgram::wait`].
     #[track_caller]
     pub fn run(self) -> ProgramOutput {
         self.spawn().wait()
     }
 
-    /// Starts the program.
+    /// Starts the program, without waiting for its end.
     ///
     /// # Panics
     ///
@@ -176,8 +176,8 @@ impl Invocation {
     }
 }
 
-/// A started program. Dropping this value kills only the program, as in a crash; dropping the
-/// sandbox kills its descendants.
+/// A program that [`Invocation::spawn`] has started. Dropping this value kills only the program, as
+/// in a crash; dropping the sandbox kills its descendants.
 #[derive(Debug)]
 pub struct RunningProgram {
     child: Child,
@@ -190,7 +190,7 @@ pub struct RunningProgram {
 }
 
 impl RunningProgram {
-    /// The started process.
+    /// Returns the started process.
     pub fn process(&self) -> Process {
         self.process
     }
@@ -206,7 +206,7 @@ impl RunningProgram {
         self.streams.pump(None, Duration::ZERO);
     }
 
-    /// Closes stdin after the queued bytes.
+    /// Closes stdin as soon as all queued bytes are written.
     pub fn close_stdin(&mut self) {
         self.streams.close_stdin();
     }

@@ -20,17 +20,17 @@ pub fn shutdown_marker(log: &Path) -> PathBuf {
 /// The properties by which the processes of one sandbox are recognized.
 #[derive(Debug)]
 pub(crate) struct SandboxTraces {
-    /// The entry `NAME=VALUE` in the environment.
+    /// The environment entry `PUPPET_SANDBOX=VALUE` that the sandbox's calls inherit.
     pub(crate) tag: String,
-    /// The directory that only this sandbox uses.
+    /// The sandbox's directory, in which no process of another sandbox has files open.
     pub(crate) root: PathBuf,
-    /// The log of the puppets' announcements.
+    /// The log in which puppets announce their pids and start times.
     pub(crate) log: PathBuf,
     /// Birthmarks of all tasks ever seen in the sandbox's state directory.
     pub(crate) birthmarks: BTreeSet<u64>,
 }
 
-/// A process that is still alive.
+/// A living process of the sandbox, with the property by which it was recognized.
 #[derive(Debug, Clone)]
 pub(crate) struct Leftover {
     process: Process,

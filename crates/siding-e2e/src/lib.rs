@@ -4,15 +4,15 @@
 //!   that no process outlives the test.
 //! - [`Invocation`], [`RunningProgram`], [`ProgramOutput`]: one call of `siding-under-test` or
 //!   `puppet`.
-//! - [`eventually()`], [`eventually_some`]: waiting with a long deadline and short polls. -
-//!   [`processes`]: the state of processes, read from `/proc` without any of siding's code, so that
-//!   a bug in siding cannot hide itself. - [`TestCgroup`]: a control group for one test, delegated
-//!   as systemd delegates groups.
+//! - [`eventually()`], [`eventually_some`]: waiting with a long deadline and short polls.
+//! - [`processes`]: the state of processes, read from `/proc` without any of siding's code, so that
+//!   a bug in siding cannot hide itself.
+//! - [`TestCgroup`]: a control group for one test, delegated as systemd delegates groups.
 //! - [`mounts`]: file systems that only one test sees.
 //! - [`Terminal`]: a pseudoterminal and the contents of its screen.
 //! - [`output_schema()`]: the committed schema of a command's JSON output.
-//! - [`AgentServer`]: an A2A server with a scripted agent. - [`write_scripted_server()`]: an MCP
-//!   server whose answers and failures a test sets.
+//! - [`AgentServer`]: an A2A server with a scripted agent.
+//! - [`write_scripted_server()`]: an MCP server whose answers and failures a test sets.
 //! - [`Announcement`]: a line in which `puppet` announces a step.
 //! - [`prompt_corpus`]: ends of programs' output that are prompts, and others that only resemble
 //!   prompts.
@@ -21,8 +21,8 @@
 //! - [`fill_pattern`] and [`tree_plan`]: the pure plans of puppet's output and of its random
 //!   process trees, from which a test knows the expected result in advance.
 //!
-//! The module documentation of the program (`src/bin/puppet/puppet.rs`) describes the verbs of `puppet`.
-//! This crate is never shipped, and no shipped crate may depend on it.
+//! The module documentation in `src/bin/puppet/puppet.rs` describes the verbs of `puppet`. This
+//! crate is never shipped, and no shipped crate may depend on it.
 //!
 //! ```no_run
 //! use siding_e2e::{Sandbox, processes, words};

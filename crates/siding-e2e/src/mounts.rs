@@ -1,11 +1,12 @@
-//! Mounts that only one test sees.
+//! Mounts file systems that only one test sees.
 
 use std::ffi::{CStr, CString};
 use std::io;
 use std::path::Path;
 
-/// Gives the calling thread and its future children a private mount namespace. The kernel removes
-/// the namespace's mounts with its last process, however the test ends (mount_namespaces(7)).
+/// Creates a private mount namespace for the calling thread and its future children. The kernel
+/// removes the namespace's mounts with its last process, however the test ends
+/// (mount_namespaces(7)).
 ///
 /// # Errors
 ///
@@ -63,8 +64,8 @@ fn mount_filesystem(
     mount(kind, at, flags, options.as_deref())
 }
 
-/// Calls mount(2). A bind mount takes `what` as the source path, every other mount as the file
-/// system type.
+/// Calls mount(2). `what` is the source path of a bind mount, and the file system type of every
+/// other mount.
 fn mount(what: &CStr, at: &Path, flags: libc::c_ulong, options: Option<&CStr>) -> io::Result<()> {
     let at = c_path(at);
     let options = options.map_or(std::ptr::null(), CStr::as_ptr);

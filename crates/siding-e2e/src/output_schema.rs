@@ -1,4 +1,4 @@
-//! The committed schemas of JSON output.
+//! Reads the committed schemas of JSON output.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ const COMMITTED: &str = include_str!("../../../docs/schema/siding.schema.json");
 ///
 /// # Panics
 ///
-/// If there is no output of that name.
+/// When no output of siding has this name.
 #[must_use]
 #[track_caller]
 pub fn output_schema(name: &str) -> Value {

@@ -13,17 +13,17 @@ const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time without a new byte after which [`is_heartbeat_stopped`] returns true: 25 missed beats.
 const HEARTBEAT_STOPPED_AFTER: Duration = Duration::from_millis(500);
 
-/// One process, distinguished by its start time from a later process with the same pid.
+/// A process, identified by pid and start time, because the kernel reuses pids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Process {
-    /// The pid.
+    /// Process id, which the kernel may reuse after the process has been reaped.
     pub pid: u32,
     /// Start time in clock ticks since boot (field 22 of proc_pid_stat(5)).
     pub start: u64,
 }
 
 impl Process {
-    /// Returns the process that has this pid now.
+    /// Returns the process that has this pid now; `None` when there is none.
     pub fn from_pid(pid: u32) -> Option<Self> {
         Some(Self { pid, start: start_ticks(pid)? })
     }
@@ -73,11 +73,11 @@ impl Process {
 pub struct Stat {
     /// State letter: `R`, `S`, `D`, `T`, `Z` …
     pub state: char,
-    /// Pid of the parent.
+    /// Pid of the parent, which changes when the process is orphaned.
     pub parent: u32,
-    /// Id of the process group.
+    /// Id of the process group, which is the pid of its first member.
     pub group: u32,
-    /// Id of the session.
+    /// Id of the session, which is the pid of its first member.
     pub session: u32,
     /// Start time in clock ticks since boot.
     pub start: u64,
@@ -240,14 +240,14 @@ pub fn read_birthmark(pid: u32) -> Option<u64> {
     (soft == hard).then_some(soft)
 }
 
-/// Asserts that this process carries no birthmark. It does carry one when an agent runs the tests
-/// under siding. The processes of the tests would then inherit the mark of that task, so siding
+/// Asserts that this process carries no birthmark. The process carries one when an agent runs the
+/// tests under siding. The processes of the tests then inherit the mark of that task, so siding
 /// would neither adopt them nor treat them as unowned.
 ///
 /// # Panics
 ///
-/// When this process carries a birthmark. Removing one needs `CAP_SYS_RESOURCE` (setrlimit(2)),
-/// which root lacks in a container.
+/// When this process carries a birthmark. The test cannot remove the birthmark, because that needs
+/// `CAP_SYS_RESOURCE` (setrlimit(2)), which root lacks in a container.
 #[track_caller]
 pub fn assert_no_birthmark() {
     assert_eq!(
@@ -271,8 +271,8 @@ pub fn with_birthmark(id: &str) -> Vec<Process> {
         .collect()
 }
 
-/// Whether `file` grows within 5 s, that is, whether some process still beats.
-/// Returns at the first new byte.
+/// Whether `file` grows within 5 s, that is, whether some process still beats. Returns `true` at
+/// the first new byte.
 pub fn is_heartbeat_running(file: &Path) -> bool {
     grows_within(file, HEARTBEAT_TIMEOUT)
 }

@@ -1,10 +1,10 @@
-//! The result of a program call.
+//! The exit status and output of an ended program, with assertions that show both on failure.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// The result of a program call.
+/// The exit status, output and run time of a program that has ended.
 #[derive(Debug)]
 #[must_use]
 pub struct ProgramOutput {
@@ -77,7 +77,7 @@ impl ProgramOutput {
     ///
     /// # Panics
     ///
-    /// When another signal or none ended it.
+    /// When another signal or no signal ended the program.
     #[track_caller]
     pub fn expect_signal(self, signal: i32) -> Self {
         assert_eq!(self.signal, Some(signal), "signal of {self}");

@@ -3,7 +3,7 @@
 const PROMPTS: &str = include_str!("../corpus/prompts.txt");
 const NON_PROMPTS: &str = include_str!("../corpus/look-alikes.txt");
 
-/// The end of a program's output.
+/// The end of a program's output, which the tests classify as a prompt or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptSample {
     /// The program or document that the sample comes from.

@@ -27,7 +27,7 @@ impl Sandbox {
     ///
     /// # Panics
     ///
-    /// When there are fewer than `count` within [`crate::POLL_DEADLINE`].
+    /// When there are fewer than `count` announcements after [`crate::POLL_DEADLINE`].
     #[track_caller]
     pub fn wait_for_announcements(&self, verb: &str, count: usize) -> Vec<Announcement> {
         eventually_some(&format!("puppets announced {count} × `{verb}`"), || {
@@ -37,7 +37,7 @@ impl Sandbox {
         })
     }
 
-    /// Waits for the process that announces `mark NAME`.
+    /// Waits until a process has announced `mark NAME`, and returns this process.
     ///
     /// # Panics
     ///

@@ -14,12 +14,12 @@ use crate::programs::{executable_by_others, find_program, is_root, set_cloexec_o
 use crate::sandbox_dir;
 use crate::shell_words::quote_line;
 
-/// Lifetime limit of every puppet, in milliseconds.
+/// Lifetime of every puppet, in milliseconds; a kernel timer kills the puppet after it.
 const PUPPET_TTL_MS: &str = "60000";
-/// How long the processes that a test has ended may take to exit; see [`Sandbox::expect_clean`].
+/// Time within which the processes that a test has ended must exit; see [`Sandbox::expect_clean`].
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A temporary state directory and home, with a private environment.
+/// A temporary state directory and home for one test, with a private environment.
 ///
 /// ```text
 /// /tmp/sXXXXXX/st          SIDING_STATE_DIR
@@ -93,7 +93,7 @@ impl Sandbox {
         self.expect_clean = true;
     }
 
-    /// Returns the sandbox's directory.
+    /// Returns the sandbox's root directory, which contains all its files.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -209,7 +209,7 @@ impl Sandbox {
         quote_line(&std::iter::once(program).chain(args).collect::<Vec<_>>())
     }
 
-    /// Returns the ids of all tasks ever seen in the state directory.
+    /// Returns the ids of all tasks seen in the state directory so far, including removed tasks.
     ///
     /// # Panics
     ///
@@ -219,8 +219,8 @@ impl Sandbox {
         self.task_ids.lock().expect("the lock is not poisoned").iter().cloned().collect()
     }
 
-    /// Stores the ids of the present tasks, because a test may remove the records of tasks whose
-    /// processes are still alive.
+    /// Stores the ids of the present tasks, because a test may remove the directories of tasks
+    /// whose processes are still alive.
     fn remember_task_ids(&self) {
         let Ok(tasks) = std::fs::read_dir(self.state_dir().join("tasks")) else {
             return;

@@ -3,9 +3,10 @@
 use crate::Sandbox;
 
 /// A server in bash that implements the handshake of 2025-11-25 (`initialize`). For each tool call
-/// the server reads the file `state` and answers with its text. Four texts have an effect instead:
-/// `error` gives a protocol error, `failed` a tool error, `die` ends the server with exit code 3,
-/// and `die once` does so after writing `up` to the file, so that the next server answers.
+/// the server reads the file `state` and returns its text. Four texts have a special effect:
+/// `error` returns a protocol error, `failed` returns a tool error, and `die` ends the server with
+/// exit code 3. `die once` also ends the server, but first writes `up` to the file, so that the
+/// next server returns `up`.
 const SERVER_SCRIPT: &str = r#"
 echo "I am $$" >&2
 answer() { printf '{"jsonrpc":"2.0","id":%s,%s}\n' "$id" "$1"; }

@@ -1,4 +1,4 @@
-//! Words as a POSIX shell reads them.
+//! Splits a command line into words, and quotes words for a POSIX shell.
 
 /// Splits a script without quotes into its words, so that a test can write a script as one text:
 /// `words("fork setsid hang -- wait")`.

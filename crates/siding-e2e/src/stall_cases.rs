@@ -1,10 +1,10 @@
-//! Real programs that wait for input or for other events, and the verdict that siding must give for
-//! each. The table lists Linux programs that block on input, and programs that only appear to do
-//! so. Tests print the name of each program that the machine lacks, and skip it.
+//! Real programs that wait, and the verdict of `siding why` that is correct for each: programs that
+//! block on input, and programs that only appear to do so. Tests print the name of each program
+//! that the machine lacks, and skip its cases.
 
 use std::path::Path;
 
-/// The standard input of a task.
+/// The kinds of standard input with which the cases start their tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StdinSource {
     /// `--stdin pipe`.
@@ -13,7 +13,7 @@ pub enum StdinSource {
     Null,
 }
 
-/// The verdict that `siding why` must give.
+/// The results of `siding why` that a test accepts for a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpectedVerdict {
     /// `input_wait` with hard certainty.
@@ -21,7 +21,7 @@ pub enum ExpectedVerdict {
     /// `input_wait` or `input_likely`, for event loops and interpreters based on one: these poll
     /// their input, so a blocked read cannot be observed.
     AnyInput,
-    /// Exactly this verdict.
+    /// This verdict, with any certainty.
     Verdict(&'static str),
     /// `waiting`, with this value of `waiting_on`.
     Waiting(&'static str),
@@ -60,18 +60,18 @@ pub fn reports_input_wait(why: &serde_json::Value) -> bool {
     matches!(verdict, "input_wait" | "input_likely" | "password_likely" | "tty_stopped")
 }
 
-/// One program and its expected verdict.
+/// One shell command and the verdict that is correct while it waits.
 #[derive(Debug, Clone, Copy)]
 pub struct StallCase {
-    /// The case's name in reports.
+    /// Name of the case in failure messages and benchmark reports.
     pub name: &'static str,
     /// Programs that the case needs, by absolute path or by name.
     pub required_programs: &'static [&'static str],
-    /// The standard input of the task.
+    /// The kind of standard input with which the task starts.
     pub stdin: StdinSource,
-    /// The shell text that starts the program.
+    /// The shell text that starts the program, in an empty directory.
     pub text: &'static str,
-    /// The verdict that siding must give.
+    /// The results of `siding why` that are correct for this case.
     pub expected: ExpectedVerdict,
 }
 

@@ -24,7 +24,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Opens a terminal of this size.
+    /// Opens a pseudoterminal of this size, with an empty screen.
     ///
     /// # Panics
     ///
@@ -60,7 +60,7 @@ impl Terminal {
         self.device.try_clone().expect("the limit leaves a free descriptor").into()
     }
 
-    /// Returns the slave side.
+    /// Returns the slave side, for tests that change or read the terminal's modes themselves.
     pub fn device_fd(&self) -> &OwnedFd {
         &self.device
     }

@@ -1,6 +1,5 @@
-//! A control group (cgroup2) of a test, in which siding runs as it does below a host that has a
-//! group of its own. This module uses none of siding's own cgroup code, so that a bug in that code
-//! cannot hide itself.
+//! A control group (cgroup2) in which a test runs siding, as a host with its own group does. This
+//! module uses none of siding's cgroup code, so that a bug in that code cannot hide itself.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::chown;
@@ -14,7 +13,7 @@ use crate::processes::Process;
 use crate::programs::is_root;
 use crate::sandbox::Sandbox;
 
-/// The owner of the group.
+/// Which user owns a test's group, and whether siding may create subgroups in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CgroupOwner {
     /// An ordinary user, who owns the directory and the files that systemd delegates.
@@ -61,7 +60,7 @@ impl TestCgroup {
         Some(Self(dir))
     }
 
-    /// Returns the group's directory.
+    /// Returns the group's directory in the mounted hierarchy.
     pub fn dir(&self) -> &Path {
         &self.0
     }
@@ -71,7 +70,7 @@ impl TestCgroup {
         self.0.join(format!("siding-{id}"))
     }
 
-    /// Returns the names of the subgroups.
+    /// Returns the names of the direct subgroups.
     pub fn group_names(&self) -> BTreeSet<String> {
         child_group_names(&self.0).into_iter().filter_map(|name| name.into_string().ok()).collect()
     }
@@ -92,7 +91,7 @@ impl TestCgroup {
 impl Drop for TestCgroup {
     fn drop(&mut self) {
         let _best_effort = std::fs::write(self.0.join("cgroup.kill"), "1");
-        // A second panic would abort and hide the first, more useful one.
+        // A second panic would abort the program and hide the first panic.
         if std::thread::panicking() {
             remove_group(&self.0);
         } else {
@@ -101,11 +100,11 @@ impl Drop for TestCgroup {
     }
 }
 
-/// Moves a process to a group.
+/// Moves a process to the group in the directory `group`.
 ///
 /// # Panics
 ///
-/// When the kernel refuses.
+/// When the kernel refuses the move.
 #[track_caller]
 pub fn move_process(group: &Path, process: Process) {
     std::fs::write(group.join("cgroup.procs"), process.pid.to_string())

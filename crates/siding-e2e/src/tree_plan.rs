@@ -1,22 +1,23 @@
 //! Random process trees, planned as a pure function of a seed. Puppet's verb `tree` executes the
-//! plan. A test computes the same plan from the same seed, and so knows how many members will
+//! plan. A test computes the same plan from the same seed, so it knows how many members will
 //! announce themselves.
 
 /// Maximum number of members of a tree, even if depth and width would allow more.
 pub const MAX_TREE_MEMBERS: usize = 150;
 
-/// How a member is created.
+/// How a parent creates a member of the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpawnMode {
-    /// A plain fork.
+    /// The child stays in the process group and session of its parent.
     Fork,
-    /// A fork that leads its own process group.
+    /// The child becomes the leader of a process group.
     Group,
-    /// A fork that leads its own session.
+    /// The child becomes the leader of a session.
     Session,
-    /// Forked twice, with its own session, an empty environment, no descriptors and another name.
+    /// The child is forked twice, with its own session, an empty environment, no descriptors and
+    /// another name.
     Daemon,
-    /// Forked twice; the intermediate parent has exited.
+    /// The child is forked twice, and the intermediate parent exits.
     Orphan,
 }
 
@@ -35,7 +36,7 @@ pub enum MemberBehavior {
     Exit,
 }
 
-/// One member of a tree.
+/// A process of a planned tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeMember {
     /// Position in the tree: `0` is the root, `0.2` its third child.
@@ -48,7 +49,7 @@ pub struct TreeMember {
     pub clears_env: bool,
     /// Whether the member is a subreaper for its descendants.
     pub subreaper: bool,
-    /// The behavior after the children are started.
+    /// The member's behavior once all its children are started.
     pub behavior: MemberBehavior,
     /// The member's children, in starting order.
     pub children: Vec<Self>,
@@ -133,7 +134,8 @@ fn plan_children(
         .collect()
 }
 
-/// The generator splitmix64 (Steele, Lea and Flood 2014): tiny and portable.
+/// The random number generator splitmix64 (Steele, Lea and Flood 2014). The field is its state,
+/// which starts as the seed.
 #[derive(Debug, Clone)]
 pub struct SplitMix64(pub u64);
 

@@ -1,6 +1,6 @@
 //! The screen contents that result from the bytes written to a terminal. The model implements the
-//! escape sequences that siding may send, and panics at any other: such a sequence is unescaped
-//! text of another program, or one that not every terminal supports.
+//! escape sequences that siding may send. It panics at any other sequence, because that one comes
+//! from unescaped text of another program or is not supported by every terminal.
 
 use siding_model::text::display_width;
 
@@ -12,7 +12,7 @@ const WIDE_CHAR_TAIL: char = '\0';
 pub(super) struct ScreenModel {
     columns: usize,
     rows: usize,
-    /// All rows so far; the last ones are the screen.
+    /// All rows so far; the last `rows` of them are the screen.
     lines: Vec<Vec<char>>,
     row: usize,
     column: usize,

@@ -31,8 +31,8 @@ fn states_and_artifacts_become_task_output() {
     assert!(requests[0].head.to_lowercase().contains("a2a-version: 1.0"), "{}", requests[0].head);
 }
 
-/// The client sends the token to the server. The token is in no argument and in no file of the
-/// state directory.
+/// The client sends the bearer token only in the request's header: no file of the state directory
+/// contains it.
 #[test]
 fn bearer_token_is_only_in_the_request() {
     let sandbox = sandbox();
@@ -93,8 +93,8 @@ fn server_without_streaming_is_polled() {
     assert_eq!(server.requests()[0].params["configuration"]["returnImmediately"], true);
 }
 
-/// When the server requests input, a notice with the command that answers is given immediately, and
-/// the local task continues.
+/// A request for input by the server is reported immediately as a notice with the reply command,
+/// and the local task continues to run.
 #[test]
 fn input_request_is_reported_immediately_with_the_reply_command() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! An A2A server whose replies a test determines, valid or not.
+//! An A2A server whose replies are scripted by the test and may violate the protocol.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -7,21 +7,21 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-/// One reply of the server.
 pub(crate) enum ScriptedReply {
-    /// A JSON-RPC response with this result, or with the error if the value has a field `error`.
+    /// A JSON-RPC response with this value as its result, or as its error if it has a field
+    /// `error`.
     Rpc(Value),
-    /// An event stream with one event for each result, and its regular end.
+    /// An event stream with one event for each value. The connection closes after the last event.
     EventStream(Vec<Value>),
-    /// An event stream with one event for each result, after which the connection breaks.
+    /// An event stream with one event for each value. The connection breaks before the stream's
+    /// regular end.
     BrokenStream(Vec<Value>),
     /// An event stream that consists of exactly these bytes.
     RawStream(Vec<u8>),
-    /// An HTTP status without a body.
+    /// A response with this HTTP status and an empty body.
     Status(u16),
 }
 
-/// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct ReceivedRequest {
     pub(crate) head: String,
@@ -29,15 +29,15 @@ pub(crate) struct ReceivedRequest {
     pub(crate) params: Value,
 }
 
-/// The server. Its threads end with the test process.
+/// Serves until the test process exits, because no thread of the server is ever joined.
 pub(crate) struct FakeServer {
     port: u16,
     requests: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
 
 impl FakeServer {
-    /// Starts the server. `reply` receives a request and the number of earlier requests for the
-    /// same method.
+    /// Starts the server on a free port. `streams` is the streaming capability in the agent card.
+    /// `reply` receives a request and the number of earlier requests for the same method.
     pub(crate) fn start(
         streams: bool,
         reply: impl Fn(&ReceivedRequest, usize) -> ScriptedReply + Send + Sync + 'static,
@@ -64,7 +64,7 @@ impl FakeServer {
         self.requests.lock().expect("the lock is not poisoned").clone()
     }
 
-    /// Returns the methods of the requests so far.
+    /// Returns the JSON-RPC methods of the requests, in the order of arrival.
     pub(crate) fn methods(&self) -> Vec<String> {
         self.requests().into_iter().map(|asked| asked.method).collect()
     }
@@ -151,19 +151,19 @@ fn write_response(stream: &mut TcpStream, status: u16, kind: &str, body: &[u8]) 
     let _peer_gone = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
 }
 
-/// Returns the JSON of a task in this state.
+/// Returns a task in a state that is named without its prefix `TASK_STATE_`.
 pub(crate) fn task_json(state: &str) -> Value {
     json!({ "id": "t-1", "contextId": "c-1", "status": { "state": format!("TASK_STATE_{state}") } })
 }
 
-/// Returns the event that reports a new status of the task.
+/// Returns a status event of the task, with `text` as the agent's message.
 pub(crate) fn status_update(state: &str, text: &str) -> Value {
     let message = json!({ "messageId": "m", "role": "ROLE_AGENT", "parts": [{ "text": text }] });
     json!({ "statusUpdate": { "taskId": "t-1", "contextId": "c-1",
         "status": { "state": format!("TASK_STATE_{state}"), "message": message } } })
 }
 
-/// Returns the event that reports a part of the task's artifact.
+/// Returns an artifact event of the task. With `append`, the client must continue the earlier text.
 pub(crate) fn artifact_update(text: &str, append: bool) -> Value {
     let artifact = json!({ "artifactId": "a", "name": "log", "parts": [{ "text": text }] });
     json!({ "artifactUpdate": { "taskId": "t-1", "contextId": "c-1", "artifact": artifact,

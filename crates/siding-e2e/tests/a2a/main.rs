@@ -1,4 +1,4 @@
-//! `siding a2a`: the client with siding's own server, and the client with servers that misbehave.
+//! Tests of `siding a2a`: the client with siding's own server, and with servers that misbehave.
 
 mod client;
 mod fake_server;
@@ -6,17 +6,18 @@ mod serve;
 
 use siding_e2e::{Invocation, ProgramOutput, Sandbox};
 
-/// A bearer token of sufficient length.
+/// The bearer token of all tests, longer than the 16 characters that the server requires.
 const TOKEN: &str = "a-token-of-a-test-0123456789";
 
-/// Returns a sandbox that fails its test if processes are left.
+/// Returns a sandbox that fails its test if the test leaves processes running.
 fn sandbox() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     sandbox
 }
 
-/// Prepares a `siding a2a send` to the agent at `url`, with the token.
+/// Prepares `siding a2a send` to the agent at `url`, which reads [`TOKEN`] from the variable
+/// `PEER`.
 fn send_call(sandbox: &Sandbox, url: &str, args: &[&str]) -> Invocation {
     let call = sandbox.siding(&[&["a2a", "send", url, "--bearer-env", "PEER"], args].concat());
     call.env("PEER", TOKEN)

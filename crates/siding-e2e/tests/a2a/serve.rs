@@ -8,7 +8,7 @@ use siding_e2e::{AgentServer, Sandbox, eventually};
 
 use crate::{TOKEN, printed_task_id, sandbox, send_call, show_task, wait_outcome};
 
-/// A server with a scripted agent that accepts [`TOKEN`].
+/// A `siding a2a serve` with a scripted agent. Clients authenticate with [`TOKEN`].
 struct A2aServer(AgentServer);
 
 impl A2aServer {
@@ -28,7 +28,8 @@ impl A2aServer {
         self.0.stop();
     }
 
-    /// Sends an HTTP request and returns the status and the body of the response.
+    /// Sends an HTTP request and returns the status and the body of the response. `headers` replace
+    /// the default headers of the same names; an empty value removes the header.
     fn send_raw(&self, request: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
         let host = self.0.address.to_string();
         let token = format!("Bearer {TOKEN}");
@@ -106,7 +107,6 @@ fn agent_sends_a_task_and_continues_the_conversation() {
     assert!(out.starts_with("task a-") && out.contains(", context talk\n"), "{out}");
     assert!(out.contains("I run it.\n  > bash\n"), "{out}");
     assert!(out.ends_with("artifact answer:\n  It said hello.\ncompleted\n"), "{out}");
-    // Another call with the same context continues the conversation.
     let again =
         send_call(&sandbox, &server.url(), &["and now?", "--context", "talk"]).run().expect_code(0);
     assert!(again.stdout_text().ends_with("  I remember.\ncompleted\n"), "{again}");
@@ -140,10 +140,10 @@ fn stop_on_the_client_cancels_the_server_task() {
         &send_call(&sandbox, &server.url(), &["x", "--background"]).run().expect_code(0),
     );
     let running = || server.rpc("ListTasks", json!({ "status": "TASK_STATE_WORKING" }));
-    eventually("it works", || running()["result"]["totalSize"] == 1);
+    eventually("the task runs", || running()["result"]["totalSize"] == 1);
     let server_task_id = running()["result"]["tasks"][0]["id"].as_str().expect("an id").to_owned();
     let steps = || sandbox.siding(&["output", &client_task_id, "--all"]).run().stdout_text();
-    eventually("its step is reported", || steps().contains("> bash"));
+    eventually("the step is reported", || steps().contains("> bash"));
     let _stopped = sandbox.siding(&["stop", &client_task_id]).run().expect_code(0);
     assert_eq!(wait_outcome(&sandbox, &client_task_id)["kind"], "stopped");
     assert_eq!(wait_outcome(&sandbox, &server_task_id)["kind"], "stopped");
@@ -154,8 +154,8 @@ fn stop_on_the_client_cancels_the_server_task() {
     server.shutdown();
 }
 
-/// Promise P131: a server that was restarted on the same port finds its tasks, because it stores no
-/// state of its own.
+/// Promise P131: a server that is restarted on the same port finds its earlier tasks, because their
+/// state is on disk and not in the server.
 #[test]
 fn restarted_server_knows_its_tasks() {
     let sandbox = sandbox();
@@ -167,7 +167,7 @@ fn restarted_server_knows_its_tasks() {
     let task = sent["result"]["task"].clone();
     let id = task["id"].as_str().expect("an id").to_owned();
     let address = server.0.address.to_string();
-    eventually("its agent runs", || show_task(&sandbox, &id)["phase"] == "running");
+    eventually("the agent runs", || show_task(&sandbox, &id)["phase"] == "running");
     drop(server);
     let server = A2aServer::start_at(&sandbox, SLEEP_SCRIPT, &address);
     let found = server.rpc("GetTask", json!({ "id": id }));
@@ -224,8 +224,8 @@ fn unsupported_requests_return_protocol_error_codes() {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "ListTasks" }).to_string();
     let (_, old) = server.send_raw("POST /a2a", &[("A2A-Version", "")], &body);
     assert!(old.contains("-32009"), "{old}");
-    // A message to a finished task is refused. A message to its context would continue the
-    // conversation.
+    // A finished task accepts no further message. A client continues the conversation by sending
+    // the context's id without the task's.
     let done = server.rpc("SendMessage", json!({ "message": user_message("x") }));
     let task = &done["result"]["task"];
     assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED", "{done}");

@@ -1,4 +1,5 @@
-//! An adopted command has an outcome, a stop, a diagnosis and watchdogs, like any other task.
+//! An adopted command can be stopped and diagnosed, has an outcome, and is covered by the
+//! watchdogs, like any other task.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -74,7 +75,7 @@ fn unobtainable_exit_status_is_recorded_as_lost() {
     let id = adopted["task_id"].as_str().expect("an id").to_owned();
     eventually("the record exists", || journal(&sandbox, &id).contains("spawned"));
     let [shim] = shims(&sandbox)[..] else { panic!("expected exactly one shim") };
-    // Stops the shim, so that the parent collects the status before the shim can read it.
+    // Without a running shim, the parent collects the status before the shim can read it.
     shim.signal(Signal::STOP);
     eventually("the process is stopped", || processes::state(shim.pid) == Some('T'));
     std::fs::write(sandbox.path("go"), "").expect("test directory");
@@ -162,8 +163,8 @@ fn nested_run_joins_the_session_of_the_host() {
     let _ended = recorded.shell.wait();
 }
 
-/// Failure F24: the exit of an adopted command gives no notice, because the host has seen it; a
-/// stop by siding gives one.
+/// Failure F24: the exit of an adopted command creates no notice, because the host has seen the
+/// exit. A stop by siding, here at the deadline, creates one.
 #[test]
 fn only_ends_unknown_to_the_host_are_notices() {
     let sandbox = sandbox();
@@ -178,7 +179,7 @@ fn only_ends_unknown_to_the_host_are_notices() {
         recorded_shell(&sandbox, "sleep 60").env("SIDING_MAX_ELAPSED", "300ms"),
     );
     let _ended = second.shell.wait();
-    eventually("it has ended", || show_task(&sandbox, &second.id)["phase"] == "ended");
+    eventually("the task has ended", || show_task(&sandbox, &second.id)["phase"] == "ended");
     let args = ["notices", "--session", &session, "--json"];
     let notices = sandbox.siding(&args).run().expect_code(0).json();
     let notices = notices.as_array().expect("a list").clone();
@@ -209,7 +210,7 @@ fn adopt_command_reports_task_and_session() {
 }
 
 /// `siding adopt` checks the settings before it marks the process. With `--at-once` it marks the
-/// process and answers first, because the calling shell waits for the answer.
+/// process and prints its answer before the check, because the calling shell waits for the answer.
 #[test]
 fn adopt_checks_first_and_adopt_at_once_answers_first() {
     let sandbox = sandbox();
@@ -249,7 +250,7 @@ fn watchdog_covers_adopted_commands() {
 }
 
 /// siding cannot read the pipe to which an adopted command writes, but detects the writes in
-/// `/proc/PID/io`, so a compiler that writes is not reported as a busy loop.
+/// `/proc/PID/io`. A compiler that prints lines is therefore not reported as a busy loop.
 #[test]
 fn writing_to_a_pipe_prevents_a_busy_loop_report() {
     let sandbox = sandbox();

@@ -8,11 +8,11 @@ use siding_e2e::{Process, ProgramOutput, Sandbox};
 
 use crate::support::{sandbox, shell_init, shims};
 
-/// How long the code of `siding shell-init` waits for siding's answer.
+/// Default time for which the code of `siding shell-init` waits for siding's answer.
 const SIDING_WAIT_LIMIT: Duration = Duration::from_millis(100);
 
-/// Writes the code of `siding shell-init`, changed so that it calls a script with this text instead
-/// of siding. With `None`, the called program does not exist.
+/// Writes the code of `siding shell-init`, changed so that it calls a script with the text `does`
+/// instead of siding. With `None`, it calls a program that does not exist.
 #[track_caller]
 fn write_env_with_program(sandbox: &Sandbox, does: Option<&str>) -> PathBuf {
     let line = std::fs::read_to_string(shell_init(sandbox)).expect("the written file exists");
@@ -59,7 +59,7 @@ fn broken_siding_never_breaks_the_command() {
     }
 }
 
-/// The text of a script that never answers, called instead of siding.
+/// A script that is called instead of siding, appends its pid to the file `hung` and never answers.
 const HANGING_PROGRAM: &str = "echo $$ >>hung; exec sleep 60";
 
 /// Kills the hanging scripts and returns how many there were.
@@ -72,8 +72,8 @@ fn kill_hung_programs(sandbox: &Sandbox) -> usize {
     pids.len()
 }
 
-/// Promise P79: a siding that hangs delays a command by a tenth of a second at most. Compares the
-/// fastest of several calls, because a busy machine delays the others.
+/// Promise P79: a siding that hangs delays a command by a tenth of a second at most. The test
+/// compares the fastest of several calls, because a busy machine delays the others.
 #[test]
 fn hanging_siding_delays_a_command_by_a_tenth_of_a_second() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! Descendants of an adopted command end with its host, however they were detached.
+//! The exit of a host ends the descendants of its adopted commands, however they were detached.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -10,8 +10,8 @@ use crate::support::{
     wait_until_ended, wait_until_no_shims,
 };
 
-/// Returns a script that starts a child in each way in which agents' commands detach children from
-/// a shell (failures F7, F11 and F12), and the marks of these children.
+/// Returns a script that detaches a child from the shell in each of the ways that agents' commands
+/// use (failures F7, F11 and F12), and the marks of these children.
 fn detaching_children(sandbox: &Sandbox) -> (String, [&'static str; 5]) {
     let puppet = |verbs: &str| sandbox.puppet_line(&words(verbs));
     let text = [
@@ -78,6 +78,7 @@ fn host_end_is_detected_before_the_task_is_recorded() {
 }
 
 /// Promise P82: the host is killed after the command was marked and before a shim supervises it.
+/// The shim detects the end of the host nevertheless and stops the command.
 #[test]
 fn host_end_during_adoption_is_detected() {
     let sandbox = sandbox();
@@ -90,7 +91,7 @@ fn host_end_during_adoption_is_detected() {
     let call = call.env("SIDING_ADOPT_KEEP_AFTER", "1h").env("SIDING_SESSION", "chat");
     let shell = call.env("SIDING_SESSION_GRACE", "100ms").spawn();
     let processes = marked_processes(&sandbox, names);
-    let shim = eventually_some("its shim is paused", || {
+    let shim = eventually_some("the shim is paused", || {
         shims(&sandbox).into_iter().find(|shim| state(shim.pid) == Some('T'))
     });
     drop(host);
@@ -111,11 +112,11 @@ fn short_command_with_surviving_children_is_recorded() {
     let call = adopted_shell(&sandbox, &format!("{script}\nexit 4"));
     let _done = call.env("SIDING_ADOPT_KEEP_AFTER", "1h").run().expect_code(4);
     let processes = marked_processes(&sandbox, names);
-    // Waits for the first record, because a task's directory exists before it.
+    // A task's directory exists before its first record, and only a recorded task can be shown.
     let id = eventually_some("the record exists", || {
         sandbox.task_ids().into_iter().find(|id| journal(&sandbox, id).contains("accepted"))
     });
-    eventually("its leader's end is recorded", || show_task(&sandbox, &id)["phase"] == "lingering");
+    eventually("the leader's end is recorded", || show_task(&sandbox, &id)["phase"] == "lingering");
     let view = show_task(&sandbox, &id);
     assert_eq!(view["leader_outcome"], json!({"kind": "exited", "code": 4}));
     let named: Vec<u64> = view["processes"]

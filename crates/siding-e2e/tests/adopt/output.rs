@@ -35,8 +35,7 @@ fn deadline_is_reported_in_the_hosts_output_file() {
     assert!(read.stdout_text().contains("begun\n[siding] stopped at its deadline"), "{read}");
 }
 
-/// Promise P84: siding adds nothing to the host's output file when the command ends by itself, and
-/// does not change the file.
+/// Promise P84: siding writes nothing to the host's output file when the command ends by itself.
 #[test]
 fn normal_exit_adds_no_output() {
     let sandbox = sandbox();
@@ -88,8 +87,8 @@ fn writing_to_a_pipe_prevents_a_stall_report() {
     let sandbox = sandbox();
     let call = recorded_shell(&sandbox, "while :; do [ -e quiet ] || echo line; sleep .1; done");
     let recorded = start_recorded(&sandbox, call.env("SIDING_STALL_AFTER", "2s"));
-    // Waits for the stall of a silent task, which is sampled at the same intervals, so that the
-    // adopted task has been sampled as often.
+    // A silent task is sampled at the same intervals, so when its stall is reported, the adopted
+    // task has been sampled as often.
     let silent = sandbox
         .siding(&["run", "--background", "--json", "--", "sleep 60"])
         .env("SIDING_STALL_AFTER", "2s")

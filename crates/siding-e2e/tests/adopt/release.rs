@@ -1,4 +1,4 @@
-//! Releasing an adopted process.
+//! `siding release` ends the supervision of an adopted process, which continues to run.
 
 use serde_json::json;
 use siding_e2e::{Sandbox, eventually, processes, words};
@@ -36,7 +36,7 @@ fn released_process_continues_and_is_recorded() {
     assert_eq!(view["outcome"], json!({ "kind": "released", "by": "user" }));
     assert_eq!((&view["phase"], &view["deadline_at"]), (&json!("ended"), &json!(null)));
     let started = std::time::Instant::now();
-    eventually("its deadline would have passed", || started.elapsed().as_secs() >= 4);
+    eventually("the deadline would have passed", || started.elapsed().as_secs() >= 4);
     for args in [&["reap", "--json", "--dry-run"][..], &["reap", "--json"]] {
         let reaped = sandbox.siding(args).run().expect_code(0).stdout_text();
         assert!(!reaped.contains("stray"), "{reaped}");
@@ -53,8 +53,8 @@ fn released_process_continues_and_is_recorded() {
     let _ended = task.shell.wait();
 }
 
-/// Promise P85: a released process survives the end of its session, and the agent gets a notice of
-/// the release.
+/// Promise P85: a released process survives the end of its session, and the agent receives a notice
+/// of the release.
 #[test]
 fn released_process_survives_its_session() {
     let sandbox = sandbox();
@@ -96,7 +96,7 @@ fn only_a_running_adopted_task_can_be_released() {
         start_recorded(&sandbox, recorded_shell(&sandbox, &line).env("SIDING_KILL_GRACE", "5s"));
     let _deaf = sandbox.wait_for_mark("deaf");
     let stopping = sandbox.siding(&["stop", &task.id]).spawn();
-    eventually("it is being stopped", || show_task(&sandbox, &task.id)["phase"] == "stopping");
+    eventually("the stop has begun", || show_task(&sandbox, &task.id)["phase"] == "stopping");
     let refused = sandbox.siding(&["release", &task.id]).run().expect_code(125);
     assert!(refused.stderr_text().contains("being stopped"), "{refused}");
     let _stopped = stopping.wait().expect_code(0);

@@ -1,4 +1,4 @@
-//! Adoption does not change the state of a shell, and adopts nested shells once.
+//! Adoption does not change the state of a shell, and a tree of nested shells is adopted once.
 
 use siding_e2e::{Sandbox, processes};
 
@@ -7,7 +7,8 @@ use crate::support::{
     wait_until_no_shims, with_adoption,
 };
 
-/// Argument lists of a shell. `TEXT` is replaced by a text that prints the state of the shell.
+/// Argument lists of a shell. `TEXT` is replaced by [`STATE_SCRIPT`], which prints the shell's
+/// state.
 const SHELL_INVOCATIONS: [&[&str]; 10] = [
     &["-c", "TEXT", "zero", "one", "two three"],
     &["-euo", "pipefail", "-c", "TEXT", "zero", "one"],
@@ -43,8 +44,7 @@ fn adoption_leaves_the_shell_state_unchanged() {
     for call in SHELL_INVOCATIONS {
         let (plain, plain_err) = run_shell(&sandbox, call, false);
         let (adopted, adopted_err) = run_shell(&sandbox, call, true);
-        // Ignores the name of the pipe that is the standard input, because each call has another
-        // one.
+        // Each call reads another pipe as its standard input, so the pipe's name is not compared.
         let known = |text: &str| {
             text.lines().filter(|line| !line.starts_with("pipe:")).collect::<Vec<_>>().join("\n")
         };
@@ -59,8 +59,8 @@ fn adoption_leaves_the_shell_state_unchanged() {
 fn adoption_adds_only_the_session_variable() {
     let sandbox = sandbox();
     let text = "compgen -v | sort; echo; env | cut -d= -f1 | sort";
-    // In the comparison bash also reads a start-up file, because it sets some variables itself once
-    // a command has run.
+    // bash sets some variables only after it has run a command. The shell without adoption
+    // therefore reads a start-up file too.
     std::fs::write(sandbox.path("nothing"), ":\n").expect("test directory");
     let names = |adopted: bool| -> Vec<String> {
         let call = with_adoption(&sandbox, sandbox.host("bash", &["-c", text]));
@@ -126,7 +126,7 @@ fn interactive_shell_is_not_adopted() {
     assert_eq!(done.stdout_text(), "unlimited\n", "{done}");
 }
 
-/// A start-up file of the user may contain `eval "$(siding shell-init bash)"` instead of the code
+/// A user's start-up file may contain `eval "$(siding shell-init bash)"` instead of the code
 /// itself.
 #[test]
 fn shell_init_output_can_be_evaluated() {
@@ -142,7 +142,7 @@ fn shell_init_output_can_be_evaluated() {
     wait_until_no_shims(&sandbox);
 }
 
-/// zsh is adopted by the code in `.zshenv`, which it reads from `ZDOTDIR`.
+/// zsh reads the adoption code from `.zshenv` in `ZDOTDIR`.
 #[test]
 fn zsh_shell_is_adopted() {
     let sandbox = sandbox();
@@ -158,8 +158,8 @@ fn zsh_shell_is_adopted() {
         let call = call.env("SIDING_ADOPT_WAIT", "20").env("ZDOTDIR", sandbox.path(directory));
         call.run().expect_code(0).stdout_text()
     };
-    // Agents also source the file for bash in zsh, and some users evaluate the output of
-    // `shell-init`.
+    // Agents also source the file for bash in zsh, and some users evaluate the output of `siding
+    // shell-init zsh`.
     let text = sandbox.siding_line(&["shell-init", "zsh"]);
     std::fs::create_dir(sandbox.path("eval")).expect("test directory");
     std::fs::write(sandbox.path("eval/.zshenv"), format!("eval \"$({text})\"")).expect("test file");

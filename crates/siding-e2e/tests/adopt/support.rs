@@ -1,4 +1,4 @@
-//! Helpers for tests of adoption.
+//! Shells that request their adoption, and the tasks that siding records for them.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,8 @@ use siding_e2e::{
     Invocation, Process, RunningProgram, Sandbox, eventually, eventually_some, processes,
 };
 
-/// Returns a sandbox that fails its test if processes are left.
+/// Returns a sandbox that fails its test if the test leaves processes running. Panics if the test
+/// itself runs inside a task of siding, because its shells would inherit that task's birthmark.
 pub(crate) fn sandbox() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
@@ -37,13 +38,12 @@ pub(crate) fn adopted_shell(sandbox: &Sandbox, text: &str) -> Invocation {
     with_adoption(sandbox, sandbox.host("bash", &["-c", text]))
 }
 
-/// Prepares a shell as [`adopted_shell`] does, which is recorded immediately after its adoption.
+/// Prepares an [`adopted_shell`] whose task is recorded immediately after the adoption.
 #[track_caller]
 pub(crate) fn recorded_shell(sandbox: &Sandbox, text: &str) -> Invocation {
     adopted_shell(sandbox, text).env("SIDING_ADOPT_KEEP_AFTER", "0s")
 }
 
-/// A recorded shell and its task.
 pub(crate) struct RecordedShell {
     pub(crate) shell: RunningProgram,
     pub(crate) id: String,
@@ -61,19 +61,18 @@ pub(crate) fn start_recorded(sandbox: &Sandbox, invocation: Invocation) -> Recor
     RecordedShell { shell, id }
 }
 
-/// Reads the journal of a task.
+/// Returns a task's journal, or an empty text before the journal exists.
 pub(crate) fn journal(sandbox: &Sandbox, id: &str) -> String {
     let path = sandbox.state_dir().join("tasks").join(id).join("journal");
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Returns the JSON of `siding show`.
 #[track_caller]
 pub(crate) fn show_task(sandbox: &Sandbox, id: &str) -> Value {
     sandbox.siding(&["show", "--json", id]).run().expect_code(0).json()
 }
 
-/// Waits for the end of a task and returns the JSON of `siding show`.
+/// Waits up to 30 s for the end of a task and returns the JSON of `siding show`.
 #[track_caller]
 pub(crate) fn wait_until_ended(sandbox: &Sandbox, id: &str) -> Value {
     let args = ["wait", "--timeout", "30s", id];
@@ -83,15 +82,15 @@ pub(crate) fn wait_until_ended(sandbox: &Sandbox, id: &str) -> Value {
     view
 }
 
-/// Returns all tasks.
+/// Returns the JSON of all tasks, including the ended ones.
 #[track_caller]
 pub(crate) fn list_tasks(sandbox: &Sandbox) -> Vec<Value> {
     let listed = sandbox.siding(&["ps", "--all", "--json"]).run().expect_code(0).json();
     listed.as_array().expect("a list").clone()
 }
 
-/// Returns the shims of this sandbox, including those without a recorded task, by their open
-/// descriptors in the sandbox.
+/// Returns the shims with an open descriptor in this sandbox, including those without a recorded
+/// task.
 pub(crate) fn shims(sandbox: &Sandbox) -> Vec<Process> {
     let is_ours = |pid: &u32| {
         processes::comm(*pid) == "siding-shim"
@@ -102,7 +101,6 @@ pub(crate) fn shims(sandbox: &Sandbox) -> Vec<Process> {
     processes::list_pids().into_iter().filter(is_ours).filter_map(Process::from_pid).collect()
 }
 
-/// Waits until no shim of this sandbox is left.
 #[track_caller]
 pub(crate) fn wait_until_no_shims(sandbox: &Sandbox) {
     eventually("every shim has exited", || shims(sandbox).is_empty());

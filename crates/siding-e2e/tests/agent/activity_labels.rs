@@ -33,7 +33,7 @@ fn label_is_shown_while_the_model_answers() {
     assert!(done.stderr_text().contains("\n= Read the to-do list\n"), "{}", done.stderr_text());
 }
 
-/// Promise P128: a label that never arrives, or whose request fails, has no effect on the turn.
+/// Promise P128: a label that never arrives or whose request fails does not affect the turn.
 #[test]
 fn slow_or_failed_label_does_not_affect_the_turn() {
     let mut sandbox = Sandbox::new();

@@ -8,7 +8,7 @@ use super::{agent_with_script, entries_of_kind, transcript, wait_for_session};
 const SESSION_GRACE: (&str, &str) = ("SIDING_SESSION_GRACE", "60s");
 
 /// Promise P123: after a kill and a resume, the call has one result, the command has run once, and
-/// its end is delivered once.
+/// the command's end is delivered once.
 #[test]
 fn resumed_agent_keeps_its_tasks_and_runs_nothing_twice() {
     let mut sandbox = Sandbox::new();
@@ -28,7 +28,9 @@ fn resumed_agent_keeps_its_tasks_and_runs_nothing_twice() {
     let first = agent_with_script(&sandbox, &script, &["-p", "go"])
         .env(SESSION_GRACE.0, SESSION_GRACE.1)
         .spawn();
-    eventually_some("it runs", || std::fs::read(&ran).ok().filter(|bytes| !bytes.is_empty()));
+    eventually_some("the command runs", || {
+        std::fs::read(&ran).ok().filter(|bytes| !bytes.is_empty())
+    });
     let session = wait_for_session(&sandbox);
     drop(first);
     let script = r#"
@@ -56,9 +58,9 @@ fn resumed_agent_keeps_its_tasks_and_runs_nothing_twice() {
 /// Number of lines in the transcript of the agent in [`kill_after_lines`] if it is not killed.
 const TRANSCRIPT_LINES: usize = 19;
 
-/// Promise P123: the agent is killed after each line of its transcript, and the resumed agent again
-/// three lines later. Every command runs at most once, every call has one result, every notice is
-/// delivered at most once, and the last agent finishes.
+/// Promise P123: for each line of the transcript, a run kills the agent after that line, and the
+/// resumed agent three lines later. Every command runs at most once, every call has one result,
+/// every notice is delivered at most once, and the last agent finishes.
 #[test]
 fn agent_killed_at_any_line_repeats_and_loses_nothing() {
     // Before the second line the prompt is not recorded yet, so there is nothing to resume.

@@ -5,7 +5,7 @@ use siding_e2e::{Sandbox, eventually, eventually_some, processes};
 use super::agent_with_script;
 use super::terminal::{CTRL_D, TerminalSession};
 
-/// Runs a conversation to its end and returns its id.
+/// Runs a conversation of one turn and returns the id of its session.
 #[track_caller]
 fn finished_conversation(sandbox: &Sandbox) -> String {
     let script = "[[answer]]\ntext = \"It is built with ninja.\"\n";
@@ -114,7 +114,7 @@ fn dream_during_a_turn_is_refused() {
         text = "done"
     "#;
     let working = agent_with_script(&sandbox, script, &["-p", "work"]).spawn();
-    let session = siding_e2e::eventually_some("it works", || {
+    let session = siding_e2e::eventually_some("the agent works", || {
         let text = std::fs::read_to_string(sandbox.path("session")).ok()?;
         text.ends_with('\n').then(|| text.trim().to_owned())
     });
@@ -140,8 +140,8 @@ fn dream_usage_errors_name_the_fix() {
     assert!(sandbox.task_ids().is_empty());
 }
 
-/// Starts a conversation with an agent that starts a dream after a second of idle time. The
-/// transcript has enough entries for an automatic dream.
+/// Starts an agent that dreams after a second of idle time, and runs a first turn with enough
+/// entries for an automatic dream. `dream` is the dream's script, and `next` continues the agent's.
 fn start_idle_session(sandbox: &Sandbox, dream: &str, next: &str) -> TerminalSession {
     std::fs::write(sandbox.path("dream.toml"), dream).expect("test file");
     let call = "[[answer.call]]\ntool = \"bash\"\ninput = { command = \"true\" }\n".repeat(6);
@@ -251,8 +251,8 @@ fn dream_continues_when_its_waiting_client_is_killed() {
     assert_eq!(read_notes(&sandbox).as_deref(), Some("- built with ninja\n"));
 }
 
-/// An agent starts dreams only with `SIDING_DREAM_AFTER`, because each costs money. An invalid
-/// value is reported immediately.
+/// An agent starts dreams only with `SIDING_DREAM_AFTER`, because each dream costs model requests.
+/// An invalid value is reported immediately.
 #[test]
 fn dream_needs_an_explicit_setting() {
     let mut sandbox = Sandbox::new();

@@ -24,8 +24,8 @@ fn command_result_is_returned_to_the_model() {
     assert!(done.stderr_text().contains("> bash"), "{}", done.stderr_text());
 }
 
-/// Promise P122, failures F22 and F23: the notice of a background task wakes the model after it has
-/// ended its turn.
+/// Promise P122, failures F22 and F23: the notice of a background task wakes a model that has ended
+/// its turn.
 #[test]
 fn end_of_a_background_task_wakes_the_model() {
     let mut sandbox = Sandbox::new();
@@ -56,8 +56,8 @@ fn end_of_a_background_task_wakes_the_model() {
     assert_eq!(notices.len(), 1, "{lines:#?}");
 }
 
-/// Failure F52: an agent that stops unfinished tasks at `--drain-timeout` names them and does not exit
-/// with 0.
+/// Failure F52: an agent that stops unfinished tasks at `--drain-timeout` names them and does not
+/// exit with 0.
 #[test]
 fn task_running_at_the_drain_timeout_is_stopped_and_reported() {
     let mut sandbox = Sandbox::new();
@@ -132,7 +132,7 @@ fn turn_limit_and_provider_errors_end_the_run() {
     assert!(done.stderr_text().contains("no such key"), "{}", done.stderr_text());
 }
 
-/// A change that `monitor_mcp` reports wakes the model, as the end of a task does. The guard judges
+/// A change that `monitor_mcp` reports wakes the model, as the end of a task does. The guard checks
 /// the command that starts the server.
 #[test]
 fn change_reported_by_an_mcp_monitor_wakes_the_model() {
@@ -198,7 +198,7 @@ fn small_context_limit_triggers_an_earlier_summary() {
 }
 
 /// Promise P16: the budget of the settings applies only in assistant mode with background tasks
-/// enabled. A budget given in the call always applies.
+/// enabled. A budget in the call always applies.
 #[test]
 fn budget_setting_needs_assistant_mode_and_background_tasks() {
     for (name, value) in [("SIDING_ASSISTANT_MODE", "off"), ("SIDING_BACKGROUND_TASKS", "false")] {

@@ -31,7 +31,7 @@ fn agent_with_script(sandbox: &Sandbox, script: &str, args: &[&str]) -> Invocati
     sandbox.siding(&[&["agent", "--model", &model], args].concat())
 }
 
-/// Returns the entries of a transcript, one per line.
+/// Returns the entries of a session's transcript, in order.
 fn transcript(sandbox: &Sandbox, session: &str) -> Vec<serde_json::Value> {
     let path = sandbox.state_dir().join("sessions").join(session).join("transcript.jsonl");
     let text = std::fs::read_to_string(path).expect("the transcript exists");

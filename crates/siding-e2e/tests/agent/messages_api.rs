@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// The fault that the server injects into one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InjectedFault {
-    /// Status 429 with `retry-after`.
+    /// Status 429, with a `retry-after` of one second.
     RateLimit,
     /// Status 529 with the error `overloaded_error`.
     Overloaded,
@@ -29,7 +29,7 @@ pub(super) enum InjectedFault {
     HeldHalf,
 }
 
-/// Chunk size of a slow stream. With [`SLOW_CHUNK_PAUSE`], an answer of 1,500 bytes takes a second.
+/// Bytes per chunk of a slow stream. With [`SLOW_CHUNK_PAUSE`], 1,500 bytes take about a second.
 const SLOW_CHUNK_BYTES: usize = 16;
 const SLOW_CHUNK_PAUSE: Duration = Duration::from_millis(10);
 
@@ -38,26 +38,26 @@ const OVERLOADED_BODY: &str =
 const RATE_LIMIT_BODY: &str =
     r#"{"type":"error","error":{"type":"rate_limit_error","message":"Too many requests"}}"#;
 
-/// The server. Its threads end with the test process.
+/// A server on one thread, which serves one connection at a time until the test process exits.
 pub(super) struct MessagesApi {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<Value>>>,
     releases: Sender<()>,
 }
 
-/// The script, and how far the conversation is.
+/// The script, and the faults that have not occurred yet.
 struct ScriptPlayer {
     answers: Vec<Value>,
-    /// Values of the named groups of `expect`.
+    /// Text captured by the named groups of `expect`, which replaces `${name}` in later answers.
     found: BTreeMap<String, String>,
     faults: Vec<(usize, InjectedFault)>,
     released: Receiver<()>,
 }
 
 impl MessagesApi {
-    /// Starts a server that answers from a script, of which it supports `expect`, `text` and calls
-    /// (docs/agent-script.md). Each fault is given with the index of an answer, from 0, and occurs
-    /// once, in order: before that answer, or for the streaming faults in it.
+    /// Starts a server that answers from a script. Of the script's format (docs/agent-script.md) it
+    /// supports `expect`, `text` and calls. Each fault occurs once, in order, during the next
+    /// request for the answer with the fault's index, counted from 0.
     pub(super) fn start(script: &str, faults: &[(usize, InjectedFault)]) -> Self {
         let script: toml::Table = script.parse().expect("a TOML script");
         let script = serde_json::to_value(script).expect("the script converts to JSON");
@@ -88,7 +88,7 @@ impl MessagesApi {
         self.releases.send(()).expect("the server thread runs");
     }
 
-    /// Returns the bodies of all requests so far.
+    /// Returns the bodies of all requests so far, including those into which a fault was injected.
     pub(super) fn requests(&self) -> Vec<Value> {
         self.requests.lock().expect("the lock is not poisoned").clone()
     }
@@ -152,7 +152,7 @@ impl ScriptPlayer {
         }
     }
 
-    /// Returns the events of an answer if the last message matches its `expect`.
+    /// Returns the events of an answer, or `None` if the last message does not match its `expect`.
     fn answer_events(&mut self, turn: usize, last: Option<&Value>) -> Option<Vec<String>> {
         let answer = self.answers.get(turn)?.clone();
         if let Some(expect) = answer["expect"].as_str() {

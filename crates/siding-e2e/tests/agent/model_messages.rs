@@ -1,12 +1,12 @@
-//! The messages that the model receives.
+//! Order and content of the results, notices, reminders and summaries that the model receives.
 
 use siding_e2e::{Sandbox, eventually};
 
 use super::terminal::{CTRL_D, TerminalSession};
 use super::{agent_with_script, entries_of_kind, transcript};
 
-/// Promise P121: results and notices are sent in one message, results first. The API rejects a
-/// message without the result between a call and its result.
+/// Promise P121: results and notices are sent in one message, results first, because the API
+/// requires the result directly after its call.
 #[test]
 fn results_and_notices_share_one_message_results_first() {
     let mut sandbox = Sandbox::new();
@@ -43,7 +43,7 @@ fn results_and_notices_share_one_message_results_first() {
     assert_eq!(placeholder["call"], bound["call"]);
     let text = placeholder["text"].as_str().expect("a text");
     assert!(text.contains(bound["task"].as_str().expect("an id")), "{text}");
-    // The notice is an entry of its own and not the result of a call.
+    // The notice is a separate entry and not the result of a call.
     let delivered = entries_of_kind(&lines, "told");
     let notices = delivered.iter().filter(|entry| entry["told"][0]["told"] == "notice");
     assert_eq!(notices.count(), 1, "{lines:#?}");
@@ -83,7 +83,7 @@ fn end_during_another_call_wakes_the_agent_after_the_results() {
     let _shown = talk.expect_exit(0);
 }
 
-/// Promise P68: a reminder mentions a background task whose output the model has not read, once.
+/// Promise P68: a reminder mentions an unread background task once.
 #[test]
 fn unread_background_task_is_mentioned_once() {
     let mut sandbox = Sandbox::new();

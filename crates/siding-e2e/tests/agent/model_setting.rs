@@ -2,7 +2,6 @@
 
 use siding_e2e::Sandbox;
 
-/// `SIDING_MODEL` is the default model of `siding agent`, `siding dream` and workflows.
 #[test]
 fn model_variable_applies_to_agent_dream_and_workflow() {
     let mut sandbox = Sandbox::new();

@@ -19,8 +19,8 @@ const INJECTED_FAULTS: [(usize, InjectedFault); 8] = [
     (3, InjectedFault::Disconnect),
 ];
 
-/// Promise P125: a conversation over an unreliable connection ends as planned, and no command runs
-/// twice.
+/// Promise P125: a conversation over an unreliable connection reaches its scripted end, and no
+/// command runs twice.
 #[test]
 fn conversation_survives_provider_failures() {
     let mut sandbox = Sandbox::new();
@@ -31,7 +31,7 @@ fn conversation_survives_provider_failures() {
     let server = MessagesApi::start(&script, &INJECTED_FAULTS);
     let prompt = "List the installed packages, and find TOML files meanwhile";
     let line = sandbox.siding_line(&["agent", "--model", "anthropic:some-model", "-p", prompt]);
-    // Merges stdout and stderr in the order in which a person sees them.
+    // The shell merges stdout and stderr in the order in which a person sees them.
     let call = sandbox.host("bash", &["-c", &format!("exec {line} 2>&1")]);
     let call = call.env("ANTHROPIC_BASE_URL", server.url()).env("ANTHROPIC_API_KEY", "a-key");
     let done = call.run().expect_code(0);
@@ -99,7 +99,7 @@ fn assert_valid_messages(messages: &Value) {
     }
 }
 
-/// Returns the ids of a message's blocks of one type.
+/// Returns the values of the field `id` in a message's blocks of the type `kind`.
 fn block_ids<'m>(message: &'m Value, kind: &str, id: &str) -> Vec<&'m str> {
     let all = message["content"].as_array().map(Vec::as_slice).unwrap_or_default();
     let matching = all.iter().filter(|block| block["type"] == kind);

@@ -1,4 +1,4 @@
-//! The tool `remote_agent`, which gives a task to an agent on another server.
+//! The tool `remote_agent`, which sends a task to an agent on another server.
 
 use std::net::TcpListener;
 
@@ -9,7 +9,7 @@ use super::terminal::{CTRL_D, TerminalSession};
 
 const TOKEN: &str = "a-token-of-a-test-0123456789";
 
-/// Returns a script answer that calls `remote_agent` with this address.
+/// Returns a script answer that calls `remote_agent` at `url`, with `more` appended to its input.
 fn remote_agent_call(url: &str, more: &str) -> String {
     format!(
         r#"
@@ -25,7 +25,7 @@ fn start_peer(sandbox: &Sandbox, script: &str) -> AgentServer {
     AgentServer::start(sandbox, script, "127.0.0.1:0", TOKEN)
 }
 
-/// Returns the only task of a kind, as `ps` lists it.
+/// Returns the first task of a kind, as `siding ps --all` lists it.
 fn task_of_kind(sandbox: &Sandbox, kind: &str) -> Option<serde_json::Value> {
     let listed = sandbox.siding(&["ps", "--all", "--json"]).run().expect_code(0).json();
     listed.as_array()?.iter().find(|task| task["kind"] == kind).cloned()
@@ -130,8 +130,8 @@ fn stop_cancels_the_task_at_the_remote_agent() {
     server.stop();
 }
 
-/// An interrupt ends a `remote_agent` call in the foreground, as it ends a foreground command, and
-/// no other task.
+/// An interrupt ends a foreground `remote_agent` call like a foreground command, and leaves the
+/// background tasks running.
 #[test]
 fn interrupt_ends_a_foreground_remote_agent_call() {
     let mut sandbox = Sandbox::new();
@@ -155,7 +155,7 @@ fn interrupt_ends_a_foreground_remote_agent_call() {
     });
     talk.terminal.send_keys("\x1b");
     talk.terminal.wait_for_text("interrupted");
-    let ended = eventually_some("it has ended", || {
+    let ended = eventually_some("the task has ended", || {
         task_of_kind(&sandbox, "remote_agent").filter(|task| !task["outcome"].is_null())
     });
     let stopped = serde_json::json!({ "kind": "stopped", "by": "user" });
@@ -170,7 +170,7 @@ fn interrupt_ends_a_foreground_remote_agent_call() {
 }
 
 /// `remote_agent` sends text to another machine only if a person approves, because sent text cannot
-/// be recalled. It refuses a token in place of a variable's name.
+/// be recalled. The tool refuses a token in place of a variable's name.
 #[test]
 fn remote_agent_needs_approval_and_rejects_a_literal_token() {
     let mut sandbox = Sandbox::new();
@@ -190,7 +190,7 @@ fn remote_agent_needs_approval_and_rejects_a_literal_token() {
     assert!(sandbox.task_ids().is_empty());
 }
 
-/// A rule that denies `siding a2a send` denies this tool too, even with approval given in advance.
+/// A rule that denies the program `siding` also denies `remote_agent`, even with `--yes-to ask`.
 #[test]
 fn guard_rule_applies_to_remote_agent_calls() {
     let mut sandbox = Sandbox::new();

@@ -6,7 +6,7 @@ use siding_e2e::{Sandbox, eventually, output_schema};
 use super::{agent_with_script, wait_for_session};
 use crate::validator::Schema;
 
-/// Parses lines and checks each against the schema.
+/// Parses one JSON object per line and asserts that each matches the schema `agent_stream`.
 #[track_caller]
 fn parse_valid_lines(text: &str) -> Vec<Value> {
     let schema = Schema::new(&output_schema("agent_stream"));
@@ -22,7 +22,8 @@ fn line_types(lines: &[Value]) -> Vec<&str> {
     lines.iter().map(|line| line["type"].as_str().expect("a type")).collect()
 }
 
-/// A failed call, a background command whose end wakes the model, and a label for the calls.
+/// A call that fails, and a background command whose end wakes the model. The second answer is slow
+/// enough for a label to arrive first.
 const SCRIPT: &str = r#"
     [[answer]]
     text = "I begin."
@@ -97,7 +98,7 @@ fn killed_agent_leaves_only_complete_lines() {
     let args = ["-p", "go", "--output-format", "stream-json"];
     let mut running = agent_with_script(&sandbox, &script, &args).spawn();
     let session = wait_for_session(&sandbox);
-    eventually("it waits for a command", || running.stdout_text().contains("sleep 300"));
+    eventually("the agent waits for a command", || running.stdout_text().contains("sleep 300"));
     running.process().kill();
     let out = running.wait().stdout_text();
     assert!(out.ends_with('\n'), "a line was cut: {out}");

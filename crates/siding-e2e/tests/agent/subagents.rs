@@ -12,7 +12,7 @@ fn write_subagent_script(sandbox: &Sandbox, script: &str) -> String {
     format!("script:{}", file.display())
 }
 
-/// Returns a script answer that starts a subagent.
+/// Returns a script answer that starts a subagent, with `more` appended to the call's input.
 fn spawn_agent_call(model: &str, more: &str) -> String {
     format!(
         r#"
@@ -38,7 +38,7 @@ fn find_task(sandbox: &Sandbox, part: &str) -> Option<Value> {
     list_tasks(sandbox, &[]).into_iter().find(has)
 }
 
-/// Returns the session of the only subagent and the process that owns it.
+/// Waits for a subagent, and returns its session and the process that owns this session.
 fn wait_for_subagent(sandbox: &Sandbox) -> (String, Process) {
     eventually_some("there is a subagent", || {
         let sessions = sandbox.siding(&["session", "list", "--json"]).run().json();
@@ -203,7 +203,7 @@ fn parent_inherits_tasks_and_notices_of_a_killed_subagent() {
         "#;
     let parent = agent_with_script(&sandbox, &script, &["-p", "go", "--json"]);
     let parent = parent.env("SIDING_SESSION_GRACE", "0s").spawn();
-    eventually("its first task has ended", || {
+    eventually("the first task has ended", || {
         find_task(&sandbox, "in between").is_some_and(|task| !task["outcome"].is_null())
             && find_task(&sandbox, "sleep 300").is_some()
     });
@@ -226,7 +226,7 @@ fn subagents_and_their_tasks_end_with_a_killed_agent() {
     let parent = agent_with_script(&sandbox, &script, &["-p", "go"])
         .env("SIDING_SESSION_GRACE", "100ms")
         .spawn();
-    eventually("its task runs", || find_task(&sandbox, "sleep 300").is_some());
+    eventually("the task runs", || find_task(&sandbox, "sleep 300").is_some());
     let (session, process) = wait_for_subagent(&sandbox);
     drop(parent);
     eventually("all tasks have ended", || list_tasks(&sandbox, &["--running"]).is_empty());
@@ -339,9 +339,9 @@ fn stopping_a_subagent_stops_its_tasks() {
         text = "Somebody has stopped it."
         "#;
     let mut parent = agent_with_script(&sandbox, &script, &["-p", "go"]).spawn();
-    eventually("its task runs", || find_task(&sandbox, "sleep 300").is_some());
-    // Waits until the parent has ended its turn: otherwise the result of its call would report the
-    // end, and there would be no notice.
+    eventually("the task runs", || find_task(&sandbox, "sleep 300").is_some());
+    // The parent must have ended its turn: otherwise a tool result would report the stop, and there
+    // would be no notice.
     let _said = parent.wait_for_stdout("I wait.");
     let (session, process) = wait_for_subagent(&sandbox);
     let _stopped = sandbox.siding(&["stop", &session]).run().expect_code(0);

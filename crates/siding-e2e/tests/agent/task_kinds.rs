@@ -1,5 +1,5 @@
-//! Tasks of every kind that an agent can start have the same commands, notices and end (promise
-//! P127).
+//! Tasks of every kind that an agent can start support the same commands, cause notices, and end
+//! with the agent's session (promise P127).
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -23,7 +23,7 @@ const TASK_KINDS: [&str; 6] = [
     "remote_agent",
 ];
 
-/// An agent with one task of each kind.
+/// A running agent, and its tasks by their kind, one for each of [`TASK_KINDS`].
 struct AgentWithTasks {
     agent: RunningProgram,
     tasks: BTreeMap<String, Value>,
@@ -92,7 +92,7 @@ fn outcome(sandbox: &Sandbox, id: &str) -> Value {
     sandbox.siding(&["show", id, "--json"]).run().expect_code(0).json()["outcome"].clone()
 }
 
-/// Every task is listed with a session, a deadline and output, can be stopped by id, and gives a
+/// Every task is listed with a session, a deadline and output, can be stopped by id, and causes a
 /// notice.
 #[test]
 fn every_task_kind_can_be_listed_read_stopped_and_notified() {
@@ -123,8 +123,8 @@ fn every_task_kind_can_be_listed_read_stopped_and_notified() {
     drop(agent);
 }
 
-/// Promise P127: when the agent is killed, the tasks of every kind end with its session, and their
-/// records say so.
+/// Promise P127: when the agent is killed, the tasks of every kind end with its session, which
+/// their outcomes name as the cause.
 #[test]
 fn every_task_kind_ends_when_its_agent_is_killed() {
     let mut sandbox = Sandbox::new();

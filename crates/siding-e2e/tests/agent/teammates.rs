@@ -13,7 +13,7 @@ pub(super) fn write_teammate_script(sandbox: &Sandbox, name: &str, script: &str)
     format!("script:{}", file.display())
 }
 
-/// Returns a script answer that starts a teammate.
+/// Returns a script answer that starts a teammate, with `more` appended to the call's input.
 pub(super) fn spawn_teammate_call(name: &str, model: &str, more: &str) -> String {
     format!(
         r#"
@@ -25,7 +25,6 @@ pub(super) fn spawn_teammate_call(name: &str, model: &str, more: &str) -> String
     )
 }
 
-/// Returns the tasks of a kind.
 pub(super) fn list_tasks_of_kind(sandbox: &Sandbox, kind: &str) -> Vec<Value> {
     let listed = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
     let all = listed.as_array().expect("a list").clone();
@@ -80,8 +79,8 @@ fn agent_waits_for_the_tasks_of_an_idle_teammate() {
     assert!(done.stdout_text().ends_with("Then it has failed.\n"), "{}", done.stdout_text());
 }
 
-/// Failure F52: an agent that stops a working teammate at `--drain-timeout` names it and does not exit
-/// with 0.
+/// Failure F52: an agent that stops a working teammate at `--drain-timeout` names it and does not
+/// exit with 0.
 #[test]
 fn teammate_working_at_the_drain_timeout_is_stopped_and_reported() {
     let mut sandbox = Sandbox::new();
@@ -135,13 +134,13 @@ fn teammate_ends_with_its_host_and_a_resumed_host_is_notified() {
     let grace = ("SIDING_SESSION_GRACE", "60s");
     let host = agent_with_script(&sandbox, &script, &["-p", "go"]).env(grace.0, grace.1).spawn();
     let session = wait_for_session(&sandbox);
-    eventually("it is idle", || {
+    eventually("the teammate is idle", || {
         list_tasks_of_kind(&sandbox, "in_process_teammate")
             .pop()
             .is_some_and(|task| task_output(&sandbox, &task).contains("[idle]"))
     });
     drop(host);
-    let task = eventually_some("it has ended", || {
+    let task = eventually_some("the task has ended", || {
         Some(teammate_task(&sandbox)).filter(|task| !task["outcome"].is_null())
     });
     assert_eq!(task["outcome"], serde_json::json!({ "kind": "exited", "code": 1 }), "{task:#}");
@@ -171,8 +170,8 @@ fn teammate_ends_with_its_host_and_a_resumed_host_is_notified() {
     assert_eq!(done["text"], "Then I do it alone.");
 }
 
-/// If a teammate has reached its limit of model requests, the lead waits for the teammate's
-/// background task and receives its notice.
+/// The lead waits for the background task of a teammate that has reached its limit of model
+/// requests, and receives one message about the limit.
 #[test]
 fn agent_waits_for_the_task_of_a_teammate_without_requests() {
     let mut sandbox = Sandbox::new();
@@ -294,7 +293,7 @@ fn stopping_a_teammate_stops_its_tasks() {
         text = "Somebody has stopped it."
         "#;
     let mut host = agent_with_script(&sandbox, &script, &["-p", "go"]).spawn();
-    eventually("its command runs", || !list_tasks_of_kind(&sandbox, "local_bash").is_empty());
+    eventually("the command runs", || !list_tasks_of_kind(&sandbox, "local_bash").is_empty());
     let _said = host.wait_for_stdout("I wait.");
     let task = teammate_task(&sandbox);
     let id = task["task_id"].as_str().expect("an id");
@@ -327,8 +326,8 @@ fn teammate_ends_at_its_deadline() {
     assert_eq!(teammate_task(&sandbox)["outcome"]["kind"], "deadline");
 }
 
-/// Each invalid call of the teammate tools gives the model an error that says what to do, and
-/// starts no teammate.
+/// Each invalid call of the teammate tools returns an error that says what to do, and starts no
+/// teammate.
 #[test]
 fn teammate_tool_errors_name_the_fix() {
     let mut sandbox = Sandbox::new();
@@ -373,17 +372,17 @@ fn interrupted_spawn_leaves_no_teammate() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let model = write_teammate_script(&sandbox, "tester", "[[answer]]\ntext = \"I am here.\"\n");
-    // `spawn_teammate` waits this long for an early failure of the task, so the interrupt arrives
-    // during the call.
+    // `spawn_teammate` waits for an early failure of the task until `SIDING_SETTLE` has passed, so
+    // the interrupt arrives during the call.
     let agent = agent_with_script(&sandbox, &spawn_teammate_call("tester", &model, ""), &[])
         .env("SIDING_SETTLE", "60s");
     let mut talk = TerminalSession::spawn_on_terminal(agent);
     talk.type_line("go");
     let all = || list_tasks_of_kind(&sandbox, "in_process_teammate");
-    eventually("its task runs", || all().iter().any(|task| task["phase"] == "running"));
+    eventually("the task runs", || all().iter().any(|task| task["phase"] == "running"));
     talk.terminal.send_keys("\x1b");
     talk.terminal.wait_for_text("interrupted");
-    eventually("it has ended", || all().iter().all(|task| !task["outcome"].is_null()));
+    eventually("the task has ended", || all().iter().all(|task| !task["outcome"].is_null()));
     talk.terminal.send_keys(CTRL_D);
     let shown = talk.expect_exit(0);
     assert!(!shown.contains("I am here."), "{shown}");

@@ -1,4 +1,4 @@
-//! `siding agent` at a terminal.
+//! `siding agent` at a terminal: keys, signals, approvals, and the terminal's modes after the exit.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -45,14 +45,15 @@ impl TerminalSession {
         self.terminal.send_keys(&format!("{text}\r"));
     }
 
-    /// Kills the agent. The terminal stays open until then, because the agent would exit by itself
-    /// if it were closed.
+    /// Kills the agent before its terminal closes, because the close alone would make the agent
+    /// exit.
     pub(super) fn kill(self) {
         self.agent.process().kill();
         let _killed = self.agent.wait();
     }
 
-    /// Waits for the agent's end and asserts that the terminal's modes are restored.
+    /// Waits for the agent's exit, asserts that the terminal's modes are restored, and returns all
+    /// text that was shown.
     #[track_caller]
     pub(super) fn expect_exit(mut self, code: i32) -> String {
         let done = self.agent.wait();
@@ -67,7 +68,7 @@ impl TerminalSession {
     }
 }
 
-/// Returns the name of the only session.
+/// Returns the name of the only agent's session.
 fn only_session(sandbox: &Sandbox) -> String {
     let sessions =
         std::fs::read_dir(sandbox.state_dir().join("sessions")).expect("the sessions directory");
@@ -95,7 +96,7 @@ fn prompt_is_answered_and_the_terminal_restored() {
         text = "It said hello, and failed."
     "#;
     let mut talk = TerminalSession::start(&sandbox, script);
-    // Types a wrong character and deletes it.
+    // Backspace (`\x7f`) deletes a mistyped character.
     talk.type_line("say hell\x7f你o");
     talk.terminal.wait_for_text("It said hello, and failed.");
     talk.terminal.wait_for_row("ready");
@@ -107,8 +108,8 @@ fn prompt_is_answered_and_the_terminal_restored() {
     }
 }
 
-/// Failure F23: Ctrl-B moves the command to the background immediately and in place, and its end
-/// wakes the idle agent.
+/// Failure F23: Ctrl-B moves the running command to the background immediately, and the command's
+/// end wakes the idle agent.
 #[test]
 fn ctrl_b_backgrounds_a_command_and_its_end_wakes_the_agent() {
     let mut sandbox = Sandbox::new();
@@ -223,8 +224,8 @@ fn fatal_signal_restores_the_terminal_and_ends_all_tasks() {
 }
 
 /// Starts an agent at a terminal whose output buffer is full and is not read, as with a stalled ssh
-/// connection. The model creates the file `begun` after it has started a task, and `woken` when the
-/// task's end has woken it.
+/// connection. The model creates the file `begun` after it has started a task, and the file `woken`
+/// when the task's end has woken the agent.
 fn start_at_stalled_terminal(sandbox: &Sandbox) -> TerminalSession {
     let script = r#"
         [[answer]]
@@ -303,7 +304,7 @@ fn suspended_agent_restores_the_terminal_until_continued() {
     let mut talk = TerminalSession::start(&sandbox, "[[answer]]\ntext = \"Here I am.\"\n");
     talk.terminal.send_keys(CTRL_Z);
     let pid = talk.agent.process().pid;
-    eventually("it is stopped", || processes::state(pid) == Some('T'));
+    eventually("the agent is stopped", || processes::state(pid) == Some('T'));
     assert_eq!(talk.terminal.modes(), talk.initial_modes);
     talk.agent.signal(Signal::CONT);
     eventually("the agent controls the terminal again", || {
@@ -437,7 +438,7 @@ fn conversation_can_be_resumed_at_a_terminal() {
     let session = only_session(&sandbox);
     let mut talk = TerminalSession::start_with_args(&sandbox, script, &["--resume", &session]);
     talk.terminal.wait_for_text("> begin\n\nFirst.\n");
-    // Recalls an earlier prompt and edits it.
+    // The key Up recalls the earlier prompt, and Ctrl-U deletes its text.
     talk.terminal.send_keys("\x1b[A\x15again\r");
     talk.terminal.wait_for_text("Second.");
     talk.terminal.wait_for_row("ready");

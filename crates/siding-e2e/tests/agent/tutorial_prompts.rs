@@ -4,7 +4,8 @@ use siding_e2e::Sandbox;
 
 use super::{entries_of_kind, transcript};
 
-/// Returns a script of the documentation and the prompt in its first line.
+/// Returns the `--model` value for a script in docs/agent, and the prompt in the script's first
+/// line.
 fn documented_script(name: &str) -> (String, String) {
     let file = format!("{}/../../docs/agent/{name}.toml", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&file).expect("the entry exists");
@@ -13,8 +14,8 @@ fn documented_script(name: &str) -> (String, String) {
     (format!("script:{file}"), prompt.trim_end_matches('\'').to_owned())
 }
 
-/// Runs a script of the documentation. Delays the start of Python by a second, because the scripts
-/// expect that a background command ends only after the model's next answer.
+/// Runs a script of the documentation and returns the agent's report. Python starts a second late,
+/// because the scripts expect that a background command ends only after the model's next answer.
 fn run_documented_script(sandbox: &Sandbox, name: &str) -> serde_json::Value {
     let (model, prompt) = documented_script(name);
     let slow = sandbox.home().join("slow");
@@ -33,7 +34,8 @@ fn run_documented_script(sandbox: &Sandbox, name: &str) -> serde_json::Value {
         .json()
 }
 
-/// Whether a program is installed. If not, prints its name, because the calling test skips itself.
+/// Returns whether a program is installed. If it is not, prints its name, because the calling test
+/// then returns without a result.
 fn is_installed(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|directory| directory.join(name).is_file());
@@ -83,7 +85,7 @@ fn notice_count(sandbox: &Sandbox, report: &serde_json::Value) -> usize {
     delivered.iter().filter(|entry| entry["told"][0]["told"] == "notice").count()
 }
 
-/// The scripts `setup` and `install` run with only a shell.
+/// The scripts `setup` and `install` need no program except a shell.
 #[test]
 fn setup_and_install_prompts_run() {
     let mut sandbox = Sandbox::new();
@@ -94,7 +96,7 @@ fn setup_and_install_prompts_run() {
     assert_eq!(notice_count(&sandbox, &report), 1, "{report:#}");
     let report = run_documented_script(&sandbox, "install");
     assert_eq!(report["text"], "Everything is installed.");
-    assert_eq!(notice_count(&sandbox, &report), 0, "a waited-for end must give no notice");
+    assert_eq!(notice_count(&sandbox, &report), 0, "an end in a tool result must cause no notice");
 }
 
 /// The script `packages` runs a slow list in the background while the model searches files.

@@ -97,7 +97,7 @@ fn failed_conversation_resumes_with_the_same_model() {
     assert!(done.stderr_text().contains(&format!("--resume {session}")), "{}", done.stderr_text());
     let answer = "[[answer]]\nexpect = '\\Ahello\\z'\ntext = \"Here I am.\"\n";
     std::fs::write(sandbox.path("script.toml"), answer).expect("test file");
-    // Resumes from another directory.
+    // A conversation can be resumed in another directory.
     let resumed = sandbox.siding(&["agent", "--resume", &session]).cwd("/");
     assert_eq!(resumed.run().expect_code(0).stdout_text(), "Here I am.\n");
 }

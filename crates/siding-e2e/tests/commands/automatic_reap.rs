@@ -9,8 +9,8 @@ use siding_e2e::{ProgramOutput, Sandbox, words};
 
 use crate::support::{sandbox, write};
 
-/// The beginning of each script. It starts a host with a relay, whose pid is `$relay`. `orphan`
-/// kills the host and waits until the relay is old enough to be reaped.
+/// Common beginning of the scripts. It starts a host and a relay, and stores the relay's pid in
+/// `$relay`. The function `orphan` kills the host and waits until the relay may be reaped.
 const SCRIPT_PRELUDE: &str = "\
 export SIDING_FOREIGN_REAP= SIDING_MAX_ELAPSED_HARD_CAP=1s
 bin/claude host & host=$!

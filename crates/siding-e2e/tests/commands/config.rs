@@ -5,7 +5,6 @@ use siding_e2e::Sandbox;
 
 use crate::support::{read_docs_file, run_ok, run_refused, sandbox, write};
 
-/// Writes the user's settings file.
 fn write_user_config(sandbox: &Sandbox, text: &str) {
     let dir = sandbox.home().join(".config/siding");
     std::fs::create_dir_all(&dir).expect("test directory");
@@ -137,7 +136,7 @@ fn an_invalid_config_does_not_block_ps_show_output_and_stop() {
 }
 
 /// `config check` and `doctor` report an unknown `bash.background…` key of a host's file with the
-/// nearest known key. Both spellings of the cap are accepted.
+/// nearest known key. A known key in the same file remains in effect.
 #[test]
 fn unknown_host_settings_keys_are_reported_by_check_and_doctor() {
     let sandbox = sandbox();

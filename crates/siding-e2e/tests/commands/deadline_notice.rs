@@ -5,8 +5,8 @@ use siding_e2e::{Process, Sandbox, eventually, eventually_some};
 
 use crate::support::{HANG_COMMAND, run_ok, sandbox, show_task, stop_all, task_id};
 
-/// Starts a background task with this deadline, whose notice is due 9 min 58 s before it: for a
-/// deadline of 10 minutes, two seconds after the start.
+/// Starts a background task whose notice is due 9 min 58 s before its deadline: with a deadline of
+/// 10 minutes, two seconds after the start.
 #[track_caller]
 fn start_with_timeout(sandbox: &Sandbox, timeout: &str) -> String {
     let args = ["run", "--background", "--allow-duplicate", "--json", "--timeout", timeout, "--"];
@@ -14,7 +14,7 @@ fn start_with_timeout(sandbox: &Sandbox, timeout: &str) -> String {
     task_id(&call.env("SIDING_DEADLINE_NOTICE", "9m58s").run().expect_code(0).json())
 }
 
-/// Returns the `expiring` notices that a consumer which acknowledges nothing receives.
+/// Returns the `expiring` notices that a consumer receives if it acknowledges nothing.
 #[track_caller]
 fn expiring_notices(sandbox: &Sandbox) -> Vec<Value> {
     let view = run_ok(sandbox, &["notices", "--json", "--consumer", "looker"]).json();
@@ -29,8 +29,8 @@ fn count_expiring_records(sandbox: &Sandbox, id: &str) -> usize {
     journal.matches(r#""record":"expiring""#).count()
 }
 
-/// Promise P65: the notice of a near deadline names the command that moves the deadline, and a
-/// moved deadline withdraws it. A task with a deadline of less than ten minutes gives no notice.
+/// Promise P65: the notice of a near deadline names the command that moves the deadline, and is
+/// withdrawn when the deadline is moved. A deadline of less than ten minutes causes no notice.
 #[test]
 fn a_near_deadline_is_notified_until_it_is_extended() {
     let sandbox = sandbox();
@@ -87,7 +87,7 @@ fn a_near_deadline_is_notified_once_across_takeover() {
     stop_all(&sandbox);
 }
 
-/// No notice is given with `deadline_notice = "0s"`, or for a foreground task, whose caller waits.
+/// There is no notice with `deadline_notice = "0s"`, nor for a foreground task, whose caller waits.
 #[test]
 fn there_is_no_deadline_notice_when_it_is_off_or_waited_for() {
     let sandbox = sandbox();

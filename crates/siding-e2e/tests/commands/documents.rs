@@ -12,9 +12,9 @@ use siding_e2e::Sandbox;
 
 use crate::support::{run_ok, sandbox};
 
-/// Programs that the documents call. They do nothing here, except print a version.
+/// Programs that the documents call, replaced by stubs that only print a version.
 const STUB_PROGRAMS: &[&str] = &["claude", "codex", "make", "npm"];
-/// The id in the documents that stands for that of the task started last.
+/// The id in the documents, which is replaced by the id of the newest task.
 const PLACEHOLDER_ID: &str = "b-4k7q";
 
 #[test]
@@ -54,7 +54,7 @@ fn each_page_with_commands_has_a_test() {
     }
 }
 
-/// Runs the lines of each block in a sandbox of their own. Each must exit with 0, or with the code
+/// Runs the lines of each block in a separate sandbox. Each line must exit with 0, or with the code
 /// that its comment names: `# … exit code 75`.
 fn assert_commands_work(page: &str) {
     for block in command_blocks(page) {

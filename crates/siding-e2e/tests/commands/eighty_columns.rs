@@ -5,8 +5,8 @@ use siding_e2e::{Sandbox, words};
 
 use crate::support::{HANG_COMMAND, run_ok, sandbox, start_task, task_id};
 
-/// Returns names that are very long, that have wide characters, or that contain control characters
-/// which could forge a line.
+/// Returns a very long name, a name with wide characters, and a name with control characters that
+/// could forge a line.
 fn hostile_names() -> [String; 3] {
     [
         "long ".repeat(60),
@@ -38,7 +38,7 @@ fn assert_fits_80_columns(text: &str) {
     }
 }
 
-/// Asserts that the text of all commands about tasks fits 80 columns.
+/// Asserts that the lists of tasks and sessions and the view of each task fit 80 columns.
 #[track_caller]
 fn assert_listings_fit(sandbox: &Sandbox, ids: &[String]) {
     for args in [&["ps"][..], &["ps", "--all"], &["session", "list"], &["reap", "--dry-run"]] {
@@ -56,7 +56,8 @@ fn output_about_running_tasks_fits_80_columns() {
         .iter()
         .map(|name| {
             let puppet = sandbox.puppet_line(&words("--quiet mark m hang"));
-            // Removes line ends from the name, because a task may print any line as its own output.
+            // The task prints the name without line ends, because its output may contain any line,
+            // even one that the check for forged lines would reject.
             let line = format!("printf %s '{name}' | tr -d '\\r\\n'; exec -a '{name}' {puppet}");
             start_task(&sandbox, &["--name", name], &line)
         })

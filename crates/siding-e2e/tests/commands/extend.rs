@@ -40,7 +40,7 @@ fn extend_adds_time_or_sets_the_deadline_from_the_start() {
         let out = run_ok(&sandbox, &[&["extend", &id], args].concat()).stdout_text();
         assert!(out.starts_with(&format!("{id}: {said}")), "{out}");
     }
-    // All of several concurrent extensions take effect.
+    // Concurrent extensions all take effect.
     let calls: Vec<_> = (0..8).map(|_| sandbox.siding(&["extend", &id, "10m"]).spawn()).collect();
     calls.into_iter().for_each(|call| drop(call.wait().expect_code(0)));
     let out = run_ok(&sandbox, &["extend", &id, "0s"]).stdout_text();
@@ -54,7 +54,7 @@ fn extend_adds_time_or_sets_the_deadline_from_the_start() {
 }
 
 /// Promise P47: an extension beyond the cap that applied at the task's start is reduced to this
-/// cap, and the answer says so.
+/// cap, and the answer reports the reduction.
 #[test]
 fn an_extension_beyond_the_cap_is_clamped_and_reported() {
     let sandbox = crate::support::sandbox();
@@ -88,7 +88,7 @@ fn extend_rejects_an_ended_task() {
 fn a_locked_system_cap_cannot_be_exceeded() {
     let sandbox = crate::support::sandbox();
     let Some(as_administered) = LockedSystemConfig::new(&sandbox) else {
-        println!("skipped: mount namespaces are not to be had here");
+        println!("skipped: mount namespaces are unavailable here");
         return;
     };
     crate::support::write(&sandbox, ".siding/config.toml", "max_elapsed_hard_cap = \"3h\"\n");

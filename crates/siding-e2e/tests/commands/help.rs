@@ -59,8 +59,8 @@ fn every_flag_in_an_example_is_in_the_help() {
         let help = run_ok(&sandbox, &[&words[..], &["--help"]].concat()).stdout_text();
         let (_, examples) = help.split_once("\nExamples:\n").unwrap_or_else(|| panic!("{help}"));
         for line in examples.lines().take_while(|line| line.starts_with("  siding ")) {
-            // Cuts off the explanation, which follows two blanks, and the command that siding runs,
-            // which follows `--`.
+            // The explanation after two spaces and the command after `--` are not part of siding's
+            // call.
             let call = line.trim_start().split("  ").next().unwrap_or_default();
             let call = call.split([';', '|', '>', '&']).next().unwrap_or_default();
             let call = call.split(" -- ").next().unwrap_or_default();

@@ -15,7 +15,7 @@ fn history_path(sandbox: &Sandbox) -> PathBuf {
     sandbox.state_dir().join("history.db")
 }
 
-/// Runs a command `times` times while the file `go` exists, for which the command waits.
+/// Runs a command that waits for the file `go`, `times` times while this file exists.
 fn run_times(sandbox: &Sandbox, command: &str, times: usize) {
     make_file(sandbox, "go");
     for _ in 0..times {
@@ -45,8 +45,8 @@ fn tasks_within_their_budget_do_not_open_the_history() {
     assert!(history_path(&sandbox).exists());
 }
 
-/// The history stores the peak memory of a command's largest process, which the kernel reports at
-/// its end, if no sample was taken.
+/// If no memory sample was taken, the history stores the peak of the command's largest process,
+/// which the kernel reports when the command has exited.
 #[test]
 fn the_history_records_peak_memory() {
     const MIB: u64 = 1 << 20;
@@ -136,7 +136,7 @@ fn the_usual_duration_is_shown_while_a_task_runs() {
     run_times(&sandbox, &wait, 2);
     let early = start_task(&sandbox, &[], &wait);
     assert_eq!(show_task(&sandbox, &early)["expected_ms"], Value::Null, "two runs are not enough");
-    // Waits for its end, because the next run would otherwise be a duplicate.
+    // The next run would be a duplicate of this task, so wait for the task's end.
     make_file(&sandbox, "go");
     let _done = run_ok(&sandbox, &["wait", &early]);
     run_times(&sandbox, &wait, 1);

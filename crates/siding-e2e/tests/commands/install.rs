@@ -110,8 +110,8 @@ fn created_files_are_private_and_removed_by_uninstall() {
     }
 }
 
-/// Each scope writes the files that Claude Code reads for it: those of a project in the working
-/// directory, the user's own for a project under the repository's root.
+/// Each scope writes the files that Claude Code reads for it. The scope `project` uses the working
+/// directory, and the scope `local` names the repository's root in the user's file.
 #[test]
 fn each_scope_has_its_files() {
     let sandbox = sandbox();
@@ -136,8 +136,8 @@ fn each_scope_has_its_files() {
     assert!(known["projects"][&root]["mcpServers"]["siding"].is_object(), "{known}");
 }
 
-/// Two scopes of Claude Code are stored in one file. After an uninstall of both, in either order,
-/// the file is as before.
+/// Two scopes of Claude Code are stored in one file. Uninstalling both, in either order, restores
+/// the file's original content.
 #[test]
 fn two_scopes_in_one_file_can_be_removed_in_either_order() {
     let sandbox = sandbox();
@@ -148,7 +148,7 @@ fn two_scopes_in_one_file_can_be_removed_in_either_order() {
         let call = sandbox.siding(&[what, "claude-code", "--scope", scope]).cwd(&repository);
         let _done = call.run().expect_code(0);
     };
-    // Ignores backups, which install keeps next to the file between two calls.
+    // Install leaves backups next to the file, which are not compared.
     let known = || {
         let mut all = snapshot_user_files(&sandbox);
         all.retain(|path, _| !path.display().to_string().contains(".siding-backup-"));
@@ -299,8 +299,8 @@ fn codex_gemini_and_opencode_are_configured_and_restored() {
     assert!(err.contains("only claude-code has scopes"), "{err}");
 }
 
-/// Writes a script `systemctl` that logs its calls and fails for those that contain `refuses`.
-/// Returns a `PATH` with it.
+/// Writes a script `systemctl` that logs its calls and fails for calls that contain `refuses`.
+/// Returns a `PATH` that finds the script.
 fn write_fake_systemctl(sandbox: &Sandbox, refuses: &str) -> String {
     let bin = sandbox.path("bin");
     fs::create_dir_all(&bin).expect("test directory");

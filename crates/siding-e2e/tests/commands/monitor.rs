@@ -19,7 +19,7 @@ fn start_monitor(sandbox: &Sandbox, flags: &[&str], command: &str) -> String {
     task_id(&run_ok(sandbox, &[&["monitor", "--json"], flags, &["--", command]].concat()).json())
 }
 
-/// Returns the records of a task's journal.
+/// Returns the records of a task's journal up to the first incomplete line.
 #[track_caller]
 fn read_records(sandbox: &Sandbox, id: &str) -> Vec<Record> {
     let path = sandbox.state_dir().join("tasks").join(id).join("journal");
@@ -59,7 +59,7 @@ fn each_line_of_both_streams_is_reported_separately() {
     make_file(&sandbox, "go");
     assert_eq!(wait_for_outcome(&sandbox, &id)["code"], 0);
     let alone = |text: &str| (text.to_owned(), 1, 0);
-    // The blank line is not reported, and the last line is although it has no newline.
+    // The blank line is not reported. The last line is reported, although it has no newline.
     assert_eq!(matched_batches(&sandbox, &id), ["one", "two", "last"].map(alone));
 }
 
@@ -68,7 +68,7 @@ fn only_matching_lines_are_reported_and_all_output_is_kept() {
     let sandbox = sandbox();
     let text = r"printf 'ok 1\n\033[31mFAIL\033[0m a\nok 2\npanicked\n'";
     // The lines are written after the file `go` exists, because lines that the starting call
-    // already shows give no notice.
+    // already shows cause no notice.
     let text = format!("{}; {text}", until_file_exists("go"));
     let id = start_monitor(&sandbox, &["--match", "FAIL|panicked"], &text);
     make_file(&sandbox, "go");
@@ -91,7 +91,8 @@ fn only_matching_lines_are_reported_and_all_output_is_kept() {
     assert_eq!(all, "ok 1\nFAIL a\nok 2\npanicked\n");
 }
 
-/// Failure F48: a flood of lines becomes a few records with counts, which precede the end.
+/// Failure F48: a flood of lines becomes a few records with counts, which precede the final
+/// records.
 #[test]
 fn a_flood_is_coalesced_and_its_last_line_is_reported() {
     const LINE_COUNT: u64 = 200_000;
@@ -131,7 +132,7 @@ fn a_flood_is_coalesced_and_its_last_line_is_reported() {
 #[test]
 fn after_a_burst_one_batch_per_second_is_reported() {
     let sandbox = sandbox();
-    // Writes a line about every 20 ms. The `read` is a pause that starts no process.
+    // The command writes a line about every 20 ms. Its `read` is a pause that starts no process.
     let text = "for n in $(seq 1000); do echo $n; read -rt .02 <> <(:); done; sleep 300";
     let id = start_monitor(&sandbox, &[], text);
     eventually("seven batches are recorded", || matched_batches(&sandbox, &id).len() >= 7);
@@ -152,7 +153,7 @@ fn after_a_burst_one_batch_per_second_is_reported() {
             | Record::Closed(_) => None,
         })
         .collect();
-    // The sixth record is written one second after the first, and the seventh two seconds after it.
+    // The sixth record follows the first by one second, and the seventh follows by two.
     assert!(moments[6] - moments[0] >= 2000, "{moments:?}");
     let told = matched_batches(&sandbox, &id);
     assert_eq!(told[0], ("1".to_owned(), 1, 0));
@@ -165,7 +166,7 @@ fn a_monitor_runs_five_minutes_by_default_and_up_to_the_cap() {
     let sandbox = sandbox();
     let spec = |id: &str| {
         let Record::Accepted(first) = read_records(&sandbox, id).swap_remove(0) else {
-            panic!("the limited record must be a batch")
+            panic!("the first record must be `accepted`")
         };
         first.spec
     };
@@ -178,7 +179,7 @@ fn a_monitor_runs_five_minutes_by_default_and_up_to_the_cap() {
         let flags = [flags, &["--allow-duplicate", "--match", "x+"]].concat();
         let spec = spec(&start_monitor(&sandbox, &flags, HANG_COMMAND));
         assert_eq!(spec.deadline_ms, deadline_ms);
-        let monitor = spec.monitor.expect("the text is JSON");
+        let monitor = spec.monitor.expect("the task is a monitor");
         assert_eq!((monitor.pattern.as_deref(), monitor.burst), (Some("x+"), 5));
         assert_eq!(monitor.every_ms, 1000);
     }

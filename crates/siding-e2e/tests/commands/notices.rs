@@ -47,7 +47,7 @@ fn start_with_open_gate(sandbox: &Sandbox, flags: &[&str], command: &str) -> Str
 fn wait_for_end(sandbox: &Sandbox, id: &str) {
     let wait = sandbox.siding(&["wait", "--timeout", "30s", id]).env("SIDING_SESSION", "other");
     let _ended = wait.run().expect_code(0);
-    eventually("its shim has exited", || processes::with_birthmark(id).is_empty());
+    eventually("the shim has exited", || processes::with_birthmark(id).is_empty());
 }
 
 /// Failures F24 and F28: a notice has the exit code, the duration, the last lines, the path and the
@@ -194,7 +194,7 @@ fn a_partial_read_does_not_cancel_the_end_notice() {
     assert_eq!(notified_tasks(&sandbox, &[]), [&*id, &*running]);
 }
 
-/// Failure F22: twenty tasks that end at the same time give twenty notices.
+/// Failure F22: twenty tasks that end at the same time cause twenty notices.
 #[test]
 fn twenty_tasks_that_end_together_give_twenty_notices() {
     let sandbox = sandbox();
@@ -234,16 +234,17 @@ fn notices_that_need_attention_come_first() {
     assert_eq!((&all[0]["limit"], &all[0]["priority"]), (&json!("2s"), &json!("next")));
 }
 
-/// Failure F19: a task gives one notice when it lingers, and another when it has ended.
+/// Failure F19: a task causes one notice when it lingers, and another when it has ended.
 #[test]
 fn lingering_and_the_later_end_are_both_notified() {
     let sandbox = sandbox();
     let text = format!("({}) & true", until_file_exists("end"));
     let id = start_with_open_gate(&sandbox, &[], &text);
-    let lingering = eventually_some("it lingers", || list_notices(&sandbox, &["--ack"]).pop());
+    let lingering =
+        eventually_some("the task lingers", || list_notices(&sandbox, &["--ack"]).pop());
     assert_eq!((&lingering["status"], &lingering["exit_code"]), (&json!("lingering"), &json!(0)));
     assert_eq!(lingering["kind"], "lingering");
-    // The call of the second task reports `lingering` itself, so there is no such notice.
+    // The call that starts the second task reports `lingering` itself, so this causes no notice.
     let run = ["run", "--budget", "none", "--json", "--allow-duplicate", "--", &text];
     let second = run_ok(&sandbox, &run).json();
     assert_eq!(second["phase"], "lingering");
@@ -348,7 +349,7 @@ fn a_follower_receives_notices_promptly_and_exits_with_its_reader() {
             started.elapsed()
         );
     }
-    // A foreground task gives no notice, because its caller receives the result.
+    // A foreground task causes no notice, because its caller receives the result.
     let _foreground = run_to_end(&sandbox, "exit 1");
     // The stream also reports the end of a task that was killed together with its shim.
     let id = start_task(&sandbox, &[], HANG_COMMAND);
@@ -375,7 +376,7 @@ fn an_end_that_a_killed_caller_did_not_read_is_notified() {
     let text = "head -c 200000 /dev/zero | tr '\\0' x; touch end";
     let caller = sandbox.siding(&["run", "--budget", "none", "--", text]).stdout_to(writer).spawn();
     eventually("the command is done", || sandbox.path("end").exists());
-    let id = eventually_some("its end is recorded", || {
+    let id = eventually_some("the end is recorded", || {
         let list = run_ok(&sandbox, &["ps", "--json"]).json();
         let one = list.as_array()?.first()?.clone();
         (one["phase"] == "ended").then(|| crate::support::task_id(&one))
@@ -385,8 +386,8 @@ fn an_end_that_a_killed_caller_did_not_read_is_notified() {
     eventually("the session is notified", || notified_tasks(&sandbox, &[]) == [&*id]);
 }
 
-/// Promise P70: tasks with unacknowledged notices are removed last, and no more than twice the
-/// limit of tasks are kept.
+/// Promise P70: tasks with unacknowledged notices are removed last, and at most twice as many tasks
+/// as the limit allows are kept.
 #[test]
 fn retention_removes_tasks_with_delivered_notices_first() {
     let sandbox = sandbox();

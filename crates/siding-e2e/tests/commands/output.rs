@@ -19,10 +19,10 @@ fn read_output(sandbox: &Sandbox, id: &str, flags: &[&str]) -> ProgramOutput {
 /// Waits until the task has written this many bytes.
 #[track_caller]
 fn wait_for_output_bytes(sandbox: &Sandbox, id: &str, bytes: u64) {
-    eventually("its output is stored", || show_task(sandbox, id)["output"]["bytes"] == bytes);
+    eventually("the output is stored", || show_task(sandbox, id)["output"]["bytes"] == bytes);
 }
 
-/// Promise P27: a call shows the output since the previous call, and says so if there is none.
+/// Promise P27: a call shows the output since the previous call, and reports if there is none.
 #[test]
 fn output_shows_only_what_is_new_since_the_last_read() {
     let sandbox = sandbox();
@@ -86,8 +86,8 @@ fn tail_grep_and_errors_select_lines() {
     assert!(none.stderr_text().contains(&format!("no such line from {id}, exited 0")), "{none}");
 }
 
-/// Promise P27: pages that are read with `--since` and the offset that the previous page returned
-/// join to the whole output.
+/// Promise P27: pages contain the whole output together if each is read with `--since` and the
+/// offset that the previous page returned.
 #[test]
 fn pages_read_with_since_join_to_the_whole_output() {
     let sandbox = sandbox();
@@ -212,7 +212,7 @@ fn conflicting_or_invalid_output_flags_are_rejected() {
     stop_all(&sandbox);
 }
 
-/// `siding output` always says that it has cut output: on stderr if `--max-bytes` leaves no room
+/// `siding output` always reports that it has cut output: on stderr if `--max-bytes` leaves no room
 /// for a line on stdout.
 #[test]
 fn truncated_output_says_so_at_every_size() {

@@ -1,4 +1,4 @@
-//! The list of `siding ps`.
+//! Order, columns and JSON of `siding ps`.
 
 use siding_e2e::words;
 

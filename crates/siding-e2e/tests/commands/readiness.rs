@@ -20,10 +20,10 @@ fn ack_notices(sandbox: &Sandbox) -> Vec<Value> {
     view.as_array().expect("a list").clone()
 }
 
-/// Waits until the readiness of a task is recorded, and returns it.
+/// Waits until the readiness of a task is recorded, and returns the field `ready` of its JSON.
 #[track_caller]
 fn wait_until_ready(sandbox: &Sandbox, id: &str) -> Value {
-    eventually("it is ready", || !show_task(sandbox, id)["ready"]["after_ms"].is_null());
+    eventually("the task is ready", || !show_task(sandbox, id)["ready"]["after_ms"].is_null());
     show_task(sandbox, id)["ready"].clone()
 }
 
@@ -62,7 +62,7 @@ fn a_late_readiness_line_is_notified_once() {
 }
 
 /// Promise P53: a port condition is met when any process of the task listens on the port. The
-/// notice is given although no caller waits.
+/// notice is recorded even if no caller waits.
 #[test]
 fn a_late_port_and_file_give_one_readiness_notice() {
     let sandbox = sandbox();
@@ -73,7 +73,7 @@ fn a_late_port_and_file_give_one_readiness_notice() {
     let flags = ["--wait-for", &what, "--wait-for", "file:flag"];
     let id = start_task(&sandbox, &flags, &text);
     make_file(&sandbox, "go");
-    eventually("it listens", || show_task(&sandbox, &id)["listening"] == json!([port]));
+    eventually("the server listens", || show_task(&sandbox, &id)["listening"] == json!([port]));
     assert!(
         show_task(&sandbox, &id)["ready"]["after_ms"].is_null(),
         "ready with only one of the conditions"
@@ -147,8 +147,8 @@ fn a_task_that_is_ready_after_the_budget_gives_a_notice() {
     stop_all(&sandbox);
 }
 
-/// Promise P58: if a task ends before it is ready, the notice of its end says so, and no `ready`
-/// notice is given.
+/// Promise P58: if a task ends before it is ready, the notice of its end reports this, and there is
+/// no `ready` notice.
 #[test]
 fn an_end_before_readiness_is_reported() {
     let sandbox = sandbox();
@@ -169,7 +169,7 @@ fn an_end_before_readiness_is_reported() {
     // The last line of an ended task is matched even without a newline.
     let done = run_ok(&sandbox, &["run", "--json", "--wait-for", "output:^up$", "--", "printf up"]);
     assert_eq!(done.json()["ready"]["by"][0]["detail"]["line"], "up");
-    eventually("its shim has exited", || {
+    eventually("the shim has exited", || {
         processes::with_birthmark(&self::task_id(&done.json())).is_empty()
     });
     assert!(ack_notices(&sandbox).is_empty());
@@ -183,7 +183,7 @@ fn a_lingering_task_can_become_ready() {
     let text = format!("({}; touch up; {HANG_COMMAND}) & exit 0", until_file_exists("go"));
     let run = ["run", "--json", "--budget", "30s", "--wait-for", "file:up", "--", &text];
     let running = sandbox.siding(&run).spawn();
-    eventually("its shell has ended", || {
+    eventually("the shell has ended", || {
         let list = run_ok(&sandbox, &["ps", "--json"]).json();
         list[0]["phase"] == "lingering"
     });

@@ -13,8 +13,8 @@ use crate::support::{run_ok, sandbox, start_task, stop_all, write};
 /// The uid of a user without processes.
 const OTHER_UID: u32 = 61_234;
 
-/// Writes user settings with a single rule, which matches the relays of this sandbox from a minimum
-/// age on.
+/// Writes user settings with a single rule, which matches the relays of this sandbox once they have
+/// reached the minimum age.
 #[track_caller]
 fn write_rule(sandbox: &Sandbox, min_age: &str) {
     processes::assert_no_birthmark();
@@ -28,7 +28,7 @@ fn write_rule(sandbox: &Sandbox, min_age: &str) {
     std::fs::write(dir.join("config.toml"), text).expect("test directory");
 }
 
-/// Creates a link with another name to a program and returns its path.
+/// Creates a link to a program under another name and returns the link's path.
 fn link_program(sandbox: &Sandbox, name: &str, target: &str) -> String {
     let path = sandbox.path(&format!("bin/{name}"));
     std::fs::create_dir_all(path.parent().expect("the value exists")).expect("test directory");
@@ -195,7 +195,8 @@ fn an_orphan_that_ignores_sigterm_is_killed() {
     assert_eq!(text.lines().count(), 2, "expected one line per signal: {text}");
 }
 
-/// Processes that a tree starts while it is ended are ended too, although their parent has exited.
+/// Processes that a tree starts during its termination are ended too, although their parent has
+/// exited.
 #[test]
 fn processes_started_while_a_tree_is_ended_are_ended_too() {
     let sandbox = sandbox();
@@ -209,7 +210,7 @@ fn processes_started_while_a_tree_is_ended_are_ended_too() {
     let _trapped = host.wait_for_stdout("up");
     let early = sandbox.wait_for_mark("early");
     host.process().kill();
-    eventually("it is an orphan", || {
+    eventually("the relay is an orphan", || {
         reap_unowned(&sandbox, &["--dry-run"])[0]["kind"] == "foreign_ended"
     });
     let steps = reap_unowned(&sandbox, &[]);
@@ -231,8 +232,8 @@ fn an_orphan_is_ended_only_after_its_minimum_age() {
     let why = steps[0]["why"].as_str().unwrap_or_default();
     assert!(why.ends_with(" old, less than 1h"), "{steps:?}");
     assert!(young.is_alive());
-    // A user's rule may set a lower minimum age than the hard cap, which is that of the built-in
-    // rules.
+    // A user's rule may set a minimum age below the hard cap, which is the minimum age of the
+    // built-in rules.
     write_rule(&sandbox, "2s");
     eventually("the process is old enough", || {
         !step_pids(&reap_unowned(&sandbox, &[]), "foreign_ended").is_empty()

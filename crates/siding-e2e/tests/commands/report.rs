@@ -1,4 +1,4 @@
-//! The report of `siding report`.
+//! The content of `siding report` as text, Markdown and JSON.
 
 use siding_e2e::{Sandbox, eventually};
 
@@ -40,7 +40,7 @@ fn the_report_shows_all_events_on_one_screen() {
     let stopped = start_task(&sandbox, &[], HANG_COMMAND);
     let _done = run_ok(&sandbox, &["stop", &stopped]);
     let left = start_task(&sandbox, &[], "sleep 62 & :");
-    eventually("it lingers", || {
+    eventually("the task lingers", || {
         run_ok(&sandbox, &["show", "--json", &left]).json()["phase"] == "lingering"
     });
     let runs = start_task(&sandbox, &[], "sleep 63");
@@ -83,7 +83,8 @@ fn the_report_shows_all_events_on_one_screen() {
     stop_all(&sandbox);
 }
 
-/// The report also counts tasks whose records the retention has removed, from the history.
+/// The report also counts tasks whose records are removed, because the history still has their
+/// results.
 #[test]
 fn the_report_counts_removed_tasks_from_the_history() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! `siding schema`.
+//! `siding schema`, which prints the JSON Schema of all outputs or of one command's output.
 
 use serde_json::json;
 

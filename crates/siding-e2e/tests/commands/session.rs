@@ -89,8 +89,7 @@ fn closing_a_session_stops_its_tasks_except_kept_ones() {
 #[test]
 fn a_task_with_an_unreadable_journal_is_reported_as_failed() {
     if !is_root() {
-        // The test makes a journal unreadable for the user that runs the calls, which only root can
-        // do.
+        // Only root can make a journal unreadable for the user that runs the calls.
         return;
     }
     let mut sandbox = Sandbox::new_for_uid(61_235);

@@ -19,7 +19,7 @@ fn show_prints_the_state_of_a_task_on_one_screen() {
     let line = format!("echo hello; {}", sandbox.puppet_line(&words("--quiet mark m hang")));
     let id = start_task(&sandbox, &["--name", "web"], &line);
     let member = sandbox.wait_for_mark("m");
-    eventually("its output is stored", || show_task(&sandbox, &id)["output"]["bytes"] == 6);
+    eventually("the output is stored", || show_task(&sandbox, &id)["output"]["bytes"] == 6);
     let text = run_ok(&sandbox, &["show", &id]).stdout_text();
     assert!(text.starts_with(&format!("{id}  running\n")), "{text}");
     assert_eq!(field_values(&text, "command").concat(), line, "{text}");

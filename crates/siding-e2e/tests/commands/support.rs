@@ -1,4 +1,4 @@
-//! Helpers for tests of commands.
+//! Calls with an expected exit code, and tasks whose end the test controls.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub(crate) const HANG_COMMAND: &str = "sleep 300";
 /// processes per core.
 pub(crate) const MAX_PROMPT_TIME: Duration = Duration::from_secs(8);
 
-/// Returns a sandbox that fails its test if processes are left.
+/// Returns a sandbox that fails its test if the test leaves processes running.
 pub(crate) fn sandbox() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
@@ -42,7 +42,7 @@ pub(crate) fn start_task(sandbox: &Sandbox, flags: &[&str], command: &str) -> St
     task_id(&run_ok(sandbox, &[&head, flags, &["--", command]].concat()).json())
 }
 
-/// Runs a shell text to its end, whatever its exit code, waits until its shim has exited, and
+/// Runs a shell text to its end with any exit code, waits until the task's shim has exited, and
 /// returns the task's id.
 #[track_caller]
 pub(crate) fn run_to_end(sandbox: &Sandbox, command: &str) -> String {
@@ -50,36 +50,32 @@ pub(crate) fn run_to_end(sandbox: &Sandbox, command: &str) -> String {
     let done = sandbox.siding(&args).run();
     assert_eq!(done.json()["phase"], "ended", "{done}");
     let id = task_id(&done.json());
-    eventually("its shim has exited", || processes::with_birthmark(&id).is_empty());
+    eventually("the shim has exited", || processes::with_birthmark(&id).is_empty());
     id
 }
 
-/// Returns the id in a task's JSON.
 #[track_caller]
 pub(crate) fn task_id(view: &Value) -> String {
     view["task_id"].as_str().expect("a task id").to_owned()
 }
 
-/// Returns the ids in a list of tasks.
 #[track_caller]
 pub(crate) fn task_ids(list: &Value) -> Vec<String> {
     list.as_array().expect("a list").iter().map(task_id).collect()
 }
 
-/// Returns the JSON of `siding show`.
 #[track_caller]
 pub(crate) fn show_task(sandbox: &Sandbox, id: &str) -> Value {
     run_ok(sandbox, &["show", "--json", id]).json()
 }
 
-/// Waits for the end of a task and returns its outcome.
+/// Waits up to 30 s for the end of a task and returns its outcome.
 #[track_caller]
 pub(crate) fn wait_for_outcome(sandbox: &Sandbox, id: &str) -> Value {
     let done = run_ok(sandbox, &["wait", "--json", "--timeout", "30s", id]);
     done.json()["by"][0]["detail"].clone()
 }
 
-/// Stops all tasks.
 #[track_caller]
 pub(crate) fn stop_all(sandbox: &Sandbox) {
     let _stopped = run_ok(sandbox, &["stop", "--all"]);
@@ -119,7 +115,7 @@ pub(crate) fn list_subcommands(sandbox: &Sandbox, below: &[&str]) -> Vec<String>
         .collect()
 }
 
-/// Reads a file of the documentation.
+/// Returns the text of a file below `docs`.
 #[track_caller]
 pub(crate) fn read_docs_file(name: &str) -> String {
     let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));

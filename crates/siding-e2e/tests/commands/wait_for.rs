@@ -107,8 +107,8 @@ fn an_unterminated_line_matches_once_nothing_follows() {
     assert_eq!(wait_for(&sandbox, &id, "output:^last$")["line"], "last");
 }
 
-/// A wait finds the end of a very long line after much other output, and answers with at most 1 KiB
-/// of the line.
+/// A wait finds the end of a very long line after much other output, and returns at most 1 KiB of
+/// the line.
 #[test]
 fn a_line_after_a_flood_is_found() {
     let sandbox = sandbox();
@@ -154,7 +154,7 @@ fn a_port_matches_only_when_the_task_itself_listens() {
     let foreign = stranger.local_addr().expect("an address").port();
     let port = free_port();
     let server = ["listen", "port", "--port", &port.to_string(), "hang"];
-    // The server is in a session of its own and still belongs to the task.
+    // The server is in a separate process session and still belongs to the task.
     let server = format!("setsid {}", sandbox.puppet_line(&server));
     let id = start_task(&sandbox, &[], &gated_command("true", &format!("{server} & wait")));
     let what = format!("port:{port}");
@@ -315,8 +315,8 @@ fn a_wait_survives_the_death_of_the_shim() {
     stop_all(&sandbox);
 }
 
-/// Promise P55: a wait continues even if the shim was killed while the waiter had not yet read its
-/// last message.
+/// Promise P55: a wait continues even if the shim was killed while the waiter had not yet read the
+/// shim's last message.
 #[test]
 fn a_wait_survives_a_shim_killed_with_unread_messages() {
     let sandbox = sandbox();
@@ -327,7 +327,7 @@ fn a_wait_survives_a_shim_killed_with_unread_messages() {
     let pid = show_task(&sandbox, &id)["shim_pid"].as_u64();
     let shim = pid.and_then(|pid| siding_e2e::Process::from_pid(u32::try_from(pid).ok()?));
     let shim = shim.expect("a shim pid");
-    eventually("it sleeps", || processes::state(waiting.process().pid) == Some('S'));
+    eventually("the waiter sleeps", || processes::state(waiting.process().pid) == Some('S'));
     waiting.signal(rustix::process::Signal::STOP);
     let _record = run_ok(&sandbox, &["extend", &id, "1h"]);
     shim.kill();
@@ -340,8 +340,8 @@ fn a_wait_survives_a_shim_killed_with_unread_messages() {
     stop_all(&sandbox);
 }
 
-/// Promise P57: one call waits for more tasks than its soft limit of descriptors, which siding
-/// raises. `SIDING_TEST_WAITS` sets the number of tasks.
+/// Promise P57: one call can wait for more tasks than its soft limit of descriptors, because siding
+/// raises the limit. `SIDING_TEST_WAITS` sets the number of tasks.
 #[test]
 fn many_tasks_are_waited_for_concurrently() {
     let many: usize =
@@ -361,7 +361,7 @@ fn many_tasks_are_waited_for_concurrently() {
     let all = sandbox.siding(&words).spawn();
     let up: Vec<String> =
         words.iter().cloned().chain(["--for", "output:^up [0-9]+$"].map(str::to_owned)).collect();
-    // Sets a soft limit below the number of tasks.
+    // The soft limit is below the number of tasks.
     let few = format!("ulimit -Sn {}; exec {}", many / 2, sandbox.siding_line(&up));
     let by = assert_satisfied(sandbox.host("bash", &["-c", &few]).run());
     assert_eq!(by.as_array().map(Vec::len), Some(many));
@@ -383,8 +383,8 @@ fn many_tasks_are_waited_for_concurrently() {
     );
 }
 
-/// `siding wait` escapes the line of a task, so that it can neither move the cursor nor forge a
-/// line of siding's.
+/// `siding wait` escapes the line of a task, which could otherwise move the cursor or forge one of
+/// siding's lines.
 #[test]
 fn hostile_lines_are_escaped() {
     let sandbox = sandbox();

@@ -110,7 +110,7 @@ fn a_client_error_is_reported_without_the_path_and_not_retried() {
     assert!(!said.contains("secret"), "{said}");
 }
 
-/// The retry waits for the time that `retry-after` gives, in seconds or as a date.
+/// The retry waits for the time that `retry-after` states, in seconds or as a date.
 #[test]
 fn retry_after_is_honored() {
     for is_date in [false, true] {

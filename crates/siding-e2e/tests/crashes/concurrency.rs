@@ -1,4 +1,4 @@
-//! Records stay true when starts, ends, stops and reads of tasks run concurrently.
+//! Task records stay correct when starts, exits, stops and reads of tasks run concurrently.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -10,8 +10,8 @@ use siding_model::outcome::Outcome;
 use crate::state;
 use crate::test_tasks::STOP_GRACE;
 
-/// Asserts that this many tasks exist, that each has ended exactly once, and that none has left a
-/// process or a transient file.
+/// Asserts that exactly `expected` tasks exist, that each has ended exactly once, and that none has
+/// left a process or a transient file. Returns their outcomes.
 fn assert_all_ended(sandbox: &Sandbox, expected: usize) -> Vec<Outcome> {
     let ids = state::task_ids(sandbox);
     assert_eq!(ids.len(), expected, "records were lost or duplicated");
@@ -107,8 +107,8 @@ fn twenty_simultaneous_exits_are_all_reported() {
     );
 }
 
-/// Promise P35: two stops that race with the natural end of a task give exactly one outcome.
-/// `CRASHES_RACES` sets the number of races.
+/// Promise P35: two stops that race with the exit of a task's command produce exactly one outcome.
+/// `CRASHES_RACES` sets the number of races (default 50).
 #[test]
 fn stop_racing_with_exit_records_exactly_one_outcome() {
     let races = crate::env_number("CRASHES_RACES", 50);
@@ -136,7 +136,8 @@ fn stop_racing_with_exit_records_exactly_one_outcome() {
         assert!(ended || stopped, "race {race}: {outcome}");
         ends += u64::from(ended);
     }
-    // The harness prints this on failure. It shows how often the natural end won.
+    // The test harness prints this line only on failure; it shows how often the command exited
+    // before the stops.
     eprintln!("{ends} of {races} ended by themselves");
     assert_all_ended(&sandbox, races.try_into().expect("a small number"));
 }

@@ -1,5 +1,5 @@
-//! Crashes at every failpoint of the shim: the shim is stopped there, and the shim, the client or
-//! the session's owner is killed.
+//! Crashes at every failpoint of the shim: the shim stops at the failpoint, and the test kills it,
+//! alone or together with the client or the session's owner.
 
 use siding_e2e::{Process, RunningProgram, Sandbox, eventually, words};
 use siding_model::outcome::Outcome;
@@ -7,17 +7,17 @@ use siding_model::outcome::Outcome;
 use crate::state;
 use crate::test_tasks::{self, EXIT_CODE, STOP_GRACE, TASK_OUTPUT, Task, TaskKind};
 
-/// The shim's source with its list of failpoints.
+/// Source file of the shim that lists all failpoints.
 const FAILPOINT_SOURCE: &str = include_str!("../../../siding-shim/src/failpoints.rs");
 
 /// The action with which a test makes the shim reach a failpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trigger {
-    /// Starting any task.
+    /// `siding run` of a task of either kind.
     Start,
-    /// The natural end of a task.
+    /// The exit of a task's command, without a stop.
     End,
-    /// Stopping a task.
+    /// `siding stop` of a task that ignores SIGTERM.
     Stop,
 }
 
@@ -30,7 +30,7 @@ pub(crate) enum ExpectedRecord {
     NeverRan,
     /// The command ran; whether its end was observed depends on timing.
     Ran,
-    /// The command's end was recorded.
+    /// The exit of the command was recorded.
     Ended,
     /// A stop request was recorded.
     Stopped,
@@ -51,7 +51,7 @@ pub(crate) const FAILPOINT_TABLE: [(&str, Trigger, ExpectedRecord); 12] = [
     ("told", Trigger::End, ExpectedRecord::Ended),
 ];
 
-/// The processes that are killed at the failpoint, in this order.
+/// The processes that are killed at the failpoint, in the order that the variant names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Victims {
     Shim,
@@ -184,7 +184,7 @@ impl CrashCase {
             return;
         }
         if self.expected == ExpectedRecord::Ended {
-            // The client had received the end before the shim was killed, so only this command
+            // The client had received the outcome before the shim was killed, so only this command
             // repairs the task.
             self.run_next_commands(sandbox, &id);
         }
@@ -197,14 +197,16 @@ impl CrashCase {
         } else {
             125
         };
-        // The task ignores SIGTERM, so SIGKILL may have ended it instead.
+        // The task ignores SIGTERM, so siding may have ended it with SIGKILL, which gives another
+        // exit code.
         let killed = (code == 128 + 15).then_some(128 + 9);
         assert!(done.code == Some(code) || done.code == killed, "{self:?}: {outcome}, {done}");
         let reported = serde_json::from_value(done.json()["outcome"].clone());
         assert_eq!(reported.ok(), Some(outcome), "{self:?}: {done}");
     }
 
-    /// Opens a session with its own owner process.
+    /// Starts a process and opens a session that is owned by that process and named after the
+    /// failpoint.
     fn open_session_with_owner(&self, sandbox: &Sandbox) -> RunningProgram {
         let owner = sandbox.puppet(&words("--quiet hang")).spawn();
         let pid = owner.process().pid.to_string();
@@ -267,7 +269,8 @@ impl CrashCase {
         assert!(is_reported, "{self:?}: {done}");
     }
 
-    /// Runs a command that repairs the task, then one that waits for the task's end or stops it.
+    /// Runs `ps` or `reap` if the client was killed too, then waits for the task's end or stops the
+    /// task. Each of these commands must repair the task.
     fn run_next_commands(&self, sandbox: &Sandbox, id: &str) {
         let first: &[&str] = match self.victims {
             Victims::ClientThenShim => &["ps", "--json"],
@@ -275,7 +278,7 @@ impl CrashCase {
             Victims::Shim | Victims::OwnerThenShim => &[],
         };
         if !first.is_empty() {
-            // A client that was killed after the shim may have been starting another one. That
+            // A client that was killed after the shim may have been starting a new shim. That
             // unfinished shim holds the task's lock for a moment longer, and other commands skip a
             // locked task.
             eventually("the next command has taken the task over", || {
@@ -315,8 +318,8 @@ impl CrashCase {
         let output = state::command_output(sandbox, id);
         let output_matches = match (self.expected, self.task.kind) {
             (ExpectedRecord::NothingRecorded | ExpectedRecord::NeverRan, _) => output.is_empty(),
-            // A brief task may have ended before the shim was killed. Output that was still in the
-            // pipe is lost then.
+            // A brief task may have ended before the shim was killed. In that case, output that was
+            // still in the pipe is lost.
             (ExpectedRecord::Ran, TaskKind::Brief) => TASK_OUTPUT.starts_with(&output),
             (ExpectedRecord::Ran | ExpectedRecord::Ended | ExpectedRecord::Stopped, _) => {
                 output == TASK_OUTPUT

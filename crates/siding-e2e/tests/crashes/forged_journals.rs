@@ -1,5 +1,5 @@
-//! Journals that a test cannot produce by a crash, so it forges them: of another boot, and with
-//! pids that unrelated processes have.
+//! Forged journals for states that a test cannot produce by a crash: journals from another boot,
+//! and journals with pids that now belong to unrelated processes.
 
 use serde_json::Value;
 use siding_e2e::{Process, RunningProgram, Sandbox, eventually, words};
@@ -45,8 +45,8 @@ fn forge_running_task(sandbox: &Sandbox, change: impl Fn(&mut Record)) -> String
     id
 }
 
-/// Edits a record so that it names this process as shim or leader, and, with `other_boot`, so that
-/// it was written shortly after that boot.
+/// Edits a record so that it names `shim` as the task's shim or leader. With `other_boot`, the
+/// record's time becomes a moment shortly after that boot.
 fn set_recorded_process(record: &mut Record, shim: ProcRef, other_boot: Option<BootId>) {
     match record {
         Record::Accepted(accepted) => {
@@ -81,7 +81,8 @@ fn task_of_another_boot_is_lost_and_no_process_is_signaled() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let unrelated = start_unrelated_process(&sandbox);
-    // The start time matches too, because after a reboot another process can have the same one.
+    // The start time matches too, because after a reboot an unrelated process can have the same pid
+    // and the same start time.
     let reused_pid = proc_ref(unrelated.process());
     let boot = BootId("00000000-0000-0000-0000-000000000000".to_owned());
     for command in [&["wait"][..], &["stop"], &["stop", "--grace", "0s"]] {
@@ -100,8 +101,8 @@ fn task_of_another_boot_is_lost_and_no_process_is_signaled() {
 }
 
 /// A shim that had no free descriptor at the command's start has recorded the leader's pid without
-/// its start time. The next shim must find the leader by this pid, and must not conclude that it
-/// has exited.
+/// its start time. The next shim must find the leader by this pid, and must not conclude that the
+/// leader has exited.
 #[test]
 fn takeover_finds_a_leader_recorded_only_by_pid() {
     let mut sandbox = Sandbox::new();

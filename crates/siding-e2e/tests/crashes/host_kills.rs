@@ -1,5 +1,5 @@
-//! However a host kills the processes of its shell tool, the task of the tool continues (promise
-//! P20).
+//! A task continues however the host kills the processes of the shell tool that started the task
+//! (promise P20).
 
 use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -10,7 +10,7 @@ use siding_model::outcome::{BackgroundReason, Outcome, Placement};
 use crate::state;
 use crate::test_tasks::{STOP_GRACE, Task, TaskKind};
 
-/// How a host kills the shell in which it runs a tool.
+/// The processes that a host kills when it ends the shell of its tool.
 #[derive(Debug, Clone, Copy)]
 enum KillScope {
     /// The shell's process group.
@@ -22,8 +22,8 @@ enum KillScope {
 }
 
 /// Returns the shell and the processes that a host kills with it. Lists the processes of the
-/// machine once, because a list for each took longer than a puppet's lifetime of one minute on a
-/// busy machine.
+/// machine only once: with one listing per process, this function took longer than a puppet's
+/// lifetime of one minute on a busy machine.
 fn processes_in_scope(shell: Process, scope: KillScope) -> Vec<Process> {
     let own = processes::stat(shell.pid).expect("the shell is alive");
     let with = |is_one: fn(&processes::Stat, &processes::Stat) -> bool| {
@@ -38,19 +38,20 @@ fn processes_in_scope(shell: Process, scope: KillScope) -> Vec<Process> {
     pids.into_iter().filter_map(Process::from_pid).collect()
 }
 
-/// Starts a shell in its own session that runs a task in the foreground.
+/// Starts a shell that leads its own session and runs the text `before` and then the task in the
+/// foreground.
 fn start_shell_with_task(sandbox: &Sandbox, task: &Task, before: &str) -> RunningProgram {
     let mut run = ["run", "--budget", "none", "--json", "--grace", STOP_GRACE, "--"]
         .map(str::to_owned)
         .to_vec();
     run.extend(task.command(sandbox));
-    // Because of the trailing `true`, the shell forks the command and does not replace itself with
-    // it.
+    // Because of the trailing `true`, bash forks the command instead of replacing itself with exec.
     let line = format!("{before}{}; true", sandbox.siding_line(&run));
     sandbox.host("setsid", &["--wait", "bash", "-c", &line]).spawn()
 }
 
-/// Returns the shell that runs the tool, and the siding client below it.
+/// Waits until the siding client runs, and returns the shell that runs the tool and the client
+/// below that shell.
 fn wait_for_shell_and_client(host: &RunningProgram) -> (Process, Process) {
     eventually_some("the client runs", || {
         let below = processes::descendants(host.process().pid);
@@ -68,7 +69,7 @@ fn only_task(sandbox: &Sandbox) -> String {
     tasks.into_iter().next().expect("a process in scope")
 }
 
-/// Asserts that the task continues in the background under the same shim, then stops it.
+/// Asserts that the task continues in the background under the same shim, then stops the task.
 fn assert_continues_then_stop(sandbox: &Sandbox, task: [Process; 2], shim: Process) {
     let id = only_task(sandbox);
     let background = Placement::Background { why: BackgroundReason::User };

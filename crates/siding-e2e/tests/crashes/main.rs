@@ -1,5 +1,5 @@
-//! Crash tests: whichever process is killed, at any moment, the records are true and no process is
-//! left behind.
+//! Crash tests: whichever process is killed, at whatever moment, the records are correct and no
+//! process is left behind.
 
 mod concurrency;
 mod failpoints;
@@ -17,7 +17,7 @@ mod takeover;
 mod test_tasks;
 mod unseen;
 
-/// Reads a number from an environment variable.
+/// Reads a number from an environment variable, or returns `default` if the variable is not set.
 fn env_number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
 }

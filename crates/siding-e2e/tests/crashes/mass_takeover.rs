@@ -14,7 +14,6 @@ fn task_id(started: &ProgramOutput) -> String {
     started.json()["task_id"].as_str().expect("a task id").to_owned()
 }
 
-/// Kills the shims, then waits until all of them have exited.
 fn kill_shims(shims: &[Process]) {
     shims.iter().for_each(|shim| shim.kill());
     eventually("the shims are dead", || !shims.iter().any(|shim| shim.is_alive()));
@@ -60,9 +59,9 @@ fn reap_takes_over_two_hundred_tasks_with_dead_shims() {
     }
 }
 
-/// A task whose processes live for a moment and fork the next survives a takeover: the processes
-/// that the reaper has found have exited when the new shim scans, which must not be recorded as the
-/// end.
+/// A task whose short-lived processes each fork a successor survives a takeover. The processes that
+/// the reaper has found may have exited when the new shim scans, and the shim must not record this
+/// as the end of the task.
 #[test]
 fn takeover_keeps_a_task_that_forks_and_exits_repeatedly() {
     const KILL_COUNT: usize = 5;
@@ -75,14 +74,14 @@ fn takeover_keeps_a_task_that_forks_and_exits_repeatedly() {
     let count = || std::fs::metadata(&hops).map_or(0, |facts| facts.len());
     for kill in 0..KILL_COUNT {
         let before = count();
-        eventually("the process forks on", || count() > before + 5);
+        eventually("the process keeps forking", || count() > before + 5);
         kill_shims(&[state::wait_for_live_shim(&sandbox, &id)]);
         let reaped = sandbox.siding(&["reap", "--json"]).run().expect_code(0).json();
         assert_eq!(reaped["counts"]["rescued"], 1, "kill {kill}: {reaped}");
         assert_eq!(state::outcome(&sandbox, &id), None, "kill {kill}");
     }
     let before = count();
-    eventually("the process still forks on", || count() > before + 5);
+    eventually("the process still keeps forking", || count() > before + 5);
     let _stopped = sandbox.siding(&["stop", "--grace", STOP_GRACE, &id]).run().expect_code(0);
     // The outcome is that of the task's shell, which had exited long before the stop.
     assert_eq!(state::assert_ended_cleanly(&sandbox, &id), Outcome::Exited { code: 0 });

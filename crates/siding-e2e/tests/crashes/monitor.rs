@@ -1,4 +1,4 @@
-//! Monitors report every matching line once, also when their shim is killed (promise P67).
+//! Monitors report every matching line once, even if the shim is killed (promise P67).
 
 use siding_e2e::{Sandbox, eventually, set_scripted_server_state, write_scripted_server};
 use siding_model::outcome::Outcome;
@@ -16,8 +16,8 @@ fn start_monitor(sandbox: &Sandbox, command: &str) -> String {
     started["task_id"].as_str().expect("an id").to_owned()
 }
 
-/// Returns a shell text that waits for a file and then writes pairs of a matching line and another
-/// one.
+/// Returns a shell text that waits for a file and then, for each number, prints one line that
+/// matches and one that does not.
 fn write_lines_on_file(file: &str, from: u32, to: u32) -> String {
     format!(
         "until [ -e {file} ]; do sleep .02; done; \
@@ -44,8 +44,8 @@ fn takeover_continues_matching_where_the_dead_shim_stopped() {
     );
     create_file(&sandbox, "a");
     eventually("the output is stored", || state::output(&sandbox, &id).contains("line 40\n"));
-    // The shim records lines after it has stored the output. At most five records are written now;
-    // the remaining lines are recorded a second later.
+    // The shim records lines after it has stored the output. The monitor's rate limit allows a
+    // burst of five records; the remaining lines are recorded a second later.
     eventually("the first lines are reported", || matched_lines(&sandbox, &id) > 0);
     let before = matched_lines(&sandbox, &id);
     assert!(before <= 40, "{before}");
@@ -60,7 +60,8 @@ fn takeover_continues_matching_where_the_dead_shim_stopped() {
     assert_eq!((state.matched.lines, state.takeovers), (50, 1));
 }
 
-/// If a task ends without a shim, the next shim records the lines that the task wrote meanwhile.
+/// If a task ends while it has no shim, the next shim records the matching lines that the dead shim
+/// had stored but not recorded.
 #[test]
 fn lines_written_without_a_shim_are_matched_later() {
     let mut sandbox = Sandbox::new();
@@ -77,8 +78,8 @@ fn lines_written_without_a_shim_are_matched_later() {
     assert_eq!(matched_lines(&sandbox, &id), 40);
 }
 
-/// The process of `monitor-mcp` survives the death of its shim. When the owner of its session is
-/// killed, it ends together with the MCP server that it has started.
+/// The process of `monitor-mcp` survives the death of its shim. When the owner of the session is
+/// killed, this process and the MCP server that it has started are ended.
 #[test]
 fn mcp_monitor_survives_its_shim_but_not_its_owner() {
     let mut sandbox = Sandbox::new();

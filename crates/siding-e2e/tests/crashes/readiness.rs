@@ -1,12 +1,13 @@
-//! The readiness of a task is recorded at most once, and only if it is true, also when its shim is
-//! killed.
+//! The readiness of a task is recorded at most once, and only if the task has become ready, even if
+//! the shim is killed.
 
 use siding_e2e::{Sandbox, eventually};
 
 use crate::state;
 
 /// Starts a task that waits for the file `a`, then writes `up` and creates the file `up`, and exits
-/// once the file `c` exists. It is ready when all conditions of `wait_for` have been met.
+/// once the file `c` exists. The task is ready once all conditions in `wait_for`, which are
+/// separated by spaces, have been met.
 fn start_waiting_for(sandbox: &Sandbox, wait_for: &str) -> String {
     let gate = |name: &str| format!("until [ -e {name} ]; do sleep .02; done");
     let text = format!("{}; echo up; touch up; {}", gate("a"), gate("c"));
@@ -26,7 +27,8 @@ fn is_ready(sandbox: &Sandbox, id: &str) -> bool {
     state::journal(sandbox, id).expect("a recorded task").state.ready.is_some()
 }
 
-/// Returns and acknowledges the agent's unread notices, as `kind: first line`.
+/// Acknowledges the agent's unread notices and returns each of them as `kind: first line of the
+/// summary`.
 #[track_caller]
 fn unread_notices(sandbox: &Sandbox) -> Vec<String> {
     let view = sandbox.siding(&["notices", "--json", "--ack"]).run().expect_code(0).json();
@@ -77,7 +79,7 @@ fn readiness_reached_without_a_shim_is_found() {
     end_task(&sandbox, &id);
 }
 
-/// If one condition was met by output that the dead shim had stored, the next shim finds it there,
+/// If output that the dead shim had stored meets a condition, the next shim finds this output,
 /// although the task writes nothing more.
 #[test]
 fn readiness_in_output_stored_by_the_dead_shim_is_found() {
@@ -106,16 +108,16 @@ fn readiness_is_reported_once_across_a_takeover() {
     assert_eq!(unread_notices(&sandbox).len(), 1);
     state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
     let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
-    // Reading the journal also proves that there is no second `ready` record, which would be
-    // corruption.
+    // The journal can be replayed, so it has no second `ready` record: the replay would report one
+    // as corruption.
     assert!(is_ready(&sandbox, &id));
     assert!(unread_notices(&sandbox).is_empty(), "delivered twice");
     end_task(&sandbox, &id);
     assert_eq!(unread_notices(&sandbox).len(), 1, "the end must be reported");
 }
 
-/// If a task ends without a shim, the next shim still finds a condition that can be checked
-/// afterwards, such as a file, and does not assume any other.
+/// If a task ends without a shim, the next shim checks the conditions that can still be checked,
+/// such as a file, and does not assume that any other condition was met.
 #[test]
 fn unobserved_end_reports_readiness_only_if_known() {
     for (wait_for, is_observed) in [("file:up", true), ("port:1", false)] {
@@ -130,7 +132,8 @@ fn unobserved_end_reports_readiness_only_if_known() {
         state::assert_ended_cleanly(&sandbox, &id);
         assert_eq!(is_ready(&sandbox, &id), is_observed, "{wait_for}");
         let notices = unread_notices(&sandbox);
-        // The kernel may still have the exit code, but no record shows whether the port was open.
+        // The text depends on whether the kernel still has the exit code. In both cases it says
+        // that readiness was not observed, because no record shows whether the port was open.
         let words = ["whether it became ready (port:1) was not seen", "never seen to be ready"];
         let unseen = words.iter().any(|words| notices[0].contains(words));
         assert!(notices.len() == 1 && unseen != is_observed, "{notices:?}");

@@ -1,5 +1,5 @@
-//! Sessions whose owner is killed, and sessions whose owner lives although a thread or a child of
-//! it has ended.
+//! Sessions end with their last owner: an owner may be killed, be replaced, lose its main thread,
+//! or have a child that holds the owner's descriptors.
 
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,11 @@ use siding_model::outcome::Outcome;
 use crate::state;
 use crate::test_tasks::{STOP_GRACE, Task, TaskKind};
 
-/// The `session_grace` of these tests: how long after the owner's end another owner can open the
-/// session again.
+/// The `session_grace` of these tests: the time after the exit of the last owner within which
+/// another owner can open the session again.
 const SESSION_GRACE: &str = "200ms";
 
-/// Starts a host that owns a session.
+/// Starts a puppet that runs `verbs` and owns the session.
 fn start_owner(sandbox: &Sandbox, session: &str, verbs: &str) -> RunningProgram {
     let owner = sandbox.puppet(&words(verbs)).spawn();
     open_session(sandbox, session, &owner);

@@ -12,14 +12,15 @@ use crate::test_tasks::{STOP_GRACE, Task, TaskKind};
 
 const SESSION_ID: &str = "s";
 
-/// A session whose owner and whose tasks' shims have been killed.
+/// A session whose tasks still run, although its owner and their shims have been killed.
 struct OrphanedSession {
     sandbox: Sandbox,
     ids: Vec<String>,
 }
 
 impl OrphanedSession {
-    /// Starts stubborn tasks, then kills their shims and their owner.
+    /// Starts `count` stubborn tasks in one session, then kills their shims and the owner of the
+    /// session.
     fn new(count: usize, session_grace: &str, flags: &[&str]) -> Self {
         let mut sandbox = Sandbox::new();
         sandbox.expect_clean();
@@ -40,7 +41,7 @@ impl OrphanedSession {
         Self { sandbox, ids }
     }
 
-    /// Returns the shims named in the journals.
+    /// Returns the distinct shims that the journals of the tasks name.
     fn shims(&self) -> HashSet<ProcRef> {
         let shim = |id| state::journal(&self.sandbox, id).expect("a recorded task").state.shim;
         self.ids.iter().map(|id| shim(id)).collect()
@@ -50,7 +51,8 @@ impl OrphanedSession {
         self.sandbox.siding(&["reap"]).spawn()
     }
 
-    /// Asserts that all tasks were stopped because of their session, and that nothing is left.
+    /// Asserts that all tasks were stopped because their session ended, and that no process or
+    /// transient file is left.
     fn assert_stopped(&self) {
         let by_session = Outcome::Stopped { by: "session".to_owned() };
         for id in &self.ids {
@@ -72,7 +74,7 @@ impl OrphanedSession {
     }
 }
 
-/// Opens the session with this owner, or adds the owner to it.
+/// Opens the session with this owner, or adds the owner to the open session.
 fn open_session(sandbox: &Sandbox, owner: &RunningProgram) {
     let pid = owner.process().pid.to_string();
     let args = ["session", "open", SESSION_ID, "--owner-pid", &pid];
@@ -118,7 +120,7 @@ fn session_resumed_in_time_keeps_its_tasks() {
             "the new owner must keep the task alive"
         );
     }
-    // Stops one of the tasks alone; the others continue.
+    // A stop of one task does not affect the others, although they share a shim.
     let (first, rest) = scene.ids.split_first().expect("the list is not empty");
     let _ended = scene.sandbox.siding(&["stop", "--grace", STOP_GRACE, first]).run().expect_code(0);
     let by_user = Outcome::Stopped { by: "user".to_owned() };
@@ -136,8 +138,8 @@ fn session_resumed_in_time_keeps_its_tasks() {
 }
 
 /// If the reaper and the shim are killed at any moment, a later reap finishes their work. A shim
-/// that the killed reaper was starting holds copies of its locks, so the tasks can be taken over
-/// only after that shim has exited.
+/// that the killed reaper was starting holds copies of the reaper's locks, so the tasks can be
+/// taken over only after that shim has exited.
 #[test]
 fn next_reap_finishes_after_reaper_and_shim_are_killed() {
     for after_ms in [0, 4, 8, 16, 32, 64] {

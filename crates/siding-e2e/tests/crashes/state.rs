@@ -1,5 +1,5 @@
 //! Reads the contents of a state directory and compares them with the processes of the machine. Of
-//! siding's code the tests use only the model's replay, because it defines the meaning of a
+//! siding's own code this module uses only `siding-model`, whose replay defines the meaning of a
 //! journal.
 
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ pub(crate) fn task_dir(sandbox: &Sandbox, id: &str) -> PathBuf {
     sandbox.state_dir().join("tasks").join(id)
 }
 
-/// Reads a task's journal; `None` when nothing is recorded.
+/// Reads and replays a task's journal. Returns `None` if nothing is recorded.
 ///
 /// # Panics
 ///
@@ -59,19 +59,19 @@ pub(crate) fn outcome(sandbox: &Sandbox, id: &str) -> Option<Outcome> {
     }
 }
 
-/// Waits until the end of a task is recorded.
+/// Waits until the end of a task is recorded, and returns the outcome.
 #[track_caller]
 pub(crate) fn wait_for_outcome(sandbox: &Sandbox, id: &str) -> Outcome {
     eventually_some(&format!("the end of {id} is recorded"), || outcome(sandbox, id))
 }
 
-/// Returns the stored output of a task.
+/// Returns the stored output of a task; empty if no output file exists.
 pub(crate) fn output(sandbox: &Sandbox, id: &str) -> String {
     let bytes = std::fs::read(task_dir(sandbox, id).join("output")).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Returns the output of the command itself, without siding's own last line.
+/// Returns the output of the command itself, without the lines that siding adds.
 pub(crate) fn command_output(sandbox: &Sandbox, id: &str) -> String {
     let all = output(sandbox, id);
     all.split_inclusive('\n').filter(|line| !line.starts_with("[siding] ")).collect()
@@ -84,17 +84,18 @@ fn file_names(sandbox: &Sandbox, directory: &str) -> BTreeSet<String> {
     entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// Returns the ids of all tasks.
+/// Returns the ids of all tasks that have a directory, whether or not anything is recorded.
 pub(crate) fn task_ids(sandbox: &Sandbox) -> BTreeSet<String> {
     file_names(sandbox, "tasks")
 }
 
-/// Returns the ids of the tasks that are marked live.
+/// Returns the ids of the tasks that have a marker in `live/`.
 pub(crate) fn live_task_ids(sandbox: &Sandbox) -> BTreeSet<String> {
     file_names(sandbox, "live")
 }
 
-/// Returns the ids of the tasks that a link in `same/` names as running their command.
+/// Returns the ids of the tasks that a link in `dedup/` names; siding reports a second start of
+/// their commands as a duplicate.
 pub(crate) fn claimed_task_ids(sandbox: &Sandbox) -> BTreeSet<String> {
     let dedup_dir = sandbox.state_dir().join("dedup");
     file_names(sandbox, "dedup")
@@ -128,7 +129,8 @@ pub(crate) fn wait_for_live_shim(sandbox: &Sandbox, id: &str) -> Process {
     })
 }
 
-/// Waits for a task that is not in `before` and whose shim has stopped at a failpoint.
+/// Waits for a task that is not in `before` and whose shim has stopped at a failpoint. Returns the
+/// task's id and the shim.
 #[track_caller]
 pub(crate) fn wait_for_paused_shim(
     sandbox: &Sandbox,
@@ -144,7 +146,7 @@ pub(crate) fn wait_for_paused_shim(
     })
 }
 
-/// Whether a process is stopped by a signal.
+/// Returns whether a process is stopped by a signal.
 pub(crate) fn is_stopped(process: Process) -> bool {
     processes::state(process.pid) == Some('T')
 }
@@ -156,8 +158,9 @@ pub(crate) fn kill_and_wait(process: Process) {
     eventually(&format!("{} is dead", process.pid), || !process.is_alive());
 }
 
-/// Asserts that a task has ended cleanly: its journal replays and has one end, and there is no
-/// process, no live marker, no link in `same/` and no transient file of it. Returns the outcome.
+/// Asserts that a task has ended cleanly: its journal can be replayed and has a final record, and
+/// no process, live marker, link in `dedup/` or transient file of the task is left. Returns the
+/// outcome.
 #[track_caller]
 pub(crate) fn assert_ended_cleanly(sandbox: &Sandbox, id: &str) -> Outcome {
     let outcome = wait_for_outcome(sandbox, id);
@@ -188,8 +191,8 @@ pub(crate) fn assert_never_recorded(sandbox: &Sandbox, id: &str) {
     assert_eq!(processes::with_birthmark(id), [], "{id} was never recorded but runs");
 }
 
-/// Asserts that every living process of a task is recorded: according to the journal the task has
-/// not ended, and a living shim supervises it.
+/// Asserts that every task with living processes is supervised by a living shim or ends, and that
+/// every living puppet carries the birthmark of a task.
 #[track_caller]
 pub(crate) fn assert_all_processes_recorded(sandbox: &Sandbox) {
     for id in sandbox.task_ids() {
@@ -225,12 +228,12 @@ fn shim_or_end(sandbox: &Sandbox, id: &str) -> Option<Option<Process>> {
     shim.is_alive().then_some(Some(shim))
 }
 
-/// Whether a task has no living process, or has a living shim that supervises it.
+/// Returns whether a task has no living process or is supervised by a living shim.
 pub(crate) fn is_supervised_or_empty(sandbox: &Sandbox, id: &str) -> bool {
     members(id).is_empty() || shim_or_end(sandbox, id).is_some()
 }
 
-/// Whether an outcome is an exit with `code`, or `lost`.
+/// Returns whether an outcome is an exit with `code`, or `lost`.
 pub(crate) fn is_exit_or_lost(outcome: &Outcome, code: u8) -> bool {
     matches!(outcome, Outcome::Lost { .. }) || *outcome == Outcome::Exited { code }
 }

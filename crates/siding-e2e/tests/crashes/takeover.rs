@@ -1,4 +1,5 @@
-//! Takeovers: a shim that was killed, stopped or has exited, and the shim that replaces it.
+//! Takeovers of tasks whose shim was killed, and repairs of tasks whose shim is stopped, has no
+//! free descriptor or cannot write.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,8 +20,8 @@ fn output_is_complete_after_two_shim_kills() {
     for line in &lines {
         verbs.extend(["say", line, "sleep", "15"].map(str::to_owned));
         if line == "line-30" {
-            // The task stops itself here, because output in the pipe would be lost if it ended
-            // without a shim.
+            // The task stops itself here, because output in the pipe would be lost if the task
+            // ended without a shim.
             verbs.push("stop-self".to_owned());
         }
     }
@@ -70,8 +71,7 @@ fn stream_is_complete_after_twenty_shim_kills() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let gate = sandbox.path("gate");
-    // The task writes bursts that are smaller than a page, so that the small pipe of a quiet task
-    // holds one.
+    // Each burst is smaller than a page, so that it fits into the small pipe of a quiet task.
     let command = format!(
         "i=0; until [ -e {} ]; do seq -f line-$i-%g 50; i=$((i+1)); sleep .002; done",
         gate.display()
@@ -106,7 +106,7 @@ fn stream_is_complete_after_twenty_shim_kills() {
     );
 }
 
-/// Promise P25: killing a shim loses no output if the pipe is always full.
+/// Promise P25: killing a shim loses no output even if the pipe is always full.
 #[test]
 fn full_pipe_output_is_complete_after_ten_shim_kills() {
     const KILL_COUNT: u32 = 10;
@@ -276,8 +276,8 @@ fn client_follows_output_across_a_takeover() {
     state::assert_ended_cleanly(&sandbox, &id);
 }
 
-/// A command under a low descriptor limit does not record live tasks as lost: its process scan must
-/// not need a descriptor for each process.
+/// A command with a low descriptor limit does not record live tasks as lost, because its process
+/// scan does not need a descriptor for each process.
 #[test]
 fn descriptor_limit_does_not_make_live_tasks_lost() {
     const TASK_COUNT: usize = 12;
@@ -302,15 +302,15 @@ fn descriptor_limit_does_not_make_live_tasks_lost() {
     }
 }
 
-/// A stop ends more processes than the number of available descriptors, so it must not hold a pidfd
-/// for each.
+/// A stop can end more processes than there are free descriptors, so it must not hold a pidfd for
+/// every process at the same time.
 #[test]
 fn stop_under_a_descriptor_limit_ends_many_processes() {
     const STRAY_COUNT: usize = 120;
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    // The shell exits, so that siding must observe the end of each child and not only that of their
-    // parent.
+    // The shell exits, so that siding must observe the exit of each child, and not only the exit of
+    // the shell.
     let text = format!("for n in $(seq {STRAY_COUNT}); do sleep 300 & done");
     let run = ["run", "--background", "--json", "--", &text];
     let started = sandbox.siding(&run).run().expect_code(0).json();
@@ -329,8 +329,8 @@ fn stop_under_a_descriptor_limit_ends_many_processes() {
     assert_eq!(state::assert_ended_cleanly(&sandbox, &id), Outcome::Exited { code: 0 });
 }
 
-/// A shim without a free descriptor cannot read `/proc`. An empty scan is then no proof that no
-/// process is left, so the shim repeats the scan until one succeeds.
+/// A shim without a free descriptor cannot read `/proc`. A scan that finds nothing for this reason
+/// does not prove that no process is left, so the shim scans again until a scan succeeds.
 #[test]
 fn takeover_shim_without_descriptors_does_not_assume_the_end() {
     let mut sandbox = Sandbox::new();
@@ -378,8 +378,8 @@ fn takeover_shim_without_descriptors_does_not_assume_the_end() {
     assert!(state::is_exit_or_lost(&outcome, 7), "{outcome}");
 }
 
-/// A shim that cannot write the end of a task tries again until it succeeds, because a later shim
-/// would not know the outcome.
+/// A shim that cannot write the final record of a task retries until the write succeeds, because a
+/// later shim would not know the outcome.
 #[test]
 fn end_record_is_retried_until_it_can_be_written() {
     let mut sandbox = Sandbox::new();

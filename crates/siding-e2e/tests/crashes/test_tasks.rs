@@ -7,32 +7,32 @@ use siding_e2e::{Invocation, Process, Sandbox, words};
 
 use crate::state;
 
-/// The output with which every test task begins.
+/// Output of the command of every test task; siding may append lines of its own.
 pub(crate) const TASK_OUTPUT: &str = "one\ntwo\n";
 /// The exit code of a brief task.
 pub(crate) const EXIT_CODE: u8 = 7;
-/// The grace of the stops in these tests: enough for a process to receive the signal, and short
-/// because stubborn tasks always use it up.
+/// The grace of the stops in these tests: long enough for a signal to arrive, and short because
+/// each stop of a stubborn task lasts this long.
 pub(crate) const STOP_GRACE: &str = "50ms";
 
-/// Returns a number that makes a command unique, because siding refuses duplicates of a running
-/// command.
+/// Returns a number that makes a command unique, because siding does not start a second task for a
+/// running command.
 fn next_number() -> u32 {
     static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
     NEXT_NUMBER.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The behavior of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TaskKind {
-    /// Writes its lines and exits with [`EXIT_CODE`].
+    /// Writes [`TASK_OUTPUT`] and exits with [`EXIT_CODE`].
     Brief,
-    /// Writes its lines, ignores SIGTERM and lives forever, with a child that has left its session,
-    /// parent, directory, name, environment and descriptors.
+    /// Writes [`TASK_OUTPUT`], ignores SIGTERM and never exits. A child of the task is a daemon
+    /// that has changed or dropped its session, parent, directory, name, environment and
+    /// descriptors.
     Stubborn,
 }
 
-/// A task that a test starts.
+/// A command that a test starts as a task; a number makes it unique.
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
     pub(crate) kind: TaskKind,
@@ -58,7 +58,7 @@ impl Task {
         }
     }
 
-    /// Prepares the call that starts the task.
+    /// Prepares a `siding run --json` of the task with `flags`.
     pub(crate) fn run(&self, sandbox: &Sandbox, flags: &[&str]) -> Invocation {
         let mut args: Vec<String> =
             ["run", "--json", "--grace", STOP_GRACE].map(str::to_owned).into();
@@ -86,7 +86,7 @@ impl Task {
         [leader, stray]
     }
 
-    /// Whether any process of the task ever ran.
+    /// Returns whether any process of the task has written output or announced itself.
     pub(crate) fn has_run(&self, sandbox: &Sandbox, id: &str) -> bool {
         let has_own_number = |name: &String| name.ends_with(&format!("-{}", self.number));
         !state::output(sandbox, id).is_empty()
@@ -96,7 +96,8 @@ impl Task {
     }
 }
 
-/// Starts a call and waits until its shim stops at a pause point.
+/// Starts a call and waits until its shim stops at the failpoint `point`. Returns the call, the
+/// task's id and the shim.
 #[track_caller]
 pub(crate) fn spawn_until_paused(
     sandbox: &Sandbox,

@@ -1,5 +1,4 @@
-//! Events that happen while a task has no shim: the next shim records what it can prove, and
-//! invents nothing.
+//! Events that happen while a task has no shim: the next shim records only what it can prove.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -13,8 +12,8 @@ use siding_model::outcome::{LeaderEnd, Outcome};
 use crate::state;
 use crate::test_tasks::{self, EXIT_CODE, STOP_GRACE, Task, TaskKind};
 
-/// The variable that makes this test program act as a subreaper. Its value is the command line to
-/// run.
+/// The environment variable that makes this test program act as a subreaper. Its value is the
+/// command line to run.
 const REAPER_COMMAND_VARIABLE: &str = "CRASHES_REAPER_RUNS";
 
 #[test]
@@ -50,8 +49,8 @@ fn is_child_of(child: Process, parent: Process) -> bool {
 fn unrecorded_leader_is_not_confused_with_its_child() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    // The child leads a session or a process group like the leader, but ends differently: its
-    // status must not be mistaken for the leader's.
+    // Like the leader, the child leads a session or a process group, but it ends with another
+    // status, which must not be mistaken for the leader's.
     for child in ["setsid", "setpgid"] {
         let verbs = format!("fork {child} mark child-{child} read-stdin hang -- exit 3");
         let mut run = ["run", "--background", "--json", "--"].map(str::to_owned).to_vec();

@@ -32,8 +32,8 @@ fn budget_sets_only_the_timeout_of_a_call() {
     let mut expected = input.clone();
     expected["timeout"] = json!(15_000);
     assert_eq!(output, json!({"hookEventName": "PreToolUse", "updatedInput": expected}));
-    // The agent's longer timeout limits the command and does not request a longer wait, so the
-    // budget replaces it.
+    // A longer timeout of the agent bounds the command's run time and does not ask for a longer
+    // wait, so the budget replaces this timeout.
     let mut longer = input;
     longer["timeout"] = json!(600_000);
     assert_eq!(pre_tool_use_output(&sandbox, "15s", bash_call(longer))["updatedInput"], expected);
@@ -160,8 +160,8 @@ fn subagents_run_call_gets_a_budget_up_to_its_deadline() {
     assert_eq!(updated(subagent(), json!({"command": "make", "background": true})), Value::Null);
 }
 
-/// Claude Code ends its own monitors early, so for a longer one the hook suggests `siding monitor`
-/// to the agent.
+/// Claude Code stops its own monitors after 30 minutes, or 10 in a headless run, so the hook
+/// suggests `siding monitor` for longer ones.
 #[test]
 fn long_host_monitor_call_suggests_siding_monitor() {
     let sandbox = sandbox();

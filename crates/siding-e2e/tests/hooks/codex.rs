@@ -8,8 +8,8 @@ use siding_e2e::{ProgramOutput, Sandbox, eventually, processes};
 
 use crate::support::{CONVERSATION_ID, hook_call, sandbox};
 
-/// Creates a script `codex` that writes its arguments to a file, one per line. Returns a `PATH`
-/// that contains it.
+/// Creates a script `codex` that writes its arguments to the file `args`, one per line. Returns a
+/// `PATH` that finds this script.
 fn install_fake_codex(sandbox: &Sandbox) -> String {
     let program = sandbox.path("bin/codex");
     std::fs::create_dir_all(program.parent().expect("a directory")).expect("test directory");
@@ -36,7 +36,7 @@ fn waiter_count(sandbox: &Sandbox) -> usize {
     processes::list_pids().into_iter().filter(waits).count()
 }
 
-/// Starts a task of the conversation that ends when the test creates the file `go`.
+/// Starts a task in the conversation's session. The task ends when the test creates the file `go`.
 fn start_gated_task(sandbox: &Sandbox) {
     let session = format!("codex-{CONVERSATION_ID}");
     let text = "until [ -e go ]; do sleep .02; done; echo built; exit 7";
@@ -77,8 +77,8 @@ fn task_end_queues_one_prompt_that_delivers_the_notice() {
     let _end = sandbox.siding(&["session", "close", &format!("codex-{CONVERSATION_ID}")]).run();
 }
 
-/// If the user writes a prompt first, the hooks of this turn deliver the notice, and siding queues
-/// no prompt.
+/// If the user submits a prompt before the task ends, the hooks of that turn deliver the notice,
+/// and siding queues no prompt.
 #[test]
 fn task_end_during_a_turn_queues_no_prompt() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! The daily report of the hooks (`report_daily`).
+//! The daily report that hooks deliver with the setting `report_daily`.
 
 use serde_json::{Value, json};
 use siding_e2e::Sandbox;
@@ -43,7 +43,7 @@ fn report_is_delivered_once_a_day() {
             let again = call_hook_with_report(&sandbox, event, json!({"source": "compact"}));
             assert!(!additional_context(&again).contains("Daily report"), "{again}");
         }
-        // A day later.
+        // An old time of the last report has the effect of a later day.
         let state = sandbox.state_dir().join("daily-report");
         std::fs::write(&state, format!("{:020}\n", 1_000_000)).expect("test file");
         let next = call_hook_with_report(&sandbox, event, json!({"source": "compact"}));
@@ -52,7 +52,7 @@ fn report_is_delivered_once_a_day() {
     }
 }
 
-/// A day without tasks gives no report.
+/// On a day without tasks the hook claims the daily report and delivers nothing.
 #[test]
 fn no_report_for_a_day_without_tasks() {
     let sandbox = sandbox();

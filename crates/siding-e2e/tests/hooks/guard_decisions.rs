@@ -45,7 +45,7 @@ fn allowed_command_leaves_the_decision_to_the_host() {
     assert_eq!(decision_for("sudo ls", json!({})), "ask");
     assert_eq!(decision_for("tail -f server.log", json!({})), "none");
     assert_eq!(decision_for("tail -f server.log", json!({"run_in_background": true})), "ask");
-    // A tool that runs no command is not judged.
+    // The guard does not check a tool that runs no command.
     let call = json!({"tool_name": "Read", "tool_input": {"file_path": "/etc/passwd"}});
     assert_eq!(call_hook(&sandbox, "pre-tool-use", call).expect_code(0).stdout_text(), "");
     let written =
@@ -125,7 +125,7 @@ fn unreadable_event_makes_no_decision() {
             let first = done.stderr_text().lines().next().unwrap_or_default().to_owned();
             assert!(first.contains("no decision"), "{event} {bad:?}: {first}");
         }
-        // A valid event that contains nothing for siding gives no answer.
+        // Without any field that siding uses, a valid event causes no output.
         let done = sandbox.siding(&["hook", event]).stdin("{}").run().expect_code(0);
         assert_eq!(done.stdout_text() + &done.stderr_text(), "", "{event}");
     }

@@ -1,4 +1,4 @@
-//! Waking an idle host with the hook `await-notice`.
+//! The hook `await-notice` wakes an idle host when a notice is recorded.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -75,8 +75,8 @@ fn notice_delivered_by_another_event_does_not_wake() {
     close_session(&sandbox);
 }
 
-/// In a headless run `await-notice` exits immediately, because `claude -p` would wait for the
-/// waiter before it exits.
+/// In a headless run `await-notice` exits immediately, because `claude -p` would not exit before
+/// the waiter does.
 #[test]
 fn headless_host_starts_no_waiter() {
     let sandbox = sandbox();

@@ -11,7 +11,7 @@ use crate::support::{
 };
 
 /// Failures F22 and F25: each event whose answer can contain text delivers notices. No notice is
-/// delivered twice, and each says that it does not come from the user.
+/// delivered twice, and each states that it does not come from the user.
 #[test]
 fn task_end_is_reported_once_at_the_next_event() {
     let sandbox = sandbox();
@@ -80,7 +80,7 @@ fn processes_left_by_a_command_are_reported() {
     let _task =
         start_background_task(&sandbox, &format!("{mark} & until [ -e go ]; do sleep .02; done"));
     std::fs::write(sandbox.path("go"), "").expect("test directory");
-    let context = siding_e2e::eventually_some("it lingers", || {
+    let context = siding_e2e::eventually_some("the task lingers", || {
         Some(hook_context(&sandbox, "post-tool-use", json!({}))).filter(|said| !said.is_empty())
     });
     assert!(context.contains("<status>lingering</status>"), "{context}");
@@ -201,7 +201,7 @@ fn open_session_listing(sandbox: &siding_e2e::Sandbox, id: &str) {
     assert!(context.contains(id), "the earlier conversation's task is missing: {context}");
 }
 
-/// Ends a task that belongs to no conversation, and returns its id.
+/// Runs a task outside of any conversation to its end, and returns the task's id.
 fn end_task_without_session(sandbox: &siding_e2e::Sandbox) -> String {
     let run = ["run", "--background", "--json", "--", "exit 3"];
     let task = sandbox.siding(&run).run().json();

@@ -1,8 +1,8 @@
 //! Supervision of hosts: a command in a host's sandbox is a task like any other, and no process
 //! outlives its host.
 //!
-//! The sandbox is bubblewrap's, as Claude Code builds it: a read-only file system, and separate
-//! namespaces for processes and users. The host is a renamed copy of a shell.
+//! The tests create the sandbox with bubblewrap, as Claude Code does: a read-only file system, and
+//! separate namespaces for processes, users and the network. The host is a renamed copy of bash.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -17,7 +17,8 @@ use crate::support::{CONVERSATION_ID, SESSION_ID, event_json, sandbox};
 /// The uid of `nobody`, a user without processes.
 const NOBODY_UID: u32 = 65_534;
 
-/// Whether bubblewrap can create sandboxes on this machine. Panics in CI if it cannot.
+/// Returns whether bubblewrap can create sandboxes on this machine. Panics in CI if it cannot,
+/// because the tests would pass without checking anything.
 fn has_bwrap() -> bool {
     let probe =
         ["--ro-bind", "/", "/", "--unshare-pid", "--unshare-user", "--proc", "/proc", "true"];
@@ -28,17 +29,18 @@ fn has_bwrap() -> bool {
             std::env::var_os("CI").is_none(),
             "bubblewrap is not installed, so these tests would prove nothing"
         );
-        println!("left out: bubblewrap makes no sandbox here");
+        println!("left out: bubblewrap cannot create a sandbox here");
     }
     works
 }
 
-/// A running host with the hooks of its conversation.
+/// A copy of bash that runs as a host and has called the hook `session-start`.
 struct RunningHost {
     running: RunningProgram,
 }
 
-/// Sets the environment variables of a host's hooks and shells.
+/// Enables the supervision of hosts, gives adoption enough time on a slow machine, and sets
+/// `CLAUDE_ENV_FILE` as Claude Code does.
 fn with_host_supervision(call: Invocation) -> Invocation {
     call.env("SIDING_SUPERVISE_HOSTS", "true")
         .env("SIDING_ADOPT_WAIT", "20")
@@ -120,14 +122,13 @@ fn shell_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r#"'"'"'"#))
 }
 
-/// Returns all tasks as `ps --json` lists them.
 #[track_caller]
 fn list_tasks(sandbox: &Sandbox) -> Vec<Value> {
     let listed = sandbox.siding(&["ps", "--all", "--json"]).run().expect_code(0).json();
     listed.as_array().expect("a list").clone()
 }
 
-/// Waits for the first task.
+/// Waits until a task exists and returns it.
 #[track_caller]
 fn wait_for_task(sandbox: &Sandbox) -> Value {
     eventually_some("the command is a task", || list_tasks(sandbox).into_iter().next())
@@ -156,7 +157,7 @@ fn supervisors(sandbox: &Sandbox) -> Vec<Process> {
 }
 
 /// Waits until no supervisor, no record of a host and no process with one of these texts is left,
-/// and returns how long that took.
+/// and returns the time that this took.
 #[track_caller]
 fn wait_until_host_is_cleaned_up(sandbox: &Sandbox, texts: &[&str]) -> Duration {
     let started = Instant::now();
@@ -169,14 +170,14 @@ fn wait_until_host_is_cleaned_up(sandbox: &Sandbox, texts: &[&str]) -> Duration 
     started.elapsed()
 }
 
-/// Reads a file of the test.
+/// Returns the content of a file in the sandbox, or an empty text if the file does not exist.
 fn read_test_file(sandbox: &Sandbox, name: &str) -> String {
     std::fs::read_to_string(sandbox.path(name)).unwrap_or_default()
 }
 
 /// Returns a command that runs for longer than any test, with arguments that no other test uses.
 fn endless_command(sandbox: &Sandbox, number: u32) -> String {
-    // Encodes the sandbox's unique name as digits.
+    // The argument must be a number, so the sandbox's unique path is encoded as digits.
     let name = sandbox.root().display().to_string();
     let digits: String = name.bytes().map(|byte| format!("{byte:03}")).collect();
     format!("sleep {number}.{digits}")
@@ -191,7 +192,7 @@ fn assert_sandboxed_command_is_supervised(sandbox: &Sandbox, proc: &str) {
     assert_eq!((&task["adopted"], &task["sandbox"]), (&json!(true), &json!("bwrap")), "{task:#}");
     assert_eq!((&task["session_id"], &task["command"]), (&json!(SESSION_ID), &json!(command)));
     assert_eq!(task["output"]["path"], json!(sandbox.path("out")), "{task:#}");
-    eventually("it knows its session", || {
+    eventually("the command knows its session", || {
         read_test_file(sandbox, "out") == format!("S={SESSION_ID}\n")
     });
     let id = task_id(&task);
@@ -249,7 +250,7 @@ fn sandboxed_command_ends_at_its_deadline() {
     let script = bwrap_command(&endless, "out");
     let host =
         start_host_with_env(&sandbox, CONVERSATION_ID, &script, &[("SIDING_MAX_ELAPSED", "3s")]);
-    eventually("it is stopped", || {
+    eventually("the command is stopped", || {
         read_test_file(&sandbox, "out").contains("at its deadline of 3s")
     });
     eventually("all its processes have ended", || processes_with_text(&endless).is_empty());
@@ -297,8 +298,8 @@ fn only_the_killed_hosts_processes_are_ended() {
     let second = start_host_in(&sandbox, "second", &format!("setsid {other} &"));
     assert_eq!(supervisors(&sandbox).len(), 2);
     first.running.process().kill();
-    eventually("its own process is ended", || processes_with_text(&one).is_empty());
-    eventually("its supervisor has exited", || supervisors(&sandbox).len() == 1);
+    eventually("the killed host's process is ended", || processes_with_text(&one).is_empty());
+    eventually("the host's supervisor has exited", || supervisors(&sandbox).len() == 1);
     assert_eq!(processes_with_text(&other).len(), 1);
     second.running.process().kill();
     let _took = wait_until_host_is_cleaned_up(&sandbox, &[&other]);
@@ -348,8 +349,8 @@ fn reap_ends_processes_of_a_killed_host_and_supervisor() {
     let _took = wait_until_host_is_cleaned_up(&sandbox, &[&helper]);
 }
 
-/// Promise P116: no process is left if the host's supervisor is killed at a failpoint, together
-/// with its host.
+/// Promise P116: no process is left after a host and its supervisor were killed at a failpoint of
+/// the supervisor, because `siding reap` ends the remaining ones.
 #[test]
 fn host_supervisor_killed_at_any_failpoint_leaves_nothing() {
     if !has_bwrap() {
@@ -369,7 +370,7 @@ fn host_supervisor_killed_at_any_failpoint_leaves_nothing() {
             let _task = wait_for_task(&sandbox);
             host.running.process().kill();
         }
-        eventually("it has stopped", || processes::state(supervisor.pid) == Some('T'));
+        eventually("the supervisor is paused", || processes::state(supervisor.pid) == Some('T'));
         supervisor.kill();
         host.running.process().kill();
         eventually("both have exited", || {
@@ -431,7 +432,7 @@ fn users_browser_is_excluded_from_host_cleanup() {
     // The host itself starts one browser, and a command that siding has adopted starts another one.
     let init = sandbox.siding_line(&["shell-init", "bash"]);
     let adopted = format!("eval \"$({init})\"; setsid {user_program} & {helper}");
-    // A copy of the host's own program in a session of its own is a host of its own, so it survives
+    // A copy of the host's program in a separate process session is another host, so it survives
     // too.
     let other = "while :; do sleep 1; done # another host";
     let script = format!(
@@ -460,7 +461,7 @@ fn users_browser_is_excluded_from_host_cleanup() {
     let remaining_browsers = browsers();
     remaining_browsers.iter().for_each(|one| one.kill());
     assert_eq!(remaining_browsers.len(), 2, "{remaining_browsers:?}");
-    eventually("they have exited", || browsers().is_empty() && others().is_empty());
+    eventually("the test's processes have exited", || browsers().is_empty() && others().is_empty());
 }
 
 /// A host with its own real-time limit cannot be marked; its agent is informed once.

@@ -49,8 +49,7 @@ fn running_tasks_are_listed_after_a_compaction() {
     close_session(&sandbox);
 }
 
-/// Failure F11: the tasks of a killed host end, and the next conversation is informed of them,
-/// once.
+/// Failure F11: the tasks of a killed host end, and the next conversation is informed of them once.
 #[test]
 fn next_session_reports_tasks_of_a_killed_one() {
     let sandbox = sandbox();
@@ -62,7 +61,7 @@ fn next_session_reports_tasks_of_a_killed_one() {
     let task = sandbox.siding(&run).run().expect_code(0).json();
     let id = task["task_id"].as_str().expect("an id").to_owned();
     host.process().kill();
-    eventually("its task is ended", || {
+    eventually("the task has ended", || {
         let shown = sandbox.siding(&["show", "--json", &id]).run().json();
         shown["phase"] == "ended"
     });
@@ -79,9 +78,9 @@ fn next_session_reports_tasks_of_a_killed_one() {
     close_session(&sandbox);
 }
 
-/// A container that shares the state directory has another PID namespace. siding outside cannot see
-/// the owner of a session inside, nor siding inside the owner of one outside, so neither closes the
-/// other's session.
+/// A container that shares the state directory has another PID namespace. siding cannot see the
+/// owners of sessions in the other namespace, inside or outside, so it does not close these
+/// sessions.
 #[test]
 fn session_of_another_pid_namespace_is_not_closed() {
     let sandbox = sandbox();

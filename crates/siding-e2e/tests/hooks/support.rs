@@ -1,4 +1,4 @@
-//! Helpers for tests of hooks.
+//! Hook calls with events as Claude Code sends them, and the session and tasks of one conversation.
 
 use serde_json::{Value, json};
 use siding_e2e::{Invocation, ProgramOutput, Sandbox, eventually};
@@ -7,7 +7,7 @@ use siding_e2e::{Invocation, ProgramOutput, Sandbox, eventually};
 pub(crate) const CONVERSATION_ID: &str = "3b0e8c1a-6d0f-4a55-9a43-0d8f2f3b1c77";
 pub(crate) const SESSION_ID: &str = "claude-3b0e8c1a-6d0f-4a55-9a43-0d8f2f3b1c77";
 
-/// Returns a sandbox that fails its test if processes are left.
+/// Returns a sandbox that fails its test if the test leaves processes running.
 pub(crate) fn sandbox() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
@@ -29,13 +29,12 @@ pub(crate) fn event_json(sandbox: &Sandbox, more: Value) -> String {
     event.to_string()
 }
 
-/// Prepares a call of `siding hook` with these arguments and an event.
+/// Prepares `siding hook` with an event on standard input, to which `more` adds fields.
 pub(crate) fn hook_call(sandbox: &Sandbox, args: &[&str], more: Value) -> Invocation {
     let args: Vec<&str> = ["hook"].iter().chain(args).copied().collect();
     sandbox.siding(&args).stdin(event_json(sandbox, more))
 }
 
-/// Calls the hook `name` with an event.
 #[track_caller]
 pub(crate) fn call_hook(sandbox: &Sandbox, name: &str, more: Value) -> ProgramOutput {
     hook_call(sandbox, &[name], more).run()
@@ -52,7 +51,7 @@ pub(crate) fn hook_context(sandbox: &Sandbox, name: &str, more: Value) -> String
     output["additionalContext"].as_str().expect("a text").to_owned()
 }
 
-/// Opens the conversation's session.
+/// Opens the conversation's session with the hook `session-start`.
 #[track_caller]
 pub(crate) fn open_session(sandbox: &Sandbox) {
     assert_eq!(hook_context(sandbox, "session-start", json!({"source": "startup"})), "");
@@ -66,15 +65,15 @@ pub(crate) fn start_background_task(sandbox: &Sandbox, command: &str) -> String 
     started["task_id"].as_str().expect("an id").to_owned()
 }
 
-/// Starts a background task, and lets it run the text `then` and end after `siding run` has
-/// returned, so that its end is an undelivered notice. Returns the task's id.
+/// Starts a background task that runs `then` after `siding run` has returned, and waits for the
+/// task's end, which is then an undelivered notice. Returns the task's id.
 #[track_caller]
 pub(crate) fn run_ended_task(sandbox: &Sandbox, then: &str) -> String {
     let id =
         start_background_task(sandbox, &format!("until [ -e go ]; do sleep .02; done; {then}"));
     std::fs::write(sandbox.path("go"), "").expect("test directory");
     let journal = sandbox.state_dir().join("tasks").join(&id).join("journal");
-    eventually("it has ended", || {
+    eventually("the task has ended", || {
         std::fs::read_to_string(&journal).is_ok_and(|text| text.contains(r#""record":"closed""#))
     });
     std::fs::remove_file(sandbox.path("go")).expect("the file exists");

@@ -101,7 +101,7 @@ fn subagents_command_is_listed_after_its_call_returns() {
 }
 
 /// Every twentieth batch lists the running tasks: an unattended conversation with one prompt and
-/// 269 batches gets thirteen lists.
+/// 269 batches receives thirteen lists.
 #[test]
 fn every_twentieth_batch_lists_running_tasks() {
     let sandbox = sandbox();
@@ -150,7 +150,7 @@ fn list_omits_tasks_named_in_a_notice() {
         assert_eq!(hook_context(&sandbox, BATCH_EVENT, json!({"agent_id": "agent-abc"})), "");
     }
     std::fs::write(sandbox.path("go"), "").expect("test directory");
-    siding_e2e::eventually("it lingers", || {
+    siding_e2e::eventually("the task lingers", || {
         let journal = sandbox.state_dir().join("tasks").join(&lingering).join("journal");
         std::fs::read_to_string(journal).is_ok_and(|text| text.contains("leader_ended"))
     });

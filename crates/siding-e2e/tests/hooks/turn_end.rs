@@ -13,7 +13,8 @@ fn call_stop_hook(sandbox: &Sandbox, active: bool) -> Value {
     if done.stdout_text().is_empty() { Value::Null } else { done.json() }
 }
 
-/// Failure F59: the Stop hook holds the turn for undelivered notices and not for running tasks.
+/// Failure F59: the Stop hook continues a turn because of undelivered notices, and not because of
+/// running tasks.
 #[test]
 fn stop_hook_blocks_only_for_undelivered_notices() {
     let sandbox = sandbox();
@@ -32,8 +33,8 @@ fn stop_hook_blocks_only_for_undelivered_notices() {
     close_session(&sandbox);
 }
 
-/// Claude Code lets hooks hold eight turns in a row. A notice after that is delivered with the next
-/// prompt.
+/// Claude Code lets hooks continue a turn eight times in a row. A notice after that is delivered in
+/// the next turn.
 #[test]
 fn stop_hook_blocks_at_most_eight_times_in_a_row() {
     let sandbox = sandbox();

@@ -10,14 +10,13 @@ use siding_e2e::{RunningProgram, Sandbox, Terminal, eventually, processes};
 
 use crate::support::{SESSION_ID, event_json, run_ended_task, sandbox};
 
-/// Writes an executable program.
 fn write_program(path: &Path, text: &[u8]) {
     fs::write(path, text).expect("test directory");
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("test file");
 }
 
-/// Starts a host that opens a session, and that calls the hook `notify-person` once the file
-/// `notify` exists.
+/// Starts a host that opens a session. Once the file `notify` exists, the host calls the hook
+/// `notify-person` twice.
 #[track_caller]
 fn start_host(sandbox: &Sandbox, ways: &str, setup: &str) -> RunningProgram {
     let agent = sandbox.path("agent");
@@ -37,8 +36,7 @@ fn start_host(sandbox: &Sandbox, ways: &str, setup: &str) -> RunningProgram {
     );
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
     let running = sandbox.host(&agent.to_string_lossy(), &["-c", &text]).env("PATH", path).spawn();
-    // Waits until the hook has answered, because it would otherwise list the tasks that the test
-    // starts next.
+    // The hook's answer would list tasks that the test starts before it.
     eventually("the session is open", || sandbox.path("opened").exists());
     running
 }
@@ -64,7 +62,7 @@ fn follower_count(sandbox: &Sandbox) -> usize {
     processes::list_pids().iter().filter(|pid| follows(pid)).count()
 }
 
-/// Promise P69: a failed task gives a desktop notification and a successful one does not. When the
+/// Promise P69: a failed task causes a desktop notification and a successful one does not. When the
 /// host is killed, the notifying process exits.
 #[test]
 fn failure_is_shown_on_the_desktop_until_the_host_ends() {

@@ -28,7 +28,7 @@ fn unread_background_task_is_named_once_at_the_next_prompt() {
     close_session(&sandbox);
 }
 
-/// Prompts do not count as batches, so twenty prompts without tool calls give no list of running
+/// Prompts do not count as batches, so twenty prompts without tool calls cause no list of running
 /// tasks.
 #[test]
 fn prompts_do_not_count_as_batches() {

@@ -6,7 +6,8 @@ use siding_e2e::{Sandbox, eventually, is_root, words};
 
 use crate::{OTHER_UID, Task, assert_no_crash_or_hang, assert_task_exits, gate, live_shim, shell};
 
-/// Whether a stop can still end the task after its action, or only the deadline can.
+/// How a task ends after its action: by `siding stop`, or at its deadline if the action can make
+/// the stop fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExpectedEnd {
     ByStop,
@@ -45,7 +46,8 @@ const CHMOD_ACTIONS: &[(&str, ExpectedEnd)] = &[
     ("chmod 000 $D/../..", ExpectedEnd::ByDeadline),
 ];
 
-/// Runs a task with this action, calls every command on it, and waits for its end.
+/// Runs a task that performs `act`, calls commands that read or stop the task, and waits until the
+/// whole task has ended.
 fn run_destructive_task(mut sandbox: Sandbox, act: &str, ends: ExpectedEnd) {
     sandbox.expect_clean();
     let gate = gate(&sandbox);
@@ -58,11 +60,12 @@ fn run_destructive_task(mut sandbox: Sandbox, act: &str, ends: ExpectedEnd) {
     let args = ["run", "--background", "--json", "--timeout", life, "--grace", "0s", "--", &text];
     let task = Task::of(&sandbox.siding(&args).run().expect_code(0));
     let (id, shim) = (task.id(), live_shim(&task));
-    // The task waits for this line before its action, so that the call above reads an intact task.
+    // The task waits for this line before its action, so that the `run` call above reads an intact
+    // task.
     std::fs::write(gate, "\n").expect("the task reads the FIFO");
     let _done = sandbox.wait_for_mark("done");
-    // Many threads of this test fork concurrently. On a busy machine a forked copy of the test
-    // program may hold the pipes of this call for a moment.
+    // Many threads of this test fork concurrently, so a forked copy of the test program may briefly
+    // hold the pipes of this call.
     let call = |args: &[&str]| sandbox.siding(args).allow_held_output().run();
     for args in [
         &["show", id][..],
@@ -104,7 +107,7 @@ fn task_that_damages_its_own_directory_is_ended() {
 #[test]
 fn task_that_removes_permissions_is_ended() {
     if !is_root() {
-        eprintln!("skipped: root alone has a user at hand that nobody else uses");
+        eprintln!("skipped: only root can run programs as another user");
         return;
     }
     run_all_destructive_tasks(CHMOD_ACTIONS, |number| {
@@ -137,9 +140,9 @@ fn task_cannot_escape_a_stop_by_changing_itself() {
     }
 }
 
-/// The shell reports its last directory and pipeline statuses through a memory file that the
-/// command can also write. A forged report does not change the outcome, which the shim gets from
-/// the kernel.
+/// The shell reports its final directory and pipeline statuses through a memory file
+/// (memfd_create(2)) that the command can also write to. A forged report does not change the
+/// outcome, which the shim gets from the kernel.
 #[test]
 fn forged_shell_report_does_not_change_the_outcome() {
     let sandbox = Sandbox::new();

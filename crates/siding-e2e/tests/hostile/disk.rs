@@ -16,7 +16,7 @@ use crate::{
     entries_when_idle, perform, shell,
 };
 
-/// A tmpfs mounted on the state directory in a mount namespace of this test.
+/// A tmpfs on the state directory, in a mount namespace of this test. It is unmounted on drop.
 #[derive(Debug)]
 struct MountedDisk(PathBuf);
 
@@ -44,7 +44,7 @@ impl MountedDisk {
         mounts::mount_tmpfs(&self.0, flags, None).expect("remounting succeeded");
     }
 
-    /// Fills all space except `pages` pages.
+    /// Fills all space except `pages` pages of 4 KiB.
     fn fill_except_pages(&self, pages: usize) {
         let filler = self.0.join("filler");
         let mut file = std::fs::File::create(&filler).expect("the disk has space for a file");
@@ -104,7 +104,6 @@ fn exit_is_recorded_on_a_full_disk() {
     }
     let live = sandbox.state_dir().join("live");
     assert!(!entries_when_idle(&sandbox).iter().any(|path| path.parent() == Some(&live)));
-    // Another task cannot be started, and the error names the missing space.
     let done = shell(&sandbox, "echo hello").run();
     assert_refused(&done, "No space left on device");
 }
@@ -129,8 +128,9 @@ fn stop_is_recorded_on_a_full_disk() {
     assert_task_exits(&id);
 }
 
-/// The end of a task is recorded on a full disk even if its first record and its end are as long as
-/// possible: the first record does not use the space that is reserved for the end.
+/// The final record of a task is written on a full disk even if the first and the final record are
+/// as long as possible: the first record does not use the space that is reserved for the final
+/// record.
 #[test]
 fn largest_end_record_fits_on_a_full_disk() {
     const CHILD_COUNT: usize = 70;
@@ -151,8 +151,8 @@ fn largest_end_record_fits_on_a_full_disk() {
     assert_task_exits(task.id());
 }
 
-/// The end of a monitor is recorded on a full disk, because its many records do not use the space
-/// that is reserved for the end.
+/// The final record of a monitor is written on a full disk, because the records of its lines do not
+/// use the space that is reserved for the final record.
 #[test]
 fn end_of_a_frequent_monitor_is_recorded_on_a_full_disk() {
     let mut sandbox = Sandbox::new();
@@ -191,8 +191,8 @@ fn end_of_a_frequent_monitor_is_recorded_on_a_full_disk() {
     assert_task_exits(&id);
 }
 
-/// Runs a command repeatedly with less and less of a resource. Each call either succeeds, or fails
-/// and leaves no file.
+/// Runs a command with `max_left` units of a resource left, then with one unit less each time.
+/// Asserts that each call either succeeds, or fails and leaves no file.
 fn run_with_shrinking_resource(
     sandbox: &Sandbox,
     max_left: usize,
@@ -207,7 +207,7 @@ fn run_with_shrinking_resource(
         if done.code == Some(0) {
             worked += 1;
             let task = Task::of(&done);
-            // If the space suffices for the task and not for all of its output, the lost bytes are
+            // If the space suffices for the task but not for all of its output, the lost bytes are
             // counted.
             let lost = task.number("/output/lost_bytes") as usize;
             assert_same(&task.file(), &b"hello\n"[..6 - lost], "the output");
@@ -306,8 +306,8 @@ fn history_works_without_disk_space() {
     let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
 }
 
-/// The shim keeps an adopted command that cannot be recorded in memory and records it when there is
-/// space. Until then it leaves no partial files.
+/// If an adopted command cannot be recorded on disk, the shim keeps it in memory and records it as
+/// soon as there is space. Until then the shim leaves no partial files.
 #[test]
 fn adoption_on_a_full_disk_is_recorded_when_space_is_freed() {
     let mut sandbox = Sandbox::new();

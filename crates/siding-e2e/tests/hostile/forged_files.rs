@@ -10,7 +10,7 @@ use siding_e2e::Sandbox;
 
 use crate::{Task, assert_no_crash_or_hang, assert_task_exits, shell};
 
-/// What replaces a file.
+/// What the test puts in place of a file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Forgery {
     LinkToFile,
@@ -74,8 +74,8 @@ impl ForgeryScenario {
         self.sandbox.state_dir().join(name.replace("ID", &self.id))
     }
 
-    /// Replaces `path` by a forgery. A link to a file points to the file `file` of the outside
-    /// task.
+    /// Replaces `path` with a forgery. [`Forgery::LinkToFile`] links to `file` in the directory of
+    /// the outside task.
     fn forge(&self, forgery: Forgery, path: &Path, file: &str) {
         let removed = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir_all(path));
         assert!(removed.is_ok() || !path.exists(), "{removed:?}");
@@ -97,8 +97,8 @@ impl ForgeryScenario {
         done.unwrap_or_else(|error| panic!("{forgery:?} at {}: {error}", path.display()));
     }
 
-    /// Runs all commands that read the state directory, and asserts that the files outside are
-    /// unchanged.
+    /// Runs commands that read or change the state directory. Asserts that none of them crashes,
+    /// hangs or prints data from outside, and that the files outside are unchanged.
     fn run_all_readers(&self, what: &str) {
         let before = self.snapshot_outside();
         let id = self.id.as_str();
@@ -132,7 +132,8 @@ impl ForgeryScenario {
         assert_eq!(self.snapshot_outside(), before, "{what}: changed something outside");
     }
 
-    /// Returns all files of the outside task, with their contents.
+    /// Returns every path below the outside directory with its content, which is empty for a
+    /// directory.
     fn snapshot_outside(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut paths = vec![];
         crate::collect_entries(&self.outside_dir(), &mut paths);
@@ -144,7 +145,7 @@ impl ForgeryScenario {
     }
 }
 
-/// Tries every forgery at one path, each in a sandbox of its own.
+/// Tries every forgery at one path, each in a new sandbox.
 fn forge_everywhere(name: &str, file: &str) {
     std::thread::scope(|scope| {
         for half in ALL_FORGERIES.chunks(ALL_FORGERIES.len() / 2) {
@@ -195,8 +196,8 @@ fn forged_read_cursor_does_not_escape_the_state_directory() {
     forge_everywhere("tasks/ID/seen.cli", "output");
 }
 
-/// A forged entry in `same/` does not block a command. The test reads the name of the entry, which
-/// is a hash of the command, while the command runs.
+/// A forged entry in `dedup/` does not block a command. The name of the entry is a hash of the
+/// command, so the test reads it while the command runs.
 #[test]
 fn forged_duplicate_claim_does_not_block_a_command() {
     let scene = ForgeryScenario::new();

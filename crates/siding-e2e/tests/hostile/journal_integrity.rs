@@ -1,5 +1,5 @@
-//! Journals are append-only, damaged ones are set aside, and those of other formats are read or
-//! left alone (promises P132 to P134).
+//! Journals are append-only. Damaged journals are quarantined, journals of released formats are
+//! read, and journals of newer formats are left unchanged (promises P132 to P134).
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use siding_e2e::{ProgramOutput, Sandbox, eventually, words};
 
 use crate::{Task, assert_no_crash_or_hang, assert_refused, assert_task_exits, shell};
 
-/// Returns the arguments of commands that read a task.
+/// Returns the arguments of commands that read the task's journal.
 fn read_commands(id: &str) -> [Vec<&str>; 6] {
     [
         vec!["show", id],
@@ -59,7 +59,7 @@ impl JournalScenario {
         assert!(listed.stdout_text().contains(&self.other), "{listed}");
     }
 
-    /// Returns the journals in `aside/`.
+    /// Returns the journals in `quarantine/`.
     fn quarantined_journals(&self) -> Vec<PathBuf> {
         let mut found = vec![];
         crate::collect_entries(&self.sandbox.state_dir().join("quarantine"), &mut found);
@@ -68,7 +68,8 @@ impl JournalScenario {
     }
 }
 
-/// Returns the journal damaged in several ways that no crash can cause, each with a description.
+/// Returns damaged copies of the journal, each with a description. No crash can cause any of these
+/// kinds of damage.
 fn damaged_journals(journal: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let mut flipped = journal.to_vec();
     flipped[journal.len() / 2] ^= 0x20;
@@ -91,8 +92,8 @@ fn damaged_journal_is_quarantined_and_reported_once() {
     let undamaged = std::fs::read(JournalScenario::new().journal()).expect("test file");
     let count = damaged_journals(&undamaged).len();
     for number in 0..count {
-        // In each round another command is the first to read the damaged journal, once of an ended
-        // task and once of a task with a live marker.
+        // `show` and `ps --all` alternate as the first command that reads the damaged journal,
+        // which once belongs to an ended task and once to a task with a live marker.
         for (at, live) in [(number, false), (number + 1, true)] {
             let scene = JournalScenario::new();
             let undamaged = std::fs::read(scene.journal()).expect("test file");
@@ -160,7 +161,7 @@ fn snapshot_files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(|path| (path.clone(), std::fs::read(path).expect("test file"))).collect()
 }
 
-/// A file that must only grow: asserts that its inode stays the same and that existing bytes do not
+/// A file that must only grow: its inode must stay the same, and bytes that were read once must not
 /// change.
 #[derive(Debug)]
 struct AppendOnlyFile {
@@ -226,7 +227,8 @@ fn state_files_are_append_only() {
     }
 }
 
-/// Returns the journals of every released format, from the fixtures of the model.
+/// Returns the paths of the journals of every released format, which are fixtures of
+/// `siding-model`.
 fn released_journals() -> Vec<PathBuf> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../siding-model/tests/fixtures");
     let mut found = vec![];

@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, processes};
 use task::{Task, assert_same, gate, perform, shell};
 
-/// The uid of an ordinary user without processes.
+/// The uid of an unprivileged user that owns no other process. Tests that need several such users
+/// add small numbers to this uid.
 const OTHER_UID: u32 = 61_234;
 
 /// Returns every path below the state directory, sorted, after the shims of all tasks have exited.
@@ -51,7 +52,7 @@ fn assert_refused(done: &ProgramOutput, words: &str) {
     assert!(done.stderr_text().contains(words), "no {words:?} in {done}");
 }
 
-/// Asserts that a call neither crashed nor hung.
+/// Asserts that a call did not panic, was not ended by a signal and took less than 15 seconds.
 #[track_caller]
 fn assert_no_crash_or_hang(done: &ProgramOutput) {
     assert!(!done.stderr_text().contains("panicked"), "{done}");

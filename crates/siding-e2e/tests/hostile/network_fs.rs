@@ -9,19 +9,20 @@ use siding_e2e::{Sandbox, eventually, is_root, mounts, words};
 
 use crate::{Task, assert_task_exits, live_shim};
 
-/// The type of a FUSE file system in statfs(2) (linux/magic.h).
+/// The file system type that statfs(2) reports for FUSE (linux/magic.h).
 const FUSE_SUPER_MAGIC: u64 = 0x6573_5546;
 
 /// The FUSE program that serves the file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ServedFsKind {
-    /// sshfs with a local server process. It supports neither FIFOs nor sockets.
+    /// sshfs with a local server process. This file system supports neither FIFOs nor sockets.
     Sshfs,
     /// bindfs, which mirrors another directory.
     Bindfs,
 }
 
-/// A FUSE file system mounted on the state directory in a mount namespace of this test.
+/// A FUSE file system on the state directory, in a mount namespace of this test. It is unmounted on
+/// drop.
 #[derive(Debug)]
 struct ServedFs {
     state: PathBuf,
@@ -82,7 +83,8 @@ impl Drop for ServedFs {
     }
 }
 
-/// Returns a call of sshfs with a local server process instead of a connection.
+/// Returns an sshfs command that uses a local `sftp-server` instead of a connection. Returns `None`
+/// and prints the reason if no `sftp-server` is installed.
 fn sshfs_command(sandbox: &Sandbox, backing_dir: &Path) -> Option<Command> {
     let candidates = ["/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server"];
     let Some(program) = candidates.into_iter().find(|path| Path::new(path).exists()) else {
@@ -164,10 +166,10 @@ fn task_on_a_network_fs_has_its_runtime_dir_elsewhere() {
         let done = sandbox.siding(&["run", "--session", "s", "--", "true"]).run();
         let _done = done.expect_code(0);
         let _closed = sandbox.siding(&["session", "close", "s"]).run().expect_code(0);
-        // Waits for the shims, because such a file system cannot remove a file that a shim has
-        // open.
+        // Wait for the shims, because a file that a shim has open cannot be removed from such a
+        // file system.
         sandbox.task_ids().iter().for_each(|id| assert_task_exits(id));
-        // The reaper must also be able to lock ended tasks, to remove them.
+        // To remove ended tasks, the reaper must be able to lock them on this file system.
         let reap = sandbox.siding(&["reap"]).env("SIDING_RETENTION_TASKS", "0");
         let _reaped = reap.run().expect_code(0);
         assert_eq!(file_names(&sandbox.state_dir().join("tasks")), Vec::<String>::new());

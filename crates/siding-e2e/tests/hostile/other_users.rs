@@ -1,4 +1,5 @@
-//! Another user can neither read, write, connect to nor signal a task (promise P136).
+//! Another user cannot read a task's files, write to them, connect to the shim or signal the task
+//! (promise P136).
 
 use std::fs::{File, Permissions};
 use std::io::{Error, ErrorKind, Result};
@@ -10,9 +11,9 @@ use siding_e2e::{Sandbox, eventually, is_root};
 
 use crate::{OTHER_UID, Task, assert_refused, assert_task_exits, collect_entries, live_shim};
 
-/// Runs a function as another ordinary user, in a thread of its own. Sets the credentials by direct
-/// system calls, which change only the calling thread; the C library would change all threads
-/// (credentials(7)).
+/// Runs a function in a new thread with the credentials of an unprivileged user. The thread sets
+/// them by direct system calls, which change only the calling thread; the C library would change
+/// all threads (credentials(7)).
 fn as_other_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let stranger = scope.spawn(|| {
@@ -46,8 +47,8 @@ fn request_stop(socket: &Path) -> Result<usize> {
 }
 
 fn signal(pid: u64, number: i32) -> Result<()> {
-    // SAFETY: the call takes only numbers. The process is one of the test's own task, and signal 0
-    // only checks for its existence.
+    // SAFETY: the call takes only numbers. The process belongs to the test's own task, so a signal
+    // that is not denied reaches no other process.
     let done = unsafe { libc::kill(i32::try_from(pid).expect("a process number"), number) };
     if done == 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }
@@ -64,7 +65,7 @@ fn assert_denied<T>(what: &str, done: Result<T>) {
     }
 }
 
-/// Starts a task of the sandbox's user that waits for input.
+/// Starts a task that prints `secret` and waits for input, as the user of the sandbox.
 fn start_task(sandbox: &Sandbox) -> Task {
     let args = ["run", "--background", "--json", "--stdin", "pipe", "--", "echo secret; read -r x"];
     let task = Task::of(&sandbox.siding(&args).run().expect_code(0));
@@ -82,7 +83,7 @@ fn set_mode(path: &Path, mode: u32) {
 #[test]
 fn other_user_has_no_access_to_tasks() {
     if !is_root() {
-        eprintln!("skipped: only root has another user at hand");
+        eprintln!("skipped: only root can run programs as another user");
         return;
     }
     for mut sandbox in [Sandbox::new(), Sandbox::new_for_uid(OTHER_UID + 2)] {
@@ -110,7 +111,7 @@ fn other_user_has_no_access_to_tasks() {
                 assert!(!String::from_utf8_lossy(&argv).contains("secret"), "{argv:?}");
             }
         });
-        // siding, called by that user, does not bypass the permissions either.
+        // siding, called by the other user, does not bypass the permissions either.
         let calls = [&["ps"][..], &["show", task.id()], &["stop", task.id()], &["reap"]];
         for args in calls {
             let call = sandbox.siding(args).as_user(OTHER_UID, OTHER_UID).cwd("/");
@@ -126,7 +127,7 @@ fn other_user_has_no_access_to_tasks() {
 #[test]
 fn shim_refuses_connections_of_another_user() {
     if !is_root() {
-        eprintln!("skipped: only root has another user at hand");
+        eprintln!("skipped: only root can run programs as another user");
         return;
     }
     for mut sandbox in [Sandbox::new(), Sandbox::new_for_uid(OTHER_UID + 3)] {
@@ -143,8 +144,8 @@ fn shim_refuses_connections_of_another_user() {
                 assert_denied(name, open_to_write(&dir.join(name)));
             }
             for _ in 0..300 {
-                // The shim accepts the connection, reads the peer's credentials, and closes it
-                // without an answer.
+                // The shim accepts the connection, reads the peer's credentials, and closes the
+                // connection without an answer.
                 let answer = request_stop(&dir.join("ctl"));
                 let error_code = answer.as_ref().err().and_then(Error::raw_os_error);
                 let disconnected =
@@ -233,7 +234,7 @@ fn state_directory_writable_by_others_is_refused() {
 #[test]
 fn state_directory_of_another_user_is_refused() {
     if !is_root() {
-        eprintln!("skipped: only root has another user at hand");
+        eprintln!("skipped: only root can run programs as another user");
         return;
     }
     let (own, other_user_sandbox) = (Sandbox::new(), Sandbox::new_for_uid(OTHER_UID + 4));

@@ -1,4 +1,4 @@
-//! Limits on descriptors, processes and file sizes.
+//! siding under limits on descriptors, processes and file sizes (`ulimit`).
 
 use std::time::Instant;
 
@@ -16,8 +16,8 @@ fn run_limited(sandbox: &Sandbox, limit: &str) -> ProgramOutput {
     sandbox.host("bash", &["-c", &script]).forbid_held_output().run()
 }
 
-/// Runs a command with a limit that grows from `least` until the call succeeds. Every earlier call
-/// must name the missing resource with `words` and leave no file.
+/// Runs a command with a limit that grows from `least` until the call succeeds. Every call that
+/// siding refuses must name the missing resource with `words` and leave no file.
 fn run_with_growing_limit(sandbox: &Sandbox, option: &str, least: u32, words: &str) {
     let made = sandbox.siding(&["run", "--json", "--", "echo first"]).run().expect_code(0);
     let _made = Task::of(&made);
@@ -51,15 +51,15 @@ fn run_with_growing_limit(sandbox: &Sandbox, option: &str, least: u32, words: &s
 fn descriptor_limit_is_reported_and_leaves_no_files() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    // Starts at 5, because the loader of a dynamically linked program needs descriptors in addition
-    // to the standard streams.
+    // The limits start at 5, because the loader of a dynamically linked program needs descriptors
+    // in addition to the standard streams.
     run_with_growing_limit(&sandbox, "-n", 5, "Too many open files");
 }
 
 #[test]
 fn process_limit_is_reported_and_leaves_no_files() {
     if !is_root() {
-        eprintln!("skipped: only root has another user at hand");
+        eprintln!("skipped: only root can run programs as another user");
         return;
     }
     let mut sandbox = Sandbox::new_for_uid(OTHER_UID + 1);
@@ -67,7 +67,7 @@ fn process_limit_is_reported_and_leaves_no_files() {
     run_with_growing_limit(&sandbox, "-u", 1, "Resource temporarily unavailable");
 }
 
-/// A limit on file sizes also applies to the shim: it loses output beyond the limit and counts it,
+/// A limit on file sizes also applies to the shim. The shim counts output beyond the limit as lost,
 /// as on a full disk, and continues to supervise the task.
 #[test]
 fn file_size_limit_loses_output_but_not_the_shim() {
@@ -94,7 +94,7 @@ fn file_size_limit_loses_output_but_not_the_shim() {
     );
 }
 
-/// A shim without a free descriptor cannot accept a client, so its listening socket stays readable.
+/// A shim without a free descriptor cannot accept a client, so the listening socket stays readable.
 /// The shim retries a few times a second instead of polling the socket in a busy loop.
 #[test]
 fn shim_without_descriptors_accepts_clients_later_without_busy_loop() {

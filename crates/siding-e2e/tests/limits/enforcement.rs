@@ -1,4 +1,4 @@
-//! What siding does when a task exceeds a limit: the notice, the stop, and the takeover.
+//! Effects of an exceeded limit: the notice, the stop, and the state that survives a takeover.
 
 use siding_e2e::eventually;
 
@@ -25,7 +25,7 @@ fn a_task_stopped_at_a_limit_reports_which_limit() {
     assert_eq!(view["outcome"], outcome, "{view:#}");
     assert_eq!(view["stop_report"]["ended_total"], 3);
     assert_eq!(view["usage"]["processes"], 3);
-    // The record precedes the action.
+    // The breach is recorded before the stop begins.
     let events = journal_records(&sandbox, &id, "event");
     let passed =
         events.iter().find(|event| event["event"] == "limit_passed").expect("a recorded entry");

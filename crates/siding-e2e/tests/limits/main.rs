@@ -1,4 +1,5 @@
-//! Limits of tasks: for each limit, a task that exceeds it and a healthy one that must not.
+//! Limits of tasks. Each limit is tested with a task that exceeds it and with a similar healthy
+//! task that must not be reported.
 
 mod enforcement;
 mod network;

@@ -10,16 +10,15 @@ use crate::support::{
     wait_for_limit_checks,
 };
 
-/// The behavior of the test's server.
 #[derive(Clone, Copy)]
 enum ServerMode {
-    /// Reads all it receives.
+    /// Reads and discards everything that clients send.
     Receives,
-    /// Sends this many bytes to each client, and reads all it receives.
+    /// Sends this many bytes to each client, and then discards everything that the client sends.
     Sends(usize),
 }
 
-/// Serves until the test process ends. Returns the port.
+/// Starts a TCP server that runs until the test process exits, and returns its port.
 fn serve(server: ServerMode) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("the value exists").port();
@@ -39,8 +38,8 @@ fn handle_connection(mut stream: TcpStream, server: ServerMode) {
     while stream.read(&mut buffer).is_ok_and(|count| count > 0) {}
 }
 
-/// Promise P97: the bytes that a task sends to one remote count for `max_sent`; received bytes do
-/// not.
+/// Promise P97: the bytes that a task sends to one remote address count toward `max_sent`; received
+/// bytes do not.
 #[test]
 fn max_sent_is_breached_by_an_upload_but_not_by_a_download() {
     let sandbox = sandbox();
@@ -80,7 +79,7 @@ fn max_sent_is_breached_by_an_upload_but_not_by_a_download() {
     stop_all(&sandbox);
 }
 
-/// Promise P97: a connection that stays open is reported, a series of short ones is not.
+/// Promise P97: a connection that stays open is reported; a series of short connections is not.
 #[test]
 fn max_connection_age_is_breached_only_by_a_long_connection() {
     let sandbox = sandbox();

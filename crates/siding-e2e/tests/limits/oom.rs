@@ -1,10 +1,10 @@
-//! Kills by the kernel's OOM killer, reported only with evidence.
+//! Kills by the kernel's OOM killer: siding attributes a SIGKILL to it only with evidence.
 
 use std::path::{Path, PathBuf};
 
 use crate::support::sandbox;
 
-/// Mount points and limit files of control groups, versions 1 and 2.
+/// Mount point of the memory controller and name of its limit file, for cgroup v1 and cgroup v2.
 const CGROUP_MOUNTS: [(&str, &str); 2] =
     [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
 
@@ -34,8 +34,8 @@ impl Drop for SmallMemoryCgroup {
     }
 }
 
-/// Promise P98: the outcome of a task that the OOM killer ended names `oom`; the outcome of another
-/// SIGKILL does not.
+/// Promise P98: the outcome of a task that the OOM killer ended names `oom`; the outcome of a task
+/// that ended by any other SIGKILL does not.
 #[test]
 fn an_oom_kill_is_reported_as_oom_and_another_kill_is_not() {
     let Some(small) = SmallMemoryCgroup::new() else {

@@ -1,4 +1,4 @@
-//! The limit on output per second.
+//! The limit on the output rate of a task (`--max-output-rate`).
 
 use siding_e2e::eventually;
 
@@ -7,7 +7,7 @@ use crate::support::{
     wait_for_limit_checks,
 };
 
-/// Promise P97: a sustained flood is reported, a burst and a slow writer are not.
+/// Promise P97: a sustained flood is reported; a burst and a slow writer are not.
 #[test]
 fn max_output_rate_is_breached_by_a_flood_but_not_by_a_burst() {
     let sandbox = sandbox();

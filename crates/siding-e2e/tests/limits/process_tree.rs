@@ -32,7 +32,8 @@ fn max_fds_is_breached_once_by_a_leak_and_not_below_the_limit() {
     stop_all(&sandbox);
 }
 
-/// Promise P96, failure F57: pages shared by forks count once.
+/// Promise P96, failure F57: memory pages that forked processes share count once toward
+/// `max_memory`.
 #[test]
 fn max_memory_counts_pages_shared_by_forks_once() {
     let sandbox = sandbox();
@@ -65,8 +66,8 @@ fn available_kib() -> u64 {
 }
 
 /// Failures F55 and F57: stopping twenty forks that share 100 MB cannot free a GiB, so they are not
-/// stopped. `max_memory` is so high that this limit alone would not make the shim read the shared
-/// sizes (PSS).
+/// stopped. `max_memory` is too high to make the shim read the proportional set size (PSS), so only
+/// `min_available` can cause this read.
 #[test]
 fn min_available_does_not_stop_forks_that_share_their_memory() {
     let sandbox = sandbox();
@@ -94,7 +95,7 @@ fn min_available_does_not_stop_forks_that_share_their_memory() {
 #[test]
 fn min_available_stops_the_large_task_and_not_the_small_one() {
     let sandbox = sandbox();
-    // The large task grows by a GiB, so that half a GiB less than required is available.
+    // The large task grows by 1 GiB, so that 512 MiB less than `wanted` remain available.
     let wanted = available_kib().saturating_sub(512 << 10);
     let limit = ["--min-available", &format!("{wanted}KiB"), "--on-limit", "stop"];
     let small = start_puppet(&sandbox, &limit, &["grow", "1M", "hang"]);

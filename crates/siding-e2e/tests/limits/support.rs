@@ -3,7 +3,7 @@
 use serde_json::Value;
 use siding_e2e::{Sandbox, eventually, eventually_some};
 
-/// Returns a sandbox that fails its test if processes are left.
+/// Returns a sandbox that fails the test if the test leaves processes running.
 pub(crate) fn sandbox() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
@@ -58,8 +58,8 @@ pub(crate) fn wait_for_breach(sandbox: &Sandbox, id: &str, which: &str) -> Value
 }
 
 /// Waits until the shims of healthy tasks have taken about this many samples. For each sample,
-/// starts another task that breaches a limit from the start, and waits for its breach: shims take
-/// their samples at the same intervals.
+/// starts another task that breaches a limit from the start, and waits for its breach, because all
+/// shims take their samples at the same intervals.
 #[track_caller]
 pub(crate) fn wait_for_limit_checks(sandbox: &Sandbox, checks: usize) {
     for _ in 0..checks {
@@ -73,7 +73,7 @@ pub(crate) fn wait_for_limit_checks(sandbox: &Sandbox, checks: usize) {
     }
 }
 
-/// Stops all tasks.
+/// Stops all tasks with a grace of zero, including those that ignore SIGTERM.
 #[track_caller]
 pub(crate) fn stop_all(sandbox: &Sandbox) {
     let _stopped = sandbox.siding(&["stop", "--all", "--grace", "0s"]).run().expect_code(0);

@@ -1,5 +1,4 @@
-//! Watchdogs: they report tasks that have no limits, and do not report healthy tasks that look
-//! similar.
+//! Watchdogs report tasks that have no limits, and do not report healthy tasks that look similar.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -8,7 +7,8 @@ use siding_e2e::{Sandbox, eventually};
 
 use crate::support::{limit_breaches, sandbox, show_task, stop_all, wait_for_breach};
 
-/// Starts a shell text in the background with these settings.
+/// Starts a shell text in the background with `settings` as environment variables, and returns the
+/// task's id.
 #[track_caller]
 fn start_with_settings(
     sandbox: &Sandbox,
@@ -33,7 +33,8 @@ fn fd_holders_command(sandbox: &Sandbox, processes: usize, fds: &str) -> String 
 }
 
 /// Promise P95: with the built-in setting, 4,096 descriptors in a tree are reported. A browser test
-/// has as many, in dozens of processes with about a hundred each, and is not reported.
+/// may hold as many, spread over dozens of processes with about a hundred each, and is not
+/// reported.
 #[test]
 fn fd_watchdog_reports_a_leak_but_not_many_processes_with_few_fds() {
     let sandbox = sandbox();
@@ -51,13 +52,13 @@ fn fd_watchdog_reports_a_leak_but_not_many_processes_with_few_fds() {
     let told = told.unwrap_or_else(|| panic!("{notices:#}"));
     assert_eq!((&told["kind"], &told["priority"]), (&"limit".into(), &"next".into()));
     assert!(told["summary"].as_str().is_some_and(|text| text.contains("it goes on: ")), "{told:#}");
-    // The shim of `browser` has taken its first sample before the leak was reported.
+    // The shim of `browser` took its first sample before the leak was reported.
     assert!(limit_breaches(&sandbox, &browser).is_empty());
     stop_all(&sandbox);
 }
 
 /// Promise P95: a busy loop is reported. A compiler that computes as much and writes now and then
-/// is not, and neither is a task that sleeps.
+/// is not reported, and neither is a task that sleeps.
 #[test]
 fn cpu_watchdog_reports_only_a_silent_busy_loop() {
     let sandbox = sandbox();
@@ -80,7 +81,8 @@ fn cpu_watchdog_reports_only_a_silent_busy_loop() {
     stop_all(&sandbox);
 }
 
-/// Reads all bytes from its clients until the test process ends. Returns the port.
+/// Starts a TCP server that discards everything it receives until the test process exits. Returns
+/// the server's port.
 fn serve_sink() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("the value exists").port();
@@ -95,7 +97,8 @@ fn serve_sink() -> u16 {
     port
 }
 
-/// Sends this many bytes to the first client. Returns the port.
+/// Starts a TCP server that sends `bytes` bytes to its first client and then exits. Returns the
+/// server's thread and its port.
 fn serve_download(bytes: usize) -> (std::thread::JoinHandle<()>, u16) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("the value exists").port();
@@ -106,8 +109,8 @@ fn serve_download(bytes: usize) -> (std::thread::JoinHandle<()>, u16) {
     (server, port)
 }
 
-/// Promise P95: an old connection that still sends much is reported; one that sends little, as that
-/// of a database client, is not.
+/// Promise P95: an old connection that still sends much is reported; a connection that sends
+/// little, such as a database client's, is not.
 #[test]
 fn connection_age_watchdog_reports_only_a_long_upload() {
     let sandbox = sandbox();
@@ -127,11 +130,12 @@ fn connection_age_watchdog_reports_only_a_long_upload() {
     stop_all(&sandbox);
 }
 
-/// Promise P95: many bytes sent to one remote are reported; a download of the same size is not.
+/// Promise P95: many bytes sent to one remote address are reported; a download of the same size is
+/// not.
 #[test]
 fn sent_watchdog_reports_an_upload_but_not_a_download() {
     let sandbox = sandbox();
-    // The setting of the connection age makes the shim sample the task every second.
+    // The low threshold of the connection age makes the shim sample the task every second.
     let settings = [("SIDING_WATCH_SENT", "1MiB"), ("SIDING_WATCH_CONNECTION_AGE", "5s")];
     let send = |port: u16| {
         format!(
@@ -169,8 +173,8 @@ fn a_watchdog_only_notifies_and_an_explicit_limit_replaces_it() {
     stop_all(&sandbox);
 }
 
-/// The watchdogs of a task start when it moves to the background, because a caller waits for a
-/// foreground task.
+/// The watchdogs of a task start only when the task moves to the background: until then a caller is
+/// waiting for the task.
 #[test]
 fn watchdogs_start_when_a_task_moves_to_the_background() {
     let sandbox = sandbox();

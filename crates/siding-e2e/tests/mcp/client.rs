@@ -1,4 +1,4 @@
-//! An MCP client for tests that stores all messages of the server.
+//! An MCP client for tests. The client stores all messages of the server.
 
 use serde_json::{Value, json};
 use siding_e2e::{RunningProgram, Sandbox, eventually_some};
@@ -10,7 +10,7 @@ pub(crate) const STATELESS_REVISION: &str = "2026-07-28";
 /// The name of the MCP Tasks extension (SEP-2663).
 pub(crate) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// Returns a sandbox that fails its test if processes are left.
+/// Returns a sandbox that fails its test if the test leaves processes running.
 pub(crate) fn sandbox() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
@@ -25,20 +25,20 @@ pub(crate) fn unread_notices(sandbox: &Sandbox, id: &str) -> Value {
     sandbox.siding(&["notices", "--json", "--session", session]).run().expect_code(0).json()
 }
 
-/// A client of a server on standard input and output.
+/// A client that is connected to the standard input and output of its server.
 pub(crate) struct Client {
     server: RunningProgram,
     requests: u64,
-    /// The `_meta` field of each request.
+    /// Metadata that each request carries in `_meta`; empty in the revision with a handshake.
     meta: Value,
 }
 
-/// The content blocks of a tool's result.
+/// The content blocks of a tool's result. An absent block is an empty text.
 #[derive(Debug)]
 pub(crate) struct ToolAnswer {
     pub(crate) message: String,
     pub(crate) output: String,
-    /// Notices about other tasks.
+    /// Notices about other tasks, from the last block.
     pub(crate) notices: String,
     pub(crate) is_error: bool,
 }
@@ -56,7 +56,7 @@ impl ToolAnswer {
         Self { message: next(), output: next(), notices, is_error }
     }
 
-    /// Returns the first task id in the message.
+    /// Returns the first id of a shell command's task in the message.
     #[track_caller]
     pub(crate) fn task_id(&self) -> String {
         let is_id = |word: &&str| word.len() == 14 && word.starts_with("b-");
@@ -156,7 +156,7 @@ impl Client {
     /// Waits for the answer to a request and returns the whole message.
     #[track_caller]
     pub(crate) fn wait_for_answer(&mut self, id: u64) -> Value {
-        self.wait_for_message("it is answered", |message| message["id"] == id)
+        self.wait_for_message("the request is answered", |message| message["id"] == id)
     }
 
     /// Sends a request that must succeed, and returns the result.
@@ -185,7 +185,7 @@ impl Client {
         ToolAnswer::from_result(&answer["result"])
     }
 
-    /// Starts a command in the background and returns its id.
+    /// Starts a command in the background and returns its task's id.
     #[track_caller]
     pub(crate) fn start_background_task(&mut self, command: &str) -> String {
         let answer = self.call("run", json!({ "command": command, "background": true }));

@@ -17,7 +17,6 @@ struct HttpServer {
     port: u16,
 }
 
-/// An HTTP response of the server.
 #[derive(Debug)]
 struct HttpReply {
     status: u16,
@@ -40,7 +39,8 @@ impl HttpServer {
         Self { running, port }
     }
 
-    /// Sends a message by POST. The given headers replace those of a valid request.
+    /// Sends a message by POST. `headers` replace those of a valid request; an empty value removes
+    /// the header.
     fn post(&self, headers: &[(&str, &str)], body: &Value) -> HttpReply {
         let body = body.to_string();
         let host = format!("127.0.0.1:{}", self.port);

@@ -23,8 +23,8 @@ fn both_protocol_revisions_offer_the_same_tools() {
     new.shutdown();
 }
 
-/// The list of tools is small, because a model reads it at the start of every conversation. The
-/// output schemas do not count, because Claude Code and Codex do not pass them to a model.
+/// The list of tools must stay small, because a model reads it at the start of every conversation.
+/// The output schemas do not count, because Claude Code and Codex do not pass them to a model.
 #[test]
 fn tool_descriptions_stay_within_their_size_limit() {
     let sandbox = sandbox();
@@ -90,9 +90,9 @@ fn client_disconnect_during_a_run_ends_no_task() {
     let sandbox = sandbox();
     let mut first = Client::connect_initialized(&sandbox);
     let _unanswered = first.start_call("run", json!({ "command": "sleep 300", "budget": 60 }));
-    eventually("it runs", || !sandbox.task_ids().is_empty());
+    eventually("the task runs", || !sandbox.task_ids().is_empty());
     let id = sandbox.task_ids().remove(0);
-    eventually("its command runs", || processes::with_birthmark(&id).len() > 1);
+    eventually("the command runs", || processes::with_birthmark(&id).len() > 1);
     first.shutdown();
     let mut second = Client::connect_initialized(&sandbox);
     let answer = second.call("stop", json!({ "ids": [id], "grace": 1 }));
@@ -100,7 +100,7 @@ fn client_disconnect_during_a_run_ends_no_task() {
     second.shutdown();
 }
 
-/// If the client of a `wait` dies, its answer cannot be written, so the notice is not acknowledged
+/// If the client of a `wait` dies, the answer cannot be written, so the notice is not acknowledged
 /// and is delivered later.
 #[test]
 fn task_end_is_reported_after_its_client_died_in_a_wait() {

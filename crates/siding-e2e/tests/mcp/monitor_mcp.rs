@@ -58,8 +58,8 @@ fn send_input(sandbox: &Sandbox, id: &str, text: &str) {
     let _told = sandbox.siding(&["input", id, text]).run().expect_code(0);
 }
 
-/// A change of a subscribed resource gives a notice without polling. The watched server is siding's
-/// own, which reports the growth of outputs.
+/// A change of a subscribed resource causes a notice without polling. The watched server is
+/// siding's own, which reports the growth of outputs.
 #[test]
 fn subscribed_resource_change_is_reported_without_polling() {
     let sandbox = sandbox();
@@ -144,8 +144,8 @@ fn server_that_cannot_start_is_given_up_immediately() {
         (&["/no/such/server", "x"][..], "could not start `/no/such/server`: No such file"),
         (&["nosuchserver"], "no handshake: it ended: exit status: 127, with which a shell reports"),
     ] {
-        // If the task ends before the call returns, the call has its exit code, so the code is not
-        // checked.
+        // If the task ends before the call returns, the call exits with the task's exit code, so
+        // the call's exit code is not checked.
         let args = [&["monitor-mcp", "--json", "--tool", "look", "--"], server].concat();
         let started = sandbox.siding(&args).run().json();
         assert_eq!(started["name"], format!("look of {}", server.join(" ")));

@@ -7,7 +7,7 @@ use siding_e2e::Sandbox;
 
 use crate::client::{Client, sandbox, unread_notices};
 
-/// Starts commands in the background, lets them end, and returns the tasks' ids.
+/// Runs commands in the background to their ends, and returns the tasks' ids.
 fn run_ended_tasks(sandbox: &Sandbox, client: &mut Client, commands: &[&str]) -> Vec<String> {
     let start = |command: &&str| {
         client.start_background_task(&format!("until [ -e go ]; do sleep .02; done; {command}"))
@@ -96,7 +96,7 @@ fn tools_report_no_notices_when_hooks_do() {
     client.shutdown();
 }
 
-/// If a foreground command exceeds a limit, the result of its own `run` says so.
+/// If a foreground command exceeds a limit, the result of its own `run` reports this.
 #[test]
 fn exceeded_limit_is_reported_in_the_answer() {
     let sandbox = sandbox();

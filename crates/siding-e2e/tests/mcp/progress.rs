@@ -95,8 +95,8 @@ fn canceled_run_stops_its_task_and_canceled_wait_does_not() {
     client.shutdown();
 }
 
-// Failure F32: only clients that are known to extend their timeout at each progress message are
-// kept waiting longer than 50 s. A progress token alone does not show that a client does.
+// Failure F32: a call waits longer than 50 s only for a client whose name is known to extend its
+// timeout at each progress message. A progress token alone does not prove this.
 #[test]
 fn wait_limit_depends_on_the_client_name() {
     let sandbox = sandbox();
@@ -116,8 +116,8 @@ fn wait_limit_depends_on_the_client_name() {
     }
 }
 
-/// A canceled `wait` acknowledges nothing, because its result was not delivered, so a later result
-/// reports the end.
+/// A canceled `wait` acknowledges nothing, because its result was not delivered. The end is still
+/// reported later.
 #[test]
 fn task_end_seen_by_a_canceled_wait_is_still_reported() {
     let sandbox = sandbox();
@@ -138,7 +138,7 @@ fn task_end_seen_by_a_canceled_wait_is_still_reported() {
     );
 }
 
-/// A `wait` for output of a task that writes continuously still reads its cancellation.
+/// A `wait` for output handles its cancellation even if the task writes continuously.
 #[test]
 fn wait_on_a_busy_task_can_be_canceled() {
     let sandbox = sandbox();
@@ -159,7 +159,7 @@ fn wait_on_a_busy_task_can_be_canceled() {
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
 }
 
-/// `stop` sends progress and can be canceled, because it can take as long as its grace.
+/// `stop` sends progress and can be canceled, because a stop can take as long as the grace.
 #[test]
 fn stop_reports_progress_and_can_be_canceled() {
     let sandbox = sandbox();

@@ -42,8 +42,8 @@ fn subscriber_is_notified_of_output_growth_and_end() {
     let _wrote = client.call("input", json!({ "id": id, "text": "one" }));
     let update = client.wait_for_message("growth is reported", is_update);
     assert_eq!(update["params"]["uri"], output_uri(&id), "{update}");
-    // The test writes both lines immediately: growth within the rate limit is reported when the
-    // limit allows it, and then the end is reported.
+    // Updates are rate-limited: growth directly after an update is reported as soon as the limit
+    // allows it, and so is the end.
     for (text, what) in [("two", "more growth is reported"), ("three", "the end is reported")] {
         let before = client.messages().iter().filter(|one| is_update(one)).count();
         let _wrote = client.call("input", json!({ "id": id, "text": text }));
@@ -65,7 +65,7 @@ fn stateless_listener_is_notified_of_output_growth() {
         json!({ "resourceSubscriptions": [output_uri(&id), "siding://tasks/none/output"] });
     let listening =
         client.start_request("subscriptions/listen", json!({ "notifications": wanted }));
-    let accepted = client.wait_for_message("it is acknowledged", |message| {
+    let accepted = client.wait_for_message("the subscription is acknowledged", |message| {
         message["method"] == "notifications/subscriptions/acknowledged"
     });
     assert!(accepted.to_string().contains(&id), "{accepted}");

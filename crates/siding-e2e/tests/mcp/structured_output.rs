@@ -29,7 +29,7 @@ impl SchemaCheckedClient {
         checked
     }
 
-    /// Calls a tool, validates the structured content of its result, and returns it.
+    /// Calls a tool and returns the structured content of its result, which must match the schema.
     #[track_caller]
     fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let arguments = json!({ "name": tool, "arguments": arguments });
@@ -112,7 +112,7 @@ fn outcomes_and_notices_are_structured() {
     assert_eq!(client.call("run", deadline)["task"]["outcome"]["kind"], "deadline");
     let _gone = client.start("until [ -e went ]; do sleep .02; done");
     std::fs::write(sandbox.path("went"), "").expect("test directory");
-    siding_e2e::eventually("its end is reported with the next answer", || {
+    siding_e2e::eventually("the end is reported with the next answer", || {
         client.call("list", json!({}))["notices"].is_string()
     });
     let _stopped = client.call("stop", json!({ "ids": [ready["task"]["task_id"]] }));

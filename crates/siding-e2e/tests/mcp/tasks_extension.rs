@@ -18,7 +18,7 @@ fn continuing_command_is_an_extension_task_with_its_own_id() {
     assert_eq!(created["resultType"], "task", "{created}");
     assert_eq!(created["status"], "working", "{created}");
     let id = created["taskId"].as_str().expect("an id").to_owned();
-    let done = eventually_some("it is completed", || {
+    let done = eventually_some("the task is completed", || {
         let task = client.request("tasks/get", json!({ "taskId": id }));
         (task["status"] != "working").then_some(task)
     });

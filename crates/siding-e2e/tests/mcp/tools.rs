@@ -48,7 +48,7 @@ fn run_accepts_cwd_and_environment() {
 }
 
 /// `run` uses the network policy of the settings; the tool has no argument with which a model could
-/// choose another.
+/// choose another one.
 #[test]
 fn run_uses_the_configured_network_policy() {
     let sandbox = sandbox();
@@ -115,7 +115,7 @@ fn run_with_wait_for_returns_when_the_condition_holds() {
     client.shutdown();
 }
 
-/// Readiness after the budget gives a notice; readiness that the result reports does not.
+/// Readiness after the budget causes a notice; readiness that the result reports does not.
 #[test]
 fn readiness_after_the_answer_is_reported_by_a_notice() {
     let sandbox = sandbox();
@@ -337,7 +337,7 @@ fn invalid_arguments_are_reported_with_the_fix() {
 }
 
 /// Promise P16: the budget of the settings applies only in assistant mode with background tasks
-/// enabled. A budget given in the call always applies.
+/// enabled. A budget in the call always applies.
 #[test]
 fn budget_setting_needs_assistant_mode_and_background_tasks() {
     let sandbox = sandbox();

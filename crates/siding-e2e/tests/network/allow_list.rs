@@ -42,8 +42,8 @@ fn an_allowed_host_is_reached_and_a_denied_one_is_notified_once() {
     }
 }
 
-/// The proxy variables name the proxy, and `NO_PROXY` excludes the task's own servers: the proxy
-/// runs outside the namespace and cannot reach them.
+/// The environment variables for proxies contain the proxy's address, and `NO_PROXY` excludes the
+/// task's own servers: the proxy runs outside the namespace and cannot reach them.
 #[test]
 fn the_proxy_environment_variables_are_set() {
     for sandbox in root_and_user_sandboxes() {
@@ -64,8 +64,8 @@ fn the_proxy_environment_variables_are_set() {
     }
 }
 
-/// The proxy exits with its task and with a killed shim. Without the proxy the task can connect to
-/// nothing.
+/// The proxy exits when its task ends and when its shim is killed. Without the proxy the task
+/// cannot connect to any host.
 #[test]
 fn the_proxy_exits_with_its_task_and_with_a_killed_shim() {
     for sandbox in root_and_user_sandboxes() {

@@ -1,4 +1,4 @@
-//! The policies `none` and `loopback`: a network namespace of the task's own.
+//! The policies `none` and `loopback`, each of which gives a task its own network namespace.
 
 use siding_e2e::eventually;
 
@@ -50,8 +50,8 @@ fn net_none_keeps_uid_gid_and_file_ownership() {
     }
 }
 
-/// Promise P102: a process that has left its session and its parent stays confined, even after a
-/// takeover.
+/// Promise P102: a process that has left the task's session and its parent process stays confined,
+/// even after a takeover.
 #[test]
 fn a_daemon_stays_confined_after_takeover() {
     for sandbox in root_and_user_sandboxes() {

@@ -29,8 +29,9 @@ fn net_ports_allows_only_the_listed_port() {
     }
 }
 
-/// Landlock's network rules cover only TCP (ABI 7), and of TCP not Fast Open, which connects while
-/// it sends. The system call filter blocks all other ways to send data.
+/// Landlock's network rules cover only TCP (as of ABI 7), and not TCP Fast Open, where sendto(2)
+/// itself opens the connection. The system call filter blocks the other ways to send data to the
+/// network.
 #[test]
 fn net_ports_blocks_sockets_that_are_not_tcp() {
     let server = CountingServer::start();
@@ -69,8 +70,8 @@ fn net_ports_blocks_sockets_that_are_not_tcp() {
     }
 }
 
-/// If port 53 is allowed, siding sets `RES_OPTIONS=use-vc`, so that the C library looks up names
-/// over TCP.
+/// If port 53 is allowed, siding sets `RES_OPTIONS=use-vc`, so that the C library resolves names
+/// over TCP, because UDP is blocked.
 #[test]
 fn dns_uses_tcp_when_port_53_is_allowed() {
     for sandbox in root_and_user_sandboxes() {

@@ -1,4 +1,5 @@
-//! Proxies of the policy `allow`: the task that owns one, and the effects of its exit.
+//! Proxies of the policy `allow`: which task a proxy belongs to, and what the exit of a proxy
+//! causes.
 
 use rustix::process::Signal;
 use siding_e2e::{Process, Sandbox, eventually, eventually_some, processes};
@@ -54,8 +55,8 @@ fn the_proxy_of_an_inner_task_does_not_belong_to_the_outer_task() {
     }
 }
 
-/// If the proxy exits unexpectedly, the shim records this and gives a notice, even before the task
-/// requests any host.
+/// If the proxy exits unexpectedly, the shim records the exit and sends a notice, even if the task
+/// has not requested any host yet.
 #[test]
 fn the_unexpected_exit_of_a_proxy_is_notified() {
     for sandbox in root_and_user_sandboxes() {

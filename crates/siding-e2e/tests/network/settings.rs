@@ -33,8 +33,8 @@ fn project_settings_can_tighten_but_not_loosen_the_network() {
     );
 }
 
-/// A task that is started inside a task stays within the outer task's policy, and a monitor has a
-/// policy too.
+/// A task that is started inside a task stays within the outer task's policy, and `--net` also
+/// applies to `siding monitor`.
 #[test]
 fn nested_tasks_and_monitors_obey_the_network_policy() {
     for sandbox in root_and_user_sandboxes() {
@@ -45,8 +45,8 @@ fn nested_tasks_and_monitors_obey_the_network_policy() {
         let nested = sandbox.siding(&outer).env("SIDING_NET", "none").run();
         let _bound_by_the_outer = nested.expect_code(1);
         let monitor = ["monitor", "--json", "--net", "none", "--", &text];
-        // If the task ends before the call returns, the call has the task's exit code, so the code
-        // is not checked.
+        // If the task ends before the call returns, the call returns the task's exit code, so the
+        // code is not checked.
         let id = sandbox.siding(&monitor).run().json()["task_id"].clone();
         let id = id.as_str().expect("an id");
         let _waited = sandbox.siding(&["wait", id]).run();

@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustix::process::{Pid, Signal, kill_process};
 use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, is_root, processes};
 
-/// The uid of an ordinary user.
 const UNPRIVILEGED_UID: u32 = 1001;
 
-/// Returns a sandbox for the current user, and as root another one for an ordinary user.
+/// Returns a sandbox for the current user and, if that is root, a second one for an unprivileged
+/// user.
 pub(crate) fn root_and_user_sandboxes() -> Vec<Sandbox> {
     let mut all = vec![Sandbox::new()];
     if is_root() {
         all.push(Sandbox::new_for_uid(UNPRIVILEGED_UID));
     } else {
-        println!("left out: root");
+        println!("left out: the second sandbox, which needs root");
     }
     all.iter_mut().for_each(Sandbox::expect_clean);
     all
@@ -25,7 +25,7 @@ pub(crate) fn root_and_user_sandboxes() -> Vec<Sandbox> {
 /// A server on the machine's loopback, outside any task's network namespace, that counts
 /// connections.
 pub(crate) struct CountingServer {
-    /// The listener's port.
+    /// Port of the listener on 127.0.0.1.
     pub(crate) port: u16,
     accepted: Arc<AtomicUsize>,
 }
@@ -46,7 +46,7 @@ impl CountingServer {
         Self { port, accepted: taken }
     }
 
-    /// Returns the number of accepted connections.
+    /// Returns the number of connections accepted since the start.
     pub(crate) fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)
     }
@@ -96,15 +96,15 @@ pub(crate) fn proxy_connect_command(target: &str) -> String {
     format!("(exec 3<>/dev/tcp/127.0.0.1/3128; printf '{request}' >&3; head -n 1 <&3)")
 }
 
-/// Returns the proxies of a task.
+/// Returns the running proxy processes of a task.
 pub(crate) fn proxy_processes(id: &str) -> Vec<Process> {
     let line = format!("siding __proxy {id}");
     let is_one = |pid: &u32| processes::command_line(*pid).trim() == line;
     processes::list_pids().into_iter().filter(is_one).filter_map(Process::from_pid).collect()
 }
 
-/// Waits until the journal has a task's end, and returns the task's output. Calls no siding
-/// command, which would acknowledge the end's notice.
+/// Waits until a task's journal has its final record, and returns the task's output. Calls no
+/// siding command, because the command would acknowledge the notice of the end.
 #[track_caller]
 pub(crate) fn wait_for_end(sandbox: &Sandbox, id: &str) -> String {
     let dir = sandbox.state_dir().join("tasks").join(id);

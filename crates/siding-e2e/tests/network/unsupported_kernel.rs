@@ -5,7 +5,7 @@ use siding_e2e::{ProgramOutput, Sandbox, is_root};
 use crate::support::root_and_user_sandboxes;
 
 /// Runs a task with this policy while the system call `missing` fails with `ENOSYS`, as on a kernel
-/// without it.
+/// without that call.
 fn run_without_syscall(sandbox: &Sandbox, policy: &str, missing: libc::c_long) -> ProgramOutput {
     let args = ["run", "--net", policy, "--", "touch started"];
     sandbox.siding(&args).without_syscalls(&[missing]).run()
@@ -53,7 +53,7 @@ fn an_unenforceable_policy_is_rejected_before_anything_starts() {
 #[test]
 fn net_none_is_rejected_without_user_namespaces() {
     if !is_root() {
-        println!("left out: it takes root");
+        println!("left out: this test needs root");
         return;
     }
     let mut sandbox = Sandbox::new_for_uid(1001);

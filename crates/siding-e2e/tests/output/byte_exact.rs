@@ -10,12 +10,12 @@ fn output_bytes_are_stored_unchanged() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     for (args, shape, bytes) in [
-        // Every byte value, including NUL and invalid UTF-8, in writes of all sizes.
+        // Every byte value, including NUL and invalid UTF-8, in writes of several sizes.
         ("fill 3M --block 4k", FillPattern::Blocks(4096), 3 << 20),
         ("fill 5000001 --block 70k", FillPattern::Blocks(71_680), 5_000_001),
         ("fill 4M --block 1M", FillPattern::Blocks(1 << 20), 4 << 20),
         ("fill 10001 --block 1", FillPattern::Blocks(1), 10_001),
-        // A line of 10 MB, and no final newline.
+        // A line of 10 MiB, with and without its final newline.
         ("fill 10M --line 10M", FillPattern::Lines(10 << 20), 10 << 20),
         ("fill 10485759 --line 10M", FillPattern::Lines(10 << 20), 10_485_759),
         ("fill 12345 --line 100", FillPattern::Lines(100), 12_345),
@@ -29,7 +29,7 @@ fn output_bytes_are_stored_unchanged() {
     }
 }
 
-/// All output is stored from a pipe that the task itself has enlarged with F_SETPIPE_SZ.
+/// No output is lost if the task enlarges its output pipe with F_SETPIPE_SZ.
 #[test]
 fn an_enlarged_pipe_is_drained_to_the_end() {
     let sandbox = Sandbox::new();
@@ -49,7 +49,8 @@ fn an_enlarged_pipe_is_drained_to_the_end() {
     }
 }
 
-/// Lines of at most PIPE_BUF bytes from two concurrent writers stay whole (pipe(7)).
+/// The kernel writes lines of at most PIPE_BUF bytes atomically (pipe(7)), so the lines of two
+/// concurrent writers must stay whole in the stored output.
 #[test]
 fn lines_of_two_writers_are_neither_torn_nor_lost() {
     const LINE_COUNT: usize = 100_000;

@@ -19,15 +19,15 @@ fn committed_schema(name: &str) -> Schema {
     Schema::new(&output_schema(name))
 }
 
-/// Validates one task and returns it.
+/// Asserts that `value` matches the `task` schema, and returns it as a [`Task`].
 #[track_caller]
 fn assert_task_schema(value: Value) -> Task {
     TASK_SCHEMA.assert_valid(&value);
     Task(value)
 }
 
-/// Reads a task with `show` and `ps`, validates both answers, and returns the task as `show`
-/// describes it.
+/// Reads a task with `show`, `ps` and `wait`, validates the three answers, and returns the task as
+/// `show` describes it.
 #[track_caller]
 fn check_all_views(sandbox: &Sandbox, id: &str) -> Task {
     let shown =
@@ -129,8 +129,8 @@ fn starting_and_lost_tasks_match_the_schema() {
     siding_e2e::eventually("its shim has exited", || {
         siding_e2e::processes::with_birthmark(task.id()).is_empty()
     });
-    // Keeps only the record `accepted`, with a live process as the shim: the state before the
-    // command is started.
+    // Only the record `accepted` remains, and it names this live process as the shim: this is the
+    // state before the command is started.
     let me = Process::current();
     let pid = i32::try_from(me.pid).expect("a process number");
     let dir = sandbox.state_dir().join("tasks").join(task.id());
@@ -148,8 +148,8 @@ fn starting_and_lost_tasks_match_the_schema() {
     std::fs::write(sandbox.state_dir().join("live").join(task.id()), "").expect("test file");
     let shown = assert_task_schema(sandbox.siding(&["show", "--json", task.id()]).run().json());
     assert_eq!(shown.text("/phase"), "starting");
-    // The same journal with a start time that the shim does not have, so that the shim counts as
-    // dead.
+    // The same journal, but with a start time that does not match the named process, so that the
+    // shim counts as dead.
     let Record::Accepted(inner) = &mut accepted else { panic!("{accepted:?}") };
     inner.shim.start_ticks += 1;
     write(&accepted);
@@ -228,7 +228,7 @@ fn all_other_json_answers_match_their_schemas() {
     assert!(!reap.faults(&broken).is_empty(), "a step without its task went unnoticed");
 }
 
-/// The validator detects each violation of the task schema, so the other tests can fail.
+/// The validator detects violations of the task schema, which proves that the other tests can fail.
 #[test]
 fn a_schema_violation_is_detected() {
     let sandbox = Sandbox::new();

@@ -5,8 +5,8 @@ use siding_e2e::fill_pattern::FillPattern;
 
 use crate::{Task, assert_same, perform, shell};
 
-/// Shell texts that reopen their standard streams, each after the name of the program that it
-/// needs. `FILE` is replaced by a file that contains [`MARKER_LINE`].
+/// Pairs of a required program (empty if none) and a shell text that reopens or truncates a
+/// standard stream. `FILE` is replaced by the path of a file that contains [`MARKER_LINE`].
 const SHELL_IDIOMS: &[(&str, &str)] = &[
     ("", "cat FILE > /dev/stderr"),
     ("", "cat FILE > /dev/stdout"),
@@ -40,7 +40,7 @@ fn numbered_lines(name: &str) -> String {
     (1..=LINE_COUNT).map(|line| format!("{name} {line}\n")).collect()
 }
 
-/// Returns a script that runs the idiom between the lines that must survive.
+/// Returns a script that runs the idiom between two sets of numbered lines, which must survive.
 fn idiom_script(sandbox: &Sandbox, idiom: &str) -> String {
     let file = sandbox.path("mark");
     std::fs::write(&file, MARKER_LINE).expect("test file");
@@ -79,8 +79,7 @@ fn no_shell_idiom_truncates_the_task_output() {
     assert!(tried >= 10, "{tried} idioms tried, not installed: {skipped:?}");
 }
 
-/// Most of these idioms truncate a plain log file, which proves that they can truncate output at
-/// all.
+/// Most of the idioms truncate a plain log file, which proves that the test above could fail.
 #[test]
 fn most_shell_idioms_truncate_a_plain_log_file() {
     let sandbox = Sandbox::new();

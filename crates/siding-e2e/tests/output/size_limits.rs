@@ -1,4 +1,4 @@
-//! Bounds of the disk and memory use of a task's output (promise P24).
+//! Bounds on the disk space and the memory that a task's output uses (promise P24).
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -110,7 +110,8 @@ fn output_limits_may_be_smaller_than_a_disk_block() {
     }
 }
 
-/// A late reader is told how many bytes were released, and receives no zeros in their place.
+/// For a late reader, siding reports how many bytes were released, and prints no zeros in their
+/// place.
 #[test]
 fn a_late_reader_is_told_how_many_bytes_are_gone() {
     const FIRST_PART_BYTES: u64 = 1 << 20;
@@ -130,7 +131,7 @@ fn a_late_reader_is_told_how_many_bytes_are_gone() {
         Some(sandbox.state_dir().join("tasks").join(id).join("output"))
     });
     let len = || std::fs::metadata(&file).map_or(0, |found| found.len());
-    // Waits until the first part is stored, so that only the flood after it makes siding release
+    // Wait until the first part is stored, so that only the flood after it makes siding release
     // output.
     eventually("the first part is stored", || len() == FIRST_PART_BYTES);
     drop(std::fs::OpenOptions::new().write(true).open(gate).expect("the gate FIFO"));
@@ -147,8 +148,8 @@ fn a_late_reader_is_told_how_many_bytes_are_gone() {
     assert_eq!(done.stdout.len() as u64 + gone, TOTAL_BYTES, "{said}");
 }
 
-/// With the built-in settings, 3 GiB of output keep at most 64 MiB. Runs only with
-/// `SIDING_TEST_FLOOD=1`, because it takes long.
+/// With the built-in settings, at most 64 MiB of 3 GiB of output are stored on disk. Runs only if
+/// `SIDING_TEST_FLOOD` is set, because writing 3 GiB takes long.
 #[test]
 fn three_gigabytes_of_output_keep_at_most_64_mib() {
     if std::env::var_os("SIDING_TEST_FLOOD").is_none() {

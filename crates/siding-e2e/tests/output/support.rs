@@ -9,14 +9,15 @@ use serde_json::Value;
 use siding_e2e::{Invocation, ProgramOutput, Sandbox};
 
 /// Prepares a `run --json` of `puppet` with these verbs, without a budget, so that the call waits
-/// for the end.
+/// until the task has ended.
 pub(crate) fn perform(sandbox: &Sandbox, verbs: &[&str]) -> Invocation {
     let argv = sandbox.puppet_argv(&[&["--quiet"], verbs].concat());
     let head = ["run", "--json", "--budget", "none", "--"].map(str::to_owned);
     sandbox.siding(&[&head[..], &argv].concat())
 }
 
-/// Prepares a `run --json` of a shell text, without a budget, so that the call waits for the end.
+/// Prepares a `run --json` of a shell text, without a budget, so that the call waits until the
+/// command has exited.
 pub(crate) fn shell(sandbox: &Sandbox, text: &str) -> Invocation {
     sandbox.siding(&["run", "--json", "--budget", "none", "--", text])
 }
@@ -30,12 +31,12 @@ pub(crate) fn gate(sandbox: &Sandbox) -> PathBuf {
     gate
 }
 
-/// A task as `--json` describes it.
+/// The JSON object that a command prints for a task with `--json`.
 #[derive(Debug)]
 pub(crate) struct Task(pub(crate) Value);
 
 impl Task {
-    /// Parses the output of a call.
+    /// Parses the standard output of a command that was called with `--json`.
     #[track_caller]
     pub(crate) fn of(done: &ProgramOutput) -> Self {
         Self(done.json())
@@ -58,7 +59,7 @@ impl Task {
         self.text("/task_id")
     }
 
-    /// Reads the output file from the disk.
+    /// Reads the whole output file, with zeros in place of released bytes.
     #[track_caller]
     pub(crate) fn file(&self) -> Vec<u8> {
         std::fs::read(self.text("/output/path")).expect("the output file can be read")

@@ -33,7 +33,7 @@ fn progress_colors_and_invalid_bytes_become_plain_text() {
             assert_eq!(text.trim_end(), wanted.trim_end(), "{printed}");
         }
     }
-    // A progress bar that writes 4 MB becomes one line.
+    // A progress bar that writes 3.6 MB becomes one line.
     let bar =
         "for ((i = 0; i < 100000; i++)); do printf '\\r%6d of 100000 crates, some words' $i; done";
     let task = Task::of(&shell(&sandbox, bar).run().expect_code(0));
@@ -92,7 +92,7 @@ fn read_all_pages(sandbox: &Sandbox, task: &Task, max: usize) -> String {
         all.push_str(page.text("/text"));
         turns += 1;
     }
-    // Reads the remaining output in one call, because forty pages are enough to test paging.
+    // Forty pages are enough to test paging, so one call reads the remaining output.
     let rest =
         ["output", "--json", "--max-bytes", "none", "--since", &since.to_string(), task.id()];
     all.push_str(Task::of(&sandbox.siding(&rest).run().expect_code(0)).text("/text"));
@@ -100,11 +100,11 @@ fn read_all_pages(sandbox: &Sandbox, task: &Task, max: usize) -> String {
 }
 
 /// Asserts that a siding command succeeds with 12 MiB of private memory (RLIMIT_DATA). Unlike a
-/// check of the memory at the end, the limit also catches a command that exceeds it for a moment.
+/// measurement at the end, the resource limit also detects a command that exceeds it only briefly.
 #[track_caller]
 fn assert_runs_in_12_mib(sandbox: &Sandbox, args: &[&str]) {
     const LIMIT_KIB: &str = "12288";
-    // Discards the output, so that the test itself does not hold it in memory.
+    // The output is discarded, so that the test process does not hold it in memory.
     let line = sandbox.siding_line(args);
     let script = format!("ulimit -d {LIMIT_KIB} && exec {line} > /dev/null");
     let done = sandbox.host("bash", &["-c", &script]).run();
@@ -139,7 +139,8 @@ fn a_line_of_100_mb_is_read_in_constant_memory() {
 }
 
 /// Promise P29: searching a line that is longer than the memory limit succeeds. Searching reads
-/// every byte, which is slow in unoptimized builds, so the line is only a little longer.
+/// every byte, which is slow in unoptimized builds, so the line is only 4 MiB longer than the
+/// limit.
 #[test]
 fn a_long_line_is_searched_in_constant_memory() {
     let sandbox = Sandbox::new();
@@ -154,7 +155,7 @@ fn a_long_line_is_searched_in_constant_memory() {
 const HOSTILE_TEXT: &str = "\u{1b}[31mred\u{1b}[0m\u{1b}]0;title\u{7}\r\u{8}\u{7f}\u{9b}2J\u{85}\
                     \u{202e}rtl\u{2066}\u{200b}\u{200d}\u{feff}\u{2028}\u{ad}\u{e0041}";
 
-/// Whether siding may print a character without escaping it.
+/// Returns whether siding may print a character without escaping it.
 fn is_safe_char(letter: char) -> bool {
     let hidden = "\u{ad}\u{61c}\u{180e}\u{feff}\u{fff9}\u{fffa}\u{fffb}";
     let unseen = ['\u{200b}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2060}'..='\u{206f}'];

@@ -1,4 +1,4 @@
-//! Puppet's output and its exit codes.
+//! Output and exit codes of puppet.
 
 use std::time::Duration;
 
@@ -90,8 +90,8 @@ fn puppet_is_killed_at_its_time_to_live() {
         let done = sandbox.puppet(verbs).env("PUPPET_TTL_MS", "300").run().expect_signal(9);
         assert!(done.elapsed >= Duration::from_millis(250), "{done}");
     }
-    // The child has a session of its own: in the caller's process group, a stopped child would
-    // receive SIGHUP when the caller exits.
+    // The child starts a new session: in the caller's process group, the exit of the caller would
+    // orphan the group, and the kernel would send SIGHUP to the stopped child.
     let spread = words("fork setsid mark child stop-self -- fork daemon mark daemon stop-self --");
     let _done = sandbox.puppet(&spread).env("PUPPET_TTL_MS", "3000").run().expect_code(0);
     let stopped: Vec<_> = ["child", "daemon"].map(|name| sandbox.wait_for_mark(name)).into();

@@ -10,7 +10,7 @@ mod streams;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use siding_e2e::{Process, ProgramOutput, Sandbox};
 
-/// Runs a script to its end in a sandbox that must be clean afterwards.
+/// Runs a script to its end in a new sandbox, and fails the test if processes remain.
 #[track_caller]
 fn run_puppet(verbs: &[&str]) -> ProgramOutput {
     let mut sandbox = Sandbox::new();
@@ -19,8 +19,8 @@ fn run_puppet(verbs: &[&str]) -> ProgramOutput {
 }
 
 /// Returns a unique birthmark and the task id that it encodes, derived from this process's start
-/// time, its pid and the number `test`. The birthmark is below this process's hard limit, so that
-/// an ordinary user can set it.
+/// time, its pid and the number `test`. The birthmark is below this process's hard limit for
+/// `RLIMIT_RTTIME`, so that an unprivileged user can set it.
 fn unique_birthmark(test: u64) -> (u64, String) {
     let me = Process::current();
     let unique = (me.start << 26 | u64::from(me.pid) << 4 | test) & ((1 << 59) - 1);

@@ -116,8 +116,9 @@ fn puppet_holds_descriptors_memory_and_a_port() {
         std::net::TcpStream::connect(("127.0.0.1", port)).expect("a listener on the port");
 }
 
-/// `hold-fds` opens as many descriptors as the hard limit allows, and the script continues: the
-/// kernel's default hard limit is 4096, and an unprivileged process cannot raise it.
+/// `hold-fds` opens as many descriptors as the hard limit allows, and the script continues. An
+/// unprivileged process may find a hard limit below the requested number (4096 by default), and it
+/// cannot raise that limit.
 #[test]
 fn hold_fds_continues_at_the_descriptor_limit() {
     let sandbox = Sandbox::new();

@@ -12,8 +12,8 @@ fn is_prompt(sample: &PromptSample) -> bool {
 fn prompts_of_the_corpus_are_detected() {
     let mut missed = prompt_corpus::prompts();
     missed.retain(|sample| !is_prompt(sample));
-    // A lone `>` is the prompt of some installers, and too many other programs print it for other
-    // reasons.
+    // A lone `>` is not recognized: some installers use it as a prompt, but too many other programs
+    // print it for other reasons.
     missed.retain(|sample| sample.source != "rustup");
     assert!(missed.is_empty(), "missed {missed:#?}");
 }

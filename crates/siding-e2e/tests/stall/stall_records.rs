@@ -55,7 +55,7 @@ fn each_silence_is_recorded_once() {
     });
     assert_eq!((&second["tail"], &second["verdict"]), (&"two".into(), &"waiting".into()));
     assert_eq!(second["waiting_on"], "timer");
-    // Waits longer than a third stall would take.
+    // Wait for longer than `stall_after`, so that a third stall would be recorded by now.
     let asked = Instant::now();
     eventually("some time has passed", || asked.elapsed().as_millis() > 1_500);
     assert_eq!(read_stalls(&sandbox, &id).len(), 2, "expected one stall per silence");
@@ -68,7 +68,7 @@ fn ack_notices(sandbox: &Sandbox) -> Vec<serde_json::Value> {
     list.as_array().expect("a list").clone()
 }
 
-/// Promise P66: each stall gives one notice while it lasts. A stall that ended before its notice
+/// Promise P66: each stall causes one notice while it lasts. A stall that ended before its notice
 /// was read is counted in the next notice.
 #[test]
 fn each_stall_is_notified_once_while_it_lasts() {
@@ -125,7 +125,8 @@ fn input_ends_a_recorded_stall() {
     let summary = second["summary"].as_str().expect("text");
     assert!(summary.contains("Delete all?") && summary.contains("2 times"), "{second:#}");
     input(&["n"]);
-    // `cat` reads on and writes nothing, which is a third stall. The end of the input ends it.
+    // `cat` keeps reading and writes nothing, which is a third stall. The end of the input ends
+    // this stall.
     recorded(3);
     input(&["--eof"]);
     // After a takeover the new shim must know that the recorded stalls are over.
@@ -160,7 +161,7 @@ fn ps_marks_tasks_that_need_attention() {
     stop_all(&sandbox);
 }
 
-/// A task with `stall_after` of zero and a task that keeps writing have no stall.
+/// No stall is recorded for a task with a `stall_after` of zero or for a task that keeps writing.
 #[test]
 fn active_and_unwatched_tasks_record_no_stall() {
     let sandbox = sandbox();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use siding_e2e::{Sandbox, eventually_some};
 
-/// Returns a sandbox that fails its test if processes are left.
+/// Returns a sandbox that fails the test if the test leaves processes running.
 pub(crate) fn sandbox() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
@@ -25,7 +25,7 @@ pub(crate) fn why(sandbox: &Sandbox, id: &str) -> Value {
     sandbox.siding(&["why", "--json", id]).run().expect_code(0).json()
 }
 
-/// Repeats `siding why` until it gives this verdict, and returns the answer.
+/// Repeats `siding why` until the command reports `verdict`, and returns the JSON of that report.
 #[track_caller]
 pub(crate) fn wait_for_verdict(sandbox: &Sandbox, id: &str, verdict: &str) -> Value {
     eventually_some(&format!("{id} is {verdict}"), || {
@@ -33,7 +33,7 @@ pub(crate) fn wait_for_verdict(sandbox: &Sandbox, id: &str, verdict: &str) -> Va
     })
 }
 
-/// Returns the recorded stalls, oldest first.
+/// Returns the `stalled` records of a task's journal, oldest first.
 pub(crate) fn read_stalls(sandbox: &Sandbox, id: &str) -> Vec<Value> {
     let path = sandbox.state_dir().join("tasks").join(id).join("journal");
     let journal = std::fs::read_to_string(path).unwrap_or_default();
@@ -43,7 +43,7 @@ pub(crate) fn read_stalls(sandbox: &Sandbox, id: &str) -> Vec<Value> {
     records.filter(|record: &Value| record["record"] == "stalled").collect()
 }
 
-/// Stops all tasks.
+/// Stops all tasks with a grace of zero, including those that ignore SIGTERM.
 #[track_caller]
 pub(crate) fn stop_all(sandbox: &Sandbox) {
     let _stopped = sandbox.siding(&["stop", "--all", "--grace", "0s"]).run().expect_code(0);

@@ -17,13 +17,12 @@ use crate::support::{sandbox, start_task, stop_all, why};
 const UNPRIVILEGED_UID: u32 = 65_534;
 /// The uid of an ordinary user without an entry in `/etc/passwd`.
 const UID_WITHOUT_NAME: u32 = 64_213;
-/// How long a program may take until it waits. Far above the time that the slowest of them needs.
+/// Time within which each program must get its expected verdict; the slowest one needs far less.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(45);
 /// Number of further verdicts that are checked for a program that does not wait for input, because
 /// a single one could be right by chance.
 const RECHECKS: usize = 2;
 
-/// A started program.
 struct StartedCase {
     case: &'static StallCase,
     id: String,
@@ -84,13 +83,13 @@ fn check_all_verdicts(sandbox: &Sandbox, owner: Option<u32>, who: &str) {
 
 #[test]
 fn every_program_gets_the_expected_verdict() {
-    check_all_verdicts(&sandbox(), None, "as whoever runs the tests");
+    check_all_verdicts(&sandbox(), None, "as the user who runs the tests");
 }
 
 #[test]
 fn programs_of_an_unprivileged_user_get_the_expected_verdict() {
     if !is_root() {
-        eprintln!("skipped: only root has another user at hand");
+        eprintln!("skipped: only root can run programs as another user");
         return;
     }
     let mut sandbox = Sandbox::new_for_uid(UNPRIVILEGED_UID);
@@ -98,12 +97,12 @@ fn programs_of_an_unprivileged_user_get_the_expected_verdict() {
     check_all_verdicts(&sandbox, Some(UNPRIVILEGED_UID), "as an ordinary user");
 }
 
-/// Kernel fact K18: siding cannot inspect a setuid program, so it judges such a process by the last
-/// line of the output.
+/// Kernel fact K18: siding cannot inspect the process of a setuid program, so the verdict depends
+/// on the last line of the output.
 #[test]
 fn a_hidden_process_with_a_password_prompt_is_password_likely() {
     if !is_root() {
-        eprintln!("skipped: only root has another user at hand");
+        eprintln!("skipped: only root can run programs as another user");
         return;
     }
     let mut sandbox = Sandbox::new_for_uid(UID_WITHOUT_NAME);
@@ -121,8 +120,8 @@ fn a_hidden_process_with_a_password_prompt_is_password_likely() {
     stop_all(&sandbox);
 }
 
-/// Promise P8: programs that wait for input with `--stdin pipe` read the end of file from
-/// `/dev/null` and end.
+/// Promise P8: programs that would wait for input with `--stdin pipe` read an end of file from
+/// `/dev/null` by default, and exit.
 #[test]
 fn programs_that_read_input_end_when_stdin_is_null() {
     let sandbox = sandbox();
@@ -132,8 +131,8 @@ fn programs_that_read_input_end_when_stdin_is_null() {
             && case.required_programs.is_empty()
     });
     for case in askers {
-        // Each of them ends: `rm -i` treats the end of the input as "no", and an interactive shell
-        // exits.
+        // All of these programs end: `rm -i` treats the end of the input as "no", and an
+        // interactive shell exits.
         let args = ["run", "--budget", "20s", "--json", "--", case.text];
         let done = sandbox.siding(&args).run();
         assert_eq!(done.json()["phase"], "ended", "{}: {done}", case.name);

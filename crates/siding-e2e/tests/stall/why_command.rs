@@ -1,4 +1,4 @@
-//! The text and the JSON of `siding why`.
+//! The text and the JSON that `siding why` prints.
 
 use siding_e2e::Sandbox;
 

@@ -1,5 +1,5 @@
-//! Cleanup of control groups: of tasks that have lost their shim or have ended, and of groups that
-//! contain a process of another task.
+//! Cleanup of the control group of a task that has lost its shim, has ended, or has a process of
+//! another task in its group.
 
 use std::collections::BTreeSet;
 
@@ -21,12 +21,13 @@ fn kill_shim(task: &Task<'_>) {
 }
 
 /// A takeover finds a process that has lowered its birthmark, cleared its environment and closed
-/// its descriptors, because it is still in the task's group.
+/// its descriptors, because the process is still in the task's group.
 #[test]
 fn takeover_finds_an_unmarked_escapee_by_its_cgroup() {
     const ESCAPE_VERBS: &str =
         "lower-rttime daemon clearenv rename init ignore TERM mark gone hang";
-    // Once with a live leader, and once with no process left that carries the birthmark.
+    // The leader stays alive in one round. In the other, no process that carries the birthmark is
+    // left.
     for rest in ["ignore TERM hang", "exit 5"] {
         as_each_cgroup_owner(|sandbox, ground| {
             let task =
@@ -75,8 +76,8 @@ fn next_command_removes_an_empty_leftover_cgroup() {
     });
 }
 
-/// The reaper removes the group of an ended task, ends the processes in it, and touches no other
-/// group.
+/// The reaper removes the group of an ended task, ends the processes in that group, and touches no
+/// other group.
 #[test]
 fn reap_clears_cgroups_of_ended_tasks_and_no_others() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -92,8 +93,8 @@ fn reap_clears_cgroups_of_ended_tasks_and_no_others() {
         for name in strange {
             std::fs::create_dir(ground.dir().join(name)).expect("root has the permission");
         }
-        // A group looks like this if the shim could not remove it: because the kernel released its
-        // last process too late, or because a survivor was in it.
+        // Groups remain like this if the shim could not remove them: the kernel released the last
+        // process too late, or a survivor was in the group.
         for task in &tasks {
             std::fs::create_dir(ground.task_group_dir(&task.id)).expect("root has the permission");
         }
@@ -178,7 +179,7 @@ fn takeover_finds_an_unrecorded_leader_by_its_cgroup() {
 }
 
 /// A stop does not use `cgroup.kill` if a process of another task was moved into the group, because
-/// that would kill it too.
+/// `cgroup.kill` would kill that process too.
 #[test]
 fn stop_spares_another_tasks_process_in_the_cgroup() {
     as_each_cgroup_owner(|sandbox, ground| {

@@ -1,6 +1,6 @@
-//! A control group for each task, if a directory for groups is delegated. All of these tests need
-//! root, to create groups and change their owners. The calls for an ordinary user run with that
-//! user's uid.
+//! Each task gets its own control group if a directory for groups is delegated. These tests need
+//! root to create groups and to change their owners; the calls of an unprivileged user run with
+//! that user's uid.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use siding_e2e::{CgroupOwner, Process, Sandbox, TestCgroup, eventually, test_cgr
 
 use crate::support::{Task, ended_processes, ordinary_user_sandbox, sandbox};
 
-/// Runs a test as root and as an ordinary user, each in its own group.
+/// Runs a test as root and as an unprivileged user, each with a delegated group of its own.
 pub(crate) fn as_each_cgroup_owner(test: impl Fn(&Sandbox, &TestCgroup)) {
     if let Some(ground) = TestCgroup::new(CgroupOwner::Root) {
         test(&sandbox(), &ground);
@@ -25,7 +25,7 @@ pub(crate) fn as_each_cgroup_owner(test: impl Fn(&Sandbox, &TestCgroup)) {
     }
 }
 
-/// Starts puppets as a background task from inside the group.
+/// Starts puppets as a background task with a call from inside the test's group.
 #[track_caller]
 pub(crate) fn start_in_cgroup<'s>(
     sandbox: &'s Sandbox,
@@ -87,8 +87,8 @@ fn each_task_has_its_own_cgroup_until_it_ends() {
     });
 }
 
-/// Kernel fact K6: a group that was killed once also kills processes created in it later, so each
-/// task gets a new one.
+/// Kernel fact K6: processes that are created later in a group that was killed once are also
+/// killed, so each task gets a new group.
 #[test]
 fn task_of_the_same_name_runs_again_after_a_cgroup_kill() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -110,8 +110,8 @@ fn task_of_the_same_name_runs_again_after_a_cgroup_kill() {
     });
 }
 
-/// Kernel fact K6: a child is also killed at birth if the group of its parent was killed once. A
-/// host in such a group can still start tasks.
+/// Kernel fact K6: a child is killed as soon as it is created if the group of its parent was killed
+/// once. A host in such a group can still start tasks.
 #[test]
 fn host_in_a_once_killed_cgroup_can_start_tasks() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -146,7 +146,7 @@ fn stop_ends_a_process_whose_main_thread_exited() {
 }
 
 /// An ordinary user cannot signal a process of root, such as a child of `sudo`, but `cgroup.kill`
-/// ends one in the task's group.
+/// ends such a process if it is in the task's group.
 #[test]
 fn cgroup_kill_ends_a_member_of_another_user() {
     as_each_cgroup_owner(|sandbox, ground| {

@@ -22,8 +22,8 @@ fn deadline_outcome(limit_ms: u64) -> Value {
     json!({"kind": "deadline", "limit_ms": limit_ms})
 }
 
-/// Promise P43, failures F17 and F33: the deadline ends the tree once, with its own exit code and
-/// outcome, and adds one line to the output.
+/// Promise P43, failures F17 and F33: the deadline ends the tree once. Exit code and outcome name
+/// the deadline, and siding adds one line to the output.
 #[test]
 fn deadline_ends_the_tree_once_and_is_reported() {
     as_each_user(|sandbox| {
@@ -34,7 +34,7 @@ fn deadline_ends_the_tree_once_and_is_reported() {
         assert_ended_at_deadline(&done, Duration::from_secs(2));
         let task = Task::only(&sandbox);
         assert_eq!(task.wait_outcome(), deadline_outcome(2000));
-        // Two processes and no shell, because the text is the plain words of one program.
+        // Two processes and no shell, because siding runs a single plain command without a shell.
         let last = "[siding] stopped at its deadline of 2s; ended 2 processes\n";
         assert_eq!(task.output(), format!("working\n{last}"));
         let report = ended_processes(&task.stop(&[]));
@@ -56,7 +56,7 @@ fn deadline_ends_an_output_holder_in_another_session() {
     Task::only(&sandbox).expect_stopped();
 }
 
-/// Promise P44: the deadline applies even if only the shim is left alive.
+/// Promise P44: the deadline applies even if the caller has been killed.
 #[test]
 fn deadline_applies_after_the_caller_is_killed() {
     as_each_user(|sandbox| {
@@ -122,7 +122,7 @@ fn deadline_is_on_time_under_cpu_load() {
 }
 
 /// Promise P46, kernel fact K16: the deadline applies while the task is stopped by SIGSTOP, and
-/// SIGTERM with SIGCONT ends the task.
+/// SIGTERM followed by SIGCONT ends the task.
 #[test]
 fn deadline_ends_a_sigstopped_task() {
     let sandbox = sandbox();
@@ -132,7 +132,7 @@ fn deadline_ends_a_sigstopped_task() {
     let process = sandbox.wait_for_mark("m");
     for _ in 0..3 {
         process.signal(Signal::STOP);
-        // On a busy machine the deadline may pass meanwhile.
+        // On a busy machine the deadline may pass before the process is stopped.
         eventually("the process is stopped", || {
             process_state(process) == Some('T') || !process.is_alive()
         });
@@ -164,7 +164,7 @@ fn deadline_ends_a_lingering_task() {
     task.expect_stopped();
 }
 
-/// Promise P47: no deadline exceeds the cap, and every caller is informed.
+/// Promise P47: no deadline exceeds the cap, whether the caller sets a longer one or none.
 #[test]
 fn hard_cap_limits_every_deadline() {
     let sandbox = sandbox();

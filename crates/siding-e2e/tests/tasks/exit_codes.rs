@@ -1,5 +1,5 @@
-//! siding reports every exit code and every fatal signal as bash does, and distinguishes them in
-//! JSON.
+//! siding reports every exit code and every fatal signal as bash does, and its JSON distinguishes
+//! an exit from a death by a signal.
 
 use serde_json::{Value, json};
 use siding_e2e::{Sandbox, words};
@@ -8,8 +8,8 @@ use crate::support::sandbox;
 
 /// Number of concurrent calls in one shell.
 const CONCURRENT_CALLS: usize = 8;
-/// Number of texts for one call of a shell. A call may take a minute, which is enough for this
-/// number even if each text takes more than a second.
+/// Number of texts that one shell runs. The shell may take a minute, which suffices for this number
+/// even if each text takes more than a second.
 const COMMANDS_PER_SHELL: usize = 32;
 
 /// Runs each text under siding and under bash alone; returns both exit codes and siding's JSON.
@@ -53,8 +53,8 @@ fn read_result(sandbox: &Sandbox, number: usize) -> (i32, i32, Value) {
     (siding_code, bash_code, serde_json::from_str(&read("json")).expect("JSON"))
 }
 
-/// Promise P36, failures F17 and F18: all exit codes are reported as exit codes, also 137, which is
-/// not a SIGKILL.
+/// Promise P36, failures F17 and F18: all exit codes are reported as exit codes, including 137,
+/// which does not mean SIGKILL here.
 #[test]
 fn every_exit_code_matches_bash() {
     let sandbox = sandbox();
@@ -72,7 +72,8 @@ fn every_exit_code_matches_bash() {
 #[test]
 fn every_fatal_signal_matches_bash() {
     let sandbox = sandbox();
-    // Stop signals end no process, and 32 and 33 are reserved by the C library (signal(7)).
+    // The list lacks the stop signals, which end no process, and 32 and 33, which the C library
+    // reserves (signal(7)).
     let numbers: Vec<i32> =
         (1..=64).filter(|number| ![19, 20, 21, 22, 32, 33].contains(number)).collect();
     let texts: Vec<String> = numbers.iter().map(|number| format!("kill -{number} $$")).collect();
@@ -92,13 +93,13 @@ fn every_fatal_signal_matches_bash() {
     for name in ["SIGHUP", "SIGKILL", "SIGSEGV", "SIGTERM"] {
         assert!(names.iter().any(|known| known == name), "no {name} in {names:?}");
     }
-    // Without the signals ignored by default (CHLD, CONT, URG, WINCH), and without QUIT, which bash
-    // ignores.
+    // No shell is ended by the signals that are ignored by default (CHLD, CONT, URG, WINCH), or by
+    // QUIT, which bash ignores.
     assert_eq!(names.len(), 22 + 31, "{names:?}");
 }
 
-/// The process group of a task is orphaned, so the kernel ignores terminal stop signals for it
-/// (setpgid(2)), because no shell could continue it.
+/// The kernel ignores terminal stop signals for an orphaned process group, such as that of a task,
+/// because no shell could continue the group (setpgid(2)).
 #[test]
 fn terminal_stop_signals_do_not_stop_a_task() {
     let sandbox = sandbox();

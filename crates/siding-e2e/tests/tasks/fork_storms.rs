@@ -11,7 +11,7 @@ use crate::support::{Task, ordinary_user_sandbox, sandbox};
 /// Process limit of the user (`ulimit -u`) in the tests whose storms reach that limit.
 const USER_PROCESS_LIMIT: usize = 150;
 
-/// Takes the lock that serializes the tests of this file, because each storm takes all processors
+/// Acquires the lock that serializes the tests of this file, because each storm uses all processors
 /// of the machine.
 fn lock_storms() -> MutexGuard<'static, ()> {
     static STORM: Mutex<()> = Mutex::new(());
@@ -28,7 +28,8 @@ fn as_each_user_in_turn(test: impl Fn(&Sandbox)) {
     }
 }
 
-/// Stops a storm and asserts that no process of it is left or comes back.
+/// Stops a storm. Asserts that the stop report counts at least `least` processes, and that no
+/// process of the storm is left or is created again.
 #[track_caller]
 fn assert_storm_stopped(sandbox: &Sandbox, task: &Task<'_>, least: u64) {
     let view = task.stop(&["--grace", "200ms"]);
@@ -43,8 +44,8 @@ fn assert_storm_stopped(sandbox: &Sandbox, task: &Task<'_>, least: u64) {
     assert_eq!(sandbox.announcements().len(), announced);
 }
 
-/// Promise P31, failure F56, kernel fact K3: a storm of 300 processes that refills every free slot,
-/// each in its own session.
+/// Promise P31, failure F56, kernel fact K3: a stop ends a storm of 300 processes that are in
+/// separate sessions and refill every free slot.
 #[test]
 fn stop_ends_a_fork_storm() {
     as_each_user_in_turn(|sandbox| {
@@ -78,8 +79,8 @@ fn stop_ends_a_fork_storm_that_ignores_signals() {
     });
 }
 
-/// Kernel fact K3: the storm of an ordinary user at the process limit, where every reaped process
-/// makes room for the next.
+/// Kernel fact K3: a stop ends a storm at the user's process limit, where every reaped process
+/// makes room for a new one.
 #[test]
 fn stop_ends_a_storm_at_the_process_limit() {
     let Some(mut sandbox) = ordinary_user_sandbox() else {
@@ -94,8 +95,8 @@ fn stop_ends_a_storm_at_the_process_limit() {
     assert_storm_stopped(&sandbox, &task, USER_PROCESS_LIMIT as u64 - 5);
 }
 
-/// Kernel fact K3: the process limit also applies to the shim, so the shim cannot start any process
-/// to help it end the storm.
+/// Kernel fact K3: the process limit also applies to the shim, so the shim must end the storm
+/// without starting a process.
 #[test]
 fn shim_at_the_process_limit_ends_its_storm() {
     let Some(mut sandbox) = ordinary_user_sandbox() else {
@@ -131,8 +132,8 @@ fn stop_ends_a_process_that_forks_and_exits_repeatedly() {
     });
 }
 
-/// A stop with a grace ends such a process too: its SIGTERM may miss a process that has just
-/// forked.
+/// A stop with a grace also ends a process that repeatedly forks and exits, although the SIGTERM
+/// may miss the newest child.
 #[test]
 fn stop_with_grace_ends_a_process_that_forks_and_exits() {
     let sandbox = sandbox();
@@ -143,7 +144,7 @@ fn stop_with_grace_ends_a_process_that_forks_and_exits() {
     let args = ["stop", "--json", "--grace", "300ms", &task.id];
     let done = sandbox.siding(&args).run().expect_code(0);
     println!("hopper: {:?}", done.elapsed);
-    // siding gives up on a tree later than this, so the stop has succeeded and did not time out.
+    // A shim gives up on a tree after 10 s without progress, so a shorter stop has succeeded.
     assert!(done.elapsed < Duration::from_secs(10), "{done}");
     task.expect_stopped();
     assert!(is_heartbeat_stopped(&beat));

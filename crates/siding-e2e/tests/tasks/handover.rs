@@ -1,4 +1,4 @@
-//! Moving a command from the foreground to the background, in place.
+//! The hand-over: a running command moves from the foreground to the background.
 
 use std::time::{Duration, Instant};
 
@@ -80,7 +80,7 @@ fn output_shown_before_hand_over_is_not_repeated() {
     assert_eq!(task.wait_outcome()["code"], 0);
 }
 
-/// The JSON of a hand-over has the reason for it and the output so far.
+/// The JSON of a hand-over contains the reason and the output so far.
 #[test]
 fn hand_over_json_has_its_reason_and_output() {
     let sandbox = sandbox();
@@ -127,8 +127,8 @@ fn hand_over_shows_a_short_excerpt_of_long_output() {
     assert_eq!(Task::from_view(&sandbox, &view).wait_outcome()["code"], 0);
 }
 
-/// Failure F35: a command that ends in time stays in the foreground; a call without a budget waits
-/// for the end.
+/// Failure F35: a command that ends within its budget stays in the foreground; a call without a
+/// budget waits until the command ends.
 #[test]
 fn command_within_its_budget_stays_in_the_foreground() {
     let sandbox = sandbox();
@@ -165,7 +165,7 @@ fn timeout_stops_or_backgrounds_as_requested() {
     }
 }
 
-/// Promise P35, failure F17: a stop, the deadline and the hand-over at the same moment give one
+/// Promise P35, failure F17: a stop, the deadline and the hand-over at the same moment produce one
 /// outcome, which all callers report.
 #[test]
 fn concurrent_stop_deadline_and_hand_over_give_one_outcome() {

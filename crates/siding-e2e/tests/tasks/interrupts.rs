@@ -5,14 +5,15 @@ use siding_e2e::{Process, RunningProgram, Sandbox, eventually, eventually_some, 
 
 use crate::support::{Task, as_each_user, create_file, sandbox, wait_for_file_command};
 
-/// Starts a call that waits for puppets in the foreground.
+/// Starts a call that runs a puppet in the foreground. Returns the call and the puppet.
 fn start_foreground(sandbox: &Sandbox, verbs: &str) -> (RunningProgram, Process) {
     let line = sandbox.puppet_line(&words(&format!("{verbs} mark it hang")));
     let call = sandbox.siding(&["run", "--budget", "none", "--", &line]).spawn();
     (call, sandbox.wait_for_mark("it"))
 }
 
-/// Failures F9 and F10: an interrupt stops only the foreground command.
+/// Failures F9 and F10: an interrupt of the caller stops the foreground command and no background
+/// task.
 #[test]
 fn interrupt_stops_only_the_foreground_command() {
     as_each_user(|sandbox| {
@@ -34,7 +35,7 @@ fn interrupt_stops_only_the_foreground_command() {
     });
 }
 
-/// A second interrupt does not wait for the grace period.
+/// A second interrupt ends the task without waiting for the grace period.
 #[test]
 fn second_interrupt_skips_the_grace_period() {
     let sandbox = sandbox();
@@ -98,7 +99,7 @@ fn signal_to_the_callers_process_group_spares_the_task() {
 }
 
 /// Promise P2, failure F41: a task has no terminal, and closing its caller's terminal does not end
-/// it.
+/// the task.
 #[test]
 fn task_has_no_terminal_and_survives_its_closing() {
     let sandbox = sandbox();

@@ -85,8 +85,8 @@ fn call_returns_despite_a_flood_from_a_lingering_process() {
     task.expect_stopped();
 }
 
-/// Promise P38: with `--on-leader-exit reap` no process lingers, and the outcome is the shell's
-/// own.
+/// Promise P38: with `--on-leader-exit reap` no process lingers, and the outcome is that of the
+/// shell.
 #[test]
 fn on_leader_exit_reap_ends_lingering_processes() {
     as_each_user(|sandbox| {

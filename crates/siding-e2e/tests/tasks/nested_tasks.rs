@@ -1,4 +1,4 @@
-//! Tasks inside tasks.
+//! Tasks that are started inside other tasks.
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn inner_task_line(sandbox: &Sandbox, flags: &[&str], text: &str) -> String {
     sandbox.siding_line(&args)
 }
 
-/// Waits until `outer` has printed the id of the task that it started.
+/// Waits until `outer` has printed the id of the task that it started, and returns that task.
 fn wait_for_started_task<'s>(sandbox: &'s Sandbox, outer: &Task<'_>) -> Task<'s> {
     let id = eventually_some("the inner task's id is printed", || {
         let output = outer.output();
@@ -26,8 +26,8 @@ fn wait_for_started_task<'s>(sandbox: &'s Sandbox, outer: &Task<'_>) -> Task<'s>
     Task::from_view(sandbox, &json!({ "task_id": id }))
 }
 
-/// Promise P39: an inner task survives the stop of the outer one; a stop of the inner task ends it,
-/// including its daemons.
+/// Promise P39: an inner task survives the stop of the outer one; a stop of the inner task ends the
+/// inner task, including its daemons.
 #[test]
 fn inner_task_survives_the_stop_of_the_outer() {
     as_each_user(|sandbox| {
@@ -85,8 +85,8 @@ fn outer_task_ends_while_the_inner_runs() {
 }
 
 /// A command inside one task can take over another task, and the new shim outlives the first task.
-/// The process of an ordinary user can lower its birthmark but not raise it, so the case with a
-/// smaller birthmark in the calling task is the difficult one.
+/// An unprivileged process can lower its birthmark but not raise it, so the test uses the harder
+/// case: the calling task has the smaller birthmark.
 #[test]
 fn task_recovered_from_inside_another_outlives_it() {
     as_each_user(|sandbox| {
@@ -149,7 +149,7 @@ fn outer_task_receives_the_exit_code_of_a_foreground_inner_task() {
     let run = sandbox.siding_line(&["run", "--", "echo inside; exit 6"]);
     let done = sandbox.siding(&["run", "--", &run]).run().expect_code(6);
     assert_eq!(done.stdout_text(), "inside\n");
-    // Stopping the outer task ends only the caller of the inner one.
+    // Stopping the outer task ends the call that waits for the inner task, but not the inner task.
     let child = sandbox.puppet_line(&words("mark inner hang"));
     let run = sandbox.siding_line(&["run", "--budget", "none", "--", &child]);
     let outer = Task::start(&sandbox, &run);
@@ -165,7 +165,8 @@ fn outer_task_receives_the_exit_code_of_a_foreground_inner_task() {
     assert!(!process.is_alive());
 }
 
-/// Promise P39, three levels deep: each task ends by its own deadline or stop, in any order.
+/// Promise P39, three levels deep: each stop ends only the stopped task, whatever the order of the
+/// stops.
 #[test]
 fn three_nested_levels_stop_independently_in_any_order() {
     for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]] {
@@ -196,8 +197,8 @@ fn three_nested_levels_stop_independently_in_any_order() {
     }
 }
 
-/// Promise P39: the deadline of an inner task does not end the outer task, nor that of the outer
-/// task the inner one.
+/// Promise P39: the deadline of an inner task does not end the outer task, and the deadline of the
+/// outer task does not end the inner task.
 #[test]
 fn inner_and_outer_deadlines_are_independent() {
     let sandbox = sandbox();
@@ -223,9 +224,9 @@ fn inner_and_outer_deadlines_are_independent() {
     assert_eq!(patient.wait_outcome()["code"], 0);
 }
 
-/// The outer task's shim has no free descriptor when its command ends, so it cannot see that only
-/// the inner task's shim is left among its descendants. The kernel does not announce a free
-/// descriptor, so the shim scans again after a while.
+/// The outer task's shim has no free descriptor when its command ends, so this shim cannot see that
+/// only the inner task's shim is left among its descendants. The kernel does not report when a
+/// descriptor becomes free, so the shim scans again after a while.
 #[test]
 fn outer_task_ends_once_its_shim_has_descriptors_again() {
     let sandbox = sandbox();

@@ -9,7 +9,7 @@ use siding_e2e::{RunningProgram, Sandbox, eventually, eventually_some, processes
 
 use crate::support::{Task, create_file, sandbox, wait_for_file_command};
 
-/// More bytes than any pipe can contain.
+/// More bytes than the pipes between the command and the test can hold.
 const MORE_THAN_PIPE_BYTES: u64 = 4 << 20;
 
 /// Starts a foreground call of a command with endless output, and returns once the call's stdout
@@ -31,14 +31,14 @@ fn start_with_full_pipe<'s>(
     (call, Task::only(sandbox), reader)
 }
 
-/// Failure F9: an interrupt works while the output is not read.
+/// Failure F9: an interrupt stops the command although the output is not read.
 #[test]
 fn interrupt_works_while_the_output_pipe_is_full() {
     let sandbox = sandbox();
     let (call, task, reader) = start_with_full_pipe(&sandbox, "none");
     call.signal(Signal::INT);
     eventually("the task was stopped", || task.journal().contains(r#""record":"closed""#));
-    // The call still waits for its reader to take the remaining output; the second interrupt ends
+    // The call still waits for its reader to read the remaining output; the second interrupt ends
     // this wait.
     call.signal(Signal::INT);
     let _left = call.wait().expect_code(130);
@@ -77,7 +77,7 @@ fn sigterm_ends_a_call_whose_output_pipe_is_full() {
     task.expect_stopped();
 }
 
-/// Promise P21: the budget holds although the call cannot write its output.
+/// Promise P21: the call returns at its budget although it cannot write its output.
 #[test]
 fn budget_holds_while_the_output_pipe_is_full() {
     let sandbox = sandbox();
@@ -116,8 +116,8 @@ fn stdout_write_error_does_not_fail_the_command() {
     assert_eq!(task.output(), "one\ntwo\n");
 }
 
-/// Some hosts set their pipe to non-blocking mode; siding loses no output when a write to it fails
-/// with EAGAIN.
+/// Some hosts set their pipe to non-blocking mode; siding loses no output when a write to such a
+/// pipe fails with EAGAIN.
 #[test]
 fn nonblocking_pipe_loses_no_output() {
     let sandbox = sandbox();
@@ -151,8 +151,8 @@ fn message_to_a_closed_pipe_does_not_panic() {
     assert_eq!(Task::only(&sandbox).wait_outcome()["code"], 0);
 }
 
-/// Failure F19: a caller whose output was not read has not reported the end, so the end is a
-/// notice.
+/// Failure F19: if the output of a call is not read, the call has not reported the end, so siding
+/// reports the end as a notice.
 #[test]
 fn end_is_a_notice_when_its_output_was_not_read() {
     let sandbox = sandbox();
@@ -176,7 +176,7 @@ fn end_is_a_notice_when_its_output_was_not_read() {
     task.expect_stopped();
 }
 
-/// A slow reader receives all output, including output written after the budget while it reads.
+/// A slow reader receives all output, including output that the command writes after the budget.
 #[test]
 fn slow_reader_receives_all_output_after_the_budget() {
     let sandbox = sandbox();

@@ -26,7 +26,8 @@ fn stop_leaves_no_survivor_of_a_random_tree() {
     println!("{trees} trees, root: {}", is_root());
 }
 
-/// Stops trees until `next`, which the threads share, exceeds `trees`.
+/// Grows and stops trees until `next`, the seed of the next tree that all threads share, exceeds
+/// `trees`.
 fn stop_random_trees(next: &AtomicU64, trees: u64) {
     let own = sandbox();
     let other = ordinary_user_sandbox();

@@ -8,7 +8,7 @@ use crate::support::{
     Task, as_each_user, create_file, expect_prompt, sandbox, wait_for_file_command,
 };
 
-/// The variables that every task sets in addition to its caller's.
+/// The variables that siding sets for every task in addition to the caller's variables.
 const UNATTENDED_VARIABLES: [&str; 4] =
     ["DEBIAN_FRONTEND=noninteractive", "GIT_EDITOR=false", "GIT_TERMINAL_PROMPT=0", "PAGER=cat"];
 
@@ -129,7 +129,8 @@ fn final_directory_and_pipeline_statuses_are_reported() {
     }
 }
 
-/// Failure F36: the directory is set for the process, not by a prefix to the text.
+/// Failure F36: `--cwd` sets the directory of the process; siding does not put a `cd` before the
+/// text.
 #[test]
 fn cwd_flag_applies_to_the_whole_script() {
     let sandbox = sandbox();
@@ -231,8 +232,8 @@ fn files_containing(dir: &Path, needle: &str) -> Vec<String> {
         .collect()
 }
 
-/// Failures F14 and F41: a task has its own session and process group, default signals, and no
-/// descriptor of siding except its output.
+/// Failures F14 and F41: a task has its own session and process group, default signal dispositions,
+/// and no descriptors except its standard streams.
 #[test]
 fn task_has_its_own_session_and_default_signals_and_descriptors() {
     as_each_user(|sandbox| {
@@ -256,7 +257,7 @@ fn task_has_its_own_session_and_default_signals_and_descriptors() {
         let output = format!("{}/tasks/{id}/out.fifo", sandbox.state_dir().display());
         for fd in fds {
             let (_number, leads_to) = fd.split_once('=').expect("a descriptor");
-            // puppet itself has opened its log.
+            // The log is open too, because puppet itself has opened it.
             let known =
                 [&*output, &*sandbox.puppet_log().display().to_string()].contains(&leads_to);
             assert!(known, "{fd} of {text}");
@@ -287,7 +288,7 @@ fn duplicate_launch_is_refused_and_names_the_running_task() {
         assert_eq!(task.wait_outcome()["code"], 0);
     }
     assert_eq!(second.stop(&[])["duplicate_of"], first.id);
-    // A finished task does not count as a duplicate.
+    // The command of an ended task can be run again.
     let _done = sandbox.siding(&["run", "--", &text]).run().expect_code(0);
 }
 

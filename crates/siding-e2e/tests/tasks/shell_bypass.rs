@@ -1,5 +1,5 @@
-//! Direct exec: a text that is only the plain words of one program runs without a shell, with the
-//! same result.
+//! Direct exec: a text that consists of the plain words of one command runs without a shell, with
+//! the same result.
 
 use siding_e2e::{Sandbox, eventually, processes};
 
@@ -144,10 +144,11 @@ fn initial_stack_bytes(pid: u32) -> (u64, u64) {
     (resident << 10, end.expect("a range") - (start & !4095))
 }
 
-/// The most that the frames of a waiting shim and the red zone below them take, in bytes.
+/// Upper bound for the stack that a waiting shim uses, in bytes: its frames and the red zone below
+/// them.
 const MAX_FRAME_BYTES: u64 = 24 << 10;
 
-/// A forked shim keeps only the stack pages that its frames use.
+/// A forked shim frees the stack pages that its frames do not use.
 #[test]
 fn forked_shim_frees_its_unused_stack() {
     let sandbox = sandbox();

@@ -25,7 +25,7 @@ fn expect_start_failure(
 }
 
 /// Promise P9: a failed exec is a distinct outcome with the system's reason, and the exit code is
-/// that of a shell.
+/// the one that a shell would return.
 #[test]
 fn failed_exec_reports_its_reason() {
     let sandbox = sandbox();
@@ -40,7 +40,7 @@ fn failed_exec_reports_its_reason() {
     let shell = ["--shell", "/no/such/shell"];
     expect_start_failure(&sandbox, &shell, &["exit 0"], 127, "No such file");
     expect_start_failure(&sandbox, &["--background"], &["nosuchprogram", "x"], 127, "No such file");
-    // In a shell, the same failure is the exit of the shell.
+    // If a shell runs the command, the same failure is only an exit of the shell.
     let call = sandbox.siding(&["run", "--json", "--", "nosuchprogram"]);
     assert_eq!(call.run().expect_code(127).json()["outcome"]["kind"], "exited");
 }
@@ -84,8 +84,8 @@ fn start_at_the_process_limit_reports_unavailable() {
     }
 }
 
-/// `stop --all` normally stops tasks in several threads. If none can be created, the calling thread
-/// stops them all.
+/// `stop --all` normally stops tasks in several threads. If no thread can be created, the calling
+/// thread stops all tasks.
 #[test]
 fn stop_all_works_at_the_process_limit() {
     let Some(sandbox) = crate::support::ordinary_user_sandbox() else { return };

@@ -4,8 +4,8 @@ use siding_e2e::{eventually, words};
 
 use crate::support::{Task, expect_prompt, sandbox};
 
-/// Promise P8, failure F37: without input every prompt ends immediately, with the program's own
-/// message.
+/// Promise P8, failure F37: without input, every program that prompts ends immediately with its own
+/// exit code and message.
 #[test]
 fn prompts_end_immediately_without_input() {
     let sandbox = sandbox();
@@ -20,15 +20,15 @@ fn prompts_end_immediately_without_input() {
         ("rm -i file; ls file", 0, "file\n"),
     ] {
         std::fs::write(sandbox.path("file"), "").expect("test directory");
-        // The budget is off, so a prompt that waits for input would make the call slow.
+        // The call has no budget, so a prompt that waited for input would block it.
         let call = sandbox.siding(&["run", "--budget", "none", "--", text]);
         let done = expect_prompt(format!("`{text}`"), call.run()).expect_code(code);
         assert!(done.stdout_text().ends_with(out), "`{text}`: {done}");
     }
 }
 
-/// siding does not read its caller's standard input, so a loop around `siding run` that reads a
-/// list from it loses no line.
+/// siding does not read its caller's standard input, so a shell loop that reads lines from this
+/// input and calls `siding run` loses no line.
 #[test]
 fn callers_stdin_is_not_consumed() {
     let sandbox = sandbox();
@@ -59,7 +59,7 @@ fn piped_stdin_receives_input_until_eof() {
     task.expect_stopped();
 }
 
-/// `siding input` to a task without a pipe fails and says that its input is `/dev/null`.
+/// `siding input` to a task without a pipe fails and says that the task's input is `/dev/null`.
 #[test]
 fn input_to_a_task_without_a_pipe_is_an_error() {
     let sandbox = sandbox();

@@ -1,4 +1,5 @@
-//! A stop ends all processes of a task, proves that none is left, and reports which it ended.
+//! A stop ends all processes of a task, proves that none is left, and reports the processes that it
+//! ended.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -32,7 +33,8 @@ const TERMINATING_TREES: &[(usize, &str)] = &[
     (1, "exec-self exec-self clearenv mark m hang"),
 ];
 
-/// Starts puppets as a task and waits until `count` of them have marked themselves.
+/// Starts puppets as a task and waits until `count` of them have marked themselves. Returns the
+/// task and these puppets.
 #[track_caller]
 fn start_puppets<'s>(
     sandbox: &'s Sandbox,
@@ -92,8 +94,8 @@ fn stop_without_grace_kills_the_whole_tree() {
     });
 }
 
-/// Promise P31: a process with much memory takes time to exit, and the stop returns only after it
-/// has exited.
+/// Promise P31: a process with much memory takes time to exit, and the stop returns only after that
+/// exit.
 #[test]
 fn stop_returns_after_a_large_process_is_gone() {
     let sandbox = sandbox();
@@ -189,8 +191,7 @@ fn stopped_shell_loop_starts_no_further_command() {
     });
 }
 
-/// Failure F8: a process that starts its child again after each of the child's deaths is killed
-/// too.
+/// Failure F8: a stop also ends a process that starts its child again whenever the child dies.
 #[test]
 fn stop_ends_a_relauncher_that_ignores_sigterm() {
     as_each_user(|sandbox| {
@@ -294,7 +295,7 @@ fn stop_signal_can_be_chosen() {
     }
 }
 
-/// The text report names every process, its signal and the ports.
+/// The text report names every process and its signal, in lines of at most 80 columns.
 #[test]
 fn stop_report_names_processes_and_signals() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! Concurrent stops, and a stop that races with the end.
+//! Concurrent stops, and stops that race with the exit of the command.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn second_stop_can_shorten_the_grace() {
     assert_eq!(first.json(), view);
 }
 
-/// Promise P35: when a stop races with the natural end, the task has one outcome: exited or
+/// Promise P35: when stops race with the exit of the command, the task has one outcome: exited or
 /// stopped.
 #[test]
 fn stop_racing_with_exit_gives_one_outcome() {

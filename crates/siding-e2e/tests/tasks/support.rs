@@ -16,7 +16,6 @@ pub(crate) const PROMPT_RETURN: Duration = Duration::from_secs(8);
 /// A task of a sandbox, by its id.
 pub(crate) struct Task<'s> {
     sandbox: &'s Sandbox,
-    /// The task's id.
     pub(crate) id: String,
 }
 
@@ -55,7 +54,7 @@ impl<'s> Task<'s> {
         Self { sandbox, id: id.clone() }
     }
 
-    /// Stops the task and returns the JSON of the stop.
+    /// Stops the task and returns the JSON that `siding stop` prints.
     #[track_caller]
     pub(crate) fn stop(&self, flags: &[&str]) -> Value {
         let args = [&["stop", "--json"], flags, &[&self.id]].concat();
@@ -105,8 +104,8 @@ impl<'s> Task<'s> {
         marked
     }
 
-    /// Asserts what a stop promises: no process of the task is alive, the journal has exactly one
-    /// end, and the shim exits.
+    /// Asserts what a stop promises: no process of the task and no puppet of the sandbox is alive,
+    /// the journal has exactly one final record, and the shim exits.
     #[track_caller]
     pub(crate) fn expect_stopped(&self) {
         let living = |process: &Process| process.is_alive();
@@ -124,7 +123,7 @@ impl<'s> Task<'s> {
         eventually("its shim has exited", || processes::with_birthmark(&self.id).is_empty());
     }
 
-    /// Asserts that exactly one end is recorded.
+    /// Asserts that the journal has exactly one final record.
     #[track_caller]
     pub(crate) fn expect_one_end(&self) {
         let journal = self.journal();
@@ -133,7 +132,8 @@ impl<'s> Task<'s> {
     }
 }
 
-/// Returns the processes that a stop has ended, with their last signals.
+/// Returns the processes that a stop has ended, from the JSON of the task: for each pid, the name
+/// of the last signal that siding sent.
 pub(crate) fn ended_processes(view: &Value) -> BTreeMap<u32, String> {
     let list = view["stop_report"]["ended"].as_array();
     list.into_iter()
@@ -145,7 +145,7 @@ pub(crate) fn ended_processes(view: &Value) -> BTreeMap<u32, String> {
         .collect()
 }
 
-/// Returns the pids that a view lists.
+/// Returns the pids of the processes that the JSON of a task lists.
 pub(crate) fn listed_pids(view: &Value) -> Vec<u32> {
     let list = view["processes"].as_array().expect("a list");
     list.iter().map(|one| one["pid"].as_u64().expect("a number") as u32).collect()
@@ -183,7 +183,8 @@ pub(crate) fn as_each_user(test: impl Fn(Sandbox) + Sync) {
     });
 }
 
-/// Returns a sandbox of an ordinary user that no other test uses; `None` without root's rights.
+/// Returns a sandbox of an unprivileged user that no other test uses, or `None` if the test does
+/// not run as root.
 pub(crate) fn ordinary_user_sandbox() -> Option<Sandbox> {
     static USER_SANDBOX_COUNT: AtomicU32 = AtomicU32::new(0);
     let number =
@@ -191,7 +192,7 @@ pub(crate) fn ordinary_user_sandbox() -> Option<Sandbox> {
     is_root().then(|| Sandbox::new_for_uid(20_000 + number % 40_000))
 }
 
-/// Returns a sandbox that fails its test if processes are left.
+/// Returns a sandbox that fails the test if the test leaves processes running.
 pub(crate) fn sandbox() -> Sandbox {
     with_clean_check(Sandbox::new())
 }

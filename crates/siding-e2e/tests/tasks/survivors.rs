@@ -1,7 +1,8 @@
 //! Processes that the user may not signal, such as those below `sudo`.
 //!
-//! If `sudo` is installed, the tests use it with configuration files that only the test sees.
-//! Otherwise a setuid helper of root does what sudo does after it has asked for the password.
+//! If `sudo` is installed, the tests use it with configuration files that only the test sees. If
+//! sudo cannot be used, a setuid copy of setpriv replaces it in the test of survivors, and the
+//! other test of sudo is skipped.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -10,7 +11,6 @@ use siding_e2e::{Process, Sandbox, eventually, mounts, words};
 
 use crate::support::{Task, ordinary_user_sandbox, sandbox};
 
-/// The path of `sudo`.
 const SUDO_PATH: &str = "/usr/bin/sudo";
 
 /// Returns the beginning of a shell command that runs the remaining words as root with the real
@@ -86,8 +86,8 @@ fn stop_ends_a_process_below_sudo() {
 /// survivor, and the call fails; the other processes have ended.
 #[test]
 fn stop_reports_an_unkillable_process_of_another_user() {
-    // Without the clean check: the survivor is ended only when the sandbox is dropped, by the test
-    // as root.
+    // The clean check is off, because the survivor is ended only when the sandbox is dropped: the
+    // test runs as root and may signal it.
     let Some(sandbox) = ordinary_user_sandbox() else {
         return;
     };
@@ -113,8 +113,8 @@ fn stop_reports_an_unkillable_process_of_another_user() {
     assert!(task.journal().contains(r#""proof":"none"#), "{}", task.journal());
 }
 
-/// A shim without a free descriptor can neither read `/proc` nor open a pidfd. It must not conclude
-/// that the tree is empty: it records the end without a proof, and the next command finds the
+/// A shim without a free descriptor can neither read `/proc` nor open a pidfd. Such a shim must not
+/// conclude that the tree is empty. It records the end without a proof, and `siding reap` ends the
 /// remaining processes.
 #[test]
 fn shim_without_descriptors_reports_the_end_as_unproven() {

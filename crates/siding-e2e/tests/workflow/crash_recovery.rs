@@ -91,8 +91,8 @@ fn unresumed_steps_end_and_a_later_resume_restarts_them() {
     assert_eq!(find_step(&show_workflow(&sandbox, &id), "b")["attempt"], 2);
 }
 
-/// When the shim of a workflow or of a step is killed, the next command starts a new shim, and the
-/// workflow continues.
+/// When the shims of a workflow and of its step are killed, the next command starts new shims, and
+/// the workflow continues.
 #[test]
 fn workflow_survives_the_death_of_its_shims() {
     let sandbox = sandbox();
@@ -113,8 +113,8 @@ fn workflow_survives_the_death_of_its_shims() {
     assert_eq!((&view["state"], step_states(&view)), (&"ok".into(), vec!["ok", "ok"]), "{view:#}");
 }
 
-/// A workflow that is killed repeatedly at random moments, and resumed, completes: every step
-/// succeeds, and runs at most once for each recorded attempt.
+/// A workflow that is repeatedly killed and resumed completes: every step succeeds, and runs at
+/// most once for each recorded attempt.
 #[test]
 fn repeatedly_killed_workflow_completes() {
     const KILL_COUNT: u64 = 6;

@@ -103,7 +103,7 @@ fn step_that_exceeds_its_timeout_fails() {
     assert!(!child.is_alive());
 }
 
-/// A step whose directory does not exist fails, and the workflow continues.
+/// A step whose directory does not exist fails, and the reason names the directory.
 #[test]
 fn step_that_cannot_start_fails() {
     let sandbox = sandbox();

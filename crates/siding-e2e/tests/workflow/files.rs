@@ -1,4 +1,4 @@
-//! Workflow files: errors in them, drawings of them, and several runs of one file.
+//! Workflow files: errors in a file, the drawing of its steps, and concurrent runs of one file.
 
 use super::{run_call, sandbox, show_workflow, start_in_background, write_workflow};
 

@@ -1,4 +1,4 @@
-//! `siding workflow` with real tasks as steps, and its recovery after kills.
+//! `siding workflow` with real tasks as steps, and the recovery of workflows after kills.
 
 mod agent;
 mod crash_recovery;
@@ -12,21 +12,21 @@ use std::path::PathBuf;
 use serde_json::Value;
 use siding_e2e::{Invocation, Process, ProgramOutput, Sandbox, eventually_some, processes};
 
-/// Returns a sandbox that fails its test if processes are left.
+/// Returns a sandbox that fails the test if the test leaves processes running.
 fn sandbox() -> Sandbox {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     sandbox
 }
 
-/// Writes a workflow and returns its path.
+/// Writes `flow.toml` and returns its path.
 fn write_workflow(sandbox: &Sandbox, text: &str) -> PathBuf {
     let path = sandbox.path("flow.toml");
     std::fs::write(&path, text).expect("test file");
     path
 }
 
-/// Writes this workflow file and returns a call of `siding workflow run` with it.
+/// Writes a workflow file and returns a call of `siding workflow run` for this file.
 fn run_call(sandbox: &Sandbox, text: &str, args: &[&str]) -> Invocation {
     let path = write_workflow(sandbox, text).display().to_string();
     sandbox.siding(
@@ -37,7 +37,8 @@ fn run_call(sandbox: &Sandbox, text: &str, args: &[&str]) -> Invocation {
 /// Starts a workflow in the background and returns its id.
 fn start_in_background(sandbox: &Sandbox, text: &str, args: &[&str]) -> String {
     let done = run_call(sandbox, text, &[&["--background", "--json"], args].concat()).run();
-    // If the workflow has ended before the call returns, the call has the workflow's exit code.
+    // If the workflow has ended before the call returns, the call exits with the workflow's exit
+    // code.
     assert!(matches!(done.code, Some(0 | 1)), "{done}");
     done.json()["task_id"].as_str().expect("an id").to_owned()
 }
@@ -61,7 +62,7 @@ fn step_states(view: &Value) -> Vec<&str> {
     steps.iter().map(|step| step["state"].as_str().expect("a text")).collect()
 }
 
-/// Waits until a step has a state, and returns the whole workflow.
+/// Waits until the step `name` has a state, and returns the JSON of the workflow.
 fn wait_for_step_state(sandbox: &Sandbox, id: &str, name: &str, state: &str) -> Value {
     eventually_some(&format!("`{name}` is {state}"), || {
         let view = show_workflow(sandbox, id);
@@ -69,13 +70,13 @@ fn wait_for_step_state(sandbox: &Sandbox, id: &str, name: &str, state: &str) -> 
     })
 }
 
-/// Waits until the task of a workflow has ended, and returns the workflow.
+/// Waits until the task of a workflow has ended, and returns the JSON of the workflow.
 fn wait_until_ended(sandbox: &Sandbox, id: &str) -> Value {
     let _over = sandbox.siding(&["wait", id]).run().expect_code(0);
     show_workflow(sandbox, id)
 }
 
-/// Waits for the process that runs a workflow, and returns it.
+/// Waits for the process that runs the steps of a workflow, and returns this process.
 fn wait_for_runner(id: &str) -> Process {
     eventually_some("a process runs the workflow", || {
         let mut marked = processes::with_birthmark(id).into_iter();
@@ -83,7 +84,7 @@ fn wait_for_runner(id: &str) -> Process {
     })
 }
 
-/// Returns the lines of a file of the test.
+/// Returns the lines of a file in the test directory; none if the file does not exist.
 fn read_lines(sandbox: &Sandbox, name: &str) -> Vec<String> {
     let text = std::fs::read_to_string(sandbox.path(name)).unwrap_or_default();
     text.lines().map(str::to_owned).collect()

@@ -5,7 +5,7 @@ use super::{
 };
 
 /// Steps run after the steps that they need, and independent steps run concurrently: `b` and `c`
-/// wait for each other, so the workflow would hang if they did not.
+/// wait for each other, so the workflow would hang if one ran after the other.
 #[test]
 fn steps_run_in_dependency_order_and_concurrently() {
     let sandbox = sandbox();
@@ -48,8 +48,8 @@ run = "echo a >> log; echo in $SIDING_STEP of $SIDING_WORKFLOW > who"
     assert_eq!(task["session_id"], id.as_str());
 }
 
-/// Each combination of a matrix is a step of its own, which receives its values as variables, so
-/// that no value can become part of the command.
+/// Each combination of a matrix becomes a separate step. The step receives its values as variables,
+/// so that no value can become part of the command.
 #[test]
 fn matrix_creates_one_step_per_combination() {
     let sandbox = sandbox();
@@ -93,7 +93,8 @@ run = "mkdir lock && sleep 0.1 && rmdir lock"
     assert!(out.contains("4 ok"), "{out}");
 }
 
-/// A step with `prompt` is a task of kind `local_agent`, whose prompt has the values of the matrix.
+/// A step with `prompt` is a task of kind `local_agent`. Matrix values are inserted into the
+/// prompt.
 #[test]
 fn prompt_step_runs_an_agent() {
     let sandbox = sandbox();

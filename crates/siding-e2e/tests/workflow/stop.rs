@@ -8,7 +8,7 @@ use super::{
 };
 
 /// When a stop of the workflow returns, every step has ended, including processes that have left
-/// its session.
+/// the session of their step.
 #[test]
 fn stop_ends_every_step() {
     let sandbox = sandbox();
@@ -28,8 +28,8 @@ fn stop_ends_every_step() {
     assert!(!sandbox.path("never").exists());
 }
 
-/// If a stop gives the workflow's process no time to stop its steps, the steps are still ended when
-/// the stop returns.
+/// Even if a stop leaves the workflow's process no time to stop the steps, all steps have ended
+/// when the stop returns.
 #[test]
 fn stop_without_grace_ends_every_step() {
     let sandbox = sandbox();
@@ -66,7 +66,7 @@ fn stop_ends_steps_adopted_by_a_resume() {
     assert!(!slow.is_alive(), "{stopped}");
 }
 
-/// The deadline of the workflow ends its steps too.
+/// The deadline of a workflow also ends the workflow's steps.
 #[test]
 fn workflow_deadline_ends_its_steps() {
     let sandbox = sandbox();
@@ -97,7 +97,8 @@ run = "echo b >> log; until [ -e gate ]; do sleep 0.05; done"
     let view = show_workflow(&sandbox, &id);
     assert_eq!(view["state"], "stopped", "{view:#}");
     std::fs::write(sandbox.path("gate"), "").expect("test file");
-    // Changes the file, which must have no effect: a resumed workflow uses the text in its journal.
+    // This change of the file must have no effect, because a resumed workflow uses the text in its
+    // journal.
     super::write_workflow(&sandbox, "[[step]]\nid = \"other\"\nrun = \"false\"\n");
     let resumed = sandbox.siding(&["workflow", "resume", "--budget", "none", &id]).run();
     let out = resumed.expect_code(0).stdout_text();

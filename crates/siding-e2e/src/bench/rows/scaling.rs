@@ -29,7 +29,7 @@ const TASK_LEVELS: [usize; 4] = [1, 10, 100, 1000];
 /// additional processes slow the machine for every program.
 const MAX_FLAT_RATIO: f64 = 1.3;
 
-/// The measurements of one level, in milliseconds.
+/// The medians at one number of running tasks, in milliseconds.
 #[derive(Debug)]
 struct LevelResult {
     tasks: usize,

@@ -1,6 +1,6 @@
 //! `puppet`, a program that misbehaves on request; see [`puppet`] for its verbs. The program starts
-//! without Rust's runtime, which would open missing standard descriptors and ignore SIGPIPE, and so
-//! hide the state in which the parent process has started puppet.
+//! without Rust's runtime. The runtime would open missing standard descriptors and ignore SIGPIPE,
+//! and so hide the state in which the parent process started puppet.
 
 #![cfg_attr(not(test), no_main)]
 
@@ -8,7 +8,7 @@ mod puppet;
 
 use std::ffi::{CStr, c_char, c_int};
 
-/// Entry point as the C library calls it.
+/// The entry point, which the C library calls instead of Rust's runtime.
 #[cfg_attr(not(test), unsafe(export_name = "main"))]
 #[cfg_attr(test, expect(dead_code, reason = "the test harness brings its own main"))]
 extern "C" fn entry(count: c_int, words: *const *const c_char) -> c_int {

@@ -9,6 +9,7 @@
 //! `PUPPET_LOG` names one, in that file. `say`, `err`, `fill`, `env` and `read-stdin` write their
 //! bytes to the stream and are announced only in the log. puppet runs no other program. It exits
 //! with 0 after the last verb, with 64 for an invalid script, and with 70 when a verb fails.
+//!
 //! **Lifetime**: a kernel timer kills every process of a puppet, whatever the process does to
 //! itself, `PUPPET_TTL_MS` (60 s) after the first one started. `exec-self` passes the remaining
 //! lifetime to the new program with `--until`, as a time of the monotonic clock in milliseconds.
@@ -56,6 +57,7 @@
 //! | `hop MS [--beat FILE]` | repeatedly forks, exits in the parent and starts a session in the child; the caller exits with 0 |
 //! | `bomb N [--setsid] [--refill]` | fork storm of up to N processes that fork again and then hang; with `--refill` each slot that a reaped process frees is used again |
 //! | `tree SEED DEPTH WIDTH [--beats FILE]` | executes [`siding_e2e::tree_plan::plan_tree`]; each member announces `member path=…` |
+//!
 //! When a verb from `reopen` to `chmod` fails, it announces `error=ERRNO`, and the script
 //! continues.
 

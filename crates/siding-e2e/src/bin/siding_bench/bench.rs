@@ -1,15 +1,19 @@
-//! The benchmark: measures siding and the tools that people use today, and prints one table. //!
-//! //! This module decides which quantities are measured and how. It does not build the programs
+//! The benchmark: measures siding and the tools that people use today, and prints one table.
+//!
+//! This module decides which quantities are measured and how. It does not build the programs
 //! (`cargo xtask bench` does), and it judges only the targets in the table. A missed target is a
-//! result. If a value cannot be measured correctly, the row reports an error instead of a number.
-//! //! //! Every ratio compares two contenders that took turns in the same run. A measured time
-//! ends when the waiting process knows the result, not when siding has written the record of the
-//! result. After the result is known, the shim still makes the record durable and exits. The bench
-//! waits for this work before the next contender runs, so that the work of one contender does not
-//! add to the time of another contender. //! //! The program starts itself again: once as the
-//! measuring process, and many times as the small commands under measurement ([`helper_commands`]).
-//! The measuring process is separate so that the first process can clean up even if the measuring
-//! process crashes.
+//! result, not an error. If a value cannot be measured correctly, the row reports an error instead
+//! of a number.
+//!
+//! Every ratio compares two contenders that took turns in the same run. A measured time ends when
+//! the waiting process knows the result, not when siding has written the record of the result.
+//! After that moment the shim still makes the record durable and exits. The bench waits for this
+//! work before the next contender runs, so that the work of one contender does not add to the time
+//! of another.
+//!
+//! The program starts itself again: once as the measuring process, and many times as the small
+//! commands under measurement ([`helper_commands`]). The measuring process is separate so that the
+//! first process can clean up even if the measuring process crashes.
 
 mod bench_options;
 mod cgroup;
@@ -36,14 +40,14 @@ use bench_options::BenchOptions;
 use table::ResultTable;
 use workspace::Workspace;
 
-/// The context of every row.
+/// The context that the measuring function of each row receives.
 #[derive(Debug)]
 struct Bench {
     workspace: Workspace,
     mode: BenchMode,
 }
 
-/// How many repetitions the rows run.
+/// How many repetitions the rows run, and thereby how precise the percentiles are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BenchMode {
     /// Runs all rows in less than a minute.
@@ -62,7 +66,7 @@ impl BenchMode {
     }
 }
 
-/// Runs the program.
+/// Runs a helper command, the measuring process or the supervising process, depending on `words`.
 pub(super) fn main(words: Vec<String>) -> ExitCode {
     if let Some(code) = helper_commands::run_helper(&words) {
         return code;
@@ -97,7 +101,8 @@ fn supervise(words: &[String]) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// Measures the rows and prints the table.
+/// Measures the selected rows and prints the table. The exit code is 1 if a row could not be
+/// measured.
 fn run_measurements(words: &[String]) -> Result<ExitCode> {
     let (stage, words) = Workspace::from_args(words)?;
     let request = BenchOptions::parse(words)?;

@@ -9,7 +9,7 @@ use std::time::Instant;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
 
-/// A received request.
+/// A request with its head in lowercase. `received_at` is the time at which the head was complete.
 pub(super) struct ReceivedRequest {
     pub(super) received_at: Instant,
     pub(super) head: String,

@@ -1,7 +1,7 @@
 //! Webhooks over TLS, with a certificate authority that only these tests trust. `server.pem` and
 //! `expired.pem` in `tls/` are certificates for the address 127.0.0.1 with the key `server.key`,
 //! signed by `ca.pem`. `other.pem` is an authority that has signed neither. `expired.pem` was valid
-//! until 2021, all others are valid until 2120. The keys are P-256 and protect nothing; the
+//! until 2021; all others are valid until 2120. The keys are P-256 and protect nothing; the
 //! authorities' private keys were deleted.
 
 use std::fs;
@@ -84,7 +84,7 @@ fn an_invalid_certificate_is_rejected_and_reported() {
     }
 }
 
-/// If the server does not use TLS, siding sends no notice to it and reports that in one line.
+/// If the server does not use TLS, siding sends no notice to it and reports this in one line.
 #[test]
 fn a_server_without_tls_receives_nothing() {
     let sandbox = sandbox();

@@ -1,13 +1,13 @@
 //! A validator for the part of JSON Schema (draft 2020-12) that the committed schemas use. An
-//! unknown keyword fails the test, so that no constraint is skipped. In one point the validator is
-//! stricter than the draft: it treats a schema with `required` and without `type` as one of an
-//! object. By the draft such a schema accepts every value that is not an object, so a null
-//! `outcome` would match all alternatives of its `oneOf` and violate it.
+//! unknown keyword fails the test, so that no constraint is skipped. The validator is stricter than
+//! the draft in one point: a schema with `required` and without `type` accepts only objects. Under
+//! the draft such a schema accepts every value that is not an object, so a null `outcome` would
+//! match all alternatives of its `oneOf`, which allows only one.
 
 use regex::Regex;
 use serde_json::{Map, Value};
 
-/// A parsed schema.
+/// A schema in which each `$ref` has been replaced by its definition.
 #[derive(Debug)]
 pub(super) struct Schema(Value);
 
@@ -23,7 +23,7 @@ impl Schema {
         assert!(faults.is_empty(), "{}\nin {value:#}", faults.join("\n"));
     }
 
-    /// Returns the errors of a value, each with its location.
+    /// Returns one message per violation, each with the path of the violating value.
     pub(super) fn faults(&self, value: &Value) -> Vec<String> {
         let mut faults = vec![];
         check(&self.0, value, "", &mut faults);
@@ -106,7 +106,8 @@ fn properties(schema: &Map<String, Value>, value: &Value, at: &str, faults: &mut
     let Some(object) = value.as_object() else { return };
     let known = schema["properties"].as_object().expect("an object of schemas");
     for (name, value) in object {
-        // Additional fields are allowed.
+        // A field that `properties` does not name is allowed here; `additionalProperties` may
+        // restrict it.
         if let Some(schema) = known.get(name) {
             check(schema, value, &format!("{at}/{name}"), faults);
         }
@@ -138,7 +139,7 @@ fn matches(text: &str, pattern: &Value) -> bool {
 
 fn has_format(text: &str, format: &Value) -> bool {
     if string(format).trim_start_matches('u').starts_with("int") {
-        // The format of an integer says nothing about a text.
+        // A format such as `uint64` constrains numbers, not strings.
         return true;
     }
     assert_eq!(format, "date-time", "no other format is checked here");
@@ -146,7 +147,8 @@ fn has_format(text: &str, format: &Value) -> bool {
     matches(text, &Value::from(moment))
 }
 
-/// Whether the predicate holds for `wanted`, or for any of its elements if it is a list.
+/// Returns whether the predicate holds for `wanted` or, if `wanted` is a list, for any of its
+/// elements.
 fn any(wanted: &Value, holds: impl Fn(&Value) -> bool) -> bool {
     wanted.as_array().map_or_else(|| holds(wanted), |all| all.iter().any(&holds))
 }

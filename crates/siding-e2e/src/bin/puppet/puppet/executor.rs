@@ -141,7 +141,8 @@ fn relaunch(actor: &mut PuppetProcess, steps: &[Step]) -> ! {
                 let _already_ended =
                     rustix::process::waitpid(child, rustix::process::WaitOptions::empty());
             }
-            // No process can be created now. A relauncher is meant to keep trying.
+            // The fork failed, for example at a process limit. A relauncher is meant to keep
+            // trying.
             Err(_) => {}
         }
         std::thread::sleep(RELAUNCH_DELAY);

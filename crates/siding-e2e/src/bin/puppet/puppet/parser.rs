@@ -9,7 +9,6 @@ use siding_e2e::fill_pattern::FillPattern;
 use super::signal_names::{parse_signal, parse_signals};
 use super::steps::{ChildKind, Disposition, ReopenMode, Step};
 
-/// The options before the verbs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct PuppetOptions {
     pub(super) log: Option<PathBuf>,
@@ -35,7 +34,7 @@ pub(super) fn parse_options(words: Vec<String>) -> Result<(PuppetOptions, Vec<St
     }
 }
 
-/// Parses a whole script.
+/// Parses a whole script; fails on an unknown verb, an invalid argument or a `--` without a block.
 pub(super) fn parse_script(words: &[String]) -> Result<Vec<Step>, String> {
     let mut words = WordReader { words, position: 0 };
     let steps = words.parse_block()?;
@@ -51,7 +50,7 @@ struct WordReader<'w> {
 }
 
 impl WordReader<'_> {
-    /// Parses steps up to the `--` that ends this block, or to the end.
+    /// Parses steps up to the `--` that ends this block, or to the end of the script.
     fn parse_block(&mut self) -> Result<Vec<Step>, String> {
         let mut steps = vec![];
         while let Some(verb) = self.words.get(self.position).filter(|word| *word != "--") {
@@ -202,7 +201,8 @@ impl WordReader<'_> {
         Ok(word.clone())
     }
 
-    /// Returns a path, made absolute immediately, because a later verb may change the directory.
+    /// Reads a path and makes it absolute immediately, because a later verb may change the
+    /// directory.
     fn take_path(&mut self, verb: &str) -> Result<PathBuf, String> {
         let word = self.take_word(verb)?;
         std::path::absolute(&word).map_err(|error| format!("`{verb}` path `{word}`: {error}"))

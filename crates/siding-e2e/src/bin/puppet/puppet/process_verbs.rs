@@ -1,4 +1,4 @@
-//! Verbs that act on the puppet's own process.
+//! The verbs that act on the puppet's own process.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -45,8 +45,8 @@ impl PuppetProcess {
         actor
     }
 
-    /// Limits the lifetime of a new process and reads its identity. A process must call this before
-    /// anything else.
+    /// Limits the lifetime of a new process and reads its identity. A new process must call this
+    /// function before it does anything else.
     pub(super) fn init_after_fork(&mut self) {
         // A child does not inherit timers, and exec deletes them (timer_create(2)), so each process
         // sets its own. A process without a timer could outlive the test, so it exits.

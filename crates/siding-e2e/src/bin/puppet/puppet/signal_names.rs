@@ -1,4 +1,4 @@
-//! Names of signals.
+//! Parses signals from names and numbers.
 
 const SIGNAL_NAMES: [(&str, i32); 28] = [
     ("HUP", libc::SIGHUP),

@@ -1,4 +1,4 @@
-//! The steps of a puppet. [`super`] describes each of them.
+//! The parsed steps of a script. The documentation of [`super`] describes each step.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,6 @@ pub(super) enum ReopenMode {
     ReadWrite,
 }
 
-/// The disposition of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Disposition {
     Ignore,
@@ -28,7 +27,6 @@ pub(super) enum ChildKind {
     Relaunch,
 }
 
-/// One step of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     Say(String),

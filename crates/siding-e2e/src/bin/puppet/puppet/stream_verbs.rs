@@ -1,4 +1,4 @@
-//! Verbs that act on streams, files and sockets.
+//! The verbs that act on streams, files and sockets.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -40,7 +40,7 @@ pub(super) fn beat(actor: &PuppetProcess, path: &Path) -> ! {
     }
 }
 
-/// A file that grows by one byte per heartbeat.
+/// A file that grows by one byte per heartbeat, so that a test can see whether its writers live.
 #[derive(Debug)]
 pub(super) struct BeatFile(File);
 
@@ -113,7 +113,7 @@ pub(super) fn read_stdin(actor: &PuppetProcess) {
     actor.announce("eof", &[("bytes", total.to_string())]);
 }
 
-/// Announces a step whose failure does not end the script.
+/// Announces a step with its error number, if it failed; the script continues in both cases.
 fn announce_result(actor: &PuppetProcess, verb: &str, what: String, done: io::Result<()>) {
     let text = ("text", what);
     match done {

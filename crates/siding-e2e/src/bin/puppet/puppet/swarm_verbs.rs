@@ -1,4 +1,4 @@
-//! Verbs whose processes are hard to kill because they are many or keep changing their pid.
+//! The verbs whose processes are hard to kill, because they are many or keep changing their pid.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};

@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::io;
 use std::ptr;
 
-/// The side of a fork that the caller is on.
+/// Which of the two processes a fork has returned in; `Parent` holds the child's pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ForkSide {
     Child,
@@ -52,7 +52,7 @@ pub(super) fn exit_thread() -> ! {
     }
 }
 
-/// Executes this program again with the current environment.
+/// Executes this program again with the current environment; returns only if execv(3) fails.
 pub(super) fn exec_self(words: &[String]) -> io::Error {
     let words: Vec<CString> =
         words.iter().filter_map(|word| CString::new(word.as_bytes()).ok()).collect();
@@ -121,7 +121,7 @@ pub(super) fn is_pid_in_use(pid: i32) -> bool {
     answer == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }
 
-/// Closes every descriptor.
+/// Closes every descriptor of the process, including the standard streams.
 pub(super) fn close_all_fds() -> io::Result<()> {
     // SAFETY: puppet keeps no descriptor in a Rust value across steps, so none is closed twice or
     // used after this.
@@ -219,7 +219,7 @@ pub(super) fn truncate(fd: i32) -> io::Result<()> {
     check_result(unsafe { libc::ftruncate(fd, 0) }.into()).map(drop)
 }
 
-/// Seeks a descriptor to the beginning.
+/// Seeks to the beginning of the file behind a descriptor.
 pub(super) fn rewind(fd: i32) -> io::Result<()> {
     // SAFETY: takes only numbers.
     check_result(unsafe { libc::lseek(fd, 0, libc::SEEK_SET) } as libc::c_long).map(drop)

@@ -10,7 +10,7 @@ use super::steps::Step;
 use super::syscalls::{self, ForkSide};
 use super::{process_verbs, stream_verbs};
 
-/// Highest depth and width of a tree.
+/// Highest depth and width that the verb `tree` accepts.
 const MAX_TREE_SIDE: u64 = 20;
 
 /// Becomes the root of the tree planned for `seed`.
@@ -40,8 +40,8 @@ pub(super) fn run_tree(
 }
 
 fn run_member(actor: &mut PuppetProcess, member: &TreeMember, beats: Option<&Path>) -> ! {
-    // The kernel sends HUP to a newly orphaned process group with a stopped member (setpgid(2)). It
-    // would end members that the program under test must end.
+    // The kernel sends SIGHUP to a newly orphaned process group with a stopped member (setpgid(2)).
+    // The signal would end members that the program under test must end.
     let _best_effort = syscalls::set_disposition(libc::SIGHUP, true);
     if member.ignores_term {
         for signal in [libc::SIGTERM, libc::SIGINT] {

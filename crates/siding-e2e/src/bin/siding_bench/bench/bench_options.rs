@@ -1,4 +1,4 @@
-//! The command line of `siding-bench`.
+//! Parses the command line of `siding-bench`.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,6 @@ use anyhow::{Context as _, Result, bail, ensure};
 use super::BenchMode;
 use super::rows;
 
-/// The parsed command line.
 #[derive(Debug)]
 pub(super) struct BenchOptions {
     /// Names of the selected rows; empty selects all.
@@ -22,11 +21,10 @@ pub(super) fn is_help(words: &[String]) -> bool {
     words.iter().any(|word| word == "--help" || word == "-h")
 }
 
-/// Returns the help text.
 pub(super) fn usage() -> String {
     let mut text = String::from(
         "Usage: siding-bench [--quick] [--json] [--stall] [--tokens] [--guard]\n         [--siding PROGRAM] [ROW...]\n\n\
-         Measures PROGRAM (default: `siding` beside this program). Rows:\n",
+         Measures PROGRAM (default: `siding` next to this program). Rows:\n",
     );
     for row in rows::ALL_ROWS {
         text.push_str(&format!("  {:<11}{}\n", row.name, row.about));

@@ -1,5 +1,5 @@
-//! A memory cgroup (version 1) of the bench, which shows what the kernel charges to a set of
-//! processes.
+//! A memory cgroup (version 1), from which the bench reads the memory that the kernel charges to a
+//! set of processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,9 @@ use anyhow::{Context as _, Result, bail};
 
 const MEMORY_CGROUP_DIR: &str = "/sys/fs/cgroup/memory";
 
-/// A memory cgroup. Dropping this value removes the group. All processes of the group must have
-/// ended before, because the kernel does not remove a group that has processes.
+/// A memory cgroup that belongs to the bench. Dropping this value removes the group. All processes
+/// of the group must have ended before, because the kernel does not remove a group that has
+/// processes.
 #[derive(Debug)]
 pub(super) struct MemoryCgroup(PathBuf);
 
@@ -26,8 +27,8 @@ pub(super) struct GroupMemory {
 }
 
 impl MemoryCgroup {
-    /// Creates a group. Returns `None` if the system has no memory cgroups of version 1 or does not
-    /// allow this process to create a group.
+    /// Creates a group whose name contains `name`. Returns `None` if the system has no memory
+    /// cgroups of version 1 or does not allow this process to create a group.
     pub(super) fn new(name: &str) -> Option<Self> {
         let dir = Path::new(MEMORY_CGROUP_DIR)
             .join(format!("siding-bench-{}-{name}", std::process::id()));
@@ -68,8 +69,8 @@ impl MemoryCgroup {
 
 impl Drop for MemoryCgroup {
     fn drop(&mut self) {
-        // The kernel notifies the parent of a process of its end before the process leaves its
-        // group, so the directory may still be busy.
+        // A process that ends is reported to its parent before it leaves its group, so the
+        // directory may still be busy.
         for _ in 0..200 {
             if fs::remove_dir(&self.0).is_ok() {
                 return;

@@ -20,7 +20,7 @@ use siding_model::settings::Settings;
 use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 
 /// Longest wait for a single event, in milliseconds. The value is much longer than every measured
-/// time, so it expires only if something is broken.
+/// time, so the wait expires only when a task or shim hangs.
 const RECV_TIMEOUT_MS: u64 = 120_000;
 /// Deadline of every task, in milliseconds, so that a killed bench leaves no tasks running for
 /// long.
@@ -44,19 +44,18 @@ pub(super) struct BenchClient {
     pub(super) is_background: bool,
 }
 
-/// A started task.
+/// A started task, with the connection to its shim.
 #[derive(Debug)]
 pub(super) struct BenchTask {
     pub(super) id: TaskId,
     link: ShimConnection,
 }
 
-/// Returns a command that bash interprets.
 pub(super) fn shell_command(text: impl Into<String>) -> TaskCommand {
     TaskCommand::Shell { text: text.into(), shell: "bash".to_owned() }
 }
 
-/// Returns a command that runs a program directly.
+/// Returns a command that runs a program without a shell.
 pub(super) fn argv_command<const N: usize>(words: [&str; N]) -> TaskCommand {
     TaskCommand::Argv { argv: words.map(str::to_owned).to_vec() }
 }
@@ -144,7 +143,7 @@ impl BenchClient {
         Ok(CompletedTask { id: task.id, until_end_known: known })
     }
 
-    /// Opens a session for the tasks started later.
+    /// Opens a session of the process `owner`, to which all tasks belong that are started later.
     pub(super) fn open_session(&mut self, name: &str, owner: u32) -> Result<()> {
         let id: SessionId = name.parse()?;
         siding_core::session::open(&self.root, &id, i32::try_from(owner)?)?;
@@ -158,12 +157,11 @@ impl BenchClient {
         (&self.root, &self.program)
     }
 
-    /// Reads a task's recorded state.
+    /// Replays a task's journal and returns the state.
     pub(super) fn state(&self, id: TaskId) -> Result<TaskState> {
         Ok(self.root.task_dir(id)?.read()?.state)
     }
 
-    /// Returns the shim of a task.
     pub(super) fn shim_process(&self, id: TaskId) -> Result<ProcRef> {
         Ok(self.state(id)?.shim)
     }
@@ -177,18 +175,17 @@ impl BenchClient {
         bail!("task {id} failed: {:?}", state.lifecycle.phase())
     }
 
-    /// Returns the directory of a task.
     pub(super) fn task_dir(&self, id: TaskId) -> PathBuf {
         self.root.path().join("tasks").join(id.to_string())
     }
 
-    /// Returns the number of tasks that have not ended.
+    /// Returns the number of tasks that are marked live in the state directory.
     pub(super) fn live_count(&self) -> Result<usize> {
         Ok(self.root.live_tasks()?.len())
     }
 }
 
-/// A task that ran to its end.
+/// A task that has ended with exit code 0.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CompletedTask {
     pub(super) id: TaskId,
@@ -197,7 +194,7 @@ pub(super) struct CompletedTask {
 }
 
 impl BenchTask {
-    /// Waits until the command runs.
+    /// Waits until the shim has recorded the start of the command.
     pub(super) fn wait_until_running(&self) -> Result<()> {
         self.wait_for_record(|record| {
             matches!(record, Record::Event { event: TaskEvent::Spawned { .. }, .. })
@@ -225,7 +222,7 @@ impl BenchTask {
         }
     }
 
-    /// Waits until the shim has exited.
+    /// Waits until the shim has closed the connection, which it does at its exit.
     pub(super) fn wait_for_shim_exit(&self) -> Result<()> {
         loop {
             match self.link.recv(Some(RECV_TIMEOUT_MS))? {

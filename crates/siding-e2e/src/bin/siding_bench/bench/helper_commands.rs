@@ -1,5 +1,5 @@
-//! The small commands that this program runs when the bench starts it again: most of them are the
-//! commands under measurement.
+//! The small commands as which the bench starts this program again. Most of them are the commands
+//! under measurement.
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
@@ -21,18 +21,19 @@ pub(super) const LINE_COMMAND: &str = "__line";
 pub(super) const WRITE_COMMAND: &str = "__write";
 /// Exits when no process holds the FIFO open for writing: `__until FIFO`.
 pub(super) const WAIT_FIFO_COMMAND: &str = "__until";
-/// Enters a memory cgroup through the file `DOOR` of the cgroup and starts `COUNT` idle commands
-/// there: `__populate DOOR COUNT PLACE SIDING`.
+/// Enters a memory cgroup by writing to its file `DOOR`, and starts `COUNT` idle commands there:
+/// `__populate DOOR COUNT [PLACE SIDING]`. The commands are tasks of siding if `PLACE` is present,
+/// and plain processes otherwise.
 pub(super) const POPULATE_COMMAND: &str = "__populate";
-/// Starts many tasks and many waits as the user of this process: `__crowd PLACE SIDING TASKS
-/// WAITS`.
+/// Starts `TASKS` tasks and `WAITS` waits for them as the user of this process: `__crowd PLACE
+/// SIDING TASKS WAITS`.
 pub(super) const CROWD_COMMAND: &str = "__crowd";
 
 /// Writes the output of a simulated build, one part for each byte read from the FIFO: `__build
 /// FIFO`.
 pub(super) const BUILD_COMMAND: &str = "__build";
 
-/// Runs the helper command that the arguments name, if they name one.
+/// Runs the helper command that the arguments name; `None` if they name none.
 pub(super) fn run_helper(words: &[String]) -> Option<ExitCode> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
@@ -56,8 +57,8 @@ pub(super) fn run_helper(words: &[String]) -> Option<ExitCode> {
 
 fn run_stamp(file: &Path, ms: &str) -> Result<()> {
     let stamp = SharedTimestamp::open(file)?;
-    // The pause lets every waiter fall asleep, so the machine is idle when the process ends. It is
-    // also idle when a real slow command ends.
+    // The pause lets every waiter fall asleep, so the machine is idle when the process ends, as it
+    // is at the end of a real slow command.
     std::thread::sleep(Duration::from_millis(ms.parse()?));
     stamp.set();
     syscalls::exit(0)

@@ -1,4 +1,4 @@
-//! Many tasks that do nothing.
+//! Starts tasks whose command only sleeps.
 
 use std::process::{Command, Stdio};
 
@@ -8,8 +8,8 @@ use siding_model::process::ProcRef;
 
 use super::client::{BenchClient, argv_command};
 
-/// The command of each task. The command runs longer than any bench, but it ends by itself, so a
-/// task that remains after a killed bench ends too.
+/// The command of each task. It runs longer than any bench, but ends by itself, so that a task that
+/// remains after a killed bench ends, too.
 const SLEEP_COMMAND: [&str; 2] = ["sleep", "3600"];
 
 /// Starts one task and closes the connection to its shim as soon as the command runs.
@@ -19,7 +19,7 @@ pub(super) fn start_idle_task(client: &BenchClient) -> Result<TaskId> {
     Ok(task.id)
 }
 
-/// Starts `count` tasks and returns their shims.
+/// Starts `count` tasks one after the other, and returns their shims.
 pub(super) fn start_idle_tasks(client: &BenchClient, count: usize) -> Result<Vec<ProcRef>> {
     (0..count).map(|_| start_idle_task(client).and_then(|id| client.shim_process(id))).collect()
 }

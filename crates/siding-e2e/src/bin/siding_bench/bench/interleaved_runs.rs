@@ -1,4 +1,4 @@
-//! Runs several contenders in turns.
+//! Runs several contenders in turns, so that a change in the machine's load affects all of them.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::samples::Samples;
 
-/// One contender. Each call runs the contender once and returns the duration of the run.
+/// A program or function under comparison. Each call runs it once and returns the duration.
 pub(super) type Contender<'a> = Box<dyn FnMut() -> Result<Duration> + 'a>;
 
 /// The number of rounds; each contender runs once per round.

@@ -16,7 +16,7 @@ use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 
 use super::workspace::RowDir;
 
-/// The state in which a recorded task was left.
+/// The end of a written task, as its journal records it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RecordedState {
     /// The task ended by itself, with a complete journal.
@@ -26,7 +26,7 @@ pub(super) enum RecordedState {
     Orphaned,
 }
 
-/// Writes `count` tasks into a state directory.
+/// Writes the directories of `count` tasks into a state directory, as their shims would have.
 pub(super) fn write_tasks(place: &RowDir, count: usize, past: RecordedState) -> Result<()> {
     // Opening the client creates the directories.
     let _client = place.client()?;

@@ -1,4 +1,4 @@
-//! The rows of the table, one file each.
+//! The rows of the table, each in a module of its own.
 
 mod adoption;
 mod against_spooler;
@@ -25,7 +25,7 @@ use anyhow::Result;
 use super::Bench;
 use super::table::ResultTable;
 
-/// One row: a group of related measurements.
+/// A group of related measurements that can be selected by name.
 #[derive(Debug)]
 pub(super) struct Row {
     /// The word that selects the row on the command line.

@@ -1,8 +1,8 @@
-//! Repeated measurements of one quantity.
+//! Repeated measurements of one quantity, and their percentiles.
 
 use std::time::Duration;
 
-/// Measured values, in order of measurement.
+/// Measured values of one quantity; times are in milliseconds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Samples(Vec<f64>);
 

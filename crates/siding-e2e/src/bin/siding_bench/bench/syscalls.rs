@@ -1,4 +1,4 @@
-//! System calls of the bench.
+//! The system calls that the bench makes without a safe wrapper, each as a safe function.
 
 use std::fs::File;
 use std::io;
@@ -34,7 +34,7 @@ pub(super) fn survive_interrupts() {
     }
 }
 
-/// A point in time that one process stores and another one reads, in memory that both map.
+/// A time that one process stores and another process reads, in memory that both map.
 #[derive(Debug)]
 pub(super) struct SharedTimestamp(NonNull<AtomicU64>);
 

@@ -1,11 +1,11 @@
-//! A description of the machine on which the figures were measured.
+//! Describes the machine on which the figures were measured.
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-/// A description of the machine.
+/// The properties of the machine that influence the figures.
 #[derive(Debug)]
 pub(super) struct SystemInfo {
     cpu: String,
@@ -31,7 +31,7 @@ impl SystemInfo {
         })
     }
 
-    /// Formats the description above the table, in lines of at most 80 columns.
+    /// Formats the description that is printed above the table.
     pub(super) fn text(&self) -> String {
         let Self { cpu, cores, memory_mib, kernel, load, file_system, user } = self;
         format!(
@@ -88,9 +88,9 @@ fn file_system(mountinfo: &str, dir: &Path) -> String {
     kind.to_owned()
 }
 
-/// Returns the device and the type of the file system of `dir`. Of all mount points that contain
-/// `dir`, the longest one holds `dir`. If several mounts have the same mount point, the last mount
-/// hides the others.
+/// Returns the device and the type of the file system of `dir`. Among the mount points that contain
+/// `dir`, the longest one is its file system. If several mounts have the same mount point, the last
+/// mount hides the others.
 fn find_mount<'m>(mountinfo: &'m str, dir: &Path) -> Option<(&'m str, &'m str)> {
     let mounts = mountinfo.lines().filter_map(|line| {
         let (left, right) = line.split_once(" - ")?;

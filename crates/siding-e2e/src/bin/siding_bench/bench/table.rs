@@ -1,4 +1,4 @@
-//! The result table and its targets.
+//! The table of measurements, their targets, and its form as text and JSON.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::BenchMode;
 use super::system_info::SystemInfo;
 
-/// The unit of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     Ms,
@@ -52,22 +51,23 @@ impl Unit {
     }
 }
 
-/// The target of a line.
+/// The bound within which a line must stay: on the value of siding, or on its ratio to the
+/// reference.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Target {
-    /// No target; the line is informational.
+    /// The line only informs, and is never met or missed.
     None,
-    /// The ratio must be at most this value.
+    /// The value of siding, divided by that of the reference, must be at most this.
     RatioAtMost(f64),
-    /// The ratio must be at least this value.
+    /// The value of siding, divided by that of the reference, must be at least this.
     RatioAtLeast(f64),
-    /// The value of siding must be at most this value.
+    /// The value of siding must be at most this, in the unit of the line.
     AtMost(f64),
-    /// The value of siding must be at least this value.
+    /// The value of siding must be at least this, in the unit of the line.
     AtLeast(f64),
 }
 
-/// The contender that siding is compared with.
+/// The measurement of the contender that siding is compared with.
 #[derive(Debug, Clone)]
 pub(super) struct Reference {
     /// The command of the contender as a person would type it.
@@ -75,7 +75,7 @@ pub(super) struct Reference {
     pub(super) value: f64,
 }
 
-/// One line of the table.
+/// A measurement of siding, with an optional reference and target.
 #[derive(Debug, Clone)]
 pub(super) struct TableLine {
     /// Name of the row that the line belongs to.
@@ -108,7 +108,7 @@ impl TableLine {
         (reference.value > 0.0).then(|| self.ours / reference.value)
     }
 
-    /// Returns whether the line meets its target; `None` if the line has no target.
+    /// Whether the line meets its target; `None` if it has no target.
     fn target_met(&self) -> Option<bool> {
         match self.target {
             Target::None => None,
@@ -176,7 +176,7 @@ impl TableLine {
     }
 }
 
-/// All measurements, and the rows that could not be measured.
+/// All measurements, the notes about rows, and the rows that could not be measured.
 #[derive(Debug, Default)]
 pub(super) struct ResultTable {
     lines: Vec<TableLine>,
@@ -200,7 +200,7 @@ impl ResultTable {
         self.failures.push((row, format!("{error:#}")));
     }
 
-    /// Returns whether all selected rows were measured.
+    /// Whether all selected rows were measured; missed targets do not count.
     pub(super) fn is_complete(&self) -> bool {
         self.failures.is_empty()
     }
@@ -236,7 +236,7 @@ impl ResultTable {
             judged(false),
             self.failures.len(),
             match pace {
-                BenchMode::Quick => " (--quick: few repetitions, take the full run for decisions)",
+                BenchMode::Quick => " (--quick: few repetitions, use the full run for decisions)",
                 BenchMode::Full => "",
             }
         );

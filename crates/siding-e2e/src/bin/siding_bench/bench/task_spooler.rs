@@ -1,4 +1,5 @@
-//! task-spooler (`tsp`), the reference for tasks in the background.
+//! Runs jobs with task-spooler (`tsp`), the existing program for background jobs with which siding
+//! is compared.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,11 +8,12 @@ use anyhow::Result;
 
 use super::interleaved_runs::time_command;
 
-/// How to install the program, for a machine without it.
+/// The note below the table if the machine has no `tsp`.
 pub(super) const INSTALL_HINT: &str =
     "not compared: `tsp` is not installed; `apt-get install task-spooler` installs it";
 
-/// A server with its own socket, which runs every job immediately. Ended when dropped.
+/// A task-spooler server with its own socket and a slot for every job, so that no job is queued.
+/// Dropping this value ends the server.
 #[derive(Debug)]
 pub(super) struct TaskSpooler {
     socket: PathBuf,
@@ -33,7 +35,7 @@ impl TaskSpooler {
         self.command("-fn", &job)
     }
 
-    /// Starts a job without storing its output.
+    /// Starts a job without storing its output, and returns without waiting for its end.
     pub(super) fn start_job<const N: usize>(&self, job: [&str; N]) -> Result<()> {
         time_command(&mut self.command("-n", &job)).map(drop)
     }
@@ -54,7 +56,7 @@ impl TaskSpooler {
 
 impl Drop for TaskSpooler {
     fn drop(&mut self) {
-        // If the server ignores this, the cleanup of the workspace kills it.
+        // If the server does not end, the cleanup of the workspace kills it.
         let _best_effort = self.command("-K", &[]).status();
     }
 }

@@ -1,17 +1,17 @@
-//! The text about a build that a model reads: the lines of the build, the part of the lines that
-//! one poll shows, and the token counts.
+//! The texts that a model reads about a simulated build, and their size in tokens.
 
 use std::ops::{AddAssign, Range};
 
 use serde_json::json;
 
-/// Number of lines that the build writes.
+/// Number of lines that the whole build writes.
 pub(super) const BUILD_LINES: usize = 20_000;
 /// Number of polls: one every 30 s for ten minutes.
 pub(super) const POLL_COUNT: usize = 20;
 /// Number of lines that the build has written when the budget of 15 s expires.
 pub(super) const LINES_AT_BUDGET: usize = BUILD_LINES / POLL_COUNT / 2;
-/// Longest answer in characters. The value is the limit of Claude Code (`BASH_MAX_OUTPUT_LENGTH`).
+/// Longest answer to a poll in characters. The value is the limit of Claude Code
+/// (`BASH_MAX_OUTPUT_LENGTH`).
 pub(super) const MAX_ANSWER_CHARS: usize = 30_000;
 
 /// Returns the lines `range` of a build that ends with three errors.
@@ -58,7 +58,7 @@ pub(super) fn format_tool_call(tool: &str, key: &str, value: &str) -> String {
     json!({ "name": tool, "input": { key: value } }).to_string()
 }
 
-/// Formats the answer to a poll.
+/// Formats the answer to a poll as Claude Code does for a background shell.
 pub(super) fn format_poll_answer(new: &str, status: &str) -> String {
     format!(
         "<status>{status}</status>\n\n<stdout>\n{}\n</stdout>\n",

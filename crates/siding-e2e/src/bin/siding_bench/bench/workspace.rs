@@ -16,18 +16,18 @@ use tempfile::TempDir;
 
 use super::client::BenchClient;
 
-/// First argument of the measuring process.
+/// First argument of the measuring process, followed by the workspace directory.
 pub(super) const MEASURE_COMMAND: &str = "__measure";
 
-/// A tmpfs that most machines mount.
+/// The tmpfs in which the rows with state in memory run.
 const TMPFS_DIR: &str = "/dev/shm";
 /// Link in the workspace to its directory in the tmpfs.
 const TMPFS_LINK: &str = "memory";
 
-/// Longest time for stopped processes to exit.
+/// Longest time for stopped tasks and their processes to end.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The temporary directory of the bench.
+/// The temporary directory of the bench, with copies of the programs in `bin`.
 #[derive(Debug)]
 pub(super) struct Workspace {
     dir: PathBuf,
@@ -36,7 +36,7 @@ pub(super) struct Workspace {
     temp_dirs: Vec<TempDir>,
 }
 
-/// A state directory with a working directory next to it.
+/// The directory of a row: a state directory with a working directory next to it.
 #[derive(Debug, Clone)]
 pub(super) struct RowDir {
     /// The directory that contains the state directory, the working directory and other files of
@@ -80,12 +80,12 @@ impl Workspace {
         &self.dir
     }
 
-    /// Returns the program under measurement.
+    /// Returns the path of the copied siding program.
     pub(super) fn siding_program(&self) -> PathBuf {
         self.dir.join("bin/siding")
     }
 
-    /// Returns the path of this program's copy.
+    /// Returns the path of the copy of this program.
     pub(super) fn bench_program(&self) -> PathBuf {
         self.dir.join("bin/siding-bench")
     }
@@ -117,14 +117,17 @@ impl Workspace {
         Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Creates the directory of a row.
+    /// Creates the directory of a row in the workspace.
     pub(super) fn row_dir(&self, row: &str) -> Result<RowDir> {
         let dir = self.dir.join(row);
         fs::create_dir(&dir)?;
         RowDir::create(dir, self.siding_program())
     }
 
-    /// Stops all remaining tasks and processes, and removes the workspace. /// /// # Errors /// ///
+    /// Stops all remaining tasks and processes, and removes the workspace.
+    ///
+    /// # Errors
+    ///
     /// Returns an error if a process neither ended by itself nor through `siding stop`, so that
     /// this function had to kill the process.
     pub(super) fn clean_up(mut self) -> Result<()> {
@@ -183,7 +186,8 @@ impl RowDir {
         Self { state: dir.join("state"), work: dir.join("work"), dir, siding }
     }
 
-    /// Creates the subdirectories in an existing directory.
+    /// Creates the working directory in the existing directory `dir`; a client creates the state
+    /// directory.
     pub(super) fn create(dir: PathBuf, siding: PathBuf) -> Result<Self> {
         let place = Self::from_path(dir, siding);
         fs::create_dir(&place.work)?;
@@ -212,7 +216,7 @@ impl RowDir {
         command
     }
 
-    /// Runs siding and returns its JSON output.
+    /// Runs siding and returns its JSON output; fails if the exit code is not 0.
     pub(super) fn siding_json<const N: usize>(
         &self,
         words: [&str; N],

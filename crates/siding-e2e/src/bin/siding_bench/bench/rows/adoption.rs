@@ -18,8 +18,8 @@ pub(super) const ROW: Row = Row {
     measure,
 };
 
-/// Longest time that a shell waits for siding, in seconds. The value is long, because the measured
-/// time has no meaning if the timeout ends the wait.
+/// Longest time that a shell waits for its adoption, in seconds. The value is long, because a wait
+/// that ends by the timeout would not measure the adoption.
 const ADOPT_WAIT_SECONDS: &str = "5";
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {

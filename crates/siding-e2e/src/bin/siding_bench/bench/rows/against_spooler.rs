@@ -1,4 +1,4 @@
-//! Whole calls of the program next to the same calls of task-spooler.
+//! Compares whole calls of the program with the same calls of task-spooler.
 
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const ROW_NAME: &str = "spooler";
 
 pub(super) const ROW: Row = Row {
     name: ROW_NAME,
-    about: "start, end of a wait, and 200 tasks at once, next to task-spooler",
+    about: "start, end of a wait, and 200 concurrent calls, next to task-spooler",
     measure,
 };
 
@@ -29,7 +29,7 @@ const MAX_RATIO: f64 = 1.1;
 /// Lifetime of the process that is waited for, in milliseconds. The waiting program must start
 /// before the process exits.
 const PROCESS_LIFETIME_MS: &str = "60";
-/// Number of concurrent calls.
+/// Number of calls that are started without waiting for the previous ones.
 const BURST_CALLS: usize = 200;
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
@@ -76,7 +76,8 @@ fn measure_start(
     Ok(())
 }
 
-/// Measures from the last instruction of a process to the end of the call that waits for it.
+/// Measures the time from the last instruction of a process to the end of the call that waits for
+/// it.
 fn measure_wait(
     bench: &Bench,
     place: &RowDir,
@@ -133,11 +134,11 @@ fn measure_burst(
     }
     let rounds = InterleavedRounds { warm_up: 1, counted: bench.mode.pick(5, 25) };
     let times = interleaved_runs::run_rounds(rounds, &mut turns)?;
-    add_line(table, "200 at once, each", "`tsp -fn true`, the same", &times);
+    add_line(table, "200 concurrent calls, each", "200 concurrent `tsp -fn true`", &times);
     Ok(())
 }
 
-/// Starts all calls, waits for them, and returns the time for each.
+/// Starts all calls concurrently, waits for them, and returns the mean time per call.
 fn time_burst(start: impl Fn() -> std::io::Result<Child>) -> Result<Duration> {
     let started = Instant::now();
     let calls = (0..BURST_CALLS).map(|_| start()).collect::<std::io::Result<Vec<_>>>()?;

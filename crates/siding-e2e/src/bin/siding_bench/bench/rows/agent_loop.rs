@@ -22,11 +22,12 @@ const ROW_NAME: &str = "agent";
 
 pub(super) const ROW: Row = Row {
     name: ROW_NAME,
-    about: "a turn of the agent's loop beside its model, and its memory",
+    about: "a turn of the agent's loop without its model, and its memory",
     measure,
 };
 
-/// Number of turns of a long conversation, and of a short conversation.
+/// Number of turns of a long and of a short conversation; a cost that grows with the conversation
+/// differs between them.
 const LONG_CONVERSATION_TURNS: usize = 1_000;
 const SHORT_CONVERSATION_TURNS: usize = 100;
 /// Number of turns in the conversation in which each turn starts a task.
@@ -35,8 +36,8 @@ const COMMAND_TURNS: usize = 100;
 const BACKGROUND_TASKS: usize = 100;
 /// Highest cost of the loop per turn, in milliseconds.
 const MAX_TURN_MS: f64 = 5.0;
-/// Highest cost of an activity label per turn, in milliseconds. People do not notice a smaller
-/// difference, and the noise of the machine is as large.
+/// Highest cost of an activity label per turn, in milliseconds. A smaller difference is not
+/// noticeable and disappears in the noise of the machine.
 const MAX_LABEL_MS: f64 = 0.2;
 /// Highest ratio that still counts as constant. A ratio up to this value can result from noise; a
 /// higher ratio means that the cost grows.
@@ -44,17 +45,18 @@ const MAX_GROWTH_RATIO: f64 = 1.25;
 /// Number of runs of `bash -c true` in one measurement.
 const SHELL_RUNS: u32 = 50;
 
-/// A call that reads the to-do list of the project. The list is empty, so the call does almost no
-/// work.
+/// A tool call that reads the empty to-do list of the project, and so does almost no work.
 const LIST_TASKS_CALL: &str = "tool = \"list_tasks\"\ninput = {}\n";
 const BASH_CALL: &str = "tool = \"bash\"\ninput = { command = \"true\" }\n";
 
-/// Exit codes of the agent: the first if no task runs when the agent exits, the second if tasks
-/// still run.
+/// Exit codes of an agent at whose exit no task runs, and of an agent at whose exit tasks still
+/// run.
 const EXIT_NO_TASKS_LEFT: i32 = 0;
 const EXIT_TASKS_LEFT: i32 = 124;
 
-/// Times of one turn for each contender.
+/// Times per turn, one sample per run: `bash -c true` (`shell`), a plain conversation, one whose
+/// activity labels never arrive (`labelled`), one next to background tasks (`crowded`), and one in
+/// which each turn runs a command (`with_task`).
 struct TurnTimes {
     shell: Samples,
     plain: Samples,
@@ -71,7 +73,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     place.wait_until_idle()
 }
 
-/// Measures the contenders in turns. Returns the plain conversations as well.
+/// Measures the contenders in turns. Also returns the plain conversations.
 fn measure_conversations(bench: &Bench, place: &RowDir) -> Result<(TurnTimes, Vec<Conversation>)> {
     let labels = place.dir.join("labels.toml");
     fs::write(
@@ -125,20 +127,21 @@ fn add_turn_lines(table: &mut ResultTable, times: &TurnTimes) {
     };
     let most = Target::AtMost(MAX_TURN_MS);
     table.add(a_turn("a turn, 1,000 of them", &times.plain).with_target(most));
-    table.add(a_turn("the same beside 100 tasks", &times.crowded).with_target(most));
+    table.add(a_turn("the same next to 100 tasks", &times.crowded).with_target(most));
     table.add(a_turn("a turn that runs `true`", &times.with_task));
     let (labelled, plain) = (times.labelled.median(), times.plain.median());
     table.add(
-        TableLine::new(ROW_NAME, "a turn, its label never comes", Unit::Ms, labelled)
+        TableLine::new(ROW_NAME, "a turn whose label never arrives", Unit::Ms, labelled)
             .with_reference("a turn without labels", plain),
     );
     table.add(
-        TableLine::new(ROW_NAME, "added by that", Unit::Ms, labelled - plain)
+        TableLine::new(ROW_NAME, "added by the missing label", Unit::Ms, labelled - plain)
             .with_target(Target::AtMost(MAX_LABEL_MS)),
     );
 }
 
-/// Compares the end of long conversations with their start, and with a short one.
+/// Compares the last turns of long conversations with their first turns, and their peak memory with
+/// that of a short conversation.
 fn add_growth_lines(
     table: &mut ResultTable,
     place: &RowDir,
@@ -200,12 +203,12 @@ fn start_tasks_answer(bench: &Bench) -> String {
     repeat_call(&call, 1)
 }
 
-/// The measurements of one conversation.
+/// The request times and the peak memory of a finished conversation.
 #[derive(Debug)]
 struct Conversation {
     /// The time of each request, in milliseconds of the wall clock.
     request_times_ms: Vec<i64>,
-    /// Peak resident memory in KiB.
+    /// Peak resident memory of the agent, in KiB.
     peak_kib: f64,
 }
 
@@ -251,7 +254,7 @@ fn run_conversation(
     let report: Value = serde_json::from_slice(&fs::read(report)?)?;
     let ended = report["ended"].as_array().map_or(0, Vec::len);
     let expected = if code == EXIT_TASKS_LEFT { BACKGROUND_TASKS } else { 0 };
-    ensure!(ended == expected, "{ended} tasks ran in the end, not {expected}");
+    ensure!(ended == expected, "{ended} tasks were running at the agent's exit, not {expected}");
     let session = report["session_id"].as_str().context("the report has no session")?;
     let asked = read_request_times(place, session)?;
     ensure!(asked.len() == turns + 1, "the model was asked {} times", asked.len());

@@ -17,7 +17,7 @@ const ROW_NAME: &str = "told";
 
 pub(super) const ROW: Row = Row {
     name: ROW_NAME,
-    about: "last instruction of a process until whoever waits knows",
+    about: "last instruction of a process until the waiter knows its end",
     measure,
 };
 

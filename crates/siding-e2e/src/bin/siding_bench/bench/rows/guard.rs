@@ -14,9 +14,9 @@ use crate::bench::table::{ResultTable, TableLine, Target, Unit};
 const ROW_NAME: &str = "guard";
 
 pub(super) const ROW: Row =
-    Row { name: ROW_NAME, about: "verdicts of the guard, and what they cost", measure };
+    Row { name: ROW_NAME, about: "verdicts of the guard, and their cost", measure };
 
-/// Smallest size of the timed text, in bytes.
+/// Size in bytes that the timed text must reach.
 const MIN_TEXT_BYTES: usize = 2 << 10;
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
@@ -75,7 +75,7 @@ fn measure_verdicts(rules: &Rules, table: &mut ResultTable) {
     );
 }
 
-/// Returns a long command text like the texts that agents write: a sequence of everyday commands.
+/// Returns everyday commands of the corpus, joined to a text as long as an agent's long command.
 fn long_command_text() -> String {
     let mut text = String::new();
     let plain = guard_corpus::harmless_commands()

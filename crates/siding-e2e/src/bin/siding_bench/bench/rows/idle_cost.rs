@@ -17,7 +17,7 @@ use crate::bench::{Bench, BenchMode};
 const ROW_NAME: &str = "idle";
 
 pub(super) const ROW: Row =
-    Row { name: ROW_NAME, about: "memory and processor that 1,000 idle tasks take", measure };
+    Row { name: ROW_NAME, about: "memory and processor time of 1,000 idle tasks", measure };
 
 const TASK_COUNT: usize = 1000;
 /// Number of plain shells whose memory is compared with the memory of the shims.
@@ -65,11 +65,11 @@ fn measure_memory(
     let anonymous = |found: &PrivateMemory| found.anonymous;
     let of_files = |found: &PrivateMemory| found.file_backed;
     table.add(
-        TableLine::new(ROW_NAME, "  of that, of no file", Unit::KiB, median(&ours, anonymous))
+        TableLine::new(ROW_NAME, "  of that, anonymous", Unit::KiB, median(&ours, anonymous))
             .with_reference("the same", median(&theirs, anonymous)),
     );
     table.add(
-        TableLine::new(ROW_NAME, "  of that, of files", Unit::KiB, median(&ours, of_files))
+        TableLine::new(ROW_NAME, "  of that, file-backed", Unit::KiB, median(&ours, of_files))
             .with_reference("the same", median(&theirs, of_files)),
     );
     Ok(())

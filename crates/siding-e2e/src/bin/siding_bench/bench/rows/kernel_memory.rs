@@ -22,7 +22,7 @@ pub(super) const ROW: Row = Row {
 };
 
 /// Number of tasks. The kernel charges a reserve of a quarter of a MiB per core to a memory cgroup
-/// in advance. With this number of tasks, the reserve adds only about 1 KiB per task.
+/// in advance. Divided by this number of tasks, the reserve is less than 1 KiB per task and core.
 const TASK_COUNT: usize = 300;
 /// Time until the starter has returned its own memory and the shims have freed their start-up
 /// memory.
@@ -51,21 +51,21 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     let each = |part: fn(&GroupMemory) -> f64| (part(&ours) - part(&theirs)) / TASK_COUNT as f64;
     let (anonymous, kernel) = (each(|held| held.anonymous), each(|held| held.kernel));
     table.add(
-        TableLine::new(ROW_NAME, "a task beside its own process", Unit::KiB, anonymous + kernel)
+        TableLine::new(ROW_NAME, "a task without its own process", Unit::KiB, anonymous + kernel)
             .with_target(Target::AtMost(220.0)),
     );
     table.add(TableLine::new(ROW_NAME, "  of that, memory of its shim", Unit::KiB, anonymous));
-    table.add(TableLine::new(ROW_NAME, "  of that, the kernel's", Unit::KiB, kernel));
+    table.add(TableLine::new(ROW_NAME, "  of that, kernel memory", Unit::KiB, kernel));
     table.add(TableLine::new(
         ROW_NAME,
-        "page cache (given back on demand)",
+        "page cache (reclaimed on demand)",
         Unit::KiB,
         each(|held| held.cache),
     ));
     Ok(())
 }
 
-/// Starts idle commands in a group: as tasks of siding if `place` is given, otherwise as plain
+/// Starts idle commands in a group: tasks of siding if `place` is `Some`, otherwise plain
 /// processes. Returns the plain processes, whose pids the helper prints.
 fn populate_group(
     bench: &Bench,
@@ -89,7 +89,7 @@ fn populate_group(
         .collect()
 }
 
-/// Sleeping processes. Dropping this value kills the processes.
+/// Processes that sleep for an hour; dropping this value kills them.
 #[derive(Debug)]
 struct SleepingProcesses(Vec<Process>);
 

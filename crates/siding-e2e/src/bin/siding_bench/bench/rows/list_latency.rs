@@ -1,4 +1,4 @@
-//! The time to list ten thousand finished tasks.
+//! Measures the time to list ten thousand finished tasks, compared with reading their journals.
 
 use std::process::{Command, Stdio};
 
@@ -12,8 +12,11 @@ use crate::bench::table::{ResultTable, TableLine, Target, Unit};
 
 const ROW_NAME: &str = "list";
 
-pub(super) const ROW: Row =
-    Row { name: ROW_NAME, about: "`siding ps` with 10,000 ended tasks on record", measure };
+pub(super) const ROW: Row = Row {
+    name: ROW_NAME,
+    about: "`siding ps` with 10,000 ended tasks in the state directory",
+    measure,
+};
 
 const TASK_COUNT: usize = 10_000;
 

@@ -1,4 +1,5 @@
-//! A thousand tasks and two hundred concurrent waits as an ordinary user.
+//! Checks that a thousand tasks and two hundred concurrent waits stay within the limits of an
+//! ordinary user.
 
 use std::fs;
 use std::fs::File;
@@ -23,7 +24,7 @@ const ROW_NAME: &str = "crowd";
 
 pub(super) const ROW: Row = Row {
     name: ROW_NAME,
-    about: "1,000 tasks that end at once and 200 waits, as an ordinary user",
+    about: "1,000 tasks that end together, and 200 waits, as an ordinary user",
     measure,
 };
 
@@ -64,8 +65,8 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     };
     add("tasks that ended with 0", Unit::Count, "tasks", Target::AtLeast(TASK_COUNT as f64))?;
     add("waits that ended with 0", Unit::Count, "waits", Target::AtLeast(WAIT_COUNT as f64))?;
-    add("the user's next pipe meanwhile", Unit::KiB, "pipe_kib", Target::AtLeast(64.0))?;
-    add("inotify instances to be had then", Unit::Count, "inotify", Target::AtLeast(1.0))?;
+    add("size of the user's next pipe", Unit::KiB, "pipe_kib", Target::AtLeast(64.0))?;
+    add("inotify instances still available", Unit::Count, "inotify", Target::AtLeast(1.0))?;
     add("all ends until the last wait ended", Unit::Ms, "ended_ms", Target::None)?;
     table.add_note(ROW_NAME, format!("as user {}", number("user")?));
     Ok(())
@@ -130,8 +131,8 @@ fn start_waits(place: &RowDir, ids: &[TaskId], waits: usize) -> Result<Vec<Child
     Ok(calls)
 }
 
-/// Returns whether a wait has one connection per task. Also returns true if the wait has already
-/// exited, because the caller checks the exit code later.
+/// Whether a wait has one connection per task. Also true for a wait that has already exited,
+/// because the caller checks the exit code later.
 fn is_connected(pid: u32, tasks: usize) -> bool {
     let is_socket = |path: &std::path::Path| path.to_string_lossy().starts_with("socket:");
     let descriptors = siding_e2e::processes::descriptors(pid);
@@ -143,7 +144,10 @@ fn is_connected(pid: u32, tasks: usize) -> bool {
 fn new_pipe_bytes() -> Result<usize> {
     let (read, _write) = rustix::pipe::pipe()?;
     let size = rustix::pipe::fcntl_getpipe_size(read)?;
-    ensure!(size <= DEFAULT_PIPE_BYTES, "a pipe of {size} bytes is not what this kernel gives");
+    ensure!(
+        size <= DEFAULT_PIPE_BYTES,
+        "a new pipe of {size} bytes is larger than the kernel's default"
+    );
     Ok(size)
 }
 

@@ -23,11 +23,11 @@ pub(super) const ROW: Row =
 /// An output limit in bytes that no command of this row reaches.
 const UNLIMITED_BYTES: u64 = 1 << 40;
 
-/// One kind of output.
+/// How a command writes its output, and how much of it siding retains.
 #[derive(Debug, Clone, Copy)]
 struct OutputCase {
     label: &'static str,
-    /// Bytes per write.
+    /// Bytes per `write` of the command.
     chunk: u64,
     /// Bytes to keep at the end; `None` uses the built-in setting.
     keep_tail: Option<u64>,

@@ -84,12 +84,12 @@ fn add_line(table: &mut ResultTable, count: usize, what: &str, took: Duration) {
     table.add(line.with_target(target));
 }
 
-/// Returns whether a new shim has taken over the task and runs.
+/// Whether a new shim has taken over the task and is running.
 fn is_taken_over(client: &BenchClient, id: TaskId) -> bool {
     client.state(id).is_ok_and(|state| state.takeovers == 1 && procfs::is_running(state.shim))
 }
 
-/// Returns whether the task was stopped because its session ended.
+/// Whether the task was stopped because its session ended.
 fn is_stopped(client: &BenchClient, id: TaskId) -> bool {
     client.state(id).is_ok_and(|state| {
         let stopped = Outcome::Stopped { by: "session".to_owned() };
@@ -101,7 +101,7 @@ fn reap(place: &RowDir) -> Result<Duration> {
     time_command(&mut place.siding_command(["reap"]))
 }
 
-/// Starts tasks and kills their shims.
+/// Starts tasks, kills their shims, and returns when all shims have exited.
 fn start_orphans(client: &BenchClient, count: usize) -> Result<Vec<TaskId>> {
     let ids =
         (0..count).map(|_| idle_tasks::start_idle_task(client)).collect::<Result<Vec<_>>>()?;

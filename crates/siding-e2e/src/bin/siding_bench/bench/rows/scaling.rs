@@ -1,5 +1,5 @@
-//! Whether the cost of a task stays the same next to one, ten, a hundred and a thousand other
-//! tasks.
+//! Checks that the cost of a task does not depend on whether one, ten, a hundred or a thousand
+//! other tasks run.
 
 use anyhow::Result;
 
@@ -14,15 +14,15 @@ use crate::bench::table::{ResultTable, TableLine, Target, Unit};
 const ROW_NAME: &str = "scale";
 
 pub(super) const ROW: Row =
-    Row { name: ROW_NAME, about: "`true` beside 1, 10, 100 and 1,000 tasks", measure };
+    Row { name: ROW_NAME, about: "`true` next to 1, 10, 100 and 1,000 tasks", measure };
 
 const TASK_LEVELS: [usize; 4] = [1, 10, 100, 1000];
-/// Highest ratio between the slowest and the fastest level at which the cost is reported as
-/// constant. Each level is measured relative to `bash -c true` at the same moment, because a
-/// thousand more processes slow every program of the machine.
+/// Highest ratio between the most expensive and the cheapest level that still counts as constant.
+/// Each level is measured relative to `bash -c true` at the same time, because a thousand
+/// additional processes slow every program of the machine.
 const MAX_FLAT_RATIO: f64 = 1.3;
 
-/// The measurements of one level, in milliseconds.
+/// The medians at one number of running tasks, in milliseconds.
 #[derive(Debug)]
 struct LevelResult {
     tasks: usize,
@@ -31,8 +31,8 @@ struct LevelResult {
 }
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
-    // Uses a tmpfs if there is one, because some file systems become slower with each file created
-    // and removed, and the levels could then not be compared.
+    // The row uses a tmpfs if there is one. Some file systems become slower with each file that is
+    // created and removed, so the levels could not be compared there.
     let place = match bench.workspace.row_dir_in_tmpfs(ROW_NAME)? {
         Some(place) => {
             table.add_note(ROW_NAME, "state in tmpfs");
@@ -51,7 +51,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
         levels.push(measure_level(bench, &client, tasks)?);
     }
     for level in &levels {
-        let what = format!("library: `true` beside {}", level.tasks);
+        let what = format!("library: `true` next to {}", level.tasks);
         table.add(
             TableLine::new(ROW_NAME, what, Unit::Ms, level.library_ms)
                 .with_reference("`bash -c true` at that moment", level.bash_ms),
@@ -76,7 +76,7 @@ fn compare_levels(levels: &[LevelResult], table: &mut ResultTable) {
     let dearest = levels.iter().map(per_bash).fold(0.0, f64::max);
     let cheapest = levels.iter().map(per_bash).fold(f64::INFINITY, f64::min);
     table.add(
-        TableLine::new(ROW_NAME, "`true`, dearest level", Unit::Times, dearest)
+        TableLine::new(ROW_NAME, "`true`, most expensive level", Unit::Times, dearest)
             .with_reference("the cheapest level, both as ratios to bash", cheapest)
             .with_target(Target::RatioAtMost(MAX_FLAT_RATIO)),
     );

@@ -26,16 +26,16 @@ use crate::bench::{Bench, BenchMode};
 const ROW_NAME: &str = "stall";
 
 pub(super) const ROW: Row =
-    Row { name: ROW_NAME, about: "verdicts on quiet tasks, and what looking costs", measure };
+    Row { name: ROW_NAME, about: "verdicts on quiet tasks, and the cost of sampling", measure };
 
-/// Longest time until `siding why` gives the expected verdict on every program.
+/// Time after which the last verdict of `siding why` counts, even if it is not the expected one.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Number of silent tasks, and the time over which their cost is averaged. The time extends from
 /// the last output until the stall is recorded. During this time, the shim samples a task more
 /// often than at any later time.
 const TASK_COUNT: usize = 1000;
 const SILENCE_TIME: Duration = Duration::from_secs(46);
-/// Number of processes in one probe.
+/// Number of sleeping processes that one probe samples.
 const SAMPLED_PROCESSES: usize = 100;
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
@@ -48,7 +48,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     place.stop_all()
 }
 
-/// Counts of true and false verdicts.
+/// Counts of right and wrong verdicts, from which precision and recall are computed.
 #[derive(Debug, Default)]
 struct Tally {
     true_positives: usize,
@@ -79,8 +79,8 @@ impl Tally {
     }
 }
 
-/// Counts the verdicts of the strict prompt patterns on the texts of the corpus. No other evidence
-/// takes part in these verdicts.
+/// Counts the verdicts of the strict prompt patterns on the texts of the corpus. These verdicts use
+/// no other evidence.
 fn measure_prompts(table: &mut ResultTable) {
     let is_prompt =
         |sample: &PromptSample| OutputTail::from_bytes(sample.text.as_bytes()).prompt.is_some();
@@ -98,8 +98,8 @@ fn measure_prompts(table: &mut ResultTable) {
     tally.add_lines("prompts of the corpus", table);
 }
 
-/// Starts the real programs of all cases and repeats `siding why` on each of them until the verdict
-/// is the expected one or the time expires.
+/// Starts the real programs of all cases and repeats `siding why` on each until the verdict is the
+/// expected one or [`SETTLE_TIMEOUT`] has passed.
 fn measure_programs(place: &RowDir, table: &mut ResultTable) -> Result<()> {
     let mut open = vec![];
     for (number, case) in STALL_CASES.iter().enumerate() {
@@ -148,7 +148,8 @@ fn start_case(place: &RowDir, number: usize, case: &StallCase) -> Result<String>
     Ok(task["task_id"].as_str().context("the task has no id")?.to_owned())
 }
 
-/// Measures the time to sample many processes.
+/// Measures the time per process of a first sample, and of a second one that finds no process
+/// changed.
 fn measure_probe(place: &RowDir, table: &mut ResultTable) -> Result<()> {
     let sleepers = SleepingChildren::start(SAMPLED_PROCESSES)?;
     let given = KnownFds::from_task_dir(file::open_directory(Path::new(&place.dir))?);
@@ -166,9 +167,13 @@ fn measure_probe(place: &RowDir, table: &mut ResultTable) -> Result<()> {
         // the round adds no time.
         times.1.extend(probe::reuse_if_unchanged(&sample).map(|again| ms_each(began, &again)));
     }
-    ensure!(times.1.len() > 10, "sleepers run: {} quiet rounds of 50", times.1.len());
+    ensure!(
+        times.1.len() > 10,
+        "the sleepers still run: only {} of 50 rounds were quiet",
+        times.1.len()
+    );
     for (what, times) in
-        [("one look, for each process", times.0), ("the next, where nothing has run", times.1)]
+        [("one sample, per process", times.0), ("the next, if nothing has run", times.1)]
     {
         let median = times.into_iter().collect::<Samples>().median();
         table.add(
@@ -200,9 +205,9 @@ fn measure_limit_probe(own: i32, table: &mut ResultTable) {
         lap(&mut connections, found.len());
     }
     for (what, times) in [
-        ("limits: one look, for each process", uses),
-        ("limits: shared memory, for each process", shared),
-        ("limits: connections, for each process", connections),
+        ("limits: one sample, per process", uses),
+        ("limits: shared memory, per process", shared),
+        ("limits: connections, per process", connections),
     ] {
         let median = times.into_iter().collect::<Samples>().median();
         table.add(TableLine::new(ROW_NAME, what, Unit::Ms, median));
@@ -218,8 +223,8 @@ fn measure_silence(place: &RowDir, pace: BenchMode, table: &mut ResultTable) -> 
     let started = Instant::now();
     for _ in 0..tasks {
         let shim = client.shim_process(idle_tasks::start_idle_task(&client)?)?;
-        // The start of the previous task is complete when the next task runs. So the processor time
-        // until now belongs to the start and is not part of the result.
+        // When this task runs, the start of the previous one is complete. The processor time that
+        // its shim has used until now belongs to the start and is not part of the result.
         if let Some((last, before)) = shims.last_mut() {
             *before = cpu_ns(*last)?;
         }
@@ -233,13 +238,8 @@ fn measure_silence(place: &RowDir, pace: BenchMode, table: &mut ResultTable) -> 
     }
     let percent = used as f64 / 1e9 / took * 100.0 * TASK_COUNT as f64 / tasks as f64;
     table.add(
-        TableLine::new(
-            ROW_NAME,
-            "1,000 silent tasks until told: of one core",
-            Unit::Percent,
-            percent,
-        )
-        .with_target(Target::AtMost(1.0)),
+        TableLine::new(ROW_NAME, "1,000 silent tasks: of one core", Unit::Percent, percent)
+            .with_target(Target::AtMost(1.0)),
     );
     Ok(())
 }
@@ -248,7 +248,7 @@ fn cpu_ns(shim: ProcRef) -> Result<u64> {
     Ok(process_usage::cpu_usage(shim.pid).context("the shim of a silent task has exited")?.cpu_ns)
 }
 
-/// Sleeping child processes. Dropping this value kills the processes.
+/// Child processes that sleep for an hour; dropping this value kills them.
 struct SleepingChildren(Vec<Child>);
 
 impl SleepingChildren {

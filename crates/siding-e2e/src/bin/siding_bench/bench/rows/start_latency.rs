@@ -19,7 +19,7 @@ pub(super) const ROW: Row = Row {
     measure,
 };
 
-/// Returns a plain `bash -c true`.
+/// Returns `bash -c true` with `/dev/null` as all standard streams.
 pub(super) fn bash_true() -> Command {
     let mut command = Command::new("bash");
     command.args(["-c", "true"]);

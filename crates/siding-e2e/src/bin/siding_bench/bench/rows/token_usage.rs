@@ -25,12 +25,12 @@ const ROW_NAME: &str = "tokens";
 pub(super) const ROW: Row =
     Row { name: ROW_NAME, about: "what a model reads to follow a build, against polling", measure };
 
-/// Longest wait for the output.
+/// Longest time for a part of the build's output to arrive.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Exit code of `siding run` for a command that continues in the background.
 const EXIT_STILL_RUNNING: i32 = 75;
-/// The command as the model writes it. The bench runs the helper that simulates the build instead
-/// of this command.
+/// The command in the counted tool calls. The bench runs the helper that simulates the build
+/// instead of this command.
 const TYPED_COMMAND: &str = "make -j8 all";
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
@@ -89,7 +89,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
         ROW_NAME,
         format!(
             "ten minutes are compressed: a real process under siding writes {BUILD_LINES} lines, and a \
-             poll follows each of {POLL_COUNT} equal parts, as every 30 s; tokens are o200k_base's"
+             poll follows each of {POLL_COUNT} equal parts, as every 30 s; tokens are those of o200k_base"
         ),
     );
     Ok(())

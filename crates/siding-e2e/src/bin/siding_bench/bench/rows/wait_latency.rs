@@ -18,14 +18,14 @@ const ROW_NAME: &str = "wait";
 
 pub(super) const ROW: Row = Row {
     name: ROW_NAME,
-    about: "a line is written, or a process ends, until a wait is over",
+    about: "a written line, or the end of a process, until a wait returns",
     measure,
 };
 
 /// Time until the process writes its line, in milliseconds. The time is long enough that the waiter
 /// sleeps when the line appears.
 const LINE_DELAY_MS: &str = "15";
-/// Longest wait, in milliseconds.
+/// Timeout of each wait, in milliseconds; only a broken wait reaches it.
 const WAIT_TIMEOUT_MS: u64 = 10_000;
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
@@ -49,7 +49,7 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
         )?;
         let answer = waiter.run()?;
         let now = syscalls::monotonic_now();
-        ensure!(answer.verdict == WaitVerdict::Satisfied, "the wait gave {answer:?}");
+        ensure!(answer.verdict == WaitVerdict::Satisfied, "the wait returned {answer:?}");
         let noted = stamp.get().context("the process stored no time")?;
         stamp.clear();
         task.wait_for_shim_exit()?;
