@@ -11,27 +11,25 @@ use anyhow::{Context, Result, bail};
 use crate::duration::format_duration;
 use crate::workspace::Workspace;
 
-/// The command.
 pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "bench",
-    about: "measures speed and size, each figure next to that of a known command",
+    about: "measures speed and size of siding, next to the figures of well-known commands",
     usage: "\
 Usage: cargo xtask bench [--quick] [--json] [--stall] [--tokens] [--guard] [ROW...]
 
   --quick  few repetitions, less than a minute on an idle machine
   --stall  the row `stall`: precision and recall of the findings about quiet tasks
   --tokens the row `tokens`: what a model reads to follow a build, against polling
-  --guard  the row `guard`: precision, recall and time of what is said about commands
+  --guard  the row `guard`: precision, recall and time of the guard's verdicts
   --json   prints the table as JSON, and nothing else, to stdout
-  ROW...   measures these rows only: true, adopt, hook, told, wait, output, flat-memory, idle,
-           all-in, scale, crowd, list, recover, stall, tokens, guard,
-           agent
+  ROW...   measures these rows only: true, spooler, adopt, hook, told, wait, output, flat-memory,
+           idle, all-in, scale, crowd, list, recover, stall, tokens, guard, agent
 
 Builds the release program and `siding-bench`, then prints one table. A ratio compares two
-things that took turns in the same run. A missed target is a result and ends with 0; a row that
-could not be measured ends with 1. As root two rows see more: `all-in` needs a memory cgroup, and
-`crowd` becomes an ordinary user. State lies in the temporary directory (TMPDIR), so its file
-system is what is measured. Figures of a busy machine are worth little.
+contenders that took turns in the same run. The exit code is 1 if a row could not be measured; a
+missed target is a result, with exit code 0. As root, `all-in` can create the memory cgroup that it
+needs, and `crowd` runs as an ordinary user. The tasks' state is in the temporary directory (TMPDIR),
+whose file system therefore influences the figures. Only figures of an idle machine are meaningful.
 ",
     run: run_bench,
 };
@@ -39,8 +37,8 @@ system is what is measured. Figures of a busy machine are worth little.
 fn run_bench(arguments: &[String]) -> Result<ExitCode> {
     let workspace = Workspace::open()?;
     let started = Instant::now();
-    // Two builds, because a joint build would unify the features of both packages: siding would get
-    // the failpoints of the tests, which the shipped program does not have.
+    // Builds twice, because a joint build would unify the features of both packages. siding would
+    // then contain the failpoints of the tests, which the shipped program does not have.
     build_release(&workspace, &["--package", "siding-cli"])?;
     build_release(&workspace, &["--package", "siding-e2e", "--bin", "siding-bench"])?;
     eprintln!("built in {}", format_duration(started.elapsed()));
@@ -55,7 +53,8 @@ fn run_bench(arguments: &[String]) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Builds a release program. Cargo prints to stderr, so that stdout contains only the table.
+/// Builds a release program, and passes only cargo's stderr through, so that stdout contains only
+/// the table.
 fn build_release(workspace: &Workspace, what: &[&str]) -> Result<()> {
     let arguments = [&["build", "--release", "--locked"], what].concat();
     eprintln!("  $ cargo {}", arguments.join(" "));

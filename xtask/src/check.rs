@@ -19,7 +19,6 @@ use anyhow::{Result, bail};
 use crate::steps::{self, AfterFailure, RunOutcome, Step, StepTier};
 use crate::workspace::Workspace;
 
-/// The command.
 pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "check",
     about: "runs the steps of CI: format, lints, docs, rules of the workspace, licenses, tests",
@@ -36,7 +35,7 @@ With CI=true a step that cannot run here is a failure; otherwise it is skipped, 
     run: run_check,
 };
 
-/// All steps, the cheap steps first.
+/// All steps, in the order in which they run: the cheap steps first.
 const STEPS: &[Step] = &[
     Step {
         name: "format",
@@ -132,13 +131,13 @@ fn run_check(arguments: &[String]) -> Result<ExitCode> {
     })
 }
 
-/// Runs every step up to the first failure.
+/// Runs every step of `cargo xtask check` until one fails.
 pub(crate) fn run_all_steps(workspace: &Workspace) -> RunOutcome {
     let request = CheckRequest { steps: STEPS.iter().collect(), after_failure: AfterFailure::Stop };
     request.run(workspace)
 }
 
-/// The request on the command line.
+/// The steps that the command line selects, and the behavior after a failure.
 struct CheckRequest {
     steps: Vec<&'static Step>,
     after_failure: AfterFailure,

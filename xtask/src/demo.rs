@@ -14,7 +14,6 @@ use crate::duration::format_duration;
 use crate::sandbox::{DemoSandbox, build_program, format_exit_code};
 use crate::workspace::Workspace;
 
-/// The command.
 pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "demo",
     about: "builds the program and shows it on real commands",
@@ -28,9 +27,10 @@ from a file. Works as root and as an ordinary user, and leaves only the target d
     run: run_demo,
 };
 
-/// The budget after which `siding run` returns.
+/// The budget of the demo's slow command, after which `siding run` returns.
 const RUN_BUDGET: Duration = Duration::from_secs(3);
-/// Additional time for `siding run` to return, on a machine that the running command keeps busy.
+/// Time after the budget within which `siding run` must return, although the command keeps the
+/// machine busy.
 const BUDGET_SLACK: Duration = Duration::from_secs(5);
 /// Exit code of `siding run` for a command that continues in the background.
 const EXIT_STILL_RUNNING: i32 = 75;
@@ -61,11 +61,11 @@ fn run_demo(arguments: &[String]) -> Result<ExitCode> {
     println!("  cargo xtask test      runs every test");
     println!("  cargo xtask bench     compares siding with the usual commands");
     println!("  cargo install --locked --path crates/siding-cli");
-    println!("                        installs it, fully optimized");
+    println!("                        installs siding, fully optimized");
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the path as a user would type it in the current directory.
+/// Returns the path in the form in which a user would type it in the current directory.
 fn typeable_path(workspace: &Workspace, path: &Path) -> String {
     let here = std::env::current_dir().is_ok_and(|here| here == workspace.root);
     if here {
@@ -105,11 +105,11 @@ fn demo_slow_command(stage: &DemoSandbox) -> Result<()> {
     println!("(exit code {}, after {})", format_exit_code(status), format_duration(took));
     ensure!(
         status.code() == Some(EXIT_STILL_RUNNING),
-        "it should have ended with {EXIT_STILL_RUNNING}: the command continues"
+        "`siding run` should have ended with {EXIT_STILL_RUNNING}, because the command continues"
     );
     ensure!(
         took >= RUN_BUDGET && took < RUN_BUDGET + BUDGET_SLACK,
-        "it should have returned at its budget of {}",
+        "`siding run` should have returned at its budget of {}",
         format_duration(RUN_BUDGET)
     );
 
@@ -118,7 +118,7 @@ fn demo_slow_command(stage: &DemoSandbox) -> Result<()> {
     let shown = stage.run_and_show(&["ps"])?;
     ensure!(shown.contains(&id), "the task is not listed");
 
-    print_heading("Waiting needs no polling, and returns as soon as it ends:");
+    print_heading("A wait needs no polling, and returns as soon as the command ends:");
     let waiting = Instant::now();
     let shown = stage.run_and_show(&["wait", &id])?;
     println!("(after {})", format_duration(waiting.elapsed()));
@@ -146,7 +146,7 @@ fn demo_escaping_tree(stage: &DemoSandbox) -> Result<()> {
     let id = shown.split_whitespace().next().context("no id was printed")?.to_owned();
     let sleepers = wait_for_sleepers(&sleep_args, 3)?;
     println!();
-    println!("What /proc says:");
+    println!("The processes in /proc:");
     for (pid, text) in &sleepers {
         println!("  {pid:>7}  {text}");
     }
@@ -158,7 +158,7 @@ fn demo_escaping_tree(stage: &DemoSandbox) -> Result<()> {
     }
     let remaining = wait_for_sleepers(&sleep_args, 0)?;
     println!();
-    println!("What /proc says: {} of {} are left.", remaining.len(), sleepers.len());
+    println!("In /proc, {} of {} are left.", remaining.len(), sleepers.len());
     Ok(())
 }
 
@@ -179,7 +179,11 @@ fn demo_agent(stage: &DemoSandbox) -> Result<()> {
         ),
     };
     let status = stage.run_streaming(&["agent", "--model", script, "-p", prompt])?;
-    ensure!(status.success(), "it should be done, and ended with {}", format_exit_code(status));
+    ensure!(
+        status.success(),
+        "the agent should have succeeded, but ended with {}",
+        format_exit_code(status)
+    );
     Ok(())
 }
 
@@ -189,7 +193,8 @@ fn is_on_path(name: &str) -> bool {
     std::env::split_paths(&path).any(|directory| directory.join(name).is_file())
 }
 
-/// Waits until this number of `sleep` processes with these arguments runs, and returns them.
+/// Waits until exactly this number of `sleep` processes with these arguments exists, and returns
+/// them.
 fn wait_for_sleepers(sleep_args: &[String], count: usize) -> Result<Vec<(u32, String)>> {
     let until = Instant::now() + PROCESS_TIMEOUT;
     loop {
@@ -199,14 +204,14 @@ fn wait_for_sleepers(sleep_args: &[String], count: usize) -> Result<Vec<(u32, St
         }
         ensure!(
             Instant::now() < until,
-            "{} processes are there instead of {count}: {found:?}",
+            "found {} processes instead of {count}: {found:?}",
             found.len()
         );
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// Returns every `sleep` process with one of these arguments.
+/// Returns the pid and the command line of every `sleep` process with one of these arguments.
 fn find_sleepers(sleep_args: &[String]) -> Result<Vec<(u32, String)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").context("could not list `/proc`")?.flatten() {

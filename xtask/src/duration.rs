@@ -1,4 +1,4 @@
-//! Durations in a form for people.
+//! Formats durations for people.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! The project's own tasks: `cargo xtask COMMAND`.
+//! The development tasks of the workspace: `cargo xtask COMMAND`.
 //!
-//! Each command has a file. To add a command, add a module with a constant `COMMAND` and list it in
-//! [`COMMANDS`].
+//! Each command has a module. To add a command, add a module with a constant `COMMAND`, and add the
+//! constant to [`COMMANDS`].
 
 #![forbid(unsafe_code)]
 
@@ -19,11 +19,11 @@ mod workspace;
 
 use std::process::ExitCode;
 
-/// One `cargo xtask` command.
+/// A `cargo xtask` command.
 struct XtaskCommand {
     /// The name that selects the command.
     name: &'static str,
-    /// One line for the list of commands.
+    /// The purpose of the command, as one line of the list of commands.
     about: &'static str,
     /// The text for `--help`.
     usage: &'static str,

@@ -8,23 +8,23 @@ use serde_json::Value;
 
 /// The packages of the workspace and all their dependencies.
 pub(crate) struct Metadata {
-    /// The target directory of cargo.
+    /// The directory in which cargo stores its builds.
     pub(crate) target_directory: PathBuf,
-    /// The packages of this workspace, by name.
+    /// The packages that belong to this workspace, by name.
     pub(crate) members: BTreeMap<String, Member>,
     /// Names of all packages, by package id.
     names: BTreeMap<String, String>,
     /// The dependencies of each package, by package id, for a build on Linux. Build and development
-    /// dependencies are left out.
+    /// dependencies are omitted.
     normal_dependencies: BTreeMap<String, Vec<String>>,
 }
 
-/// One package of this workspace.
+/// A package of this workspace.
 pub(crate) struct Member {
     id: String,
-    /// The version of the package.
+    /// The package's version, which must be the same in the whole workspace.
     pub(crate) version: String,
-    /// The directory of the package's `Cargo.toml`.
+    /// Absolute path of the directory with the package's `Cargo.toml`.
     pub(crate) directory: PathBuf,
     /// Names of the packages in `Cargo.toml`, for any kind of dependency.
     pub(crate) direct_dependencies: Vec<String>,
@@ -130,7 +130,7 @@ fn string_field<'v>(value: &'v Value, key: &str) -> Result<&'v str> {
 
 #[cfg(test)]
 pub(crate) mod fixtures {
-    //! Builds invented workspaces for tests.
+    //! Builds the metadata of invented workspaces for tests.
 
     use serde_json::{Value, json};
 

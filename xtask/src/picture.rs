@@ -9,7 +9,6 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::sandbox::{DemoSandbox, build_program, format_command_line};
 use crate::workspace::Workspace;
 
-/// The command.
 pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "picture",
     about: "draws docs/session.svg from a recorded session",
@@ -17,19 +16,19 @@ pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
 Usage: cargo xtask picture
 
 Builds the program, runs a short session of real commands on a terminal of 80 columns (script(1)), and
-writes the recorded screen to docs/session.svg, which README.md shows. Prints the session as well.
+writes the recorded screen to docs/session.svg, which README.md shows. Also prints the session.
 ",
     run: draw_picture,
 };
 
-/// The picture, relative to the root of the repository.
+/// Path of the picture, relative to the root of the repository.
 const PICTURE_PATH: &str = "docs/session.svg";
 /// The command that sets the terminal's size. The width of the terminal is the width of the
 /// picture.
 const SET_TERMINAL_SIZE: &str = "stty cols 80 rows 24";
 /// The usual state directory, which replaces the temporary one in the picture.
 const SHOWN_STATE_DIR: &str = "~/.local/state/siding";
-/// The escape sequences that begin and end bold text, for commands that were typed.
+/// The escape sequences that begin and end the bold text of the typed commands.
 const BOLD: &str = "\x1b[1m";
 const PLAIN: &str = "\x1b[0m";
 
@@ -49,7 +48,8 @@ fn draw_picture(arguments: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the commands of the picture and returns the screen with its colors, as ANSI text.
+/// Runs the commands of the picture, and returns the screen as text with ANSI escape sequences for
+/// colors.
 fn record_session(sandbox: &DemoSandbox) -> Result<String> {
     let mut recording = Recording { sandbox, screen: String::new() };
     // Cargo runs one job at a time, otherwise a fast machine finishes before the budget has passed.

@@ -1,8 +1,8 @@
 //! `cargo xtask prose`: checks the language of comments and documents.
 //!
-//! Counts markers: phrases of unidiomatic English that readers of this project did not understand.
-//! Also draws a random sample of sentences. A marker is only a hint that a sentence is unclear; the
-//! measure is the sample, read by a person who did not write the sentences.
+//! The command counts markers: phrases of unidiomatic English that readers of this project did not
+//! understand. It also draws a random sample of sentences. A marker is only a hint that a sentence
+//! is unclear. The measure is the sample, read by a person who did not write the sentences.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,6 @@ use regex::Regex;
 use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
-/// The command.
 pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "prose",
     about: "counts markers of unidiomatic English and draws sentences to read",
@@ -29,14 +28,14 @@ Usage: cargo xtask prose [--sample N] [--seed S] [--hits] [PATH...]
     run: command,
 };
 
-/// Most markers in 1,000 sentences that `cargo xtask check` accepts. The number may only be
-/// lowered.
+/// Highest number of markers per 1,000 sentences that `cargo xtask check` accepts. The number may
+/// only be lowered.
 const MAX_MARKERS_PER_1000: f64 = 5.0;
 
 /// Number of files with the most markers that the summary names.
 const WORST_FILES: usize = 10;
 
-/// A phrase that is usually unidiomatic English.
+/// A pattern of a phrase that is usually unidiomatic English.
 struct Marker {
     name: &'static str,
     pattern: &'static str,
@@ -135,7 +134,7 @@ fn command(arguments: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The markers found in a set of sentences.
+/// The number of hits of each marker, and the sentences with a hit.
 struct MarkerCount<'s> {
     sentences: usize,
     per_marker: Vec<usize>,
@@ -143,7 +142,7 @@ struct MarkerCount<'s> {
 }
 
 impl MarkerCount<'_> {
-    /// Returns the number of markers in 1,000 sentences.
+    /// Returns the number of markers per 1,000 sentences.
     fn rate(&self) -> f64 {
         let markers: usize = self.per_marker.iter().sum();
         1000.0 * markers as f64 / self.sentences.max(1) as f64
@@ -253,7 +252,7 @@ fn comments(text: &str) -> Vec<(usize, Vec<String>)> {
     blocks.finish()
 }
 
-/// Collects lines into paragraphs.
+/// Collects lines into paragraphs, each with the number of its first line.
 #[derive(Default)]
 struct Blocks {
     closed: Vec<(usize, Vec<String>)>,
@@ -275,7 +274,7 @@ impl Blocks {
     }
 }
 
-/// Splits a paragraph into its sentences of at least two words. Code examples are left out.
+/// Splits a paragraph into its sentences of at least two words. Code examples are omitted.
 fn split_sentences(lines: &[String], boundary: &Regex) -> Vec<String> {
     let mut fenced = false;
     let mut prose = Vec::new();
@@ -310,7 +309,7 @@ fn shuffle_front<T>(items: &mut [T], size: usize, seed: u64) {
     }
 }
 
-/// Returns the next number of the generator SplitMix64, which is good for any seed.
+/// Returns the next number of the generator SplitMix64, whose quality does not depend on the seed.
 fn next_random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;

@@ -1,4 +1,4 @@
-//! A built program with a temporary state directory, for the commands that show siding at work.
+//! Runs a built siding with a temporary state directory, for the commands `demo` and `picture`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use serde_json::Value;
 use crate::duration::format_duration;
 use crate::workspace::Workspace;
 
-/// The profile of the build; a release build would take about twice as long.
+/// The cargo profile of the build; a release build would take about twice as long.
 const CARGO_PROFILE: &str = "demo";
 
-/// Builds the program and returns its path.
+/// Builds siding with [`CARGO_PROFILE`] and returns the path of the program.
 pub(crate) fn build_program(workspace: &Workspace) -> Result<PathBuf> {
-    println!("Builds siding. The first time takes about five minutes on two cores.");
+    println!("Building siding. The first build takes about five minutes on two cores.");
     let building = Instant::now();
     workspace
         .cargo(&["build", "--profile", CARGO_PROFILE, "--locked", "-p", "siding-cli"])
@@ -25,11 +25,12 @@ pub(crate) fn build_program(workspace: &Workspace) -> Result<PathBuf> {
     Ok(workspace.metadata.target_directory.join(CARGO_PROFILE).join("siding"))
 }
 
-/// A temporary state directory, and the program. Dropping the sandbox stops all its tasks.
+/// The program with a temporary state directory. Dropping the sandbox stops all its tasks and
+/// removes the directory.
 pub(crate) struct DemoSandbox {
     program: PathBuf,
     pub(crate) temp_dir: PathBuf,
-    /// The working directory of commands.
+    /// The working directory of all calls.
     root: PathBuf,
 }
 
@@ -60,7 +61,7 @@ impl DemoSandbox {
             .env("CARGO_TERM_PROGRESS_WHEN", "never")
     }
 
-    /// Returns a call of the program.
+    /// Returns a call of the program in this sandbox.
     fn siding_command(&self, words: &[&str]) -> Command {
         let mut call = Command::new(&self.program);
         self.in_sandbox(call.args(words));
@@ -86,7 +87,7 @@ impl DemoSandbox {
         Ok(printed)
     }
 
-    /// Returns the output of a call, which must succeed.
+    /// Returns the combined output of a call, which must succeed.
     fn run_captured(&self, words: &[&str]) -> Result<String> {
         let output = self.siding_command(words).output().context("could not start siding")?;
         let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -108,7 +109,7 @@ impl DemoSandbox {
         Ok(listed[0]["task_id"].as_str().context("no task is listed")?.to_owned())
     }
 
-    /// Checks that no task runs any more, and removes the directory.
+    /// Checks that no task is running, and removes the directory.
     pub(crate) fn remove(self) -> Result<()> {
         let listed = self.run_captured(&["ps", "--running", "--json"])?;
         ensure!(listed.trim() == "[]", "tasks are left: {listed}");

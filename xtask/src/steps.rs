@@ -1,6 +1,6 @@
-//! The runner of steps: runs them one after the other, measures their time, and prints a summary.
+//! Runs steps one after the other, measures their time, and prints a summary.
 //!
-//! The runner does not depend on the individual steps, which are in `check.rs`.
+//! This module does not depend on the individual steps, which `check.rs` lists.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use anyhow::Result;
 use crate::duration::format_duration;
 use crate::workspace::Workspace;
 
-/// One check.
+/// A check that can be selected by name.
 pub(crate) struct Step {
     /// The name of the step in the summary and on the command line.
     pub(crate) name: &'static str,
     /// The rule that the step checks, in one line.
     pub(crate) about: &'static str,
-    /// Whether `--quick` includes it.
+    /// Whether `--quick` includes the step.
     pub(crate) tier: StepTier,
     /// Runs the check. An error means that the step failed.
     pub(crate) run: fn(&Workspace) -> Result<StepOutcome>,
@@ -25,9 +25,9 @@ pub(crate) struct Step {
 /// Whether a step is fast enough to run after every edit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StepTier {
-    /// Part of `--quick`.
+    /// The step also runs with `--quick`.
     Quick,
-    /// Left out by `--quick`.
+    /// `--quick` omits the step.
     Slow,
 }
 
@@ -38,20 +38,21 @@ pub(crate) enum StepOutcome {
     Passed,
     /// The check passed, with a note for the reader.
     PassedWithNote(String),
-    /// The check could not run on this machine, for this reason. In CI this is a failure.
+    /// The check could not run on this machine, for this reason. In CI, a step returns an error
+    /// instead.
     Skipped(String),
 }
 
-/// The behavior after a failure.
+/// Whether the remaining steps run after a failure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterFailure {
-    /// Skip the remaining steps.
+    /// The remaining steps do not run, and the summary lists them as such.
     Stop,
-    /// Run the remaining steps.
+    /// The remaining steps run, and the whole run fails at the end.
     Continue,
 }
 
-/// The result of a whole run.
+/// The combined result of all steps of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunOutcome {
     /// Every step passed.
@@ -62,14 +63,14 @@ pub(crate) enum RunOutcome {
     Failed,
 }
 
-/// The result of one step.
+/// A step that has run, with its result.
 struct StepRecord {
     name: &'static str,
     result: Result<StepOutcome>,
     took: Duration,
 }
 
-/// Runs the steps, prints a table, and returns the overall result.
+/// Runs the steps, prints the summary table, and returns the combined result.
 pub(crate) fn run(
     steps: &[&Step],
     workspace: &Workspace,

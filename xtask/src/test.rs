@@ -10,7 +10,6 @@ use crate::duration::format_duration;
 use crate::steps::RunOutcome;
 use crate::workspace::Workspace;
 
-/// The command.
 pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "test",
     about: "tests everything on a fresh machine, and installs what the tests need",
@@ -19,7 +18,7 @@ Usage: cargo xtask test
 
 Runs every step of `cargo xtask check`. Needs a Rust toolchain and a C linker; builds cargo-deny
 into the target directory when it is not there. Works as root and as an ordinary user, and
-touches nothing outside the target directory, the temporary directory and cargo's own caches.
+changes nothing outside of the target directory, the temporary directory and cargo's caches.
 ",
     run: run_test,
 };

@@ -1,4 +1,4 @@
-//! The checked-out workspace, and calls of programs in it.
+//! Finds the checked-out workspace, and calls programs in it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::metadata::Metadata;
 
-/// The workspace and the facts about it that the checks need.
+/// The checkout that contains this program, with the facts that the checks need.
 pub(crate) struct Workspace {
-    /// The root of the checkout.
+    /// Absolute path of the root of the checkout.
     pub(crate) root: PathBuf,
-    /// The output of `cargo metadata`.
+    /// The packages and dependencies that `cargo metadata` lists.
     pub(crate) metadata: Metadata,
     /// Whether the environment variable `CI` is set, in which case no step may be skipped.
     pub(crate) is_ci: bool,
@@ -20,7 +20,7 @@ pub(crate) struct Workspace {
     cargo: OsString,
 }
 
-/// The target for which dependencies are checked. Packages that are only for other systems are not
+/// The target for which dependencies are checked. Packages that only other systems need are not
 /// part of siding.
 const TARGET_TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
@@ -112,9 +112,9 @@ impl Workspace {
     }
 }
 
-/// A prepared call of a program.
+/// A call of a program that has not been started yet.
 pub(crate) struct PreparedCommand {
-    /// The name as a user would type it.
+    /// The program's name in the printed command line.
     display_name: String,
     arguments: String,
     command: Command,
@@ -126,13 +126,14 @@ impl PreparedCommand {
         self
     }
 
-    /// Sets an environment variable.
+    /// Sets an environment variable for this call only.
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self
     }
 
-    /// Prints the command line and runs the command without capturing the command's output.
+    /// Prints the command line and runs the command, whose output appears on the terminal. Fails
+    /// unless the exit code is 0.
     pub(crate) fn run(mut self) -> Result<()> {
         println!("  $ {} {}", self.display_name, self.arguments);
         let status = self

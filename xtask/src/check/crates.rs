@@ -1,7 +1,7 @@
-//! The allowed dependencies between crates.
+//! Checks the dependencies between crates against tables of allowed crates and banned packages.
 //!
 //! The tables correspond to the table of crates in ARCHITECTURE.md. A crate without an entry fails
-//! the step, so the author of a new crate has to decide what it may depend on.
+//! the step, so that the author of a new crate must decide on its dependencies.
 
 use anyhow::{Context, Result, bail};
 
@@ -9,7 +9,7 @@ use crate::metadata::{Member, Metadata};
 use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
-/// The rules for one crate.
+/// The dependencies that a crate may have.
 struct CrateRule {
     name: &'static str,
     /// Crates of this workspace that the crate's `Cargo.toml` may name, for any kind of dependency.
@@ -20,17 +20,17 @@ struct CrateRule {
     may_call_os: bool,
 }
 
-/// Asynchronous runtimes.
+/// Asynchronous runtimes, which the synchronous crates must not contain.
 const ASYNC_PACKAGES: &[&str] = &["tokio", "async-std", "smol", "async-io", "futures-executor"];
-/// Parsers of command lines.
+/// Parsers of command lines, which only programs need.
 const ARGUMENT_PARSERS: &[&str] = &["clap", "clap_builder", "lexopt", "pico-args"];
-/// SQLite.
+/// SQLite, which only siding-history may contain among the lower crates.
 const SQLITE_PACKAGES: &[&str] = &["rusqlite", "libsqlite3-sys"];
-/// Interfaces of the operating system.
+/// Interfaces of the operating system, which only siding-core and the tests call.
 const OS_PACKAGES: &[&str] = &["libc", "rustix", "nix", "windows-sys"];
 /// Packages that are banned in siding-core, the shim and the crates below them.
 const BANNED_IN_SHIM_AND_CORE: &[&[&str]] = &[ASYNC_PACKAGES, ARGUMENT_PARSERS, SQLITE_PACKAGES];
-/// Packages that are banned in a pure crate.
+/// Packages that are banned in a pure crate, which computes without calling the operating system.
 const BANNED_IN_PURE_CRATES: &[&[&str]] =
     &[ASYNC_PACKAGES, ARGUMENT_PARSERS, SQLITE_PACKAGES, OS_PACKAGES];
 
@@ -75,7 +75,7 @@ const CRATE_RULES: &[CrateRule] = &[
         may_call_os: false,
     },
     CrateRule {
-        // HTTP servers and clients. Only the webhook has a client of its own, which is synchronous.
+        // Asynchronous packages are allowed, because the HTTP servers and the client need them.
         name: "siding-http",
         allowed_crates: &["siding-core"],
         banned_packages: &[ARGUMENT_PARSERS, SQLITE_PACKAGES],
@@ -152,7 +152,8 @@ const CRATE_RULES: &[CrateRule] = &[
     CrateRule { name: "xtask", allowed_crates: &[], banned_packages: &[], may_call_os: false },
 ];
 
-/// Denies dependencies and packages that the tables do not allow.
+/// Denies dependencies that the tables do not allow, crates with different versions, and manifests
+/// that do not inherit the workspace's lints.
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let mut violations = find_violations(&workspace.metadata);
     for (name, member) in &workspace.metadata.members {

@@ -1,4 +1,4 @@
-//! Licenses, bans, sources and advisories of the dependencies, checked by cargo-deny (`deny.toml`).
+//! Checks licenses, bans, sources and advisories of the dependencies with cargo-deny (`deny.toml`).
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::workspace::Workspace;
 /// The cargo-deny version for which `deny.toml` is written.
 const CARGO_DENY_VERSION: &str = "0.20.2";
 
-/// Runs cargo-deny. Installs cargo-deny first if it is missing.
+/// Runs cargo-deny, and installs it first if it is missing.
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let program = match find_or_install(workspace) {
         Ok(program) => program,
@@ -26,8 +26,8 @@ pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     Ok(StepOutcome::Passed)
 }
 
-/// Fetches the database of advisories. The caller does not fail when this fails, because there may
-/// be no network.
+/// Fetches the database of advisories. The caller turns an error into a note, because there may be
+/// no network.
 fn fetch_advisories(workspace: &Workspace, program: &Path) -> Result<()> {
     workspace
         .command(program, &["fetch", "db"])
@@ -36,7 +36,7 @@ fn fetch_advisories(workspace: &Workspace, program: &Path) -> Result<()> {
         .env("GIT_HTTP_LOW_SPEED_LIMIT", "1000")
         .env("GIT_HTTP_LOW_SPEED_TIME", "20")
         .run()
-        .context("their database could not be fetched")
+        .context("the database could not be fetched")
 }
 
 /// Returns the path of a cargo-deny with [`CARGO_DENY_VERSION`]: on `PATH`, or in the target

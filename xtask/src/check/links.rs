@@ -1,4 +1,4 @@
-//! The check of links between the documents, and from documents to files of the workspace.
+//! Checks the links between the documents, and from documents to files of the workspace.
 //!
 //! Only links within the checkout are checked; web addresses are not fetched.
 
@@ -35,7 +35,7 @@ pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     Ok(StepOutcome::PassedWithNote(format!("links: {links}, documents: {}", texts.len())))
 }
 
-/// Returns the Markdown files at the root and everywhere under `docs`.
+/// Returns the Markdown files in the root directory and everywhere below `docs`.
 fn markdown_files(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open = vec![root.to_path_buf()];
@@ -56,14 +56,14 @@ fn markdown_files(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// A link that is not a web address.
+/// The target of a relative link, and the line that contains it.
 #[derive(Debug, PartialEq, Eq)]
 struct Link {
     line: usize,
     target: String,
 }
 
-/// Returns the relative links of a document, except those in code.
+/// Returns the relative links of a document, except links in code.
 fn find_links(text: &str) -> Vec<Link> {
     let mut links = Vec::new();
     for (line, prose) in lines_outside_code(text) {
@@ -106,7 +106,7 @@ fn strip_code_spans(line: &str) -> String {
     outside.map(|(_, piece)| *piece).collect::<Vec<_>>().join("`")
 }
 
-/// Returns the error of a link, or `None` for a valid link.
+/// Returns what is wrong with a link, or `None` for a valid link.
 fn check_link(
     from: &Path,
     target: &str,

@@ -1,17 +1,19 @@
-//! The limit on the number of locked packages. Each package is code that siding ships or builds
-//! with, so a new one needs a reason.
+//! Limits the number of locked packages. Each package is code that siding ships or builds with, so
+//! a new one needs a reason.
 
 use anyhow::{Context, Result, bail};
 
 use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
-/// Most packages in `Cargo.lock`. A commit that needs more must raise the limit and say why.
+/// Maximum number of packages in `Cargo.lock`. A commit that needs more must raise the limit and
+/// state the reason.
 ///
-/// The MCP server added 56: the SDK and tokio, hyper for HTTP, and their dependencies. The models of
-/// siding-agent added 103: genai implements two APIs, and its dependency reqwest needs HTTP/2, TLS,
-/// Unicode tables for addresses, and the certificate stores of systems that siding does not support.
-/// reqwest is the only HTTP client: the agent, A2A, MCP connections and the webhook share it.
+/// The MCP server added 56 packages: the SDK, tokio, hyper for HTTP, and their dependencies. The
+/// models of siding-agent added 103: genai implements two APIs, and its dependency reqwest needs
+/// HTTP/2, TLS, Unicode tables for addresses, and the certificate stores of systems that siding
+/// does not support. reqwest is the only HTTP client: the agent, A2A, MCP connections and the
+/// webhook share it.
 const MAX_LOCKED_PACKAGES: usize = 318;
 
 /// Denies a `Cargo.lock` with more packages than the limit.

@@ -1,4 +1,4 @@
-//! The check for names that do not describe what they stand for.
+//! Checks for names that do not describe what they stand for.
 //!
 //! `xtask/names.txt` lists the refused names with the standard terms to use instead. In addition, a
 //! public name may be declared only a few times, because a name that is declared everywhere
@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 /// Path of the list of refused names, relative to the root.
 const LIST: &str = "xtask/names.txt";
 
-/// Most public declarations of one name in the workspace.
+/// Maximum number of public declarations of one name in the workspace.
 const MAX_DECLARATIONS: usize = 3;
 
 /// Public names that are common in Rust, which may be declared any number of times.
@@ -27,7 +27,7 @@ const IDIOMS: &[&str] = &[
 ];
 
 /// Names that each module of a set of similar modules declares once, such as `edit_file::TOOL_NAME`
-/// and `stop::Args`. The module's name tells them apart.
+/// and `stop::Args`. The module's name distinguishes them.
 const TABLE_ENTRIES: &[&str] = &[
     "Args",
     "COMMAND",
@@ -44,13 +44,13 @@ const TABLE_ENTRIES: &[&str] = &[
     "targets",
 ];
 
-/// The kind of a declaration.
+/// The kind of a declaration, which selects the refusals that apply to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Type,
-    /// A function of a module.
+    /// A function of a module, which other modules call by its name alone.
     Function,
-    /// A function of a type, whose name the type qualifies.
+    /// A function of a type. The type qualifies the name, so many types may declare it.
     Method,
     Constant,
 }
@@ -66,7 +66,7 @@ impl Kind {
     }
 }
 
-/// A refused name.
+/// A name that the list refuses for one kind of declaration.
 #[derive(Debug, PartialEq, Eq)]
 struct Refusal {
     kind: Kind,
@@ -83,7 +83,7 @@ struct Declaration {
     line: usize,
 }
 
-/// Denies refused names. Also denies public names of types, constants and module functions that are
+/// Denies refused names, and public names of types, constants and module functions that are
 /// declared too often.
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let list = workspace.root.join(LIST);

@@ -1,5 +1,5 @@
-//! The check of `docs/promises.md`: the tests that the page cites must exist, and the numbers that
-//! other files cite must be on the page.
+//! Checks that the tests that `docs/promises.md` cites exist, and that the page contains every
+//! number that other files cite.
 //!
 //! The page has three kinds of rows. A row is a line of a table whose first cell is the row's
 //! number:
@@ -10,7 +10,7 @@
 //! | K3  | fact    | source            | where it matters |
 //! ```
 //!
-//! A cell of tests contains `none yet`, or code spans of the form `crate/path/file.rs: function`,
+//! A tests cell contains `none yet`, or code spans of the form `crate/path/file.rs: function`,
 //! separated by commas. The paths are relative to `crates/`. Comments and documents cite a row as
 //! `promise P12`, `failures F3 and F7` or `kernel fact K3`.
 
@@ -25,11 +25,11 @@ use crate::workspace::Workspace;
 /// Path of the page, relative to the root of the workspace.
 const PAGE: &str = "docs/promises.md";
 
-/// The content of the cell of tests in a row without a test.
+/// The content of the tests cell in a row without a test.
 const NO_TEST: &str = "none yet";
 
-/// Most promises and failures without a test. The commit that adds a missing test lowers the
-/// number.
+/// Exact number of promises and failures without a test. The commit that adds a missing test lowers
+/// it, so that the number cannot rise again.
 const MAX_WITHOUT_TEST: usize = 3;
 
 /// Directories whose files may cite rows, in addition to the documents in the root directory.
@@ -92,7 +92,6 @@ pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     )))
 }
 
-/// The kind of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Promise,
@@ -111,7 +110,7 @@ impl Kind {
         }
     }
 
-    /// Returns how many cells a row of this kind has, including its number.
+    /// Returns how many cells a row of this kind has, including the cell of its number.
     fn cells(self) -> usize {
         match self {
             Self::Promise | Self::KernelFact => 4,
@@ -130,7 +129,7 @@ struct Row {
 }
 
 impl Row {
-    /// Returns the cell of tests, or `None` for a kernel fact, which has no such cell.
+    /// Returns the tests cell, or `None` for a kernel fact, which has no such cell.
     fn tests(&self) -> Option<&str> {
         match self.kind {
             Kind::Promise | Kind::Failure => self.cells.last().map(String::as_str),
@@ -139,7 +138,7 @@ impl Row {
     }
 }
 
-/// Returns the numbered rows of the page.
+/// Returns the numbered rows of the page, in order.
 fn parse_rows(page: &str) -> Vec<Row> {
     let numbered = page.lines().enumerate().filter_map(|(at, line)| {
         let cells = line.trim().strip_prefix('|')?.strip_suffix('|')?;
@@ -160,7 +159,7 @@ fn kind_of_number(number: &str) -> Option<Kind> {
     is_number.then_some(kind)
 }
 
-/// Returns an error for each number that is in more than one row.
+/// Returns an error with its line for each number that occurs in an earlier row.
 fn duplicates(rows: &[Row]) -> Vec<(usize, String)> {
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();
     let mut faults = Vec::new();
@@ -172,7 +171,8 @@ fn duplicates(rows: &[Row]) -> Vec<(usize, String)> {
     faults
 }
 
-/// Returns the errors of a row. `find_source` returns the text of a file below `crates/`.
+/// Returns the errors of a row, with its line. `find_source` returns the text of a file below
+/// `crates/`.
 fn row_faults(
     row: &Row,
     find_source: &mut impl FnMut(&str) -> Option<String>,
@@ -222,7 +222,7 @@ fn has_test(source: &str, function: &str) -> bool {
     false
 }
 
-/// Returns the files that may cite rows.
+/// Returns the files of the workspace that may cite rows, sorted.
 fn citing_files(root: &Path) -> Result<Vec<PathBuf>> {
     let mut open: Vec<PathBuf> = CITING.iter().map(|name| root.join(name)).collect();
     let mut files = Vec::new();

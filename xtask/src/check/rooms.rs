@@ -1,8 +1,7 @@
-//! The check of the dependencies between the top-level modules of each crate.
+//! Checks that the top-level modules of each crate do not use each other in a cycle.
 //!
-//! Without a cycle, each module can be read and tested after the modules that it uses. The
-//! dependencies are taken from the paths in the source, `crate::room::…` and `super::room::…`,
-//! except in unit tests.
+//! Without a cycle, each module can be read and tested after the modules that it uses. A dependency
+//! is a path `crate::room::…` or `super::room::…` in the source, outside of unit tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

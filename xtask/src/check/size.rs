@@ -1,4 +1,5 @@
-//! The size of source files. Clippy limits functions, parameters and nesting (`clippy.toml`).
+//! Limits the size of source files. Clippy limits functions, parameters and nesting
+//! (`clippy.toml`).
 
 use anyhow::{Context, Result, anyhow, bail};
 use syn::Item;
@@ -9,7 +10,8 @@ use crate::workspace::Workspace;
 /// Maximum number of lines of a file, without the unit tests in it.
 const MAX_FILE_LINES: usize = 500;
 
-/// Denies files that are too long to be read at once, and `mod.rs`, whose name says nothing.
+/// Denies files that are too long to be read in one go, and files called `mod.rs`, which editors
+/// and tools cannot distinguish.
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let mut violations = Vec::new();
     for member in workspace.metadata.members.values() {
@@ -44,7 +46,8 @@ fn lines_without_unit_tests(text: &str) -> syn::Result<usize> {
     Ok(text.lines().count() - in_tests)
 }
 
-/// Returns the number of lines of a module of unit tests.
+/// Returns the number of lines of an item that is a module of unit tests; `None` for any other
+/// item.
 fn unit_test_lines(item: &Item) -> Option<usize> {
     let Item::Mod(module) = item else { return None };
     let is_test = |attribute: &&syn::Attribute| {

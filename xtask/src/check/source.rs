@@ -1,4 +1,4 @@
-//! The check that unsafe code and system calls are only where they are allowed.
+//! Checks that unsafe code and system calls are only where they are allowed.
 //!
 //! The check reads tokens ([`tokens`](super::tokens)), so a comment may mention `unsafe`.
 
@@ -9,7 +9,7 @@ use super::tokens::{identifiers, read, without_unit_tests};
 use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
-/// The only place for unsafe code and system calls.
+/// The only files of shipped crates that may contain unsafe code and system calls.
 const SYS_PATHS: &[&str] = &["crates/siding-core/src/sys", "crates/siding-core/src/sys.rs"];
 
 /// The crate that contains [`SYS_PATHS`]. This crate cannot forbid unsafe code as a whole. It is
@@ -21,7 +21,7 @@ const SYS_CRATE: &str = "siding-core";
 /// and may make system calls anywhere.
 const E2E_CRATE: &str = "siding-e2e";
 
-/// Names of crates whose use is a system call.
+/// Crates that are interfaces to system calls. Any use of such a name counts as a system call.
 const OS_CALL_CRATES: &[&str] = &["libc", "rustix", "nix"];
 
 /// Denies unsafe code and system calls outside of [`SYS_PATHS`].

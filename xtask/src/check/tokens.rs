@@ -1,11 +1,12 @@
-//! Rust source as tokens, which do not include comments, and in which a string is one literal.
+//! Reads Rust source as tokens, so that comments and the contents of strings are not mistaken for
+//! code.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 
-/// Reads the tokens of a file.
+/// Parses a file to tokens; fails if the file is not Rust.
 pub(super) fn read(path: &Path) -> Result<TokenStream> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("could not read `{}`", path.display()))?;
@@ -67,7 +68,7 @@ fn unit_test_length(tokens: &[TokenTree]) -> Option<usize> {
     Some(end.map_or(tokens.len(), |end| end + 3))
 }
 
-/// Returns whether a token is this identifier.
+/// Returns whether a token is the identifier or keyword `text`.
 pub(super) fn is_word(token: &TokenTree, text: &str) -> bool {
     matches!(token, TokenTree::Ident(word) if word == text)
 }

@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use crate::steps::StepOutcome;
 use crate::workspace::Workspace;
 
-/// Denies unformatted files.
+/// Denies files that rustfmt would change.
 pub(super) fn check_format(workspace: &Workspace) -> Result<StepOutcome> {
     if !workspace.has_subcommand("fmt") {
         return skip_missing_component(workspace, "rustfmt");
@@ -14,7 +14,8 @@ pub(super) fn check_format(workspace: &Workspace) -> Result<StepOutcome> {
     Ok(StepOutcome::Passed)
 }
 
-/// Denies warnings of rustc and clippy.
+/// Denies warnings of rustc and clippy, in the build of the tests and in that of the shipped
+/// program.
 pub(super) fn run_clippy(workspace: &Workspace) -> Result<StepOutcome> {
     if !workspace.has_subcommand("clippy") {
         return skip_missing_component(workspace, "clippy");
@@ -37,7 +38,7 @@ pub(super) fn build_docs(workspace: &Workspace) -> Result<StepOutcome> {
     Ok(StepOutcome::Passed)
 }
 
-/// Runs every test.
+/// Runs every test with cargo-nextest if it is installed, otherwise with `cargo test`.
 pub(super) fn run_tests(workspace: &Workspace) -> Result<StepOutcome> {
     if !workspace.has_subcommand("nextest") {
         workspace.cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]).run()?;
