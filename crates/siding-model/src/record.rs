@@ -4,6 +4,7 @@
 //! space, the record's sequence number starting from 0, and the record. `docs/format.md` is the
 //! specification.
 
+use crc::{CRC_32_ISO_HDLC, Crc, Table};
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::StallRecord;
@@ -318,10 +319,13 @@ pub fn write_record(out: &mut Vec<u8>, seq: u64, record: &Record, format: u32) {
     write_line(out, seq, &older);
 }
 
-/// Returns the CRC-32 of bytes, the checksum in the lines of a journal.
+/// Returns the checksum in the lines of a journal: the CRC-32 of gzip (RFC 1952).
 #[must_use]
 pub fn checksum(bytes: &[u8]) -> u32 {
-    crc32fast::hash(bytes)
+    /// Sixteen tables process 16 bytes in each step, so that listing 10,000 tasks spends a few
+    /// milliseconds on checksums.
+    static CRC: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISO_HDLC);
+    CRC.checksum(bytes)
 }
 
 /// The reason why a line is not a record.

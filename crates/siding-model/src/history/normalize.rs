@@ -1,5 +1,7 @@
 //! The keys under which the history stores commands: texts with the same key are the same command.
 
+use crate::record;
+
 /// Longest normalized text, in bytes. A longer text is cut, and a checksum of the whole text is
 /// appended.
 pub const MAX_NORMALIZED_BYTES: usize = 1_000;
@@ -145,7 +147,7 @@ fn truncate_with_checksum(text: String) -> String {
     if text.len() <= MAX_NORMALIZED_BYTES {
         return text;
     }
-    let suffix = format!("…#{:08x}.{}", crc32fast::hash(text.as_bytes()), text.len());
+    let suffix = format!("…#{:08x}.{}", record::checksum(text.as_bytes()), text.len());
     let end = text.floor_char_boundary(MAX_NORMALIZED_BYTES - suffix.len());
     format!("{}{suffix}", &text[..end])
 }
