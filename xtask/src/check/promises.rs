@@ -30,7 +30,7 @@ const NO_TEST: &str = "none yet";
 
 /// Exact number of promises and failures without a test. The commit that adds a missing test lowers
 /// it, so that the number cannot rise again.
-const MAX_WITHOUT_TEST: usize = 3;
+const MAX_WITHOUT_TEST: usize = 0;
 
 /// Directories whose files may cite rows, in addition to the documents in the root directory.
 const CITING: &[&str] = &["crates", "docs", "tools"];

@@ -56,6 +56,44 @@ fn deadline_ends_an_output_holder_in_another_session() {
     Task::only(&sandbox).expect_stopped();
 }
 
+/// Promise P49, failure F42: all recorded times, from which the deadline is computed, are of the
+/// clock that stops while the machine sleeps (`CLOCK_MONOTONIC`). A time namespace
+/// (time_namespaces(7)) advances the clock that counts sleep, as a sleep of eleven days would.
+#[test]
+fn recorded_times_do_not_count_sleep() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can create a time namespace");
+        return;
+    }
+    let sandbox = sandbox();
+    let asleep = ["--time", "--boottime", "1000000"];
+    let line = sandbox.siding_line(&["run", "--timeout", "1s", "--", "sleep 300"]);
+    let before = monotonic_ms();
+    let done = sandbox.host("unshare", &[&asleep[..], &["sh", "-c", &line]].concat()).run();
+    let after = monotonic_ms();
+    assert_ended_at_deadline(&done.expect_code(124), Duration::from_secs(1));
+    let uptime = sandbox.host("unshare", &[&asleep[..], &["cat", "/proc/uptime"]].concat()).run();
+    let uptime = uptime.expect_code(0).stdout_text();
+    let seconds = uptime.split('.').next().and_then(|text| text.parse::<u64>().ok());
+    assert!(seconds.is_some_and(|seconds| seconds > 1_000_000), "{uptime}");
+    let ids = sandbox.task_ids();
+    let journal = sandbox.state_dir().join("tasks").join(&ids[0]).join("journal");
+    let journal = std::fs::read_to_string(journal).expect("the task has a journal");
+    let times: Vec<u64> = journal.lines().filter_map(recorded_ms).collect();
+    assert!(times.len() > 3 && times.iter().all(|at| (before..=after).contains(at)), "{journal}");
+}
+
+/// Returns the time of a line of a journal: `CRC SEQ JSON`.
+fn recorded_ms(line: &str) -> Option<u64> {
+    let record: Value = serde_json::from_str(line.splitn(3, ' ').nth(2)?).ok()?;
+    record["at"].as_u64()
+}
+
+fn monotonic_ms() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.unsigned_abs() * 1000 + now.tv_nsec.unsigned_abs() / 1_000_000
+}
+
 /// Promise P44: the deadline applies even if the caller has been killed.
 #[test]
 fn deadline_applies_after_the_caller_is_killed() {

@@ -9,7 +9,7 @@ use siding_model::evidence::WhyVerdict;
 use siding_model::journal::{JournalError, Replayed, TaskState, replay};
 use siding_model::lifecycle::{Lifecycle, Phase, TaskEvent, TreeLiveness};
 use siding_model::outcome::{BackgroundReason, LimitKind, Outcome};
-use siding_model::process::MonotonicMs;
+use siding_model::process::{MonotonicMs, UnixMs};
 use siding_model::record::{
     self, AcceptedTask, AdoptionInfo, FORMAT_WITH_READY, FORMAT_WITH_RELEASED, FORMAT_WITH_RESUMED,
     NEWEST_FORMAT, Record,
@@ -40,6 +40,27 @@ proptest! {
         prop_assert_eq!(state.map(|state| &state.lifecycle), Ok(&life));
         let states = sample_records::replay_states(&records);
         prop_assert_eq!(state, Ok(states.last().expect("there are records")));
+    }
+
+    /// Promise P50: the times of the wall clock in a journal are shown and decide nothing, so setting
+    /// the time of day moves no deadline.
+    #[test]
+    fn wall_time_moves_no_deadline(
+        story in random_histories::any_history(),
+        wall in any::<i64>(),
+    ) {
+        let (life, mut records) = run_live(&story);
+        for record in &mut records {
+            if let Record::Accepted(accepted) = record {
+                accepted.wall = UnixMs(wall);
+            }
+            if let Record::Closed(summary) = record {
+                summary.wall = UnixMs(wall);
+            }
+        }
+        let state = sample_records::replay_states(&records).pop().expect("there are records");
+        prop_assert_eq!(state.lifecycle.wake_at(), life.wake_at());
+        prop_assert_eq!(state.lifecycle, life);
     }
 
     /// An event without effect is never recorded, so a journal that contains one is corrupt.
