@@ -18,8 +18,9 @@
 //! - the *session* that owns the tasks. The owners of a session are processes: when the last owner
 //!   exits, the shims stop the tasks of the session.
 //!
-//! Every function blocks until it is done. Only a wait can also be driven by a caller's own event
-//! loop.
+//! Every function blocks until it is done. A caller with an event loop of its own can drive a wait
+//! itself ([`Waiter`](task::wait::Waiter)), and can follow a started task with
+//! [`recv_event`](task::run::recv_event).
 //!
 //! ## Starting a task
 //!

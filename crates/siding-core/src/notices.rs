@@ -5,10 +5,10 @@
 //! sessions/NAME/acks ─────────────┴─ Outbox ─ read ─ print ─ acknowledge ─► sessions/NAME/acks
 //! ```
 //!
-//! Notices are not stored: [`Outbox`] extracts them from the journals, and only the
-//! acknowledgements are on disk. An acknowledgement is written after the delivery, so a crash
-//! between the two causes a second delivery. The cache of ended tasks (`notices.cache`) only saves
-//! time and may be removed.
+//! Notices are records of the tasks' journals, from which [`Outbox`] extracts them; only the
+//! acknowledgements have files of their own. An acknowledgement is written after the delivery, so a
+//! crash between the two causes a second delivery. The cache of ended tasks (`notices.cache`) only
+//! saves time and may be removed.
 
 mod acks;
 mod auto_ack;

@@ -1,9 +1,9 @@
 //! Finds and reads the sources of settings.
 //!
-//! Each source (file, environment variable, call) becomes one layer for [`siding_model::settings`],
-//! the lowest first. The module in siding-model decides which values are legal and which layer
-//! wins. Every `siding run` reads the settings, so a missing source costs only one failed system
-//! call.
+//! Each of siding's files, the environment variables together, and the values of the call become
+//! one layer for [`siding_model::settings`], and each of the host's files becomes two; the lowest
+//! comes first. The module in siding-model decides which values are legal and which layer wins.
+//! A missing file costs only one failed system call, because every `siding run` reads the settings.
 
 mod environment;
 mod error;

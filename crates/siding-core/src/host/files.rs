@@ -141,7 +141,8 @@ impl HostFiles {
         let _best_effort = file::remove(&self.dir, format!("{CLAIM_PREFIX}{task}"));
     }
 
-    /// Returns the tasks whose mark processes may carry although no shim supervises them.
+    /// Returns the claimed tasks. Processes may carry the mark of such a task although no shim
+    /// supervises the task.
     #[must_use]
     pub fn list_claims(&self) -> Vec<TaskId> {
         let names = file::open_at(&self.dir, ".", OpenMode::Directory).and_then(file::list_names);

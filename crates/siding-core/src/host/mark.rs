@@ -15,8 +15,8 @@ const MAX_MARK_ROUNDS: u32 = 100;
 /// arguments.
 const MAX_CMDLINE_BYTES: usize = 128 << 10;
 
-/// Marks a host and those of its descendants that carry no mark. Every process that a marked
-/// process starts later inherits the mark.
+/// Marks a host and those of its descendants that carry no mark and belong to this user. Every
+/// process that a marked process starts later inherits the mark.
 ///
 /// # Errors
 ///

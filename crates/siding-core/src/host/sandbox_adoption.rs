@@ -13,9 +13,10 @@ use crate::sys::{birthmark, procfs};
 use crate::task::adopt::{AdoptError, ClaimedProcess, SandboxView};
 use crate::task::launch::IdleShim;
 
-/// Adopts every command that the host runs in a sandbox and that is not a task yet. `program` holds
-/// the program to execute as a shim, and a function that is called for each command between its
-/// marking and the start of its shim. Returns the number of shims that were started.
+/// Adopts every command that the host runs in a sandbox and that is not a task yet.
+/// `commands_since` is the time of the host's first command, in clock ticks since boot. `program`
+/// holds the program to execute as a shim, and a function that is called for each command between
+/// its marking and the start of its shim. Returns the number of commands that were adopted.
 pub fn adopt_sandboxed_commands(
     root: &StateDir,
     files: &HostFiles,

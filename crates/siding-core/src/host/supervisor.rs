@@ -100,12 +100,12 @@ pub fn supervised_mark(root: &StateDir, host: ProcRef) -> Option<HostMark> {
     (record.host == host).then_some(mark)
 }
 
-/// Supervises a host and stores its current session and settings. Wakes the host's supervisor if it
-/// has one; otherwise executes `program` as its supervisor.
+/// Supervises a host and stores its current session and settings. Wakes the host's supervisor if
+/// one runs; otherwise executes `program` as the supervisor.
 ///
 /// # Errors
 ///
-/// [`SuperviseError`]; the host is not supervised then.
+/// [`SuperviseError`]. A supervisor of the host that already runs is not affected.
 pub fn supervise(
     root: &StateDir,
     host: ProcRef,

@@ -21,7 +21,8 @@ pub struct UnenforceablePolicy {
 }
 
 impl UnenforceablePolicy {
-    /// Returns the setting of this machine that prevents the enforcement, if one is known.
+    /// Returns the setting of this machine that prevents the enforcement, or the state of Landlock
+    /// if its rules failed. `None` if no obstacle is known.
     #[must_use]
     pub fn kernel_obstacle(&self) -> Option<String> {
         match self.source.part {

@@ -9,9 +9,9 @@ use super::error::NoticesError;
 use crate::session;
 use crate::store::StateDir;
 
-/// Acknowledges the notices about a task that `shown` covers, up to `state`, for the agent that
-/// owns the task. Has no effect if `reader` is a session of another owner: a reader that does not
-/// own the task must not suppress its owner's notices.
+/// Acknowledges, for the agent that owns a task, those of the task's notices until `state` that
+/// `shown` covers. Has no effect if `reader` is a session of another owner: a reader that does not
+/// own the task must not suppress the owner's notices.
 ///
 /// Must be called after the content was shown: a crash before this call then repeats a notice
 /// instead of losing it.

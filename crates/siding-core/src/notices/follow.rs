@@ -24,10 +24,11 @@ use crate::sys::pidfd::PidFd;
 use crate::sys::{clock, poll, procfs};
 use crate::task::recover::{Recovery, RecoveryOutcome};
 
-/// Delay before the next check of a task that another process is recovering, in milliseconds.
+/// Delay before the next check of a task that was recovered, or that another process is recovering,
+/// in milliseconds.
 const BUSY_RETRY_MS: u64 = 50;
-/// Delay before the next check of a task that could not be recovered or read because disk space,
-/// memory or descriptors were exhausted, in milliseconds.
+/// Delay before the next check of a task that could not be recovered or read, for example because
+/// disk space, memory or descriptors were exhausted, in milliseconds.
 const FAILED_RETRY_MS: u64 = 5_000;
 
 /// Follows the outbox of one session, or those of all sessions of one owner.
@@ -120,7 +121,8 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
         Ok(follower)
     }
 
-    /// Waits until there may be new notices, or until the peer of `out` is closed.
+    /// Waits until there may be new notices, until the peer of `out` is closed, or until the owner
+    /// of the followed sessions has exited.
     ///
     /// # Errors
     ///

@@ -53,7 +53,8 @@ pub struct PendingNotices {
     pub unreadable: Vec<(TaskId, JournalReadError)>,
 }
 
-/// The exclusive right to deliver to a consumer. The lock is held from reading the outbox to the
+/// The exclusive right to deliver to a consumer, or to wait for its notices
+/// ([`Outbox::try_become_waiter`]). The right to deliver is held from reading the outbox to the
 /// acknowledgement, so that two processes do not deliver the same notices.
 #[derive(Debug)]
 #[must_use]
@@ -98,7 +99,7 @@ impl<'r> Outbox<'r> {
     ///
     /// # Errors
     ///
-    /// The errors of [`Self::lock_delivery`].
+    /// [`NoticesError::Busy`] if another process holds the lock for longer.
     pub fn lock_delivery_within(&self, most_ms: u64) -> Result<DeliveryLock, NoticesError> {
         let fd = self.open_lock_file(&format!("deliver.lock.{}", self.consumer))?;
         let started = clock::monotonic_now();

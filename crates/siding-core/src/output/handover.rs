@@ -2,8 +2,8 @@
 //!
 //! The excerpt is not a result: the caller decides whether to wait, and reads the rest when a
 //! notice reports that the command has ended. By default the excerpt is therefore an eighth of the
-//! size of the excerpt of a finished command. It starts with lines that look like errors, even if
-//! these are in a part of the output that is otherwise omitted.
+//! size of the excerpt of a finished command. If the output does not fit, the excerpt starts with
+//! those lines of its omitted part that look like errors.
 
 use std::io;
 
@@ -26,9 +26,9 @@ const ERRORS_SEPARATOR: &str = "… these looked like errors; the output follows
 
 /// Returns the output of a running task as rendered text of at most `max_bytes`.
 ///
-/// If the output does not fit, the text starts with lines that look like errors, in their order,
-/// which take at most a quarter of the size. The text of [`excerpt`] follows, without repeating an
-/// error line.
+/// If the output does not fit, the text starts with lines of the last MiB that look like errors, in
+/// their order. These lines take at most a quarter of the size. The text of [`excerpt`] follows; an
+/// error line that it contains is not among the lines before it.
 ///
 /// # Errors
 ///
@@ -49,7 +49,8 @@ pub fn handover_excerpt(dir: &TaskDir, keep_head: u64, max_bytes: usize) -> io::
     Ok(Excerpt { text: text + &rest.text, truncated: true })
 }
 
-/// Returns lines that look like errors and are not in `shown`; `None` if there are no such lines.
+/// Returns the first lines of the last MiB that look like errors and are not in `shown`, in at most
+/// `room` bytes; `None` if there are no such lines, or none fits.
 fn error_excerpt(dir: &TaskDir, shown: &str, room: usize) -> io::Result<Option<String>> {
     let Some(mut chunks) = Chunks::open(dir)? else { return Ok(None) };
     let to = chunks.len()?;

@@ -75,8 +75,8 @@ pub(super) struct FilterSink<'c, S> {
     context_before: VecDeque<OwnedLine>,
     /// Context lines still to be emitted after the last match.
     context_after: usize,
-    /// Whether lines were omitted since the last emitted line: the line `--` then precedes the next
-    /// one.
+    /// Whether lines were omitted since the last emitted line. With a filter that emits context
+    /// lines, the line `--` then precedes the next emitted line.
     has_omitted: bool,
     has_emitted: bool,
 }

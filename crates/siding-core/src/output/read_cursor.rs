@@ -1,8 +1,8 @@
-//! Read cursors: how much of a task's output a consumer has read.
+//! Read cursors: how much of a task's output each session has read.
 //!
-//! Each consumer has its own file next to the output. Each read appends one line with the offset
-//! after the text that was shown, and the last whole line is the cursor. At worst, a part of the
-//! output is therefore shown twice after a crash.
+//! Each session that reads has its own file next to the output. Each read appends one line with the
+//! offset after the text that was shown, and the last whole line is the cursor. At worst, a part of
+//! the output is therefore shown twice after a crash.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,7 +20,7 @@ fn cursor_file_name(consumer: &SessionId) -> String {
     format!("seen.{consumer}")
 }
 
-/// Returns a consumer's read cursor; 0 if it has read nothing.
+/// Returns the read cursor of the session `consumer`; 0 if the session has read nothing.
 ///
 /// # Errors
 ///
@@ -33,8 +33,8 @@ pub fn load_read_cursor(dir: &TaskDir, consumer: &SessionId) -> io::Result<u64> 
     }
 }
 
-/// Sets a consumer's read cursor to `offset`. Must be called after the text before `offset` was
-/// shown: after a crash in between, the text is shown again instead of being lost.
+/// Sets the read cursor of the session `consumer` to `offset`. Must be called after the text before
+/// `offset` was shown: after a crash in between, the text is shown again instead of being lost.
 ///
 /// # Errors
 ///

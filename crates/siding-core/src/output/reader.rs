@@ -71,7 +71,7 @@ pub struct ReadSummary {
     pub bytes: u64,
     /// The range of the output whose disk space was released; `None` if nothing was released.
     pub gap: Option<OutputGap>,
-    /// Whether the text lacks bytes between `from` and `bytes`.
+    /// Whether the text lacks a part that the query selects, because this part was cut or released.
     pub truncated: bool,
 }
 
@@ -86,7 +86,8 @@ pub struct Excerpt {
 
 /// Returns the output of a task as rendered text of at most `max_bytes`.
 ///
-/// Reads only the beginning and the end of a large output. A line in place of the omitted part
+/// Reads only the beginning and the end of a large output. In a text of at least
+/// [`MIN_MARKED_TEXT_BYTES`](super::MIN_MARKED_TEXT_BYTES), a line in place of the omitted part
 /// names its offsets and the command that shows it.
 ///
 /// # Errors

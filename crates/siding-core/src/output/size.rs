@@ -43,8 +43,9 @@ impl OutputSize {
 ///
 /// # Errors
 ///
-/// The I/O error of the system call; `NotFound` if the task has no output yet; `PermissionDenied`
-/// if the link refers to another kind of file.
+/// The I/O error of the system call; `NotFound` if the task has no output yet; `ELOOP` if the link
+/// is not the one that the journal names; `PermissionDenied` if the link refers to another kind of
+/// file or to another user's.
 pub fn open(dir: impl AsFd) -> io::Result<OwnedFd> {
     match file::open_at(&dir, OUTPUT_FILE, file::OpenMode::Read) {
         // The task could have created the link; only the journal proves that siding did.

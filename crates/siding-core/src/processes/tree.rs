@@ -91,7 +91,7 @@ pub struct SharedScan(Mutex<Option<(MonotonicMs, BirthmarkScan)>>);
 impl SharedScan {
     /// Returns the processes of a task, including the task's shim. These are the processes that had
     /// the task's birthmark during the shared scan, and those that are in the task's control group
-    /// now. The scan is repeated if it is older than the task.
+    /// now. The scan is repeated if it is older than the task, or was incomplete.
     ///
     /// # Errors
     ///
@@ -193,16 +193,16 @@ pub fn is_alive(process: ProcRef) -> bool {
 /// The processes of one task, as found by one scan and held by pidfds.
 #[derive(Debug, Default)]
 pub struct HeldProcesses {
-    /// The held processes. Some may have died since, and may have started others before: a later
-    /// scan finds these.
+    /// The pidfds of the processes. Some of the processes may have died since, and may have started
+    /// others before: a later scan finds these.
     pub pidfds: Vec<PidFd>,
-    /// Whether the task has or may have other living processes, which could not be held.
+    /// Whether the task has or may have other living processes, for which no pidfd was opened.
     pub has_more: bool,
 }
 
 impl HeldProcesses {
-    /// Scans for the processes of one task, by birthmark and control group, and holds up to `most`
-    /// of them. Excludes the process `except`.
+    /// Scans for the processes of one task, by birthmark and control group, and opens pidfds for up
+    /// to `most` of them. Excludes the process `except`.
     #[must_use]
     pub fn hold_task(root: &StateDir, task: &TaskState, except: i32, most: usize) -> Self {
         let id = task.spec.task_id;
@@ -230,8 +230,8 @@ impl HeldProcesses {
         self.add_group_members(members, most);
     }
 
-    /// Adds the processes that `members` returns. If all of them had exited before they could be
-    /// held, calls `members` again, since they may have started others.
+    /// Adds the processes that `members` returns. If all of them had exited before their pidfds
+    /// were opened, calls `members` again, since they may have started others.
     fn add_group_members(&mut self, members: impl Fn() -> Vec<ProcRef>, most: usize) {
         const MAX_GROUP_SCANS: u32 = 100;
         for _ in 0..MAX_GROUP_SCANS {
@@ -378,8 +378,8 @@ fn open_marked(pid: i32, mark: Birthmark) -> Result<Option<ScannedProcess>, Scan
     }
 }
 
-/// Returns the process ids of a living task: the descendants of its shim and, after a takeover, the
-/// processes that [`processes_without_shim`] finds.
+/// Returns the process ids of a living task: the descendants of its shim and, if there are none or
+/// a takeover has happened, the processes that [`processes_without_shim`] finds.
 #[must_use]
 pub fn task_pids(root: &StateDir, state: &TaskState) -> Vec<i32> {
     if !state.is_live() {
@@ -421,7 +421,7 @@ pub fn command_for_report(pid: i32) -> String {
     }
 }
 
-/// Returns the descriptors of held processes, for poll(2).
+/// Borrows pidfds as descriptors, for poll(2).
 pub fn as_borrowed_fds(held: &[PidFd]) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
     held.iter().map(AsFd::as_fd)
 }

@@ -19,7 +19,7 @@ const HOST_MANAGED_DIRECTORY: &str = "/etc/claude-code";
 pub struct Environment {
     /// The administrator's file, the only one that may lock keys and raise the cap.
     pub system_file: Option<PathBuf>,
-    /// The user's settings of the host, in JSON.
+    /// The file with the user's settings of the host (`settings.json` of Claude Code).
     pub host_file: Option<PathBuf>,
     /// The directory of the host's managed settings.
     pub host_managed_directory: Option<PathBuf>,

@@ -23,8 +23,8 @@ pub(super) struct FileContent {
 /// The treatment of a file in a directory without search permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum UnsearchablePolicy {
-    /// The file is treated as absent. After `sudo -u`, `HOME` may still be that of the caller,
-    /// which is inaccessible.
+    /// The file is treated as absent. After `sudo -u`, `HOME` may still name the home directory of
+    /// the caller of sudo, which the new user cannot search.
     Absent,
     /// The read fails: the administrator's locks must not be bypassed by accident.
     Error,

@@ -1,8 +1,9 @@
 //! Reads the few keys of the host's settings files that affect siding.
 //!
 //! Claude Code merges four sources: the user's, the project's, the local and the managed settings.
-//! Each source becomes one layer, from the lowest precedence to the highest. The files are Claude
-//! Code's, so a mistake in one is only a warning, and keys that siding does not know are ignored.
+//! Each file becomes two layers, from the lowest precedence to the highest: the older spellings of
+//! keys, and above them the current ones. The files are Claude Code's, so a mistake in one is only
+//! a warning, and keys that siding does not know are ignored.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,9 +31,9 @@ const MANAGED_DIRECTORY: &str = "managed-settings.d";
 /// The values of all host settings files.
 #[derive(Debug, Default)]
 pub(super) struct HostSettings {
-    /// One layer for each file that sets a value, the lowest first.
+    /// Two layers for each readable file, the lowest first.
     pub(super) layers: Vec<Layer>,
-    /// The existing files, in the same order.
+    /// The existing files that are not empty, in the same order.
     pub(super) files: Vec<PathBuf>,
     /// Warnings about ignored values and files.
     pub(super) warnings: Vec<SettingsWarning>,

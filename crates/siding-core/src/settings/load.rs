@@ -17,7 +17,8 @@ pub struct LoadedSettings {
     /// The settings in effect. Instead of an illegal value, that of a lower layer or the default
     /// applies.
     pub settings: Settings,
-    /// The illegal values, from the lowest layer to the highest, each in line order.
+    /// The illegal values and the unusable files, from the lowest layer to the highest; the values
+    /// of one file are in line order.
     pub mistakes: Vec<SettingsError>,
     /// The existing files, from the lowest layer to the highest.
     pub files: Vec<PathBuf>,

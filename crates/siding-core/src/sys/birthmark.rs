@@ -20,8 +20,8 @@ pub fn own_birthmark() -> Option<Birthmark> {
 ///
 /// # Errors
 ///
-/// `EPERM` if the mark is larger than the present one: a hard limit can only be lowered
-/// (getrlimit(2)).
+/// `EPERM` if the mark is larger than the present hard limit: without `CAP_SYS_RESOURCE`, a process
+/// can only lower a hard limit (getrlimit(2)).
 pub fn set_birthmark(mark: Birthmark) -> std::io::Result<()> {
     let limit = Rlimit { current: Some(mark.0), maximum: Some(mark.0) };
     Ok(setrlimit(Resource::Rttime, limit)?)
@@ -31,8 +31,8 @@ pub fn set_birthmark(mark: Birthmark) -> std::io::Result<()> {
 ///
 /// # Errors
 ///
-/// `EPERM` if the process is another user's or has a smaller limit; `ESRCH` if no process has this
-/// ID.
+/// `EPERM` if this process lacks `CAP_SYS_RESOURCE`, and the other is another user's or has a
+/// smaller limit; `ESRCH` if no process has this ID.
 pub fn set_birthmark_of(pid: i32, mark: Birthmark) -> std::io::Result<()> {
     let limit = libc::rlimit64 { rlim_cur: mark.0, rlim_max: mark.0 };
     // SAFETY: `limit` is a valid limit for the whole call, and the old one is not requested.
@@ -52,7 +52,8 @@ pub fn probe_set_birthmark() -> std::io::Result<()> {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let nothing = std::ptr::null_mut();
-    // SAFETY: the first call writes one limit to `limit`, and the second only reads it.
+    // SAFETY: `limit` is valid storage for one limit: the first call writes it, and the second only
+    // reads it. The null pointers request nothing.
     let done = unsafe {
         libc::prlimit64(own, libc::RLIMIT_RTTIME, std::ptr::null(), &raw mut limit) == 0
             && libc::prlimit64(own, libc::RLIMIT_RTTIME, &raw const limit, nothing) == 0
@@ -64,7 +65,8 @@ pub fn probe_set_birthmark() -> std::io::Result<()> {
 ///
 /// # Errors
 ///
-/// `EPERM` for another user's process, `ESRCH` if no process has this ID.
+/// `EPERM` for another user's process if this process lacks `CAP_SYS_RESOURCE`; `ESRCH` if no
+/// process has this ID.
 pub(super) fn hard_rttime(pid: i32) -> std::io::Result<Option<u64>> {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: nothing is set, and `limit` is valid storage for one limit.

@@ -23,7 +23,8 @@ pub enum ArgumentLayout {
     Descriptor {
         /// The index of the descriptor among the arguments.
         at: usize,
-        /// Whether the call waits for data to read.
+        /// Whether the call waits until it can read from the descriptor; false if it waits until it
+        /// can write. Has no meaning for calls that do neither, such as flock(2).
         to_read: bool,
     },
     /// `(pollfd *, count, timeout)`, with a timeout in milliseconds or a pointer to a `timespec`.

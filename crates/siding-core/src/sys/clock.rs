@@ -33,8 +33,8 @@ pub fn unix_now() -> UnixMs {
 }
 
 /// Returns the CPU time of all threads of a process, including those that have exited, in
-/// nanoseconds. `None` if the process has exited. Opens no file, and works for processes of every
-/// user.
+/// nanoseconds. `None` if no process has this ID; a zombie still has it. Opens no file, and works
+/// for processes of every user.
 #[must_use]
 pub fn process_cpu_ns(pid: i32) -> Option<u64> {
     /// The CPU clock that the scheduler counts (`CPUCLOCK_SCHED`,

@@ -1,4 +1,4 @@
-//! Starts detached processes: each has a session of its own, and its parent has exited.
+//! Starts detached processes: each has a session of its own (setsid(2)), and its parent has exited.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
@@ -35,8 +35,9 @@ struct DaemonArgs {
     errno: c_int,
 }
 
-/// Starts a process in a session of its own whose parent has exited, so that the new process
-/// survives when this process's group, session or tree is killed. Returns after a successful exec.
+/// Starts a detached process: it has a session of its own (setsid(2)) and its parent has exited, so
+/// it survives when this process's group, session or tree is killed. Returns after a successful
+/// exec.
 ///
 /// # Errors
 ///
@@ -88,16 +89,17 @@ extern "C" fn run_daemon(args: *mut c_void) -> c_int {
     }
 }
 
-/// Detaches this process from the one that started it: creates a session, sets default signal
-/// actions, and closes all descriptors except these, which become 0, 1, 2 and so on. Returns false
-/// if the descriptors could not be set up.
+/// Detaches this process from the one that started it: creates a session (setsid(2)), sets default
+/// signal actions, and closes all descriptors except these, which become 0, 1, 2 and so on. Returns
+/// false if the descriptors could not be set up.
 ///
 /// # Safety
 ///
 /// Must be called only in a child. The descriptors must have higher numbers than those that they
 /// become.
 unsafe fn detach(descriptors: &[RawFd]) -> bool {
-    // SAFETY: only system calls.
+    // SAFETY: this process is a child, as this function requires, so only the child's session,
+    // signal actions and descriptors change. The calls write to no memory.
     unsafe {
         libc::setsid();
         reset_signals();
@@ -140,9 +142,9 @@ impl Drop for IntermediateChild {
     }
 }
 
-/// Runs `main` in a copy of this process, which is detached as [`spawn_daemon`] detaches a program.
-/// For a small process the copy takes a third of the time of an exec. `descriptors` become 0, 1, 2
-/// and so on in the forked process, which exits with the value that `main` returns.
+/// Runs `main` in a copy of this process. The copy is detached as [`spawn_daemon`] detaches a
+/// program, and exits with the value that `main` returns. For a small process a copy takes a third
+/// of the time of an exec. `descriptors` become 0, 1, 2 and so on in the copy.
 ///
 /// Only for a process with one thread: the copy would have the locks of the other threads, but not
 /// the threads that release them (fork(2)).
@@ -154,8 +156,9 @@ pub fn fork_daemon(
     descriptors: &[BorrowedFd<'_>],
     main: fn() -> u8,
 ) -> io::Result<IntermediateChild> {
-    // Checks for close_range(2) (Linux 5.9), because the copy could not report that it is missing.
-    // No descriptor has this number, so nothing is closed. SAFETY: only a system call.
+    // Checks for close_range(2) (Linux 5.9), because the copy could not report that the call is
+    // missing.
+    // SAFETY: takes only numbers; no descriptor has this number, so nothing is closed.
     if unsafe { libc::syscall(libc::SYS_close_range, libc::c_uint::MAX, libc::c_uint::MAX, 0) } != 0
     {
         return Err(io::Error::last_os_error());
@@ -165,8 +168,9 @@ pub fn fork_daemon(
     // A Ctrl-C is meant for this process alone, but would also reach the copy until the copy has a
     // session of its own.
     let _keeps_alive = BlockedSignals::block_all();
-    // SAFETY: there is one thread, so each copy is a whole process. The first copy only creates the
-    // second and exits.
+    // SAFETY: this process has one thread, as this function requires, so no lock is held in a copy
+    // by a thread that the copy lacks. The first copy only creates the second and exits, and the
+    // second is a child in which `run_forked` may run.
     unsafe {
         match libc::fork() {
             0 => match libc::fork() {
@@ -183,7 +187,8 @@ pub fn fork_daemon(
 /// Detaches the forked process, runs `main` and exits. The numbers of `descriptors` are above those
 /// that they become.
 fn run_forked(descriptors: &[RawFd], main: fn() -> u8) -> ! {
-    // SAFETY: this is a new process, which only this function uses.
+    // SAFETY: this process is a child, and the numbers of `descriptors` are above those that they
+    // become, as `detach` requires. _exit(2) takes only a number.
     unsafe {
         if !detach(descriptors) {
             libc::_exit(127);
@@ -205,8 +210,9 @@ unsafe fn reset_signals() {
     // signals that the C library itself uses. Both are ignored in a program that was started by the
     // C library's posix_spawn(3).
     let default = [0_u64; 8];
-    // SAFETY: only system calls; `default` is larger than the structure that is read. The kernel
-    // refuses SIGKILL and SIGSTOP, which always have the default action.
+    // SAFETY: this process is a child, as this function requires, so only the child's signal
+    // actions and signal mask change. `default` is larger than the structure that the kernel reads.
+    // The kernel refuses SIGKILL and SIGSTOP, which always have the default action.
     unsafe {
         for number in 1..=MAX_SIGNAL {
             let nothing = ptr::null_mut::<c_void>();

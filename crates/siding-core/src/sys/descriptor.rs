@@ -43,8 +43,9 @@ pub fn take_inherited(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: the borrow lives for this call only; a closed number gives EBADF.
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
     set_close_on_exec(borrowed, true)?;
-    // SAFETY: the number is open (checked above), and by the shim's start protocol it has no other
-    // owner in this process: it is taken exactly once, before any other descriptor is opened.
+    // SAFETY: the number is open (checked above), and has no other owner in this process: by their
+    // start protocols, shims, proxies and host supervisors take each inherited descriptor exactly
+    // once, before they open any other.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
@@ -55,7 +56,7 @@ pub fn take_inherited(number: RawFd) -> io::Result<OwnedFd> {
 /// `ENOSYS` before Linux 5.9, or the error of a sandbox.
 pub fn probe_close_range() -> io::Result<()> {
     let none = libc::c_uint::MAX;
-    // SAFETY: takes only numbers; no descriptor has this number.
+    // SAFETY: takes only numbers; no descriptor has this number, so nothing is closed.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, none, none, 0) };
     if closed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

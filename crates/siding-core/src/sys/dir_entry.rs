@@ -40,7 +40,8 @@ pub struct DirEntry {
 }
 
 /// Identifies a file and its present content: every other file, and the same file after a write,
-/// has another stamp.
+/// has another stamp. The exception is a write that keeps the length and follows the last change
+/// within one tick of the clock for file times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStamp {
     /// The device and the inode.

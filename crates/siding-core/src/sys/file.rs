@@ -1,5 +1,5 @@
-//! Files, opened relative to a directory descriptor: no path is too long, and no directory on the
-//! way can be replaced in a race.
+//! Files, most of them opened relative to a directory descriptor: no path is then too long, and no
+//! directory on the way can be replaced in a race.
 
 mod metadata;
 mod space;
@@ -76,7 +76,7 @@ pub fn open_or_create(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<Owne
 }
 
 /// Returns whether an error is temporary and says nothing about the file: no descriptor or memory
-/// is left, or a file server does not respond.
+/// is left, or a file server does not respond or no longer knows the file handle.
 #[must_use]
 pub fn is_transient(error: &io::Error) -> bool {
     use rustix::io::Errno;
@@ -245,7 +245,7 @@ pub fn list_names(dir: impl AsFd) -> io::Result<Vec<String>> {
 }
 
 /// Returns the names of the subdirectories of a directory except `.` and `..`, in no particular
-/// order.
+/// order. Names that are not UTF-8 are left out.
 ///
 /// # Errors
 ///

@@ -160,7 +160,8 @@ fn format_address(any: SocketAddrAny) -> Option<String> {
     path.or(name).filter(|name| !name.is_empty())
 }
 
-/// Returns the path of a terminal from its device number in `/proc/PID/stat` (`tty_nr`).
+/// Returns the path of a pseudoterminal from its device number in `/proc/PID/stat` (`tty_nr`).
+/// `None` for any other terminal.
 fn terminal_path(number: i32) -> Option<String> {
     let number = u32::try_from(number).ok()?;
     // Bits 31 to 20 and 7 to 0 are the minor number, 15 to 8 the major one (proc_pid_stat(5)).
@@ -169,8 +170,8 @@ fn terminal_path(number: i32) -> Option<String> {
     (136..=143).contains(&major).then(|| format!("/dev/pts/{}", (major - 136) * 256 + minor))
 }
 
-/// Returns whether the terminal with this device number echoes typed characters. `None` if the
-/// terminal cannot be opened.
+/// Returns whether the terminal with this device number echoes typed characters. `None` if it is no
+/// pseudoterminal or cannot be opened.
 #[must_use]
 pub fn terminal_echoes(terminal: i32) -> Option<bool> {
     use rustix::fs::{Mode, OFlags};

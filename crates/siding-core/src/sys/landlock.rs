@@ -33,7 +33,7 @@ impl PortRules {
     ///
     /// # Errors
     ///
-    /// `ENOSYS` or `EOPNOTSUPP` if there is no Landlock, `EINVAL` if its ABI is below 4.
+    /// `ENOSYS` or `EOPNOTSUPP` if there is no Landlock, `E2BIG` if its ABI is below 4.
     pub(super) fn connect_only(ports: impl Iterator<Item = u16>) -> io::Result<Self> {
         let handled =
             RulesetAttr { handled_access_fs: 0, handled_access_net: ACCESS_NET_CONNECT_TCP };
@@ -77,7 +77,8 @@ impl PortRules {
     ///
     /// Must be called only in a child, because the restriction is permanent.
     pub(super) unsafe fn apply(&self) -> libc::c_long {
-        // SAFETY: takes only numbers.
+        // SAFETY: takes only numbers. The caller runs in a child, as this function requires, so
+        // only the child is restricted.
         unsafe { libc::syscall(libc::SYS_landlock_restrict_self, self.as_fd().as_raw_fd(), 0) }
     }
 }

@@ -79,8 +79,9 @@ pub fn release_unused() {
     let end = ((&raw const here).expose_provenance() - RED_ZONE_BYTES) & !(PAGE_BYTES - 1);
     let start = ptr::with_exposed_provenance_mut::<c_void>(end - STACK_RELEASE_BYTES);
     // SAFETY: below the frames in use no object is alive. The range holds nothing but stack: only
-    // the first thread of a shim calls this, and the kernel keeps 1 MiB free below the first stack
-    // of a process (`stack_guard_gap`). Unmapped parts are left out (madvise(2)).
+    // the first thread of a shim or of a host supervisor calls this, and the kernel keeps 1 MiB
+    // free below the first stack of a process (`stack_guard_gap`). Unmapped parts are left out
+    // (madvise(2)).
     let _best_effort = unsafe { madvise(start, STACK_RELEASE_BYTES, Advice::LinuxDontNeed) };
 }
 

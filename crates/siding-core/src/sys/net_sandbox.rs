@@ -38,7 +38,8 @@ struct ProxyListener {
 /// The parts of a confinement, for reporting what a kernel lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SandboxPart {
-    /// A network namespace, inside a user namespace if this user may not create one otherwise.
+    /// A network namespace. It is inside a new user namespace if this user may not create a network
+    /// namespace otherwise.
     Namespace,
     /// The mapping of the user and the group into the user namespace.
     User,
@@ -171,7 +172,8 @@ unsafe fn enter_port_rules(
     rules: &PortRules,
     filter: &SeccompFilter,
 ) -> Result<(), SandboxFailure> {
-    // SAFETY: only system calls.
+    // SAFETY: this process is a child, as this function requires, so only the child is confined.
+    // `rules` and `filter` live for the whole call.
     unsafe {
         if rules.apply() != 0 {
             // Without CAP_SYS_ADMIN a thread may restrict itself only if no later exec can gain

@@ -42,7 +42,8 @@ impl IdMaps {
 /// Must be called only in a child that shares its parent's memory and nothing else. Makes only
 /// system calls.
 pub(super) unsafe fn enter(maps: &IdMaps, loopback: Loopback) -> Result<(), SandboxFailure> {
-    // SAFETY: only system calls, on strings that the parent holds.
+    // SAFETY: this process is a child, as this function requires, so only the child's namespaces
+    // change. The strings in `maps` live for the whole call.
     unsafe {
         // Root needs no user namespace, and would lose its privileges over files and devices inside
         // one.
@@ -70,7 +71,8 @@ pub(super) unsafe fn enter(maps: &IdMaps, loopback: Loopback) -> Result<(), Sand
 ///
 /// See [`enter`].
 unsafe fn write_file(path: &CStr, text: &CStr) -> Result<(), SandboxFailure> {
-    // SAFETY: both strings end with a NUL byte; the descriptor is closed again.
+    // SAFETY: both strings end with a NUL byte, and the number of bytes to write is the length of
+    // `text`. The descriptor is used only if it was opened, and is closed again.
     unsafe {
         let file = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
         check_result(file, SandboxPart::User)?;
@@ -87,8 +89,8 @@ unsafe fn write_file(path: &CStr, text: &CStr) -> Result<(), SandboxFailure> {
 ///
 /// See [`enter`].
 unsafe fn bring_up_loopback() -> Result<(), SandboxFailure> {
-    // SAFETY: all zeros is a valid `ifreq`, whose name becomes `lo`; the descriptor is closed
-    // again.
+    // SAFETY: all zeros is a valid `ifreq`, whose name becomes `lo` and stays terminated; the
+    // kernel only reads `request`, which outlives the call. The descriptor is closed again.
     unsafe {
         let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
         check_result(socket, SandboxPart::Loopback)?;

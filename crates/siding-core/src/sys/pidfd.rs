@@ -173,7 +173,8 @@ impl PidFd {
 pub fn probe() -> io::Result<()> {
     let fd = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
     // Signal 0 is not delivered: the kernel only checks whether a signal could be sent (kill(2)).
-    // SAFETY: takes a descriptor that is open, two numbers and no pointer.
+    // SAFETY: takes an open descriptor, the signal, a null pointer (with which the call does the
+    // same as kill(2)) and no flags.
     let sent = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd.as_raw_fd(), 0, 0, 0) };
     if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

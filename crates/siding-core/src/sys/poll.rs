@@ -9,7 +9,8 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 /// free page (PIPE_BUF, pipe(7)).
 pub const PIPE_BLOCK_BYTES: usize = 4096;
 
-/// Returns whether a descriptor can be read, or has ended, without waiting.
+/// Returns whether poll(2) reports data, an end of file, a hangup or an error for a descriptor,
+/// without waiting.
 #[must_use]
 pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
@@ -17,9 +18,9 @@ pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
     matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(1))
 }
 
-/// Waits until one of `fds` can be read or has ended, at most for `timeout_ms` (`None`: forever).
-/// Returns for each descriptor whether it is ready, in order. After an interruption by a signal,
-/// none is ready.
+/// Waits until poll(2) reports data, an end of file, a hangup or an error for one of `fds`, at most
+/// for `timeout_ms` (`None`: forever). Returns for each descriptor whether it is ready, in order.
+/// After an interruption by a signal, none is ready.
 ///
 /// The timeout does not include suspended time.
 ///
@@ -49,8 +50,9 @@ fn poll_fds(polled: &mut [PollFd<'_>], timeout_ms: Option<u64>) -> io::Result<()
     }
 }
 
-/// Returns whether no process reads what is written to `fd` any more: the other end of its pipe or
-/// socket is closed. False for every other kind of file.
+/// Returns whether poll(2) reports a hangup or an error for `fd`: the other end of its pipe, Unix
+/// socket or terminal is closed, so no process will read what is written to `fd`. Always false for
+/// a regular file.
 #[must_use]
 pub fn is_peer_closed(fd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::empty())];
@@ -58,8 +60,8 @@ pub fn is_peer_closed(fd: BorrowedFd<'_>) -> bool {
     matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(1))
 }
 
-/// Like [`wait_readable`], but also returns when no process reads what is written to `out` any
-/// more, which [`is_peer_closed`] reports.
+/// Like [`wait_readable`], but also returns when the other end of `out` is closed, as
+/// [`is_peer_closed`] reports.
 ///
 /// # Errors
 ///
@@ -95,8 +97,8 @@ pub fn wait_readable_or_writable(
     Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect())
 }
 
-/// Waits until `fd` can be written to, at most for `timeout_ms`. Returns whether `fd` can be
-/// written to.
+/// Waits until a write to `fd` would not block, at most for `timeout_ms`. Returns whether this is
+/// so; after an interruption by a signal, false. A write to a closed pipe fails without blocking.
 ///
 /// # Errors
 ///

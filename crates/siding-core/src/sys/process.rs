@@ -36,7 +36,7 @@ pub struct ProcessTitle {
 }
 
 impl ProcessTitle {
-    /// Returns the memory of the title. `None` if the kernel does not show where it is.
+    /// Returns where the title is in memory. `None` if the kernel does not show the addresses.
     #[must_use]
     pub fn from_stat(own: SelfStat) -> Option<Self> {
         let (arguments, environment) = own.string_ranges?;
@@ -53,10 +53,11 @@ impl ProcessTitle {
         let Self { arguments, max_len: room } = self;
         let shown = &title.as_bytes()[..title.len().min(*room)];
         let place = std::ptr::with_exposed_provenance_mut::<u8>(arguments.start);
-        // SAFETY: according to the kernel these addresses are this process's own arguments,
-        // directly followed by its environment, on its first stack, which is never unmapped. No
-        // reference points there: the standard library copies what it reads, and whatever it reads
-        // from now on still ends with a NUL byte.
+        // SAFETY: according to the kernel these addresses are this process's own arguments, and up
+        // to `max_len` its environment if that follows directly, on its first stack, which is never
+        // unmapped. `shown` and its NUL byte fit there. No reference points there: the standard
+        // library copies what it reads, and whatever it reads from now on still ends with a NUL
+        // byte.
         unsafe {
             place.write_bytes(0, arguments.len());
             std::ptr::copy_nonoverlapping(shown.as_ptr(), place, shown.len());

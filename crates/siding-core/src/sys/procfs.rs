@@ -58,7 +58,8 @@ fn is_out_of_resources(error: &std::io::Error) -> bool {
     errno.is_some_and(|errno| [Errno::MFILE, Errno::NFILE, Errno::NOMEM].contains(&errno))
 }
 
-/// Returns the parsed fields of `/proc/PID/stat`, or `None` if there is no such process.
+/// Returns the parsed fields of `/proc/PID/stat`. `None` if there is no such process, or if the
+/// file cannot be read, for example because no descriptor is left.
 #[must_use]
 pub fn stat(pid: i32) -> Option<ProcessStat> {
     let mut buffer = [0; 1024];
@@ -145,7 +146,8 @@ pub fn self_cgroups() -> std::io::Result<String> {
     Ok(text)
 }
 
-/// Returns whether exactly this process still runs. A zombie does not.
+/// Returns whether exactly this process still runs. False for a zombie, and for a process whose
+/// main thread has exited, even if other threads run.
 #[must_use]
 pub fn is_running(process: ProcRef) -> bool {
     stat(process.pid)
@@ -167,7 +169,7 @@ pub fn children(pid: i32) -> Vec<i32> {
     found
 }
 
-/// Returns every process ID in use.
+/// Returns every process ID that `/proc` shows; none if `/proc` cannot be read.
 #[must_use]
 pub fn all_pids() -> Vec<i32> {
     use rustix::fs::{CWD, Mode, OFlags, RawDir};
@@ -200,8 +202,8 @@ pub fn birthmark(pid: i32) -> Option<Birthmark> {
     read_birthmark(pid).ok().flatten()
 }
 
-/// Returns the birthmark of a process of any user. `None` if the process has no birthmark or is
-/// gone.
+/// Returns the birthmark of a process of any user. `None` if the process has no birthmark, is gone,
+/// or is hidden (hidepid, proc(5)).
 ///
 /// For processes of this user prlimit(2) reads the limit itself (0.5 µs). For other users'
 /// processes this function reads `/proc/PID/limits` (8 µs), which every user may read.
@@ -237,7 +239,8 @@ fn parse_birthmark(limits: &[u8]) -> Option<Birthmark> {
     line.split_ascii_whitespace().nth(1)?.parse().ok().map(Birthmark)
 }
 
-/// Returns the effective user ID of a process.
+/// Returns the effective user ID of a process, or root's if the memory of the process is protected
+/// (proc(5)).
 #[must_use]
 pub fn uid(pid: i32) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;

@@ -10,7 +10,7 @@
 //! | `sendto`, `sendmsg`, `sendmmsg` | with `MSG_FASTOPEN` | they connect without `connect` |
 //! | `setsockopt` | `TCP_ULP` | it can turn a TCP socket into one of another protocol |
 //! | `io_uring_*` | all | a ring makes all of these calls without a system call that the filter sees |
-//! | calls of another ABI (32 bit, x32) | all | their numbers mean other calls |
+//! | calls of another ABI (32 bit, x32) | all; the process is killed | their numbers mean other calls |
 
 use std::mem::offset_of;
 
@@ -86,7 +86,8 @@ impl SeccompFilter {
             len: self.0.len() as libc::c_ushort,
             filter: self.0.as_ptr().cast_mut(),
         };
-        // SAFETY: the kernel only reads the program, which outlives the call.
+        // SAFETY: the kernel only reads the program, which outlives the call. The caller runs in a
+        // child, as this function requires, so only the child is filtered.
         unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) }
     }
 }

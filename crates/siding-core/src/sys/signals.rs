@@ -59,7 +59,7 @@ impl AsFd for SignalFd {
 }
 
 impl SignalFd {
-    /// Blocks these signals and returns the descriptor that receives them.
+    /// Blocks these signals in the calling thread, and returns the descriptor that receives them.
     ///
     /// # Errors
     ///

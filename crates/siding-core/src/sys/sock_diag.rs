@@ -36,8 +36,8 @@ const DUMP_REQUEST_FLAGS: u16 = 0x1 | 0x300;
 const IPPROTO_TCP: u8 = 6;
 /// `INET_DIAG_INFO`: the attribute with a `struct tcp_info` (linux/inet_diag.h).
 const INET_DIAG_INFO: u16 = 2;
-/// The states in which a connection sends, or has sent data that is not acknowledged yet:
-/// established, fin_wait1 and 2, close_wait, last_ack, closing (include/net/tcp_states.h). The
+/// The states in which a connection can transfer data, or has sent data that is not acknowledged
+/// yet: established, fin_wait1 and 2, close_wait, last_ack, closing (include/net/tcp_states.h). The
 /// state of listening sockets is included, because these show which side of a connection accepted
 /// it.
 const REPORTED_STATES: u32 =
@@ -62,7 +62,8 @@ const BYTES_RECEIVED_OFFSET: usize = 128;
 /// The size of the receive buffer, in bytes; the kernel fills at most 32 KiB.
 const BUFFER_BYTES: usize = 32 << 10;
 
-/// Returns all TCP connections of this network namespace, and its sockets that listen.
+/// Returns the TCP connections of this network namespace, except those that are still being opened
+/// or are completely closed, and the sockets that listen.
 ///
 /// # Errors
 ///

@@ -1,7 +1,8 @@
 //! Starts the leader of a task without copying this process.
 //!
-//! fork(2) from a large host takes milliseconds (measured: 11 ms at 512 MB), so the child shares
-//! this process's memory until the exec. Until then, the child makes only system calls.
+//! fork(2) copies the page tables, which takes milliseconds in a large process (measured: 11 ms at
+//! 512 MB), so the child shares this process's memory until the exec. Until then, the child makes
+//! only system calls.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::io;
@@ -126,8 +127,8 @@ struct LeaderArgs<'a> {
     errno: c_int,
 }
 
-/// Starts the leader of a task: in its own session, with the birthmark, with default signal
-/// actions, and with a raised OOM score. Returns its process ID after a successful exec.
+/// Starts the leader of a task: in its own session (setsid(2)), with the birthmark, with default
+/// signal actions, and with a raised OOM score. Returns its process ID after a successful exec.
 ///
 /// # Errors
 ///
@@ -174,8 +175,8 @@ pub fn spawn_leader(leader: &Leader<'_>) -> io::Result<i32> {
 fn clone_leader_into_cgroup(group: BorrowedFd<'_>, args: &mut LeaderArgs<'_>) -> Option<i32> {
     let place: *mut LeaderArgs<'_> = args;
     let pid = with_vfork_stack(|stack| {
-        // SAFETY: `run_leader` touches only the `LeaderArgs` behind `place`, and `with_vfork_stack`
-        // has blocked all signals.
+        // SAFETY: `run_leader` touches only the `LeaderArgs` behind `place` and what that refers
+        // to, and `with_vfork_stack` has blocked all signals.
         unsafe { super::clone3::clone_into_cgroup(group, stack, run_leader, place.cast()) }
     });
     let pid = pid.ok()?;
@@ -280,7 +281,7 @@ unsafe fn prefer_for_oom() {
 ///
 /// Must be called only in a child that shares its parent's memory.
 unsafe fn enter_cgroup(group: RawFd) {
-    // SAFETY: constant strings; the descriptor is closed again.
+    // SAFETY: constant strings, of which one byte is written; the descriptor is closed again.
     unsafe {
         let flags = libc::O_WRONLY | libc::O_CLOEXEC;
         let fd = libc::openat(group, c"cgroup.procs".as_ptr(), flags);
@@ -295,7 +296,7 @@ unsafe fn enter_cgroup(group: RawFd) {
 ///
 /// Must be called only in a child that shares its parent's memory.
 unsafe fn set_up_stdio(stdio: [RawFd; 3]) -> bool {
-    // SAFETY: only system calls. The sources are above 2, so no duplicate overwrites a later
-    // source.
+    // SAFETY: this process is a child, as this function requires, so only the child's descriptors
+    // change. The sources are above 2, so no duplicate overwrites a later source.
     unsafe { (0..).zip(stdio).all(|(number, fd)| libc::dup2(fd, number) >= 0) }
 }

@@ -107,8 +107,8 @@ pub fn ticks_per_second() -> u64 {
     rustix::param::clock_ticks_per_second()
 }
 
-/// The size of the buffer for `/proc/vmstat`, in bytes: about 200 lines of 25 bytes. One read
-/// returns all.
+/// The size of the buffer for `/proc/vmstat`, in bytes. The file has about 200 lines of 25 bytes,
+/// and one read returns all of it.
 const VMSTAT_BYTES: usize = 32 << 10;
 
 /// Returns how many processes the OOM killer has killed since boot, including those that exceeded

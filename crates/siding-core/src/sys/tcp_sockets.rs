@@ -5,12 +5,13 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The state `LISTEN` in `/proc/net/tcp` (include/net/tcp_states.h).
 const LISTEN_STATE: &str = "0A";
-/// The states `ESTABLISHED`, `FIN_WAIT1`, `FIN_WAIT2` and `CLOSE_WAIT`, in which a process still
-/// holds the socket.
+/// The states `ESTABLISHED`, `FIN_WAIT1`, `FIN_WAIT2` and `CLOSE_WAIT`, in which a process may
+/// still hold the socket.
 const OPEN_STATES: [&str; 4] = ["01", "04", "05", "08"];
 
-/// Returns the ports on which any of `pids` listens, in ascending order. Needs only the right to
-/// read their descriptors; sockets of another user's process are not found.
+/// Returns the ports on which any of `pids` listens, in ascending order. Searches only the network
+/// namespace of the first process, and finds only sockets of processes whose descriptors this
+/// process may read.
 #[must_use]
 pub fn listening_ports(pids: &[i32]) -> Vec<u16> {
     let inodes = sockets_by_inode(pids);
@@ -24,8 +25,9 @@ pub fn listening_ports(pids: &[i32]) -> Vec<u16> {
     ports.into_iter().collect()
 }
 
-/// Returns the process among `pids` that listens on a port. If no process of the machine listens on
-/// the port, only the table of sockets is read, and no list of descriptors.
+/// Returns the process among `pids` that listens on a port. If no process in the network namespace
+/// of the first one listens on the port, only the table of sockets is read, and no list of
+/// descriptors.
 #[must_use]
 pub fn find_listener(pids: &[i32], port: u16) -> Option<i32> {
     let wanted: HashSet<u64> = listening_sockets(*pids.first()?)
@@ -41,7 +43,6 @@ pub fn find_listener(pids: &[i32], port: u16) -> Option<i32> {
 }
 
 /// Returns the port and inode of every listening socket in the network namespace of a process.
-/// Namespaces that a task creates itself are not searched.
 fn listening_sockets(pid: i32) -> Vec<(u16, u64)> {
     let mut found = Vec::new();
     for file in ["tcp", "tcp6"] {
@@ -66,7 +67,8 @@ fn parse_listener(line: &str) -> Option<(u16, u64)> {
 /// Returns the user ID of the socket at one end of a connection within this machine: the socket
 /// that is bound to `end` and connected to `other`. `None` if there is no such socket.
 ///
-/// Closing connections are not searched, because the kernel no longer shows their owner.
+/// A connection that no process holds any more is not found, because the kernel no longer shows its
+/// owner.
 #[must_use]
 pub fn connection_owner_uid(end: SocketAddr, other: SocketAddr) -> Option<u32> {
     // An IPv6 socket can be one end of an IPv4 connection, and is in the IPv6 table then.

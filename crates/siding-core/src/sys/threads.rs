@@ -95,7 +95,7 @@ pub enum ThreadLocation {
         /// The six argument registers; a call may use fewer.
         arguments: [u64; 6],
     },
-    /// In the kernel, but not in a system call: a page fault.
+    /// In the kernel, but not in a system call: for example, in a page fault.
     InKernel,
 }
 

@@ -23,7 +23,7 @@ impl RawMode {
     ///
     /// The I/O error of the system call, `ENOTTY` if it is no terminal.
     pub fn enter(terminal: impl AsFd) -> io::Result<Self> {
-        // The duplicate has a number above the standard descriptors, which any code may close.
+        // The duplicate has a number above 2, because any code may close the standard descriptors.
         let terminal = descriptor::duplicate_from(terminal, 3)?;
         let before = tcgetattr(&terminal)?;
         let raw = Self { terminal, saved: before };

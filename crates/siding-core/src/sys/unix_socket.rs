@@ -45,12 +45,12 @@ pub fn listen(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Connects to `name` below `dir`.
+/// Connects to `name` below `dir`. Blocks while too many connections wait to be accepted.
 ///
 /// # Errors
 ///
-/// The I/O error of the system call: `ECONNREFUSED` if no process listens any more, `ENOENT` if
-/// none ever did, `EAGAIN` if too many connections wait to be accepted.
+/// The I/O error of the system call: `ECONNREFUSED` if no process listens any more, `ENOENT` if the
+/// name does not exist.
 pub fn connect(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
     let socket = packet_socket(SocketFlags::empty())?;
     rustix::net::connect(&socket, &short_address(dir, name)?)?;

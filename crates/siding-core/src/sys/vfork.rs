@@ -23,8 +23,10 @@ pub(super) fn vfork_and_run(
 ) -> io::Result<i32> {
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | exit_signal;
     with_vfork_stack(|stack| {
-        // SAFETY: CLONE_VFORK suspends this thread until the child no longer uses `stack`, `args`
-        // or any other memory of this process.
+        // SAFETY: `stack_top` is the end of `stack`, from which the child's stack grows down.
+        // CLONE_VFORK suspends this thread until the child no longer uses `stack`, `args` or any
+        // other memory of this process. No signal handler runs in the child, because all signals
+        // are blocked.
         let pid = unsafe { libc::clone(child, stack_top(stack), flags, args) };
         if pid < 0 { Err(io::Error::last_os_error()) } else { Ok(pid) }
     })
@@ -62,7 +64,8 @@ impl Drop for BlockedSignals {
     }
 }
 
-/// Returns a stack for a child. It is not cleared, which would touch all of its pages.
+/// Returns a stack for a child. The memory is not cleared, because that would touch all of its
+/// pages.
 pub(super) fn new_stack() -> Box<VforkStack> {
     Box::new_uninit_slice(STACK_BYTES)
 }

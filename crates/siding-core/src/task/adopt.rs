@@ -397,8 +397,8 @@ fn duration_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns the file to which a process writes its standard output, and its name. `None` if the user
-/// does not own the file, or if the file has no name by which other readers could open it.
+/// Returns the file to which a process writes its standard output, and the name of the file. `None`
+/// if the user does not own the file, or if it has no name by which other readers could open it.
 fn user_output_file(pid: i32) -> Option<(OwnedFd, String)> {
     let link = format!("/proc/{pid}/fd/1");
     let file = output::open_user_file(Path::new(&link), true).ok()?;

@@ -58,7 +58,7 @@ pub enum InputError {
         /// Number of bytes of the last write that did not fit into the pipe.
         left_bytes: usize,
     },
-    /// The shim did not close the input, because it could not be reached or refused.
+    /// The shim did not close the input: the shim could not be reached, or refused the request.
     #[error(transparent)]
     Watch(#[from] WatchError),
     /// A system call on the input FIFO failed.

@@ -144,7 +144,7 @@ impl IdleShim {
         Ok(Self { socket, intermediate: between })
     }
 
-    /// Makes the shim start a new task, and passes it the lock of the task's directory.
+    /// Makes the shim start a new task, and passes the lock of the task's directory to the shim.
     /// `environment` is the whole environment of the task, as `NAME=value`, which is passed in
     /// memory and never written to disk.
     ///
@@ -168,9 +168,9 @@ impl IdleShim {
         self.send_command_with(errand, [root.as_fd(), dir.as_fd()], more, &birth)
     }
 
-    /// Makes the shim take over a task whose shim is dead, and passes it the lock. `found` are
-    /// known processes of the task. The shim only verifies these, so that a thousand shims need not
-    /// each scan all processes of the machine.
+    /// Makes this shim take over a task whose shim is dead, and passes the task's lock to it.
+    /// `found` are known processes of the task. The new shim only verifies these, so that a
+    /// thousand new shims need not each scan all processes of the machine.
     ///
     /// # Errors
     ///

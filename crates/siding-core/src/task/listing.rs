@@ -63,7 +63,7 @@ const MIN_TASKS_PER_THREAD: usize = 64;
 /// Size of the buffer for the first read, in bytes. Nearly every journal is shorter.
 const JOURNAL_BUFFER_BYTES: usize = 16 << 10;
 
-/// The id of a task and the result of reading it; `None` if the task was removed meanwhile.
+/// The id of a task and the result of reading the task; `None` if it was removed meanwhile.
 pub type ListedTask<T> = (TaskId, Result<Option<T>, JournalReadError>);
 
 /// Reads the views of tasks and returns `keep` of each, in the order of `ids`. An unreadable task

@@ -1,8 +1,9 @@
 //! Runs a monitor: finds matching lines of a task's output and returns records of these lines at
 //! the allowed rate.
 //!
-//! The shim feeds the output that it pumps and writes the records. After a takeover the new shim
-//! resumes after the last recorded line, so that no line is missed or reported twice.
+//! The shim passes the output that it pumps to the monitor, and writes the records that the monitor
+//! returns. After a takeover the new shim resumes after the last recorded line, so that no line is
+//! missed or reported twice.
 
 use std::io;
 use std::ops::ControlFlow;

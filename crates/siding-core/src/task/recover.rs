@@ -48,7 +48,8 @@ pub enum RecoveryOutcome {
     TakenOver,
     /// The task's shim was dead and no process of the task was left; the end was recorded.
     EndRecorded,
-    /// The task was never recorded, so no process was started for it; its directory was removed.
+    /// The task has no directory, or was never recorded, so that its command has not run. In the
+    /// second case the directory was removed.
     NeverRecorded,
     /// Another process is starting or recovering the task at this moment.
     Busy,
@@ -368,7 +369,8 @@ fn await_takeover(id: TaskId, link: &ShimConnection) -> Result<RecoveryOutcome, 
         }
         RecvResult::Message(_) => Ok(RecoveryOutcome::TakenOver),
         RecvResult::TimedOut => Err(hear(io::ErrorKind::TimedOut.into())),
-        // The shim found that the task had ended by itself, and exited.
+        // The shim has exited without an answer, for example because it found that the task had
+        // ended by itself.
         RecvResult::Disconnected => Ok(RecoveryOutcome::Busy),
     }
 }

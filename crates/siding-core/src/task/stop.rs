@@ -18,8 +18,8 @@ use crate::store::{StateDir, StoreError};
 use crate::task::watch::{TaskWatch, WatchError};
 use crate::task::workflow_steps::WorkflowTask;
 
-/// Longest duration of a stop beyond its grace: the kill gives up after 10 s, and the remaining
-/// time allows for a loaded machine.
+/// Longest duration of a stop beyond its grace: the kill gives up after 25 s at the latest, and the
+/// remaining time allows for a loaded machine.
 const STOP_OVERHEAD: Duration = Duration::from_secs(30);
 
 /// Number of checks for the first record of a task. With the pauses they take one second, while a
@@ -45,7 +45,8 @@ pub struct StopOptions<'h> {
 
 /// Stops a task and waits for the proof that none of its processes is left. Has no effect on a task
 /// that has ended. Also stops the tasks of a subagent, because the parent session would inherit
-/// them, and the steps of a workflow, because a killed workflow does not stop them itself.
+/// them, and the steps of a workflow, because a killed workflow does not stop them itself; tasks
+/// with `--keep` are excepted.
 ///
 /// # Errors
 ///

@@ -159,7 +159,7 @@ fn file_lists_memory(file: &Path) -> bool {
     list.split_ascii_whitespace().any(|controller| controller == "memory")
 }
 
-/// Returns whether this group has no limit of its own.
+/// Returns whether this group itself limits neither memory, nor processes, nor CPU time.
 fn has_no_limits(dir: &Path) -> bool {
     ["memory.max", "memory.high", "pids.max", "cpu.max"].into_iter().all(|name| {
         // A controller that is not enabled has no files, and limits nothing.

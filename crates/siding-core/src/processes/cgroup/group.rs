@@ -109,7 +109,8 @@ impl TaskGroup {
         let mark = self.id.birthmark();
         let is_excluded = |pid: i32| pid == own || tree::is_of_other_task(root, mark, pid);
         if !self.member_pids().into_iter().any(is_excluded) {
-            // Kernels before 5.14 have no `cgroup.kill`, and the sweep does not depend on it.
+            // A failure is ignored, because the caller's sweep does not depend on this call:
+            // kernels before 5.14 have no `cgroup.kill`.
             let _not_there = cgroupfs::open(&self.dir).and_then(cgroupfs::kill);
         }
     }

@@ -17,7 +17,7 @@ const TICK_MS: u64 = 1_000 / procfs::TICKS_PER_SECOND;
 /// The others are always measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UsageFields {
-    /// The time that each process was running or waiting for a CPU.
+    /// The time that the main thread of each process was running or waiting for a CPU.
     pub runnable: bool,
     /// The number of descriptors that each process has open.
     pub fds: bool,

@@ -56,8 +56,8 @@ impl RateLimitedScan {
         found
     }
 
-    /// Holds the processes of one task as [`HeldProcesses::hold_task`] does, unless that requires a
-    /// scan too soon after the last one.
+    /// Opens pidfds for the processes of one task as [`HeldProcesses::hold_task`] does, unless that
+    /// requires a scan too soon after the last one.
     ///
     /// A scan that found no process of the task remains a proof that there is none, because only a
     /// process of the task can start another one.
@@ -117,8 +117,8 @@ impl RateLimitedScan {
     }
 }
 
-/// Holds the processes of a scan; `None` if the scan found processes and all of them have died
-/// since.
+/// Opens pidfds for the processes that a scan found, at most `most`; `None` if the scan found
+/// processes and all of them have died since.
 fn hold_living(found: &[ProcRef], most: usize) -> Option<HeldProcesses> {
     let mut grip = HeldProcesses::default();
     for process in found {

@@ -21,7 +21,7 @@ pub struct FileMetadata {
     pub is_socket: bool,
     /// Whether the file is a regular file.
     pub is_file: bool,
-    /// The device and the inode. No other file has the same pair.
+    /// The device and the inode. No other existing file has the same pair.
     pub identity: (u64, u64),
 }
 
@@ -86,8 +86,8 @@ pub fn modified_ms(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<i64> {
     Ok(stat.st_mtime.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000))
 }
 
-/// Sets the time at which a file was last written to, in milliseconds since 1970. The time that the
-/// kernel sets at a write comes from a clock that may be a tick behind.
+/// Sets the time at which a file was last written to, in milliseconds since 1970. The kernel also
+/// sets this time at each write, but by a clock that may be a tick behind the wall clock.
 ///
 /// # Errors
 ///

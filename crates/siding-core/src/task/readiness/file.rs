@@ -7,8 +7,8 @@ use siding_model::wait::WaitDetail;
 
 use crate::sys::inotify::Inotify;
 
-/// Longest time between two checks, in milliseconds. Targets of symbolic links and network file
-/// systems change without an inotify event.
+/// Longest time between two checks with inotify, in milliseconds. Periodic checks are needed even
+/// then, because targets of symbolic links and network file systems change without an event.
 pub(crate) const CHECK_INTERVAL_MS: u64 = 1000;
 /// Longest time between two checks without inotify, in milliseconds.
 pub(crate) const UNWATCHED_CHECK_INTERVAL_MS: u64 = 100;

@@ -65,8 +65,8 @@ impl OutputScan {
         Ok(self.matching.handler().0.take())
     }
 
-    /// Returns the time at which [`Self::scan_partial_line`] is to be called; `None` without an
-    /// incomplete line.
+    /// Returns the time at which [`Self::scan_partial_line`] is to be called; `None` if no output
+    /// has followed since that function last matched the incomplete line.
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         self.settles_at
     }

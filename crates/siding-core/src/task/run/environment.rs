@@ -69,9 +69,9 @@ fn add_policy_variables(policy: &NetPolicy, variables: &mut Vec<(OsString, OsStr
             }
         }
         NetPolicy::Allow(hosts) => {
-            // These variables replace the starter's proxy and its exceptions, which are unreachable
-            // from the namespace. A loopback name in the allow-list means the machine's own
-            // loopback interface, so a request for it must go through the proxy.
+            // These variables replace the starter's, whose proxy is unreachable from the namespace.
+            // A loopback name in the allow-list means the machine's own loopback interface, so a
+            // request for this name must go through the proxy.
             let own: Vec<_> =
                 LOOPBACK_HOSTS.into_iter().filter(|own| !hosts.contains_name(own)).collect();
             let own = own.join(",");

@@ -148,7 +148,7 @@ struct CallDriver<'r, 'c, C> {
     watch: TaskWatch<'r>,
     call: ForegroundCall,
     caller: &'c mut C,
-    /// The state with which the task ended for its caller.
+    /// The state of the task when the call ended, kept until all known output is shown.
     finished: Option<(TaskDir, Box<TaskNotices>)>,
 }
 

@@ -265,8 +265,8 @@ impl TaskRequest {
     }
 
     /// Returns the key by which a second launch of the command is detected. The key depends on
-    /// variables, input and shell, because the same command text with others is no duplicate. Only
-    /// a checksum of these three is part of the key.
+    /// variables, input and shell, because two commands that differ in one of these are no
+    /// duplicates. Only a checksum of these three is part of the key.
     fn same_key(&self) -> String {
         /// The default shell; it leaves the key unchanged.
         const DEFAULT_SHELL: &str = "bash";

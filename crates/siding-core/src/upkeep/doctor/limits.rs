@@ -14,7 +14,8 @@ pub(super) fn checks() -> Vec<Check> {
 
 fn open_files() -> Check {
     let bound = system_info::open_files_limit();
-    // A wait holds one descriptor for each task, and the reaper one for each process that it ends.
+    // A wait holds one descriptor for each task, and the reaper one for each process that it
+    // terminates.
     let enough = bound.hard.is_none_or(|hard| hard >= 2 * DESIGN_TASKS);
     let shown = |limit: Option<u64>| limit.map_or_else(|| "none".to_owned(), |at| at.to_string());
     Check {
