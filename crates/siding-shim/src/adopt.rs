@@ -1,8 +1,9 @@
 //! Adopts a process that siding did not start.
 //!
 //! At first the shim creates no file for the process: most commands end within milliseconds, and
-//! must not leave a record. A command is recorded if it runs longer, leaves processes behind, or
-//! loses its host. From then on the command is supervised like a task after a takeover: its
+//! must not leave a record. A command is recorded if it runs longer than
+//! [`keep_after_ms`](siding_core::task::launch::Adoption::keep_after_ms), leaves processes behind,
+//! or loses its host. From then on the command is supervised like a task after a takeover: its
 //! processes are found by their birthmark.
 
 use std::os::fd::OwnedFd;

@@ -2,8 +2,9 @@
 //! read.
 //!
 //! poll(2) does not report the growth of a regular file. The shim therefore checks the length of
-//! the file: before a silence is judged, once a minute while a stall is recorded, and ten times a
-//! second while a client follows the output.
+//! the file, or without a file the bytes that the task's processes have written: before a silence
+//! is judged, once a minute while a stall is recorded, and ten times a second while a client
+//! follows the output.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -29,7 +30,8 @@ pub(crate) struct AdoptedOutput {
     /// Whether the file is the host's, so that its growth is the task's output.
     is_host_file: bool,
     /// At the last poll: the length of the host's file, or the bytes that the processes had written
-    /// to any file. `None` before the first poll, since earlier output is not growth.
+    /// to any file. The length is first read when the file is opened. `None` without a file of the
+    /// host before the first poll, since earlier writes are not growth.
     last_bytes: Option<u64>,
     /// When the output was polled last.
     last_poll: MonotonicMs,
@@ -60,8 +62,8 @@ impl AdoptedOutput {
         Some(Self::from_file(Some(file.try_clone().ok()?), true))
     }
 
-    /// Opens the output of a task that was adopted by another shim. If the host has removed its
-    /// file, the value has no file.
+    /// Opens the output of a task that was adopted by another shim. If the file cannot be opened,
+    /// for example because the host has removed it, the value has no file.
     pub(crate) fn resume(dir: &TaskDir, adopted: &AdoptionInfo) -> Self {
         match &adopted.output {
             Some(path) => Self::from_file(output::open_user_file(Path::new(path), true).ok(), true),
@@ -107,7 +109,7 @@ impl AdoptedOutput {
         if let Some(file) = &self.file {
             let line = format!("{start}[siding] {text}\n");
             // The host's file was opened with O_APPEND, so the kernel ignores the offset. On a full
-            // disk the line is missing, but the journal contains the same fact.
+            // disk the line is missing, but the journal of a recorded task contains the same fact.
             let _recorded_anyway = file::write_all_at(file, line.as_bytes(), end);
         }
     }

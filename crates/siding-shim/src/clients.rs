@@ -12,12 +12,12 @@ use siding_model::process::MonotonicMs;
 use siding_model::protocol::{MAX_PACKET_BYTES, ShimMessage, ShimRequest};
 use siding_model::record::Record;
 
-/// The most concurrent clients. A further one disconnects the oldest client that has not
-/// subscribed.
+/// Number of concurrent clients at which a further one disconnects the oldest client that has not
+/// subscribed. Subscribers are never disconnected to make room, so that there can be more of them.
 const MAX_CLIENTS: usize = 256;
 /// Pause after a connection could not be accepted, in milliseconds.
 const ACCEPT_RETRY_MS: u64 = 200;
-/// Longest request, in bytes. No request carries a caller's data.
+/// Longest request, in bytes. A task's input and output never pass through the socket.
 const MAX_REQUEST_BYTES: usize = 4096;
 
 /// Identifies a client for as long as the shim runs. A client's position in the list changes when
@@ -146,8 +146,8 @@ impl Clients {
         }
     }
 
-    /// Adds a client. With [`MAX_CLIENTS`] clients, first disconnects the oldest one that has not
-    /// subscribed.
+    /// Adds a client. With [`MAX_CLIENTS`] clients or more, first disconnects the oldest one that
+    /// has not subscribed.
     pub(crate) fn add(&mut self, client: Client) {
         if self.clients.len() >= MAX_CLIENTS
             && let Some(idle) = self.clients.iter().position(|(_, known)| !known.subscribed)

@@ -1,4 +1,4 @@
-//! The notice that the task's deadline is near.
+//! The notice of the approaching deadline of a task.
 
 use siding_core::sys::clock;
 use siding_model::journal::TaskState;

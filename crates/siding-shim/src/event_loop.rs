@@ -34,8 +34,8 @@ pub(crate) struct TaskSet {
 impl TaskSet {
     /// Creates a set of tasks to supervise. `signals` receives the shim's signals.
     pub(crate) fn new(supervisors: Vec<TaskSupervisor>, signals: SignalFd) -> Self {
-        // A command may end within milliseconds, so start-up memory is released only with the first
-        // sample of a silent task.
+        // A command may end within milliseconds, so start-up memory is released only after the
+        // first check that itself uses memory, usually the first sample of a silent task.
         Self { supervisors, signals, releases_memory: false }
     }
 
@@ -73,7 +73,8 @@ pub(crate) fn run(TaskSet { mut supervisors, signals, mut releases_memory }: Tas
     }
 }
 
-/// Waits until a source is readable or a timeout has passed. The only place where the shim blocks.
+/// Waits until a source is readable or a timeout has passed. The only place where the shim of a
+/// recorded task waits for events; a kill also pauses between its rounds.
 fn wait(supervisors: &mut [TaskSupervisor], signals: &SignalFd) -> ReadySources {
     let wake_at = supervisors.iter_mut().filter_map(TaskSupervisor::wake_at).min();
     let mut poll_set = PollSet::default();

@@ -13,8 +13,8 @@ use crate::process_tree::ProcessTree;
 const MAX_COMMAND_LINE_BYTES: usize = 16 << 10;
 
 /// Releases the excluded programs of an adopted task: an editor or browser that has left the
-/// command's session, with all its descendants. Afterwards these processes carry a birthmark that
-/// belongs to no task.
+/// command's session, with those of its descendants that carry the task's birthmark. Afterwards
+/// these processes carry a birthmark that belongs to no task.
 pub(crate) fn release_excluded(tree: &mut ProcessTree, root: &StateDir, state: &TaskState) {
     let Some(adopted) = &state.adopted else { return };
     if adopted.spare_programs.is_empty() {

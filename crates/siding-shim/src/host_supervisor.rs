@@ -1,9 +1,9 @@
 //! The supervisor of a host: the small process that watches one host, adopts the commands that the
 //! host runs in a sandbox, and terminates the processes that the host leaves behind.
 //!
-//! The supervisor sleeps until the host ends or a byte arrives in the bell, a FIFO. After the
-//! supervisor was killed, the host's next hook starts another. If the host was killed, too, the
-//! reaper terminates the host's processes.
+//! The supervisor sleeps until the host ends, a byte arrives in the bell (a FIFO), or a scan is
+//! due. After the supervisor was killed, the host's next hook starts another. If the host was
+//! killed, too, the reaper terminates the host's processes.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};

@@ -18,13 +18,14 @@ const OWNER_RETRY_MS: u64 = 5_000;
 /// The process that a task must not outlive.
 #[derive(Debug)]
 pub(crate) enum Lease {
-    /// No process: the implicit session owns the task, or the task was started with `--keep`.
+    /// No process: the implicit session owns the task, the task was started with `--keep`, or the
+    /// lease has expired and the task is being stopped.
     Free,
     /// The pidfd of a live owner of the session, or of the session that inherited the task.
     Held(PidFd),
-    /// No owner lives. The task is not stopped if the session is resumed in time.
+    /// No live owner was found. The task is not stopped if the session has an owner again in time.
     Lost {
-        /// When the task is stopped.
+        /// When owners are searched for again. If there is none then, the task is stopped.
         until: MonotonicMs,
     },
 }
@@ -56,12 +57,12 @@ impl Lease {
         }
     }
 
-    /// Returns whether no owner lives.
+    /// Returns whether no live owner was found.
     pub(crate) const fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })
     }
 
-    /// Returns when to call [`Self::has_expired`].
+    /// Returns when to call [`Self::has_expired`]; `None` unless the lease is lost.
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         match self {
             Self::Lost { until } => Some(*until),
@@ -69,7 +70,7 @@ impl Lease {
         }
     }
 
-    /// Searches for another owner after the last one has ended.
+    /// Searches for another live owner after the process of [`Self::Held`] has ended.
     pub(crate) fn on_owner_ended(&mut self, root: &StateDir, spec: &TaskSpec) {
         *self = Self::query_owner(root, spec);
     }

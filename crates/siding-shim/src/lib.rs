@@ -2,10 +2,10 @@
 //!
 //! The shim starts the leader, and is the only writer of the task's journal and output. It enforces
 //! the deadline and the session's lease, serves its clients, and kills the process tree of a task
-//! that is stopped. It records how the task ended, and exits. The shim has one thread, which blocks
-//! only in the poll of `event_loop`; a second thread exists only while an HTTP condition of the
-//! task's readiness is checked. The shim never waits for another process: not for a client that
-//! does not read, and not for an end of file.
+//! that is stopped. It records how the task ended, and exits. The shim has one thread, which waits
+//! for the events of recorded tasks only in the poll of `event_loop`; a second thread exists only
+//! while an HTTP condition of the task's readiness is checked. While it supervises a task, the shim
+//! waits neither for a client that does not read nor for an end of file.
 //!
 //! The crate also holds the supervisor of a host (`host_supervisor`), which supervises no task.
 

@@ -1,11 +1,11 @@
 //! Moves a task's output from its FIFO into the output file.
 //!
-//! The kernel moves the bytes with splice(2), and in a burst with [`SpliceStore`]: no byte is in
-//! the memory of the shim, where it would be lost if the shim were killed. The FIFO has the size of
+//! The kernel moves the bytes with splice(2), and in a burst with [`SpliceStore`]: no byte is only
+//! in the memory of the shim, where it would be lost if the shim were killed. The exception is a
+//! file into which the kernel cannot splice, for example on a full disk. The FIFO has the size of
 //! one page while the task is quiet, and grows while data flows. An ordinary user has 16,384 pipe
 //! pages in all (`pipe-user-pages-soft`, pipe(7)), and a thousand idle tasks must leave most of
-//! them unused.
-//! Offsets in the file are stream offsets, whatever is released or lost.
+//! them unused. Offsets in the file are stream offsets, whatever is released or lost.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,22 +26,23 @@ const QUIET_PIPE_BYTES: usize = 4096;
 /// Sizes of the FIFO while data flows, tried in order. 256 KiB are as fast as 1 MiB within the
 /// noise, and 250 tasks of one user can be busy at the same time.
 const BUSY_PIPE_BYTES: [usize; 3] = [256 << 10, 64 << 10, 16 << 10];
-/// The largest pipe that an ordinary user can create (`fs.pipe-max-size`). A task can enlarge its
-/// FIFO.
+/// The largest pipe that an ordinary user can create with the default `fs.pipe-max-size`. A task
+/// can enlarge its FIFO.
 const MAX_PIPE_BYTES: u64 = 1 << 20;
 /// The most bytes that one step moves.
 const COPY_BUFFER_BYTES: usize = 256 << 10;
-/// Steps for each wake-up of the shim, 8 MiB in all, so that a burst delays the shim's other work
-/// by milliseconds only.
+/// Steps for each wake-up of the shim, at most 8 MiB in all, so that a burst delays the shim's
+/// other work by milliseconds only.
 const MAX_READS_PER_TICK: usize = 32;
 /// Silence after which the FIFO shrinks and the buffers are freed, in milliseconds. The first
-/// sample of the silent task is due at the same time, so that the shim wakes once for both.
+/// sample of the silent task is due at almost the same time, so that the shim wakes once for both.
 const QUIET_AFTER_MS: u64 = FIRST_SAMPLE_DELAY_MS + QUIET_SLACK_MS;
 /// Slack in milliseconds, because the silence of the FIFO and the silence of the task do not start
 /// at exactly the same time. The FIFO is due to shrink this long after the first sample, and may
 /// shrink this long before the sample.
 const QUIET_SLACK_MS: u64 = 50;
-/// The middle is released in steps of this many bytes, a multiple of every block size.
+/// Largest step in which the middle of the output file is released, in bytes: a multiple of every
+/// block size.
 const RELEASE_STEP_BYTES: u64 = 4 << 20;
 /// Block size to which holes are aligned, in bytes. A larger block is released once a step covers
 /// it.
@@ -231,8 +232,8 @@ impl OutputFifo {
     fn splice(&mut self) -> io::Result<usize> {
         let max_bytes = self.max_piece_bytes();
         if self.would_overflow(max_bytes as u64) {
-            // The exact number of bytes is requested, so that no more of the middle is released
-            // than necessary.
+            // The kernel reports how many bytes the pipe holds, so that no more of the middle is
+            // released than necessary.
             let coming = pipe::buffered_bytes(&self.fifo)?.min(max_bytes as u64);
             self.release_middle(coming);
         }
@@ -286,8 +287,8 @@ impl OutputFifo {
         }
     }
 
-    /// Counts how many of the last `len` bytes are not in the file. On a full disk, a failed write
-    /// may have stored some of them.
+    /// Counts how many of the `len` bytes of a failed write are not in the file. On a full disk,
+    /// the write may have stored some of them.
     fn record_loss(&mut self, len: u64, error: io::Error) {
         let end = file::metadata(&self.file).map_or(0, |facts| facts.len);
         let stored = end.saturating_sub(self.offset).min(len);
@@ -309,8 +310,8 @@ impl OutputFifo {
     }
 
     /// Releases the middle of the file, so that head and tail stay within their limits when
-    /// `coming` bytes are added. Releases a step more than necessary, so that most writes need no
-    /// system call.
+    /// `coming` bytes are added. Releases a step more than necessary, so that most calls have
+    /// nothing to release.
     fn release_middle(&mut self, coming: u64) {
         if !self.would_overflow(coming) {
             return;

@@ -24,7 +24,8 @@ use crate::start::{PreparedShim, Shim, StartError, failed_to};
 use crate::task_record::TaskRecord;
 use crate::task_supervisor::TaskSupervisor;
 
-/// A process that carries its task's birthmark and is held by a pidfd, but is not recorded.
+/// A process that carries its task's birthmark and for which a pidfd is open, but that is not
+/// recorded.
 #[derive(Debug)]
 pub(crate) struct PendingAdoption {
     pub(crate) root: StateDir,

@@ -18,12 +18,14 @@ use siding_model::lifecycle::TreeLiveness;
 use siding_model::outcome::LeaderEnd;
 use siding_model::process::{LeaderRef, MonotonicMs, ProcRef};
 
-/// The most processes that are held by a pidfd. Other processes are found when these have ended.
+/// The most processes of a task for which a pidfd is open. The scan after the end of one of these
+/// processes finds the others.
 const MAX_HELD_PIDFDS: usize = 256;
-/// The limit of held processes for each of the tasks that share a shim: together they must not
-/// exhaust the shim's descriptors.
+/// The same limit for each of the tasks that share a shim: together the tasks must not exhaust the
+/// shim's descriptors.
 const MAX_HELD_PIDFDS_SHARED: usize = 4;
-/// Time between two scans while no process can be held, in milliseconds.
+/// Time until the next scan, in milliseconds, while no descriptor reports the end of a process: no
+/// pidfd could be opened, or `/proc` did not show the children.
 const RESCAN_MS: u64 = 2_000;
 
 /// The processes of a task, by the way in which the shim finds them.
@@ -40,7 +42,8 @@ pub(crate) enum ProcessTree {
     Discovered {
         /// The leader, until it has ended.
         leader: LeaderHandle,
-        /// Some of the other processes, at least one while any lives.
+        /// Pidfds of some of the other processes. May be empty while the leader lives, or while no
+        /// descriptor is free.
         held: Vec<PidFd>,
         /// The scans that the tasks of this shim share, if it has several.
         shared_scan: Option<Rc<RateLimitedScan>>,
@@ -52,14 +55,14 @@ pub(crate) enum ProcessTree {
 /// A leader that is not a child of this process.
 #[derive(Debug)]
 pub(crate) enum LeaderHandle {
-    /// A leader that lives, or whose exit status can still be read.
+    /// The recorded leader, which was alive or not yet reaped when its pidfd was opened.
     Held(PidFd),
     /// Like [`Self::Held`], for an adopted process, which was never a shim's child.
     Adopted(PidFd),
     /// The process that is most likely the leader: the shim died before it recorded the leader. The
     /// exit status of this process is no evidence.
     Guessed(PidFd),
-    /// The leader ended while no shim supervised it, which is not recorded yet.
+    /// The leader ended while no shim supervised it. This end is not recorded yet.
     EndMissed,
     /// The leader's end is known, or the task never had a leader.
     Finished,
@@ -138,8 +141,8 @@ impl ProcessTree {
     /// Returns the tree of a task whose shim died. `known` are some of the task's processes, which
     /// the starter of this shim has found.
     ///
-    /// While one of the held processes lives, no scan of the whole system is necessary: the tree
-    /// cannot be empty, and the others are found when the last held one has ended.
+    /// While all processes with an open pidfd live, no scan of the whole system is necessary: the
+    /// tree cannot be empty, and the scan after the end of one of them finds the others.
     pub(crate) fn discovered(
         root: &StateDir,
         task: &TaskState,
@@ -213,7 +216,8 @@ impl ProcessTree {
     }
 
     /// Reaps processes that have ended, and returns whether any is left. If [`Self::wake_at`]
-    /// returns a time afterwards, a check before that time finds nothing new.
+    /// returns a time afterwards, the sources may not report the next end, and the next check is
+    /// due at that time.
     pub(crate) fn check(&mut self, root: &StateDir, task: &TaskState) -> TreeStatus {
         match self {
             Self::Descendants { leader, rescan_at } => {
@@ -229,7 +233,8 @@ impl ProcessTree {
                 let is_unheld = leader.pidfd().is_none() && held.is_empty();
                 *rescan_at = match &found {
                     Err(at) => Some(*at),
-                    // A process that could not be held lives, and no descriptor reports its end.
+                    // A process lives for which no pidfd could be opened, so no descriptor reports
+                    // its end.
                     Ok(TreeStatus { tree: TreeLiveness::Alive, .. }) if is_unheld => {
                         Some(clock::monotonic_now().plus_ms(RESCAN_MS))
                     }
@@ -361,7 +366,7 @@ fn check_discovered(
         // While the leader lives, the tree is alive, and needs no scan for other processes.
         return status;
     }
-    // While all held processes live, the tree is alive, and needs no scan.
+    // While all processes with an open pidfd live, the tree is alive, and needs no scan.
     if held.len() < before || held.is_empty() {
         let found = HeldProcesses::hold_task(root, task, current_pid(), max_held);
         if found.is_empty() {
@@ -400,8 +405,8 @@ fn check_with_shared_scan(
     Ok(TreeStatus { leader: end, tree })
 }
 
-/// Holds the process that has this pid now. `None` if there is no such process, or if it is not a
-/// process of the task.
+/// Opens a pidfd of the process that has this pid now. `None` if there is no such process, or if it
+/// is not a process of the task.
 fn hold_member_by_pid(root: &StateDir, task: &TaskState, pid: i32) -> io::Result<Option<PidFd>> {
     let Some(found) = PidFd::open_pid_if_present(pid)? else { return Ok(None) };
     let group = TaskGroup::from_task(task);

@@ -35,7 +35,7 @@ impl ProxyHandle {
                     denied.push(Record::Denied { at, host });
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
-                // The proxy was killed. The task cannot reach any host from now on.
+                // The proxy was killed. The task cannot reach any remote host from now on.
                 Ok(None) | Err(_) => {
                     self.0 = None;
                     denied.push(Record::Denied { at, host: PROXY_ENDED_HOST.to_owned() });

@@ -2,9 +2,9 @@
 //!
 //! A task with limits is sampled at intervals that are short enough to enforce them. A task without
 //! limits is sampled only when the shim is awake anyway and, in the background, at the intervals of
-//! its watchdogs, which grow while the task is idle. The usage of processes that have ended comes
-//! from getrusage(2) without a sample. Between two samples only the numbers of the last one are
-//! kept.
+//! its watchdogs; these intervals grow while the task is idle. The usage of processes that have
+//! ended comes from getrusage(2) without a sample. Between two samples only the numbers of the last
+//! one are kept.
 
 use siding_core::processes::cgroup::{GroupMemory, TaskGroup};
 use siding_core::processes::probe::{self, UsageFields};
@@ -199,12 +199,14 @@ impl ResourceMonitor {
     }
 
     /// Returns whether the OOM killer has recently killed a process: one of the task's control
-    /// group, or one of the system if the group does not count kills.
+    /// group, or one of the system if the task has no group that accounts for memory.
     pub(crate) fn saw_oom_kill(&self, now: MonotonicMs) -> bool {
         let count = oom_kills(self.group.as_ref());
         self.oom_kills.has_recent_kill(now, count, || {
             let largest = process::ended_children_usage().resident_bytes;
-            // The group counts only kills of the task's processes, so their time does not matter.
+            // This runs only when the last check is too old to show that the kill was recent. The
+            // count of the task's own control group contains no other kills, so the kill was one of
+            // the task's processes. Otherwise a large process is taken for the victim.
             self.group.is_some()
                 || system_info::total_memory()
                     .is_some_and(|total| largest >= total / LARGE_PROCESS_DIVISOR)
@@ -305,8 +307,8 @@ impl ResourceMonitor {
     }
 }
 
-/// Returns how many processes the OOM killer has killed: in the task's group if the group counts
-/// them, otherwise on this system.
+/// Returns how many processes the OOM killer has killed: in the task's group if there is one,
+/// otherwise on this system. `None` if the kernel does not count them there.
 fn oom_kills(group: Option<&TaskGroup>) -> Option<u64> {
     match group {
         Some(group) => Some(GroupMemory::for_group(group)?.oom_kills()?.processes),

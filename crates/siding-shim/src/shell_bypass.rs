@@ -26,7 +26,7 @@ pub(crate) struct DirectExec {
 
 impl DirectExec {
     /// Returns the program that bash would execute for this task's text, if bash would do nothing
-    /// else. Returns `None` in any doubt: then bash runs the text.
+    /// else. Returns `None` for another shell and in any doubt: then the shell runs the text.
     pub(crate) fn for_task(spec: &TaskSpec, environment: &[CString]) -> Option<Self> {
         let TaskCommand::Shell { text, shell } = &spec.command else { return None };
         if Path::new(shell).file_name()? != "bash" {
@@ -46,7 +46,8 @@ impl DirectExec {
     }
 }
 
-/// Returns the first program of this name in the directories of `search`.
+/// Returns the first program of this name in the directories of `search`. A name with a slash is a
+/// path from `cwd`, and is not searched for.
 fn find_program(name: &str, search: &[u8], cwd: &Path) -> Option<String> {
     if name.contains('/') {
         return file::is_program(&cwd.join(name)).then(|| name.to_owned());

@@ -1,10 +1,10 @@
 //! Passes a command to a shell without showing the command in the arguments of any process.
 //!
-//! A command in argv would match `pkill -f` and be visible to every user of the system. The text is
-//! therefore in a memory file (memfd_create(2)) that the shell inherits, and the shell's own
-//! argument is a constant. At its exit, bash also reports in this file its working directory and
-//! the status of each stage of its last pipeline. `docs/adr/0002-command-text.md` has the
-//! alternatives.
+//! A command in argv would match `pkill -f` and be visible to every user of the system. For the
+//! known shells, the text is therefore in a memory file (memfd_create(2)) that the shell inherits,
+//! and the shell's own argument is a constant. At its exit, bash also reports in this file its
+//! working directory and the status of each stage of its last pipeline.
+//! `docs/adr/0002-command-text.md` has the alternatives.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

@@ -1,8 +1,8 @@
 //! Watches a silent task: decides when to sample it, and judges the samples.
 //!
-//! A task that writes is not sampled. A sample of a silent task takes about 30 µs for each process.
-//! The memory of a sample is freed before the shim sleeps again, except for the facts that the next
-//! sample is compared with.
+//! A task that writes is sampled only for a `why` request. A sample of a silent task takes about 30
+//! µs for each process. The memory of a sample is freed before the shim sleeps again, except for
+//! the facts that the next sample is compared with.
 
 use siding_core::processes::probe::{self, KnownFds, UsageFields};
 use siding_model::evidence::prompt::OutputTail;
@@ -155,8 +155,8 @@ impl StallWatch {
         StallCheck::NoStall
     }
 
-    /// Takes the next sample. If no process has run since the last sample, returns a copy of that
-    /// sample.
+    /// Takes the next sample. If all processes are descendants of this shim and none has run since
+    /// the last sample, returns a copy of that sample.
     fn resample(&mut self, context: &TaskContext<'_>) -> TaskSample {
         let before = self.previous.as_ref().filter(|_| !context.tree.is_discovered());
         before.and_then(probe::reuse_if_unchanged).unwrap_or_else(|| self.sample(context))

@@ -47,7 +47,8 @@ use crate::task_supervisor::TaskSupervisor;
 /// The search path for programs if the environment has no `PATH`, as in glibc's execvp(3).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// A failed step of the start, which is reported to the starter of the shim.
+/// A failed step of a start, a takeover or an adoption, or of the start of a host supervisor. It is
+/// reported to the starter of the shim or supervisor.
 #[derive(Debug)]
 pub(crate) struct StartError {
     doing: &'static str,
@@ -96,8 +97,7 @@ impl PreparedShim {
     fn try_prepare() -> Result<ShimResources, StartError> {
         process::set_name(siding_process::SHIM_NAME);
         process::become_subreaper().map_err(failed_to("become a subreaper"))?;
-        // Without pidfds a stop could not reach every process, which must be known before the
-        // command runs.
+        // Without pidfds a stop could not reach every process, so the command must not be started.
         pidfd::probe().map_err(failed_to("open a pidfd (needs Linux 5.3)"))?;
         // SIGXFSZ and SIGXCPU come from limits that the starter has set (`ulimit -f`, `-t`) for the
         // task. With SIGXFSZ blocked, a write of the shim beyond the limit fails with EFBIG
@@ -134,7 +134,8 @@ impl PreparedShim {
     }
 }
 
-/// The directories of a task, and what the starter handed over with them.
+/// The directories of a task and the memory file `payload`, which the starter handed over, with the
+/// identity of this shim.
 #[derive(Debug)]
 pub(crate) struct TaskDirs {
     pub(crate) root: StateDir,
@@ -449,7 +450,8 @@ fn set_memory_limit(spec: &TaskSpec, group: BorrowedFd<'_>) {
 
 /// Returns the text of an error of [`start_leader`], with the name of the program.
 fn format_spawn_error(spec: &TaskSpec, error: &io::Error) -> String {
-    // An error without an errno already has a text for the user; an errno comes from execve(2).
+    // An error without an errno already has a text for the user; an errno usually comes from
+    // execve(2).
     if error.raw_os_error().is_none() {
         return error.to_string();
     }

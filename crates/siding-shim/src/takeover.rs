@@ -62,8 +62,8 @@ pub(crate) fn run(
 /// Takes over several tasks of a session that has ended: task `id`, and the tasks in the commands
 /// that follow.
 ///
-/// All commands are received first, which takes milliseconds, so that one scan of the system serves
-/// all tasks.
+/// All commands are received before the first scan of the system, so that one scan serves all
+/// tasks.
 pub(crate) fn run_batch(
     id: TaskId,
     prepared: PreparedShim,
@@ -147,15 +147,16 @@ fn take_over(
         .map_err(|why| failed_to("replay the journal")(io::Error::other(why)))?;
     journal.append(std::slice::from_ref(&record)).map_err(failed_to("write the journal"))?;
     notify(ShimMessage::Record { seq, record: Some(Box::new(record)) });
-    // The lease is acquired before the processes are held, which may use all descriptors but one.
+    // Acquiring the lease needs descriptors. It comes before the pidfds of the task's processes are
+    // opened, because these may use up all descriptors but one.
     let lease = Lease::acquire(&dirs.root, &state.spec);
     let tree =
         ProcessTree::discovered(&dirs.root, &state, leader_handle, &known, shared_scan.cloned());
     let readiness = ReadinessProbe::new(&state)
         .map_err(failed_to("read the task's conditions for being ready"))?;
     let record = TaskRecord::new(dirs.root, dirs.dir, state, JournalWriter::new(journal));
-    // No proxy is started: the task's proxy ended with the dead shim, and the task reaches no
-    // remote host from then on.
+    // No proxy is started. If the task had one, that proxy ended with the dead shim, and the task
+    // reaches no remote host from then on.
     let supervisor = TaskSupervisor::new(record, output, tree, Clients::new(listener), lease);
     Ok(supervisor.with_readiness(readiness))
 }
@@ -185,15 +186,15 @@ fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Re
             result => result,
         }?;
     let file = match file::open_at(dir, task_files::OUTPUT_FILE, file::OpenMode::ReadWrite) {
-        // The first shim died before it created the file.
+        // The file was removed: a shim creates it before the first record of the journal.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             file::open_at(dir, task_files::OUTPUT_FILE, file::OpenMode::CreateNew)
         }
         result => result,
     }?;
     let marker_file = task_files::splice_marker_file(state.format);
-    // The call fails if a task has replaced the marker file. In that case, some bytes may be stored
-    // twice, which is no reason to leave the task without a shim.
+    // The call fails if the task has replaced the marker file. In that case, some bytes may be
+    // stored twice, which is no reason to leave the task without a shim.
     let _best_effort = splice_store::discard_stored(runtime_dir, marker_file, &fifo, &file);
     let mut pump = OutputPump::new(fifo, file, state.spec.keep_head, state.spec.keep_tail)?;
     pump.set_marker_file(marker_file);

@@ -254,8 +254,8 @@ impl TaskSupervisor {
 
     /// Accepts the clients that connect.
     pub(crate) fn on_connection(&mut self) {
-        // Disconnected clients are removed first, so that no connected client is disconnected to
-        // make room.
+        // Disconnected clients are removed first, so that they do not count when the list is full
+        // and a connected client would be disconnected.
         self.remove_disconnected_clients();
         self.clients.accept();
     }

@@ -68,7 +68,7 @@ struct ReportedProcess {
     signal: Signal,
 }
 
-/// The processes that live after a round of the kill.
+/// The processes that a round of the kill found alive.
 #[derive(Debug, Default)]
 struct LiveMembers {
     processes: Vec<ProcRef>,
@@ -79,9 +79,9 @@ struct LiveMembers {
 impl TreeKill {
     /// Sends a signal to the whole tree, then SIGCONT.
     ///
-    /// The leader's process group is signaled with one kill(2), so that no fork in the group is
-    /// missed. The number of the group cannot be reused before the leader is reaped. Other
-    /// processes are signaled by pidfd.
+    /// While the leader is a child of this shim that is not reaped, its process group is signaled
+    /// with one kill(2), so that no fork in the group is missed: the number of the group cannot be
+    /// reused before the leader is reaped. All other processes are signaled by pidfd.
     pub(crate) fn signal(
         &mut self,
         tree: &ProcessTree,
@@ -104,8 +104,8 @@ impl TreeKill {
         }
     }
 
-    /// Sends a signal to the leader's group, then SIGCONT. Returns the live processes outside the
-    /// group.
+    /// Sends a signal to the leader's group if [`leader_group_id`] returns one, then SIGCONT.
+    /// Returns the live processes outside the group.
     fn signal_group(
         &mut self,
         tree: &ProcessTree,
@@ -299,7 +299,8 @@ impl TreeKill {
     }
 }
 
-/// Returns the leader's process group, while its number cannot be reused.
+/// Returns the leader's process group, while its number cannot be reused: the leader is a child of
+/// this shim and not reaped.
 fn leader_group_id(tree: &ProcessTree) -> Option<i32> {
     match tree {
         ProcessTree::Descendants { leader, .. } => leader.map(LeaderRef::pid),

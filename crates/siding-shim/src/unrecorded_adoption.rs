@@ -2,7 +2,7 @@
 //!
 //! No other process supervises the adopted one, so this shim enforces the deadline and the lease
 //! although there is no record. The intent to stop the process cannot be recorded before the first
-//! signal: a line in the host's output file is the only trace.
+//! signal: a line in the host's output file, if there is such a file, is the only trace.
 
 use std::os::fd::AsFd as _;
 use std::time::Duration;

@@ -34,7 +34,7 @@ impl TaskSupervisor {
         }
     }
 
-    /// Records that the deadline is near, once this notice is due.
+    /// Records the notice of the approaching deadline, once it is due.
     pub(super) fn record_near_deadline(&mut self, now: MonotonicMs) {
         let Some(notice) = self.deadline.check(self.task.state(), now) else { return };
         if self.task.has_room() {

@@ -28,7 +28,7 @@ pub(super) fn format_proof(
 }
 
 /// Returns the line for the output of a task that siding ended; `None` for a task that ended by
-/// itself. `state` is still in the phase before `ended`.
+/// itself or was released. `state` is still in the phase before `ended`.
 pub(super) fn format_stop_line(
     state: &TaskState,
     ended: &Phase,

@@ -51,8 +51,8 @@ impl TaskSupervisor {
                 Ok(Some(held)) if self.runs_siding_text(leader) => LeaderHandle::Held(held),
                 Ok(Some(held)) => LeaderHandle::Guessed(held),
                 Ok(None) => LeaderHandle::EndMissed,
-                // The leader may live, but cannot be held. Without a known leader the task ends
-                // when its tree is empty.
+                // The leader may live, but no pidfd of it can be opened. Without a known leader the
+                // task ends when its tree is empty.
                 Err(_) => return,
             };
             self.tree.set_leader(held);
