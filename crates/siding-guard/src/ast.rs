@@ -139,7 +139,7 @@ pub(crate) struct Assignment {
 
 #[derive(Debug)]
 pub(crate) enum Redirect {
-    /// `>`, `>>`, `&>` and `<>`.
+    /// `>`, `>|`, `>>`, `&>`, `<>`, and `>&` with the name of a file.
     Writes { to: Word, is_append: bool },
     /// `<`.
     Reads(Word),
@@ -169,8 +169,8 @@ pub(crate) enum Piece {
     CommandSubstitution { body: Vec<Statement>, is_quoted: bool },
     /// `<(…)` and `>(…)`.
     ProcessSubstitution { body: Vec<Statement> },
-    /// A command substitution whose text the parser returns unparsed, so that it has to be parsed
-    /// later.
+    /// A text with command substitutions that the parser crate returns unparsed, so that it has to
+    /// be parsed later.
     Unparsed { text: String, origin: Origin },
     /// A value that only the running shell knows. `words` are the words inside the expansion, which
     /// may contain commands. The value of an arithmetic expansion is a number.

@@ -9,8 +9,8 @@ use crate::parse::parse;
 /// lists, pipelines, groups, loops and branches. Returns `None` for a text that does not parse or
 /// is longer than [`MAX_SCRIPT_BYTES`](crate::MAX_SCRIPT_BYTES).
 ///
-/// Background commands (`&`), bodies of functions, and commands inside words such as `$(…)` are
-/// omitted.
+/// Background commands (`&`, `coproc`), bodies of functions, commands inside words such as `$(…)`,
+/// declarations such as `export`, and jumps such as `exit` are omitted.
 #[must_use]
 pub fn simple_commands(text: &str) -> Option<Vec<SimpleCommand>> {
     let parsed = parse(text, Origin::Verbatim(0));

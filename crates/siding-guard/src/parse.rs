@@ -16,8 +16,8 @@ use crate::ast::{Origin, Span, Statement};
 /// which needs a tenth of a second for a megabyte.
 pub const MAX_SCRIPT_BYTES: usize = 64 << 10;
 
-/// Maximum number of arithmetic expressions in a text. The parser limits the depth of all other
-/// constructs, but a thousand nested `$((` overflow a stack of 2 MiB in a debug build.
+/// Maximum number of arithmetic expressions in a text: a thousand nested `$((` overflow a stack of
+/// 2 MiB in a debug build.
 const MAX_ARITHMETIC_EXPRESSIONS: usize = 256;
 
 /// Maximum number of brackets of one kind that are open at one place. The parser rejects more than
@@ -37,7 +37,8 @@ const MAX_PREFIX_WORDS: usize = 16;
 pub(crate) struct Parsed {
     /// The commands of all parts of the text that could be parsed, in order.
     pub(crate) statements: Vec<Statement>,
-    /// The parts that could not be parsed. Empty for a text that bash accepts.
+    /// The parts that could not be parsed, or the whole text if it exceeds a limit. Empty for a
+    /// text within the limits that bash accepts.
     pub(crate) errors: Vec<ParseError>,
 }
 

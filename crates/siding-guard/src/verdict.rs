@@ -131,8 +131,9 @@ fn build_finding(rule: &Rule, observation: &Observation, text: &str, mode: ExecM
     }
 }
 
-/// Returns the spans and command lines of all programs that a text runs, including those that
-/// wrappers run. `?` stands for a value that only the running shell knows.
+/// Returns the spans and command lines of all programs that a text runs, including those that known
+/// wrappers run. Guesses about unknown programs are omitted. `?` stands for a value that only the
+/// running shell knows.
 #[must_use]
 pub fn resolve_commands(text: &str) -> Vec<(Span, String)> {
     let command_line = |call: &Call| {

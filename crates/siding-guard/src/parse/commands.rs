@@ -85,7 +85,7 @@ impl AstConverter<'_> {
     }
 
     /// Flattens commands that are joined by one kind of operator. The parser nests them to the
-    /// left, up to 1,000 levels deep.
+    /// left, one level for each operator.
     fn pipeline_or_chain(&mut self, command: &BinaryCommand) -> Node {
         let is_pipe = |op: BinaryOp| matches!(op, BinaryOp::Pipe | BinaryOp::PipeAll);
         let piped = is_pipe(command.op);

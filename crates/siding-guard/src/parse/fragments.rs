@@ -137,7 +137,7 @@ impl AstConverter<'_> {
     }
 
     /// Returns the words of `[[ … ]]`. A loop instead of recursion, because the parser nests a
-    /// chain of up to a thousand `&&` to the left.
+    /// chain of `&&` to the left, one level for each operator.
     pub(super) fn condition_words(&mut self, expression: &ConditionalExpr) -> Vec<Word> {
         let (mut open, mut words) = (vec![expression], vec![]);
         while let Some(expression) = open.pop() {

@@ -9,7 +9,8 @@ use super::walk::{ExecContext, MAX_CHOICES, Walker};
 use crate::ast::{Assignment, Span, Word};
 
 impl Walker {
-    /// Tracks the values that builtins assign to variables: `read`, `printf -v`, `set --`.
+    /// Tracks the values that builtins such as `read`, `printf -v` and `set --` assign to
+    /// variables.
     pub(super) fn follow_setting_builtins(&mut self, words: &[Word], context: &ExecContext) {
         const SETTING_BUILTINS: &[&str] =
             &["getopts", "mapfile", "printf", "read", "readarray", "set", "unset"];
@@ -152,8 +153,8 @@ impl Walker {
         }
     }
 
-    /// Queues the value of a variable whose value programs run as a command: `GIT_PAGER='…' git
-    /// log`.
+    /// Queues a value that programs run as a command, for example of a variable: `GIT_PAGER='…' git
+    /// log`. A value without blanks and operators is only a program's name, and is not queued.
     pub(super) fn queue_value_as_command(&mut self, text: &str, span: Span, context: &ExecContext) {
         if text.contains([' ', ';', '|', '&', '$', '`']) {
             let field = Field { text: text.to_owned(), span, ..Field::default() };

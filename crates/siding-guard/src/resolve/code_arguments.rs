@@ -236,8 +236,9 @@ fn resolve_eval(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     }
 }
 
-/// Queues the text in `env -S 'text'`, and the bodies of functions in variables. All other calls of
-/// `env` are resolved as calls of an ordinary wrapper.
+/// Queues the text in `env -S 'text'`, the bodies of functions in variables, and the values of
+/// variables that programs run as commands. All other calls of `env` are resolved as calls of an
+/// ordinary wrapper.
 fn resolve_env(walker: &mut Walker, args: &[Field], context: &ExecContext) -> bool {
     for (at, field) in args.iter().enumerate() {
         let text = field.text.as_str();

@@ -130,7 +130,7 @@ impl Walker {
             if let [text] = inner
                 && text.text.contains(' ')
             {
-                // `adb shell 'text'`, `xterm -e 'text'`
+                // `xterm -e 'text'`, `gnome-terminal -- 'text'`
                 return self.queue_field(text, &context);
             }
             span = inner.first().map_or(span, |first| first.span);
@@ -138,7 +138,8 @@ impl Walker {
         }
     }
 
-    /// Reports a command whose program name is known only when the command runs.
+    /// Reports a command whose program name is known only when the command runs, unless the command
+    /// is a guess or a function runs its own arguments.
     fn report_dynamic_name(&mut self, name: &Field, context: &ExecContext) {
         // `run() { "$@"; }` runs its caller's command.
         let is_argument = name.variable.as_deref().is_some_and(is_positional_parameter);

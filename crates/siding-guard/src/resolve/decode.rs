@@ -38,8 +38,7 @@ pub(super) fn format_printf(args: &[&str]) -> Option<String> {
     }
 }
 
-/// Replaces the escapes `
-/// `, `\t`, `\\`, `\xHH` and `\OOO` by the characters that they stand for.
+/// Replaces the escapes `\n`, `\t`, `\\`, `\xHH` and `\OOO` by the characters that they stand for.
 pub(super) fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -7,8 +7,8 @@ use super::walk::{ExecContext, Walker};
 use super::wrappers::skip_options;
 
 /// Programs with a command language in which `!` or `shell` starts a shell command, each with the
-/// options whose values are commands of this language. An argument that begins with `+` is also
-/// such a command.
+/// options whose values are commands of this language. An argument that begins with `+` or `.` is
+/// also such a command.
 const COMMAND_OPTIONS: &[(&str, &[&str])] = &[
     ("ed", &[]),
     ("ex", &["-c", "--cmd"]),

@@ -180,7 +180,8 @@ fn has_code_option(fields: &[Field]) -> bool {
     fields.iter().any(|field| field.text == "-c" || field.text == "-lc")
 }
 
-/// Returns all combinations of the words in the groups after `:::`.
+/// Returns the combinations of the words in the groups after `:::`, at most [`MAX_CHOICES`]. A word
+/// from a file (`::::`) is unknown.
 fn argument_combinations(given: &[Field]) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = vec![vec![]];
     for group in given.split(|field| field.text.starts_with(":::")).skip(1) {

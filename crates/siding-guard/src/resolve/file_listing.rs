@@ -34,8 +34,8 @@ const FIND_TESTS_WITH_VALUE: &[&str] = &[
     "-newermt",
 ];
 
-/// Returns patterns for the paths that a program lists, or `None` for a program that is not known
-/// to list paths.
+/// Returns patterns for the paths that a program lists, or the marker for the process ids that it
+/// looks up by name. Returns `None` for a call that is not known to list either.
 pub(super) fn listed_paths(program: &str, args: &[&str]) -> Option<Vec<String>> {
     match program {
         "find" | "bfs" => Some(find_patterns(args)),
@@ -242,7 +242,7 @@ fn grep_list_patterns(program: &str, args: &[&str]) -> Option<Vec<String>> {
 }
 
 /// Returns the marker for process ids that `pgrep NAME` looks up; `None` for a search by parent or
-/// session, which is no lookup by name.
+/// session, which is no lookup by name, and with options that print more than the ids.
 fn process_lookup(args: &[&str]) -> Option<Vec<String>> {
     let is_name = |arg: &&str| !arg.starts_with('-') && !arg.is_empty();
     let is_family =

@@ -112,7 +112,7 @@ impl Walker {
     }
 
     /// Queues the content of a script that is run by its path, such as `./x.sh`. Returns whether
-    /// the text determines the content.
+    /// the text determines the content, and the script is for a shell.
     pub(super) fn queue_written_program(&mut self, name: &Field, context: &ExecContext) -> bool {
         let is_path = name.text.contains('/') || name.text.starts_with(NONEMPTY_MARKER);
         let Some(text) = written_content(&self.variables, &name.text).filter(|_| is_path) else {

@@ -84,7 +84,7 @@ fn all_calls(observations: &[Observation], wanted: &dyn Fn(&Call) -> bool) -> bo
 }
 
 /// Returns whether the condition of a loop is always true: `for ((;;))`, `while true`, `until
-/// false`, `while :`, `while [ 1 ]`, `while ((1))`.
+/// false`, `while :`, `while [ 1 ]`, `while ((1))`, `while sleep 1`.
 fn is_always_true(loop_node: &Loop) -> bool {
     if loop_node.kind == LoopKind::Endless {
         return true;
@@ -103,7 +103,7 @@ fn is_always_true(loop_node: &Loop) -> bool {
     )
 }
 
-/// Returns whether the body contains `break`, `exit` or `return`.
+/// Returns whether the body contains `break`, `exit`, `return` or `continue`.
 fn has_jump(body: &[Statement]) -> bool {
     any_statement(body, &|statement| matches!(statement.node, Node::Jump(_)))
 }

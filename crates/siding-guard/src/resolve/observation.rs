@@ -41,8 +41,8 @@ pub(crate) struct Call {
     pub(crate) directory: String,
     /// Whether a wrapper such as `timeout` limits the time of the call.
     pub(crate) has_timeout: bool,
-    /// The unknown program in whose arguments the call was found. Whether the program runs its
-    /// arguments as a command is then a guess.
+    /// The unknown program in whose arguments the call was found, or `code of` an interpreter in
+    /// whose code it was found. That the program or the code runs the call is then a guess.
     pub(crate) unknown_wrapper: Option<String>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Arg {
 pub(crate) enum Construct {
     /// A part of the text does not parse.
     Unparsable,
-    /// The text exceeds the limits of depth or total size.
+    /// The text exceeds the limits of depth, total size or number of commands.
     TooDeep,
     /// The program's name is known only at run time.
     DynamicName,

@@ -241,7 +241,8 @@ fn path_output(name: &str, args: &[&str]) -> Option<String> {
     Some(if name == "dirname" { format!("{path}/..") } else { (*path).to_owned() })
 }
 
-/// Calls `visit` with the words of every simple command of a statement, except those within words.
+/// Calls `visit` with the words of every simple command of a statement, except those within words
+/// and bodies of functions.
 pub(crate) fn for_each_simple(statement: &Statement, visit: &mut impl FnMut(&[Word])) {
     let mut open = vec![statement];
     while let Some(statement) = open.pop() {

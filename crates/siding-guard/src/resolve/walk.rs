@@ -46,7 +46,8 @@ pub(super) struct ExecContext {
     pub(super) stdin_file: Option<String>,
     /// Whether a wrapper such as `timeout` limits the time of the command.
     pub(super) has_timeout: bool,
-    /// The unknown program in whose arguments the command was found.
+    /// The unknown program, or `code of` an interpreter, in which the command was found: that it
+    /// runs the command is then a guess.
     pub(super) unknown_wrapper: Option<String>,
     /// Whether the command is in the body of a function that is walked without a call, so that the
     /// positional parameters are unknown.
@@ -403,7 +404,7 @@ fn awaits_background(observation: &Observation) -> bool {
     }
 }
 
-/// Returns whether the statement consists only of a `cd`.
+/// Returns whether the statement consists only of a `cd` or `pushd`.
 fn is_cd(statement: &Statement) -> bool {
     let Node::Simple { words, .. } = &statement.node else { return false };
     words

@@ -293,7 +293,8 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
     with_subcommand("kubectl", "run", KUBECTL_VALUE_OPTIONS, 1),
 ];
 
-/// Returns the words that a wrapper runs as a command, or `None` if the program is not a wrapper.
+/// Returns the words that a wrapper runs as a command, or `None` if the program is not a wrapper,
+/// or is called without the subcommand that runs a command.
 pub(super) fn wrapped_command<'f>(program: &str, args: &'f [Field]) -> Option<&'f [Field]> {
     let mut program = program;
     let mut args = args;

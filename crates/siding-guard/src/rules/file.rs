@@ -108,7 +108,7 @@ pub(super) struct RawMatcher {
     pub(super) words: Vec<String>,
     /// Words that must all be absent, including options.
     pub(super) not_words: Vec<String>,
-    /// Files that a word names, also after `@`, `=` or `:` in the word, and the file that is
+    /// Files that a word names, also after `@`, `=`, `:` or `<` in the word, and the file that is
     /// standard input. Key files that the program itself uses are ignored.
     pub(super) mentions: Vec<String>,
     /// Any words, and the content of standard input. Letter case is ignored.

@@ -64,8 +64,8 @@ impl Glob {
         }
     }
 
-    /// Returns whether the pattern matches a path relative to the working directory, such as `.`,
-    /// `*` and `.git`. After a `cd`, such a word names another path.
+    /// Returns whether the pattern matches a path relative to the working directory, such as `.`, a
+    /// literal `*` and `.git`. After a `cd`, such a word names another path.
     pub(crate) const fn depends_on_cwd(&self) -> bool {
         self.depends_on_cwd
     }

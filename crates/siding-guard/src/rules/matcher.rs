@@ -142,8 +142,8 @@ impl Matcher {
             || self.without.iter().any(|names| input.has_option(names, false))
             || self.no_args && count_named_operands(operands) > 0
             || self.at_most.is_some_and(|most| count_named_operands(operands) > most)
-            // The cheap conditions come first. Most rules for any program depend on the program
-            // that reads the output, so this condition rejects most calls.
+            // The cheap conditions come first. Most rules that match every program have the
+            // condition `to`, which rejects most calls.
             || !self.to.is_empty() && !call.downstream.iter().any(|name| any_glob_matches(&self.to, name))
             || call.downstream.iter().any(|name| any_glob_matches(&self.not_to, name))
             || self.terminal && call.has_redirected_stdin

@@ -122,7 +122,7 @@ const COMMAND_PREFIX_PROGRAMS: &[&str] = &[
     "run0", "setsid", "ssh", "sudo", "timeout", "unshare", "xargs",
 ];
 
-/// Options whose value is a key file that the program itself uses and does not send.
+/// Options whose value is a file, usually a key, that the program itself uses and does not send.
 const KEY_FILE_OPTIONS: &[&str] = &[
     "-E",
     "-i",
@@ -158,7 +158,8 @@ fn uploaded_words(commands: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns a word, and the texts after the separators `@`, `=` and `:` in the word.
+/// Returns a word, and the texts after the separators `@`, `=`, `:` and `<` in the word. Returns
+/// nothing for a word with a key file, such as `--key=FILE`.
 fn word_and_embedded_values(word: &str) -> impl Iterator<Item = &str> {
     let is_key = KEY_FILE_OPTIONS
         .iter()

@@ -15,8 +15,9 @@ pub(super) fn matching_rules<'r>(
     };
     match observation {
         Observation::Call(call) => {
-            // The call is a guess from the arguments of an unknown wrapper. If a rule names the
-            // wrapper, the wrapper's arguments are known and the guess is ignored.
+            // A call with `unknown_wrapper` is a guess: it was found in the arguments of a program
+            // that may not run them. A program that siding knows or that a rule names needs no
+            // guess, so the call is ignored.
             if call
                 .unknown_wrapper
                 .as_deref()
