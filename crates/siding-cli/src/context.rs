@@ -78,7 +78,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Finds a task by a prefix of the task's id. If the task's shim was killed, starts a new one.
+    /// Finds a task by a prefix of the task's id, and repairs it as [`recover`] does.
     pub(crate) fn find(root: &StateDir, text: &str) -> Result<Self, Failure> {
         let id = listing::resolve_id(root, text)?;
         recover(root, id)?;
@@ -104,15 +104,15 @@ impl Task {
     }
 }
 
-/// Starts a new shim for a task whose shim was killed, or records the end of that task; prints what
-/// was done.
+/// Repairs a task: continues a stopped shim, replaces a killed one, or records the task's end. Sets
+/// a task with a damaged journal aside. Prints what was done.
 pub(crate) fn recover(root: &StateDir, id: TaskId) -> Result<(), Failure> {
     let recovery = prepare_recovery(root)?;
     report_recovery(id, &recovery.recover_task(id)?);
     Ok(())
 }
 
-/// Recovers all tasks whose shim was killed. Returns whether every task could be recovered.
+/// Repairs all live tasks, each as [`recover`] does. Returns whether every task could be recovered.
 pub(crate) fn recover_all(root: &StateDir) -> Result<bool, Failure> {
     let mut all_recovered = true;
     let mut other_machines = OtherMachineTasks::default();
@@ -163,7 +163,8 @@ pub(crate) fn prepare_recovery(root: &StateDir) -> Result<Recovery<'_>, Failure>
     })
 }
 
-/// Returns the requested session: `named`, otherwise the one in `SIDING_SESSION`.
+/// Returns the requested session: `named`, otherwise the one in `SIDING_SESSION`, otherwise the
+/// implicit session.
 ///
 /// # Errors
 ///
@@ -203,7 +204,8 @@ pub(crate) fn current_session() -> SessionId {
 }
 
 /// Acknowledges the notices that repeat what the caller was shown of a task, so that the agent of
-/// the caller's session does not receive them.
+/// the task's session does not receive them. Has no effect if the two sessions have no owner
+/// in common.
 pub(crate) fn mark_consumed(root: &StateDir, state: &TaskState, shown: Coverage) {
     report_consume_error(notices::ack_shown(root, state, &current_session(), shown));
 }

@@ -1,4 +1,5 @@
-//! The error type of all commands: every other error is converted to a message and a hint here.
+//! The error type of all commands. The errors of siding-core that several commands share are
+//! converted to a message and a hint here, other errors in the module that meets them.
 
 use std::fmt::Display;
 use std::io::ErrorKind;
@@ -18,7 +19,7 @@ use siding_model::text::one_line;
 
 use crate::exit;
 
-/// The error that ends a command, as it is printed to the user.
+/// An error as it is printed to the user. Most errors end the command.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,

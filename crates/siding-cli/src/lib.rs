@@ -1,8 +1,8 @@
 //! The program `siding`: its commands, their output and exit codes.
 //!
 //! Each command has a file in `cmd`. `siding-core` gathers the data, `siding-model` makes the
-//! decisions, and this crate formats the result. Only `failure` converts errors to a message, a
-//! hint and an exit code.
+//! decisions, and this crate formats the result. An error of siding itself is converted to a
+//! `failure::Failure`, which has a message and perhaps a hint, and whose exit code is always 125.
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stderr, reason = "they panic if standard error is closed: use `errln!`")]

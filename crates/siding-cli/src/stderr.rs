@@ -25,15 +25,16 @@ const READER_TIMEOUT_MS: u64 = 5_000;
 /// Whether a command's output left the terminal's cursor in the middle of a line.
 static CURSOR_IS_MID_LINE: AtomicBool = AtomicBool::new(false);
 
-/// Records whether command output left the cursor in the middle of a line, if the output went to
-/// the terminal that is also standard error. The next message then starts on a new line.
+/// Records whether command output left the cursor in the middle of a line; the next message then
+/// starts on a new line. Call this only for output on a terminal that is also standard error.
 pub(crate) fn note_terminal_output(part: &[u8]) {
     if let Some(last) = part.last() {
         CURSOR_IS_MID_LINE.store(*last != b'\n', Ordering::Relaxed);
     }
 }
 
-/// Writes text to standard error. Returns whether the reader is still connected.
+/// Writes text to standard error. Returns `Disconnected` if the text could not be written: the
+/// reader has closed the pipe, or has accepted nothing for `READER_TIMEOUT_MS`.
 pub(crate) fn print(text: &str) -> ReaderState {
     let stderr = std::io::stderr();
     if poll::wait_writable(stderr.as_fd(), READER_TIMEOUT_MS).is_ok_and(|is_writable| !is_writable)

@@ -269,9 +269,9 @@ impl Args {
         if self.json { OutputFormat::Json } else { self.output_format }
     }
 
-    /// Returns the terminal for an interactive conversation, or `None` if a prompt was given. If
-    /// the standard streams are no terminal, a resumed conversation continues without one, and a
-    /// new conversation fails.
+    /// Returns the terminal for an interactive conversation, or `None` for a subagent and if a
+    /// prompt was given. If the standard streams are no terminal, or the output is JSON, a resumed
+    /// conversation continues without a terminal, and a new conversation fails.
     fn open_console(&self) -> Result<Option<Console>, Failure> {
         if self.prompt.is_some() || self.subagent.is_some() {
             return Ok(None);

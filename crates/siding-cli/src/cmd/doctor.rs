@@ -139,7 +139,7 @@ impl Args {
     }
 }
 
-/// Checks the `bash.background…` keys in the settings files of the agent program.
+/// Checks the `bash.background…` keys in the host's own settings files.
 fn check_host_settings() -> Check {
     let reading = settings::read(&Environment::from_process());
     let unused = reading.settings.warnings().iter().filter(|warning| warning.is_about_host());

@@ -28,7 +28,7 @@ use crate::failure::Failure;
 use crate::stdout;
 
 /// Default maximum of the tokens that the model reads and writes in total. They suffice for notes
-/// of the maximum size as input and again as output, and for three times as much conversation.
+/// of the maximum size as input and again as output, and for a conversation three times that size.
 const MAX_TOKENS: u64 = 48_000;
 /// Default deadline of the task: enough for one answer of the model with a few retries.
 const DEFAULT_TIMEOUT: &str = "5m";
@@ -112,8 +112,8 @@ impl Args {
         // The task queries the model over the network, as the agent does; the policy restricts only
         // the agent's commands.
         run.net = Some("host".to_owned());
-        // An ended session cannot own tasks. The task of such a conversation gets the default
-        // session.
+        // An ended session cannot own tasks. The task then belongs to the session in
+        // `SIDING_SESSION`, otherwise to the implicit one.
         run.session = session::require_live(&root, &session).is_ok().then(|| session.to_string());
         run.cwd = Some(cwd);
         run.json = self.json;

@@ -4,7 +4,7 @@
 //! ```
 //! Each event has a file with its action and the [`HookAnswer`] it returns. Only `encode` knows how
 //! to write an answer for each host. Unknown fields of the input are ignored. After an error in the
-//! input, the hook prints one line on stderr and decides nothing.
+//! input, the hook prints the error on stderr and decides nothing.
 
 mod answer;
 mod attendance;
@@ -90,7 +90,8 @@ impl Args {
             HookEvent::PreToolUse => {
                 let answer = pre_tool_use::answer(&input, self.host);
                 let encoded = encode::encode_answer(&answer, self.host, self.event);
-                // A denied call never runs, so its input is not changed and needs no remark.
+                // Only a host that can move calls to the background gets a changed input or a
+                // remark. A denied call gets neither, because it never runs.
                 let call_proceeds =
                     self.host.moves_calls() && !matches!(answer, HookAnswer::Deny(_));
                 let updated = call_proceeds

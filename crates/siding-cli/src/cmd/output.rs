@@ -269,7 +269,8 @@ fn unreported_truncation(query: &OutputQuery, reading: &ReadSummary) -> Option<u
     }
 }
 
-/// Acknowledges the task's end if its final output and outcome were shown.
+/// Acknowledges the notice of the task's end if the task has ended and the call printed the output
+/// up to its last byte.
 fn mark_end_consumed(root: &StateDir, task: &Task, next: u64) {
     let is_all = task.state.closed.as_ref().is_none_or(|closed| next >= closed.output.bytes);
     if !task.state.is_live() && is_all {

@@ -18,7 +18,7 @@ use crate::render::color::ColorMode;
 use crate::render::{self, out};
 use crate::run_history;
 
-/// Number of ended tasks in the table without `--all`.
+/// Maximum number of ended tasks in the table, unless `--all` or `--session` is given.
 const SHOWN_ENDED_TASKS: usize = 10;
 /// Number of ended tasks whose journals are read to find the `SHOWN_ENDED_TASKS` that ended last.
 const ENDED_CANDIDATES: usize = 64;

@@ -162,7 +162,8 @@ pub(super) fn run_for_session(
     Ok(steps)
 }
 
-/// Removes the same as [`run_for_session`], except old tasks, for a caller that must not wait long.
+/// Does the urgent part of [`run_for_session`], for a caller that must not wait long: repairs
+/// tasks, ends left processes and removes unused sockets. Old tasks and other leftovers stay.
 pub(super) fn run_for_session_fast(
     root: &StateDir,
     settings: &Settings,

@@ -266,8 +266,8 @@ impl Args {
                 let _peer_gone = stderr::print(&excerpt.text);
             }
         }
-        // A limit that was exceeded without stopping the task is reported here, because the caller
-        // gets no notice of it.
+        // A limit that was exceeded without stopping the task is reported here, because this call
+        // acknowledges its notice.
         let limits = &task.state.spec.limits;
         let breaches = view.breaches.iter().filter(|breach| !limits.stops_at(breach));
         breaches.for_each(|breach| render::print_note(&breach.detail));

@@ -27,7 +27,7 @@ const REASON_COLUMNS: usize = 400;
 /// Stops tasks with everything they started.
 ///
 /// Sends the termination signal to the whole process tree, kills what is left after the grace, and
-/// returns a report once it is proven that nothing is left.
+/// reports what it ended. Fails unless it is proven that nothing is left.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -64,8 +64,8 @@ impl Args {
             errln!("siding: no task is running");
         }
         let mut tasks = Vec::new();
-        // All tasks are stopped concurrently: stopping a hundred takes as long as stopping the
-        // slowest.
+        // Up to `MAX_WAITING_THREADS` tasks are stopped concurrently, so that their graces
+        // overlap.
         for result in
             parallel::map(&ids, parallel::MAX_WAITING_THREADS, |id| self.stop_task(&root, *id))
         {

@@ -1,4 +1,5 @@
-//! `siding wait`: waits for tasks to end or for other conditions, with a bound and without polling.
+//! `siding wait`: waits for tasks to end or for other conditions, with a bound. Only conditions
+//! that send no event, such as a listening port, are polled.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -24,9 +25,9 @@ use crate::stdout;
 
 /// Waits for tasks to end, or for other conditions.
 ///
-/// Returns within milliseconds of the event, at the bound, or immediately if a task ends and the
-/// condition can no longer become true. A condition that was true once stays met. Works on tasks of
-/// every session, including ended ones.
+/// Returns soon after the event (within milliseconds of a task's end), at the bound, or immediately
+/// if a task ends and the condition can no longer become true. A condition that was true once stays
+/// met. Works on tasks of every session, including ended ones.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -177,7 +178,7 @@ impl Args {
 }
 
 /// Returns the maximum wait: `timeout`, otherwise the setting `wait_bound`. A bound that the
-/// administrator has locked takes precedence over `timeout`.
+/// administrator has locked takes precedence over a nonzero `timeout`.
 fn resolve_bound(timeout: Option<Duration>) -> Result<Duration, Failure> {
     let sources = match timeout {
         // A zero timeout only checks the conditions; no bound is needed.

@@ -56,7 +56,7 @@ impl HookEntry {
     }
 }
 
-/// Returns siding's handlers, in the order of the file.
+/// Returns siding's handlers. Those of one event are in the order of the file.
 pub(crate) fn find(json: &JsonDocument, names: &ProgramNames) -> Vec<InstalledHook> {
     let Some(Value::Object(events)) = json.get(&[PathStep::Key(HOOKS_KEY)]) else {
         return Vec::new();
@@ -108,7 +108,8 @@ pub(crate) fn install(
             }
         }
     }
-    // Only duplicates and outdated entries of an older siding remain in `found`.
+    // The entries that remain in `found` are no longer wanted: duplicates, entries of an older
+    // siding, and the entry of `--notify` after `--notify off`.
     remove_handlers(json, &found, Some(record));
     for entry in missing {
         let matcher = entry.matcher.map(|text| ("matcher".to_owned(), JsonValue::text(text)));

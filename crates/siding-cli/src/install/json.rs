@@ -122,7 +122,7 @@ impl JsonDocument {
         TextError::at_offset(self.body(), start, what)
     }
 
-    /// Fails if an object on the path has a key twice, because hosts use only one of the two
+    /// Fails if a key of the path occurs twice in its object, because hosts use only one of the two
     /// values.
     pub(crate) fn ensure_unique_keys(&self, path: JsonPath<'_>) -> Result<(), TextError> {
         match self.spans().find_duplicate_key(path) {

@@ -129,7 +129,8 @@ impl PlannedChange {
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or its text is not valid for its host.
+    /// The file or the installation record cannot be read, or the file's text is not valid for its
+    /// host.
     fn plan_install(
         target: &TargetFile,
         names: &ProgramNames,
@@ -203,11 +204,12 @@ impl PlannedChange {
         Ok(FileChange { path, change: self.kind, diff, backup: None, backups_removed: Vec::new() })
     }
 
-    /// Writes the planned text, after a backup of the file and its installation record.
+    /// Backs up the file, saves its installation record, and then writes the planned text.
     ///
     /// # Errors
     ///
-    /// The file was changed in the meantime or cannot be written. It is then unchanged.
+    /// The file was changed in the meantime, or it, its backup or its record cannot be written. The
+    /// file does not have the planned text then, unless only the fsync(2) of its directory failed.
     fn apply_install(mut self, records: &InstallRecords) -> Result<FileChange, InstallError> {
         let mut done = self.preview()?;
         if self.kind == ChangeKind::Unchanged {

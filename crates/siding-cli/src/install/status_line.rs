@@ -1,8 +1,9 @@
 //! The status line of Claude Code: `statusLine` of its settings, `{"type":"command","command":…}`.
 //!
-//! An existing status line is kept: only its `command` is replaced, by a call of siding that runs
-//! the original command first. The original command is recorded, so that an uninstall restores its
-//! text byte for byte; without the record, the command is extracted from the call.
+//! An existing status line is kept: only its `command` is replaced, by a call of siding that prints
+//! the output of the original command before its own line. The original command is recorded, so
+//! that an uninstall restores its text byte for byte; without the record, the command is extracted
+//! from the call.
 
 use serde_json::Value;
 
@@ -26,7 +27,7 @@ const BEFORE_FLAG: &str = "--before";
 /// A parsed call of `siding statusline`.
 #[derive(Debug, PartialEq, Eq)]
 struct StatusLineCall {
-    /// The person's own command, which siding runs first.
+    /// The person's own command, whose output siding prints before its own line.
     before: Option<String>,
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct TargetFile {
 /// The intended content of a file.
 #[derive(Debug, Clone)]
 pub(crate) enum FileContent {
-    /// Hook entries and the server's entry, added to existing content.
+    /// Hook entries, the server's entry and the status line, added to existing content.
     Json {
         /// The JSON variant that the host accepts.
         dialect: Dialect,

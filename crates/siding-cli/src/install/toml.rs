@@ -26,7 +26,8 @@ const SET_TABLE: &str = "set";
 /// The variable that names the file which bash reads before a command (bash(1)).
 const SHELL_FILE_VARIABLE: &str = "BASH_ENV";
 
-/// Returns the text with the block appended.
+/// Returns the text with the block appended, in the place of an earlier block. Returns the text
+/// unchanged if its server entry starts this program and the policy has a table `set`.
 ///
 /// # Errors
 ///

@@ -5,7 +5,7 @@ use siding_model::evidence::WhyVerdict;
 use siding_model::task_view::{PhaseName, TaskView};
 
 /// Returns the most urgent label: a needed answer, a passed limit, silence, or remaining processes
-/// of an ended command. Returns `None` for an ended task.
+/// of an ended command. Returns `None` for an ended task, and for one that needs no attention.
 pub(super) fn attention_label(view: &TaskView) -> Option<&'static str> {
     if view.outcome.is_some() {
         return None;

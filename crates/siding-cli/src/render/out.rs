@@ -8,7 +8,8 @@ use crate::failure::Failure;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReaderState {
     Connected,
-    /// The reader has closed the pipe, so further output is useless.
+    /// Further output is useless: the reader has closed the pipe or, on standard error, does not
+    /// read.
     Disconnected,
 }
 

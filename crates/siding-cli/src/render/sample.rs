@@ -94,7 +94,7 @@ pub(crate) fn sample_process(pid: i32, command: &str) -> ProcessView {
     ProcessView { pid, command: command.to_owned(), state: "S".to_owned(), cpu_ms: 1250 }
 }
 
-/// Hostile text: longer than a line, with a forged line, a color, a change of the writing
-/// direction, and wide characters.
+/// Hostile text: longer than a line, with a forged line, an escape sequence that clears the screen,
+/// a change of the writing direction, a carriage return, and wide characters.
 pub(crate) const HOSTILE_TEXT: &str = "rm x\nb-0000000000zz  exited 0\x1b[2J\u{202e}\r漢字漢字漢字 and so on, \
      longer than any line of eighty columns could ever be, and then some more of it";

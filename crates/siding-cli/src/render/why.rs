@@ -55,7 +55,7 @@ pub(crate) fn why_screen(view: &WhyView) -> String {
     text
 }
 
-/// Describes what a stalled task is doing, for the line with its state.
+/// Describes what a stalled task is doing, for the line `attention` of `siding show`.
 pub(super) fn format_attention(view: &AttentionView) -> String {
     format!(
         "silent for {}, {} ({})",

@@ -12,18 +12,19 @@ use crate::render::{json, out};
 /// Maximum size of an atomic write to a pipe, in bytes (`PIPE_BUF`, pipe(7)).
 const PIPE_BUF_BYTES: usize = 4 << 10;
 /// Requested capacity of the pipe in bytes, so that long lines fit: the maximum that an
-/// unprivileged user may set (`pipe-max-size`, proc_sys_fs(5)).
+/// unprivileged user may set by default (`pipe-max-size`, proc_sys_fs(5)).
 const LARGE_PIPE_BYTES: usize = 1 << 20;
 /// Default capacity of a pipe in bytes, used if it cannot be enlarged.
 const DEFAULT_PIPE_BYTES: usize = 64 << 10;
 /// Pause between two checks for room in the pipe, in milliseconds.
 const ROOM_POLL_MS: u64 = 10;
 
-/// Writes complete lines to standard output, even if the agent is killed.
+/// Writes complete lines to standard output, even if the agent is killed, unless a line is too long
+/// for the pipe.
 ///
 /// A write for which the pipe has room is never cut short by SIGKILL, which the kernel handles only
-/// while the writer waits for room. Each line is therefore written only once there is room for all
-/// of it.
+/// while the writer waits for room. A line that an empty pipe can hold is therefore written only
+/// once there is room for all of it.
 #[derive(Debug, Default)]
 pub(super) struct LineWriter {
     /// Capacity of the pipe in bytes; `None` if standard output is no pipe. The capacity is
@@ -37,8 +38,8 @@ impl LineWriter {
     fn enlarge_pipe() -> Option<usize> {
         match pipe::set_size(io::stdout(), LARGE_PIPE_BYTES) {
             Ok(()) => Some(LARGE_PIPE_BYTES),
-            // The pipes of this user hold as many pages as the kernel allows (pipe(7)), so this
-            // pipe keeps its size.
+            // The pipes of this user hold as many pages as the kernel allows, or the administrator
+            // has lowered the maximum size (pipe(7)), so this pipe keeps its size.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 Some(DEFAULT_PIPE_BYTES)
             }
@@ -46,8 +47,8 @@ impl LineWriter {
         }
     }
 
-    /// Prints each line once the pipe has room for it. A reader that has closed the pipe does not
-    /// stop the agent.
+    /// Prints each line as soon as [`Self::wait_for_room`] has returned. A reader that has closed
+    /// the pipe does not stop the agent.
     pub(super) fn print_lines(&self, lines: &[StreamLine<'_>]) {
         for line in lines {
             let Ok(line) = json::to_line(line) else { continue };

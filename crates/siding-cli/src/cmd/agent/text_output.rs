@@ -56,8 +56,8 @@ pub(super) fn show_event(sight: UiEvent<'_>) {
     }
 }
 
-/// Returns the argument that best describes a call; if the call has none of these, all of its
-/// arguments as JSON.
+/// Returns the first of the arguments `command`, `path`, `subject` and `id` that a call has; if it
+/// has none of them, all of its arguments as JSON.
 fn call_summary(input: &Value) -> String {
     let first = ["command", "path", "subject", "id"].iter().find_map(|name| input[*name].as_str());
     first.map_or_else(|| input.to_string(), str::to_owned)
@@ -111,8 +111,8 @@ pub(super) fn print_end(report: &AgentReport) {
     }
 }
 
-/// Prints what the agent that started a subagent needs when the subagent ends: the tasks that this
-/// agent inherits, the reason of an early end, and last the final answer.
+/// Prints the end of a subagent for the agent that started it: the tasks that the starting agent
+/// inherits, the reason of an early end, and last the final answer.
 pub(super) fn print_subagent_end(report: &AgentReport) -> Result<(), Failure> {
     let mut text = String::new();
     for view in &report.inherited_tasks {

@@ -67,7 +67,8 @@ pub(super) fn format_rule(rule: &Rule) -> String {
     text
 }
 
-/// Returns the layer that defines a rule, followed by the path of the rule file if there is one.
+/// Returns the layer that defined a rule or set its verdict, followed by the path of the rule file
+/// if there is one.
 pub(super) fn format_source(rule: &Rule) -> String {
     let layer = rule.source.layer.name();
     match &rule.source.path {

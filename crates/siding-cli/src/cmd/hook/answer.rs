@@ -14,7 +14,7 @@ pub(super) enum HookAnswer {
     Context(String),
     /// Facts for the agent, and a line for the person.
     ContextAndPerson { context: String, person: String },
-    /// A line that the host shows to the person and not to its agent.
+    /// Text that the host shows to the person and not to its agent.
     Person(String),
     /// The person must decide about the tool call, for this reason.
     Ask(String),
@@ -96,8 +96,8 @@ impl<'r> PendingAcks<'r> {
         Self { root, delivery_locks: turns, notices }
     }
 
-    /// Acknowledges the notices. Returns false if an acknowledgement failed; the notices of that
-    /// session are then delivered again.
+    /// Acknowledges the notices, session by session. Returns false if this failed for a session;
+    /// the notices of such a session are delivered again.
     pub(super) fn acknowledge(self) -> bool {
         let mut is_noted = true;
         for (session, notices) in &self.notices {

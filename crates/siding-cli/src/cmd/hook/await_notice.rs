@@ -1,8 +1,9 @@
 //! Waits for a notice that should wake an idle agent.
 //!
-//! The host starts one waiter after each turn. If a waiter exits with code 2, the host wakes its
-//! agent with the text that the waiter wrote to stderr. A waiter exits immediately if the
-//! conversation has another one. It sleeps until a journal changes, and ends with its host.
+//! Claude Code starts a waiter after each shell call and at the end of each turn. If a waiter exits
+//! with code 2, the host wakes its agent with the text that the waiter wrote to stderr. A waiter
+//! exits immediately if the conversation has another one. Otherwise it sleeps until a journal
+//! changes, and ends with its host.
 
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
@@ -28,7 +29,8 @@ pub(super) const OTHER_HOOKS_GRACE: Duration = Duration::from_secs(1);
 pub(super) const ENTRYPOINT_VARIABLE: &str = "CLAUDE_CODE_ENTRYPOINT";
 
 /// Waits for a notice that should wake the agent, prints it, and returns the exit code that wakes
-/// the host. Returns success, which does not wake the host, if this waiter is not needed.
+/// the host. Returns success, which does not wake the host, if this waiter is not needed, the host
+/// has ended, or the notice could not be acknowledged.
 pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
     if is_headless() {
         return Ok(ExitCode::SUCCESS);
@@ -94,7 +96,7 @@ pub(super) fn can_be_idle(entrypoint: Option<&str>) -> bool {
 }
 
 /// Returns whether a notice should wake an idle agent. Any other notice, for example of a lingering
-/// or silent task, waits for the next prompt.
+/// task or of a stall without proof, waits for the next prompt.
 pub(super) fn wakes_agent(notice: &NoticeView) -> bool {
     notice.priority == Priority::Next
         || match notice.kind {

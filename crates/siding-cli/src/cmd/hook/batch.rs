@@ -11,8 +11,9 @@ use super::notices::NewNotices;
 use super::reminder;
 use crate::failure::Failure;
 
-/// Answers the event after a tool call with new notices and, at the end of a batch, with the
-/// reminder that is due. At the end of a batch the commands of its calls are recorded as returned.
+/// Answers the event after a tool call of the main agent with new notices and, at the end of a
+/// batch, with the reminder that is due. If the session is open, the commands of a batch,
+/// a subagent's too, are recorded as returned at its end.
 pub(super) fn answer<'c>(
     input: &HookInput,
     conversation: &'c Conversation,

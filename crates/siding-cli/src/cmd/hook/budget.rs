@@ -2,7 +2,9 @@
 //!
 //! PreToolUse sets the `timeout` of a call, and Claude Code moves the command to the background in
 //! place when the timeout expires. PostToolUse then explains the timeout, because the host's
-//! message names a timeout that the agent never set. Nothing else in a call changes.
+//! message names a timeout that the agent never set. Nothing else in a shell call changes.
+//!
+//! In a subagent's call of siding's tool `run`, PreToolUse may set the `budget` instead.
 
 use std::time::Duration;
 
@@ -62,7 +64,7 @@ pub(super) fn updated_input(input: &HookInput, installed: HostBudget) -> Option<
 
 /// Returns the complete input of a subagent's call of siding's `run` tool, with a budget that lasts
 /// until the command's end. Returns `None` to leave the call unchanged, for example if the policy
-/// does not make subagents wait. The MCP server cannot set this budget, because it cannot
+/// treats a subagent's call like others. The MCP server cannot set this budget, because it cannot
 /// distinguish a subagent's call from others.
 pub(super) fn updated_subagent_input(input: &HookInput) -> Option<Value> {
     let call = input
@@ -119,8 +121,9 @@ fn shell_call(input: &HookInput) -> Option<&Map<String, Value>> {
     input.tool_input.as_ref().filter(|_| input.tool_name.as_deref() == Some(SHELL_TOOL))
 }
 
-/// Returns the timeout that a call has without a budget, or `None` if its `timeout` is not a
-/// number: the hook then leaves the call unchanged, and the host handles the invalid value.
+/// Returns the timeout that a call has without a budget, or `None` if its `timeout` is not a whole
+/// number of milliseconds: the hook then leaves the call unchanged, and the host handles the
+/// invalid value.
 fn call_timeout(call: &Map<String, Value>) -> Option<Duration> {
     let timeout = match call.get("timeout") {
         None | Some(Value::Null) => {

@@ -3,8 +3,8 @@
 //! Codex has no hook that wakes its agent. `codex queue --thread ID --message TEXT` adds a prompt
 //! to a thread, and an idle thread processes it immediately, both in the background server and in a
 //! terminal that runs without that server (0.169.0). The Stop hook therefore starts a waiter, and
-//! the waiter queues one prompt when there is a new notice. The prompt names only the event: the
-//! UserPromptSubmit hook adds the notices and acknowledges them, as for every prompt.
+//! the waiter queues one prompt when a notice should wake the agent. The prompt contains no notice:
+//! the UserPromptSubmit hook adds the notices and acknowledges them, as for every prompt.
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
@@ -147,8 +147,8 @@ fn wait_with_timeout(mut child: Child) -> std::io::Result<Option<bool>> {
     child.wait().map(|_| None)
 }
 
-/// Returns the program of the running host, whose version fits its threads. If that program is
-/// unknown, returns the one in the search path.
+/// Returns the program that the host runs, so that `codex queue` has the version of the host. If it
+/// is not known to be Codex, returns the name `codex`, which the search path resolves.
 fn codex_program(conversation: &Conversation) -> PathBuf {
     let host = std::fs::read_link(format!("/proc/{}/exe", conversation.owner.pid)).ok();
     host.filter(|path| path.file_name().is_some_and(|name| name == CODEX_PROGRAM))

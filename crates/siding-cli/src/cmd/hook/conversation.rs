@@ -53,8 +53,8 @@ impl Conversation {
     pub(super) fn open_session(&self) -> Result<(), Failure> {
         let boot = context::boot_id()?;
         match session::require_live(&self.root, &self.session) {
-            // The host's process owns the session already: the conversation was compacted or
-            // cleared.
+            // The host's process owns the session already, for example because the conversation was
+            // compacted.
             Ok(session) if session.is_owned_by(self.owner, &boot) => return Ok(()),
             Ok(_) | Err(SessionError::Unknown { .. } | SessionError::Ended { .. }) => {}
             Err(error) => return Err(error.into()),
@@ -69,9 +69,9 @@ impl Conversation {
         Ok(())
     }
 
-    /// Returns the sessions that the host's process owns, the conversation's own first. The process
-    /// owns further sessions if an earlier conversation in it has left tasks, or if its MCP server
-    /// has opened a session.
+    /// Returns the sessions that the host's process owns, the conversation's own first. Others
+    /// are those of earlier conversations in the same process, and one that the host's MCP server
+    /// has opened.
     pub(super) fn sessions(&self) -> Result<Vec<SessionId>, Failure> {
         let sessions = session::list_owned_by(&self.root, self.owner)?;
         let mut ids: Vec<SessionId> = sessions.into_iter().map(|session| session.id).collect();

@@ -50,7 +50,7 @@ fn build_report(
         return Ok(None);
     }
     let length = period.until.0.saturating_sub(period.since.0);
-    // Round to whole hours, so that a report over a weekend does not cover 65h 3m 12s.
+    // Rounded down to whole hours, so that a headline says `65h` and not `65h 3m 12s`.
     let hours = u64::try_from(length).unwrap_or(0) / 3_600_000;
     let since = Duration::from_secs(hours * 3_600);
     Ok(Some(DailyReport {

@@ -35,7 +35,8 @@ pub(super) enum HookEvent {
 }
 
 impl HookEvent {
-    /// Returns the name of the event in the host's JSON and settings.
+    /// Returns the name of the event in the host's JSON and settings; for the waiter, whose answer
+    /// is not JSON, the name of the argument.
     pub(super) const fn name(self, host: HookHost) -> &'static str {
         let is_gemini = matches!(host, HookHost::Gemini);
         match self {

@@ -61,7 +61,7 @@ impl<'r> NewNotices<'r> {
         Ok((!notices.is_empty()).then_some(Self { root, delivery_locks: turns, notices }))
     }
 
-    /// Returns the new notices, oldest first in each session.
+    /// Returns the new notices: in each session the urgent ones first, otherwise in order of time.
     pub(super) fn notices(&self) -> &[NoticeView] {
         &self.notices
     }

@@ -16,8 +16,9 @@ use crate::context::Task;
 use crate::failure::Failure;
 
 /// Counts a batch of tool calls, and returns the reminder that is due at its end. After every
-/// twentieth batch the reminder lists all background tasks. After any other batch it names the
-/// host's own commands that have outlived their calls, each once.
+/// twentieth batch the reminder lists all background tasks, except those that a notice in `news`
+/// reports as running. After any other batch it names the host's own commands that have outlived
+/// their calls, each once.
 pub(super) fn after_batch(
     conversation: &Conversation,
     news: Option<&NewNotices<'_>>,

@@ -46,7 +46,9 @@ pub(super) fn background_tasks(
     Ok(views)
 }
 
-/// Returns whether no caller waits for a task: it lingers, or siding started it in the background.
+/// Returns whether a task is listed as a background task: it lingers, or siding started it and no
+/// caller waits for it. Any other adopted task is left out, because its host waits for it or lists
+/// it.
 pub(super) fn is_background_task(task: &TaskView) -> bool {
     let lingers = task.phase == PhaseName::Lingering;
     lingers || (!task.adopted && task.placement.kind == PlacementKind::Background)

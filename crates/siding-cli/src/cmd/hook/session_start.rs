@@ -85,7 +85,7 @@ pub(super) fn answer(
 /// Returns a summary of the reaper's steps for the agent; `None` if there is nothing to report.
 fn format_cleared(steps: &[ReapStep]) -> Option<String> {
     // Tasks of ended sessions are omitted, because `stale_sessions` reports them. Unowned processes
-    // are omitted, because `report_for_agent` reports them.
+    // that were only found are omitted, because `report_for_agent` reports them.
     let is_news = |step: &&ReapStep| {
         !matches!(step, ReapStep::Leaving { .. } | ReapStep::ForeignFound { .. })
     };

@@ -15,7 +15,8 @@ use crate::failure::Failure;
 /// notices wait for the next prompt.
 const MAX_HELD_TURNS: u64 = 8;
 
-/// Holds the turn if there are new notices; otherwise names the running tasks to the person.
+/// Holds the turn if there are new notices, the host's turns may be held, and fewer than
+/// `MAX_HELD_TURNS` consecutive turns were held. Otherwise names the running tasks to the person.
 pub(super) fn answer<'c>(
     input: &HookInput,
     conversation: &'c Conversation,

@@ -43,8 +43,9 @@ pub(super) fn start(
     )))
 }
 
-/// Notifies the supervisor of an event, and starts another supervisor if that one was killed.
-/// Failures are ignored, because the host waits for the hook's answer; the next event tries again.
+/// Notifies the supervisor of an event. If the supervisor was killed, starts another one; if it
+/// knows another session than the event's, stores the event's session for it. Failures are ignored,
+/// because the hook must answer the host in any case; the next event tries again.
 pub(super) fn notify_supervisor(input: &HookInput, host: HookHost, event: HookEvent) {
     let ring = match event {
         HookEvent::PreToolUse if input.command().is_some() => BellByte::CallStarted,

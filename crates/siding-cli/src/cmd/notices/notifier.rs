@@ -66,8 +66,8 @@ impl PersonNotifier {
         Ok(Self { desktop, bell, server: webhook::WebhookSender::start(webhook)? })
     }
 
-    /// Notifies the person of each notice in every enabled way. A failure of the desktop turns off
-    /// desktop notifications and does not affect the other ways.
+    /// Rings the bell once for all notices, and sends each notice in every other enabled way. A
+    /// failure of the desktop turns off desktop notifications and does not affect the other ways.
     pub(crate) fn notify(&mut self, notices: &[&NoticeView]) {
         if notices.is_empty() {
             return;

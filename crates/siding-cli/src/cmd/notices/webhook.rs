@@ -24,8 +24,9 @@ use crate::render::json;
 const MAX_QUEUED_NOTICES: usize = 64;
 /// Maximum time that siding waits before its exit for queued requests to finish.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time after a failed request before the failure is reported, because most failures are brief. If
-/// siding ends earlier, it reports only that the notice was not sent.
+/// Maximum time after a failed request before the failure is reported, because most failures are
+/// brief; it is reported earlier if the next attempt is due earlier. If siding ends before that, it
+/// reports only that the notice was not sent.
 const REPORT_DELAY: Duration = Duration::from_secs(2);
 
 /// A notice in the queue, as the body of its request.
@@ -76,7 +77,8 @@ impl WebhookSender {
         Ok(Some(Self { server, queue, failures: losses, in_flight: under_way, retry_token, done }))
     }
 
-    /// Queues a notice. If the queue is full, reports that the notice is not sent to the server.
+    /// Queues a notice. If the queue is full or its thread has ended, reports that the notice is
+    /// not sent to the server.
     pub(super) fn send(&mut self, notice: &NoticeView) {
         let id = notice.notice_id;
         let body = match json::to_line(notice) {
@@ -123,7 +125,8 @@ struct WebhookWorker {
     client: WebhookClient,
     retry_cancelled: Receiver<()>,
     failures: DeliveryFailures,
-    /// The error that was reported last, which is not reported again before a request succeeds.
+    /// The error that was reported last. It is not reported again until a request succeeds or
+    /// another error was reported.
     reported_error: Option<String>,
 }
 

@@ -14,10 +14,11 @@ use crate::stdout;
 
 /// Column at which the text of a step starts.
 const INDENT_COLUMNS: usize = 16;
-/// Maximum width in columns of a command.
+/// Maximum width in columns of a command, of a reason, and of the path of a quarantined file.
 const COMMAND_COLUMNS: usize = 100;
 
-/// Formats all steps, one paragraph each, what happens next to found processes, and a summary.
+/// Formats all steps, one paragraph each, followed by what happens next to the unowned processes
+/// that were only reported, and a summary.
 pub(super) fn format_steps(steps: &[ReapStep], settings: &Settings, dry_run: bool) -> String {
     let mut text: String = steps.iter().map(|step| format_step(step, dry_run)).collect();
     if steps.iter().any(|step| matches!(step, ReapStep::ForeignFound { .. })) {

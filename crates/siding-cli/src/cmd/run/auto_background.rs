@@ -22,7 +22,8 @@ pub(super) struct ChosenPlacement {
 }
 
 /// Decides whether a command starts in the foreground or in the background. The history is opened
-/// only if the setting or flag is on and neither the other flags nor the budget decide.
+/// only if `auto_background` is on (by setting or flag) and neither other flags nor the budget
+/// decide.
 pub(super) fn choose_placement(
     args: &Args,
     settings: &Settings,
@@ -59,8 +60,8 @@ fn requested_mode(
     let limit = budget.unwrap_or(settings.blocking_budget);
     let waits_to_the_end =
         args.budget.as_deref() == Some("none") || args.on_timeout == Some(OnTimeout::Stop);
-    // A person at a terminal has no budget, sees the output and waits, unless a flag requests
-    // otherwise.
+    // By default a person at a terminal has no budget, sees the output and waits; then only a
+    // flag lets the command start in the background.
     let may_decide = settings.auto_background
         && settings.background_tasks
         && !waits_to_the_end

@@ -31,9 +31,11 @@ pub(super) enum ShownOutput {
 /// Why the wait ended.
 #[derive(Debug)]
 pub(super) enum FollowEnd {
-    /// The task or its shell has ended. Holds the task's state at that time.
+    /// The task or its shell has ended, or the task continues in the background. Holds the task's
+    /// state at that time.
     Finished(Box<Task>),
-    /// A signal ended the wait. The task continues.
+    /// A signal ended the wait, or the reader closed standard output (`SIGPIPE`). The task
+    /// continues, unless it was asked to stop.
     Detached(Signal),
 }
 

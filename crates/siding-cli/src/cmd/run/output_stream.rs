@@ -22,8 +22,8 @@ pub(super) struct OutputStream {
     stdout: File,
     /// False once a write has failed; nothing is shown after that.
     is_open: bool,
-    /// Whether standard output and standard error are the same terminal, where lost output must be
-    /// reported.
+    /// Whether standard output and standard error are terminals, so that a remark after an
+    /// incomplete line must start on a new line.
     is_terminal: bool,
     pieces: Option<RawChunks>,
     /// Offset after the output that was shown or lost.

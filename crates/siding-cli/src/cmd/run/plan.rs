@@ -26,7 +26,8 @@ pub(super) struct RunPlan {
     pub(super) budget: Option<Duration>,
     /// Reason that is recorded when the budget moves the task to the background.
     pub(super) hand_over: BackgroundReason,
-    /// Maximum bytes of output text to print for an ended command, and for one that continues.
+    /// Maximum bytes of an excerpt of the output: in the JSON of an ended command, and in any other
+    /// answer.
     pub(super) output_max_bytes: usize,
     pub(super) handover_max_bytes: usize,
     /// Remarks for the caller about these decisions.

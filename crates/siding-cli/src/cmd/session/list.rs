@@ -48,7 +48,7 @@ impl Args {
     }
 }
 
-/// Returns all sessions, including the implicit one if it has tasks.
+/// Returns all sessions, including the implicit one if it has running tasks.
 fn session_views(root: &StateDir) -> Result<Vec<SessionView>, Failure> {
     let boot = context::boot_id()?;
     let mut tasks: BTreeMap<SessionId, Vec<TaskId>> = BTreeMap::new();

@@ -64,7 +64,7 @@ impl Args {
 
 fn load_view(what: &str) -> Result<WorkflowView, Failure> {
     let path = Path::new(what);
-    // An id has no dot and no slash, and a file with such a name can be given as `./NAME`.
+    // An id has no dot and no slash. A file whose name looks like an id can be given as `./NAME`.
     if what.contains(['.', '/']) || (path.is_file() && !what.starts_with("w-")) {
         let text = siding_workflow::read_text(path).map_err(WorkflowError::from)?;
         let plan = Plan::parse(path, &text).map_err(WorkflowError::from)?;

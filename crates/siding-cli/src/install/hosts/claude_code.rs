@@ -87,7 +87,7 @@ const BASH_TOOL: Option<&str> = Some("Bash");
 /// running tasks unattended.
 const WAITER_TIMEOUT_SECONDS: u64 = 28_800;
 
-/// All hook entries of siding for this host.
+/// The hook entries of siding for this host, except the one that `--notify` adds.
 const HOOK_ROWS: [HookRow; 10] = [
     HookRow { timeout: 10, ..hook_row("SessionStart", None, "session-start") },
     hook_row("UserPromptSubmit", None, "user-prompt-submit"),
@@ -218,8 +218,8 @@ fn state_file(places: &BaseDirs) -> PathBuf {
         .join(".claude.json")
 }
 
-/// Returns the directory by which the host identifies a project: the root of its repository or, in
-/// a linked work tree, the root of the main work tree.
+/// Returns the directory by which the host identifies a project: the root of its repository; in a
+/// linked work tree, the root of the main work tree; outside a repository, `cwd`.
 fn repository_root(cwd: &Path) -> PathBuf {
     let Some(root) = cwd.ancestors().find(|dir| dir.join(".git").exists()) else {
         return cwd.to_owned();

@@ -17,7 +17,8 @@ use crate::install::target::{FileContent, TargetFile};
 use crate::install::toml::CodexBlock;
 use crate::shell_init;
 
-/// Every hook entry of siding: event, matcher, argument, timeout in seconds.
+/// The hook entries of siding, except the one that `--notify` adds: event, matcher, argument,
+/// timeout in seconds.
 const HOOK_ROWS: [(&str, Option<&str>, &str, u64); 5] = [
     ("SessionStart", None, "session-start", 10),
     ("UserPromptSubmit", None, "user-prompt-submit", 5),

@@ -10,7 +10,8 @@ use crate::install::json_value::JsonValue;
 use crate::install::program::SidingProgram;
 use crate::install::target::{FileContent, TargetFile};
 
-/// Every hook entry of siding: event, matcher, argument, timeout in milliseconds.
+/// The hook entries of siding, except the one that `--notify` adds: event, matcher, argument,
+/// timeout in milliseconds.
 const HOOK_ROWS: [(&str, Option<&str>, &str, u64); 6] = [
     ("SessionStart", None, "session-start", 10_000),
     ("BeforeAgent", None, "before-agent", 5_000),

@@ -107,7 +107,8 @@ impl<'t> JsonSpans<'t> {
         }
     }
 
-    /// Returns the first key on a path that occurs twice in its object, with the second position.
+    /// Returns the first key of a path that occurs twice in its object, with the position of its
+    /// second occurrence.
     pub(super) fn find_duplicate_key(&self, path: JsonPath<'_>) -> Option<(usize, String)> {
         path.iter().enumerate().find_map(|(depth, step)| {
             let (PathStep::Key(key), Some(Node::Object(object))) =

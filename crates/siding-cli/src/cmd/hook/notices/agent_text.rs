@@ -14,7 +14,8 @@ const RESERVED_UTF16_UNITS: usize = 400;
 /// Maximum bytes of the command, and of each end of the summary, in a shortened notice. Escaping
 /// may make a text five times as long.
 const SHORTENED_BYTES: usize = 600;
-/// Maximum width in columns of a command.
+/// Maximum width in columns of a process's command. Also the maximum bytes of the task's command in
+/// a notice that is reduced to a reference.
 const COMMAND_COLUMNS: usize = 80;
 /// Maximum number of processes to name. The text gives the number of the others.
 const MAX_NAMED_PROCESSES: usize = 8;

@@ -1,5 +1,5 @@
-//! Formats steps that are about no task: sessions, sockets, and processes that siding did not
-//! start.
+//! Formats steps that are about no task: sessions, sockets, files that were set aside, and
+//! processes that siding did not start.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use siding_model::text::one_line;
 
 use super::{COMMAND_COLUMNS, INDENT_COLUMNS};
 
-/// Maximum width in columns of a path.
+/// Maximum width in columns of a socket's path.
 const PATH_COLUMNS: usize = 120;
 
 /// Maximum number of processes that a report names. Its last line gives the number of the others.
@@ -103,7 +103,8 @@ fn format_process((pid, top_pid): (i32, i32), by: &str, age_ms: u64, command: &s
     format!("{pid}{tree}{by}, {age} old: {}", one_line(command, COMMAND_COLUMNS))
 }
 
-/// Returns the report of unowned processes for an agent or a person; `None` if there are none.
+/// Returns the report of the unowned processes that were found and not ended, for an agent or a
+/// person; `None` if there are none.
 pub(in crate::cmd) fn format_report(steps: &[ReapStep], settings: &Settings) -> Option<String> {
     let lines: Vec<String> = steps.iter().filter_map(format_found_step).collect();
     if lines.is_empty() {
