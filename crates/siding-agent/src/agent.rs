@@ -69,8 +69,8 @@ pub use teammate_proxy::{ProxyExit, run_teammate_proxy};
 pub use crate::command_guard::{ApprovalDecision, CommandGuard};
 pub use crate::ui_event::{Label, UiEvent};
 
-/// Milliseconds that a delivery waits for a delivery lock held by another consumer. The agent
-/// handles no other event meanwhile, so the time is short.
+/// Milliseconds that a delivery waits for the outbox's delivery lock while another process holds
+/// it. The agent handles no other event meanwhile, so the time is short.
 const DELIVERY_LOCK_TIMEOUT_MS: u64 = 100;
 /// Delay before the agent tries again to deliver notices.
 const NOTICE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -116,17 +116,18 @@ struct Agent {
     /// Whether notices may be pending that do not start a turn; they are sent with the next
     /// request.
     has_quiet_notices: bool,
-    /// Number of requests, including those for summaries, that this process has sent to the model.
-    /// While it is unchanged since a teammate's last report, there is nothing new to report.
+    /// Number of requests, including those for summaries, that the agent has sent to its model
+    /// since it was built. While the number is unchanged since a teammate's last report, there is
+    /// nothing new to report.
     activity_count: u64,
-    /// Entries written to the transcript by this process.
+    /// Number of entries that the agent has written to its transcript since it was built.
     written_entries: u64,
     /// Why the agent is idle; `None` while it works.
     idle_reason: Option<IdleReason>,
     /// The agent's role among the agents of this process, and its links to these agents.
     team: Team,
     /// The last two fields own the agent's threads. Fields are dropped in order of declaration, so
-    /// the threads end after everything else is gone.
+    /// the threads are told to end after everything else is gone.
     _notice_follower: NoticeFollower,
     runtime: BackgroundRuntime,
 }
@@ -205,8 +206,8 @@ impl Agent {
                 }
             }
             Effect::Idle(rest) => {
-                // No request follows that would show these tasks, so later changes of them must
-                // reach the model as notices.
+                // No request follows immediately that would show these tasks, so later changes of
+                // them must reach the model as notices.
                 self.tasks_in_results.clear();
                 on_event(UiEvent::Idle(&rest));
                 self.idle_reason = Some(rest);
@@ -373,7 +374,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Sends the queued prompts to the model.
+    /// Sends the queued prompts to the model, together with pending notices that do not start a
+    /// turn by themselves.
     fn deliver_prompts(&mut self, on_event: &mut dyn FnMut(UiEvent<'_>)) -> Result<(), AgentError> {
         let prompts = std::mem::take(&mut self.queued_prompts);
         if !prompts.is_empty() {
@@ -386,9 +388,10 @@ impl Agent {
         Ok(())
     }
 
-    /// Reads the session's pending notices and sends them to the model. Notices that exceed
-    /// [`MAX_NOTICE_BYTES`], or that another consumer is delivering at the moment, are tried again
-    /// later.
+    /// Reads the session's pending notices and sends them to the model. Delivered later are:
+    /// notices beyond [`MAX_NOTICE_BYTES`], notices about tasks in `tasks_in_results`, notices that
+    /// do not start a turn while the agent is idle, and all notices while another process holds the
+    /// delivery lock.
     fn deliver_notices(&mut self, on_event: &mut dyn FnMut(UiEvent<'_>)) -> Result<(), AgentError> {
         self.deliver_notices_with(Vec::new(), on_event)
     }

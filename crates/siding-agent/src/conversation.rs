@@ -1,10 +1,11 @@
 //! The state machine of a conversation. Pure: it maps events to effects and performs none of them.
 //!
 //! [`Conversation::handle_event`] is the only way to change a conversation. The function returns
-//! the effects of an event in the order in which the caller must perform them. [`Effect::Record`]
-//! must be on disk before the effects that follow it are performed. The same function applies an
-//! entry when it is recorded and when [`Conversation::load`] replays it. A process that is killed
-//! at any point can therefore be continued from its transcript.
+//! the effects of an event in the order in which the caller must perform them. The entry of an
+//! [`Effect::Record`] must be written to the transcript before the effects that follow it are
+//! performed. One function, `apply`, changes the state both when an entry is recorded and when
+//! [`Conversation::load`] replays it. A conversation whose process is killed at any point can
+//! therefore be continued from its transcript.
 
 mod entry;
 mod event;
@@ -54,7 +55,8 @@ pub struct Conversation {
     /// The ids of all calls so far, which no new call may reuse.
     call_ids: HashSet<CallId>,
     notices: HashSet<NoticeId>,
-    /// Whether the last message has been sent to the model and has not been answered.
+    /// Whether the last message was sent to the model, and the request has neither been answered
+    /// nor failed nor been interrupted.
     awaits_response: bool,
     /// Why the model stopped in its last answer.
     last_finish_reason: FinishReason,
@@ -149,7 +151,8 @@ impl Conversation {
         self.total_usage
     }
 
-    /// Returns the size of the context in tokens after the last answer.
+    /// Returns the size of the context in tokens after the last answer or summary; an estimate if
+    /// the server reports no usage.
     #[must_use]
     pub const fn context_tokens(&self) -> u64 {
         self.context_tokens

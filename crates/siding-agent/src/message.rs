@@ -78,10 +78,11 @@ impl UserContent {
 pub enum AssistantContent {
     /// Text that the user reads.
     Text {
-        /// Never blank, because APIs reject blank text.
+        /// Text as the model wrote it. Blank text is removed before an answer is recorded, because
+        /// APIs reject it.
         text: String,
     },
-    /// Reasoning, which is sent back unchanged.
+    /// Reasoning, which is sent back unchanged to an API that accepts it.
     Thinking {
         /// The reasoning; empty if the provider does not disclose it.
         text: String,
@@ -114,7 +115,7 @@ pub struct ToolResult {
     pub is_error: bool,
 }
 
-/// Returns the text parts of an answer, one per line.
+/// Returns the text parts of an answer, joined by line feeds.
 pub(crate) fn joined_text(content: &[AssistantContent]) -> String {
     let mut texts = Vec::new();
     for one in content {
@@ -132,7 +133,7 @@ pub struct CallId(String);
 
 impl CallId {
     /// Creates an id from that of a provider. Characters other than those that all APIs accept
-    /// (`^[a-zA-Z0-9_-]+$`) become underscores.
+    /// (`^[a-zA-Z0-9_-]+$`) become underscores. An empty id becomes `call`.
     #[must_use]
     pub fn new(given: &str) -> Self {
         let is_plain = |one: char| one.is_ascii_alphanumeric() || "_-".contains(one);

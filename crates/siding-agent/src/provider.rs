@@ -28,8 +28,9 @@ pub trait Provider: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Refused`] after a failure that a retry would not fix, or too many retries;
-    /// [`ProviderError::Cancelled`] when [`ModelRequest::cancel`] is set.
+    /// [`ProviderError::Refused`] after a failure that a retry would not fix, after too many
+    /// retries, or if the server asks for too long a pause; [`ProviderError::Cancelled`] when
+    /// [`ModelRequest::cancel`] is set.
     fn send_request(
         &self,
         request: &ModelRequest<'_>,
@@ -85,7 +86,7 @@ pub enum ProviderError {
     /// The caller set [`ModelRequest::cancel`].
     #[error("the request was cancelled")]
     Cancelled,
-    /// The failure is permanent; the message says why and what to do.
+    /// The failure is permanent or is not retried again; the message says why and what to do.
     #[error("{0}")]
     Refused(String),
 }

@@ -3,7 +3,7 @@
 //! The file is in the directory of its session. The holder of its lock is the only writer. A writer
 //! that is killed within a line leaves a torn line; the next writer terminates that line and
 //! appends another one that marks it as torn. So existing bytes are never changed, and only marked
-//! lines are ignored.
+//! lines and an incomplete last line are ignored.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -13,7 +13,7 @@ use crate::provider::ResponsePart;
 pub enum UiEvent<'a> {
     /// The agent starts to work in this conversation.
     Started(&'a SessionId),
-    /// A request was sent to the model.
+    /// A request is about to be sent to the model.
     RequestSent,
     /// A part of a streamed answer, or the report of a retry.
     ResponsePart(ResponsePart<'a>),

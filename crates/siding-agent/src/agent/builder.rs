@@ -192,7 +192,8 @@ struct ConversationState {
     header: TranscriptHeader,
     /// The existing transcript and its entries; `None` for a new conversation.
     resumed: Option<(Transcript, Vec<Entry>)>,
-    /// The session of the agent that started this one; `None` if a person started it.
+    /// The session of the agent that started this one; `None` if a person starts or resumes the
+    /// conversation.
     parent_session: Option<SessionId>,
 }
 
@@ -287,7 +288,8 @@ fn tool_context(
 }
 
 impl Agent {
-    /// Continues an interrupted turn, if there is one, and adds a prompt, if one is given.
+    /// Continues a turn that the end of an earlier process has cut off, if there is one. Adds a
+    /// reminder of the running tasks, and the prompt if one is given.
     pub(super) fn resume(
         &mut self,
         prompt: Option<String>,

@@ -18,7 +18,8 @@ use crate::message::CallId;
 pub(crate) struct CallControl {
     cancelled: watch::Sender<bool>,
     backgrounded: watch::Sender<bool>,
-    /// Set together with `cancelled`, for tools that poll a flag.
+    /// Polled by tools that cannot await `cancelled`. Set together with `cancelled`, or alone by
+    /// [`Self::stop_waiting`].
     cancel: CancelFlag,
 }
 
@@ -28,7 +29,8 @@ impl CallControl {
         self.cancelled.send_replace(true);
     }
 
-    /// Ends the waits of the call. A task that the call has started keeps running.
+    /// Ends the waits of a tool that polls the flag. A task that the call has started keeps
+    /// running.
     pub(crate) fn stop_waiting(&self) {
         self.cancel.set();
     }
@@ -58,7 +60,8 @@ impl AgentCallContext {
         (Self { call, cancelled: gone, backgrounded: is_away, sender }, wishes, cancel)
     }
 
-    /// Asks a person whether a command may run. Returns `None` when the call is cancelled first.
+    /// Asks a person whether a command may run. Returns `None` when the call is cancelled or the
+    /// agent ends first.
     pub(crate) async fn ask_approval(&self, command: &str, why: &str) -> Option<bool> {
         let (answer, answered) = oneshot::channel();
         let (command, why) = (command.to_owned(), why.to_owned());

@@ -47,7 +47,8 @@ pub(super) struct ApprovalRequest {
     pub(super) command: String,
     /// The guard's objection.
     pub(super) reason: String,
-    /// Receives the answer. Dropping the sender refuses the command.
+    /// Channel for the person's answer to the waiting call: true runs the command. Dropping the
+    /// sender refuses it.
     pub(super) answer: oneshot::Sender<bool>,
 }
 

@@ -13,8 +13,9 @@ use crate::conversation::IdleReason;
 use crate::message::FinishReason;
 
 /// Runs an agent on one prompt until the agent and everything it started have ended. Background
-/// work that still runs `drain_timeout` after the agent became idle is stopped. Without a prompt,
-/// an interrupted turn is continued.
+/// work that still runs `drain_timeout` after the agent became idle is stopped. A subagent does not
+/// wait: its tasks go to its parent. If an earlier process was killed during a turn, this turn is
+/// continued, with or without a prompt.
 ///
 /// # Errors
 ///
@@ -82,8 +83,8 @@ impl Agent {
                 return Ok(EndReason::DrainTimeout { timeout_ms: text::millis(drain_timeout) });
             }
             let left = drain_timeout.saturating_sub(waited);
-            // Another consumer may deliver a teammate's notices, and no event reports that, so the
-            // state is polled.
+            // Another process may deliver and acknowledge a teammate's notices, and no event
+            // reports that, so the state is polled.
             let has_mates = matches!(&self.team, Team::Lead(mates) if !mates.is_empty());
             let left = if self.has_new_notices || has_mates {
                 left.min(NOTICE_RETRY_INTERVAL)

@@ -16,7 +16,7 @@ pub(super) struct IdleConsolidator {
     config: IdleConsolidationConfig,
     /// Time at which a new transcript entry was last seen.
     idle_since: MonotonicMs,
-    /// Number of transcript entries at that time.
+    /// Number of entries that the agent had written to its transcript at that time.
     entries: u64,
     /// Start of the last consolidation, and the number of entries at that time.
     last_run: Option<(MonotonicMs, u64)>,
@@ -61,7 +61,8 @@ impl IdleConsolidator {
 
 impl Agent {
     /// Stops a running consolidation after new activity, or starts one when it is due. Returns the
-    /// time until the next one is due.
+    /// time until the next one is due; `None` while the agent works, after a start, or with too few
+    /// new entries.
     pub(super) fn poll_idle_consolidation(
         &mut self,
         dreams: &mut IdleConsolidator,

@@ -22,8 +22,8 @@ const TASK_REFRESH_MS: u64 = 1_000;
 /// frames a second.
 const REDRAW_BATCH_TIME: Duration = Duration::from_millis(15);
 
-/// Runs an agent at a terminal until the person quits, and then stops everything that the agent has
-/// started.
+/// Runs an agent at a terminal until the person quits, a signal ends it or the terminal is closed.
+/// Then stops everything that the agent has started.
 ///
 /// # Errors
 ///
@@ -106,8 +106,8 @@ impl Agent {
             let until = Instant::now() + REDRAW_BATCH_TIME;
             let mut next = match first {
                 Ok(came) => Some(came),
-                // Another consumer held the delivery lock at the last attempt, so pending notices
-                // are tried again.
+                // The last attempt could not deliver all notices, for example because another
+                // process held the delivery lock, so they are tried again.
                 Err(RecvTimeoutError::Timeout) => {
                     self.has_new_notices.then_some(AgentEvent::NoticesAvailable)
                 }

@@ -15,8 +15,8 @@ use super::AgentError;
 use super::event::AgentEvent;
 use crate::message::UserContent;
 
-/// Polling interval when the outbox cannot be followed, because no inotify instance or no disk
-/// space is left.
+/// Polling interval when the outbox cannot be followed, for example because no inotify instance or
+/// no disk space is left.
 const NOTICE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A thread that follows the session's outbox. Dropping this value ends the thread.

@@ -1,4 +1,4 @@
-//! Recovery of calls whose process was killed.
+//! Recovery of calls that were running when the agent's process was killed.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;

@@ -23,18 +23,19 @@ const MAX_NAMED_TASKS: usize = 50;
 pub(super) struct Reminders {
     /// Tasks that were already running at an earlier request.
     seen_running: HashSet<TaskId>,
-    /// Tasks that only a full reminder names: already named, already read, or of another session.
-    /// Their files are not read again, so that even a hundred such tasks do not slow down a batch.
+    /// Tasks that only a full reminder can name: already named, their output read, or of another
+    /// session. Other reminders do not read the files of these tasks, so that even a hundred of
+    /// them do not slow down a batch.
     settled: HashSet<TaskId>,
-    /// Number of batches of calls that this process has finished.
+    /// Number of batches of calls that the agent has finished since it was built.
     batches: u32,
 }
 
 impl Reminders {
     /// Returns the reminder for the next request. It names, once each, the session's tasks that
     /// have been running since an earlier request and whose output was not read; every
-    /// [`BATCHES_PER_FULL_REMINDER`] batches it names all running tasks. Tasks in `shown` already
-    /// appear in this request.
+    /// [`BATCHES_PER_FULL_REMINDER`] batches it names all running tasks. Tasks in `shown` are
+    /// omitted, because results in the same request show them.
     pub(super) fn next_reminder(
         &mut self,
         host: &ToolContext,
@@ -68,7 +69,8 @@ impl Reminders {
     }
 }
 
-/// Returns a reminder of all running tasks, for a model that has lost its context.
+/// Returns a reminder of all running tasks, for a conversation that has just been loaded or
+/// summarized. `None` if no task is running.
 pub(super) fn full_reminder(host: &ToolContext) -> Option<UserContent> {
     let running = tasks::list_recorded(host).unwrap_or_default();
     (!running.is_empty()).then(|| format_reminder(host, "Running", &running))

@@ -89,8 +89,8 @@ impl RemoteAgentArgs {
         format!("siding a2a send {url} {text}")
     }
 
-    /// Returns why a person should approve the call, because text that leaves this machine cannot
-    /// be recalled. Returns `None` for an address of this machine.
+    /// Returns why a person must approve the call: its text leaves this machine and cannot be
+    /// recalled. Returns `None` for an address of this machine, and for an invalid address.
     pub(super) fn approval_concern(&self) -> Option<String> {
         // The command itself rejects an invalid address.
         let url = Url::parse(&self.url).ok().filter(|url| !is_loopback_url(url))?;
@@ -143,7 +143,7 @@ impl RemoteAgentArgs {
                 "{id} has sent it; you are notified of the result, and when it waits for an answer"
             )));
         }
-        // Without a budget, the wait ends with the task or at the upper limit of all waits.
+        // Without a budget, the wait ends with the task or after the setting `wait_bound`.
         let budget = run_blocking(|| host.current_budget(self.budget.is_some()))?;
         let seconds = self.budget.or(budget.map(|budget| budget.as_secs_f64()));
         let waited =

@@ -138,7 +138,8 @@ fn stop_tasks(host: &ToolContext, running: &[TaskSnapshot]) -> Vec<TaskSnapshot>
         for id in &ids {
             scope.spawn(|| {
                 let how = StopOptions { requested_by: "agent", grace: None, signal: None };
-                // A task that could not be stopped ends with the session, and its journal says so.
+                // A task that could not be stopped here is stopped at the end of the session, and
+                // its journal records the reason.
                 let _best_effort = stop::stop(&host.root, SHIM_PROGRAM, *id, how);
             });
         }
@@ -146,7 +147,7 @@ fn stop_tasks(host: &ToolContext, running: &[TaskSnapshot]) -> Vec<TaskSnapshot>
     ids.iter().filter_map(|id| host.snapshot(*id).ok()).collect()
 }
 
-/// Returns the recorded usage of all subagents below the session.
+/// Returns the recorded usage of all subagents and teammates below the session.
 fn subagent_usage(host: &ToolContext) -> Result<Usage, AgentError> {
     let ToolContext { root, session, .. } = host;
     let family = session::session_tree(root, session)?;

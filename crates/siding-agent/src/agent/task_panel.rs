@@ -29,7 +29,8 @@ impl TaskPanel {
         Self { host: Arc::clone(host), expected_ms: HashMap::new() }
     }
 
-    /// Returns the rows of the running tasks: those in the foreground first, then the oldest.
+    /// Returns the rows of the running tasks: first those in the foreground, then those in the
+    /// background, each sorted from the oldest to the newest.
     pub(super) fn list_tasks(&mut self) -> Vec<TaskRow> {
         let running = tasks::list_recorded(&self.host).unwrap_or_default();
         self.expected_ms.retain(|id, _| running.iter().any(|task| task.dir.id() == *id));

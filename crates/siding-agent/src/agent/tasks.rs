@@ -31,7 +31,7 @@ pub(super) fn read_live(host: &ToolContext, id: TaskId) -> Option<TaskSnapshot> 
     state.is_live().then_some(TaskSnapshot { dir, state })
 }
 
-/// Returns whether the session owns a task or inherited it from a subagent.
+/// Returns whether the session owns a task or inherited it from a subagent or teammate.
 pub(super) fn is_of_session(host: &ToolContext, task: &TaskSnapshot) -> bool {
     let of = &task.state.spec.session_id;
     let was_left = || {
@@ -41,7 +41,8 @@ pub(super) fn is_of_session(host: &ToolContext, task: &TaskSnapshot) -> bool {
     *of == host.session || may_be_inherited(task) && was_left()
 }
 
-/// Returns whether a task is owned by a subagent, whose session may hand it to the parent session.
+/// Returns whether a task is owned by the session of a subagent or teammate. The parent session
+/// inherits such a task when the subagent or teammate ends.
 pub(super) fn may_be_inherited(task: &TaskSnapshot) -> bool {
     session::is_subagent_id(&task.state.spec.session_id)
 }

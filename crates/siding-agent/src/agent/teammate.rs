@@ -37,7 +37,7 @@ impl Agent {
         // they are stopped at the end of the session.
         self.call_controls.values().for_each(CallControl::stop_waiting);
         match end {
-            // The sender of the shutdown request stops the task.
+            // The sender of the shutdown request stops the task, unless the task has already ended.
             Ok(ServeEnd::ShutdownRequested) => cleanup.ends_task = false,
             Ok(ServeEnd::TaskEnded) => {}
             Err(error) => {
@@ -85,8 +85,8 @@ impl Agent {
                     return Ok(ServeEnd::ShutdownRequested);
                 }
                 Ok(came) => came,
-                // Another consumer held the delivery lock at the last attempt, so pending notices
-                // are tried again.
+                // The last attempt could not deliver all notices, for example because another
+                // process held the delivery lock, so they are tried again.
                 Err(RecvTimeoutError::Timeout) => AgentEvent::NoticesAvailable,
             };
             self.handle_agent_event(event, &mut |seen| log.on_event(seen))?;
@@ -147,7 +147,8 @@ impl Drop for TeammateCleanup<'_> {
         self.teammates.remove(self.status.task);
         if self.ends_task {
             let how = StopOptions { requested_by: "agent", grace: None, signal: None };
-            // A task that could not be stopped ends with the session, and its journal says so.
+            // A task that could not be stopped here is stopped at the end of the session, and its
+            // journal records the reason.
             let _best_effort = stop::stop(&self.host.root, SHIM_PROGRAM, self.status.task, how);
         }
         self.teammates.wake_lead();

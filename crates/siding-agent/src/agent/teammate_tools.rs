@@ -250,7 +250,8 @@ impl ToolDispatcher {
 /// Stops the task of a teammate that has no thread.
 fn stop_task(host: &ToolContext, task: TaskId) {
     let how = StopOptions { requested_by: "agent", grace: None, signal: None };
-    // A task that could not be stopped ends with the session, and its journal says so.
+    // A task that could not be stopped here is stopped at the end of the session, and its journal
+    // records the reason.
     let _best_effort = stop::stop(&host.root, SHIM_PROGRAM, task, how);
 }
 

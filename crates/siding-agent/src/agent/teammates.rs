@@ -181,8 +181,8 @@ impl Teammates {
     ///
     /// # Errors
     ///
-    /// A message for the model: the lead is about to end, or the name is unknown and these names
-    /// exist.
+    /// A message for the model: the lead is about to end; or there is no such receiver, with the
+    /// names that exist.
     pub(super) fn deliver(
         &self,
         from: &str,
@@ -211,8 +211,8 @@ impl Teammates {
         let message = TeamMessage { from: from.to_owned(), text, recorded: noted };
         let sent =
             sender.is_some_and(|sender| sender.send(AgentEvent::TeamMessage(message)).is_ok());
-        // The receiver may end before it reads the message. The receiver's end of the channel is
-        // then dropped, and the delivery fails.
+        // The receiver may end before it reads the message. The message is then dropped together
+        // with `noted`, so that `recv` returns an error and the delivery fails.
         let delivered = sent.then(|| is_recorded.recv().ok()).flatten();
         delivered.ok_or_else(nobody)
     }

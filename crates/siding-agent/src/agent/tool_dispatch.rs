@@ -47,7 +47,7 @@ impl ToolDispatcher {
     ///
     /// # Errors
     ///
-    /// The message about a requested tool that does not exist.
+    /// The message about an empty list of requested tools, or about one that does not exist.
     pub(super) fn new(
         toolbox: Toolbox,
         context: AgentToolContext,

@@ -14,7 +14,7 @@ pub enum Entry {
         /// The content, in the order in which it is sent.
         told: Vec<UserContent>,
     },
-    /// A request was sent, with all content that had not been sent.
+    /// A request is about to be sent, with all content that has not been sent.
     Asked,
     /// A complete answer of the model.
     Answered {
@@ -51,7 +51,8 @@ pub enum Entry {
     },
     /// A person interrupted the turn. The conversation is halted until the next prompt.
     Interrupted,
-    /// A summary has replaced all earlier messages.
+    /// A summary has replaced all earlier messages. Content that has not been answered is sent
+    /// again after the summary.
     Summarised {
         /// The summary, written by the model.
         text: String,

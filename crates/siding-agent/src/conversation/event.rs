@@ -72,8 +72,8 @@ pub enum Effect {
     Summarize(RequestId),
     /// Cancel a request. If an answer still arrives, the conversation ignores it.
     AbandonRequest(RequestId),
-    /// Run a call. This effect occurs once for each call; after a restart, [`Effect::RecoverCall`]
-    /// is returned instead.
+    /// Run a call. This effect occurs at most once for each call; a call that had started before a
+    /// restart gets [`Effect::RecoverCall`] instead.
     RunCall(ToolCall),
     /// Determine the result of a call that was started by a process which has since ended.
     RecoverCall {

@@ -168,8 +168,8 @@ impl Conversation {
         }
     }
 
-    /// Turns the content and results that have not been sent into a message, or adds them to the
-    /// last message if that is unanswered.
+    /// Turns the content and results that have not been sent into a message. If the last message is
+    /// unanswered, there are no results, and the content is added to that message.
     pub(super) fn close_user_message(&mut self) {
         let done = |open: OpenCall| match open.state {
             CallState::Done(result) => Some(result),

@@ -97,12 +97,12 @@ pub enum ConsolidationError {
     /// A request to the model failed.
     #[error("{0}")]
     Ask(ProviderError),
-    /// The token budget is too small for the notes and a part of the transcript.
+    /// The token budget is too small for the notes and the fixed texts of the prompt.
     #[error("{given} tokens are not enough: give --max-tokens {least} or more")]
     BudgetTooSmall {
         /// The budget that was given, in tokens.
         given: u64,
-        /// The smallest sufficient budget in tokens.
+        /// A sufficient budget in tokens, which also has room for a part of the transcript.
         least: u64,
     },
     /// The budget was used up before the model had made a valid rewrite.
@@ -165,8 +165,8 @@ pub fn consolidate(
     Ok(ConsolidationOutcome::Changed { diff: memory.diff(&notes), usage })
 }
 
-/// Returns the entries of a session, or `None` while a turn is open. A turn whose process has ended
-/// is not open.
+/// Returns the transcript of a session, or `None` while a turn is open. A turn of a session that
+/// has ended does not count as open, because no process continues it.
 fn read_if_idle(
     root: &StateDir,
     session: &SessionId,
@@ -176,8 +176,8 @@ fn read_if_idle(
     Ok((!is_turn).then_some((opened, entries)))
 }
 
-/// Cancels the consolidation when a turn starts, for which it checks periodically. Returns after
-/// that, or when the sender of `done` is dropped.
+/// Checks periodically whether a turn has started, and then cancels the consolidation and returns.
+/// Also returns when the sender of `done` is dropped.
 fn watch_for_turn<T>(
     done: &Receiver<()>,
     idle: impl Fn() -> Result<Option<T>, TranscriptError>,

@@ -38,7 +38,7 @@ pub(super) fn is_turn_open(entries: &[Entry]) -> bool {
     }
 }
 
-/// Returns the newest entries that fit in `room` bytes, as text.
+/// Returns the newest entries since the last summary that fit in `room` bytes, as text.
 pub(super) fn recent_transcript(entries: &[Entry], room: usize) -> String {
     let mut parts: Vec<String> = Vec::new();
     let (mut used, mut is_whole) = (TRUNCATION_NOTE.len(), true);

@@ -73,8 +73,8 @@ pub enum ConsolidationStartError {
     Run(#[from] RunError),
 }
 
-/// Starts a consolidation in the background. Returns its task, or the task of the consolidation
-/// that is already running.
+/// Starts a consolidation in the background. Returns its task, or the task of an identical
+/// consolidation that is already running.
 ///
 /// # Errors
 ///

@@ -18,13 +18,14 @@ use self::writer::Writer;
 use super::screen::{ENTER_SEQUENCE, RESET_SEQUENCE, Screen};
 use super::{KeyDecoder, TerminalEvent, View};
 
-/// Signals received through a signalfd(2). Terminating signals end the agent in an orderly way.
+/// Signals received through a signalfd(2). `TERM`, `HUP` and `QUIT` end the agent in an orderly
+/// way; `INT` counts as Ctrl-C.
 const HANDLED_SIGNALS: [Signal; 6] =
     [Signal::TERM, Signal::HUP, Signal::QUIT, Signal::INT, Signal::WINCH, Signal::CONT];
 /// Time to wait for the rest of a sequence after Escape, in milliseconds. Terminals send a sequence
 /// in one write, but a network may split it.
 const ESCAPE_TIMEOUT_MS: u64 = 30;
-/// How long closing waits for a terminal that accepts no output.
+/// How long flushing, suspending and closing wait for a terminal that accepts no output.
 const WRITE_STALL_TIMEOUT: Duration = Duration::from_secs(1);
 /// Columns and rows of a terminal that does not report its size: those of the VT100.
 const DEFAULT_SIZE: (u16, u16) = (80, 24);
@@ -60,8 +61,8 @@ pub struct Console {
     signals: Option<SignalFd>,
     screen: Screen,
     active: Option<ActiveTerminal>,
-    /// Whether the next `SIGCONT` is the result of [`Self::suspend`], which has already restored
-    /// the mode.
+    /// Whether the next `SIGCONT` is the result of [`Self::suspend`], which has already set raw
+    /// mode again.
     ignore_next_cont: bool,
 }
 
@@ -77,8 +78,8 @@ struct ActiveTerminal {
 
 impl Console {
     /// Opens the terminal. Call this before the process starts any thread: threads inherit the
-    /// blocked signals (signal(7)), and an unblocked thread would receive them instead of the
-    /// signalfd.
+    /// blocked signals (signal(7)), and a thread that does not block them would receive them
+    /// instead of the signalfd.
     ///
     /// # Errors
     ///
@@ -190,7 +191,7 @@ impl Console {
         Ok(())
     }
 
-    /// Waits until the terminal has accepted all output, or accepts no more.
+    /// Waits until the terminal has accepted all output, or none for a second.
     pub fn flush(&self) {
         if let Some(taken) = &self.active {
             let _best_effort = taken.writer.flush(WRITE_STALL_TIMEOUT);
@@ -243,7 +244,8 @@ impl Drop for Console {
     }
 }
 
-/// Reads keys and signals until `stopped` is closed, and passes them to `notify`.
+/// Reads keys and signals, and passes them to `notify`. Returns when the write end of `stopped` is
+/// closed, when the terminal is closed, or when `notify` returns false.
 fn read_events(
     input: &OwnedFd,
     signals: &SignalFd,

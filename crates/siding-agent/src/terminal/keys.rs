@@ -38,7 +38,7 @@ pub enum Key {
     End,
     /// The Escape key.
     Escape,
-    /// Ctrl with this lowercase letter.
+    /// Ctrl with this lowercase letter. Alt-Backspace counts as Ctrl-W.
     Ctrl(char),
     /// Pasted text, with line feeds as line ends.
     Paste(String),

@@ -8,7 +8,7 @@ use super::frame::{Frame, Row, TextStyle};
 
 /// Enables bracketed paste.
 pub(super) const ENTER_SEQUENCE: &str = "\x1b[?2004h";
-/// Undoes every mode that this program sets.
+/// Undoes every mode that the control sequences of this module set.
 pub(super) const RESET_SEQUENCE: &str = "\x1b[?2026l\x1b[?2004l\x1b[?25h\x1b[m";
 
 /// Knows the [`Frame`] that the terminal shows, and returns the output that replaces it.

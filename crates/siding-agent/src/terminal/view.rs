@@ -40,7 +40,7 @@ pub struct View {
     pub(super) tasks: Vec<TaskRow>,
     pub(super) total_usage: Usage,
     exit_confirmation: ExitConfirmation,
-    /// A remark about the last key, which is shown in place of the status.
+    /// A remark that is shown in place of the status until the next key.
     pub(super) status_note: Option<String>,
 }
 

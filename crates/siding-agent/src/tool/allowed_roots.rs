@@ -128,7 +128,8 @@ impl AllowedRoots {
         Err(failed(io::Error::from_raw_os_error(file::SYMLINK_ERRNO)))
     }
 
-    /// Opens a directory, following symbolic links.
+    /// Opens a directory inside the roots, following symbolic links. If it is missing, `missing`
+    /// decides whether it is created.
     fn open_directory(&self, path: &Path, missing: MissingDirectory) -> io::Result<OwnedFd> {
         let outside = || io::Error::from_raw_os_error(resolve_beneath::OUTSIDE_ERRNO);
         let named =

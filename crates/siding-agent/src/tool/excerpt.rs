@@ -35,7 +35,7 @@ pub(super) struct ExcerptPage {
     pub(super) shown_lines: u64,
     /// Whether the limit of bytes cut the excerpt.
     pub(super) is_truncated: bool,
-    /// Whether lines end in CR LF.
+    /// Whether a shown line ends in CR LF.
     pub(super) has_crlf: bool,
     /// Whether bytes are shown as `\xNN`.
     pub(super) has_escaped_bytes: bool,

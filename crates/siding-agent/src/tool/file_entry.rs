@@ -108,7 +108,7 @@ impl FileEntry {
         Ok(File::from(fd))
     }
 
-    /// Reads the complete file, up to [`MAX_WHOLE_FILE_BYTES`].
+    /// Reads the complete file. A file larger than [`MAX_WHOLE_FILE_BYTES`] is an error.
     pub(super) fn read_all(&self) -> Result<Vec<u8>, FileError> {
         let opened = self.open()?;
         file::read_to_end(opened.as_fd(), MAX_WHOLE_FILE_BYTES).map_err(|error| {
@@ -121,8 +121,8 @@ impl FileEntry {
     }
 
     /// Replaces the content atomically, even across a crash: a reader sees either the old or the
-    /// new content. An existing file is replaced only if it is unchanged since the lookup, and its
-    /// owner and permissions are kept. A missing file is created.
+    /// new content. An existing file is replaced only if it is unchanged since the lookup. Its
+    /// permissions are kept, and its owner where the system allows it. A missing file is created.
     pub(super) fn replace_content(&self, content: &[u8]) -> Result<(), FileError> {
         if let Some(entry) = &self.metadata {
             self.check_regular_file(entry)?;
@@ -160,7 +160,8 @@ impl FileEntry {
         fill().map_err(self.io_error("write"))
     }
 
-    /// Renames the temporary file to the final name.
+    /// Renames the temporary file to the final name, unless the file with this name has changed or
+    /// appeared since the lookup.
     fn rename_into_place(&self, filled: &str) -> Result<(), FileError> {
         let raced = || FileError::Raced { path: self.path.clone() };
         let Some(entry) = &self.metadata else {

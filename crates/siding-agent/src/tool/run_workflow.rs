@@ -82,7 +82,8 @@ fails, the others are stopped. Returns its task id: `task_output` has a line for
 }
 
 impl RunWorkflow {
-    /// Checks the command of a step with the guard, like a command of `bash`.
+    /// Checks the command of a step with the guard. A command that needs a person's approval is
+    /// refused unless `yes_to_ask` is set, because no person is asked here.
     fn check_command(&self, step: &str, command: &str) -> Result<(), String> {
         match (self.guard)(command, true) {
             ApprovalDecision::Allow => Ok(()),

@@ -79,7 +79,7 @@ impl ApiDialect {
     }
 }
 
-/// The environment variable of gateways, whose key is sent as a bearer token.
+/// The environment variable for the key of a gateway. The key is sent as a bearer token.
 const AUTH_TOKEN_VARIABLE: &str = "ANTHROPIC_AUTH_TOKEN";
 
 /// A server with its URL and credentials.

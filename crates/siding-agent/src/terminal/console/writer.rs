@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 use siding_core::sys::{file, poll};
 
-/// Bytes written by one call. A terminal that accepts some of them is not stalled.
+/// Maximum bytes of a chunk. Progress is counted in whole chunks: a terminal that takes longer than
+/// the timeout for one chunk counts as stalled.
 const CHUNK_BYTES: usize = 1024;
 /// Timeout of a poll for a terminal whose descriptor is nonblocking, in milliseconds.
 const POLL_MS: u64 = 1_000;
@@ -54,7 +55,7 @@ impl WriteQueue {
 
 impl Writer {
     /// Starts the writing thread for this terminal. The thread calls `written` when everything was
-    /// written, if [`Self::is_done`] has returned false before.
+    /// written or a write has failed, if [`Self::is_done`] has returned false before.
     pub(super) fn start(output: OwnedFd, written: impl Fn() + Send + 'static) -> Self {
         let shared = Arc::new(WriterShared::default());
         let own = Arc::clone(&shared);
@@ -78,16 +79,16 @@ impl Writer {
         Ok(())
     }
 
-    /// Returns whether everything was written. If not, the thread calls `written` as soon as
-    /// everything is written.
+    /// Returns whether nothing is left to write, because everything was written or a write has
+    /// failed. If something is left, the thread calls `written` once nothing is.
     pub(super) fn is_done(&self) -> bool {
         let mut queue = self.0.lock();
         queue.notify_when_done = !queue.is_done();
         !queue.notify_when_done
     }
 
-    /// Waits until everything was written, but gives up after `stall_timeout` without progress.
-    /// Returns whether everything was written.
+    /// Waits until everything was written or a write has failed. Returns false after
+    /// `stall_timeout` without progress, and otherwise true.
     pub(super) fn flush(&self, stall_timeout: Duration) -> bool {
         let mut queue = self.0.lock();
         let (mut seen, mut until) = (queue.chunks_written, Instant::now() + stall_timeout);

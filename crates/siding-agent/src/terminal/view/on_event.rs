@@ -144,8 +144,8 @@ impl View {
     fn on_idle(&mut self, reason: &IdleReason) {
         let is_known = !self.is_busy();
         self.activity = Activity::Idle;
-        // The agent reports that it is idle after every event, so a repeated report is not printed
-        // again.
+        // While the agent is idle, it reports this again after every event, so only the first
+        // report is printed.
         if is_known {
             return;
         }

@@ -24,8 +24,8 @@ use crate::cancel_flag::CancelFlag;
 const SIDING_DIRECTORY: &str = ".siding";
 /// Name of the journal in [`SIDING_DIRECTORY`].
 const TODO_FILE_NAME: &str = "todo.jsonl";
-/// Maximum bytes of a file that is read. A list at the limits in [`super::commands`] has about this
-/// size.
+/// Maximum bytes of a file that is read. A list at the limits in [`super::commands`] has about half
+/// this size, unless its texts need many JSON escapes.
 const MAX_JOURNAL_BYTES: usize = 32 << 20;
 /// Time after which a change gives up waiting for the lock, which a writer holds for a few
 /// milliseconds.

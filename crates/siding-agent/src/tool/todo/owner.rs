@@ -42,7 +42,7 @@ impl TodoOwner {
         Self::for_process(owner, procfs::self_ref().ok_or(io::ErrorKind::NotFound)?)
     }
 
-    /// Returns the identity of an agent in a process of this machine.
+    /// Returns the identity of an agent in a process of this machine and PID namespace.
     ///
     /// # Errors
     ///
@@ -57,8 +57,8 @@ impl TodoOwner {
         })
     }
 
-    /// Returns whether the process of another owner still exists. `self` must be an owner in this
-    /// process.
+    /// Returns whether the process of another owner still exists. `self` must be an owner of this
+    /// boot and PID namespace.
     #[must_use]
     pub fn presence_of(&self, other: &Self) -> OwnerPresence {
         if other.boot != self.boot {

@@ -17,7 +17,7 @@ pub struct TodoRecord {
     /// The time of the change, for display only.
     #[serde(rename = "at_ms")]
     pub at: UnixMs,
-    /// What was changed, and by which agent.
+    /// What was changed. All changes except a creation name the agent.
     #[serde(flatten)]
     pub deed: TodoChange,
 }
@@ -73,9 +73,9 @@ struct JournalHeader {
 pub(super) enum JournalLine {
     /// A change of the list.
     Record(TodoRecord),
-    /// A first line with a supported version of the format.
+    /// A header with a supported version of the format.
     Header,
-    /// A first line with the version of a newer format, which this build cannot read.
+    /// A header with the version of a newer format, which this build cannot read.
     UnsupportedFormat(u32),
     /// An unreadable line, such as one torn by a crash.
     Damaged,

@@ -82,7 +82,7 @@ impl Workspace {
     }
 }
 
-/// Returns the context of another agent in the same directory.
+/// Returns the context of a new agent with this working directory.
 pub(super) fn tool_context(work: &Path, allowed: &[PathBuf]) -> AgentToolContext {
     let ground = AllowedRoots::new(work, allowed).expect("open the directory");
     AgentToolContext::new(
