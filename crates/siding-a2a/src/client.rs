@@ -1,9 +1,9 @@
-//! A task on another agent's server: the program of a task of the kind `remote_agent`.
+//! Follows a task on another agent's server: the program of a task of the kind `remote_agent`.
 //!
 //! The program runs under a shim like any command, so it has a deadline, can be stopped, and its
 //! output and end are recorded. People and models read the output. The program's own lines begin in
-//! the first column, and all text of the server is indented, so that no server can forge such a
-//! line.
+//! the first column and may quote the server in one line. All other text of the server is indented,
+//! so that no server can forge a line of the program.
 
 mod connection;
 mod driver;
@@ -21,20 +21,23 @@ pub const NOTICE_LINE_PATTERN: &str = "^(input-required|auth-required|unknown st
 
 /// Exit codes of the program that follows a remote task.
 pub mod exit {
-    /// The task is completed.
+    /// The remote task is completed, or the server has answered without a task.
     pub const DONE: u8 = 0;
-    /// The task has failed, or the server has refused it.
+    /// The remote task has failed or could not be started, or the server has refused to cancel it.
     pub const FAILED: u8 = 1;
-    /// The task was canceled.
+    /// The remote task was canceled, or the server has accepted the request to cancel it; or the
+    /// program was stopped before it sent anything.
     pub const CANCELED: u8 = 3;
-    /// The server cannot be reached any more, and the state of the task is unknown.
+    /// The state of the remote task is unknown: the server cannot be reached any more, does not
+    /// know the task any more, or may not have received the message.
     pub const LOST: u8 = 4;
 }
 
 /// The message to send, and its destination.
 #[derive(Clone)]
 pub struct RemoteTask {
-    /// URL of the agent's card, or the base URL to which the card's usual path is appended.
+    /// URL of the agent card (ending in `.json`), or a URL below which, or at whose root, the card
+    /// has its usual path.
     pub url: String,
     /// Text part of the message, which precedes the files.
     pub text: String,
@@ -42,7 +45,7 @@ pub struct RemoteTask {
     pub files: Vec<PathBuf>,
     /// Id of the conversation to continue; `None` starts a new conversation.
     pub context: Option<String>,
-    /// Id of the task that this message answers; `None` starts a new task.
+    /// The server's id of the task that this message answers; `None` starts a new task.
     pub task: Option<String>,
     /// Bearer token for each request, never printed; `None` sends no authorization.
     pub bearer: Option<String>,

@@ -4,8 +4,9 @@
 //! task and writes a line for each update. [`serve`] offers `siding agent` to other agents: each of
 //! their tasks is a task of siding. Both use the JSON-RPC binding with the types of [`wire`].
 //!
-//! Pure modules decide what follows from each message (`client/state.rs`, `client/output.rs`,
-//! `sse.rs`, `serve/convert.rs`); the other modules only perform the I/O.
+//! Pure modules decide what follows from each message: `client/state.rs`, `client/output.rs`,
+//! `client/connection/address.rs`, `sse.rs`, `serve/convert.rs` and `serve/prompt.rs`. The other
+//! modules perform the I/O.
 
 #![forbid(unsafe_code)]
 

@@ -2,7 +2,7 @@
 //!
 //! Names are those of `specification/a2a.proto` in lowerCamelCase, as in ProtoJSON. Parsing is
 //! lenient: a missing field has its default, an unknown field is ignored, and an unknown state is
-//! preserved. Serialization omits empty fields.
+//! preserved. Serialization omits absent optional fields.
 
 mod card;
 mod rpc;
@@ -62,7 +62,7 @@ impl Part {
 pub struct Message {
     /// The message's id, chosen by its sender.
     pub message_id: String,
-    /// The id of the conversation that the task or message belongs to.
+    /// The id of the conversation that the message belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_id: Option<String>,
     /// The id of the task that the message belongs to.
@@ -116,9 +116,9 @@ pub struct Artifact {
 pub struct Task {
     /// The task's id, chosen by the server.
     pub id: String,
-    /// The id of the conversation that the task or message belongs to.
+    /// The id of the conversation that the task belongs to.
     pub context_id: String,
-    /// The current status.
+    /// The status at the time of the answer.
     pub status: Status,
     /// The results so far.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -129,9 +129,9 @@ pub struct Task {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StatusUpdate {
-    /// The id of the task.
+    /// The id of the task whose status has changed.
     pub task_id: String,
-    /// The id of the conversation that the task or message belongs to.
+    /// The id of the conversation that the task belongs to.
     pub context_id: String,
     /// The new status.
     pub status: Status,
@@ -141,9 +141,9 @@ pub struct StatusUpdate {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ArtifactUpdate {
-    /// The id of the task.
+    /// The id of the task that produces the artifact.
     pub task_id: String,
-    /// The id of the conversation that the task or message belongs to.
+    /// The id of the conversation that the task belongs to.
     pub context_id: String,
     /// The complete artifact, or with `append` a chunk.
     pub artifact: Artifact,

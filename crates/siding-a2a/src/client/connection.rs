@@ -22,18 +22,18 @@ use crate::wire::{
 /// Timeout of a response that is not a stream. The request asks the server to return immediately
 /// (`returnImmediately`), but a server may not support that.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
-/// Timeout of the request for a card.
+/// Timeout of the request for an agent card.
 const CARD_TIMEOUT: Duration = Duration::from_secs(30);
-/// Silence after which the client subscribes again: the peer may have vanished without closing the
-/// connection.
+/// Silence of a stream after which the client ends it and requests the task again: the peer may
+/// have vanished without closing the connection.
 const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
-/// Maximum bytes of a card, and of the body of an error response.
+/// Maximum bytes of an agent card, and of the body of an error response.
 const MAX_SMALL_BODY_BYTES: usize = 1 << 20;
 
 /// An event, and the number of the request that caused it.
 pub(super) type NumberedEvent = (u64, Event);
 
-/// A connection to a server whose card has been read.
+/// A connection to a server whose agent card has been read.
 pub(super) struct Connection {
     http: reqwest::Client,
     url: Url,
@@ -43,11 +43,12 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Fetches the server's card and builds the message.
+    /// Fetches the server's agent card and builds the message.
     ///
     /// # Errors
     ///
-    /// [`Event::Disconnected`] when a retry may help, otherwise [`Event::Fatal`].
+    /// [`Event::Disconnected`] when a retry may help, otherwise [`Event::Fatal`], or
+    /// [`Event::Refused`] for a JSON-RPC error in place of the card.
     pub(super) async fn open(remote_task: &RemoteTask) -> Result<Self, Event> {
         let hopeless = |error: &dyn std::fmt::Display| Event::Fatal(error.to_string());
         let base_url = address::parse(&remote_task.url).map_err(|error| hopeless(&error))?;
@@ -161,7 +162,7 @@ async fn send_event((number, heard): (u64, &Sender<NumberedEvent>), event: Event
     let _receiver_dropped = heard.send((number, event)).await;
 }
 
-/// Fetches the card from the first URL that has one.
+/// Fetches the agent card from the first URL that has one.
 async fn fetch_card(
     http: &reqwest::Client,
     base_url: &Url,

@@ -40,7 +40,8 @@ impl WrittenPrefix {
         Self { bytes: self.bytes + text.len(), hash: self.hash.with_bytes(text) }
     }
 
-    /// Returns the part of `text` after the written prefix; `None` if `text` has another prefix.
+    /// Returns the part of `text` after the written prefix; `None` if `text` does not start with
+    /// it.
     fn new_suffix(self, text: &str) -> Option<&str> {
         let head = text.as_bytes().get(..self.bytes)?;
         let is_same = Self::default().extended_by(head) == self;
@@ -67,7 +68,8 @@ impl OutputWriter {
         out
     }
 
-    /// Formats the new part of an artifact that the server sent completely.
+    /// Formats the new part of an artifact that the server sent completely, or the whole artifact
+    /// again if the part that was written before has changed.
     pub(super) fn full_artifact(&mut self, artifact: &Artifact) -> String {
         let text = parts_text(&artifact.parts);
         let known = self.written_prefix(&artifact.artifact_id);

@@ -12,8 +12,8 @@ use super::exit;
 use super::output::{OutputWriter, parts_text};
 use crate::wire::{A2aState, RpcError, Status, Update, code};
 
-/// Consecutive failed requests after which the client gives the task up as lost: about four
-/// minutes.
+/// Maximum number of consecutive failed requests. After one more, the client gives the task up as
+/// lost: after about four minutes.
 const MAX_FAILURES: u32 = 12;
 /// Pauses before the next request in milliseconds, longer after each request that brought nothing
 /// new.
@@ -34,7 +34,7 @@ pub(super) enum Event {
     Malformed(String),
     /// The user cancels the task.
     Cancel,
-    /// The response ended without an error.
+    /// The response ended without an error, or a stream was silent for too long.
     Closed,
     /// The request failed, or the response broke off.
     Disconnected {
@@ -193,7 +193,8 @@ impl ClientState {
         }
     }
 
-    /// Records the task's id from the first update. Returns false for an update of another task.
+    /// Records the task's id from the first update. Returns false for an update of another task, or
+    /// of a task without an id.
     fn accept_task_id(&mut self, id: &str, context: &str, steps: &mut Vec<Step>) -> bool {
         if let Some(known) = &self.task {
             return known == id;
@@ -356,8 +357,8 @@ impl ClientState {
         self.idle_requests =
             if std::mem::take(&mut self.has_progress) { 0 } else { self.idle_requests + 1 };
         let ask = match (&self.task, self.supports_streaming) {
-            // The server has not named a task yet, so it may not have received the message, which
-            // is sent again.
+            // Without a task, a retry follows only a request that did not reach the server, so the
+            // message is sent again.
             (None, stream) => ClientRequest::Send { stream },
             (Some(_), true) => ClientRequest::Subscribe,
             (Some(_), false) => ClientRequest::Get,

@@ -9,8 +9,8 @@ pub(super) const A2A_PATH: &str = "/a2a";
 /// The media type of the input and the output.
 const TEXT_MIME_TYPE: &str = "text/plain";
 
-/// Returns the card. `host` is the request's `Host` header, so that the card names the address
-/// under which the client already reaches this server.
+/// Returns the agent card. `host` is the request's `Host` header, so that the card names the
+/// address under which the client already reaches this server.
 pub(super) fn agent_card(host: &str) -> Value {
     json!({
         "name": "siding",

@@ -84,7 +84,7 @@ impl StreamSender {
             Err(Err(error)) => RpcResponse::for_request(&self.request, Err(error)),
         };
         if let Ok(text) = serde_json::to_string(&response) {
-            // The client has disconnected, so it does not receive the error.
+            // A client that has disconnected does not receive the error.
             let _peer_gone = self.sender.send(sse::format_event(&text).into()).await;
         }
     }
@@ -226,7 +226,7 @@ impl AsyncCaller for StreamCaller<'_> {
     ) {
         // `send_updates` sends the end together with the result, after the wait.
         if let Some(snapshot) = snapshot.filter(|snapshot| snapshot.state.is_live()) {
-            // `cancelled` resolves when the client has disconnected.
+            // An error is ignored: when the client has disconnected, `cancelled` ends the wait.
             let _peer_gone = self.send_progress(&snapshot.state).await;
         }
         self.next_poll = clock::monotonic_now().plus_ms(POLL_INTERVAL_MS);

@@ -57,8 +57,8 @@ impl TaskStore {
         Self { tool_context, agent, settings, max_running, start_lock: Mutex::new(()) }
     }
 
-    /// Starts a task for a message. Returns the position in the transcript where the agent's steps
-    /// begin.
+    /// Starts a task for a message. Returns the task's id, and the position in the transcript where
+    /// the agent's steps begin.
     pub(super) fn start_task(
         &self,
         message: &Message,
@@ -195,7 +195,8 @@ impl TaskStore {
         Ok(self.to_a2a_task(&dir, &state))
     }
 
-    /// Converts a task of siding to a task of A2A, and acknowledges the notice of its end.
+    /// Converts a task of siding to a task of A2A. If it has ended, the notice of its end is
+    /// acknowledged.
     pub(super) fn to_a2a_task(&self, dir: &TaskDir, state: &TaskState) -> Task {
         if state.is_live() {
             return convert::to_a2a_task(state, "");

@@ -32,8 +32,8 @@ impl TranscriptCursor {
         Self { offset: len.unwrap_or(0) }
     }
 
-    /// Returns the agent's new steps: one text for each model answer except the last. Returns no
-    /// steps while the transcript does not exist yet.
+    /// Returns the agent's new steps: one text for each answer of the model that calls tools.
+    /// Returns no steps while the transcript does not exist yet.
     pub(super) fn read_steps(&mut self, root: &StateDir, conversation: &SessionId) -> Vec<String> {
         let mut piece = vec![0; READ_BYTES];
         let read = open_transcript(root, conversation)
@@ -57,7 +57,7 @@ fn open_transcript(root: &StateDir, conversation: &SessionId) -> io::Result<std:
 }
 
 /// Returns the text of a transcript line and the names of the called tools, if the line is a
-/// model's answer that calls tools. An answer without calls is the agent's last, which is reported
+/// model's answer that calls tools. An answer without calls ends a turn; the last one is reported
 /// with the end of the task.
 fn parse_step(line: &str) -> Option<String> {
     let line: Value = serde_json::from_str(line).ok()?;

@@ -3,15 +3,15 @@
 use serde::{Deserialize, Serialize};
 use siding_model::text::one_line;
 
-/// The path of the card below the agent's base URL (specification 8.2).
+/// The path of the agent card below the agent's base URL (specification 8.2).
 pub const WELL_KNOWN_CARD_PATH: &str = "/.well-known/agent-card.json";
-/// The protocol binding that siding implements, as cards name it.
+/// The protocol binding that siding implements, as agent cards name it.
 pub const JSONRPC_BINDING: &str = "JSONRPC";
 
 /// Maximum columns of the list of interfaces in an error message.
 const OFFER_COLUMNS: usize = 200;
 
-/// The part of a card that a client needs.
+/// The part of an agent card that a client needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentCard {
@@ -41,7 +41,7 @@ pub struct Capabilities {
     pub streaming: bool,
 }
 
-/// The interface of a card that the client uses for all requests.
+/// The interface of an agent card that the client uses for all requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChosenInterface {
     /// The URL to which all requests are posted.
@@ -52,7 +52,7 @@ pub struct ChosenInterface {
     pub supports_streaming: bool,
 }
 
-/// The error for a card that names no interface that siding implements.
+/// The error for an agent card that names no interface that siding implements.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("it offers no interface that siding supports (JSON-RPC of A2A 1.x); it offers: {offered}")]
 pub struct CardError {

@@ -114,7 +114,7 @@ impl RpcResponse {
     }
 }
 
-/// Returns a request. Each connection carries one request, so the id is constant.
+/// Returns a request. Each HTTP exchange carries one JSON-RPC request, so the id is constant.
 #[must_use]
 pub fn build_request(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })

@@ -1,5 +1,5 @@
-//! Derives the URLs of a card from the user's address, and decides which URLs in a card may be
-//! used. Pure.
+//! Derives the URLs of an agent card from the user's address, and decides which URLs in the card
+//! may be used. Pure.
 
 use reqwest::Url;
 use siding_http::client::is_loopback_url;
@@ -44,7 +44,7 @@ pub(super) fn parse(text: &str) -> Result<Url, AddressError> {
     Ok(url)
 }
 
-/// Returns the URLs where the card may be, the most likely first.
+/// Returns the URLs where the agent card may be, the most likely first.
 pub(super) fn card_urls(given: &Url) -> Vec<Url> {
     if given.path().ends_with(".json") {
         return vec![given.clone()];
@@ -61,8 +61,8 @@ pub(super) fn card_urls(given: &Url) -> Vec<Url> {
     if below == above { vec![above] } else { vec![below, above] }
 }
 
-/// Checks a URL that a card names. A card is untrusted text: it must not make the client contact a
-/// server that the user has not named, or send the token to one.
+/// Checks a URL that an agent card names. The card is untrusted text: it must not make the client
+/// contact another host than the user has named, or send the token to another port.
 pub(super) fn check_interface_url(
     given: &Url,
     named: &str,

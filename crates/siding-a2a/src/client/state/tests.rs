@@ -169,7 +169,7 @@ fn without_streaming_the_task_is_polled() {
         [ClientRequest::Send { stream: false }, ClientRequest::Get, ClientRequest::Get]
     );
     assert_eq!(end, None);
-    // The card of this server promises streams that the server does not support.
+    // The agent card of this server promises streams that the server does not support.
     let (_, asks, _) = run_events(
         true,
         [task_update(A2aState::Working), Event::Closed, refused(code::UNSUPPORTED_OPERATION)],
