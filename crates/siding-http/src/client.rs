@@ -9,8 +9,8 @@ use reqwest::redirect::Policy;
 use rustls::crypto::ring::default_provider;
 use rustls::{ClientConfig, RootCertStore};
 
-/// Timeout of a connection attempt, including the TLS handshake. A reachable server needs at most a
-/// second.
+/// Timeout of a connection attempt, including the TLS handshake. A reachable server usually needs
+/// less than a second.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Protocols that the client offers with ALPN, the preferred one first.
@@ -43,7 +43,8 @@ pub enum ClientError {
 ///
 /// # Errors
 ///
-/// Returns [`ClientError`] when the machine has no root certificates or TLS cannot be set up.
+/// Returns [`ClientError`] when the URL uses TLS and the machine has no root certificates, or when
+/// TLS cannot be set up.
 pub fn client_builder(url: &Url) -> Result<reqwest::ClientBuilder, ClientError> {
     let mut tls = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()

@@ -4,7 +4,7 @@
 //! the caller allows other addresses. A connection from this machine must come from a process of
 //! this user or of root. The headers `Host` and `Origin` must have values that a page of another
 //! site cannot send (DNS rebinding). The request must contain the token, unless it reads public
-//! content, such as the card of an A2A server.
+//! content, such as the agent card of an A2A server.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -117,8 +117,8 @@ impl HttpServer {
                         tokio::spawn(serve_connection(Arc::clone(&handler), stream));
                     }
                     Ok(_refused_peer) => {}
-                    // No descriptor is left (EMFILE). The pause avoids a busy loop until a
-                    // connection closes.
+                    // For example, no descriptor is left (EMFILE). The pause avoids a busy loop
+                    // until a connection closes.
                     Err(_) => tokio::time::sleep(ACCEPT_RETRY_PAUSE).await,
                 },
                 _ = interrupt.recv() => break,
@@ -178,7 +178,7 @@ where
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .serve_connection(TokioIo::new(stream), service);
-    // An error only means that the client disconnected.
+    // An error concerns only this client: it disconnected, or did not send valid HTTP.
     let _peer_gone = connection.await;
 }
 

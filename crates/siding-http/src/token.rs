@@ -24,8 +24,8 @@ pub struct ServerKind {
     pub token_variable: &'static str,
 }
 
-/// The token of a running server. A generated token is also in a file that the user's clients can
-/// read.
+/// The token of a running server. If the user has a runtime directory (`XDG_RUNTIME_DIR`), a
+/// generated token is also in a file there, which the user's clients can read.
 pub(crate) struct Token {
     text: String,
     /// The environment variable that holds the token; `None` for a generated one.
@@ -34,8 +34,8 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// Reads the token from the environment variable. Without the variable, generates a token and
-    /// writes it to the file for the server at `port`.
+    /// Reads the token from the environment variable. Without the variable, generates a token and,
+    /// if the user has a runtime directory, writes it to the file there for the server at `port`.
     pub(crate) fn new(kind: ServerKind, port: u16) -> Result<Self, ServerError> {
         let variable = kind.token_variable;
         if let Some(text) = std::env::var(variable).ok().filter(|text| !text.is_empty()) {
@@ -94,14 +94,14 @@ impl Drop for Token {
 }
 
 /// Returns siding's directory in the user's runtime directory; `None` if `XDG_RUNTIME_DIR` is not
-/// an absolute path.
+/// set to an absolute path.
 fn runtime_dir() -> Option<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)?;
     runtime.is_absolute().then(|| runtime.join("siding"))
 }
 
-/// Writes a file with mode 0600, and creates its directory with mode 0700, so that other users
-/// cannot read it.
+/// Writes a file with mode 0600, so that other users cannot read it. A missing directory is created
+/// with mode 0700.
 fn write_private_file(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;

@@ -1,6 +1,6 @@
 //! Describes why a request got no complete response.
 //!
-//! No text contains the address of the server, which may hold a secret.
+//! No text contains the URL of the request, because a URL may hold a secret.
 
 use std::error::Error;
 use std::io;
@@ -17,7 +17,7 @@ pub enum TransportError {
     /// The request is not valid HTTP.
     #[error("{0}")]
     InvalidRequest(String),
-    /// The host name has no address.
+    /// The host name could not be resolved to an address.
     #[error("its host name cannot be resolved")]
     UnknownHost,
     /// The server did not accept the connection in time.
@@ -26,7 +26,7 @@ pub enum TransportError {
     /// No connection was made.
     #[error("cannot reach it: {0}")]
     Unreachable(String),
-    /// The server received the request and did not answer in time.
+    /// The server accepted the connection, and its response did not arrive in time.
     #[error("it did not answer in time")]
     ResponseTimeout,
     /// The connection ended before the response was complete.
