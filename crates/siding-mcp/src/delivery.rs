@@ -1,5 +1,6 @@
-//! Records acknowledgements after an answer has been written to its client and never before,
-//! because a client that has disconnected or has canceled its request has received nothing.
+//! Records acknowledgements after an answer has been written to the client on standard output and
+//! never before, because a client that has disconnected or has canceled its request has received
+//! nothing.
 
 use std::collections::HashMap;
 use std::future::Future;

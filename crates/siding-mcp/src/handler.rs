@@ -44,8 +44,8 @@ impl McpServer {
     }
 
     /// Acknowledges what an answer shows: after the answer has been written if that can be
-    /// observed, otherwise immediately. Does nothing for a canceled request, because its answer is
-    /// never written.
+    /// observed, otherwise immediately. Does nothing for a canceled request or a closed connection,
+    /// because the answer is never written.
     fn acknowledge_when_sent(&self, context: &RequestContext<RoleServer>, acks: Vec<DeliveryAck>) {
         if acks.is_empty() || context.ct.is_cancelled() || context.peer.is_transport_closed() {
             return;

@@ -48,7 +48,8 @@ fn internal_error(error: impl std::fmt::Display) -> ErrorData {
     ErrorData::internal_error(error.to_string(), None)
 }
 
-/// Returns the outputs of this session's tasks as resources.
+/// Returns the outputs of tasks of this session and its subagents as resources: of all running
+/// tasks, and of the most recently ended ones.
 pub(crate) fn list(tool_context: &ToolContext) -> Result<Vec<Resource>, ErrorData> {
     let views = run_blocking(|| tasks(tool_context, TaskScope::Session)).map_err(internal_error)?;
     Ok(views
@@ -207,7 +208,7 @@ fn output_bytes(tool_context: &ToolContext, id: TaskId) -> Option<u64> {
 }
 
 /// Notifies the client when the output grows, at a bounded rate, and once more when the task has
-/// ended.
+/// ended or can no longer be watched.
 async fn notify_growth(tool_context: Arc<ToolContext>, mut growth: OutputGrowth, sink: UpdateSink) {
     let id = growth.id;
     let resubscribe = ShimRequest::Subscribe { follow: true };

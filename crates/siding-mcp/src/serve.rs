@@ -18,7 +18,7 @@ use crate::server_session::open_session;
 #[derive(Debug, Default)]
 pub struct McpOptions {
     /// The session that owns the tasks. The default is the session of the environment if the client
-    /// owns it, otherwise a session that ends with the client.
+    /// owns it, otherwise a session that ends with the client or, over HTTP, with the server.
     pub session: Option<String>,
     /// Options for HTTP; `None` serves one client over standard input and output.
     pub http: Option<HttpOptions>,
@@ -49,7 +49,8 @@ pub fn serve(root: StateDir, options: McpOptions, say: impl Fn(&str)) -> Result<
             }
         }
     });
-    // Calls that still wait are abandoned, because their client has disconnected.
+    // Calls that still wait are abandoned: their client has disconnected, or a signal ends the
+    // server.
     runtime.shutdown_background();
     result
 }

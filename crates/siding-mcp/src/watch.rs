@@ -2,8 +2,8 @@
 //! change.
 //!
 //! `state` decides what to print and when to poll or restart the server, without I/O; `diff`
-//! formats a change in one line. The task's monitor reports the lines that match
-//! [`NOTICE_LINE_PATTERN`], at a limited rate.
+//! formats a change in one line. The monitor of the task in which the watch runs reports the lines
+//! that match [`NOTICE_LINE_PATTERN`], at a limited rate.
 
 mod connection;
 mod diff;

@@ -82,7 +82,8 @@ pub(super) struct Connection {
     /// Whether the server notifies of changes.
     pub(super) is_subscribed: bool,
     process: Option<ServerProcess>,
-    /// The task that receives change notifications. Dropping the set aborts the task.
+    /// The tokio task that receives change notifications of the newer protocol revision; empty with
+    /// the older one. Dropping the set aborts the tokio task.
     _listening: JoinSet<()>,
 }
 
@@ -239,7 +240,7 @@ impl Connection {
 enum HandshakeError {
     /// The server answered with an error.
     Refused(String),
-    /// The server did not answer, or could not be started or reached.
+    /// The server did not answer, rejected the token, or could not be started or reached.
     Failed(ConnectionError),
 }
 

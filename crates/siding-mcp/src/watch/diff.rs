@@ -21,7 +21,7 @@ const ELLIPSIS: &str = "…";
 pub(super) struct LineDiff {
     /// The description in one line, safe to print.
     pub(super) text: String,
-    /// Whether an added or removed line matches the pattern.
+    /// Whether an added or removed line matches the pattern; true without a pattern.
     pub(super) matches_pattern: bool,
 }
 
@@ -88,7 +88,7 @@ enum ShownEnd {
     Last,
 }
 
-/// Returns `said` followed by as many lines as fit, but at least one.
+/// Returns `said` followed by as many lines as fit, but at least one if there are any.
 fn format_line(said: &str, lines: &[impl AsRef<str>], end: ShownEnd) -> String {
     let room = LINE_COLUMNS.saturating_sub(said.len() + ELLIPSIS.len() + LINE_SEPARATOR.len());
     let mut used = 0;

@@ -12,7 +12,8 @@ use super::McpTarget;
 
 /// Why a request failed.
 pub(super) enum ReadError {
-    /// The server answered with an error.
+    /// The server answered with an error or with something that is no result, and the connection is
+    /// still open.
     Refused(String),
     /// The connection is lost.
     Lost(String),
@@ -65,7 +66,8 @@ pub(super) async fn read_target(
     }
 }
 
-/// Converts a resource's content to text. Binary content becomes its name, hash and size.
+/// Converts a resource's content to text. Binary content becomes its URI, its hash and the length
+/// of its base64 form.
 fn content_text(content: &ResourceContents) -> String {
     match content {
         ResourceContents::TextResourceContents { text, .. } => text.clone(),
@@ -77,7 +79,8 @@ fn content_text(content: &ResourceContents) -> String {
     }
 }
 
-/// Returns a tool's text, or its structured content if there is no text.
+/// Returns a tool's text, or its structured content if there is no text. Fails if the tool reports
+/// an error.
 fn tool_answer_text(result: &CallToolResult) -> Result<String, ReadError> {
     let texts = result.content.iter().filter_map(|block| block.as_text());
     let texts: Vec<&str> = texts.map(|text| text.text.as_str()).collect();

@@ -39,7 +39,8 @@ pub(super) struct ServerPipes {
 ///
 /// # Errors
 ///
-/// [`ConnectionError::Permanent`] when the program does not exist or cannot be executed.
+/// [`ConnectionError::Permanent`] when the program does not exist or may not be executed;
+/// [`ConnectionError::Retryable`] when the system lacks resources, for example.
 pub(super) fn start(
     command: &[String],
     say: &LineOutput,
@@ -102,8 +103,7 @@ impl ServerProcess {
         }
     }
 
-    /// Waits for the process to exit, because its standard input is closed, and kills it after
-    /// [`EXIT_TIMEOUT`].
+    /// Waits for the process to exit, and kills it after [`EXIT_TIMEOUT`].
     pub(super) async fn shutdown(mut self) {
         if self.wait_exit(EXIT_TIMEOUT).await.is_none() {
             // The process may have just exited, so errors are ignored.

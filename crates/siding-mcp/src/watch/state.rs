@@ -12,8 +12,8 @@ const MIN_BACKOFF_MS: u64 = 1_000;
 const MAX_BACKOFF_MS: u64 = 60_000;
 /// Uptime after which a disconnect is no longer counted with earlier ones, in milliseconds.
 const STABLE_UPTIME_MS: u64 = 60_000;
-/// Polling interval for a server that notifies of changes, in milliseconds. The server is polled in
-/// addition, because it may lose a notification or never send one.
+/// Shortest polling interval for a server that notifies of changes, in milliseconds. The server is
+/// polled in addition, because it may lose a notification or never send one.
 const RECHECK_MS: u64 = 300_000;
 
 /// The configuration of a watch.
@@ -37,7 +37,7 @@ pub(super) enum WatchEvent {
     },
     /// The server returned the watched text.
     Read(String),
-    /// The server answered with an error, and the connection is still open.
+    /// The server answered with an error or not in time, and the connection is still open.
     Refused(String),
     /// The server could not be reached, or the connection was lost.
     Disconnected(String),
@@ -65,9 +65,11 @@ pub(super) struct WatchState {
     /// Whether trouble was reported that has not ended yet.
     is_trouble_reported: bool,
     is_subscribed: bool,
-    /// Consecutive reads that were answered with an error.
+    /// Consecutive failed reads on an open connection, over all connections since the last
+    /// successful read.
     refusals: u32,
-    /// Disconnects that followed each other within [`STABLE_UPTIME_MS`].
+    /// Consecutive disconnects and failed attempts to connect. The disconnect of a connection that
+    /// stood for [`STABLE_UPTIME_MS`] is the first again.
     disconnects: u32,
     /// When the current connection was established; `None` while there is no connection.
     connected_at: Option<MonotonicMs>,
