@@ -21,8 +21,9 @@ const MESSAGE_COLUMNS: usize = 2_000;
 /// The answer to a tool call, from which each protocol builds its own message.
 #[derive(Debug, Default)]
 pub struct ToolAnswer {
-    /// The state and the next step, in siding's own words. Task output is never part of these
-    /// lines.
+    /// The state and the next step, in siding's own words. Task output is not part of these lines,
+    /// except for the line that met a condition `output:REGEX`, which is shown in one line after
+    /// the task's id.
     pub lines: Vec<String>,
     /// Output of a task, in a block of its own, so that a model does not mistake a line of the task
     /// for one of siding's.
@@ -34,8 +35,9 @@ pub struct ToolAnswer {
     pub(crate) details: Option<Map<String, Value>>,
     /// Whether some part of the request failed.
     pub is_error: bool,
-    /// The task that was moved to the background when the budget or timeout passed. A caller that
-    /// can wait in another way, such as an MCP client with tasks, continues with this id.
+    /// The task that still runs after its hand-over to the background, for example because the
+    /// budget passed. A caller that can wait in another way, such as an MCP client with tasks,
+    /// continues with this id.
     pub background_task: Option<TaskId>,
     /// Acknowledgements to record once the client has received the answer.
     pub delivery_acks: Vec<DeliveryAck>,
@@ -79,10 +81,11 @@ impl ToolAnswer {
 /// The reason why a tool call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// The arguments do not match the tool's schema.
+    /// The arguments do not match the tool's schema, or ask for something that the tool or the
+    /// settings do not allow.
     #[error("{0}")]
     Arguments(String),
-    /// The task does not exist, or the state directory cannot be used.
+    /// The text names no task or more than one, or the state directory cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A task cannot be watched.
@@ -129,7 +132,7 @@ impl ToolError {
         }
     }
 
-    /// Returns advice on what the caller can do instead.
+    /// Returns advice on what the caller can do instead, or `None` if the error says enough.
     fn advice(&self, dialect: Dialect) -> Option<String> {
         match self {
             Self::Store(StoreError::NoSuchTask { .. } | StoreError::Ambiguous(_)) => {

@@ -20,8 +20,8 @@ const MAX_NOTICES_BYTES: usize = 8 << 10;
 /// Maximum bytes of the command in a notice that is too long for one answer.
 const COMMAND_BYTES: usize = 80;
 
-/// Appends the session's pending notices to an answer. If the notices cannot be read, they remain
-/// pending, and a later answer delivers them.
+/// Appends the session's pending notices to an answer, unless the client's hooks deliver them. If
+/// the notices cannot be read, they remain pending, and a later answer delivers them.
 pub fn add_to_answer(context: &ToolContext, answer: &mut ToolAnswer) {
     let Ok(outbox) = Outbox::new(&context.root, context.session.clone(), Consumer::agent()) else {
         return;
@@ -86,7 +86,7 @@ pub fn format_notice(dialect: Dialect, mut notice: NoticeView) -> String {
     format_notice_xml(&notice)
 }
 
-/// Shortens or removes the fields that can be long because a task writes them.
+/// Replaces, shortens or removes the fields that can be long.
 fn shorten_notice(dialect: Dialect, notice: &mut NoticeView) {
     notice.summary =
         format!("too long for this notice; {} shows it", dialect.format_tool("output"));

@@ -9,7 +9,7 @@ use siding_model::text;
 
 use crate::schema;
 
-/// Maximum columns of a wrong value in an error.
+/// Maximum columns of a wrong value, or of the name of an unknown argument, in an error.
 const SHOWN_VALUE_COLUMNS: usize = 60;
 
 /// Parses the arguments of a tool. A null argument is treated as omitted.

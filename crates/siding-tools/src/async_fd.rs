@@ -60,8 +60,9 @@ pub async fn sleep_until(moment: MonotonicMs) {
     tokio::time::sleep(Duration::from_millis(moment.ms_since(clock::monotonic_now()))).await;
 }
 
-/// Runs blocking `work` while other threads of the runtime take over the runtime's other tasks. The
-/// work usually takes milliseconds, but longer when a killed shim has to be replaced.
+/// Runs blocking `work` while other threads of the runtime poll the futures that this thread would
+/// have polled. The runtime must have several threads. The work usually takes milliseconds, but
+/// longer when a killed shim has to be replaced.
 pub fn run_blocking<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
 }

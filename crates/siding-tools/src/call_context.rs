@@ -43,8 +43,9 @@ pub trait AsyncCaller: Send {
         std::future::pending()
     }
 
-    /// Reports the progress of a wait to the caller. `snapshot` is the task's state, and `bound`
-    /// the longest duration of the wait.
+    /// Reports the progress of a wait to the caller. `snapshot` is the task's state, or `None` if
+    /// the wait is for several tasks or the state cannot be read; `bound` is the longest duration
+    /// of the wait.
     fn report_progress(
         &mut self,
         _context: &ToolContext,

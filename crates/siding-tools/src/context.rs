@@ -46,7 +46,7 @@ pub struct ToolContext {
     /// The terms of advice to a model: names of commands or of tools.
     pub dialect: Dialect,
     pub(crate) notices_in_flight: NoticesInFlight,
-    /// Whether the answers of tools contain notices about other tasks.
+    /// Whether the caller appends notices about other tasks to the answers of tools.
     answers_carry_notices: bool,
 }
 
@@ -66,8 +66,8 @@ impl ToolContext {
     }
 
     /// Returns the session for a new task after checking that it has not ended: a task in an ended
-    /// session would be stopped immediately. An ended session is opened again if the context has an
-    /// owner that is alive.
+    /// session would be stopped immediately. A session that has ended or is unknown is opened again
+    /// if the context has an owner that is alive.
     ///
     /// # Errors
     ///
@@ -105,7 +105,8 @@ impl ToolContext {
         Ok(self.budget(&settings, names_budget))
     }
 
-    /// Lets the answers of tools contain notices about other tasks.
+    /// Declares that the caller appends notices about other tasks to the answers of tools, so that
+    /// the advice in these answers can rely on the notices.
     #[must_use]
     pub fn with_notices_in_answers(mut self) -> Self {
         self.answers_carry_notices = true;
@@ -155,7 +156,8 @@ impl ToolContext {
         Ok(TaskSnapshot { dir, state })
     }
 
-    /// Returns the view of a task with the expected duration from the history.
+    /// Returns the view of a task. For a running task, the view has the expected duration if the
+    /// history knows one.
     #[must_use]
     pub fn view(&self, snapshot: &TaskSnapshot, detail: ViewDetail) -> TaskView {
         let mut view = view::task_view(&self.root, &snapshot.dir, &snapshot.state, detail);
@@ -193,8 +195,8 @@ impl ToolContext {
         }
     }
 
-    /// Records the acknowledgements of a delivered answer. If one cannot be recorded, the notice is
-    /// delivered again: delivery is at least once.
+    /// Records the acknowledgements of a delivered answer. If one cannot be recorded, the notice,
+    /// result or output that it covers is shown again: delivery is at least once.
     pub fn acknowledge(&self, acks: Vec<DeliveryAck>) {
         for ack in acks {
             match ack {

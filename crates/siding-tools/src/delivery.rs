@@ -12,7 +12,8 @@ use crate::notices_in_flight::AnswerNotices;
 pub enum DeliveryAck {
     /// The part of a task's state that was shown to this session's agent.
     TaskReported(Box<TaskState>, Coverage),
-    /// The result of a task that was returned to the task's caller.
+    /// The state of a task, with its result if it has ended, that was returned to the call that
+    /// started the task.
     ResultReturned(Box<TaskState>),
     /// The output of a task that was shown, up to an offset.
     OutputRead {

@@ -26,7 +26,8 @@ use crate::context::{SHIM_PROGRAM, TaskSnapshot, ToolContext};
 ///
 /// # Errors
 ///
-/// [`ToolError::Cancelled`] if the caller has canceled the call or has disconnected.
+/// [`ToolError::Cancelled`] if the caller has canceled the call or has disconnected; another error
+/// if the task cannot be watched.
 pub async fn wait_in_foreground<C: AsyncCaller>(
     context: &ToolContext,
     caller: &mut C,

@@ -2,8 +2,9 @@
 //!
 //! The MCP server and siding's own agent offer these tools. Each of the two implements
 //! [`CallContext`] and delivers a [`ToolAnswer`] to the model in its own protocol. A tool does what
-//! a command of the program does, with the same functions of `siding-core`. Calls that block are
-//! short; long waits are asynchronous waits for descriptors.
+//! a command of the program does, with the same functions of `siding-core`. Long waits are
+//! asynchronous waits for descriptors. Calls that block are short, except for a stop, which blocks
+//! a thread of the runtime until the task has ended.
 
 #![forbid(unsafe_code)]
 

@@ -54,8 +54,9 @@ pub(crate) fn for_structured_answer<T: JsonSchema>() -> Map<String, Value> {
 /// The type whose fields keep their descriptions in the schema.
 const TASK_TYPE_NAME: &str = "TaskSummary";
 
-/// Removes number formats such as `uint64`, which are not in the JSON Schema standard and for which
-/// clients print warnings. Replaces a `oneOf` of constants by the shorter `enum`.
+/// Removes all formats except `date-time`: number formats such as `uint64` are not in the JSON
+/// Schema standard, and clients print warnings about them. Replaces a `oneOf` of constants by the
+/// shorter `enum`.
 fn simplify(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -93,8 +94,9 @@ fn remove_descriptions(schema: &mut Value) {
     }
 }
 
-/// Removes the parts of a field's schema that a model does not need: the default, because the
-/// description states it, the number format, and the type `null`, because the field can be omitted.
+/// Removes the parts of a field's schema that a model does not need: the default, which the
+/// description states where a model needs it, the number format, and the type `null`, because the
+/// field can be omitted.
 fn shorten(field: &mut Map<String, Value>) {
     field.remove("default");
     field.remove("format");

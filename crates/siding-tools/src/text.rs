@@ -21,8 +21,8 @@ const LAST_LINE_BYTES: usize = 400;
 /// Maximum columns of the text about a process that survived a stop.
 const SURVIVOR_COLUMNS: usize = 120;
 
-/// Returns an answer with the state of a task (`b-4k7q… exited 1 after 3s npm test`) and the next
-/// step.
+/// Returns an answer with the state of a task (`b-4k7q…  exited 1 after 3s  npm test`) and the next
+/// step, if there is one.
 #[must_use]
 pub fn status_answer(context: &ToolContext, view: &TaskView) -> ToolAnswer {
     ToolAnswer::from_line(advice::format_task_line(view, LINE_COLUMNS))
@@ -76,7 +76,8 @@ pub fn passed_limits(view: &TaskView, snapshot: &TaskSnapshot) -> Vec<String> {
     passed.map(|one| one_line(&one.detail, LINE_COLUMNS)).collect()
 }
 
-/// Returns the last line of a task's output; `None` without output.
+/// Returns the last line of a task's output that is not blank; `None` without such a line, or if
+/// the output cannot be read.
 #[must_use]
 pub fn last_line(snapshot: &TaskSnapshot) -> Option<String> {
     let keep_head = snapshot.state.spec.keep_head;
@@ -96,7 +97,8 @@ pub fn last_line(snapshot: &TaskSnapshot) -> Option<String> {
     text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
 }
 
-/// Returns a text with the processes that a stop could not terminate, or `None` if there are none.
+/// Returns a text with the processes that a stop could not terminate, or with the reason why it is
+/// unproven that none is left. Returns `None` if the stop left no process.
 #[must_use]
 pub fn format_survivors(report: &StopReport) -> Option<String> {
     let all = report.survivors.iter().map(|survivor| {

@@ -47,7 +47,7 @@ pub struct Tool {
 /// What a call of a tool changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolEffect {
-    /// A call changes nothing. Clients may call the tool without asking the user. siding's own
+    /// A call changes no task. Clients may call the tool without asking the user. siding's own
     /// agent runs such calls concurrently, and repeats them after a crash.
     ReadOnly,
     /// A call adds to a task, and removes nothing.

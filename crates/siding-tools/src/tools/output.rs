@@ -136,8 +136,8 @@ fn select_size(args: &OutputArgs, is_plain_read: bool) -> Result<TextLimit, Tool
             found.settings.output_max_bytes.to_usize()
         }
     };
-    // A caller that passes an offset reads the output page by page; any other call gets the head
-    // and the tail.
+    // A plain read from a given offset returns one page; any other call returns the head and the
+    // tail.
     Ok(if args.since.is_some() && is_plain_read {
         TextLimit::Page(max)
     } else {
@@ -145,7 +145,7 @@ fn select_size(args: &OutputArgs, is_plain_read: bool) -> Result<TextLimit, Tool
     })
 }
 
-/// Returns a note if the text is empty, or if more output follows after it.
+/// Returns a note if the text is empty, or if more output follows after a page.
 fn format_note(args: &OutputArgs, reading: &ReadSummary, is_empty: bool) -> Option<String> {
     let ReadSummary { next, bytes, truncated, .. } = *reading;
     if is_empty {

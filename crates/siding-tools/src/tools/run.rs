@@ -74,8 +74,7 @@ pub struct RunArgs {
     #[serde(default)]
     pub allow_duplicate: bool,
     /// Whether a command that is expected to exceed the budget starts in the background if no
-    /// setting decides that. The field is not part of the schema; the MCP server or the agent sets
-    /// it.
+    /// setting decides that. The field is not part of the schema: only siding's own agent sets it.
     #[serde(skip)]
     #[schemars(skip)]
     pub may_start_in_background: bool,
@@ -138,7 +137,8 @@ pub(super) async fn call<C: CallContext>(
     Ok(answer)
 }
 
-/// Waits for a started task until its end, or until the caller's budget has passed.
+/// Waits for a started task until its leader has ended, until it is ready if it has readiness
+/// conditions, or until the caller's budget has passed.
 pub(super) async fn wait_for_task<C: CallContext>(
     context: &ToolContext,
     call: &mut C,
@@ -268,7 +268,8 @@ pub(super) fn settings_sources(
     Ok(sources)
 }
 
-/// Decides whether a command starts in the background because it will probably exceed the budget.
+/// Decides whether a command starts in the background: because the call requests it, or because the
+/// command will probably exceed the budget.
 fn decide_auto_background(
     context: &ToolContext,
     (command, cwd): (&TaskCommand, &str),

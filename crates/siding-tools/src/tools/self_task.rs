@@ -23,7 +23,8 @@ pub struct SelfTask {
     pub name: String,
     /// The source of the task's standard input.
     pub stdin: StdinMode,
-    /// Whether the call waits only for the start of the task.
+    /// Whether the task starts in the background, so that the call waits only briefly for an early
+    /// failure.
     pub background: bool,
     /// Seconds to wait before the task moves to the background; `None` uses the settings.
     pub budget: Option<f64>,
