@@ -72,7 +72,7 @@ pub enum WorkflowError {
         id: TaskId,
         /// The action, as a verb with its object.
         doing: &'static str,
-        /// The I/O error.
+        /// The error of the system call.
         source: io::Error,
     },
 }

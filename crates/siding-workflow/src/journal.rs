@@ -96,7 +96,8 @@ pub fn read(root: &StateDir, id: TaskId) -> Result<LoadedWorkflow, WorkflowError
 }
 
 /// Completes the loaded state of an interrupted workflow with the ends of steps that no runner has
-/// recorded, as a later resumption will. The journal is not changed.
+/// recorded, as a later resumption will. The tasks of these steps are repaired, but the journal is
+/// not changed.
 ///
 /// Steps whose tasks cannot be read stay unchanged.
 pub fn apply_ended_steps(root: &StateDir, workflow: &mut LoadedWorkflow) {

@@ -23,7 +23,7 @@ pub enum WorkflowJournalError {
         /// Format version in the journal's first record.
         found: u32,
     },
-    /// A record is damaged, and others follow it.
+    /// A record that others follow is damaged, or a record with a valid checksum cannot be parsed.
     #[error("record {seq} is damaged: {why}")]
     Damaged {
         /// The number of the record, from 0.
@@ -53,7 +53,7 @@ pub struct LoadedWorkflow {
     pub started_at: UnixMs,
     /// The tasks that have run the workflow, the newest last. Never empty.
     pub tasks: Vec<TaskId>,
-    /// The time of the last record.
+    /// The time of the last record, or of a later end of a step that `apply_ended_steps` has added.
     pub last_recorded_at: UnixMs,
     /// The replayed state.
     pub state: WorkflowState,
@@ -92,7 +92,8 @@ impl LoadedWorkflow {
     ///
     /// # Errors
     ///
-    /// [`WorkflowJournalError`] if the journal is empty, damaged, or of a newer format.
+    /// [`WorkflowJournalError`] if the journal is empty, damaged, inconsistent, or of a newer
+    /// format, or if its workflow is not valid for this version.
     pub fn read(bytes: &[u8]) -> Result<Self, WorkflowJournalError> {
         let mut story: Option<Self> = None;
         let mut expected = 0;

@@ -255,7 +255,7 @@ fn parse_action(
     }
 }
 
-/// Parses an optional value. A mistake is reported at its position.
+/// Parses an optional value. A mistake is reported at the position of the value.
 fn parse_optional<T, V>(
     value: Option<&Spanned<T>>,
     parse: impl Fn(&T) -> Result<V, String>,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use siding_model::id::TaskId;
 use siding_model::process::UnixMs;
 
-/// The version of the format that is written, and the only one that is read.
+/// The version of the format that is written, and the newest that is read.
 pub(super) const FORMAT_VERSION: u32 = 1;
 
 /// The settings of a run. They include the text of the file, so that later changes of the file do

@@ -275,7 +275,7 @@ impl WorkflowRunner<'_, '_> {
         Ok(())
     }
 
-    /// Records the end of a step, unless its task has not ended.
+    /// Records the end of a step's attempt if its task has ended.
     fn check_end(
         &mut self,
         at: usize,

@@ -7,6 +7,8 @@
 //!    ├─► skipped                       its condition is not met
 //!    └─► not_run                       the workflow is ending
 //! ```
+//!
+//! A step is waiting again if its attempt failed or was lost and another attempt may start.
 
 use siding_model::id::TaskId;
 use siding_model::process::UnixMs;

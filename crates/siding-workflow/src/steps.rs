@@ -96,7 +96,7 @@ pub(super) fn failed_watch(error: &RunError) -> StepEnd {
 }
 
 /// Returns how an attempt ended; `None` while its task is running. `is_resumed` is true if another
-/// process started the attempt, so that no runner may have been there when the task ended.
+/// process started the attempt; perhaps no runner existed when the task ended.
 pub(super) fn step_end(state: &TaskState, is_resumed: bool) -> Option<StepEnd> {
     let outcome = state.lifecycle.outcome()?;
     let why = outcome.to_string();

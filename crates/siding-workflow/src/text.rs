@@ -11,7 +11,7 @@ use super::load::LoadedWorkflow;
 use super::record::{StepEnd, WorkflowVerdict};
 use super::step_status::StepStatus;
 
-/// Maximum columns of a line.
+/// Maximum columns of a line about a step or a stop request.
 const LINE_COLUMNS: usize = 80;
 /// Maximum lines of a failed step's output that are shown.
 const MAX_OUTPUT_LINES: usize = 10;
