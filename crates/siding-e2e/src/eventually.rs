@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Time after which [`eventually`] panics. The value is far above the needs of a healthy machine,
-/// because only failing tests wait that long.
+/// Time after which [`eventually`] and the other waits for an effect panic. The value is far above
+/// the needs of a healthy machine, because only failing tests wait that long.
 pub const POLL_DEADLINE: Duration = Duration::from_secs(20);
 
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(2);

@@ -6,7 +6,8 @@
 pub enum FillPattern {
     /// Numbered text lines of this many bytes, line break included; one `write` per line.
     Lines(usize),
-    /// Binary blocks of this many bytes that contain every byte value; one `write` per block.
+    /// Binary blocks of this many bytes; one `write` per block. The bytes cycle through all values,
+    /// across the blocks.
     Blocks(usize),
 }
 
@@ -45,7 +46,8 @@ impl FillPattern {
 }
 
 /// Returns the byte at an offset. The bytes cycle through all values, in a different order in each
-/// block of 256 bytes, so that a lost, duplicated or moved range changes the contents.
+/// of 256 successive blocks of 256 bytes, so that a lost, duplicated or moved range changes the
+/// contents after it, unless it moves them by a multiple of 64 KiB.
 fn binary_byte(offset: u64) -> u8 {
     (offset ^ (offset >> 8).wrapping_mul(37)) as u8
 }

@@ -200,7 +200,8 @@ impl RunningProgram {
         self.process.signal(signal);
     }
 
-    /// Queues bytes for stdin; they are written while a method of this value waits.
+    /// Writes bytes to stdin. Those that the pipe does not accept now are written while a method of
+    /// this value waits.
     pub fn write_stdin(&mut self, bytes: &[u8]) {
         self.streams.queue_stdin(bytes);
         self.streams.pump(None, Duration::ZERO);
@@ -303,7 +304,7 @@ impl RunningProgram {
 
 impl Drop for RunningProgram {
     fn drop(&mut self) {
-        // Both calls fail only if `wait` has already reaped the child.
+        // If `wait` has already reaped the child, both calls have no effect.
         let _already_ended = self.child.kill();
         let _already_ended = self.child.wait();
     }

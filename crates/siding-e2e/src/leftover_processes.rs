@@ -11,8 +11,8 @@ use crate::processes::{self, Process};
 /// Longest time that killed processes may take to exit.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Returns the file, next to the puppets' log, whose existence ends puppets that change their pid
-/// too fast to be signaled.
+/// Returns the file, next to the puppets' log, whose existence ends the puppets that fork again and
+/// again.
 pub fn shutdown_marker(log: &Path) -> PathBuf {
     log.with_extension("ending")
 }

@@ -1,9 +1,9 @@
 //! The tools of siding's process tests, and the two programs that those tests run.
 //!
-//! - [`Sandbox`]: a temporary state directory and home, an empty environment, and the guarantee
+//! - [`Sandbox`]: a temporary state directory and home, a private environment, and the guarantee
 //!   that no process outlives the test.
-//! - [`Invocation`], [`RunningProgram`], [`ProgramOutput`]: one call of `siding-under-test` or
-//!   `puppet`.
+//! - [`Invocation`], [`RunningProgram`], [`ProgramOutput`]: one call of `siding-under-test`, of
+//!   `puppet`, or of a program in the role of the host.
 //! - [`eventually()`], [`eventually_some`]: waiting with a long deadline and short polls.
 //! - [`processes`]: the state of processes, read from `/proc` without any of siding's code, so that
 //!   a bug in siding cannot hide itself.

@@ -64,8 +64,8 @@ fn mount_filesystem(
     mount(kind, at, flags, options.as_deref())
 }
 
-/// Calls mount(2). `what` is the source path of a bind mount, and the file system type of every
-/// other mount.
+/// Calls mount(2). `what` is the source path of a bind mount and the file system type of a new
+/// mount; a change of the propagation ignores it.
 fn mount(what: &CStr, at: &Path, flags: libc::c_ulong, options: Option<&CStr>) -> io::Result<()> {
     let at = c_path(at);
     let options = options.map_or(std::ptr::null(), CStr::as_ptr);

@@ -25,8 +25,8 @@ pub(crate) fn set_cloexec_on_inherited_fds() {
 }
 
 /// Finds a program of this package. Cargo 1.94 and later pass the path to a running test in an
-/// environment variable. A test program that was started by hand finds the program in the parent of
-/// its own directory `target/PROFILE/deps`.
+/// environment variable. A test program that was started by hand, in `target/PROFILE/deps`, finds
+/// the program in its own directory or in the parent of that directory.
 ///
 /// # Panics
 /// When the program is in neither place; the message names the command that builds it.

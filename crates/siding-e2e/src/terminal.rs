@@ -74,10 +74,11 @@ impl Terminal {
         format!("{:?}", tcgetattr(&self.device).expect("the descriptor is a terminal"))
     }
 
-    /// Sends key presses, given as the bytes that a terminal sends for these keys.
+    /// Sends key presses, given as the bytes that a terminal sends for these keys. Blocks while the
+    /// terminal's input buffer is full because no program reads it.
     ///
     /// # Panics
-    /// When the terminal's input buffer is full because no program reads it.
+    /// When the write fails.
     pub fn send_keys(&self, bytes: &str) {
         let mut rest = bytes.as_bytes();
         while !rest.is_empty() {
@@ -98,8 +99,8 @@ impl Terminal {
         self.screen.resize(columns.into(), rows.into());
     }
 
-    /// Fills the terminal's output buffer with carriage returns, which change nothing on the
-    /// screen. Programs that write to the terminal block from then on, until the test reads the
+    /// Fills the terminal's output buffer with carriage returns, which move the cursor and change
+    /// no character on the screen. Programs that write to the terminal block from then on, until the test reads the
     /// master side.
     ///
     /// # Panics

@@ -30,7 +30,8 @@ pub enum CgroupOwner {
 pub struct TestCgroup(PathBuf);
 
 impl TestCgroup {
-    /// Creates a group. Returns `None` and prints a message if the test lacks the permission.
+    /// Creates a group. Returns `None` and prints a message if the test does not run as root or
+    /// there is no writable cgroup2 hierarchy.
     ///
     /// # Panics
     ///

@@ -74,7 +74,7 @@ impl TreeMember {
 }
 
 /// Plans the tree of `seed`, with at most `depth` levels below the root and 1 to `width` children
-/// for each member above the last level. The root always beats and ignores no signal, so that every
+/// for each member above the last level, as long as [`MAX_TREE_MEMBERS`] permits. The root always beats and ignores no signal, so that every
 /// tree can be started as a task in the same way.
 pub fn plan_tree(seed: u64, depth: usize, width: usize) -> TreeMember {
     let mut rng = SplitMix64(seed);

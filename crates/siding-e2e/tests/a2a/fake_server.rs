@@ -29,7 +29,8 @@ pub(crate) struct ReceivedRequest {
     pub(crate) params: Value,
 }
 
-/// Serves until the test process exits, because no thread of the server is ever joined.
+/// An A2A server with scripted answers. It serves until the test process exits, because no thread
+/// of the server is ever joined.
 pub(crate) struct FakeServer {
     port: u16,
     requests: Arc<Mutex<Vec<ReceivedRequest>>>,

@@ -15,7 +15,7 @@ pub(super) const CTRL_D: &str = "\x04";
 const CTRL_Z: &str = "\x1a";
 const ESCAPE: &str = "\x1b";
 
-/// An agent at a terminal, which waits for its first prompt.
+/// An agent at a terminal. After the start, the agent waits for its first prompt.
 pub(super) struct TerminalSession {
     pub(super) terminal: Terminal,
     agent: RunningProgram,

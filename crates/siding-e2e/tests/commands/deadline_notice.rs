@@ -29,8 +29,8 @@ fn count_expiring_records(sandbox: &Sandbox, id: &str) -> usize {
     journal.matches(r#""record":"expiring""#).count()
 }
 
-/// Promise P65: the notice of a near deadline names the command that moves the deadline, and is
-/// withdrawn when the deadline is moved. A deadline of less than ten minutes causes no notice.
+/// Promise P65: the notice of an approaching deadline names the command that extends the deadline,
+/// and is withdrawn when the deadline is moved. A deadline of less than ten minutes causes no notice.
 #[test]
 fn a_near_deadline_is_notified_until_it_is_extended() {
     let sandbox = sandbox();

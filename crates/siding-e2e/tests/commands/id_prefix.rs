@@ -14,7 +14,7 @@ fn shortest_prefix(sandbox: &Sandbox, id: &str) -> String {
     id[..len].to_owned()
 }
 
-/// Every command that accepts a task's id, with its other arguments.
+/// Commands that accept a task's id, with their other arguments.
 const ID_COMMANDS: [(&str, &[&str]); 6] = [
     ("show", &[]),
     ("output", &[]),

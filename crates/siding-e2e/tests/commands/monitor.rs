@@ -220,7 +220,7 @@ fn the_stall_after_flag_applies_to_monitors() {
     stop_all(&sandbox);
 }
 
-/// Recorded lines are cut to 512 bytes and contain no control characters.
+/// Recorded lines are cut to 512 bytes and contain no control characters except tabs.
 #[test]
 fn hostile_lines_are_escaped_and_truncated() {
     let sandbox = sandbox();

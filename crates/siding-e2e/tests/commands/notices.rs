@@ -11,7 +11,8 @@ use crate::support::{
     stop_all, task_id, until_file_exists,
 };
 
-/// Returns the unread notices of the implicit session's agent.
+/// Returns the unread notices of the implicit session's agent, or of the session and the consumer
+/// that `flags` name.
 #[track_caller]
 pub(super) fn list_notices(sandbox: &Sandbox, flags: &[&str]) -> Vec<Value> {
     let view = run_ok(sandbox, &[&["notices", "--json"], flags].concat()).json();
@@ -122,7 +123,8 @@ fn an_end_reported_to_the_caller_gives_no_notice() {
     );
 }
 
-/// Failure F24: each call that reports a task's end acknowledges its notice.
+/// Failure F24: each call that reports the end of a task acknowledges the notice of this end for
+/// the caller's own session.
 #[test]
 fn reading_a_result_cancels_its_notice() {
     let sandbox = sandbox();

@@ -48,7 +48,7 @@ fn relay_command(sandbox: &Sandbox, mark: &str, socket: &str, first: &str) -> St
 }
 
 /// A live host with the processes that anthropics/claude-code#51932 reports as leftovers: a shell,
-/// two relays, a nested shell, and below it another shell whose helper blocks on its input.
+/// two relays, a nested shell, and below it another shell whose helper blocks in a read of a FIFO.
 struct FakeHost {
     running: RunningProgram,
     tree: Vec<Process>,

@@ -54,7 +54,7 @@ fn sessions_are_listed_with_their_owner_and_tasks() {
     assert!(!closed(&[]).contains("chat") && closed(&["--all"]).contains("chat     closed"));
 }
 
-/// Promise P41: closing a session stops its tasks, except those with `--keep`, and no others.
+/// Promise P41: closing a session stops no tasks but its own, and of these all without `--keep`.
 #[test]
 fn closing_a_session_stops_its_tasks_except_kept_ones() {
     let sandbox = sandbox();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use siding_e2e::{ProgramOutput, Sandbox, eventually, processes};
 
-/// A command that runs until it is stopped. SIGTERM ends it.
+/// A command that runs longer than any test. SIGTERM ends it.
 pub(crate) const HANG_COMMAND: &str = "sleep 300";
 
 /// Upper bound for the duration of a call that does not wait, even on a machine with forty busy

@@ -1,5 +1,6 @@
 //! Forged journals for states that a test cannot produce by a crash: journals from another boot,
-//! and journals with pids that now belong to unrelated processes.
+//! journals with pids that now belong to unrelated processes, and a leader that is recorded
+//! without its start time.
 
 use serde_json::Value;
 use siding_e2e::{Process, RunningProgram, Sandbox, eventually, words};

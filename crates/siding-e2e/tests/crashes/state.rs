@@ -13,7 +13,7 @@ use siding_model::outcome::Outcome;
 
 /// The process name of every shim.
 const SHIM_PROCESS_NAME: &str = "siding-shim";
-/// Files that exist only while a shim supervises a task.
+/// Files in a task's directory that the shim removes when the task has ended.
 const TRANSIENT_FILES: [&str; 3] = ["ctl", "out.fifo", "in.fifo"];
 
 /// Returns the directory of a task.

@@ -8,8 +8,8 @@ use crate::support::{
 
 const PROMPT_EVENT: &str = "user-prompt-submit";
 
-/// Failures F30 and F53: a background task is named once, at the prompt after its start, unless the
-/// agent has read its output.
+/// Failures F30 and F53: a background task that was started after a prompt is named once, at the
+/// next prompt, unless the agent has read its output.
 #[test]
 fn unread_background_task_is_named_once_at_the_next_prompt() {
     let sandbox = sandbox();

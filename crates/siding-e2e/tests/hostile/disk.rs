@@ -306,7 +306,7 @@ fn history_works_without_disk_space() {
     let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
 }
 
-/// If an adopted command cannot be recorded on disk, the shim keeps it in memory and records it as
+/// If an adoption cannot be recorded on disk, the shim keeps the record in memory and writes it as
 /// soon as there is space. Until then the shim leaves no partial files.
 #[test]
 fn adoption_on_a_full_disk_is_recorded_when_space_is_freed() {

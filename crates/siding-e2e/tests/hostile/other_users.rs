@@ -35,7 +35,7 @@ fn as_other_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Sends a request to stop the task to the shim's socket, and returns the length of the answer.
+/// Sends a stop request through the shim's socket, and returns the length of the answer.
 fn request_stop(socket: &Path) -> Result<usize> {
     let flags = SocketFlags::CLOEXEC;
     let caller = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;

@@ -160,7 +160,7 @@ fn server_that_cannot_start_is_given_up_immediately() {
     }
 }
 
-/// The server that a monitor has started ends with the monitor at its deadline.
+/// The server that a monitor has started ends with the monitor at the monitor's deadline.
 #[test]
 fn server_ends_at_the_monitors_deadline() {
     let sandbox = sandbox();

@@ -116,9 +116,9 @@ fn puppet_holds_descriptors_memory_and_a_port() {
         std::net::TcpStream::connect(("127.0.0.1", port)).expect("a listener on the port");
 }
 
-/// `hold-fds` opens as many descriptors as the hard limit allows, and the script continues. An
-/// unprivileged process may find a hard limit below the requested number (4096 by default), and it
-/// cannot raise that limit.
+/// If the hard limit for descriptors is below the requested number, `hold-fds` opens as many as the
+/// limit allows, and the script continues. An unprivileged process cannot raise its hard limit,
+/// which is 4,096 by default.
 #[test]
 fn hold_fds_continues_at_the_descriptor_limit() {
     let sandbox = Sandbox::new();

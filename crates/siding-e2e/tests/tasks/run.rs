@@ -8,7 +8,7 @@ use crate::support::{
     Task, as_each_user, create_file, expect_prompt, sandbox, wait_for_file_command,
 };
 
-/// The variables that siding sets for every task in addition to the caller's variables.
+/// Variables that siding sets for a task unless the caller has set them or uses `--env-clear`.
 const UNATTENDED_VARIABLES: [&str; 4] =
     ["DEBIAN_FRONTEND=noninteractive", "GIT_EDITOR=false", "GIT_TERMINAL_PROMPT=0", "PAGER=cat"];
 
@@ -257,7 +257,7 @@ fn task_has_its_own_session_and_default_signals_and_descriptors() {
         let output = format!("{}/tasks/{id}/out.fifo", sandbox.state_dir().display());
         for fd in fds {
             let (_number, leads_to) = fd.split_once('=').expect("a descriptor");
-            // The log is open too, because puppet itself has opened it.
+            // The log may be open too, because puppet opens it for each announcement.
             let known =
                 [&*output, &*sandbox.puppet_log().display().to_string()].contains(&leads_to);
             assert!(known, "{fd} of {text}");

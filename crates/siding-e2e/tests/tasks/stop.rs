@@ -204,7 +204,7 @@ fn stop_ends_a_relauncher_that_ignores_sigterm() {
     });
 }
 
-/// Kernel fact K16: SIGTERM also ends a stopped process.
+/// Kernel fact K16: SIGTERM followed by SIGCONT also ends a stopped process.
 #[test]
 fn stop_ends_sigstopped_processes() {
     as_each_user(|sandbox| {

@@ -22,8 +22,8 @@ needs = ["b"]
 run = "echo c >> log"
 "#;
 
-/// A workflow that is resumed within `session_grace` takes over its running steps, which run only
-/// once.
+/// A workflow that is resumed within `session_grace` waits for its steps that still run, and does
+/// not start them again.
 #[test]
 fn resumed_workflow_adopts_running_steps() {
     let sandbox = sandbox();
@@ -91,8 +91,8 @@ fn unresumed_steps_end_and_a_later_resume_restarts_them() {
     assert_eq!(find_step(&show_workflow(&sandbox, &id), "b")["attempt"], 2);
 }
 
-/// When the shims of a workflow and of its step are killed, the next command starts new shims, and
-/// the workflow continues.
+/// When the shims of a workflow and of its step are killed, a repair starts new shims, and the
+/// workflow continues.
 #[test]
 fn workflow_survives_the_death_of_its_shims() {
     let sandbox = sandbox();

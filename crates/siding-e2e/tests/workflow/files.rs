@@ -94,7 +94,7 @@ fn second_run_of_a_file_is_allowed_with_a_warning() {
     }
 }
 
-/// `ps`, `notices` and `wait` work on a workflow as on any other task.
+/// `ps` and `notices` report a workflow like any other task, and `ps` also lists its steps.
 #[test]
 fn workflow_is_listed_and_reported_like_any_task() {
     let sandbox = sandbox();

@@ -6,13 +6,14 @@
 //!
 //! Each step is announced as one line `puppet: VERB pid=N start=TICKS …`
 //! ([`siding_e2e::Announcement`]) on stdout (not with `--quiet`) and, if `--log FILE` or
-//! `PUPPET_LOG` names one, in that file. `say`, `err`, `fill`, `env` and `read-stdin` write their
-//! bytes to the stream and are announced only in the log. puppet runs no other program. It exits
-//! with 0 after the last verb, with 64 for an invalid script, and with 70 when a verb fails.
+//! `PUPPET_LOG` names one, in that file. `say`, `err`, `write`, `fill`, `env` and `read-stdin` write
+//! their bytes to the stream and are announced only in the log. puppet runs no other program. It
+//! exits with 0 after the last verb, with 64 for an invalid script, and with 70 when a verb fails.
 //!
 //! **Lifetime**: a kernel timer kills every process of a puppet, whatever the process does to
-//! itself, `PUPPET_TTL_MS` (60 s) after the first one started. `exec-self` passes the remaining
-//! lifetime to the new program with `--until`, as a time of the monotonic clock in milliseconds.
+//! itself, `PUPPET_TTL_MS` milliseconds (60,000 by default) after the first one started. `exec-self`
+//! passes the end of this lifetime to the new program with `--until`, in milliseconds of the
+//! monotonic clock.
 //!
 //! | verb | effect |
 //! |---|---|
@@ -30,7 +31,7 @@
 //! | `vfork VERBS --` | like `fork`, but the parent waits in state D until the child has ended |
 //! | `wait` | waits for all its children, announcing `reaped child=PID code=N` or `signal=N` |
 //! | `relaunch VERBS --` | starts a child as `fork` does, and a new one whenever the last has ended, forever |
-//! | `setsid`, `setpgid` | starts a session, a process group (no effect if the process already leads one) |
+//! | `setsid`, `setpgid` | starts a session, a process group (no effect in a process that already leads a process group) |
 //! | `daemon` | forks twice, with a new session, directory `/`, no environment, no descriptors and the name `innocent`; the caller exits with 0, the daemon runs the following verbs |
 //! | `orphan` | forks; the caller exits with 0, the child runs the following verbs |
 //! | `clearenv` | clears the environment, also in `/proc/PID/environ` |
@@ -55,7 +56,7 @@
 //! | `rewind FD TEXT` | seeks to 0 and writes |
 //! | `remove PATH`, `chmod MODE PATH` | removes a file or tree; changes the mode (octal) |
 //! | `hop MS [--beat FILE]` | repeatedly forks, exits in the parent and starts a session in the child; the caller exits with 0 |
-//! | `bomb N [--setsid] [--refill]` | fork storm of up to N processes that fork again and then hang; with `--refill` each slot that a reaped process frees is used again |
+//! | `bomb N [--setsid] [--refill]` | fork storm of up to N processes that fork again and then hang; with `--refill` the slot of a reaped process is used again, up to 200 N processes in total |
 //! | `tree SEED DEPTH WIDTH [--beats FILE]` | executes [`siding_e2e::tree_plan::plan_tree`]; each member announces `member path=…` |
 //!
 //! When a verb from `reopen` to `chmod` fails, it announces `error=ERRNO`, and the script

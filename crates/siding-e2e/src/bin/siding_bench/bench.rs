@@ -5,11 +5,11 @@
 //! result, not an error. If a value cannot be measured correctly, the row reports an error instead
 //! of a number.
 //!
-//! Every ratio compares two contenders that took turns in the same run. A measured time ends when
-//! the waiting process knows the result, not when siding has written the record of the result.
-//! After that moment the shim still makes the record durable and exits. The bench waits for this
-//! work before the next contender runs, so that the work of one contender does not add to the time
-//! of another.
+//! Times and rates of different programs are compared only if the programs took turns in the same
+//! run. A measured time ends when the waiting process knows the result, not when siding has written
+//! the record of the result. After that moment the shim still makes the record durable and exits.
+//! Except in the row `adopt`, the bench waits for this work before the next contender runs, so that
+//! the work of one contender does not add to the time of another.
 //!
 //! The program starts itself again: once as the measuring process, and many times as the small
 //! commands under measurement ([`helper_commands`]). The measuring process is separate so that the
@@ -50,7 +50,7 @@ struct Bench {
 /// How many repetitions the rows run, and thereby how precise the percentiles are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BenchMode {
-    /// Runs all rows in less than a minute.
+    /// Runs few repetitions, so that all rows together take at most about two minutes.
     Quick,
     /// Runs as many repetitions as meaningful percentiles need.
     Full,

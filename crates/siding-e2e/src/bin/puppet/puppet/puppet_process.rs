@@ -17,7 +17,8 @@ const VERB_FAILED_CODE: i32 = 70;
 pub(super) struct PuppetProcess {
     program: String,
     log: Option<PathBuf>,
-    /// Whether descriptor 1 is still the stdout that the process inherited.
+    /// Whether steps are announced on stdout, too; false once descriptor 1 may be another file or a
+    /// pipe that no process reads.
     stdout_usable: bool,
     quiet: bool,
     deadline_ms: u64,
@@ -75,13 +76,14 @@ impl PuppetProcess {
         words
     }
 
-    /// Whether the sandbox is being cleaned up. A puppet that changes its pid too fast to be
-    /// signaled checks this and exits by itself.
+    /// Whether the sandbox is being cleaned up. The verbs that fork again and again check this and
+    /// exit, because the cleanup could kill each process too late to prevent the next fork.
     pub(super) fn shutdown_requested(&self) -> bool {
         self.log.as_ref().is_some_and(|log| siding_e2e::shutdown_marker(log).exists())
     }
 
-    /// Stops announcing on stdout: after `closefds`, descriptor 1 may be any file.
+    /// Stops announcing on stdout. After `closefds`, descriptor 1 may be any file; the members of a
+    /// `tree` could fill a pipe that no process reads.
     pub(super) fn mute_stdout(&mut self) {
         self.stdout_usable = false;
     }

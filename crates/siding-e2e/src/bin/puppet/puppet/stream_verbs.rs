@@ -15,7 +15,8 @@ use super::syscalls;
 
 /// Time between two heartbeats.
 pub(super) const BEAT_INTERVAL: Duration = Duration::from_millis(20);
-/// Size of the buffer in which `fill` generates several lines. Each line is still a separate write.
+/// Size of the buffer in which `fill` generates several lines, each of which is still a separate
+/// write, and of the buffer of `read-stdin`.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 pub(super) fn write_text(actor: &PuppetProcess, verb: &str, fd: i32, text: &str) {

@@ -13,13 +13,14 @@ use super::syscalls::{self, ForkSide};
 
 /// Highest number of concurrent processes in a fork storm.
 const MAX_BOMB_PROCESSES: u64 = 4096;
-/// A storm with `--refill` creates at most this many processes for each slot, so that it ends.
+/// A storm with `--refill` creates at most this many processes per slot, averaged over the slots,
+/// so that it ends.
 const MAX_REFILL_FACTOR: i32 = 200;
 /// Pause of a process after a failed fork.
 const FORK_RETRY_DELAY: Duration = Duration::from_millis(5);
 
 /// Forks repeatedly and exits in the parent, so that the pid changes with each fork. The last child
-/// exits when `time` has passed.
+/// exits when `time` has passed or the sandbox is being cleaned up.
 pub(super) fn hop(actor: &mut PuppetProcess, time: Duration, beat: Option<&Path>) -> ! {
     let heart = beat
         .map(|path| BeatFile::open(path).unwrap_or_else(|error| actor.fail_verb("hop", &error)));
@@ -51,11 +52,12 @@ pub(super) fn hop(actor: &mut PuppetProcess, time: Duration, beat: Option<&Path>
 /// The state that all processes of a storm share.
 #[derive(Debug, Clone, Copy)]
 struct ForkStorm {
-    /// Number of processes started so far. While it is below the number of slots, the next process
-    /// takes the slot with this index.
+    /// Number of slots claimed so far, including the first process and failed forks. While it is
+    /// below the number of slots, the next process takes the slot with this index.
     started: &'static AtomicI32,
-    /// One slot per process: its pid, or the pid of the process that is about to fork it. A slot
-    /// becomes free when its process is reaped, just as RLIMIT_NPROC counts a process until then.
+    /// One slot per process: its pid, the pid of the process that is about to fork it, or 0 if the
+    /// slot is unused or its fork failed. A slot becomes free when its process is reaped, just as
+    /// RLIMIT_NPROC counts a process until then.
     slots: &'static [AtomicI32],
     setsid: bool,
     refill: bool,

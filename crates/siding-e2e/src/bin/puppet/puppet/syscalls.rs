@@ -40,14 +40,15 @@ pub(super) fn fork_and_block() -> io::Result<ForkSide> {
 
 /// Ends the process immediately, without any cleanup.
 pub(super) fn exit(code: i32) -> ! {
-    // SAFETY: _exit is always sound.
+    // SAFETY: _exit takes a number, never returns, and runs no code of this program.
     unsafe { libc::_exit(code) }
 }
 
 /// Ends only the calling thread, as pthread_exit(3) does, but without unwinding.
 pub(super) fn exit_thread() -> ! {
     loop {
-        // SAFETY: the thread never returns to Rust, and nothing joins it.
+        // SAFETY: the thread never returns to Rust, so it runs no destructor, and nothing joins it.
+        // The kernel keeps its stack mapped, so references of other threads to it stay valid.
         unsafe { libc::syscall(libc::SYS_exit, 0) };
     }
 }

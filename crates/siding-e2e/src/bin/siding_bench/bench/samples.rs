@@ -17,7 +17,8 @@ impl Samples {
         self.percentile(50.0)
     }
 
-    /// Returns the smallest sample that `percent` of all samples do not exceed.
+    /// Returns the smallest sample that at least `percent` of all samples do not exceed; zero
+    /// without samples.
     pub(super) fn percentile(&self, percent: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);

@@ -18,15 +18,15 @@ pub(super) fn monotonic_now() -> Duration {
 
 /// Ends the process immediately, without running destructors or exit handlers.
 pub(super) fn exit(code: i32) -> ! {
-    // SAFETY: _exit is always sound.
+    // SAFETY: _exit takes a number, never returns, and runs no code of this program.
     unsafe { libc::_exit(code) }
 }
 
 extern "C" fn ignore_signal(_: libc::c_int) {}
 
-/// Makes this process, but not the programs that it starts, survive interrupts. Installs an empty
-/// handler instead of `SIG_IGN`, because a program started with execve(2) inherits ignored signals
-/// but not handlers.
+/// Makes this process, but not the programs that it starts, survive SIGINT, SIGTERM and SIGHUP.
+/// Installs an empty handler instead of `SIG_IGN`, because a program started with execve(2)
+/// inherits ignored signals but not handlers.
 pub(super) fn survive_interrupts() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: the handler does nothing, so it may run at any moment.
@@ -81,7 +81,7 @@ impl SharedTimestamp {
         self.cell().store(0, Ordering::Release);
     }
 
-    /// Returns the stored time; `None` when no time was stored.
+    /// Returns the stored time; `None` when no time is stored.
     pub(super) fn get(&self) -> Option<Duration> {
         match self.cell().load(Ordering::Acquire) {
             0 => None,

@@ -67,10 +67,10 @@ pub(super) enum Target {
     AtLeast(f64),
 }
 
-/// The measurement of the contender that siding is compared with.
+/// The measurement that siding's value is compared with.
 #[derive(Debug, Clone)]
 pub(super) struct Reference {
-    /// The command of the contender as a person would type it.
+    /// What was measured: a command as a person would type it, or another case of the same row.
     pub(super) name: String,
     pub(super) value: f64,
 }

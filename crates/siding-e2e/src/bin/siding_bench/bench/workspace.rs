@@ -58,8 +58,8 @@ impl Workspace {
             std::os::unix::fs::symlink(memory.path(), stage.dir.join(TMPFS_LINK))?;
             stage.temp_dirs.push(memory);
         }
-        // One row runs as another user, who must be able to run the programs. Each state directory
-        // still restricts the access to itself.
+        // If this user is root, one row runs as another user, who must be able to run the programs.
+        // Each state directory still restricts the access to itself.
         fs::set_permissions(&stage.dir, fs::Permissions::from_mode(0o755))?;
         fs::create_dir(stage.dir.join("bin"))?;
         fs::create_dir(stage.dir.join("home"))?;
@@ -204,7 +204,7 @@ impl RowDir {
         BenchClient::open(&self.state, &self.work, &self.siding)
     }
 
-    /// Returns a command that runs siding with this state directory and discards the output.
+    /// Returns a command that runs siding with this state directory and discards its stdout.
     pub(super) fn siding_command<const N: usize>(&self, words: [&str; N]) -> Command {
         let mut command = Command::new(&self.siding);
         command
@@ -229,7 +229,8 @@ impl RowDir {
         Ok(serde_json::from_slice(&output.stdout)?)
     }
 
-    /// Stops all tasks. Returns an error if a task is still marked live after the timeout.
+    /// Stops all tasks. Returns an error if `siding stop` fails or a task is still marked live
+    /// after the timeout.
     pub(super) fn stop_all(&self) -> Result<()> {
         super::interleaved_runs::time_command(&mut self.siding_command(["stop", "--all"]))?;
         self.wait_until_idle()

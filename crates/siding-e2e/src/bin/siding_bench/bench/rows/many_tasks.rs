@@ -35,7 +35,8 @@ const WAIT_COUNT: usize = 200;
 const UNPRIVILEGED_UID: u32 = 65_533;
 /// Capacity of a new pipe as long as the user has not exceeded the pipe limits (pipe(7)).
 const DEFAULT_PIPE_BYTES: usize = 64 << 10;
-/// Longest time until all tasks have ended after this row closes their FIFO.
+/// Longest time until all waits are connected to their tasks, and longest time from the close of
+/// the FIFO until all waits have ended.
 const COMPLETION_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {

@@ -30,9 +30,8 @@ pub(super) const ROW: Row =
 
 /// Time after which the last verdict of `siding why` counts, even if it is not the expected one.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Number of silent tasks, and the time over which their cost is averaged. The time extends from
-/// the last output until the stall is recorded. During this time, the shim samples a task more
-/// often than at any later time.
+/// Number of silent tasks in full mode, and the pause after the last start, in which the stall of
+/// every task is recorded. Until this record, the shim samples a task more often than later.
 const TASK_COUNT: usize = 1000;
 const SILENCE_TIME: Duration = Duration::from_secs(46);
 /// Number of sleeping processes that one probe samples.
@@ -214,7 +213,8 @@ fn measure_limit_probe(own: i32, table: &mut ResultTable) {
     }
 }
 
-/// Measures a thousand tasks from their last output until their stall is recorded.
+/// Measures the processor time of silent tasks' shims until every stall is recorded, scaled to a
+/// thousand tasks.
 fn measure_silence(place: &RowDir, pace: BenchMode, table: &mut ResultTable) -> Result<()> {
     let mut client = place.client()?;
     client.is_background = true;
@@ -224,7 +224,8 @@ fn measure_silence(place: &RowDir, pace: BenchMode, table: &mut ResultTable) -> 
     for _ in 0..tasks {
         let shim = client.shim_process(idle_tasks::start_idle_task(&client)?)?;
         // When this task runs, the start of the previous one is complete. The processor time that
-        // its shim has used until now belongs to the start and is not part of the result.
+        // the previous task's shim has used until now belongs to that start and is not part of the
+        // result.
         if let Some((last, before)) = shims.last_mut() {
             *before = cpu_ns(*last)?;
         }

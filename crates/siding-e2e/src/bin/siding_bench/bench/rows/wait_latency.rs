@@ -22,8 +22,8 @@ pub(super) const ROW: Row = Row {
     measure,
 };
 
-/// Time until the process writes its line, in milliseconds. The time is long enough that the waiter
-/// sleeps when the line appears.
+/// Time until the process writes its line or exits, in milliseconds. The time is long enough that
+/// the waiter sleeps when this happens.
 const LINE_DELAY_MS: &str = "15";
 /// Timeout of each wait, in milliseconds; only a broken wait reaches it.
 const WAIT_TIMEOUT_MS: u64 = 10_000;
