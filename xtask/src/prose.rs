@@ -274,7 +274,8 @@ impl Blocks {
     }
 }
 
-/// Splits a paragraph into its sentences of at least two words. Code examples are omitted.
+/// Splits a paragraph into its sentences of at least two words. Code examples, tables and headings
+/// of doc comments are omitted.
 fn split_sentences(lines: &[String], boundary: &Regex) -> Vec<String> {
     let mut fenced = false;
     let mut prose = Vec::new();

@@ -82,7 +82,7 @@ impl Workspace {
         self.list_files(directory, "rs")
     }
 
-    /// Lists the files below a directory that have an extension, sorted. Skips target directories
+    /// Lists the files below a directory that have an extension, sorted. Skips the target directory
     /// and hidden directories.
     pub(crate) fn list_files(&self, directory: &Path, extension: &str) -> Result<Vec<PathBuf>> {
         let mut found = Vec::new();
