@@ -189,7 +189,8 @@ impl Period {
     }
 
     /// Returns whether a moment, RFC 3339 in UTC with milliseconds, is in the period. The end of
-    /// the period is not checked: it is the present, and no recorded moment is later.
+    /// the period is not checked: the end is the present, and a recorded moment is later only if
+    /// the clock was set back.
     #[must_use]
     pub fn contains(&self, moment: &str) -> bool {
         // RFC 3339 texts with milliseconds have the same length, so their lexical order is their
@@ -328,7 +329,8 @@ fn has_failed(task: &ActivityTask) -> bool {
     }
 }
 
-/// Returns the cause that ended a task from outside, or `None` for a task that ended by itself.
+/// Returns the value of [`StopCause::rule`] for a task with this outcome. Returns `None` for any
+/// other end: an exit, another signal, a failed start, a release, or an end that was not observed.
 fn stop_rule(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Deadline { .. } => Some("deadline".to_owned()),

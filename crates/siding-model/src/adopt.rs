@@ -39,7 +39,8 @@ const WRAPPER_PROGRAMS: [&str; 26] = [
 /// Characters at the start of a host's name that become part of the session's name.
 const MAX_HOST_NAME_CHARS: usize = 16;
 
-/// Returns whether a program of this name only runs between a host and the host's command.
+/// Returns whether a program of this name may run between a host and the host's command: a shell,
+/// or a program that only starts another program.
 #[must_use]
 pub fn is_wrapper_program(program: &str) -> bool {
     WRAPPER_PROGRAMS.binary_search(&program).is_ok()
@@ -108,7 +109,8 @@ pub fn host_shell_command(words: &[String]) -> Option<TaskCommand> {
     Some(TaskCommand::Shell { text, shell: words[0].trim_start_matches('-').to_owned() })
 }
 
-/// Returns whether the words are the argument vector of a shell with the option `-c`.
+/// Returns whether the words are the argument vector of a shell, or of another wrapper program,
+/// with the option `-c`.
 #[must_use]
 pub fn is_shell_with_dash_c(words: &[String]) -> bool {
     let name = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));

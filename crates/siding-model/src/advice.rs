@@ -102,8 +102,8 @@ const COMMAND_COLUMNS: usize = 40;
 /// [`format_task_line`] leaves the command line out.
 const MIN_COMMAND_COLUMNS: usize = 14;
 
-/// Returns a line with a task's outcome or current phase, and with its command if `columns`
-/// suffice: `b-4k7q0n2m8x5t exited 7 after 3m 12s npm test`.
+/// Returns a line with a task's outcome or current phase, and with its command if `columns` leaves
+/// space for one: `b-4k7q0n2m8x5t  exited 7 after 3m 12s  npm test`.
 #[must_use]
 pub fn format_task_line(view: &TaskView, columns: usize) -> String {
     let (id, after) = (
@@ -121,7 +121,8 @@ pub fn format_task_line(view: &TaskView, columns: usize) -> String {
     one_line(&format!("{id}{state}{after}  {}", view.display_name()), columns)
 }
 
-/// Returns advice for the user of a task, or `None` when the outcome needs no explanation.
+/// Returns advice for the user of a task, or `None` for an ended task whose outcome and readiness
+/// need no explanation.
 #[must_use]
 pub fn task_advice(
     view: &TaskView,
@@ -149,8 +150,8 @@ pub fn task_advice(
         .reduce(|all, next| format!("{all}; {next}"))
 }
 
-/// Describes the readiness of a task that has a readiness condition. Returns `None` for an ended
-/// task that was ready.
+/// Describes the readiness of a task. Returns `None` for a task without a readiness condition, and
+/// for an ended task that was ready.
 fn readiness_advice(view: &TaskView, dialect: Dialect) -> Option<String> {
     let ready = view.ready.as_ref()?;
     let is_live = view.phase != PhaseName::Ended;

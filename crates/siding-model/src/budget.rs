@@ -2,8 +2,9 @@
 //!
 //! The command line, the tools of the MCP server and of siding's own agent, and the hooks of a host
 //! all call [`BudgetPolicy::decide`]. A call that specifies a wait gets this wait. Any other call
-//! gets the budget when assistant mode is on, background tasks are enabled and the caller is not a
-//! subagent; otherwise the caller waits until the command ends.
+//! gets the budget when assistant mode is on (or `auto`, and the output does not go to a person's
+//! terminal), background tasks are enabled, and the caller is not a subagent; otherwise the caller
+//! waits until the command ends.
 
 use std::time::Duration;
 
@@ -126,9 +127,9 @@ pub struct HostCall<'c> {
 impl BudgetPolicy {
     /// Decides the timeout of a host's shell call; `None` leaves the call as it is.
     ///
-    /// A call keeps a timeout that does not exceed the budget. A call whose command the host would
-    /// kill at the timeout also keeps its timeout, because a shorter one would shorten the
-    /// command's life.
+    /// A call keeps its timeout if the call gets no budget, or if the timeout does not exceed the
+    /// budget. A call whose command the host would kill at the timeout also keeps its timeout,
+    /// because a shorter one would shorten the command's life.
     #[must_use]
     pub fn decide_host_timeout(self, call: &HostCall<'_>) -> Option<Duration> {
         if !call.can_move || is_killed_at_timeout(call.command) {

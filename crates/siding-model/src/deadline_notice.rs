@@ -2,7 +2,9 @@
 //!
 //! Each deadline has at most one notice, so a task whose deadline moves can get several. A task
 //! with a lifetime below [`MIN_NOTICE_LIFETIME_MS`] gets none, because the notice would come right
-//! after the start. A foreground task gets none either, because its caller waits for its end.
+//! after the start. A task in the foreground gets none either, because its caller waits for its
+//! end; an adopted task gets one in any placement, because its host does not read the result from
+//! siding.
 
 use crate::journal::TaskState;
 use crate::lifecycle::Phase;

@@ -2,8 +2,9 @@
 //!
 //! The syntax is jiff's friendly format (`1h30m`, `1 hour 30 minutes`, `1.5h`), restricted to what
 //! cannot be misread. Every number needs a unit. Signs, `ago`, the clock form (`1:30:00`), commas,
-//! units above the day and values above [`MAX_DURATION`] are rejected. A day is 24 hours.
-//! `none` is not a duration; callers that allow `none` check for this word before they parse.
+//! months, years and values above [`MAX_DURATION`] are rejected. A day is 24 hours, and a week
+//! seven days. `none` is not a duration; callers that allow `none` check for this word before they
+//! parse.
 
 use std::time::Duration;
 
@@ -92,9 +93,10 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     Ok(duration)
 }
 
-/// Returns the shortest text that [`parse`] converts back to the same duration, such as `1h30m`.
+/// Returns a text without blanks that [`parse`] converts back to the same duration, such as
+/// `1h30m`.
 ///
-/// A duration above [`MAX_DURATION`], which `parse` never returns, is formatted in hours.
+/// `parse` rejects the text of a duration above [`MAX_DURATION`].
 #[must_use]
 pub fn format_duration_exact(duration: Duration) -> String {
     let days = SpanRound::new().largest(Unit::Day).days_are_24_hours();

@@ -9,7 +9,7 @@
 //!     │        ended        ▼                   ended                      │
 //!     └──────────────────► Ended ◄─────────────────────────────────────────┘
 //!
-//!  every state ── detached, cancelled, or interrupted after the end ──► Left
+//!  every state ── detached, cancelled, reader closed, or interrupted after the end ──► Left
 //! ```
 //!
 //! `siding run`, the tools for models, the A2A server and the start of a workflow all wait through
@@ -25,8 +25,8 @@ use crate::signal::Signal;
 use crate::spec::TaskSpec;
 
 /// Time without progress of the reader after which a call returns without the remaining output.
-/// After a command that has ended by itself there is no such limit, because the reader may be a
-/// pager, which reads slowly.
+/// After the end of a command that the caller did not interrupt there is no such limit, because the
+/// reader may be a pager, which reads slowly.
 const READER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The properties of a call that determine its decisions.
@@ -40,8 +40,8 @@ pub struct CallPolicy {
     pub budget_reason: BackgroundReason,
     /// Whether the caller waits for the end of the command or of the whole task.
     pub goal: CallGoal,
-    /// Whether the caller waits for the task to become ready. A ready task continues in the
-    /// background, and is not stopped when the caller no longer wants the result.
+    /// Whether the caller waits for the task to become ready. Such a task continues in the
+    /// background once it is ready, and is not stopped when the caller no longer wants the result.
     pub waits_for_ready: bool,
 }
 
@@ -169,9 +169,9 @@ pub enum CallState {
 pub struct ForegroundCall {
     policy: CallPolicy,
     state: CallState,
-    /// The moment at which the budget has passed; `None` before the command runs. The budget starts
-    /// with the command, so that even a caller with a budget of zero learns of a command that does
-    /// not exist.
+    /// The moment at which the budget has passed; `None` before the command runs, without a budget,
+    /// and after the hand-over. The budget starts with the command, so that even a caller with a
+    /// budget of zero learns of a command that does not exist.
     budget_end: Option<MonotonicMs>,
     /// Whether the background was requested before the command ran.
     wants_background: bool,
@@ -210,7 +210,7 @@ impl ForegroundCall {
     }
 
     /// Returns how long the reader of the remaining output may make no progress; `None` while the
-    /// call waits for its task, and for a command that has ended by itself.
+    /// call waits for its task, and after the end of a command that was not interrupted.
     #[must_use]
     pub const fn reader_timeout(&self) -> Option<Duration> {
         match self.state {

@@ -82,7 +82,8 @@ pub struct TaskState {
     /// Time of the last event or takeover.
     pub last_event_at: MonotonicMs,
     /// End of the undisturbed run: the time at which the leader ended or siding started to end it,
-    /// whichever came first.
+    /// whichever came first. For a lost or released task, the time at which this outcome was
+    /// recorded.
     pub ran_until: Option<MonotonicMs>,
     /// Summary of the task from its final record; `None` until this record is written.
     pub closed: Option<CloseSummary>,

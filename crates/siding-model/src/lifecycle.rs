@@ -4,12 +4,14 @@
 //! ```text
 //!  Starting ──spawned──► Running ──leader ended, tree empty────────────► Ended
 //!     │                    │  └─leader ended, tree lives─► Lingering ──► Ended
-//!     │                    │  deadline · stop · owner lost    │
+//!     │                    │  deadline · limit · stop         │
 //!     │                    └────────────┬─────────────────────┘
 //!     │                                 ▼
 //!     │                             Stopping ──grace over──► Killing ──► Ended
 //!     └─spawn failed───────────────────────────────────────────────────► Ended
-//!  Running, Lingering ──released, processes live──────────────────────► Ended
+//!  Stopping ──leader ended, tree empty─────────────────────────────────► Ended
+//!  Running, Lingering ──released, processes live───────────────────────► Ended
+//!  every phase except Ended ──no process found after a shim died───────► Ended
 //! ```
 //!
 //! [`Lifecycle::step`] is the only function that changes a phase. The function reads no clock and
@@ -317,8 +319,8 @@ impl Lifecycle {
     }
 
     /// Returns the time at which the tree is killed: after `grace`, but at the latest when the
-    /// task's own grace has passed after the deadline. Otherwise a stop with a long grace would let
-    /// the task exceed its cap.
+    /// task's own grace has passed after the deadline, or after `now` if the deadline has passed.
+    /// Otherwise a stop with a long grace would let the task exceed its cap.
     fn kill_deadline(&self, grace: Duration, now: MonotonicMs) -> MonotonicMs {
         let latest = self.deadline.max(now).plus_ms(duration_ms(self.policy.grace));
         now.plus_ms(duration_ms(grace)).min(latest)
@@ -428,7 +430,8 @@ impl Lifecycle {
             }
             Phase::Stopping { intent, ended: Some(ended), .. } => self
                 .enter_ended(intent.clone().into_outcome(Some(ended.clone())), Some(ended.clone())),
-            // The leader is part of the tree, so this event cannot precede the leader's end.
+            // The leader is part of the tree, so this event cannot precede the leader's end. A kill
+            // is completed by `Swept` instead.
             Phase::Starting { .. }
             | Phase::Running { .. }
             | Phase::Stopping { .. }
@@ -438,7 +441,7 @@ impl Lifecycle {
     }
 
     /// Ends an adopted task without stopping its processes. Changes nothing for a task that is
-    /// already being stopped.
+    /// starting or already being stopped.
     fn on_released(&self, by: &str) -> (Self, Vec<LifecycleEffect>) {
         let released = Outcome::Released { by: by.to_owned() };
         match &self.phase {

@@ -3,9 +3,10 @@
 //! Owns the requested limits ([`Limits`]), one sample of a tree ([`Usage`]), the evaluation of a
 //! series of samples ([`LimitTracker`]), the record of a breach ([`Breach`]), the observed peaks
 //! ([`PeakUsage`]), and the times of samples ([`SampleSchedule`]). siding-core takes the samples. A
-//! breach stops the task only if the task was started with [`OnLimit::Stop`];
-//! otherwise the breach is reported as a notice. Resources without a limit have watchdogs
-//! ([`Watchdog`]), whose high thresholds lead to a notice and never stop the task.
+//! breach stops the task only if the task was started with [`OnLimit::Stop`]; otherwise the breach
+//! is reported as a notice. The resources in [`WATCHED_LIMITS`] have watchdogs ([`Watchdog`])
+//! unless they have a limit; the high thresholds of the watchdogs lead to a notice and never stop
+//! the task.
 
 mod backoff;
 mod breach;

@@ -1,9 +1,9 @@
 //! Rate limiting for the records of a task's selected output lines.
 //!
-//! A token bucket allows [`Monitor::BURST_RECORDS`] records in a burst, then one record every
-//! [`Monitor::RECORD_INTERVAL_MS`] milliseconds. Lines that arrive while the bucket is empty are
-//! reported together in the next record, with their number and the text of the last lines that fit.
-//! Only text is dropped; the numbers are complete.
+//! By default, a token bucket allows [`Monitor::BURST_RECORDS`] records in a burst, then one record
+//! every [`Monitor::RECORD_INTERVAL_MS`] milliseconds. Lines that arrive while the bucket is empty
+//! are reported together in the next record, with their number and the text of the last lines that
+//! fit. Only text is dropped; the numbers are complete.
 
 use std::collections::VecDeque;
 

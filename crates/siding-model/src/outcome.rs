@@ -1,7 +1,7 @@
 //! The outcome of a task, and its placement while it runs.
 //!
-//! Death by a signal is an outcome of its own, never an exit code of `128 + n`. A task whose exit
-//! code was not observed is `lost`, never a success.
+//! Death by a signal is an outcome of its own, never an exit code of `128 + n`. A task whose end
+//! was not observed is `lost`, never a success.
 
 use std::fmt;
 

@@ -12,8 +12,8 @@ use crate::outcome::BackgroundReason;
 use crate::record::Record;
 use crate::signal::Signal;
 
-/// Largest packet, in bytes. The kernel's default send buffer holds 208 KiB, and a larger packet
-/// could not be sent.
+/// Largest packet, in bytes. A packet must fit into the kernel's default send buffer of 208 KiB,
+/// otherwise it could not be sent.
 pub const MAX_PACKET_BYTES: usize = 64 << 10;
 
 /// A request that a client sends to a shim.
@@ -63,7 +63,8 @@ pub enum ShimRequest {
     CloseStdin,
     /// Explain why the task is quiet. The response is [`ShimMessage::Why`] after two samples.
     Why,
-    /// Report the resource usage of the task. The response is [`ShimMessage::Usage`].
+    /// Report the resource usage of the task. The responses are [`ShimMessage::Usage`] and then
+    /// [`ShimMessage::Done`].
     Usage,
     /// Respond with [`ShimMessage::Done`], which proves that the shim handles requests.
     Ping,
@@ -103,7 +104,8 @@ pub enum ShimMessage {
         /// The reason, for a person.
         why: String,
     },
-    /// The shim could not start. Nothing was recorded, and no process runs.
+    /// The shim could not start, take over or adopt its task, or the host supervisor could not
+    /// start. A new task has no process then; processes that ran before continue unsupervised.
     CannotStart {
         /// The operation that failed.
         doing: String,

@@ -79,7 +79,7 @@ pub enum Record {
         /// newline. The text comes from the task, is untrusted, and must be escaped wherever it is
         /// shown.
         text: String,
-        /// Number of lines that matched since the previous record of this kind.
+        /// Number of lines that the record represents.
         lines: u64,
         /// Number of these lines whose text was dropped; they precede the lines in `text`.
         #[serde(default, skip_serializing_if = "is_zero")]
@@ -87,7 +87,8 @@ pub enum Record {
         /// Stream offset after the last of these lines.
         to: u64,
     },
-    /// The task was silent, with evidence for the cause. A silence has at most one such record.
+    /// The task was silent, with evidence for the cause. Until the task writes output or receives
+    /// input, there is at most one such record.
     Stalled(Box<StallRecord>),
     /// The recorded stall has ended without new output: the task received input, or wrote to a
     /// destination that siding cannot read.
@@ -97,7 +98,7 @@ pub enum Record {
     },
     /// A limit or a watchdog's threshold was exceeded. Each occurrence has its own record.
     Limit(Box<Breach>),
-    /// The deadline is near. Each deadline has at most one such record.
+    /// The deadline approaches. Each deadline has at most one such record.
     Expiring {
         /// Time of the record.
         at: MonotonicMs,
@@ -106,12 +107,13 @@ pub enum Record {
     },
     /// The readiness condition holds. A journal has at most one such record.
     Ready(Box<ReadyRecord>),
-    /// The task tried to reach a host that its network policy refuses. Each host has one record.
+    /// The task tried to reach a host that its network policy refuses, or the task's proxy has
+    /// ended.
     Denied {
         /// Time of the refusal.
         at: MonotonicMs,
-        /// The host and its port. The text comes from the task, is untrusted, and must be escaped
-        /// wherever it is shown.
+        /// The host and its port, or a text about the proxy's end. The host comes from the task, is
+        /// untrusted, and must be escaped wherever it is shown.
         host: String,
     },
     /// The summary of an ended task, written after the event that ended the task.
@@ -123,7 +125,8 @@ pub enum Record {
 pub struct AcceptedTask {
     /// Format of the whole journal.
     pub format: u32,
-    /// Boot in which all records of the journal were written.
+    /// Boot in which the task was started. All times on the monotonic clock are times of this boot,
+    /// even if a later boot records the end.
     pub boot: BootId,
     /// Start on the monotonic clock.
     pub at: MonotonicMs,

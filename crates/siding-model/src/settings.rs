@@ -12,9 +12,10 @@
 //! a [`SettingsWarning`]; an error would let an administrator's change break the commands of all
 //! users. First, a key that the system file locked keeps its value, and only the system file can
 //! raise `max_elapsed_hard_cap`; other layers may lower it, and it bounds `max_elapsed`. Second, a
-//! project cannot set `notify_webhook`, because a repository must not send a user's output
-//! anywhere. Third, a project's `net` applies only where it is stricter than the layers below the
-//! project's, so that a project cannot open a network that the user has closed.
+//! project cannot set a key of [`KeyScope::UserOnly`]: a cloned repository must neither affect
+//! other projects nor send a user's output anywhere. Third, a project's `net` applies only where it
+//! is stricter than the layers below the project's, so that a project cannot open a network that
+//! the user has closed.
 
 mod check;
 mod host_budget;

@@ -1,8 +1,8 @@
 //! Recognition of command texts that only run one program with plain words as arguments. siding can
 //! execute such a program without starting bash.
 
-/// The builtins and keywords of bash, which do not run a program when they are the first word of a
-/// text (bash 5.2: `compgen -b` and `compgen -k`). The list is sorted.
+/// The builtins and keywords of bash. As the first word of a text, they do not run the program of
+/// this name (bash 5.2: `compgen -b` and `compgen -k`). The list is sorted.
 const BASH_BUILTINS_AND_KEYWORDS: [&str; 83] = [
     "!",
     ".",
@@ -90,7 +90,8 @@ const BASH_BUILTINS_AND_KEYWORDS: [&str; 83] = [
 ];
 
 /// Variables that change how bash interprets a plain text. These variables name files that bash
-/// reads first, set options, or define functions, which may have the name of a program.
+/// reads first, set options, hide programs, or define functions, which may have the name of a
+/// program.
 const BASH_BEHAVIOR_VARIABLES: [&str; 7] = [
     "BASH_ENV=",
     "BASH_FUNC_",

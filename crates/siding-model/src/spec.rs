@@ -72,7 +72,7 @@ fn shell_quote(word: &str) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StdinMode {
-    /// `/dev/null`: a program that prompts fails immediately instead of blocking.
+    /// `/dev/null`: a program that reads an answer gets the end of file instead of blocking.
     Null,
     /// A pipe to which `siding input` writes.
     Pipe,
@@ -142,14 +142,14 @@ pub struct TaskSpec {
     /// The limits, and the action when one is exceeded.
     #[serde(default, skip_serializing_if = "Limits::is_none")]
     pub limits: Limits,
-    /// Thresholds of the watchdogs, which are armed while the task is in the background.
+    /// Thresholds of the watchdogs, which are armed once the task is in the background or adopted.
     #[serde(default, skip_serializing_if = "Thresholds::is_none")]
     pub watch: Thresholds,
     /// The part of the network that the task may reach.
     #[serde(default, skip_serializing_if = "NetPolicy::is_host")]
     pub net: NetPolicy,
-    /// Name of the file under `same/` that exists while the task runs, and by which another start
-    /// of the command is detected.
+    /// Name of the link under `dedup/` (`same/` before format 6) that exists while the task runs,
+    /// and by which another start of the command is detected.
     pub same_key: String,
     /// The earlier task with the same command and directory that was running when this task was
     /// started; `None` if there was none.

@@ -3,8 +3,8 @@
 //! Owns the conversion of raw bytes to readable text ([`OutputRenderer`]), truncation
 //! ([`head_and_tail`], [`cut_head`], [`cut_tail`]), and the escaping of untrusted text for one line
 //! of siding's own output ([`one_line`]), for several lines ([`make_visible`]) and for the rows of
-//! a screen ([`wrap_text`]). All conversions hold a bounded part of their input, because a task may
-//! write 100 MB without a newline.
+//! a screen ([`wrap_text`]). [`OutputRenderer`] and [`HeadAndTail`] hold a bounded part of their
+//! input, because a task may write 100 MB without a newline.
 
 mod escape_sequences;
 mod line_buffer;

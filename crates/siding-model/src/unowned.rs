@@ -1,4 +1,4 @@
-//! Unowned orphans: processes that siding never started and whose host has ended.
+//! Unowned processes: processes that siding never started and whose host has ended.
 //!
 //! Owns the rules ([`OrphanRule`]) and the decision which process trees are terminated and which
 //! are kept ([`select_orphan_trees`]). siding-core scans the processes and sends the signals. In

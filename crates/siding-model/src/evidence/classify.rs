@@ -5,7 +5,7 @@ use super::sample::{
 };
 
 /// The activity of a process. The variants are ordered from the best explanation of a task's
-/// silence to the worst. The activity of a process with several threads is that of the thread whose
+/// silence to the worst. The activity of a process that is not stopped is that of the thread whose
 /// variant comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ProcessActivity {
@@ -175,7 +175,7 @@ fn classify_wait(asleep: &BlockedSyscall, is_parent: bool) -> ProcessActivity {
         BlockingCall::Lock => ProcessActivity::Lock,
         BlockingCall::Open if asleep.is_uninterruptible => ProcessActivity::Disk,
         BlockingCall::Open => ProcessActivity::Fifo,
-        // Most shells wait for their children in sigsuspend(2) or a similar call.
+        // Some shells, such as zsh, wait for their children in sigsuspend(2).
         BlockingCall::Signal if is_parent => ProcessActivity::Child,
         BlockingCall::Signal if !asleep.has_no_timeout => ProcessActivity::Timer,
         BlockingCall::Signal => ProcessActivity::Idle,

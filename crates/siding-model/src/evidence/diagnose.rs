@@ -5,7 +5,8 @@ use super::prompt::{OutputTail, Prompt};
 use super::sample::{BlockedSyscall, FdObject, TaskSample, ThreadState};
 use super::verdict::{Certainty, WaitingOn, WhyVerdict};
 
-/// Clock ticks per second in [`super::ProcessFacts`] (`sysconf(_SC_CLK_TCK)`, 100 on every Linux).
+/// Clock ticks per second in [`super::ProcessFacts`] (`sysconf(_SC_CLK_TCK)`, 100 on x86-64 and
+/// AArch64).
 const TICKS_PER_SECOND: u64 = 100;
 /// Processor time at and above which a task is busy, in thousandths of a core.
 const BUSY_PERMILLE: u32 = 100;
@@ -27,11 +28,13 @@ pub struct Diagnosis {
     pub process_path: Vec<i32>,
     /// Id of the thread that explains the verdict; `None` for the process's first thread.
     pub thread: Option<i32>,
-    /// Pid of a process that is blocked reading input while other processes work. `None` if this
-    /// process itself explains the verdict.
+    /// Pid of a process that is blocked reading input while other threads or processes work. `None`
+    /// without such a process, if this process itself explains the verdict, and for
+    /// [`WhyVerdict::InputWait`].
     pub concurrent_reader: Option<i32>,
-    /// The object from which the task would read an answer; `None` if the process that explains the
-    /// verdict does not wait for typed input.
+    /// The object from which the task would read an answer: the task's input if a process in
+    /// `process_path` waits for it, otherwise the object of the process that explains the verdict.
+    /// `None` if none of these processes waits for typed input.
     pub input_channel: Option<FdObject>,
     /// The kind of prompt at the end of the output; `None` if there is no prompt.
     pub prompt: Option<Prompt>,

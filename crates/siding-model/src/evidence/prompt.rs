@@ -1,8 +1,9 @@
 //! Detection of a prompt at the end of a task's output.
 //!
-//! The patterns are strict: a last line that ends in `:`, `?`, `$` or `>` also needs words that are
-//! typical of a prompt. The corpus in `crates/siding-e2e/corpus` holds prompts of real programs and
-//! lines that resemble prompts; `cargo xtask bench --stall` prints the detection rates.
+//! The patterns are strict: a `:`, `?` or `>` at the end of the last line is not sufficient; the
+//! line must also contain words or marks that are typical of a prompt. The corpus in
+//! `crates/siding-e2e/corpus` holds prompts of real programs and lines that resemble prompts;
+//! `cargo xtask bench --stall` prints the detection rates.
 
 mod patterns;
 

@@ -83,11 +83,11 @@ pub struct BlockedSyscall {
     pub is_uninterruptible: bool,
     /// The descriptors that the call waits for; empty if it waits for none, or if they are unknown.
     pub blocked_on: Vec<BlockedOn>,
-    /// Whether the wait has no time limit.
+    /// Whether the wait has no time limit; also true if the call or its arguments are unknown.
     pub has_no_timeout: bool,
     /// Processor time of this thread, in nanoseconds. The time is measured only for a wait with a
-    /// timeout on a terminal or the task's input, because nothing else distinguishes one long wait
-    /// from a loop of short ones.
+    /// timeout on an object that accepts typed input, because nothing else distinguishes one long
+    /// wait from a loop of short ones.
     pub thread_cpu_ns: Option<u64>,
 }
 

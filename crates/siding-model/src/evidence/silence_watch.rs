@@ -1,15 +1,16 @@
 //! The schedule for sampling a silent task.
 //!
 //! While a task writes output, only the time of the last output is updated. The first sample is
-//! taken after two seconds of silence. Later samples follow at growing intervals of at most one
-//! minute, because a program prints its question before it blocks: a wait for input that starts
-//! later in the silence is rare. Once a stall is recorded, no more samples are taken until the task
-//! writes output or receives input.
+//! taken after two seconds of silence, or earlier if stalls are recorded after less than four
+//! seconds. Later samples follow at growing intervals of at most one minute, because a program
+//! prints its question before it blocks: a wait for input that starts later in the silence is rare.
+//! Once a stall is recorded, no more samples are taken until the task writes output or receives
+//! input.
 
 use crate::process::MonotonicMs;
 
-/// Silence before the first sample, in milliseconds. A state that requires action must also last
-/// this long before it is recorded as a stall.
+/// Longest silence before the first sample, in milliseconds. A state that requires action must also
+/// last this long before it is recorded as a stall.
 pub const FIRST_SAMPLE_DELAY_MS: u64 = 2_000;
 /// Factor by which the interval between two samples grows.
 const INTERVAL_GROWTH_FACTOR: u64 = 6;

@@ -17,8 +17,7 @@ const ASSIGNMENT_PREFIXES: [&str; 3] = ["export", "env", "sudo"];
 ///   make` are the same command, `make` is another. Values, such as a build number, change from run
 ///   to run and may hold secrets.
 /// - Options, arguments, quotes and comments are kept.
-/// - A text with a here-document is only trimmed, because blanks are significant inside a
-///   here-document.
+/// - A text with `<<` is only trimmed, because blanks are significant inside a here-document.
 ///
 /// The function is idempotent for texts up to [`MAX_NORMALIZED_BYTES`].
 #[must_use]

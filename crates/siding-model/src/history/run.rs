@@ -13,7 +13,8 @@ use crate::process::UnixMs;
 pub enum RunLength {
     /// The command exited by itself after this many milliseconds.
     Complete(u64),
-    /// The run was cut short from outside after this many milliseconds; it would have taken longer.
+    /// The run was cut short from outside or released after this many milliseconds; its complete
+    /// length is greater.
     AtLeast(u64),
     /// The command did not run, or its end was not observed.
     Unknown,
@@ -30,8 +31,9 @@ pub struct Run {
     pub cwd: String,
     /// Wall-clock time at which the task ended.
     pub ended: UnixMs,
-    /// Awake milliseconds from the start until the shell or program ended, or until siding started
-    /// to end it. `None` when this end is unknown.
+    /// Awake milliseconds from the start until the leader ended or siding started to end it; for a
+    /// lost or released task, until this outcome was recorded. `None` if the history holds no
+    /// value.
     pub ran_ms: Option<u64>,
     /// How the run ended, which determines [`Self::length`].
     pub outcome: Outcome,
@@ -61,7 +63,8 @@ impl Run {
     /// Returns the length of the run.
     ///
     /// Only an exit gives a complete length. A run that a deadline, a limit, a stop or a signal
-    /// ended would have taken longer. A run that failed to start or was lost has no known length.
+    /// ended would have taken longer, and a released run continued. A run that failed to start or
+    /// was lost has no known length.
     #[must_use]
     pub const fn length(&self) -> RunLength {
         let Some(ms) = self.ran_ms else { return RunLength::Unknown };

@@ -18,8 +18,8 @@ pub struct RunSummary {
     pub failed: usize,
     /// The usual duration; `None` with too few runs.
     pub expectation: Option<Expectation>,
-    /// Lengths of the last [`MAX_RECENT_RUNS`] runs of known length, in milliseconds, the oldest
-    /// first. Runs that were cut short are included.
+    /// Values of [`Run::ran_ms`] of the last [`MAX_RECENT_RUNS`] runs that have one, in
+    /// milliseconds, the oldest first. Runs that were cut short or lost are included.
     pub recent: Vec<u64>,
     /// Highest observed memory use of any run, in bytes.
     pub peak_memory: Option<u64>,
@@ -50,7 +50,7 @@ impl RunSummary {
     }
 
     /// Returns the share of successful runs among those that succeeded or failed, or `None` when
-    /// there are none. Runs that were stopped, never started or lost are left out.
+    /// there are none. Runs that were stopped, released, never started or lost are left out.
     #[must_use]
     pub fn success_rate(&self) -> Option<f64> {
         let judged = self.succeeded + self.failed;

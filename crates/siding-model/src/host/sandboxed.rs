@@ -3,7 +3,7 @@
 //! ```text
 //! claude ─ sh ─ bwrap ─ bwrap ─ bash ─┬─ socat
 //!          │                          └─ apply-seccomp ─ bash -c '… eval COMMAND …'
-//!          └ the leader: the topmost below the host
+//!          └ the leader: the topmost process below the host
 //! ```
 
 use std::collections::HashMap;
@@ -117,7 +117,8 @@ fn descendants(top: i32, marked: &[MarkedProcess]) -> Vec<&MarkedProcess> {
 }
 
 /// Returns the command in a sandbox and the shell that runs it. `below` holds the descendants of
-/// the sandbox program.
+/// the sandbox program; `is_later` says whether a command that is not in the wrapper text of a
+/// known host counts.
 fn find_command(
     sandbox: &MarkedProcess,
     below: &[&MarkedProcess],

@@ -9,7 +9,7 @@ use crate::process::MonotonicMs;
 /// The meaning of a byte in a supervisor's bell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BellByte {
-    /// A command is running, or has moved to the background.
+    /// A scan is due: a command may be running, or may have moved to the background.
     Scan,
     /// The host is about to run a command. The start may be delayed while the host asks a person
     /// for permission.

@@ -20,7 +20,7 @@ pub enum TreeLiveness {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum TaskEvent {
-    /// The leader's exec succeeded.
+    /// The leader's exec succeeded, or a running process was adopted as the leader.
     Spawned {
         /// Pid and start time of the leader.
         leader: LeaderRef,
@@ -89,7 +89,7 @@ pub enum TaskEvent {
         /// Name of the requester.
         by: String,
     },
-    /// A takeover found no process of the task: the command was never started, or its end was not
+    /// A repair found no process of the task: the command was never started, or its end was not
     /// observed.
     Vanished {
         /// The facts that the takeover found.

@@ -42,11 +42,12 @@ pub enum Phase {
         /// How the leader ended; `None` while the leader runs.
         ended: Option<LeaderEnd>,
     },
-    /// The tree is empty, except for survivors of the kill.
+    /// The tree is empty, except for survivors of the kill and the processes of a released task.
     Ended {
         /// How the task ended; for a stopped task usually the reason for the stop.
         outcome: Outcome,
-        /// How the leader ended; `None` when it never ran or survived the kill.
+        /// How the leader ended; `None` when the leader never ran, survived the kill, was released
+        /// while it ran, or ended unobserved.
         leader: Option<LeaderEnd>,
     },
 }

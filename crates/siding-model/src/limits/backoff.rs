@@ -12,12 +12,13 @@ const COST_FACTOR: u64 = 100;
 
 /// The schedule for sampling the resource usage of a task.
 ///
-/// A task without limits is sampled only when its shim is awake for another reason. A task with
-/// limits is sampled once a second while it works or grows, and at growing intervals while it is
-/// idle. After an expensive sample, such as that of a tree of hundreds of processes, the next
-/// sample is taken later, so that sampling uses at most a hundredth of a core. The interval never
-/// exceeds the longest idle interval: samples are slow when the machine has no free memory, and
-/// limits matter most at this time.
+/// For a task without limits the schedule requests no samples; it only keeps those that the
+/// watchdogs request, or that the shim takes while it is awake for another reason, at least a
+/// second apart. A task with limits is sampled once a second while it works or grows, and at
+/// growing intervals while it is idle. After an expensive sample, such as that of a tree of
+/// hundreds of processes, the next sample is taken later, so that sampling uses at most a hundredth
+/// of a core. The interval never exceeds the longest idle interval: samples are slow when the
+/// machine has no free memory, and limits matter most at this time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SampleSchedule {
     last_sample: MonotonicMs,

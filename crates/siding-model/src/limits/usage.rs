@@ -11,10 +11,10 @@ pub struct Usage {
     pub at: MonotonicMs,
     /// Usage of each living process of the tree.
     pub processes: Vec<ProcessUsage>,
-    /// Memory in which shared pages count once, in bytes, from the task's control group. Without a
-    /// control group, the value is the sum of the proportional set sizes (PSS), which are expensive
-    /// to read and therefore read only when the sum of the resident sizes exceeds the limit. `None`
-    /// when neither was read.
+    /// Memory in which shared pages count once, in bytes: from the task's control group, or the sum
+    /// of the proportional set sizes (PSS). PSS is expensive to read, and is therefore read only
+    /// when the sum of the resident sizes exceeds the limit or the missing part of `min_available`.
+    /// `None` when neither was read.
     pub shared_once_bytes: Option<u64>,
     /// Memory available on the machine without swapping, in bytes (`MemAvailable` in
     /// proc_meminfo(5), which unlike `MemFree` includes reclaimable cache). `None` when it was not

@@ -6,7 +6,7 @@ use super::{Notice, NoticeEvent, NoticeId};
 /// The part of a task's state that the result of a call has shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coverage {
-    /// The task's phase or outcome: the result of a wait or a stop.
+    /// The task's phase or outcome: the result of a wait, a stop or a release.
     Status,
     /// The complete output and the outcome.
     Output,
@@ -18,8 +18,8 @@ pub enum Coverage {
 
 impl Coverage {
     /// Returns whether the result has shown this event. A matched line is part of the output, and
-    /// an exceeded limit is part of the state. A refused host and a near deadline are shown only by
-    /// their notices.
+    /// an exceeded limit is part of the state. A refused host and an approaching deadline are shown
+    /// only by their notices.
     #[must_use]
     pub const fn includes(self, news: &NoticeEvent) -> bool {
         match news {

@@ -6,8 +6,8 @@
 //! | `lingering` | the leader's end, if descendants live and no stop began | when the task ends |
 //! | `stalled` | evidence of a stall | when the task writes, receives input, or ends |
 //! | `ready` | the readiness condition holds | when the task ends |
-//! | `expiring` | the deadline is near | when the deadline moves, or the task is stopped or ends |
-//! | `limit` | an exceeded limit, or a refused host | never |
+//! | `expiring` | the deadline approaches | when it moves, or the task is stopped or ends |
+//! | `limit` | an exceeded limit that does not stop the task, or a refused host | never |
 //! | `matched` | a line that the monitor selects | never |
 //!
 //! A notice about the present state of a task expires at the task's end, because it would be wrong
@@ -59,7 +59,7 @@ pub struct Notice {
 /// The event that a notice reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NoticeEvent {
-    /// The whole tree has ended.
+    /// The task has ended: its tree is empty except for survivors, or it was released or lost.
     Ended {
         /// How the task ended.
         outcome: Outcome,
@@ -81,7 +81,7 @@ pub enum NoticeEvent {
         /// The evidence as JSON fields.
         evidence: serde_json::Map<String, serde_json::Value>,
     },
-    /// The deadline is near.
+    /// The deadline approaches.
     Expiring {
         /// The announced deadline. The notice expires when the deadline moves.
         deadline: MonotonicMs,

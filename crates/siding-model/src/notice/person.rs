@@ -8,7 +8,8 @@ use crate::evidence::WhyVerdict;
 
 /// Returns whether a person may have to act: the task waits for input, failed, was lost, exceeded
 /// its deadline or a limit, was refused a host, or will soon reach its deadline. A successful end,
-/// a lingering task and a silence without a prompt need no action.
+/// a requested stop, a lingering task, and a stall in which the task does not wait for input need
+/// no action.
 #[must_use]
 pub fn needs_person(notice: &NoticeView) -> bool {
     match notice.kind {

@@ -31,7 +31,7 @@ pub(super) fn limit_event(breach: &Breach, state: &TaskState) -> NoticeEvent {
     NoticeEvent::Limit { limit_kind: breach.limit_kind, text: format!("{}{next}", breach.detail) }
 }
 
-/// Builds the event for a near deadline, including the command that moves it.
+/// Builds the event for an approaching deadline, including the command that moves the deadline.
 pub(super) fn expiring_event(
     at: MonotonicMs,
     deadline: MonotonicMs,
@@ -42,7 +42,8 @@ pub(super) fn expiring_event(
     let life_ms = deadline.ms_since(state.started);
     let cap_ms = cap.ms_since(state.started);
     let left_ms = deadline.ms_since(at);
-    // The suggestion doubles the lifetime. Whole seconds keep the duration readable.
+    // The suggestion doubles the lifetime, at most up to the cap. Whole seconds keep the duration
+    // readable.
     let more_ms = life_ms.min(cap.ms_since(deadline)) / 1_000 * 1_000;
     // Rounds to a second, because the shim wakes a few milliseconds late.
     let left = human((left_ms + 500) / 1_000 * 1_000);

@@ -2,8 +2,7 @@
 //!
 //! Text from a task cannot leave its element: `<` and `&` are always written as entities, and so is
 //! the `>` of `]]>`. Any other `>` is kept, so that `2>/dev/null` is shown as it was typed (failure
-//! F27). XML forbids most control characters; callers pass text in which they were already made
-//! visible.
+//! F27). XML forbids most control characters, so these are replaced by visible escapes.
 
 use std::fmt::Write as _;
 use std::time::Duration;

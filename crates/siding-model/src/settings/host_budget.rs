@@ -17,7 +17,7 @@ pub enum HostBudget {
     /// siding does not change the time for which the host waits.
     #[default]
     Off,
-    /// The host waits for this duration, which is never zero.
+    /// The host waits for this duration, which is at least a second.
     After(Duration),
 }
 

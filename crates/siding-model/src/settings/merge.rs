@@ -234,16 +234,16 @@ impl Settings {
         }
     }
 
-    /// Returns the age at which unowned orphans may be terminated: the hard cap, without the
-    /// settings of project files. A project must not lower this age, because the orphans may come
+    /// Returns the age at which unowned processes may be terminated: the hard cap, without the
+    /// settings of project files. A project must not lower this age, because the processes may come
     /// from another project.
     #[must_use]
     pub const fn unowned_min_age(&self) -> Duration {
         self.cap_without_projects
     }
 
-    /// Returns the action of an automatic reaper run on unowned orphans. `is_reported` says whether
-    /// an earlier run has reported such orphans on this machine.
+    /// Returns the action of an automatic reaper run on unowned processes. `is_reported` says
+    /// whether an earlier run has reported such processes on this machine.
     #[must_use]
     pub fn effective_unowned_reap(&self, is_reported: bool) -> UnownedReapMode {
         let is_chosen = *self.origin(Key::ForeignReap) != Origin::BuiltIn;

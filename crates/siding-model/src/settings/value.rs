@@ -106,7 +106,8 @@ pub(super) fn printable(text: &str) -> String {
 pub(super) trait Value: Sized + Clone + PartialEq + fmt::Debug {
     /// Parses and validates a value.
     fn read(raw: &RawValue) -> Result<Self, ValueError>;
-    /// Returns the value in the form of a settings file, which [`Self::read`] parses.
+    /// Returns the value in the form of a settings file, which [`Self::read`] parses, except for a
+    /// webhook whose secret is cut.
     fn raw(&self) -> RawValue;
     /// Returns the JSON Schema of the value in a settings file.
     #[cfg(feature = "schema")]
@@ -295,13 +296,13 @@ impl Value for String {
     }
 }
 
-/// The conditions under which the blocking budget applies.
+/// The conditions under which the blocking budget applies to a call that specifies no wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AssistantMode {
     /// The budget applies unless standard output is a person's terminal.
     #[default]
     Auto,
-    /// The budget always applies.
+    /// The budget applies even if standard output is a person's terminal.
     On,
     /// The budget never applies.
     Off,

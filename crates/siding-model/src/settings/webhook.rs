@@ -8,7 +8,7 @@ use super::value::{RawValue, Value, ValueError};
 const OFF_WORD: &str = "off";
 /// The displayed replacement of everything after the host, which may contain a secret.
 const HIDDEN_SUFFIX: &str = "/…";
-/// Longest address, in bytes; RFC 9110 section 4.1 requires servers to support 8000.
+/// Longest address, in bytes; RFC 9110 section 4.1 recommends that servers support at least 8000.
 const MAX_ADDRESS_BYTES: usize = 8000;
 
 /// The address to which notices are sent, or none.
@@ -86,8 +86,9 @@ impl Value for Webhook {
         if legal { Ok(Self(Some(text.to_owned()))) } else { Err(refused()) }
     }
 
-    /// Returns the form that is displayed. An address with a path is cut, and its suffix `/…` is
-    /// invalid input: a displayed address that is copied into a settings file is rejected.
+    /// Returns the form that is displayed. An address with a path or a user name is cut, and its
+    /// suffix `/…` is invalid input: a displayed address that is copied into a settings file is
+    /// rejected.
     fn raw(&self) -> RawValue {
         let more = self.address().and_then(split_address).is_some_and(|(_, _, more)| more);
         RawValue::Text(format!("{self}{}", if more { HIDDEN_SUFFIX } else { "" }))

@@ -1,4 +1,4 @@
-//! The input and the result of the decision about unowned orphans.
+//! The input and the result of the decision about unowned processes.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The rules that select unowned orphans.
+//! The rules that select unowned processes.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ const CLAUDE_SOCKET_PATTERN: &str =
 /// Longest name of a rule, in bytes. The name is short because every line of a report contains it.
 const NAME_MAX: usize = 40;
 
-/// A rule for one kind of unowned orphans.
+/// A rule for one kind of unowned processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OrphanRule {
     /// Name of the rule in reports.
@@ -33,7 +33,8 @@ pub struct OrphanRule {
     /// Regular expression for the command line, whose words are joined by blanks. The expression is
     /// always valid.
     pub pattern: String,
-    /// Least age of a process; `None` stands for the setting `max_elapsed_hard_cap`.
+    /// Least age of a process; `None` stands for the setting `max_elapsed_hard_cap` without project
+    /// files.
     pub min_age: Option<Duration>,
     /// Names of the host programs: a process below a living host is kept. The list is never empty.
     pub hosts: Vec<String>,

@@ -1,4 +1,4 @@
-//! The decision whether an automatic run of the reaper terminates unowned orphans or reports them.
+//! The decision whether an automatic run of the reaper terminates or reports unowned processes.
 //!
 //! Session starts and the timer apply the built-in rules. By default the first such run that finds
 //! an orphan only reports it, so that the user learns of the reaper before it acts. The report is
@@ -13,7 +13,7 @@ use super::OrphanRule;
 /// Version of the records that this build writes and reads.
 const REPORT_FORMAT: u32 = 1;
 
-/// The action on unowned orphans in an automatic run of the reaper.
+/// The action on unowned processes in an automatic run of the reaper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnownedReapMode {
     /// No run searches for orphans.
@@ -26,8 +26,8 @@ pub enum UnownedReapMode {
 
 impl UnownedReapMode {
     /// Returns the mode for the present run. The built-in `end` only reports until orphans have
-    /// been reported on this machine (`is_reported`); an `end` that the user set (`is_chosen`)
-    /// applies immediately.
+    /// been reported on this machine (`is_reported`); an `end` that a source of settings sets
+    /// (`is_chosen`) applies immediately.
     #[must_use]
     pub const fn effective(self, is_chosen: bool, is_reported: bool) -> Self {
         match self {
@@ -78,7 +78,7 @@ impl OrphanReport {
 pub struct OrphanReports(Vec<OrphanReport>);
 
 impl OrphanReports {
-    /// Parses the records. A line that is damaged or of a newer format is ignored, so that the
+    /// Parses the records. A line that is damaged or of another format is ignored, so that the
     /// report is repeated.
     #[must_use]
     pub fn parse(text: &str) -> Self {

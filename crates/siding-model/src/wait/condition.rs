@@ -14,7 +14,7 @@ const FORMS: &str = "exit, output:REGEX, port:N, http:URL or file:PATH";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Condition {
-    /// The whole process tree has ended.
+    /// The task has ended: its process tree is empty, or it was released.
     Exit,
     /// A line of the output matches this regular expression.
     Output(String),

@@ -153,7 +153,7 @@ impl WaitState {
         self.verdict
     }
 
-    /// Returns the latest time at which the wait ends.
+    /// Returns the bound, at which [`WaitEvent::TimerFired`] is due.
     #[must_use]
     pub const fn wake_at(&self) -> MonotonicMs {
         self.bound

@@ -93,7 +93,8 @@ fn diagnose_children(
     (found.verdict, found.waiting_on, found.certainty)
 }
 
-/// Failure F37: a process waits for input if the object behind its descriptor is the task's input.
+/// Failure F37: a process waits for input if the object behind its descriptor is the task's input,
+/// a terminal or the output pipe.
 #[test]
 fn processes_blocked_on_stdin_are_found() {
     let hard = (WhyVerdict::InputWait, None, Certainty::Hard);
@@ -206,7 +207,7 @@ fn reading_another_object_is_not_waiting_for_input() {
 }
 
 /// A loop that polls the input with a timeout may do work between the polls: only unchanged
-/// processor time shows that it is one long wait.
+/// processor time proves a single long wait.
 #[test]
 fn a_polling_loop_is_not_blocked_on_input() {
     let poll =
@@ -264,8 +265,8 @@ fn a_concurrent_reader_is_reported() {
     );
 }
 
-/// Failure F39: an event loop is diagnosed as waiting for input only after a question in the
-/// output.
+/// Failure F39: an event loop is diagnosed as waiting for input only after a prompt or an
+/// incomplete line in the output.
 #[test]
 fn an_event_loop_after_a_prompt_likely_waits_for_input() {
     let soft = (WhyVerdict::InputLikely, None, Certainty::Soft);

@@ -42,8 +42,8 @@ proptest! {
         prop_assert_eq!(state, Ok(states.last().expect("there are records")));
     }
 
-    /// Promise P50: the times of the wall clock in a journal are shown and decide nothing, so setting
-    /// the time of day moves no deadline.
+    /// Promise P50: the wall-clock times in a journal are shown and decide nothing, so setting the
+    /// time of day moves no deadline.
     #[test]
     fn wall_time_moves_no_deadline(
         story in random_histories::any_history(),

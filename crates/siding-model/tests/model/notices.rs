@@ -104,7 +104,8 @@ fn a_lingering_notice_lasts_until_the_task_ends() {
     assert_eq!(seqs_and_kinds(&read_notices(background_spec(), &ended)), [(4, NoticeKind::Ended)]);
 }
 
-/// A stall has a notice while it lasts. The text contains the number of stalls so far.
+/// A stall has a notice while it lasts. From the second stall on, the text contains the number of
+/// stalls so far.
 #[test]
 fn only_the_last_stall_is_reported_with_the_count() {
     let stall = |after_ms| Record::Stalled(Box::new(sample_records::stall_record(after_ms)));

@@ -45,7 +45,7 @@ pub(crate) enum Rule {
     EndIsFinal,
     /// The outcome is one that an event reported.
     OutcomeWasSeen,
-    /// The outcome names the first cause of the end: a requester or the deadline.
+    /// The outcome names the first cause of the end: a requester, a limit or the deadline.
     FirstAskerIsNamed,
     /// The leader's own end is the outcome if it preceded every decision to stop the task.
     OwnEndStays,

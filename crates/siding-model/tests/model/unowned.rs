@@ -353,7 +353,8 @@ proptest! {
         }
     }
 
-    /// Every process that matches a rule and is not selected has a [`KeepReason`].
+    /// Every process of the requester's user that matches a rule and is not selected has a
+    /// [`KeepReason`].
     #[test]
     fn every_unselected_match_has_a_keep_reason(all in any_table()) {
         let verdicts = select(&all);
