@@ -81,9 +81,9 @@ impl NoticeChannel {
     const fn promise_clause(self) -> &'static str {
         match self {
             Self::PollOnly => "",
-            Self::Pushed => "; you will be told when it ends",
+            Self::Pushed => "; you will be notified when it ends",
             Self::WithToolResults => {
-                "; you will be told when it ends, in a later result of these tools"
+                "; you will be notified when it ends, in a later result of these tools"
             }
         }
     }

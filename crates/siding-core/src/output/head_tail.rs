@@ -232,11 +232,11 @@ impl Omission {
             TextSource::Stream(id) => {
                 let gone = match gone {
                     0 => String::new(),
-                    _ => format!(" {gone} of them are gone for good;"),
+                    _ => format!(" {gone} of them are no longer stored;"),
                 };
                 format!(
                     "… {bytes} bytes left out, from offset {from} to {to};{gone} \
-                     `siding output {id} --since {from}` reads on from there …"
+                     `siding output {id} --since {from}` continues from there …"
                 )
             }
         }
@@ -245,7 +245,7 @@ impl Omission {
 
 /// Formats the line that replaces released output.
 pub(super) fn gap_line(gap: OutputGap) -> String {
-    format!("… {} bytes are gone for good, from offset {} to {} …", gap.len(), gap.from, gap.to)
+    format!("… {} bytes are no longer stored, from offset {} to {} …", gap.len(), gap.from, gap.to)
 }
 
 /// Appends a line that siding adds to the text.

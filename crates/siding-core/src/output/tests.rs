@@ -106,7 +106,7 @@ fn omitted_text_is_named_by_its_offsets() {
         marker,
         format!(
             "… {} bytes left out, from offset {from} to {to}; \
-             `siding output {} --since {from}` reads on from there …",
+             `siding output {} --since {from}` continues from there …",
             to - from,
             stage.dir.id()
         )
@@ -212,7 +212,7 @@ fn a_hole_is_distinguished_from_written_zeros() {
     let (text, reading) = stage.read(4096, &whole_output_query());
     assert_eq!(reading.gap, Some(OutputGap { from: 4096, to: 16_384 }));
     assert!(reading.truncated);
-    let marker = "\n… 12288 bytes are gone for good, from offset 4096 to 16384 …\n";
+    let marker = "\n… 12288 bytes are no longer stored, from offset 4096 to 16384 …\n";
     let pictures = |count: usize| "␀".repeat(count);
     let numbers = numbered_lines(0..2000);
     assert_eq!(text, format!("{}{marker}{}{numbers}", pictures(4096), pictures(3616)));
@@ -233,7 +233,7 @@ fn released_and_omitted_bytes_are_reported_in_one_line() {
     let excerpt = excerpt(&stage.dir, 1 << 20, 4000).unwrap();
     let markers: Vec<&str> = excerpt.text.lines().filter(|line| line.starts_with('…')).collect();
     assert_eq!(markers.len(), 1, "{markers:?}");
-    assert!(markers[0].contains("; 2097152 of them are gone for good; `siding output"));
+    assert!(markers[0].contains("; 2097152 of them are no longer stored; `siding output"));
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn a_read_that_starts_in_the_gap_reports_it_first() {
     stage.punch(OutputGap { from: 4096, to: 8192 });
     let query = OutputQuery { from: 5000, ..query_with_limit(TextLimit::Page(500)) };
     let (text, reading) = stage.read(4096, &query);
-    assert!(text.starts_with("… 3192 bytes are gone for good, from offset 5000 to 8192 …\n"));
+    assert!(text.starts_with("… 3192 bytes are no longer stored, from offset 5000 to 8192 …\n"));
     assert!(text.len() <= 500 && reading.truncated);
 }
 

@@ -215,7 +215,7 @@ fn budget_setting_needs_assistant_mode_and_background_tasks() {
             tool = "bash"
             input = { command = "sleep 0.7; echo later", budget = 0.1 }
             [[answer]]
-            expect = '(?s)still running.*; you will be told when it ends; '
+            expect = '(?s)still running.*; you will be notified when it ends; '
             text = "Meanwhile I end my turn."
             [[answer]]
             expect = '(?s)^<task_notification>.*later'

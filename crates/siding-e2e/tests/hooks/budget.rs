@@ -126,7 +126,8 @@ fn backgrounded_call_names_the_budget_as_the_reason() {
     };
     let moved = json!({"backgroundTaskId": "b7d3dcjlv", "timedOutAfterMs": 15_000});
     let text = budget_context(15_000, moved.clone());
-    for part in ["15s", "siding's budget", "Claude Code moved", "b7d3dcjlv", "you will be told"] {
+    for part in ["15s", "siding's budget", "Claude Code moved", "b7d3dcjlv", "you will be notified"]
+    {
         assert!(text.contains(part), "no {part} in {text}");
     }
     assert_eq!(

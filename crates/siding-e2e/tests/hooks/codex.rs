@@ -44,7 +44,7 @@ fn start_gated_task(sandbox: &Sandbox) {
     let started = sandbox.siding(&args).run().expect_code(0);
     // The answer promises a notice, because the host has hooks that deliver it.
     let message = started.stderr_text().split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(message.contains("you will be told when it ends"), "{message}");
+    assert!(message.contains("you will be notified when it ends"), "{message}");
 }
 
 #[test]

@@ -362,7 +362,7 @@ fn budget_setting_needs_assistant_mode_and_background_tasks() {
 fn hand_over_promises_a_later_notice_of_the_end() {
     let sandbox = sandbox();
     let mut client = Client::connect_initialized(&sandbox);
-    let promise = "you will be told when it ends, in a later result of these tools";
+    let promise = "you will be notified when it ends, in a later result of these tools";
     let answer = client.call("run", json!({ "command": "sleep 300", "budget": 0.1 }));
     assert!(answer.message.contains(promise), "{answer:?}");
     let other = client.call("run", json!({ "command": "sleep 301", "background": true }));

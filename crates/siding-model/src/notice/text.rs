@@ -24,7 +24,7 @@ pub(super) fn ready_event(found: &ReadyRecord, state: &TaskState) -> NoticeEvent
 pub(super) fn limit_event(breach: &Breach, state: &TaskState) -> NoticeEvent {
     let id = state.spec.task_id;
     let next = if breach.watchdog {
-        format!("; it goes on: `siding why {id}` shows what it does, `siding stop {id}` ends it")
+        format!("; it continues: `siding why {id}` shows what it does, `siding stop {id}` ends it")
     } else {
         String::new()
     };

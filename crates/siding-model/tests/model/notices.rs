@@ -217,7 +217,7 @@ fn a_watchdog_breach_is_reported_even_when_limits_stop_the_task() {
     let NoticeEvent::Limit { text: says, .. } = &story.notices[0].event else {
         panic!("{story:?}")
     };
-    assert!(says.contains("; it goes on: `siding why b-"), "{says}");
+    assert!(says.contains("; it continues: `siding why b-"), "{says}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub(super) fn format_proof(
 ) -> &'static str {
     let is_released = matches!(ended, Phase::Ended { outcome: Outcome::Released { .. }, .. });
     match (gave_up, is_discovered) {
-        _ if is_released => "none: it was released and goes on",
+        _ if is_released => "none: it was released and continues",
         (true, _) => "none: not everything could be ended",
         (false, true) => tree::proof_without_shim(state),
         (false, false) => "ECHILD",

@@ -173,7 +173,7 @@ fn build_answer(
             answer.lines.push(format!("ended first; {wanted} can no longer happen"));
         }
         WaitVerdict::Timeout => answer.lines.push(format!(
-            "not yet ({wanted}) after {}; it goes on: call {} again, or do something else \
+            "not yet ({wanted}) after {}; it continues: call {} again, or do something else \
              meanwhile",
             format_duration(bound),
             context.dialect.format_tool("wait")

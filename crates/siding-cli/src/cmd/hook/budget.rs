@@ -105,7 +105,7 @@ pub(super) fn format_background_move(input: &HookInput, installed: HostBudget) -
     is_budget.then(|| {
         format!(
             "The timeout of {} is siding's budget for foreground commands. At the budget Claude Code \
-             moved this command to the background as {}, without interrupting it; you will be told when \
+             moved this command to the background as {}, without interrupting it; you will be notified when \
              it ends. A command known to take this long can be started with `run_in_background`.",
             format_duration(budget),
             one_line(task, HOST_TASK_ID_COLUMNS)

@@ -59,7 +59,7 @@ fn requested_background_tasks_get_shorter_advice() {
 fn a_notice_is_promised_only_in_background_with_a_channel() {
     let said = |view: &TaskView, channel| advice_at(view, channel, NOW).expect("there is advice");
     let promise =
-        "output in /s/tasks/b-4k7q0n2m8x5t/output; you will be told when it ends; `siding wait";
+        "output in /s/tasks/b-4k7q0n2m8x5t/output; you will be notified when it ends; `siding wait";
     for why in [
         BackgroundReason::Budget,
         BackgroundReason::Asked,
@@ -72,7 +72,7 @@ fn a_notice_is_promised_only_in_background_with_a_channel() {
         let text = said(&view, NoticeChannel::Pushed);
         assert!(text.contains(promise), "{text}");
         let text = said(&view, NoticeChannel::WithToolResults);
-        assert!(text.contains("you will be told when it ends, in a later result"), "{text}");
+        assert!(text.contains("you will be notified when it ends, in a later result"), "{text}");
         assert!(!said(&view, NoticeChannel::PollOnly).contains("told"));
     }
     let placement = PlacementView { kind: PlacementKind::Foreground, why: None };
