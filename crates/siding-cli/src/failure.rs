@@ -178,6 +178,7 @@ impl From<WatchError> for Failure {
             WatchError::Store(error) => error.into(),
             other @ (WatchError::Recover(_)
             | WatchError::Journal { .. }
+            | WatchError::Quarantined { .. }
             | WatchError::Ask { .. }
             | WatchError::Io { .. }) => Self::new(other),
         }

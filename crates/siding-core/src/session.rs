@@ -270,14 +270,7 @@ fn append_record_if(
     is_to_be: impl FnOnce() -> Result<bool, SessionError>,
 ) -> Result<bool, SessionError> {
     let io = |doing| move |source| io_error(id, doing, source);
-    let (dir, _lock) = loop {
-        let dir = root.session_dir(id.as_str(), true)?;
-        let lock = root.lock_session(&dir)?;
-        // The reaper may have removed the directory while this process waited for the lock.
-        if file::is_linked(&dir).map_err(io("check its directory"))? {
-            break (dir, lock);
-        }
-    };
+    let dir = root.open_locked_session(id.as_str())?;
     if !is_to_be()? {
         return Ok(false);
     }

@@ -141,6 +141,9 @@ impl TaskId {
     pub const MIN_BITS: u64 = 1 << 40;
     /// Largest usable id: 60 bits, or 12 base32 digits.
     pub const MAX_BITS: u64 = (1 << 60) - 1;
+    /// Number of ids below a bound up to which no id is chosen: among so few, random ids would soon
+    /// collide.
+    pub const TOO_FEW_IDS: u64 = 1 << 28;
 
     /// Returns the id with these bits, or `None` when they are outside
     /// [`Self::MIN_BITS`]`..=`[`Self::MAX_BITS`] or encode another kind.
@@ -156,16 +159,20 @@ impl TaskId {
         if bits < Self::MIN_BITS || bits > Self::MAX_BITS { None } else { Some(Self(bits)) }
     }
 
+    /// Returns the number of ids below `upper_bound`, for any one kind.
+    #[must_use]
+    pub const fn count_below(upper_bound: u64) -> u64 {
+        let most = if upper_bound > Self::MAX_BITS { Self::MAX_BITS } else { upper_bound };
+        (most & !KIND_TAG_MASK).saturating_sub(Self::MIN_BITS)
+    }
+
     /// Derives an id of a kind below `upper_bound` from a random number. A nested task needs a
-    /// smaller id than its parent; the result is `None` when too few ids are left below the bound.
+    /// smaller id than its parent; the result is `None` when at most [`Self::TOO_FEW_IDS`] are left
+    /// below the bound.
     #[must_use]
     pub const fn from_random(kind: TaskKind, random: u64, upper_bound: u64) -> Option<Self> {
-        /// Fewest ids to choose from: among fewer, random ids would soon collide.
-        const MIN_ID_COUNT: u64 = 1 << 28;
-        let most = if upper_bound > Self::MAX_BITS { Self::MAX_BITS } else { upper_bound }
-            & !KIND_TAG_MASK;
-        let span = most.saturating_sub(Self::MIN_BITS);
-        if span <= MIN_ID_COUNT {
+        let span = Self::count_below(upper_bound);
+        if span <= Self::TOO_FEW_IDS {
             return None;
         }
         let bits = Self::MIN_BITS + random % span;

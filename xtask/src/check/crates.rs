@@ -115,12 +115,6 @@ const CRATE_RULES: &[CrateRule] = &[
         may_call_os: false,
     },
     CrateRule {
-        name: "siding-dash",
-        allowed_crates: &["siding-core", "siding-model", "siding-history"],
-        banned_packages: &[],
-        may_call_os: false,
-    },
-    CrateRule {
         name: "siding-cli",
         allowed_crates: &[
             "siding-core",
@@ -156,6 +150,7 @@ const CRATE_RULES: &[CrateRule] = &[
 /// that do not inherit the workspace's lints.
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
     let mut violations = find_violations(&workspace.metadata);
+    violations.extend(find_unused_rules(&workspace.metadata));
     for (name, member) in &workspace.metadata.members {
         let path = member.directory.join("Cargo.toml");
         let manifest = std::fs::read_to_string(&path)
@@ -189,6 +184,12 @@ fn find_violations(metadata: &Metadata) -> Vec<String> {
         }
     }
     violations
+}
+
+/// Returns the rules of crates that the workspace does not have.
+fn find_unused_rules(metadata: &Metadata) -> Vec<String> {
+    let unused = CRATE_RULES.iter().filter(|rule| !metadata.members.contains_key(rule.name));
+    unused.map(|rule| format!("{} is in the table, but not in the workspace", rule.name)).collect()
 }
 
 impl CrateRule {
@@ -296,6 +297,17 @@ mod tests {
     fn an_unlisted_crate_is_a_violation() {
         let unknown = metadata(&[("siding-extra", &[])]);
         assert_eq!(find_violations(&unknown), ["siding-extra is not in the table"]);
+    }
+
+    #[test]
+    fn a_rule_without_a_crate_is_a_violation() {
+        let names = CRATE_RULES.iter().map(|rule| (rule.name, &[][..]));
+        let members: Vec<_> = names.collect();
+        assert_eq!(find_unused_rules(&metadata(&members)), [""; 0]);
+        assert_eq!(
+            find_unused_rules(&metadata(&members[1..])),
+            ["siding-model is in the table, but not in the workspace"]
+        );
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Builds the message to send.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use siding_core::sys;
+use siding_core::sys::{self, file};
 
 use super::RemoteTask;
 use crate::wire::{Message, Part, ROLE_USER};
@@ -16,6 +17,8 @@ const MAX_FILES_BYTES: usize = 4 << 20;
 pub(super) enum MessageError {
     #[error("could not read `{}`: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
+    #[error("`{}` is not a regular file; copy its content into one", path.display())]
+    NotAFile { path: PathBuf },
     #[error("the files have more than {MAX_FILES_BYTES} bytes, the maximum of a message")]
     TooLarge,
     #[error("could not generate an id for the message: {0}")]
@@ -27,14 +30,8 @@ pub(super) fn build_message(remote_task: &RemoteTask) -> Result<Message, Message
     let mut parts = vec![Part::text(remote_task.text.as_str())];
     let mut remaining = MAX_FILES_BYTES;
     for path in &remote_task.files {
-        let failed = |source| MessageError::File { path: path.clone(), source };
-        let len = std::fs::metadata(path).map_err(failed)?.len();
-        // The length is checked before reading, so that a file that is too large is not read into
-        // memory.
-        remaining = remaining
-            .checked_sub(usize::try_from(len).unwrap_or(usize::MAX))
-            .ok_or(MessageError::TooLarge)?;
-        let bytes = std::fs::read(path).map_err(failed)?;
+        let bytes = read_bounded(path, remaining)?;
+        remaining -= bytes.len();
         parts.push(file_part(path, bytes));
     }
     let random = || sys::random_u64().map_err(MessageError::Name);
@@ -45,6 +42,21 @@ pub(super) fn build_message(remote_task: &RemoteTask) -> Result<Message, Message
         role: ROLE_USER.to_owned(),
         parts,
     })
+}
+
+/// Reads a regular file of at most `max` bytes.
+fn read_bounded(path: &Path, max: usize) -> Result<Vec<u8>, MessageError> {
+    let failed = |source| MessageError::File { path: path.to_owned(), source };
+    // The type is checked before open(2), which has side effects on some devices.
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(MessageError::NotAFile { path: path.to_owned() });
+    }
+    // The path may have been replaced since, and the file may grow: the open does not block on a
+    // FIFO, and the read is bounded.
+    let opened = File::from(file::open_followed(path, false).map_err(failed)?);
+    let mut bytes = Vec::new();
+    opened.take(max as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() > max { Err(MessageError::TooLarge) } else { Ok(bytes) }
 }
 
 /// Returns a file as a text part if it is valid UTF-8, because many agents accept only text.
@@ -98,6 +110,31 @@ mod tests {
             assert_eq!(base64(bytes.as_bytes()), text);
         }
         assert_eq!(base64(&[0xff, 0xfe, 0xfd]), "//79");
+    }
+
+    /// The length of these files is 0, so only their type shows that they may have no end.
+    #[test]
+    fn only_a_regular_file_is_read() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let opened = file::open_directory(directory.path()).expect("opens");
+        file::create_fifo(&opened, "fifo").expect("made");
+        for path in [Path::new("/dev/zero"), &directory.path().join("fifo"), directory.path()] {
+            let error = read_bounded(path, 10).expect_err("not a regular file");
+            assert!(error.to_string().contains("is not a regular file"), "{error}");
+        }
+    }
+
+    /// The status files of the kernel have the length 0, whatever their content is.
+    #[test]
+    fn a_file_longer_than_its_length_is_bounded() {
+        let status = Path::new("/proc/self/status");
+        assert!(matches!(read_bounded(status, 10), Err(MessageError::TooLarge)));
+        assert!(!read_bounded(status, 1 << 20).expect("fits").is_empty());
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("file");
+        std::fs::write(&path, "0123456789").expect("own file");
+        assert_eq!(read_bounded(&path, 10).expect("fits"), b"0123456789");
+        assert!(matches!(read_bounded(&path, 9), Err(MessageError::TooLarge)));
     }
 
     #[test]

@@ -106,12 +106,10 @@ impl Findings {
     }
 
     fn check_files(&mut self, host: Host, files: &[HostSettingsFile]) {
-        let faults: Vec<&str> = files.iter().filter_map(|file| file.error.as_deref()).collect();
-        let there = files.iter().filter(|file| file.text.is_some());
-        let mut shown: Vec<String> =
-            there.map(|file| format!("`{}`", file.target.path.display())).collect();
         // Several scopes may share one file, which is listed once.
-        shown.dedup();
+        let faults = unique_in_order(files.iter().filter_map(|file| file.error.clone()));
+        let there = files.iter().filter(|file| file.text.is_some());
+        let shown = unique_in_order(there.map(|file| format!("`{}`", file.target.path.display())));
         let (state, found) = match (faults.as_slice(), shown.is_empty()) {
             ([], true) => (CheckState::Ok, "no files".to_owned()),
             ([], false) => (CheckState::Ok, shown.join(", ")),
@@ -314,6 +312,17 @@ impl Findings {
     }
 }
 
+/// Returns the texts without repetitions, in the order of their first occurrence.
+fn unique_in_order(texts: impl Iterator<Item = String>) -> Vec<String> {
+    let mut unique = Vec::new();
+    for text in texts {
+        if !unique.contains(&text) {
+            unique.push(text);
+        }
+    }
+    unique
+}
+
 impl Findings {
     /// Checks whether the host's shells read the file by which they are adopted.
     fn check_shells(&mut self, host: Host, files: &[HostSettingsFile]) {
@@ -343,4 +352,32 @@ impl Findings {
 
 fn install_command(host: Host, scope: Scope) -> String {
     format!("siding install {}{}", host.name(), scope.flag())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The user scope and the local scope of Claude Code share `~/.claude.json`, and the files of
+    /// the project scope are between them.
+    #[test]
+    fn a_file_of_two_scopes_is_listed_once() {
+        let file = |name: &str, error: Option<&str>| HostSettingsFile {
+            scope: Scope::User,
+            target: TargetFile { path: name.into(), content: FileContent::Owned(String::new()) },
+            text: Some(String::new()),
+            json: None,
+            error: error.map(str::to_owned),
+        };
+        let found = |files: &[HostSettingsFile]| {
+            let mut findings = Findings::default();
+            findings.check_files(Host::ClaudeCode, files);
+            findings.checks.remove(0).found
+        };
+        let intact = [file("/b", None), file("/a", None), file("/b", None)];
+        assert_eq!(found(&intact), "`/b`, `/a`");
+        let damaged =
+            [file("/b", Some("b: x")), file("/a", Some("a: y")), file("/b", Some("b: x"))];
+        assert_eq!(found(&damaged), "b: x; a: y");
+    }
 }

@@ -1,12 +1,12 @@
 //! Acknowledged notices of a session: `sessions/NAME/acks`.
 //!
 //! The lines of this file are framed like the records of a journal, and are appended under the lock
-//! of the session's directory. A file that has grown beyond twice its compacted size is rewritten
+//! of the session. A file that has grown beyond twice its compacted size is rewritten
 //! without removed tasks and replaced by rename(2). The notices in a torn line are delivered again.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
 use siding_model::id::{SessionId, TaskId};
@@ -161,11 +161,10 @@ pub(super) fn append_acks(
     if notices.is_empty() {
         return Ok(());
     }
-    let dir = root.session_dir(session.as_str(), true)?;
-    file::lock_exclusive(&dir).map_err(io_error_in(session, "lock its directory"))?;
-    let (fd, end) = match open_compacted(root, session, &dir)? {
+    let dir = root.open_locked_session(session.as_str())?;
+    let (fd, end) = match open_compacted(root, session, dir.as_fd())? {
         Some(there) => there,
-        None => create_file(&dir, &[]).map_err(io_error_in(session, "create its acks"))?,
+        None => create_file(dir.as_fd(), &[]).map_err(io_error_in(session, "create its acks"))?,
     };
     let mut bytes = if end.is_torn { vec![b'\n'] } else { Vec::new() };
     encode_records(&mut bytes, end.next_seq, &ack_records(consumer, notices));
@@ -192,7 +191,7 @@ struct AppendPosition {
 fn open_compacted(
     root: &StateDir,
     session: &SessionId,
-    dir: &OwnedFd,
+    dir: BorrowedFd<'_>,
 ) -> Result<Option<(OwnedFd, AppendPosition)>, NoticesError> {
     let fd = match file::open_at(dir, ACKS_FILE, file::OpenMode::ReadWrite) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -216,7 +215,7 @@ fn open_compacted(
 }
 
 /// Writes a new file with these records and renames it over the old one.
-fn create_file(dir: &OwnedFd, lines: &[AckRecord]) -> io::Result<(OwnedFd, AppendPosition)> {
+fn create_file(dir: BorrowedFd<'_>, lines: &[AckRecord]) -> io::Result<(OwnedFd, AppendPosition)> {
     let mut body = Vec::new();
     encode_records(&mut body, 1, lines);
     let mut bytes = Vec::new();
@@ -282,13 +281,13 @@ fn read_session_acks(root: &StateDir, session: &SessionId) -> Result<Vec<u8>, No
         Err(StoreError::Io { source, .. }) if missing(&source) => return Ok(Vec::new()),
         result => result?,
     };
-    match read_acks_file(&dir) {
+    match read_acks_file(dir.as_fd()) {
         Err(error) if missing(&error) => Ok(Vec::new()),
         result => result.map_err(io_error_in(session, "read its acks")),
     }
 }
 
-fn read_acks_file(dir: &OwnedFd) -> io::Result<Vec<u8>> {
+fn read_acks_file(dir: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     file::read_to_end(file::open_at(dir, ACKS_FILE, file::OpenMode::Read)?.as_fd(), MAX_ACKS_BYTES)
 }
 

@@ -1,15 +1,18 @@
 //! Tests the acknowledgements and the cache of ended tasks on disk. The extraction of notices is
 //! tested in siding-model, and with real processes in siding-e2e.
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::notice::{Consumer, NoticeId};
 
 use super::acks::{Acks, Durability, append_acks};
+use super::error::NoticesError;
 use super::index::{EndedTaskIndex, EndedTaskNotices};
-use crate::store::StateDir;
+use crate::store::{StateDir, StoreError};
 
 struct OutboxFixture {
     _directory: tempfile::TempDir,
@@ -101,6 +104,54 @@ fn a_file_of_a_newer_format_is_refused_and_unchanged() {
     std::fs::write(place.file(), line).expect("written");
     let error = Acks::read(&place.root, &place.session).expect_err("too new");
     assert!(error.to_string().contains("upgrade siding"), "{error}");
+}
+
+/// Waits until a thread or a process waits for the flock(2) of this file or directory
+/// (proc_locks(5)).
+fn wait_for_lock_waiter(path: &Path) {
+    let inode = std::fs::metadata(path).expect("there").ino().to_string();
+    let is_waiter = |line: &str| {
+        line.contains("-> FLOCK")
+            && line.split(' ').any(|word| word.rsplit(':').next() == Some(inode.as_str()))
+    };
+    let started = Instant::now();
+    while !std::fs::read_to_string("/proc/locks").expect("there").lines().any(is_waiter) {
+        assert!(started.elapsed() < Duration::from_secs(20), "nothing waits for {path:?}");
+        std::thread::yield_now();
+    }
+}
+
+/// An acknowledgement that waits for the lock while the reaper removes the session is written into
+/// a new directory.
+#[test]
+fn an_ack_survives_the_removal_of_its_session() {
+    let place = OutboxFixture::new();
+    let agent = Consumer::agent();
+    place.add(Some(&agent), &[notice(1, 2)]);
+    let directory = place.root.path().join("sessions/cli");
+    let is_removed = std::thread::scope(|scope| {
+        place.root.remove_session(place.session.as_str(), || {
+            scope.spawn(|| place.add(Some(&agent), &[notice(2, 2)]));
+            wait_for_lock_waiter(&directory);
+            true
+        })
+    });
+    assert!(is_removed.expect("removed"));
+    let acks = place.read();
+    assert!(acks.is_acknowledged(&agent, notice(2, 2)));
+    assert!(!acks.is_acknowledged(&agent, notice(1, 2)), "removed with the session");
+}
+
+/// There the lock of the session's own directory does not exclude other writers.
+#[test]
+fn an_ack_on_a_network_file_system_needs_a_local_lock() {
+    const NFS_MAGIC: u64 = 0x6969;
+    let directory = tempfile::tempdir().expect("a directory");
+    let root = StateDir::open_on(&directory.path().join("state"), |_| Ok(NFS_MAGIC), Vec::new)
+        .expect("opens");
+    let added =
+        append_acks(&root, &SessionId::implicit(), None, &[notice(1, 2)], Durability::Kernel);
+    assert!(matches!(added, Err(NoticesError::Store(StoreError::RuntimeDir(_)))), "{added:?}");
 }
 
 #[test]

@@ -108,6 +108,32 @@ fn a_turn_start_is_recorded_with_millisecond_precision() {
     }
 }
 
+#[test]
+fn concurrent_turns_are_all_counted() {
+    const THREADS: u64 = 8;
+    const TURNS_PER_THREAD: u64 = 50;
+    let sandbox = tempfile::tempdir().expect("a directory");
+    let root = StateDir::open(&sandbox.path().join("state")).expect("a state directory");
+    let id: SessionId = "agent".parse().expect("a name");
+    open(&root, &id, procfs::self_ref().expect("this process").pid).expect("opened");
+    let count_in_thread = || {
+        let mut held = 0;
+        for _ in 0..TURNS_PER_THREAD {
+            start_turn(&root, &id).expect("counted");
+            held += u64::from(count_hold(&root, &id, false, u64::MAX).expect("counted"));
+        }
+        held
+    };
+    let held: u64 = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(count_in_thread)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+    });
+    let total = THREADS * TURNS_PER_THREAD;
+    assert_eq!((count_turns(&root, &id).expect("counted"), held), (total, total));
+    let dir = root.session_dir(id.as_str(), false).expect("its directory");
+    assert_eq!(file::metadata_at(&dir, "held_turns").expect("there").len, total);
+}
+
 /// A process that exits when the value is dropped.
 struct OwnerProcess(std::process::Child);
 

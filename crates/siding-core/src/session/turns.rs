@@ -1,6 +1,7 @@
 //! Counts the turns of a session's agent.
 //!
-//! A counter is a file with one byte for each turn, so that counting only appends.
+//! A counter is a file with one byte for each turn, so that counting only appends. Turns are counted
+//! under the lock of the session, because hooks of one session may run concurrently.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -46,6 +47,7 @@ pub fn count_hold(
 ) -> Result<bool, SessionError> {
     let io = |source| io_error(id, "count held turns", source);
     let dir = root.session_dir(id.as_str(), false)?;
+    let _lock = root.lock_session(&dir)?;
     // The rename fails if no earlier version has counted turns of this session.
     let _best_effort = file::rename_noreplace(&dir, OLD_HELD_TURNS_FILE, &dir, HELD_TURNS_FILE);
     if is_first {
@@ -127,6 +129,7 @@ pub fn count_turns(root: &StateDir, id: &SessionId) -> Result<u64, SessionError>
 pub fn start_turn(root: &StateDir, id: &SessionId) -> Result<TurnStart, SessionError> {
     let io = |source| io_error(id, "count turns", source);
     let dir = root.session_dir(id.as_str(), false)?;
+    let _lock = root.lock_session(&dir)?;
     let (counter, before) = open_counter(&dir, TURNS_FILE).map_err(io)?;
     let last = match before {
         0 => None,

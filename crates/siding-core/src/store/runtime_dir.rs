@@ -37,6 +37,22 @@ const TRANSIENT_FILES: [&str; 5] =
 
 /// The format of the record that this build writes, and the newest that it reads.
 const RECORD_FORMAT: u32 = 1;
+/// A newer version of siding wrote the record. The reader cannot know the task's directory, and
+/// must not create another one.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "its record `{RECORD_FILE}` has format {format}, but this build reads only formats up to {RECORD_FORMAT}; upgrade siding"
+)]
+struct NewerRecordError {
+    format: u32,
+}
+
+/// The part of a record that all formats have.
+#[derive(Debug, Deserialize)]
+struct RecordFormat {
+    format: u32,
+}
+
 /// Largest record in bytes: twice `PATH_MAX`, the longest path on Linux.
 const MAX_RECORD_BYTES: usize = 8 << 10;
 
@@ -190,7 +206,8 @@ impl TaskRuntimeDir {
 
     /// Removes the task's runtime directory if it is empty, and the record that names it.
     fn remove(&self, dir: impl AsFd) {
-        let record = read_record(&dir).ok().flatten();
+        // The record of a directory that cannot be found is kept.
+        let Ok(record) = read_record(&dir) else { return };
         if let Some(directory) = record.map(|record| record.directory) {
             // rmdir(2) removes only an empty directory, so files that the task created there are
             // kept.
@@ -241,7 +258,7 @@ fn write_record(dir: impl AsFd, path: &Path, has_old_name: bool) -> io::Result<R
 }
 
 /// Reads the record; `None` if the task has none. A torn record counts as none, because the
-/// directory that it names was never created. A record of a newer format counts as none too.
+/// directory that it names was never created. A record of a newer format is an error.
 fn read_record(dir: impl AsFd) -> io::Result<Option<RuntimeDirRecord>> {
     for (file_name, has_old_name) in [(RECORD_FILE, false), (OLD_RECORD_FILE, true)] {
         let fd = match file::open_at(&dir, file_name, file::OpenMode::Read) {
@@ -249,9 +266,13 @@ fn read_record(dir: impl AsFd) -> io::Result<Option<RuntimeDirRecord>> {
             result => result?,
         };
         let bytes = file::read_to_end(fd.as_fd(), MAX_RECORD_BYTES)?;
+        if let Ok(RecordFormat { format }) = serde_json::from_slice(&bytes)
+            && format > RECORD_FORMAT
+        {
+            return Err(io::Error::other(NewerRecordError { format }));
+        }
         let record: Option<RuntimeDirRecord> = serde_json::from_slice(&bytes).ok();
-        let known = record.filter(|record| record.format <= RECORD_FORMAT);
-        return Ok(known.map(|record| RuntimeDirRecord { has_old_name, ..record }));
+        return Ok(record.map(|record| RuntimeDirRecord { has_old_name, ..record }));
     }
     Ok(None)
 }

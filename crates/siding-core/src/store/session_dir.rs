@@ -6,7 +6,39 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use super::{SESSIONS_DIR, StateDir, StoreError, remove_contents};
 use crate::sys::file;
 
+/// The directory of a session, and its lock, which is held until the value is dropped.
+#[derive(Debug)]
+pub(crate) struct LockedSession {
+    dir: OwnedFd,
+    #[expect(dead_code, reason = "held for its lock only")]
+    lock: Option<OwnedFd>,
+}
+
+impl AsFd for LockedSession {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+}
+
 impl StateDir {
+    /// Opens the directory of a session, creating it if it is missing, and waits for its lock.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::RuntimeDir`]; [`StoreError::Io`].
+    pub(crate) fn open_locked_session(&self, name: &str) -> Result<LockedSession, StoreError> {
+        loop {
+            let dir = self.session_dir(name, true)?;
+            let lock = self.lock_session(&dir)?;
+            // The reaper may have removed the directory while this process waited for the lock.
+            if file::is_linked(&dir)
+                .map_err(|error| self.io_error("check a session in", SESSIONS_DIR, error))?
+            {
+                return Ok(LockedSession { dir, lock });
+            }
+        }
+    }
+
     /// Waits for the lock under which a session is written. The lock is held until the returned
     /// descriptor and `dir` are closed. On a network file system, where flock(2) is unreliable, the
     /// runtime base is locked instead of `dir`.

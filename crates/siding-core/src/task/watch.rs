@@ -3,10 +3,11 @@
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use siding_model::id::TaskId;
-use siding_model::journal::TaskState;
+use siding_model::journal::{JournalError, TaskState};
 use siding_model::notice::TaskNotices;
 use siding_model::outcome::BackgroundReason;
 use siding_model::protocol::{ShimMessage, ShimRequest};
@@ -42,6 +43,16 @@ pub enum WatchError {
         id: TaskId,
         /// Whether reading the file failed, or its content is invalid.
         source: JournalReadError,
+    },
+    /// The task's journal is damaged, so the recovery moved the task's directory to `quarantine/`.
+    #[error("task {id}: {why}; moved to `{}`", path.display())]
+    Quarantined {
+        /// The task to which the journal belonged.
+        id: TaskId,
+        /// The new path of the task's directory.
+        path: PathBuf,
+        /// The first damage in the journal.
+        why: JournalError,
     },
     /// The shim refused the request or did not reply.
     #[error("task {id}: {source}")]
@@ -239,7 +250,10 @@ impl<'r> TaskWatch<'r> {
             match self.recover()? {
                 RecoveryOutcome::Ended | RecoveryOutcome::EndRecorded => return Ok(()),
                 RecoveryOutcome::NeverRecorded => return Err(self.never_started_error()),
-                RecoveryOutcome::Quarantined { why, .. } | RecoveryOutcome::TooNew { why } => {
+                RecoveryOutcome::Quarantined { path, why } => {
+                    return Err(WatchError::Quarantined { id: self.id, path, why });
+                }
+                RecoveryOutcome::TooNew { why } => {
                     return Err(WatchError::Journal { id: self.id, source: why.into() });
                 }
                 RecoveryOutcome::OtherMachine { machine } => {

@@ -45,8 +45,12 @@ fn bearer_token_is_only_in_the_request() {
     assert!(head.contains(&format!("authorization: bearer {}", crate::TOKEN)), "{head}");
     let found = sandbox.host("grep", &["-r", crate::TOKEN, "."]).cwd(sandbox.state_dir()).run();
     assert_eq!(found.stdout_text(), "", "{found}");
-    let unset = sandbox.siding(&["a2a", "send", &server.url(), "x", "--bearer-env", "NOBODY"]);
-    assert!(unset.run().expect_code(125).stderr_text().contains("NOBODY"));
+    for name in ["UNSET", "EMPTY"] {
+        let call = ["a2a", "send", &server.url(), "x", "--bearer-env", name];
+        let refused = sandbox.siding(&call).env("EMPTY", "").run().expect_code(125);
+        let expected = format!("{name}: the variable is unset or empty");
+        assert!(refused.stderr_text().contains(&expected), "{refused}");
+    }
 }
 
 /// Promise P131: a client whose stream breaks subscribes again, and does not repeat text that it

@@ -29,7 +29,7 @@ const DESTRUCTIVE_ACTIONS: &[(&str, ExpectedEnd)] = &[
     ("rm -f $D/output; mkfifo $D/output", ExpectedEnd::ByStop),
     ("rm -f $D/output; ln -s /etc/passwd $D/output", ExpectedEnd::ByStop),
     ("rm -f $D/../../live/$SIDING_TASK", ExpectedEnd::ByStop),
-    ("rm -rf $D/../../live $D/../../same", ExpectedEnd::ByStop),
+    ("rm -rf $D/../../live $D/../../dedup", ExpectedEnd::ByStop),
     ("mkdir $D/$'\\377'; : > $D/$'\\377'/$'\\377'", ExpectedEnd::ByStop),
     ("exec 60<&- 61>&-", ExpectedEnd::ByStop),
     ("head -c 300000 /dev/zero >&61; printf 'exit\\0x\\0/\\0' >&61", ExpectedEnd::ByStop),

@@ -143,6 +143,54 @@ const WRAPPER_PROGRAMS: &[(&str, usize)] = &[
 /// Options of wrappers that take the next word as their value.
 const OPTIONS_WITH_VALUE: &[&str] = &["-C", "-S", "-c", "-g", "-k", "-n", "-p", "-s", "-u"];
 
+/// Options of programs with slow subcommands that take the next word as their value and may precede
+/// the subcommand, as in `docker --context x build`. `--option=value` needs no entry.
+const PROGRAM_OPTIONS_WITH_VALUE: &[(&str, &[&str])] = &[
+    ("apt", &["-c", "-o", "-t"]),
+    ("apt-get", &["-c", "-o", "-t"]),
+    ("aws", &["--endpoint-url", "--output", "--profile", "--region"]),
+    ("bun", &["--cwd"]),
+    ("cargo", &["--color", "--config", "-C", "-Z"]),
+    ("composer", &["--working-dir", "-d"]),
+    (
+        "docker",
+        &[
+            "--config",
+            "--context",
+            "--env-file",
+            "--file",
+            "--host",
+            "--log-level",
+            "--profile",
+            "--project-directory",
+            "--project-name",
+            "-H",
+            "-c",
+            "-f",
+            "-l",
+            "-p",
+        ],
+    ),
+    (
+        "docker-compose",
+        &["--env-file", "--file", "--profile", "--project-directory", "--project-name", "-f", "-p"],
+    ),
+    ("gcloud", &["--account", "--configuration", "--project"]),
+    ("go", &["-C"]),
+    ("gradle", &["--project-dir", "-b", "-p"]),
+    ("gradlew", &["--project-dir", "-b", "-p"]),
+    ("helm", &["--kube-context", "--kubeconfig", "--namespace", "-n"]),
+    ("just", &["--justfile", "--working-directory", "-d", "-f"]),
+    ("npm", &["--loglevel", "--prefix", "--registry", "--workspace", "-C", "-w"]),
+    ("pnpm", &["--dir", "--filter", "-C", "-F"]),
+    ("podman", &["--connection", "--log-level", "--url", "-c"]),
+    ("poetry", &["--directory", "--project", "-C", "-P"]),
+    ("pulumi", &["--cwd", "-C"]),
+    ("task", &["--dir", "--taskfile", "-d", "-t"]),
+    ("uv", &["--directory", "--project"]),
+    ("yarn", &["--cwd"]),
+];
+
 /// Arguments that make any program return immediately.
 const IMMEDIATE_ARGUMENTS: &[&str] = &["--dry-run", "--help", "--version", "-V", "-h", "help"];
 
@@ -168,7 +216,7 @@ fn slow_words(command: &SimpleCommand) -> Option<String> {
     }
     let (_, subcommands) = SLOW_SUBCOMMANDS.iter().find(|(name, _)| *name == program)?;
     let found =
-        subcommands.iter().find(|subcommand| starts_with_subcommand(arguments, subcommand))?;
+        subcommands.iter().find(|words| starts_with_subcommand(program, arguments, words))?;
     Some(format!("{program} {found}"))
 }
 
@@ -194,14 +242,22 @@ fn strip_wrappers<'w>(mut words: &'w [Option<&'w str>]) -> &'w [Option<&'w str>]
 }
 
 /// Returns whether the arguments start with this subcommand. Options before and between the words
-/// of the subcommand are skipped, but not their values: `docker --context x build` does not match.
-fn starts_with_subcommand(arguments: &[Option<&str>], subcommand: &str) -> bool {
+/// of the subcommand are skipped, with the values of those in [`PROGRAM_OPTIONS_WITH_VALUE`].
+fn starts_with_subcommand(program: &str, arguments: &[Option<&str>], subcommand: &str) -> bool {
+    let entry = PROGRAM_OPTIONS_WITH_VALUE.iter().find(|(name, _)| *name == program);
+    let with_value = entry.map_or(&[][..], |(_, options)| options);
     let mut rest = arguments.iter();
     subcommand.split(' ').all(|wanted| {
-        rest.by_ref()
-            // Skips options and toolchains, as in `cargo +nightly --locked build`.
-            .find(|word| word.is_none_or(|word| word == wanted || !word.starts_with(['-', '+'])))
-            .is_some_and(|word| *word == Some(wanted))
+        while let Some(Some(word)) = rest.next() {
+            // Options and toolchains are skipped, as in `cargo +nightly --locked build`.
+            if *word == wanted || !word.starts_with(['-', '+']) {
+                return *word == wanted;
+            }
+            if with_value.contains(word) {
+                let _value = rest.next();
+            }
+        }
+        false
     })
 }
 
@@ -237,6 +293,12 @@ mod tests {
             ("env -i A=1 nice -n 10 make", "make"),
             ("sudo -u me apt-get install -y x", "apt-get install"),
             ("cargo build $FLAGS", "cargo build"),
+            ("docker --context x build .", "docker build"),
+            ("docker --context $HOST build .", "docker build"),
+            ("docker compose -f a.yaml -f b.yaml build", "docker compose build"),
+            ("npm --prefix web install", "npm install"),
+            ("npm --prefix=web run build", "npm run build"),
+            ("go -C tools build ./...", "go build"),
         ] {
             assert_eq!(known_slow_words(&[parse_words(line)]).as_deref(), Some(found), "{line}");
         }
@@ -276,6 +338,9 @@ mod tests {
             "python3 build.py",
             "$CARGO build",
             "cargo $SUB build",
+            "docker --context build ps",
+            "docker --context",
+            "npm --prefix install run lint",
             "timeout 5",
             "env",
             "sudo",
@@ -292,6 +357,11 @@ mod tests {
             ALWAYS_SLOW_PROGRAMS.is_sorted()
                 && SLOW_SUBCOMMANDS.is_sorted_by_key(|(program, _)| program)
         );
+        assert!(PROGRAM_OPTIONS_WITH_VALUE.is_sorted_by_key(|(program, _)| program));
+        for (program, options) in PROGRAM_OPTIONS_WITH_VALUE {
+            assert!(options.is_sorted(), "{program}");
+            assert!(SLOW_SUBCOMMANDS.iter().any(|(slow, _)| slow == program), "{program}");
+        }
         for (program, subcommands) in SLOW_SUBCOMMANDS {
             assert!(!ALWAYS_SLOW_PROGRAMS.contains(program), "{program}");
             let mut sorted = subcommands.to_vec();

@@ -75,7 +75,13 @@ impl Combination {
     ///
     /// The message with the variable to use instead.
     pub(super) fn reject_placeholders(&self, command: &str) -> Result<(), String> {
-        let is_used = |key: &&(String, String)| command.contains(&format!("{{{{{}}}}}", key.0));
+        let is_used = |(key, _): &&(String, String)| {
+            command.match_indices(key).any(|(at, _)| {
+                // `substitute` accepts spaces around a key too.
+                command[..at].trim_end().ends_with("{{")
+                    && command[at + key.len()..].trim_start().starts_with("}}")
+            })
+        };
         match self.0.iter().find(is_used) {
             Some((key, _)) => Err(format!(
                 "`run`: write \"${}\" for `{{{{{key}}}}}`: values are passed as variables, so that \

@@ -90,6 +90,7 @@ fn mistakes_are_reported_with_the_allowed_values() {
         (run("env = { \"a=b\" = \"\" }"), "`env`"),
         (step("run = \"\""), "is blank"),
         (step("run = \"echo {{x}}\"\nmatrix = { x = [1] }"), "\"$MATRIX_X\""),
+        (step("run = \"echo x {{ x\\t}}\"\nmatrix = { x = [1] }"), "\"$MATRIX_X\""),
         (step("prompt = \"{{y}}\"\nmatrix = { x = [1] }"), "its matrix has no key `y`; it has x"),
         (step(""), "write `run`, a command, or `prompt`"),
         (format!("max_parallel = 0\n{}", run("")), "write 1 to 64"),

@@ -57,8 +57,10 @@ impl Args {
         let Some(name) = &self.bearer_env else { return Ok(None) };
         let token = std::env::var(name).unwrap_or_default();
         if token.is_empty() {
-            return Err(Failure::new(format!("--bearer-env {name}: the variable is not set"))
-                .with_hint("it must hold the server's token"));
+            return Err(Failure::new(format!(
+                "--bearer-env {name}: the variable is unset or empty"
+            ))
+            .with_hint("it must hold the server's token"));
         }
         Ok(Some(token))
     }

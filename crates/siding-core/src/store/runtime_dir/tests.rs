@@ -291,6 +291,24 @@ fn a_truncated_record_counts_as_missing() {
 }
 
 #[test]
+fn a_record_of_a_newer_format_is_refused_and_unchanged() {
+    let state = StateDirFixture::new();
+    let root = state.root(NFS_MAGIC);
+    let (id, dir) = create_task(&root);
+    let record = state.path(&format!("state/tasks/{id}/{RECORD_FILE}"));
+    let newer = r#"{"format":2,"place":{"directory":"elsewhere"}}"#;
+    std::fs::write(&record, newer).expect("own file");
+    let error = root.task_dir(id).expect_err("too new").to_string();
+    assert!(error.contains("format 2") && error.contains("upgrade siding"), "{error}");
+    assert!(error.contains(&id.to_string()), "{error}");
+    let recovered = Recovery::new(&root, c"/nonexistent").expect("works").recover_task(id);
+    assert!(recovered.is_err(), "{recovered:?}");
+    dir.remove_transient();
+    assert_eq!(std::fs::read_to_string(&record).expect("is there"), newer);
+    assert_eq!(state.names("run/siding"), [id.to_string()]);
+}
+
+#[test]
 fn sessions_are_written_under_a_lock_on_a_local_file_system() {
     let state = StateDirFixture::new();
     let root = state.root(NFS_MAGIC);

@@ -95,23 +95,24 @@ fn birthmark() -> Check {
 
 /// Returns the state and an estimate of how many levels of tasks can still be nested. Each task
 /// receives a random number below its parent's, so each level shrinks the remaining range by the
-/// factor e on average.
+/// factor e on average, until [`TaskId::from_random`] refuses.
 pub(super) fn nesting_room(mark: Option<Birthmark>) -> (CheckState, String) {
-    let Some(mark) = mark else {
-        return (CheckState::Ok, "free; tasks may be nested about 13 deep".to_owned());
-    };
+    let remaining_ids = TaskId::count_below(mark.map_or(u64::MAX, |mark| mark.0));
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "an estimate for display"
     )]
-    let levels = (mark.0 as f64 / TaskId::MIN_BITS as f64).ln().max(0.0) as u64;
+    let levels = (remaining_ids as f64 / TaskId::TOO_FEW_IDS as f64).ln().max(0.0) as u64;
+    let Some(mark) = mark else {
+        return (CheckState::Ok, format!("free; tasks may be nested about {levels} deep"));
+    };
     let who = mark.task_id().map_or_else(
         || format!("RLIMIT_RTTIME is already {}", mark.0),
         |task| format!("inside task {task}"),
     );
-    if mark.0 < TaskId::MIN_BITS + (1 << 17) {
+    if remaining_ids <= TaskId::TOO_FEW_IDS {
         return (CheckState::Missing, format!("{who}: no room for another mark"));
     }
     let state = if levels < 3 { CheckState::Limited } else { CheckState::Ok };

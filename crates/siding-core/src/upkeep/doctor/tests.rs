@@ -51,12 +51,26 @@ fn a_network_file_system_is_reported() {
 
 #[test]
 fn nesting_room_shrinks_with_the_birthmark() {
-    assert_eq!(kernel::nesting_room(None).0, CheckState::Ok);
+    let (state, found) = kernel::nesting_room(None);
+    assert_eq!(state, CheckState::Ok);
+    // A task is refused below 2^28 of the 2^60 ids: ln(2^32) = 22.2.
+    assert_eq!(found, "free; tasks may be nested about 22 deep");
     let task = TaskId::new(TaskKind::LocalBash, TaskId::MAX_BITS).expect("is one").birthmark();
     let (state, found) = kernel::nesting_room(Some(task));
     assert_eq!(state, CheckState::Ok);
     assert!(found.contains("inside task b-"), "{found}");
-    assert_eq!(kernel::nesting_room(Some(Birthmark(TaskId::MIN_BITS * 4))).0, CheckState::Limited);
+    assert_eq!(kernel::nesting_room(Some(Birthmark(TaskId::MIN_BITS * 4))).0, CheckState::Ok);
+    for (remaining_ids, state) in [
+        (TaskId::TOO_FEW_IDS * 8, CheckState::Limited),
+        (TaskId::TOO_FEW_IDS + (1 << 12), CheckState::Limited),
+        (TaskId::TOO_FEW_IDS, CheckState::Missing),
+        (1 << 17, CheckState::Missing),
+    ] {
+        let mark = TaskId::MIN_BITS + remaining_ids;
+        assert_eq!(kernel::nesting_room(Some(Birthmark(mark))).0, state, "{remaining_ids}");
+        let id = TaskId::from_random(TaskKind::LocalBash, 7, mark);
+        assert_eq!(id.is_none(), state == CheckState::Missing, "{remaining_ids}");
+    }
     assert_eq!(kernel::nesting_room(Some(Birthmark(TaskId::MIN_BITS))).0, CheckState::Missing);
     assert_eq!(kernel::nesting_room(Some(Birthmark(200_000))).0, CheckState::Missing);
 }

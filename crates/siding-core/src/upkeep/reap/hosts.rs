@@ -5,6 +5,7 @@
 //! Programs that the user wants to keep are excluded, with all of their descendants.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use siding_model::host::{HostRecord, MarkedProcess, is_excluded_program, is_interpreter};
@@ -42,7 +43,10 @@ pub fn reap_hosts(root: &StateDir) -> Vec<ReapStep> {
     marks.into_iter().flat_map(|mark| reap_host(root, mark, false)).collect()
 }
 
-/// Returns the steps of [`reap_hosts`] that would end processes.
+/// Returns the steps that [`reap_hosts`] would take, and changes nothing.
+///
+/// A socket file on which a process listens is predicted as removed if the process would be ended
+/// and names the file in its arguments; the process may also remove the file itself.
 #[must_use]
 pub fn plan_hosts(root: &StateDir) -> Vec<ReapStep> {
     let Ok(marks) = root.host_marks() else { return Vec::new() };
@@ -56,8 +60,10 @@ fn reap_host(root: &StateDir, mark: HostMark, dry_run: bool) -> Vec<ReapStep> {
     let record = match files.record() {
         Ok(record) => record,
         // The record was never written, so no process was marked either.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !dry_run => {
-            let _best_effort = root.remove_host(mark);
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            if !dry_run {
+                let _best_effort = root.remove_host(mark);
+            }
             return Vec::new();
         }
         Err(error) => {
@@ -74,9 +80,8 @@ fn reap_host(root: &StateDir, mark: HostMark, dry_run: bool) -> Vec<ReapStep> {
             return Vec::new();
         }
     }
-    let spare = excluded_programs(&files);
     if dry_run {
-        return HostSweep::new(root, &files, &record, &spare).into_planned_steps();
+        return plan_host_end(root, &files, &record);
     }
     let steps = end_host(root, &files, &record, &|| {});
     let _best_effort = root.remove_host(mark);
@@ -123,14 +128,43 @@ pub fn end_host(
     let spare = excluded_programs(files);
     let mut sweep = HostSweep::new(root, files, record, &spare);
     let first = sweep.find_remaining();
-    let mut sockets: Vec<String> = first.iter().filter_map(listen_socket_path).collect();
+    let relay_sockets: Vec<String> = first.iter().filter_map(listen_socket_path).collect();
     sweep.terminate_all(&first);
     between();
     sweep.wait_for_exit();
     let left = sweep.kill_remaining();
     let mut steps = sweep.into_steps(&left);
-    sockets.extend(host_sockets(record));
-    steps.extend(sockets.iter().filter_map(|path| remove_dead_socket(Path::new(path))));
+    let sockets = relay_sockets.into_iter().chain(host_sockets(record));
+    let sockets = sockets.filter_map(|path| OwnSocket::open(Path::new(&path)));
+    steps.extend(sockets.filter(OwnSocket::is_dead).map(OwnSocket::remove));
+    steps
+}
+
+/// Returns the steps that [`end_host`] would take.
+fn plan_host_end(root: &StateDir, files: &HostFiles, record: &HostRecord) -> Vec<ReapStep> {
+    let spare = excluded_programs(files);
+    let mut sweep = HostSweep::new(root, files, record, &spare);
+    let mut found = sweep.find_remaining();
+    found.sort_unstable_by_key(|one| (one.process.pid, one.process.start_ticks));
+    let mut steps: Vec<ReapStep> = found
+        .iter()
+        .map(|one| ReapStep::HostProcessEnded {
+            host: host_label(record),
+            pid: one.process.pid,
+            command: tree::command_for_report(one.process.pid),
+            signal: None,
+        })
+        .collect();
+    steps.extend(sweep.spared_steps());
+    let relay_sockets: Vec<String> = found.iter().filter_map(listen_socket_path).collect();
+    let other_sockets: Vec<String> =
+        host_sockets(record).into_iter().filter(|path| !relay_sockets.contains(path)).collect();
+    let open_socket = |path: &String| OwnSocket::open(Path::new(path));
+    // The processes that listen on these sockets would be ended first.
+    let of_relays = relay_sockets.iter().filter_map(open_socket);
+    let of_others = other_sockets.iter().filter_map(open_socket).filter(OwnSocket::is_dead);
+    let removed = of_relays.chain(of_others);
+    steps.extend(removed.map(|socket| ReapStep::SocketRemoved { path: socket.path }));
     steps
 }
 
@@ -290,6 +324,7 @@ impl<'a> HostSweep<'a> {
 
     fn into_steps(self, left: &HashSet<ProcRef>) -> Vec<ReapStep> {
         let host = || host_label(self.record);
+        let spared = self.spared_steps();
         let touched = self.signaled.into_iter().map(|((pid, start_ticks), touched)| {
             let SignaledProcess { command, signal, .. } = touched;
             if left.contains(&ProcRef { pid, start_ticks }) {
@@ -303,25 +338,16 @@ impl<'a> HostSweep<'a> {
             let signal = Some(signal.to_string());
             ReapStep::HostProcessEnded { host: host(), pid, command, signal }
         });
-        let spared = self.excluded.into_iter();
-        let spared = spared.map(|((pid, _), command)| ReapStep::HostProcessSpared {
-            host: host(),
-            pid,
-            command,
-        });
         touched.chain(spared).collect()
     }
 
-    fn into_planned_steps(mut self) -> Vec<ReapStep> {
-        let host = || host_label(self.record);
-        let found = self.find_remaining();
-        let ended = found.iter().map(|one| ReapStep::HostProcessEnded {
-            host: host(),
-            pid: one.process.pid,
-            command: tree::command_for_report(one.process.pid),
-            signal: None,
+    fn spared_steps(&self) -> Vec<ReapStep> {
+        let spared = self.excluded.iter().map(|((pid, _), command)| ReapStep::HostProcessSpared {
+            host: host_label(self.record),
+            pid: *pid,
+            command: command.clone(),
         });
-        ended.collect()
+        spared.collect()
     }
 }
 
@@ -370,22 +396,36 @@ fn host_sockets(record: &HostRecord) -> Vec<String> {
     HOST_SOCKET_PATTERNS.into_iter().flat_map(in_place).collect()
 }
 
-/// Removes a socket file of this user that no process holds. Returns `None` if the path names no
-/// such file.
-fn remove_dead_socket(path: &Path) -> Option<ReapStep> {
-    let name = path.file_name()?.to_str()?;
-    let directory = file::open_directory(path.parent()?).ok()?;
-    let facts = file::metadata_at(&directory, name).ok()?;
-    let is_dead = facts.is_socket
-        && facts.uid == process::effective_uid()
-        && unix_socket::is_bound(&directory, name).is_ok_and(|held| !held)
-        && file::metadata_at(&directory, name).is_ok_and(|now| now.identity == facts.identity);
-    if !is_dead {
-        return None;
+/// A socket file of this user.
+struct OwnSocket {
+    path: String,
+    directory: OwnedFd,
+    name: String,
+    identity: (u64, u64),
+}
+
+impl OwnSocket {
+    /// Returns `None` if the path names no socket file of this user.
+    fn open(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?.to_owned();
+        let directory = file::open_directory(path.parent()?).ok()?;
+        let facts = file::metadata_at(&directory, &name).ok()?;
+        let is_own = facts.is_socket && facts.uid == process::effective_uid();
+        let path = path.display().to_string();
+        is_own.then_some(Self { path, directory, name, identity: facts.identity })
     }
-    let path = path.display().to_string();
-    Some(match file::remove(&directory, name) {
-        Ok(()) => ReapStep::SocketRemoved { path },
-        Err(error) => ReapStep::SocketLeft { path, why: error.to_string() },
-    })
+
+    /// Returns whether no process holds the socket, so that the file can be removed.
+    fn is_dead(&self) -> bool {
+        unix_socket::is_bound(&self.directory, &self.name).is_ok_and(|held| !held)
+            && file::metadata_at(&self.directory, &self.name)
+                .is_ok_and(|now| now.identity == self.identity)
+    }
+
+    fn remove(self) -> ReapStep {
+        match file::remove(&self.directory, &self.name) {
+            Ok(()) => ReapStep::SocketRemoved { path: self.path },
+            Err(error) => ReapStep::SocketLeft { path: self.path, why: error.to_string() },
+        }
+    }
 }

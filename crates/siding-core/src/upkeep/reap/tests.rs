@@ -1,13 +1,15 @@
 mod expired;
+mod hosts;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Child, Command as Program, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use siding_model::id::TaskKind;
+use siding_model::id::{Birthmark, TaskKind};
 use siding_model::lifecycle::{TaskEvent, TreeLiveness};
 use siding_model::outcome::{LeaderEnd, Placement};
 use siding_model::process::MonotonicMs;
@@ -299,17 +301,23 @@ impl Drop for MarkedChild {
 
 impl MarkedChild {
     fn start(id: TaskId) -> Self {
-        let mut child = Program::new(std::env::current_exe().expect("is there"))
-            .args([
-                "--exact",
-                "upkeep::reap::tests::body_of_a_marked_process",
-                "--ignored",
-                "--nocapture",
-            ])
-            .env("MARK", id.birthmark().0.to_string())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("starts");
+        Self::start_program(id.birthmark(), &mut Self::program())
+    }
+
+    fn program() -> Program {
+        let mut program = Program::new(std::env::current_exe().expect("is there"));
+        program.args([
+            "--exact",
+            "upkeep::reap::tests::body_of_a_marked_process",
+            "--ignored",
+            "--nocapture",
+        ]);
+        program
+    }
+
+    fn start_program(mark: Birthmark, program: &mut Program) -> Self {
+        let mut child =
+            program.env("MARK", mark.0.to_string()).stdout(Stdio::piped()).spawn().expect("starts");
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let marked = Self(child);
         let ready = lines.map_while(Result::ok).any(|line| line.contains("marked"));
@@ -330,8 +338,10 @@ impl MarkedChild {
 #[ignore = "not a test: the program of `MarkedChild`"]
 fn body_of_a_marked_process() {
     let Ok(mark) = std::env::var("MARK") else { return };
-    let mark = siding_model::id::Birthmark(mark.parse().expect("a number"));
-    birthmark::set_birthmark(mark).expect("is smaller than before");
+    birthmark::set_birthmark(Birthmark(mark.parse().expect("a number")))
+        .expect("is smaller than before");
+    let socket = std::env::var_os("SOCKET");
+    let _keeps_alive = socket.map(|path| UnixListener::bind(path).expect("own directory"));
     println!("marked");
     std::thread::sleep(Duration::from_secs(60));
 }

@@ -4,7 +4,6 @@
 //! only report them; `foreign-reports` in the state directory records that a report was delivered.
 
 use std::io;
-use std::os::fd::AsFd as _;
 
 use siding_model::settings::Settings;
 use siding_model::unowned::{
@@ -19,9 +18,9 @@ use crate::sys::{clock, system_info};
 
 /// The name of the file that records delivered reports, below the root (`docs/format.md`).
 const REPORTS_FILE: &str = "foreign-reports";
-/// Maximum size of [`REPORTS_FILE`], in bytes. The file has one line for each machine and set of
-/// rules. A larger file is treated as empty.
-const MAX_REPORTS_BYTES: usize = 256 << 10;
+/// Bytes read from the end of [`REPORTS_FILE`]. The file has one line of about 250 bytes for each
+/// machine and set of rules; a report that the last lines do not contain is delivered again.
+const REPORTS_TAIL_BYTES: u64 = 256 << 10;
 
 /// Ends the unowned orphans that the built-in rules select, or reports them as
 /// [`ReapStep::ForeignFound`], depending on the settings. A process that matches a rule but is kept
@@ -109,8 +108,63 @@ fn built_in_rules(settings: &Settings) -> Vec<OrphanRule> {
 }
 
 fn read_reports(root: &StateDir) -> OrphanReports {
-    let read = file::open_at(root, REPORTS_FILE, OpenMode::Read)
-        .and_then(|record| file::read_to_end(record.as_fd(), MAX_REPORTS_BYTES));
     // If the file cannot be read, the report is delivered again.
-    read.map(|bytes| OrphanReports::parse(&String::from_utf8_lossy(&bytes))).unwrap_or_default()
+    let tail = read_reports_tail(root).unwrap_or_default();
+    OrphanReports::parse(&String::from_utf8_lossy(&tail))
+}
+
+/// Reads the last lines of the file. The first of them may be incomplete, and is then ignored.
+fn read_reports_tail(root: &StateDir) -> io::Result<Vec<u8>> {
+    let record = file::open_at(root, REPORTS_FILE, OpenMode::Read)?;
+    let len = file::metadata(&record)?.len;
+    let mut bytes = vec![0; usize::try_from(len.min(REPORTS_TAIL_BYTES)).unwrap_or(0)];
+    let count = file::read_at(&record, &mut bytes, len.saturating_sub(REPORTS_TAIL_BYTES))?;
+    bytes.truncate(count);
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reports of other machines that share the state directory fill the file.
+    #[test]
+    fn a_report_in_a_long_file_is_not_repeated() {
+        let temporary = tempfile::tempdir().expect("a directory");
+        let root = StateDir::open(&temporary.path().join("state")).expect("opens");
+        let settings = Settings::default();
+        let rules = built_in_rules(&settings);
+        let line = |number: u64| {
+            let reader = ReportAudience::Caller;
+            let machine = format!("host-{number} 0123456789abcdef");
+            let report = OrphanReport::new(clock::unix_now().rfc3339(), machine, &rules, reader);
+            serde_json::to_string(&report).expect("JSON") + "\n"
+        };
+        let mut text = String::new();
+        for number in 0.. {
+            text.push_str(&line(number));
+            if text.len() as u64 > 2 * REPORTS_TAIL_BYTES {
+                break;
+            }
+        }
+        let path = root.path().join(REPORTS_FILE);
+        std::fs::write(&path, text).expect("own directory");
+        assert!(!is_unowned_report_unseen(&root, &settings), "this machine has no report");
+        let found = ReapStep::ForeignFound {
+            rule: rules[0].name.clone(),
+            pid: 1,
+            top_pid: 1,
+            age_ms: 0,
+            command: String::new(),
+        };
+        let record = |reader| record_unowned_report(&root, &settings, &[found.clone()], reader);
+        record(ReportAudience::Caller).expect("written");
+        assert!(is_unowned_report_unseen(&root, &settings), "no agent has received it");
+        let len = || std::fs::metadata(&path).expect("there").len();
+        let before = len();
+        record(ReportAudience::Caller).expect("not repeated");
+        assert_eq!(len(), before);
+        record(ReportAudience::Agent).expect("written");
+        assert!(len() > before && !is_unowned_report_unseen(&root, &settings));
+    }
 }

@@ -1,0 +1,80 @@
+use std::os::unix::process::CommandExt as _;
+
+use siding_model::host::{HOST_RECORD_FORMAT, HostRecord};
+use siding_model::id::HostMark;
+
+use super::*;
+
+impl ReapFixture {
+    fn add_host(&self, host: ProcRef) -> HostMark {
+        let random = crate::sys::random_u64().expect("a number");
+        let mark = HostMark::from_random(random, u64::MAX).expect("a mark");
+        self.root.hosts_dir(true).expect("made");
+        self.root.create_host(mark).expect("made");
+        let record = HostRecord {
+            format: HOST_RECORD_FORMAT,
+            mark,
+            host,
+            name: "agent".to_owned(),
+            program: None,
+            boot: procfs::boot_id().expect("is there"),
+            pid_namespace: procfs::pid_namespace(),
+            wall: clock::unix_now(),
+        };
+        let json = serde_json::to_vec(&record).expect("JSON");
+        std::fs::write(self.path(&format!("hosts/{mark}/record")), json).expect("own directory");
+        mark
+    }
+}
+
+/// Removes the signals, which a dry run does not know.
+fn without_signals(steps: Vec<ReapStep>) -> Vec<ReapStep> {
+    let without_signal = |step| match step {
+        ReapStep::HostProcessEnded { host, pid, command, .. } => {
+            ReapStep::HostProcessEnded { host, pid, command, signal: None }
+        }
+        step => step,
+    };
+    steps.into_iter().map(without_signal).collect()
+}
+
+#[test]
+fn a_dry_run_predicts_the_steps_for_an_ended_host() {
+    let place = ReapFixture::new();
+    // The names of a host's sockets contain its process ID, so no other test uses these names.
+    let own_pid = procfs::self_ref().expect("this process").pid;
+    let host = ProcRef { pid: own_pid, start_ticks: u64::MAX };
+    let mark = place.add_host(host).birthmark();
+    let relay_socket = place.path("relay.sock");
+    let listen = format!("UNIX-LISTEN:{},fork", relay_socket.display());
+    let relay = MarkedChild::start_program(
+        mark,
+        MarkedChild::program().arg(listen).env("SOCKET", &relay_socket),
+    );
+    let spared = MarkedChild::start_program(mark, MarkedChild::program().arg0("kate"));
+    let host_socket = Path::new("/tmp").join(format!("srt-mux-{own_pid}-test.sock"));
+    let _already_removed = std::fs::remove_file(&host_socket);
+    drop(UnixListener::bind(&host_socket).expect("own file"));
+    let planned = place.plan_all();
+    assert!(relay.runs() && relay_socket.exists() && host_socket.exists());
+    assert_eq!(
+        step_kinds(&planned),
+        ["host_process_ended", "host_process_spared", "socket_removed", "socket_removed"]
+    );
+    let done = place.reap_all();
+    assert_eq!(without_signals(done), planned);
+    assert!(!relay.runs() && spared.runs());
+    assert!(!relay_socket.exists() && !host_socket.exists());
+}
+
+/// The start of such a host crashed before any process was marked.
+#[test]
+fn a_host_without_a_record_is_removed_without_a_step() {
+    let place = ReapFixture::new();
+    let mark = place.add_host(DEAD_PROCESS);
+    std::fs::remove_file(place.path(&format!("hosts/{mark}/record"))).expect("own file");
+    assert_eq!(place.plan_all(), []);
+    assert!(place.path(&format!("hosts/{mark}")).exists());
+    assert_eq!(place.reap_all(), []);
+    assert!(!place.path(&format!("hosts/{mark}")).exists());
+}
