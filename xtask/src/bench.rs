@@ -17,7 +17,7 @@ pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     usage: "\
 Usage: cargo xtask bench [--quick] [--json] [--stall] [--tokens] [--guard] [ROW...]
 
-  --quick  few repetitions, less than a minute on an idle machine
+  --quick  few repetitions, about two minutes on an idle machine
   --stall  the row `stall`: precision and recall of the findings about quiet tasks
   --tokens the row `tokens`: what a model reads to follow a build, against polling
   --guard  the row `guard`: precision, recall and time of the guard's verdicts

@@ -44,7 +44,7 @@ pub struct ActivityReport {
     pub stopped_by: Vec<StopCause>,
     /// Rules under which the reaper ended processes of other programs, the most frequent first.
     pub reaped: Vec<ReapRule>,
-    /// Tasks whose shell has ended while processes that it started are still alive, the oldest
+    /// Tasks whose leader has ended while processes that it started are still alive, the oldest
     /// first.
     pub lingering: Vec<ActivityTask>,
     /// Running tasks that wait for an answer, the oldest first.
@@ -100,7 +100,8 @@ pub struct ActivityTask {
     /// Time of the end, RFC 3339; null while the task runs.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub ended_at: Option<String>,
-    /// Awake time from start to end, or to now, in milliseconds; null if the end was not observed.
+    /// Awake time from start to end, or to now, in milliseconds; null if the length of an ended run
+    /// is unknown.
     pub elapsed_ms: Option<u64>,
     /// Output of the task, in bytes; null for a task that is no longer kept.
     pub output_bytes: Option<u64>,

@@ -46,7 +46,7 @@ pub struct TaskView {
     pub phase: PhaseName,
     /// Whether a caller waits for the task.
     pub placement: PlacementView,
-    /// How the task ended; null until the whole tree has ended.
+    /// How the task ended; null until the whole tree has ended or the task was released.
     pub outcome: Option<Outcome>,
     /// How the shell or program ended; null while it runs. The field is set before `outcome` if
     /// descendants linger.

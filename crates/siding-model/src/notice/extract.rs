@@ -131,7 +131,7 @@ pub enum StallCertainty {
 #[cfg_attr(feature = "schema", schemars(rename = "NoticeKind"))]
 #[serde(rename_all = "snake_case")]
 pub enum NoticeKind {
-    /// The whole tree has ended.
+    /// The whole tree has ended, or the task was released.
     Ended,
     /// The task writes no output, and there is evidence for the cause.
     Stalled,
@@ -143,7 +143,7 @@ pub enum NoticeKind {
     Matched,
     /// The readiness condition holds.
     Ready,
-    /// The deadline is near.
+    /// The deadline approaches.
     Expiring,
 }
 

@@ -113,7 +113,7 @@ pub enum NoticeStatus {
     Matched,
     /// The task's readiness condition holds.
     Ready,
-    /// The task's deadline is near.
+    /// The task's deadline approaches.
     Expiring,
 }
 
