@@ -150,14 +150,14 @@ mod tests {
         let path = root.path().join(REPORTS_FILE);
         std::fs::write(&path, text).expect("own directory");
         assert!(!is_unowned_report_unseen(&root, &settings), "this machine has no report");
-        let found = ReapStep::ForeignFound {
+        let steps = [ReapStep::ForeignFound {
             rule: rules[0].name.clone(),
             pid: 1,
             top_pid: 1,
             age_ms: 0,
             command: String::new(),
-        };
-        let record = |reader| record_unowned_report(&root, &settings, &[found.clone()], reader);
+        }];
+        let record = |reader| record_unowned_report(&root, &settings, &steps, reader);
         record(ReportAudience::Caller).expect("written");
         assert!(is_unowned_report_unseen(&root, &settings), "no agent has received it");
         let len = || std::fs::metadata(&path).expect("there").len();
