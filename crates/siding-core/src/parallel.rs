@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, Builder};
 
-/// Most threads for work that uses almost no CPU, such as waiting for several shims.
+/// Maximum number of threads for work that uses almost no CPU, such as waiting for several shims.
 pub const MAX_WAITING_THREADS: usize = 64;
 
 /// Runs `worker` in `threads` threads, one of them the calling thread. If a thread cannot be

@@ -10,7 +10,7 @@ use siding_model::id::TaskKind;
 
 /// Length of the output, which is a single line, in MiB.
 const LINE_MIB: usize = 100;
-/// Most memory that the reads may add to the peak, in KiB: buffers of 256 KiB and 64 KiB, and
+/// Maximum memory that the reads may add to the peak, in KiB: buffers of 256 KiB and 64 KiB, and
 /// allocator slack.
 const MAX_GROWTH_KIB: u64 = 8 << 10;
 

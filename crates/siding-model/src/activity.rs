@@ -15,7 +15,8 @@ use crate::process::UnixMs;
 use crate::task_view::{PhaseName, TaskView};
 use crate::text::{cut_head, make_visible};
 
-/// Most entries in each list; [`ActivityCounts`] includes the tasks that a list leaves out.
+/// Maximum number of entries in each list; [`ActivityCounts`] includes the tasks that a list leaves
+/// out.
 const MAX_LISTED_ENTRIES: usize = 20;
 /// Longest command in the report, in bytes.
 const MAX_COMMAND_BYTES: usize = 1 << 10;

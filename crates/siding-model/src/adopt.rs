@@ -80,7 +80,7 @@ pub fn command_from_argv(words: &[String]) -> TaskCommand {
 /// outer shell, where it is quoted once more for each shell around it.
 #[must_use]
 pub fn find_host_command(words: &[String]) -> Option<TaskCommand> {
-    /// Most outer shells whose text is searched.
+    /// Maximum number of outer shells whose text is searched.
     const MAX_SHELL_NESTING: u32 = 4;
     // Each suffix is tried: `bwrap OPTIONS bash -c TEXT` contains the shell's argument vector.
     (0..words.len())

@@ -89,13 +89,14 @@ impl NoticeChannel {
     }
 }
 
-/// Most remaining processes of a lingering task that the advice lists.
+/// Maximum number of remaining processes of a lingering task that the advice lists.
 const MAX_NAMED_PROCESSES: usize = 5;
-/// Most columns of the reason why siding could not prove that all processes of a task have ended.
+/// Maximum number of columns of the reason why siding could not prove that all processes of a task
+/// have ended.
 const UNPROVEN_COLUMNS: usize = 200;
-/// Most columns of the sentence about a task's readiness conditions.
+/// Maximum number of columns of the sentence about a task's readiness conditions.
 const READY_COLUMNS: usize = 400;
-/// Most columns of a command line inside a sentence.
+/// Maximum number of columns of a command line inside a sentence.
 const COMMAND_COLUMNS: usize = 40;
 
 /// Fewest columns for a command line and the two blanks before it. With less space

@@ -13,7 +13,7 @@ pub use ports::Ports;
 pub use proxy_request::{MAX_HEADER_BYTES, ProxyRequest, ProxyRequestKind};
 pub use remote_hosts::RemoteHosts;
 
-/// Most refused hosts that are recorded for a task.
+/// Maximum number of refused hosts that are recorded for a task.
 pub const MAX_RECORDED_DENIALS: usize = 16;
 
 /// Longest recorded host with its port, in bytes. A valid name has at most 253 bytes (RFC 1035),

@@ -203,8 +203,8 @@ pub struct StopReport {
 }
 
 impl StopReport {
-    /// Most processes in `ended`, so that the record of a stopped fork bomb does not have
-    /// megabytes.
+    /// Maximum number of processes in `ended`, so that the record of a stopped fork bomb does not
+    /// have megabytes.
     pub const MAX_LISTED_PROCESSES: usize = 64;
 
     /// Returns whether it is proven that all processes have ended.

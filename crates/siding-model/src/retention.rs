@@ -48,9 +48,9 @@ const UNREAD_LIMIT_FACTOR: u64 = 2;
 pub struct RetentionLimits {
     /// Longest time for which an ended task is kept.
     pub age: Duration,
-    /// Most ended tasks that are kept.
+    /// Maximum number of ended tasks that are kept.
     pub tasks: u32,
-    /// Most disk space for the directories of all ended tasks together.
+    /// Maximum disk space for the directories of all ended tasks together.
     pub bytes: Bytes,
 }
 

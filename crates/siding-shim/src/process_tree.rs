@@ -208,7 +208,8 @@ impl ProcessTree {
         matches!(self, Self::Discovered { .. })
     }
 
-    /// Returns when to call [`Self::check`] if no source becomes readable before.
+    /// Returns the time of the next [`Self::check`], which comes earlier if a source becomes
+    /// readable.
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         match self {
             Self::Discovered { rescan_at, .. } | Self::Descendants { rescan_at, .. } => *rescan_at,

@@ -21,7 +21,8 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use siding_core::sys::{file, pipe};
 
-/// Most bytes that one step moves: the default size of a pipe, which needs no fcntl(2).
+/// Maximum number of bytes that one step moves: the default size of a pipe, which needs no
+/// fcntl(2).
 const MAX_IN_FLIGHT_BYTES: usize = 64 << 10;
 /// Bytes of the marker: an offset and a length.
 const MARKER_BYTES: usize = 16;

@@ -215,8 +215,9 @@ struct PreparedTask {
     spare_fds: Vec<OwnedFd>,
 }
 
-/// Most descriptors that are open concurrently while the leader is started: the working directory,
-/// the control group, the confinement, the command's text twice, a file of /proc.
+/// Maximum number of descriptors that are open concurrently while the leader is started: the
+/// working directory, the control group, the confinement, the command's text twice, a file of
+/// /proc.
 const SPARE_FDS: usize = 6;
 
 /// The descriptors that the leader inherits, and the shim's end of the leader's input.

@@ -155,8 +155,8 @@ impl TaskSupervisor {
         if self.task.retry_at().is_some() { LoopStatus::Live } else { LoopStatus::Finished }
     }
 
-    /// Returns when the next tick is due if no source becomes readable before. `None` for an idle
-    /// task without a deadline: nothing wakes the shim.
+    /// Returns the time of the next tick, which comes earlier if a source becomes readable. `None`
+    /// for an idle task without a deadline: only a source wakes the shim.
     pub(crate) fn wake_at(&mut self) -> Option<MonotonicMs> {
         if !self.task.is_live() {
             return self.task.retry_at();

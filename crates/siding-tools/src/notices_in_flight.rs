@@ -1,4 +1,4 @@
-//! The notices in answers that have not been acknowledged yet.
+//! Notices that an answer already contains but that are not acknowledged yet.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

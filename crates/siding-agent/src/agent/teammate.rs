@@ -86,7 +86,7 @@ impl Agent {
                 }
                 Ok(came) => came,
                 // The last attempt could not deliver all notices, for example because another
-                // process held the delivery lock, so they are tried again.
+                // process held the delivery lock, so the delivery is tried again.
                 Err(RecvTimeoutError::Timeout) => AgentEvent::NoticesAvailable,
             };
             self.handle_agent_event(event, &mut |seen| log.on_event(seen))?;

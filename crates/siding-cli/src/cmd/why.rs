@@ -15,8 +15,8 @@ use crate::render::{self, out};
 
 /// Explains why a task is quiet: which of its processes waits, and for what.
 ///
-/// The task's shim takes two samples, 150 ms apart: the kernel reports in which system call each
-/// process waits, and on which object. The task is not affected.
+/// The task's shim takes two samples, 150 ms apart. Each sample reads from the kernel in which
+/// system call each process waits, and on which object. The task is not affected.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

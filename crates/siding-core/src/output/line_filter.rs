@@ -12,7 +12,7 @@ use super::lines::{Line, OutputSink};
 
 /// Context lines before and after a line that looks like an error.
 const ERROR_CONTEXT_LINES: usize = 2;
-/// Most bytes held for the last lines, whatever their number.
+/// Maximum number of bytes held for the last lines, whatever their number.
 const MAX_HELD_BYTES: usize = 8 << 20;
 
 /// Selects lines of an output.

@@ -17,7 +17,7 @@ use crate::task::watch::{TaskWatch, WatchError};
 
 /// Time that a task may leave a full input pipe unread, in milliseconds.
 const UNREAD_MS: u64 = 10_000;
-/// Timeout for the shim's reply to a close or to a write notice, in milliseconds.
+/// Timeout for the shim's reply to a request about the input, in milliseconds.
 const SHIM_REPLY_TIMEOUT_MS: u64 = 10_000;
 
 /// The reason why a task's input could not be opened, written or closed.
@@ -73,8 +73,8 @@ pub enum InputError {
     },
 }
 
-/// Shortest time between two write notices to the shim, in milliseconds.
-const WRITE_NOTICE_INTERVAL_MS: u64 = 1_000;
+/// Shortest time between two [`ShimRequest::InputWritten`] requests, in milliseconds.
+const INPUT_WRITTEN_INTERVAL_MS: u64 = 1_000;
 
 /// The write end of a task's input FIFO.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ pub struct TaskInput<'r> {
     input_fifo: OwnedFd,
     /// Connection to the task's shim, opened for the first request.
     shim: Option<TaskWatch<'r>>,
-    /// Time of the last write notice to the shim.
+    /// Time at which [`ShimRequest::InputWritten`] was last sent to the shim.
     last_notified: Option<MonotonicMs>,
 }
 
@@ -163,10 +163,10 @@ impl<'r> TaskInput<'r> {
                 }
             }
         }
-        // At most one notice per second, not one per block of a file: the shim records no stall so
+        // At most one request per second, not one per block of a file: the shim records no stall so
         // soon after a write.
         let now = clock::monotonic_now();
-        if self.last_notified.is_none_or(|told| now.ms_since(told) >= WRITE_NOTICE_INTERVAL_MS) {
+        if self.last_notified.is_none_or(|told| now.ms_since(told) >= INPUT_WRITTEN_INTERVAL_MS) {
             self.last_notified = Some(now);
             // A shim of an older version does not know the request; the bytes are in the pipe in
             // any case.

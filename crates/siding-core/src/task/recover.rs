@@ -346,8 +346,8 @@ impl<'r> Recovery<'r> {
                 locked.dir().remove_transient();
                 Ok(RecoveryOutcome::Quarantined { path, why })
             }
-            // The task's shim lives and has the true state in memory: no reader may move the task's
-            // files away.
+            // Another process holds the task's lock: the shim, which has the true state in memory,
+            // or another recovery. The task's files must not be moved away from either.
             None => Ok(RecoveryOutcome::Busy),
         }
     }

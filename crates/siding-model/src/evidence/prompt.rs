@@ -14,13 +14,13 @@ use patterns::{
 
 use crate::text::{self, RenderOptions};
 
-/// Most bytes at the end of the output that are searched for a prompt.
+/// Maximum number of bytes at the end of the output that are searched for a prompt.
 pub const MAX_TAIL_BYTES: usize = 1024;
 /// Longest line that can be a prompt, in characters. A longer line is treated as ordinary output.
 const MAX_PROMPT_CHARS: usize = 200;
 /// Columns to which [`OutputTail::line`] is cut.
 const LAST_LINE_COLUMNS: usize = 200;
-/// Most lines above the last one that can belong to a menu.
+/// Maximum number of lines above the last one that can belong to a menu.
 const MAX_MENU_LINES: usize = 14;
 
 /// The kind of answer that a prompt expects.

@@ -227,7 +227,7 @@ fn known_object<'de, D: Deserializer<'de>>(reader: D) -> Result<Option<WaitingOn
 }
 
 impl Evidence {
-    /// Most workflow steps that are listed individually.
+    /// Maximum number of workflow steps that are listed individually.
     const MAX_NAMED_STEPS: usize = 3;
 
     /// Returns the evidence adjusted for a workflow with these running steps. The workflow runner

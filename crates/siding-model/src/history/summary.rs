@@ -4,7 +4,7 @@ use super::expectation::Expectation;
 use super::run::Run;
 use crate::outcome::Outcome;
 
-/// Most run lengths in [`RunSummary::recent`].
+/// Maximum number of run lengths in [`RunSummary::recent`].
 pub const MAX_RECENT_RUNS: usize = 10;
 
 /// A summary of the runs of one command in one directory that the history holds.

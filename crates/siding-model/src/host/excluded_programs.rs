@@ -1,8 +1,8 @@
 //! Programs that survive the end of the host that started them: editors and browsers, in which a
 //! user may still be working.
 
-/// Most bytes of a program's name that the kernel stores: `TASK_COMM_LEN` without the terminating
-/// zero.
+/// Maximum number of bytes of a program's name that the kernel stores: `TASK_COMM_LEN` without the
+/// terminating zero.
 const MAX_KERNEL_NAME_BYTES: usize = 15;
 /// Prefixes of the arguments that start a program without a window for a user.
 const HEADLESS_FLAGS: [&str; 3] = ["--headless", "--remote-debugging-", "--enable-automation"];

@@ -17,8 +17,8 @@ use crate::spec::TaskCommand;
 
 /// Programs that start another program in a sandbox.
 const SANDBOX_PROGRAMS: [&str; 1] = ["bwrap"];
-/// Most processes between a sandbox and its host. The bound ends a search in a cycle of reused
-/// pids.
+/// Maximum number of processes between a sandbox and its host. The bound ends a search in a cycle
+/// of reused pids.
 const MAX_ANCESTOR_DEPTH: usize = 16;
 
 /// A process that carries a host's mark.

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use super::usage::{Connection, SentToRemote};
 use crate::process::MonotonicMs;
 
-/// Most tracked connections, and most tracked remotes. The shim's memory must not grow with a task
-/// that connects to thousands of remotes, so more entries are ignored.
+/// Maximum number of tracked connections, and of tracked remotes. The shim's memory must not grow
+/// with a task that connects to thousands of remotes, so more entries are ignored.
 const MAX_TRACKED_ENTRIES: usize = 1_024;
 /// Rate at and above which a connection is an upload, in bytes per second. The rate of keepalives
 /// is lower.
 const MIN_UPLOAD_BYTES_PER_SECOND: u64 = 1 << 10;
-/// Most remotes in a report.
+/// Maximum number of remotes in a report.
 const MAX_REPORTED_REMOTES: usize = 16;
 
 /// The tracked connections of a task.

@@ -6,8 +6,8 @@ use crate::outcome::LimitKind;
 /// Percentage of a limit. Once the limit is exceeded, the value must fall below this percentage
 /// before the limit can be breached again.
 pub(super) const RECOVERY_PERCENT: u64 = 90;
-/// Most breaches of one limit that one shim records, so that a value that oscillates around its
-/// limit for hours does not fill the journal.
+/// Maximum number of breaches of one limit that one shim records, so that a value that oscillates
+/// around its limit for hours does not fill the journal.
 pub(super) const MAX_BREACHES_PER_LIMIT: u8 = 16;
 
 /// The recorded breaches of a task, and the limits that are currently exceeded.

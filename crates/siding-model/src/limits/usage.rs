@@ -88,9 +88,9 @@ pub struct PeakUsage {
     pub memory_bytes: Option<u64>,
     /// CPU time of the whole tree, in milliseconds.
     pub cpu_ms: Option<u64>,
-    /// Most concurrent processes.
+    /// Maximum number of concurrent processes.
     pub processes: Option<u64>,
-    /// Most open descriptors at one time.
+    /// Maximum number of open descriptors at one time.
     pub fds: Option<u64>,
     /// Bytes sent over TCP to each remote, the largest first.
     pub sent: Vec<SentToRemote>,

@@ -10,8 +10,8 @@ use super::policy::BadNetPolicy;
 pub struct Ports(Vec<RangeInclusive<u16>>);
 
 impl Ports {
-    /// Most ports in a set. Each port needs a Landlock rule of its own (landlock(7)), which takes
-    /// about a microsecond to add.
+    /// Maximum number of ports in a set. Each port needs a Landlock rule of its own (landlock(7)),
+    /// which takes about a microsecond to add.
     pub const MAX_PORTS: usize = 1_024;
 
     /// The port of DNS servers. A policy with this port lets the C library resolve names; it does

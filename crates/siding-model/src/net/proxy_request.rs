@@ -24,7 +24,7 @@ pub enum ProxyRequestKind {
 
 /// Longest header of a request, in bytes.
 pub const MAX_HEADER_BYTES: usize = 16 << 10;
-/// Most fields of a header. Clients send up to about twenty.
+/// Maximum number of fields of a header. Clients send up to about twenty.
 const MAX_HEADER_FIELDS: usize = 128;
 
 /// Headers that apply only to the connection between a client and its proxy, and are not forwarded.

@@ -33,7 +33,7 @@ enum HostPattern {
 const MAX_HOSTNAME_BYTES: usize = 253;
 
 impl RemoteHosts {
-    /// Most hosts in a set.
+    /// Maximum number of hosts in a set.
     pub const MAX_HOSTS: usize = 256;
 
     /// Parses a list such as `example.org,*.example.org:443,[::1]:80`.

@@ -191,20 +191,21 @@ settings! {
     /// Names of programs that outlive the agent that opened them, unless they run headless;
     /// `editors` and `browsers` stand for the usual ones.
     SparePrograms spare_programs: Vec<String> = default_excluded_programs(), accept_any, UserOnly;
-    /// Most memory of a task; shared memory counts once. `0` means no limit.
+    /// Maximum memory of a task; shared memory counts once. `0` means no limit.
     MaxMemory max_memory: Bytes = Bytes(0), accept_any, Project;
     /// Memory that must remain available on the machine (`MemAvailable`). A task breaches this
     /// limit if its end alone would make up for the shortage. `0` means no limit.
     MinAvailable min_available: Bytes = Bytes(0), accept_any, Project;
-    /// Most processes of a task. `0` means no limit.
+    /// Maximum number of processes of a task. `0` means no limit.
     MaxProcesses max_processes: u32 = 0, accept_any, Project;
-    /// Most open descriptors of all processes of a task. `0` means no limit.
+    /// Maximum number of open descriptors of all processes of a task. `0` means no limit.
     MaxFds max_fds: u32 = 0, accept_any, Project;
     /// How long a task may use nine tenths of a core without output. `0s` means no limit.
     MaxCpuSpin max_cpu_spin: Duration = secs(0), accept_any, Project;
     /// Greatest age of a TCP connection of a task. `0s` means no limit.
     MaxConnectionAge max_connection_age: Duration = secs(0), accept_any, Project;
-    /// Most data that a task may send over TCP to one remote address. `0` means no limit.
+    /// Maximum amount of data that a task may send over TCP to one remote address. `0` means no
+    /// limit.
     MaxSent max_sent: Bytes = Bytes(0), accept_any, Project;
     /// Greatest output rate of a task, averaged over ten seconds. `0` means no limit.
     MaxOutputRate max_output_rate: ByteRate = ByteRate(Bytes(0)), accept_any, Project;
@@ -213,14 +214,14 @@ settings! {
     /// How long a background task may use nine tenths of a core without output before a notice is
     /// given. `0s` disables it.
     WatchCpuSpin watch_cpu_spin: Duration = secs(300), accept_any, Project;
-    /// Most open descriptors of a background task before a notice is given; processes with few are
-    /// not counted. `0` disables it.
+    /// Maximum number of open descriptors of a background task before a notice is given; processes
+    /// with few are not counted. `0` disables it.
     WatchFds watch_fds: u32 = 4_096, accept_any, Project;
     /// Age of a TCP connection of a background task at which a notice is given if it still sends.
     /// `0s` disables it.
     WatchConnectionAge watch_connection_age: Duration = secs(1_800), accept_any, Project;
-    /// Most data that a background task may send over TCP to one remote address before a notice is
-    /// given. `0` disables it.
+    /// Maximum amount of data that a background task may send over TCP to one remote address before
+    /// a notice is given. `0` disables it.
     WatchSent watch_sent: Bytes = Bytes::gib(1), accept_any, Project;
     /// The part of the network that a task may reach. A project can only restrict it.
     Net net: NetPolicy = NetPolicy::Unrestricted, accept_any, Project;
@@ -228,17 +229,17 @@ settings! {
     OutputKeepHead output_keep_head: Bytes = Bytes::mib(8), accept_any, Project;
     /// Size of the end of a task's output that is kept.
     OutputKeepTail output_keep_tail: Bytes = Bytes::mib(56), require_nonzero, Project;
-    /// Most output text that is printed.
+    /// Maximum output text that is printed.
     OutputMaxBytes output_max_bytes: Bytes = Bytes::kib(32), require_nonzero, Project;
-    /// Most output text in a hand-over; never more than `output_max_bytes`.
+    /// Maximum output text in a hand-over; never more than `output_max_bytes`.
     HandoverMaxBytes handover_max_bytes: Bytes = Bytes::kib(4), require_nonzero, Project;
     /// Longest duration of a wait.
     WaitBound wait_bound: Duration = secs(14_400), require_nonzero, Project;
     /// Longest time for which an ended task is kept.
     RetentionAge retention_age: Duration = secs(7 * 24 * 60 * 60), accept_any, UserOnly;
-    /// Most ended tasks that are kept.
+    /// Maximum number of ended tasks that are kept.
     RetentionTasks retention_tasks: u32 = 1_000, accept_any, UserOnly;
-    /// Most disk space for all ended tasks.
+    /// Maximum disk space for all ended tasks.
     RetentionBytes retention_bytes: Bytes = Bytes::gib(2), accept_any, UserOnly;
     /// Whether `siding notices --notify` shows desktop notifications.
     NotifyDesktop notify_desktop: bool = false, accept_any, Project;

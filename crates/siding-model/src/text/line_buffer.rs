@@ -3,8 +3,8 @@
 
 use super::repeated_lines::LineSink;
 
-/// Most bytes of a line that are held because the line may be rewritten: 64 KiB. A longer line is
-/// emitted in pieces of at most this size.
+/// Maximum number of bytes of a line that are held because the line may be rewritten: 64 KiB. A
+/// longer line is emitted in pieces of at most this size.
 pub const MAX_HELD_LINE_BYTES: usize = 64 * 1024;
 
 /// The part of the current line that was not emitted yet.

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthChar as _;
 
-/// Most combining marks, such as accents, on one character. Additional marks are escaped, because a
-/// stack of marks would cover the lines above.
+/// Maximum number of combining marks, such as accents, on one character. Additional marks are
+/// escaped, because a stack of marks would cover the lines above.
 const MAX_COMBINING_MARKS: usize = 3;
 
 /// Formats `text` as one line of at most `columns` columns that is safe to print.

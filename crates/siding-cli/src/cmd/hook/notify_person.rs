@@ -1,4 +1,4 @@
-//! Notifies the person of the notices that need a person, until the host's process ends.
+//! Notifies a person of the notices that may require action, until the host's process ends.
 //!
 //! The hook returns immediately. A detached process follows the sessions of the host, sleeps until
 //! a journal changes, and ends with the host. There is one such process for each host, even if the

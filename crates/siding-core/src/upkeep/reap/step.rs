@@ -105,7 +105,7 @@ pub enum ReapStep {
     /// A session had no task left, and had ended longer ago than ended tasks are kept. The
     /// session's files were removed.
     SessionExpired {
-        /// The removed session.
+        /// The id of the session whose files were removed.
         session_id: SessionId,
         /// The time of the session's last activity, in RFC 3339.
         last_at: String,
