@@ -1,7 +1,7 @@
 //! Builds the message to send.
 
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 use siding_core::sys::{self, file};
@@ -53,10 +53,11 @@ fn read_bounded(path: &Path, max: usize) -> Result<Vec<u8>, MessageError> {
     }
     // The path may have been replaced since, and the file may grow: the open does not block on a
     // FIFO, and the read is bounded.
-    let opened = File::from(file::open_followed(path, false).map_err(failed)?);
-    let mut bytes = Vec::new();
-    opened.take(max as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() > max { Err(MessageError::TooLarge) } else { Ok(bytes) }
+    let opened = file::open_followed(path, false).map_err(failed)?;
+    file::read_to_end(opened.as_fd(), max).map_err(|error| {
+        let is_too_large = error.kind() == io::ErrorKind::FileTooLarge;
+        if is_too_large { MessageError::TooLarge } else { failed(error) }
+    })
 }
 
 /// Returns a file as a text part if it is valid UTF-8, because many agents accept only text.
