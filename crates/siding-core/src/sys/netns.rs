@@ -100,7 +100,7 @@ unsafe fn bring_up_loopback() -> Result<(), SandboxFailure> {
         }
         request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
         let result = check_result(
-            libc::ioctl(socket, libc::SIOCSIFFLAGS, &raw const request),
+            libc::ioctl(socket, libc::SIOCSIFFLAGS as libc::Ioctl, &raw const request),
             SandboxPart::Loopback,
         );
         libc::close(socket);

@@ -219,9 +219,8 @@ struct PidfdInfo {
 
 /// `PIDFD_INFO_EXIT` of linux/pidfd.h.
 const PIDFD_INFO_EXIT: u64 = 1 << 3;
-/// `_IOWR(0xff, 11, struct pidfd_info)`.
-const PIDFD_GET_INFO: libc::c_ulong =
-    3 << 30 | (size_of::<PidfdInfo>() as libc::c_ulong) << 16 | 0xff << 8 | 11;
+/// `PIDFD_GET_INFO` of linux/pidfd.h.
+const PIDFD_GET_INFO: libc::Ioctl = libc::_IOWR::<PidfdInfo>(0xff, 11);
 const _: () = assert!(size_of::<PidfdInfo>() == 64);
 
 #[cfg(test)]
