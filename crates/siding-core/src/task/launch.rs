@@ -73,15 +73,15 @@ impl ShimFds {
         else {
             return Ok(None);
         };
-        let errand = serde_json::from_slice(&packet)?;
+        let command = serde_json::from_slice(&packet)?;
         // The proxy's socket comes last, with or without a runtime directory before it.
         let proxy =
-            if matches!(errand, ShimCommand::StartBehind(_)) { descriptors.pop() } else { None };
+            if matches!(command, ShimCommand::StartBehind(_)) { descriptors.pop() } else { None };
         let mut descriptors = descriptors.into_iter();
         let mut next = || descriptors.next().ok_or(io::ErrorKind::InvalidData);
         let (root, dir, memory) = (next()?, next()?, next()?);
         Ok(Some((
-            errand,
+            command,
             Self { root, dir, memfd: memory, runtime_dir: descriptors.next(), proxy },
         )))
     }
@@ -163,9 +163,9 @@ impl IdleShim {
             return self.send_command(ShimCommand::Start(spec.task_id), root, &dir, &birth);
         };
         let proxy = proxy::start(hosts, spec.task_id)?;
-        let errand = ShimCommand::StartBehind(spec.task_id);
+        let command = ShimCommand::StartBehind(spec.task_id);
         let more = [dir.runtime_dir(), Some(proxy.as_fd())];
-        self.send_command_with(errand, [root.as_fd(), dir.as_fd()], more, &birth)
+        self.send_command_with(command, [root.as_fd(), dir.as_fd()], more, &birth)
     }
 
     /// Makes this shim take over a task whose shim is dead, and passes the task's lock to it.
@@ -214,19 +214,19 @@ impl IdleShim {
         output: Option<BorrowedFd<'_>>,
     ) -> io::Result<ShimConnection> {
         let content = serde_json::to_vec(adoption).map_err(io::Error::other)?;
-        let errand = ShimCommand::Adopt(adoption.spec.task_id);
-        self.send_command_with(errand, [root.as_fd(), leader], [output, None], &content)
+        let command = ShimCommand::Adopt(adoption.spec.task_id);
+        self.send_command_with(command, [root.as_fd(), leader], [output, None], &content)
     }
 
     fn send_command(
         self,
-        errand: ShimCommand,
+        command: ShimCommand,
         root: &StateDir,
         dir: &TaskDir,
         content: &[u8],
     ) -> io::Result<ShimConnection> {
         self.send_command_with(
-            errand,
+            command,
             [root.as_fd(), dir.as_fd()],
             [dir.runtime_dir(), None],
             content,
@@ -235,13 +235,13 @@ impl IdleShim {
 
     fn send_command_with(
         mut self,
-        errand: ShimCommand,
+        command: ShimCommand,
         [root, dir]: [BorrowedFd<'_>; 2],
         more: [Option<BorrowedFd<'_>>; 2],
         content: &[u8],
     ) -> io::Result<ShimConnection> {
         self.intermediate.as_mut().map_or(Ok(()), daemonize::IntermediateChild::wait_exited)?;
-        send_command_packet(&self.socket, errand, [root, dir], more, content)?;
+        send_command_packet(&self.socket, command, [root, dir], more, content)?;
         Ok(ShimConnection::from_socket(self.socket))
     }
 }
@@ -310,11 +310,11 @@ impl BatchTakeover {
         task: &LockedTask,
         found: &[ProcRef],
     ) -> io::Result<&ShimConnection> {
-        let errand = ShimCommand::RescueAmong(task.dir().id());
+        let command = ShimCommand::RescueAmong(task.dir().id());
         let dir = task.dir();
         let content = encode_processes(found)?;
         let more = [dir.runtime_dir(), None];
-        send_command_packet(&self.link, errand, [root.as_fd(), dir.as_fd()], more, &content)?;
+        send_command_packet(&self.link, command, [root.as_fd(), dir.as_fd()], more, &content)?;
         Ok(&self.link)
     }
 }
@@ -325,16 +325,16 @@ fn encode_processes(found: &[ProcRef]) -> io::Result<Vec<u8>> {
 
 fn send_command_packet(
     socket: impl AsFd,
-    errand: ShimCommand,
+    command: ShimCommand,
     [root, dir]: [BorrowedFd<'_>; 2],
     more: [Option<BorrowedFd<'_>>; 2],
     content: &[u8],
 ) -> io::Result<()> {
-    let memory = descriptor::create_memfd("siding-errand")?;
+    let memory = descriptor::create_memfd("siding-shim-command")?;
     file::write_all_at(&memory, content, 0)?;
     let mut descriptors = vec![root, dir, memory.as_fd()];
     descriptors.extend(more.into_iter().flatten());
-    let packet = serde_json::to_vec(&errand).map_err(io::Error::other)?;
+    let packet = serde_json::to_vec(&command).map_err(io::Error::other)?;
     unix_socket::send_with_fds(socket, &packet, &descriptors)
 }
 
