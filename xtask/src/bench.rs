@@ -53,8 +53,8 @@ fn run_bench(arguments: &[String]) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Builds a release program, and passes only cargo's stderr through, so that stdout contains only
-/// the table.
+/// Builds a release program. Cargo reports its progress on stderr, so that stdout contains only the
+/// table.
 fn build_release(workspace: &Workspace, what: &[&str]) -> Result<()> {
     let arguments = [&["build", "--release", "--locked"], what].concat();
     eprintln!("  $ cargo {}", arguments.join(" "));

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: shows siding on real commands.
+//! `cargo xtask demo`: demonstrates siding with real commands.
 //!
 //! The demo runs every command that it shows and prints the command's real output. An unexpected
 //! result ends the demo with a failure.
@@ -29,12 +29,12 @@ from a file. Works as root and as an ordinary user, and leaves only the target d
 
 /// The budget of the demo's slow command, after which `siding run` returns.
 const RUN_BUDGET: Duration = Duration::from_secs(3);
-/// Time after the budget within which `siding run` must return, although the command keeps the
+/// Time after the budget within which `siding run` must return, even though the command keeps the
 /// machine busy.
 const BUDGET_SLACK: Duration = Duration::from_secs(5);
 /// Exit code of `siding run` for a command that continues in the background.
 const EXIT_STILL_RUNNING: i32 = 75;
-/// Longest time until processes appear in `/proc` or disappear from it.
+/// Maximum time until processes appear in `/proc` or disappear from it.
 const PROCESS_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn run_demo(arguments: &[String]) -> Result<ExitCode> {
@@ -130,8 +130,8 @@ fn demo_slow_command(stage: &DemoSandbox) -> Result<()> {
     Ok(())
 }
 
-/// Shows that a stop ends a whole tree although some of its processes left their session, parent
-/// and environment.
+/// Shows that a stop ends a whole tree even if some of its processes have left their session,
+/// parent and environment.
 fn demo_escaping_tree(stage: &DemoSandbox) -> Result<()> {
     print_heading(
         "A command whose processes try to escape: one into a session of its own, another\n\

@@ -23,12 +23,12 @@ use std::process::ExitCode;
 struct XtaskCommand {
     /// The name that selects the command.
     name: &'static str,
-    /// The purpose of the command, as one line of the list of commands.
+    /// The purpose of the command, in one line, for the list of commands.
     about: &'static str,
     /// The text for `--help`.
     usage: &'static str,
-    /// Runs the command with the arguments after its name. An error is printed and exits with code
-    /// 1.
+    /// Runs the command with the arguments after its name. If it returns an error, xtask
+    /// prints the error and exits with code 1.
     run: fn(&[String]) -> anyhow::Result<ExitCode>,
 }
 

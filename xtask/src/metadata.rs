@@ -26,7 +26,7 @@ pub(crate) struct Member {
     pub(crate) version: String,
     /// Absolute path of the directory with the package's `Cargo.toml`.
     pub(crate) directory: PathBuf,
-    /// Names of the packages in `Cargo.toml`, for any kind of dependency.
+    /// Names of the dependencies of every kind in `Cargo.toml`.
     pub(crate) direct_dependencies: Vec<String>,
     /// The root files of the package's library, programs and build script.
     pub(crate) root_files: Vec<PathBuf>,
@@ -63,10 +63,10 @@ impl Metadata {
         Ok(parsed)
     }
 
-    /// Returns a shortest chain of packages through which `from` depends on `wanted`, or `None` if
-    /// `from` does not depend on `wanted`.
+    /// Returns the shortest chain of packages through which `from` depends on `wanted`, or `None`
+    /// if `from` does not depend on `wanted`.
     pub(crate) fn dependency_chain(&self, from: &Member, wanted: &str) -> Option<Vec<&str>> {
-        // Searches breadth first, so that the chain is a shortest one.
+        // A breadth-first search finds the shortest chain first.
         let mut came_from: BTreeMap<&str, Option<&str>> =
             BTreeMap::from([(from.id.as_str(), None)]);
         let mut queue = std::collections::VecDeque::from([from.id.as_str()]);

@@ -1,4 +1,4 @@
-//! `cargo xtask picture`: draws the picture of the README from a recorded session.
+//! `cargo xtask picture`: draws the picture in the README from a recorded session.
 
 use std::fs;
 use std::process::{Command, ExitCode, Stdio};
@@ -52,7 +52,7 @@ fn draw_picture(arguments: &[String]) -> Result<ExitCode> {
 /// colors.
 fn record_session(sandbox: &DemoSandbox) -> Result<String> {
     let mut recording = Recording { sandbox, screen: String::new() };
-    // Cargo runs one job at a time, otherwise a fast machine finishes before the budget has passed.
+    // Cargo runs one job at a time; otherwise a fast machine would finish within the budget.
     let check = ["cargo", "check", "-p", "siding-core", "--jobs", "1"];
     recording.run(&[&["run", "--budget", "3s", "--"], &check[..]].concat())?;
     let build = sandbox.running_task_id()?;

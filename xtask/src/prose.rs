@@ -28,14 +28,14 @@ Usage: cargo xtask prose [--sample N] [--seed S] [--hits] [PATH...]
     run: command,
 };
 
-/// Highest number of markers per 1,000 sentences that `cargo xtask check` accepts. The number may
+/// Maximum number of markers per 1,000 sentences that `cargo xtask check` accepts. The number may
 /// only be lowered.
 const MAX_MARKERS_PER_1000: f64 = 5.0;
 
 /// Number of files with the most markers that the summary names.
 const WORST_FILES: usize = 10;
 
-/// A pattern of a phrase that is usually unidiomatic English.
+/// A pattern for a phrase that is usually unidiomatic English.
 struct Marker {
     name: &'static str,
     pattern: &'static str,
@@ -71,7 +71,7 @@ const MARKERS: &[Marker] = &[
     Marker { name: "be had", pattern: r"\bbe had\b" },
 ];
 
-/// A sentence, with its file and the first line of its paragraph.
+/// A sentence, with its file and the number of the first line of its paragraph.
 #[derive(Debug, PartialEq, Eq)]
 struct Sentence {
     path: PathBuf,
@@ -234,7 +234,7 @@ fn paragraphs(text: &str) -> Vec<(usize, Vec<String>)> {
     blocks.finish()
 }
 
-/// Returns the comments of Rust source. Adjacent lines of one kind of comment are one paragraph.
+/// Returns the comments of Rust source. Adjacent comment lines of one kind form a paragraph.
 fn comments(text: &str) -> Vec<(usize, Vec<String>)> {
     let mut blocks = Blocks::default();
     let mut open = "";

@@ -46,7 +46,7 @@ impl DemoSandbox {
         self.temp_dir.join("state")
     }
 
-    /// Makes a command, and each `siding` that it calls, work in this sandbox.
+    /// Configures a command so that it, and each `siding` that it calls, uses this sandbox.
     pub(crate) fn in_sandbox<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         let mut path =
             self.program.parent().expect("a program is in a directory").as_os_str().to_owned();
@@ -71,7 +71,7 @@ impl DemoSandbox {
     /// Prints a call and runs it with its output passed through.
     pub(crate) fn run_streaming(&self, words: &[&str]) -> Result<ExitStatus> {
         println!("{}", format_command_line(words));
-        // Output and errors go to one stream, so that they also stay in order in a file.
+        // Both outputs go to one stream, so that their order is kept even if the stream is a file.
         self.siding_command(words)
             .stdout(std::io::stdout())
             .stderr(std::io::stdout())
@@ -127,7 +127,8 @@ impl Drop for DemoSandbox {
     }
 }
 
-/// Formats the call as a user would type it, in lines of at most 80 columns where words allow.
+/// Formats the call as a user would type it, in lines of at most 80 columns if no
+/// word is longer.
 pub(crate) fn format_command_line(words: &[&str]) -> String {
     const MAX_LINE_COLUMNS: usize = 78;
     let mut text = String::from("$ siding");

@@ -38,8 +38,8 @@ pub(crate) enum StepOutcome {
     Passed,
     /// The check passed, with a note for the reader.
     PassedWithNote(String),
-    /// The check could not run on this machine, for this reason. In CI, a step returns an error
-    /// instead.
+    /// The check could not run on this machine, for the given reason. In CI, a step returns an
+    /// error instead.
     Skipped(String),
 }
 

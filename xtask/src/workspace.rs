@@ -1,4 +1,4 @@
-//! Finds the checked-out workspace, and calls programs in it.
+//! Finds the workspace that contains xtask, and runs programs in it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 //!
 //! Each A2A task is a task of siding of the kind `local_agent`: a `siding agent -p` under a shim.
 //! The state of a task is in the task's journal, where a restarted server finds it. The server
-//! itself stores only its connected clients.
+//! itself has no state except its connections.
 
 mod card;
 mod convert;
@@ -30,9 +30,9 @@ use siding_tools::ToolContext;
 use rpc::A2aServer;
 use tasks::TaskStore;
 
-/// The environment variable that may hold the token.
+/// The environment variable that may hold the server's token.
 pub const TOKEN_VARIABLE: &str = "SIDING_A2A_TOKEN";
-/// The prefix of the token file, and the variable that may hold the token.
+/// The prefix of the token file's name, and the variable that may hold the token.
 const TOKEN_KIND: ServerKind =
     ServerKind { token_file_prefix: "a2a", token_variable: TOKEN_VARIABLE };
 /// The prefix of a server's session name. The server's port follows, so that the next server at
@@ -95,7 +95,8 @@ pub enum ServeError {
 ///
 /// # Errors
 ///
-/// [`ServeError`] when the session cannot be opened or the HTTP server cannot start.
+/// [`ServeError`] when the runtime or the HTTP server cannot start, or when the session cannot be
+/// opened.
 pub fn serve(root: StateDir, options: ServeOptions, say: impl Fn(&str)) -> Result<(), ServeError> {
     let io = |doing| move |source| ServeError::Io { doing, source };
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -1,6 +1,6 @@
 //! Server-sent events (`text/event-stream`, HTML Living Standard 9.2.6).
 
-/// Maximum bytes of an event: an artifact may be a file.
+/// Maximum bytes of an event, whose artifact may be a file.
 pub(crate) const MAX_EVENT_BYTES: usize = 16 << 20;
 
 /// The error for an event that is longer than [`MAX_EVENT_BYTES`].

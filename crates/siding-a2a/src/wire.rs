@@ -15,9 +15,9 @@ pub use card::{AgentCard, CardError, ChosenInterface, JSONRPC_BINDING, WELL_KNOW
 pub use rpc::{RpcError, RpcResponse, build_request, code, method};
 pub use state::A2aState;
 
-/// The implemented version, for [`VERSION_HEADER`] and cards.
+/// The implemented protocol version, for [`VERSION_HEADER`] and agent cards.
 pub const PROTOCOL_VERSION: &str = "1.0";
-/// The header with the version of each request (specification 3.6.1).
+/// The header that states the protocol version of a request (specification 3.6.1).
 pub const VERSION_HEADER: &str = "A2A-Version";
 /// The role of the client in a message.
 pub const ROLE_USER: &str = "ROLE_USER";
@@ -83,7 +83,7 @@ impl Message {
     }
 }
 
-/// The status of a task, with the agent's message about it.
+/// The state of a task, with an optional message of the agent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {

@@ -1,5 +1,5 @@
-//! The agent's event loop: performs the effects that the [`Conversation`] decides on and feeds
-//! their results back to it as events.
+//! The agent's event loop: performs the effects that the [`Conversation`] decides on, and feeds
+//! their results back to the conversation as events.
 //!
 //! One thread owns the conversation and its transcript. Models and tools run on other threads and
 //! send their results as messages, so that nothing slow blocks this thread.
@@ -111,23 +111,23 @@ struct Agent {
     /// Prompts that a person submitted while a request or a call was in flight.
     queued_prompts: Vec<String>,
     reminders: Reminders,
-    /// Whether the outbox may hold notices that the agent has not delivered yet.
+    /// Whether the outbox may contain notices that the agent has not delivered yet.
     has_new_notices: bool,
-    /// Whether notices may be pending that do not start a turn; they are sent with the next
+    /// Whether notices may be pending that do not start a turn. Such notices are sent with the next
     /// request.
     has_quiet_notices: bool,
-    /// Number of requests, including those for summaries, that the agent has sent to its model
-    /// since it was built. While the number is unchanged since a teammate's last report, there is
-    /// nothing new to report.
+    /// Number of requests, including those for summaries, that this agent has sent to its model in
+    /// this process. While the number is unchanged since a teammate's last report, there is nothing
+    /// new to report.
     activity_count: u64,
-    /// Number of entries that the agent has written to its transcript since it was built.
+    /// Number of entries that the agent has written to its transcript since the agent was built.
     written_entries: u64,
     /// Why the agent is idle; `None` while it works.
     idle_reason: Option<IdleReason>,
     /// The agent's role among the agents of this process, and its links to these agents.
     team: Team,
     /// The last two fields own the agent's threads. Fields are dropped in order of declaration, so
-    /// the threads are told to end after everything else is gone.
+    /// the threads end after all other fields have been dropped.
     _notice_follower: NoticeFollower,
     runtime: BackgroundRuntime,
 }
@@ -158,7 +158,7 @@ impl Agent {
                 on_event(UiEvent::RequestSent);
                 let messages = self.conversation.shared_messages();
                 // A label that arrives late would seem to describe the agent's next action, so the
-                // request for it is cancelled.
+                // request for such a label is cancelled.
                 std::mem::take(&mut self.label_cancel).set();
                 if let Some(labeller) = &self.labeller {
                     let cancel = self.label_cancel.clone();
@@ -207,7 +207,7 @@ impl Agent {
             }
             Effect::Idle(rest) => {
                 // No request follows immediately that would show these tasks, so later changes of
-                // them must reach the model as notices.
+                // these tasks must reach the model as notices.
                 self.tasks_in_results.clear();
                 on_event(UiEvent::Idle(&rest));
                 self.idle_reason = Some(rest);
@@ -223,7 +223,7 @@ impl Agent {
         self.mark_busy();
     }
 
-    /// Marks a teammate as busy, so that its lead waits for it.
+    /// Marks a teammate as busy, so that the lead waits for the teammate.
     fn mark_busy(&self) {
         if let Team::Teammate { status: desk, .. } = &self.team {
             desk.set_idle(false);
@@ -283,7 +283,7 @@ impl Agent {
             let answer = provider.send_request(&asking, &mut |part| {
                 if purpose == RequestPurpose::Answer || matches!(part, ResponsePart::Retry { .. }) {
                     let part = OwnedResponsePart::from_part(part);
-                    // The receiver is gone when the agent has ended.
+                    // The send fails if the agent has ended.
                     let _receiver_dropped = sender.send(AgentEvent::ResponsePart(request, part));
                 }
             });
@@ -326,8 +326,8 @@ impl Agent {
                 result?;
             }
             AgentEvent::CallFinished(result, receipts) => {
-                // The notices that a finished subagent or teammate did not deliver are now
-                // delivered to this session, and no event announces them.
+                // Notices that a finished subagent or teammate has not received are now in the
+                // outbox of this session, and no event announces them.
                 let has_left = |task: TaskId| task.kind().has_session();
                 self.has_new_notices |= receipts.iter().filter_map(DeliveryAck::task).any(has_left);
                 self.tasks_in_results.extend(receipts.iter().filter_map(DeliveryAck::task));
@@ -388,7 +388,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Reads the session's pending notices and sends them to the model. Delivered later are:
+    /// Reads the session's pending notices and sends them to the model. These are delivered later:
     /// notices beyond [`MAX_NOTICE_BYTES`], notices about tasks in `tasks_in_results`, notices that
     /// do not start a turn while the agent is idle, and all notices while another process holds the
     /// delivery lock.
@@ -421,7 +421,8 @@ impl Agent {
         let notices = outbox.pending()?.notices;
         let (known, new): (Vec<_>, Vec<_>) =
             notices.into_iter().partition(|notice| self.conversation.has_notice(notice.notice_id));
-        // These notices were recorded by a process that was killed before it acknowledged them.
+        // An earlier process recorded these notices in the transcript, but was killed before it
+        // acknowledged them.
         let known: Vec<NoticeId> = known.into_iter().map(|notice| notice.notice_id).collect();
         if !known.is_empty() {
             outbox.acknowledge(&known)?;

@@ -62,7 +62,7 @@ pub struct Conversation {
     last_finish_reason: FinishReason,
     /// Why the conversation is halted until the next prompt; `None` if it is not halted.
     halt_reason: Option<IdleReason>,
-    /// Requests since the last prompt.
+    /// Number of requests since the last prompt.
     requests_since_prompt: u32,
     total_usage: Usage,
     context_tokens: u64,

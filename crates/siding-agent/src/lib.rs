@@ -1,7 +1,7 @@
 //! siding's own agent: a model, tools, and an event loop that no slow command blocks.
 //!
 //! [`conversation`] makes the decisions and is pure. Everything that can fail or takes time happens
-//! outside of that module, which receives the result as an event.
+//! outside that module, which receives the result as an event.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,7 @@
 //! Messages between the agent and a model.
 //!
-//! The conversation and its transcript use these types. The types of the client library are
-//! converted at the provider, so that a new version of the library does not change the files on
-//! disk.
+//! The conversation and its transcript use these types. The provider converts the types of the
+//! client library, so that a new version of the library does not change the files on disk.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -100,7 +99,7 @@ pub struct ToolCall {
     pub id: CallId,
     /// The tool's name as the model gave it; such a tool may not exist.
     pub name: String,
-    /// The arguments: an object, or the value that the model gave in place of one.
+    /// The arguments: an object, or the value that the model gave instead of an object.
     pub input: Value,
 }
 
@@ -132,7 +131,7 @@ pub(crate) fn joined_text(content: &[AssistantContent]) -> String {
 pub struct CallId(String);
 
 impl CallId {
-    /// Creates an id from that of a provider. Characters other than those that all APIs accept
+    /// Creates an id from a provider's id. Characters other than those that all APIs accept
     /// (`^[a-zA-Z0-9_-]+$`) become underscores. An empty id becomes `call`.
     #[must_use]
     pub fn new(given: &str) -> Self {

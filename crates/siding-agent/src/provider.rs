@@ -20,8 +20,8 @@ pub use script::ScriptError;
 
 /// A client that returns the next message of a model.
 pub trait Provider: Send + Sync {
-    /// Sends a request and returns the complete answer. `on_part` receives parts of the answer
-    /// while they arrive.
+    /// Sends a request and returns the complete answer. `on_part` receives parts of the answer as
+    /// they arrive.
     ///
     /// Transient failures are retried; `on_part` receives a [`ResponsePart::Retry`] before each
     /// retry.
@@ -47,7 +47,7 @@ pub struct ModelRequest<'a> {
     pub messages: &'a [Message],
     /// The tools that the model may call.
     pub tools: &'a [ToolSpec],
-    /// Output tokens allowed for the answer.
+    /// Maximum output tokens of the answer.
     pub max_tokens: u32,
     /// Cancels the request when set.
     pub cancel: &'a CancelFlag,

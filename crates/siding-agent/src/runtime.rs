@@ -6,7 +6,7 @@ use std::ops::Deref;
 use tokio::runtime::{Builder, Runtime};
 
 /// A tokio runtime whose drop does not wait for the futures and blocking calls that still run on
-/// it: at the exit nothing uses their results, and a DNS lookup can block for half a minute.
+/// it. At exit nothing uses their results, and a DNS lookup can block for half a minute.
 #[derive(Debug)]
 pub(crate) struct BackgroundRuntime(Option<Runtime>);
 

@@ -23,7 +23,7 @@ use siding_model::signal::Signal;
 /// An event from the terminal device or from the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TerminalEvent {
-    /// The person pressed these keys.
+    /// A person pressed these keys, or pasted text.
     Keys(Vec<Key>),
     /// The process received this signal.
     Signal(Signal),

@@ -2,8 +2,8 @@
 //!
 //! A [`Tool`] consists of a name, a description, the type of its arguments and the function that
 //! performs a call in the [`AgentToolContext`] of an agent. [`Toolbox`] holds the tools that are
-//! offered to a model. A tool keeps no state between calls: what a call changes for later calls is
-//! in the context or on disk.
+//! offered to a model. A tool keeps no state between calls: all state that later calls need is in
+//! the context or on disk.
 
 mod allowed_roots;
 mod context;

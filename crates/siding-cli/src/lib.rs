@@ -36,18 +36,18 @@ use siding_core::task::launch::IdleShim;
 #[must_use]
 pub fn main() -> ExitCode {
     let first = std::env::args_os().nth(1).unwrap_or_default();
-    // Checked first: a shim parses no arguments and must not spend time or memory on a parser.
+    // This check is first, because a shim must not spend time or memory on a parser of arguments.
     if first == SHIM_ARGUMENT {
         return ExitCode::from(siding_shim::main());
     }
-    // Forked now, while this process has little memory to copy: the shim becomes ready while the
-    // arguments are parsed. If the command needs no shim, the fork ends with this process.
+    // The shim is forked now, while this process has little memory to copy, and becomes ready while
+    // the arguments are parsed. If the command needs no shim, the fork ends with this process.
     let shim = (first == "run" || first == "adopt").then(|| IdleShim::fork(siding_shim::main));
     run_internal_program(&first).unwrap_or_else(|| run_command(shim))
 }
 
-/// Runs the program that a task or a client of siding requests with this first argument. Returns
-/// `None` if the argument requests no such program, as in every call of a user.
+/// Runs the internal program, such as a proxy, that this first argument selects. Returns `None` if
+/// the argument selects no internal program, as in every command of a user.
 #[inline(never)]
 fn run_internal_program(first: &OsStr) -> Option<ExitCode> {
     let outcome = match first.to_str()? {
@@ -61,8 +61,9 @@ fn run_internal_program(first: &OsStr) -> Option<ExitCode> {
     Some(outcome.unwrap_or_else(|failure| failure.report()))
 }
 
-/// Runs the command that the arguments name. This function and [`run_internal_program`] are not
-/// inlined into `main`, because every forked shim keeps a copy of the stack frame of `main`.
+/// Runs the command that the arguments select. This function and [`run_internal_program`] are not
+/// inlined into `main`, because that would enlarge the stack frame of `main`, which every forked
+/// shim copies.
 #[inline(never)]
 fn run_command(shim: Option<io::Result<IdleShim>>) -> ExitCode {
     match cmd::Cli::from_process() {

@@ -24,7 +24,7 @@ impl fmt::Display for NotifyWay {
     }
 }
 
-/// Returns the ways as one argument: `desktop,bell`.
+/// Returns the ways as one argument, for example `desktop,bell`.
 pub(crate) fn join_ways(ways: &[NotifyWay]) -> String {
     ways.iter().map(NotifyWay::to_string).collect::<Vec<_>>().join(",")
 }

@@ -1,8 +1,8 @@
 //! Formats results as text and JSON.
 //!
-//! Text fits 80 columns, except paths, which are not cut, so that they can be copied. Text from a
-//! task (its command, names, paths, command lines of processes) is printed through `one_line`, so
-//! that it can neither move the cursor nor forge a line.
+//! Text fits into 80 columns. Only a path may be longer, because a cut path could not be copied.
+//! Text from a task (its command, names, paths, command lines of processes) is printed through
+//! `one_line`, so that it can neither move the cursor nor forge a line.
 
 mod advice;
 mod attention;

@@ -1,5 +1,4 @@
-//! Queries the history of earlier runs. A command does not fail because `history.db` cannot be
-//! used.
+//! Queries the history of earlier runs. An unusable `history.db` does not make a command fail.
 
 use siding_core::store::StateDir;
 use siding_history::{Filter, History, HistoryError, HistoryOutcome};
@@ -67,8 +66,8 @@ pub(crate) fn runs_best_effort(root: &StateDir, most: usize) -> Vec<Run> {
     query_best_effort(root, |history| history.runs(&Filter::default(), most)).unwrap_or_default()
 }
 
-/// Queries the history for an additional fact. An error is not reported, because the caller asked
-/// about a task and not about the history.
+/// Queries the history for a fact that the caller can do without. Errors are therefore not
+/// reported.
 fn query_best_effort<T>(
     root: &StateDir,
     question: impl Fn(&History) -> Result<T, HistoryError>,

@@ -1,4 +1,4 @@
-//! The script that each shell of an agent reads first, and by which siding adopts the shell.
+//! The script that each shell of an agent reads first, so that siding adopts the shell.
 
 use std::path::Path;
 
@@ -6,12 +6,12 @@ use siding_model::id::SessionId;
 
 use crate::failure::Failure;
 
-/// Returns the script, in which the shell calls `program`. Both bash and zsh accept the script,
+/// Returns the script, which makes a shell call `program`. Both bash and zsh accept the script,
 /// because an agent may choose either shell.
 ///
 /// # Errors
 ///
-/// The program's path is not UTF-8.
+/// Fails if the path of `program` is not UTF-8.
 pub(crate) fn init_script(program: &Path, session: Option<&SessionId>) -> Result<String, Failure> {
     let Some(path) = program.to_str() else {
         return Err(Failure::new(format!("the path `{}` is not UTF-8", program.display()))
@@ -19,7 +19,7 @@ pub(crate) fn init_script(program: &Path, session: Option<&SessionId>) -> Result
     };
     let quoted = format!("'{}'", path.replace('\'', r"'\''"));
     let template = include_str!("shell_init/line.sh");
-    // A session's name needs no quotes (`SessionId`). Outside a sandbox the host supervisor may
+    // A session's name needs no quotes: see `SessionId`. Outside a sandbox the host supervisor may
     // have adopted the shell before the shell reads this script; then only this line sets the
     // variable.
     let export_line = session.map_or_else(

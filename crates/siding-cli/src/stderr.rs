@@ -1,5 +1,5 @@
-//! Writes to standard error. A reader that has closed the pipe (`2>&1 | head`) is not a failure, so
-//! write errors are ignored. `eprintln!` would panic.
+//! Writes to standard error. A closed pipe (`2>&1 | head`) is not a failure, so write errors are
+//! ignored. `eprintln!` would panic at such an error.
 
 use std::io::Write;
 use std::os::fd::AsFd as _;
@@ -18,14 +18,14 @@ macro_rules! errln {
     };
 }
 
-/// Maximum wait for a reader that accepts nothing, in milliseconds. Then the message is dropped, so
-/// that a stopped reader cannot block the command.
+/// Maximum wait for a reader that accepts nothing, in milliseconds. After this time the message is
+/// dropped, so that a stopped reader cannot block the command.
 const READER_TIMEOUT_MS: u64 = 5_000;
 
 /// Whether a command's output left the terminal's cursor in the middle of a line.
 static CURSOR_IS_MID_LINE: AtomicBool = AtomicBool::new(false);
 
-/// Records whether command output left the cursor in the middle of a line; the next message then
+/// Records whether command output left the cursor in the middle of a line. If so, the next message
 /// starts on a new line. Call this only for output on a terminal that is also standard error.
 pub(crate) fn note_terminal_output(part: &[u8]) {
     if let Some(last) = part.last() {

@@ -18,8 +18,8 @@
 //! - the *session* that owns the tasks. The owners of a session are processes: when the last owner
 //!   exits, the shims stop the tasks of the session.
 //!
-//! Every function blocks until it is done. A caller with an event loop of its own can drive a wait
-//! itself ([`Waiter`](task::wait::Waiter)), and can follow a started task with
+//! Every function blocks until it is done. A caller with its own event loop can drive a wait
+//! ([`Waiter`](task::wait::Waiter)), and can follow a started task with
 //! [`recv_event`](task::run::recv_event).
 //!
 //! ## Starting a task
@@ -27,7 +27,7 @@
 //! [`start`](task::run::PreparedTask::start) returns once the shim has received the task, which is
 //! before the command runs. A start can still fail until
 //! [`wait_until_started`](task::run::wait_until_started) has returned. A foreground task whose
-//! starter drops the connection moves to the background; a caller that shows output or has a budget
+//! starter drops the connection moves to the background. A caller that shows output or has a budget
 //! waits with [`wait_in_foreground`](task::run::wait_in_foreground).
 //!
 //! ```no_run
@@ -62,10 +62,9 @@
 //! ## Waiting for a task
 //!
 //! A [`Waiter`](task::wait::Waiter) waits for conditions of one or several tasks, and for at most
-//! the given time. A wait whose time has passed leaves the tasks running. A program with an event
-//! loop of its own polls [`sources`](task::wait::Waiter::sources) until
-//! [`wake_at`](task::wait::Waiter::wake_at), and then calls
-//! [`poll_once`](task::wait::Waiter::poll_once).
+//! the given time. The end of a wait does not affect the tasks. A program with its own event loop
+//! polls [`sources`](task::wait::Waiter::sources) until [`wake_at`](task::wait::Waiter::wake_at),
+//! and then calls [`poll_once`](task::wait::Waiter::poll_once).
 //!
 //! ```no_run
 //! use siding_core::store::StateDir;
@@ -92,7 +91,7 @@
 //! ## Stopping a task
 //!
 //! [`stop`](task::stop::stop) terminates the whole process tree. The function returns when the shim
-//! has recorded the end; the report in the task's last record names the processes that survived.
+//! has recorded the end. The report in the task's last record names the survivors.
 //!
 //! ```no_run
 //! use siding_core::store::StateDir;
@@ -147,8 +146,8 @@
 //! An [`Outbox`](notices::Outbox) holds the notices of a session that a consumer has not
 //! acknowledged. A consumer that is killed between reading and acknowledging notices receives these
 //! notices again. The example runs a recovery first, because only a recovery records the end of a
-//! task whose shim was killed. A host that has shown the end of a task in another way acknowledges
-//! the task's notices with [`ack_shown`](notices::ack_shown).
+//! task whose shim was killed. A host that has reported the end of a task in another way
+//! acknowledges the task's notices with [`ack_shown`](notices::ack_shown).
 //!
 //! ```no_run
 //! use std::os::fd::AsFd as _;

@@ -1,4 +1,4 @@
-//! The outbox of a session: notices of its tasks that a consumer has not received yet.
+//! The outbox of a session: notices of its tasks that a consumer has not acknowledged yet.
 //!
 //! ```text
 //! tasks/ID/journal ─ TaskNotices ─┐

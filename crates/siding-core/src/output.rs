@@ -1,8 +1,8 @@
 //! Reads a task's output: as pages, excerpts and summaries of rendered text, or as raw bytes.
 //!
 //! Offsets are stream offsets: they count the bytes that the task wrote. A stream offset is also an
-//! offset in the output file, because released parts remain in the file as holes. However much a
-//! task writes, readers hold only a bounded part of the output in memory.
+//! offset in the output file, because released parts remain in the file as holes. Readers keep only
+//! a bounded part of the output in memory, however much the task writes.
 //!
 //! ```text
 //! file ─ Chunks ─ bytes, holes ─ LineSplitter ─ lines ─ FilterSink ─ DedupLines ─┬ HeadTail

@@ -20,7 +20,8 @@ pub(crate) fn run_in_threads(threads: usize, worker: impl Fn() + Sync) {
     });
 }
 
-/// Returns the result of `work` for each item, in their order, using up to `threads` threads.
+/// Returns the result of `work` for each item, in the order of the items, using up to `threads`
+/// threads.
 pub fn map<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(items.len()));

@@ -1,4 +1,4 @@
-//! The processes of a task: how they are found and told apart, grouped, measured and diagnosed.
+//! Finds, distinguishes, groups, measures and diagnoses the processes of a task.
 
 pub mod cgroup;
 pub mod pid_namespace;

@@ -1,4 +1,4 @@
-//! Sessions: agent conversations that own tasks, with processes as their owners.
+//! Sessions: conversations of agents, which own tasks and are owned by processes.
 
 mod batches;
 mod hierarchy;
@@ -53,7 +53,7 @@ pub enum SessionError {
     Ended {
         /// The session that has ended.
         id: SessionId,
-        /// The reason why the session has ended.
+        /// The cause of the end as a clause, such as `it was closed`.
         why: &'static str,
     },
     /// The process that is to own the session does not run.
@@ -83,9 +83,9 @@ pub enum SessionError {
     Io {
         /// The session to which the files belong.
         id: SessionId,
-        /// The operation that failed, as the message names it.
+        /// The operation that failed; completes the sentence "could not …".
         doing: &'static str,
-        /// The error of the system call.
+        /// The kernel's error, which the message contains.
         source: io::Error,
     },
 }

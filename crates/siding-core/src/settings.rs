@@ -1,9 +1,10 @@
 //! Finds and reads the sources of settings.
 //!
-//! Each of siding's files, the environment variables together, and the values of the call become
-//! one layer for [`siding_model::settings`], and each of the host's files becomes two; the lowest
-//! comes first. The module in siding-model decides which values are legal and which layer wins.
-//! A missing file costs only one failed system call, because every `siding run` reads the settings.
+//! The layers for [`siding_model::settings`] are one for each of siding's files, two for each of
+//! the host's files, one for the environment variables, and one for the values of the call. The
+//! lowest layer comes first. The module in siding-model decides which values are legal and which
+//! layer wins. Every `siding run` reads the settings, so a missing file must cost only one failed
+//! system call.
 
 mod environment;
 mod error;

@@ -36,7 +36,7 @@ pub(crate) const LIVE_DIR: &str = "live";
 /// Contains a symbolic link for each pair of a running command and its working directory. The link
 /// names the first task that runs the command there.
 pub(crate) const DEDUP_DIR: &str = "dedup";
-/// Name of [`DEDUP_DIR`] in earlier versions. A link in the old directory still is a claim, and is
+/// Name of [`DEDUP_DIR`] in earlier versions. A link in the old directory is still a claim, and is
 /// removed when its task ends.
 pub(crate) const OLD_DEDUP_DIR: &str = "same";
 const SESSIONS_DIR: &str = "sessions";
@@ -134,8 +134,8 @@ impl StateDir {
             {
                 0
             }
-            // Other errors are returned: a network file system that does not respond must not be
-            // taken for a local one.
+            // Other errors are returned, because a network file system that does not respond must
+            // not be treated as a local one.
             result => result.map_err(|source| io("determine the file system of", source))?,
         };
         let runtime = RuntimeBase::for_file_system(magic, candidates);
@@ -157,8 +157,8 @@ impl StateDir {
         self.runtime_base.as_ref()
     }
 
-    /// Creates missing directories. Checks before it creates: usually all exist, and the check also
-    /// works on a read-only file system.
+    /// Creates missing directories. Existence is checked first, because usually all directories
+    /// exist, and the check also works on a read-only file system.
     fn create_missing_directories(&self) -> Result<(), StoreError> {
         for name in DIRECTORIES {
             if file::metadata_at(&self.fd, name).is_ok() {
@@ -187,7 +187,7 @@ impl StateDir {
         &self.path
     }
 
-    /// Creates the directory of a new task and takes the task's lock.
+    /// Creates the directory of a new task and acquires the task's lock.
     ///
     /// # Errors
     ///
@@ -205,7 +205,7 @@ impl StateDir {
         made
     }
 
-    /// Creates the runtime directory of a new task, if the task needs one, and takes the task's
+    /// Creates the runtime directory of a new task, if the task needs one, and acquires the task's
     /// lock.
     fn lock_new_task(&self, id: TaskId) -> Result<TaskDir, StoreError> {
         let name = format!("{TASKS_DIR}/{id}");
@@ -304,8 +304,8 @@ impl StateDir {
             .map_err(|error| self.io_error("list", directory, error))
     }
 
-    /// Returns the task with this id, or with the only id that starts with this text. The letter of
-    /// the kind and its dash may be omitted.
+    /// Returns the task with the id `text`, or with the only id that starts with `text`. The letter
+    /// of the kind and its dash may be omitted.
     ///
     /// # Errors
     ///
@@ -355,7 +355,7 @@ impl StateDir {
         Ok(self.path.join(to))
     }
 
-    /// Removes a task with all its files. Requires the lock of a task that has ended.
+    /// Removes a task with all its files. Requires the lock of the task, which must have ended.
     ///
     /// # Errors
     ///
@@ -386,8 +386,8 @@ impl StateDir {
         }
     }
 
-    /// Returns a new random id, which is smaller than this process's birthmark. The id becomes the
-    /// birthmark of the task: a hard resource limit, which a process can only lower (setrlimit(2)).
+    /// Returns a new random id that is smaller than this process's birthmark. The id becomes the
+    /// birthmark of the task, and a process can only lower this hard resource limit (setrlimit(2)).
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Tests that reading a task's output takes a bounded amount of memory, however long a line is. The
-//! test is alone in its program, because `VmHWM` is the peak memory of the whole process.
+//! Tests that reading a task's output takes a bounded amount of memory, however long a line is.
+//! This file contains a single test, because `VmHWM` is the peak memory of the whole process.
 
 use std::io::Write;
 

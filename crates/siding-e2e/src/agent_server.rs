@@ -27,7 +27,8 @@ impl AgentServer {
         Self::from_invocation(sandbox.siding(&args).env("SIDING_A2A_TOKEN", token))
     }
 
-    /// Starts a server with a prepared call of `siding a2a serve`, for tests with other options.
+    /// Starts a server with a prepared `siding a2a serve` command, for tests that need other
+    /// options.
     ///
     /// # Panics
     ///
@@ -52,7 +53,7 @@ impl AgentServer {
     ///
     /// # Panics
     ///
-    /// When the server exits with another code than 0, or not at all.
+    /// When the server exits with a code other than 0, or does not exit.
     #[track_caller]
     pub fn stop(self) {
         self.running.signal(rustix::process::Signal::TERM);

@@ -17,7 +17,7 @@ const LINE_PREFIX: &str = "puppet: ";
 pub struct Announcement {
     /// Name of the step, usually the verb.
     pub verb: String,
-    /// The process that took the step.
+    /// The process that executed the step.
     pub process: Process,
     /// All keys of the line except `pid` and `start`, with unescaped values.
     pub fields: BTreeMap<String, String>,

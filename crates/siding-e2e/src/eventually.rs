@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Time after which [`eventually`] and the other waits for an effect panic. The value is far above
-/// the needs of a healthy machine, because only failing tests wait that long.
+/// Time after which [`eventually`] and the other waits for an effect panic. The value is far longer
+/// than a healthy machine needs, because only failing tests wait that long.
 pub const POLL_DEADLINE: Duration = Duration::from_secs(20);
 
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(2);
@@ -36,8 +36,8 @@ pub fn eventually_some<T>(what: &str, find: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Polls `find` until it returns a value or `timeout` has passed. Calls `find` once more after the
-/// deadline: a test process that got no processor time meanwhile could otherwise miss a value that
-/// appeared in time.
+/// deadline: a test process that got no processor time in the meantime could otherwise miss a value
+/// that appeared in time.
 pub(crate) fn poll_within<T>(timeout: Duration, mut find: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + timeout;
     let mut pause = MIN_POLL_INTERVAL;

@@ -46,8 +46,8 @@ impl FillPattern {
 }
 
 /// Returns the byte at an offset. The bytes cycle through all values, in a different order in each
-/// of 256 successive blocks of 256 bytes, so that a lost, duplicated or moved range changes the
-/// contents after it, unless it moves them by a multiple of 64 KiB.
+/// of 256 successive blocks of 256 bytes. A lost or duplicated range therefore changes the bytes
+/// after it, unless its length is a multiple of 64 KiB.
 fn binary_byte(offset: u64) -> u8 {
     (offset ^ (offset >> 8).wrapping_mul(37)) as u8
 }

@@ -75,8 +75,8 @@ mod tests {
         }
     }
 
-    /// If only one of the guard's parser and bash accepts a text, the guard may judge another
-    /// command than the one that bash runs.
+    /// If only one of the guard's parser and bash accepts a text, the guard may judge a different
+    /// command from the one that bash runs.
     #[test]
     fn the_parser_and_bash_accept_the_same_texts() {
         let probe = Command::new("bash").arg("--version").stdout(Stdio::null()).status();

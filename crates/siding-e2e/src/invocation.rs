@@ -19,7 +19,7 @@ const OUTPUT_CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A program call that has not been started yet. [`crate::Sandbox::siding`] and
 /// [`crate::Sandbox::puppet`] create it. The program gets the sandbox's environment and no other
-/// variables, a process group of its own, and `/dev/null` as stdin.
+/// variables, its own process group, and `/dev/null` as stdin.
 #[derive(Debug)]
 pub struct Invocation {
     command: Command,

@@ -11,8 +11,8 @@ use crate::processes::{self, Process};
 /// Longest time that killed processes may take to exit.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Returns the file, next to the puppets' log, whose existence ends the puppets that fork again and
-/// again.
+/// Returns the file, next to the puppets' log, whose existence ends the puppets that fork
+/// repeatedly.
 pub fn shutdown_marker(log: &Path) -> PathBuf {
     log.with_extension("ending")
 }
@@ -26,7 +26,7 @@ pub(crate) struct SandboxTraces {
     pub(crate) root: PathBuf,
     /// The log in which puppets announce their pids and start times.
     pub(crate) log: PathBuf,
-    /// Birthmarks of all tasks ever seen in the sandbox's state directory.
+    /// Birthmarks of all tasks found so far in the sandbox's state directory.
     pub(crate) birthmarks: BTreeSet<u64>,
 }
 
@@ -58,8 +58,8 @@ impl SandboxTraces {
             .filter_map(|pid| {
                 let process = Process::from_pid(pid)?;
                 // Until its exec, a child of a concurrent test is a copy of this test program. It
-                // holds descriptors of every sandbox in the program, so these do not show whose
-                // child it is.
+                // holds descriptors of every sandbox in the program, so its descriptors do not show
+                // to which sandbox it belongs.
                 let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
                 if program.is_some() && program == own_program {
                     return None;

@@ -36,7 +36,7 @@ pub fn mount_proc(options: &str) -> io::Result<()> {
     mount_filesystem(c"proc", Path::new("/proc"), 0, Some(options))
 }
 
-/// Binds the file or directory `from` over the existing `at`.
+/// Bind-mounts the file or directory `from` over the existing `at`.
 ///
 /// # Errors
 ///

@@ -42,14 +42,14 @@ impl Process {
         is_alive(self.pid, self.start)
     }
 
-    /// Sends SIGKILL, unless the process has exited. Never signals another process that has
-    /// received its pid since.
+    /// Sends SIGKILL, unless the process has exited. Never signals another process to which the
+    /// kernel has since given the same pid.
     pub fn kill(self) {
         self.signal(rustix::process::Signal::KILL);
     }
 
-    /// Sends `signal`, unless the process has exited. Never signals another process that has
-    /// received its pid since.
+    /// Sends `signal`, unless the process has exited. Never signals another process to which the
+    /// kernel has since given the same pid.
     pub fn signal(self, signal: rustix::process::Signal) {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw)
         else {
@@ -220,8 +220,8 @@ pub fn descriptors(pid: u32) -> Vec<(u32, PathBuf)> {
     found
 }
 
-/// Returns the birthmark of a task id: its twelve characters of Crockford's base 32 (lower case,
-/// after the letter of the task's kind) as one 60-bit number, most significant character first.
+/// Returns the birthmark of a task id as a 60-bit number. The twelve characters after the letter of
+/// the task's kind are the digits in Crockford's base 32 (lower case), most significant first.
 pub fn birthmark_from_id(id: &str) -> Option<u64> {
     const ALPHABET: &str = "0123456789abcdefghjkmnpqrstvwxyz";
     let (_, digits) =

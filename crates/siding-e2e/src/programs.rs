@@ -10,13 +10,13 @@ pub fn is_root() -> bool {
 }
 
 /// Marks the descriptors that this test program inherited (a job server's, a terminal's)
-/// close-on-exec, so that a test knows that siding opened every descriptor of a task except the
-/// standard streams.
+/// close-on-exec, so that a test can assume that siding opened every descriptor of a task except
+/// the standard streams.
 pub(crate) fn set_cloexec_on_inherited_fds() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: takes only numbers. The call closes nothing; it sets the flag that Rust sets on
-        // its own descriptors anyway.
+        // SAFETY: the call takes only numbers. The call closes nothing; it sets a flag that Rust
+        // already sets on its own descriptors.
         let marked = unsafe {
             libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
         };

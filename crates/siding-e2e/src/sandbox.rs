@@ -1,4 +1,5 @@
-//! A private directory and environment for one test, with a check that no process outlives it.
+//! A private directory and environment for one test, with a check that no process outlives the
+//! test.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -28,9 +29,9 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// /tmp/sXXXXXX/puppet.log  where puppets announce their steps
 /// ```
 /// Dropping the sandbox kills every process that has the sandbox's tag in the variable
-/// `PUPPET_SANDBOX`, that carries the birthmark of one of its tasks, that has announced itself in
-/// the log (the start time is checked), or whose working directory or open files are in the
-/// sandbox. Then the directory is removed.
+/// `PUPPET_SANDBOX` or carries the birthmark of one of the sandbox's tasks. It also kills processes
+/// that have announced themselves in the log (the start time is checked), or whose working
+/// directory or open files are in the sandbox. Then the directory is removed.
 #[derive(Debug)]
 pub struct Sandbox {
     root: PathBuf,
@@ -58,7 +59,8 @@ impl Sandbox {
     }
 
     /// Creates a sandbox that is owned by the user and group `uid`; its calls run as that user
-    /// unless [`Invocation::as_user`] sets another one. Works only as root: see [`crate::is_root`].
+    /// unless [`Invocation::as_user`] sets another user. Works only as root: see
+    /// [`crate::is_root`].
     ///
     /// # Panics
     ///
@@ -209,7 +211,7 @@ impl Sandbox {
         quote_line(&std::iter::once(program).chain(args).collect::<Vec<_>>())
     }
 
-    /// Returns the ids of all tasks seen in the state directory so far, including removed tasks.
+    /// Returns the ids of all tasks found in the state directory so far, including removed tasks.
     ///
     /// # Panics
     ///
@@ -219,8 +221,8 @@ impl Sandbox {
         self.task_ids.lock().expect("the lock is not poisoned").iter().cloned().collect()
     }
 
-    /// Stores the ids of the present tasks, because a test may remove the directories of tasks
-    /// whose processes are still alive.
+    /// Stores the ids of the tasks that exist now, because a test may remove the directories of
+    /// tasks whose processes are still alive.
     fn remember_task_ids(&self) {
         let Ok(tasks) = std::fs::read_dir(self.state_dir().join("tasks")) else {
             return;

@@ -1,5 +1,5 @@
-//! Creates the directory of a sandbox, assigns it to the sandbox's user, and removes it whatever
-//! permissions a test has changed in it.
+//! Creates the directory of a sandbox, assigns it to the sandbox's user, and removes it even if a
+//! test has changed permissions in it.
 
 use std::fs::Permissions;
 use std::io;
@@ -14,7 +14,7 @@ pub(crate) fn create() -> PathBuf {
     made.expect("/tmp can be written").keep()
 }
 
-/// Sets mode and owner of a path.
+/// Sets the mode and the owner of a file or directory.
 pub(crate) fn set_mode_and_owner(path: &Path, mode: u32, owner: Option<u32>) {
     std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("test path");
     std::os::unix::fs::chown(path, owner, owner).expect("changing the owner succeeded");

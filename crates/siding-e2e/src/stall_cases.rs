@@ -126,8 +126,7 @@ const fn other_wait_case(
     stall_case(name, needs, StdinSource::Pipe, text, expected)
 }
 
-/// All cases. Each program runs for at least a minute unless it is stopped, in a directory of its
-/// own.
+/// All cases. Each program runs for at least a minute unless it is stopped, in its own directory.
 pub const STALL_CASES: &[StallCase] = &[
     // Programs that wait for input.
     input_case("cat", &[], "cat"),

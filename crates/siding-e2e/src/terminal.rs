@@ -13,7 +13,7 @@ use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
 use crate::POLL_DEADLINE;
 use screen_model::ScreenModel;
 
-/// A terminal for a program under test, to which [`crate::Invocation::on_terminal`] connects it.
+/// A terminal, to which [`crate::Invocation::on_terminal`] connects a program under test.
 #[derive(Debug)]
 pub struct Terminal {
     /// The master side, through which the test sends keys and reads the program's output.
@@ -100,8 +100,8 @@ impl Terminal {
     }
 
     /// Fills the terminal's output buffer with carriage returns, which move the cursor and change
-    /// no character on the screen. Programs that write to the terminal block from then on, until the test reads the
-    /// master side.
+    /// no character on the screen. Programs that write to the terminal block from then on, until
+    /// the test reads the master side.
     ///
     /// # Panics
     ///

@@ -24,8 +24,8 @@ pub enum CgroupOwner {
     Undelegated,
 }
 
-/// A group below the group of the test program. Dropping it kills its processes and removes the
-/// group.
+/// A group below the group of the test program. Dropping this value kills the group's processes and
+/// removes the group.
 #[derive(Debug)]
 pub struct TestCgroup(PathBuf);
 

@@ -1,6 +1,6 @@
 //! Random process trees, planned as a pure function of a seed. Puppet's verb `tree` executes the
-//! plan. A test computes the same plan from the same seed, so it knows how many members will
-//! announce themselves.
+//! plan. A test computes the same plan from the same seed, and derives from this plan how many
+//! members will announce themselves.
 
 /// Maximum number of members of a tree, even if depth and width would allow more.
 pub const MAX_TREE_MEMBERS: usize = 150;
@@ -61,7 +61,7 @@ impl TreeMember {
         1 + self.children.iter().map(Self::count).sum::<usize>()
     }
 
-    /// Returns the number of members that stay alive once the tree is complete, this one included.
+    /// Returns the number of members that stay alive once the tree is complete, including this one.
     pub fn lasting_count(&self) -> usize {
         usize::from(self.behavior != MemberBehavior::Exit)
             + self.children.iter().map(Self::lasting_count).sum::<usize>()
@@ -73,9 +73,10 @@ impl TreeMember {
     }
 }
 
-/// Plans the tree of `seed`, with at most `depth` levels below the root and 1 to `width` children
-/// for each member above the last level, as long as [`MAX_TREE_MEMBERS`] permits. The root always beats and ignores no signal, so that every
-/// tree can be started as a task in the same way.
+/// Plans the tree of `seed`. The tree has at most `depth` levels below the root, and each member
+/// above the last level has 1 to `width` children, as long as [`MAX_TREE_MEMBERS`] permits. The
+/// root always beats and ignores no signal, so that every tree can be started as a task in the same
+/// way.
 pub fn plan_tree(seed: u64, depth: usize, width: usize) -> TreeMember {
     let mut rng = SplitMix64(seed);
     let mut room = MAX_TREE_MEMBERS - 1;
@@ -140,7 +141,7 @@ fn plan_children(
 pub struct SplitMix64(pub u64);
 
 impl SplitMix64 {
-    /// Returns a number from 0 to `bound`, exclusive.
+    /// Returns a number that is at least 0 and less than `bound`.
     pub fn next_below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

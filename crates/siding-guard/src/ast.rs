@@ -1,4 +1,4 @@
-//! The syntax tree of a shell text, reduced to the few node types that the rules need.
+//! The syntax tree of a shell text, reduced to the node types that the rules need.
 //!
 //! A node for a compound command distinguishes the parts that always run from those that may run. A
 //! value that only the running shell knows (a variable, the output of a command) is a separate
@@ -16,15 +16,15 @@ pub(crate) use origin::Origin;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Span {
-    /// Offset of the first byte.
+    /// Offset of the first byte of the range.
     pub start: usize,
-    /// Offset after the last byte.
+    /// Offset of the byte after the last byte of the range.
     pub end: usize,
 }
 
 impl Span {
-    /// Returns the part of a text that the span covers. Offsets outside of the text or inside a
-    /// character are moved to the nearest lower valid offset.
+    /// Returns the part of `text` that the span covers. An offset outside of the text or inside a
+    /// character is replaced by the nearest lower valid offset.
     #[must_use]
     pub fn slice(self, text: &str) -> &str {
         let end = text.floor_char_boundary(self.end.min(text.len()));
@@ -51,20 +51,20 @@ pub(crate) struct Statement {
 /// The kinds of commands that the rules distinguish.
 #[derive(Debug)]
 pub(crate) enum Node {
-    /// A program, builtin or function with its arguments. Without words, the assignments set
-    /// variables of the shell.
+    /// A program, builtin or function with its arguments. If there are no words, the assignments
+    /// set variables of the shell.
     Simple {
         assignments: Vec<Assignment>,
         words: Vec<Word>,
     },
-    /// `export`, `local`, `declare` and the like.
+    /// A builtin that declares variables, such as `export`, `local` or `declare`.
     Declaration {
         assignments: Vec<Assignment>,
         words: Vec<Word>,
     },
     /// Commands joined by `|`.
     Pipeline(Vec<Statement>),
-    /// Commands joined by `&&` and `||`: the first always runs, each later one may run.
+    /// Commands joined by `&&` and `||`. The first command always runs; each later command may run.
     Chain(Vec<Statement>),
     /// `{ …; }`, `( … )`, `time …`, `coproc …`.
     Group {
@@ -78,7 +78,7 @@ pub(crate) enum Node {
         maybe: Vec<Vec<Statement>>,
     },
     Loop(Box<Loop>),
-    /// A function definition; the name is `None` if only the running shell knows it.
+    /// A function definition. The name is `None` if only the running shell knows the name.
     Function {
         name: Option<String>,
         body: Rc<Statement>,
@@ -100,21 +100,21 @@ pub(crate) enum GroupKind {
     Coprocess,
 }
 
-/// A loop of any kind; a part that the kind does not have is empty or `None`.
+/// A loop of any kind. If the kind does not have a part, the part is empty or `None`.
 #[derive(Debug)]
 pub(crate) struct Loop {
     pub(crate) kind: LoopKind,
-    /// The variable of a `for` loop; `words` are its values.
+    /// The variable of a `for` loop, which receives the values of `words`.
     pub(crate) variable: Option<String>,
     pub(crate) words: Vec<Word>,
     pub(crate) condition: Vec<Statement>,
     pub(crate) body: Vec<Statement>,
 }
 
-/// The kind of a loop, by the condition under which it continues.
+/// The kind of a loop, distinguished by the condition under which the loop continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LoopKind {
-    /// `for`: once for each word, or with arithmetic expressions.
+    /// `for` with a list of words, or with arithmetic expressions that include a condition.
     For,
     /// `while` and `until`.
     Until,
@@ -130,7 +130,7 @@ pub(crate) struct Assignment {
     pub(crate) name: String,
     /// The assigned word; `None` for an array, and for an element with a computed index.
     pub(crate) value: Option<Word>,
-    /// The elements, for `NAME=(…)`.
+    /// The elements in `NAME=(…)`; `None` for any other assignment.
     pub(crate) elements: Option<Vec<Word>>,
     /// The words in subscripts, which may contain commands.
     pub(crate) words: Vec<Word>,
@@ -145,8 +145,8 @@ pub(crate) enum Redirect {
     Reads(Word),
     /// A heredoc or a herestring on standard input.
     Heredoc(Word),
-    /// `2>&1` and other redirections that reach no file. The words of such a redirection may
-    /// contain commands.
+    /// `2>&1` and other redirections that open no file. The words of such a redirection may contain
+    /// commands.
     Other(Word),
 }
 
@@ -163,29 +163,29 @@ pub(crate) struct Word {
 pub(crate) enum Piece {
     /// Literal characters, without quotes and backslashes.
     Text { text: String, offset: Option<usize> },
-    /// `$NAME`, `${NAME:-…}`, `${NAME:?…}`, and without a name `${…:+…}`.
+    /// `$NAME`, `${NAME:-…}` or `${NAME:?…}`; the name is empty for `${…:+…}`.
     Variable { name: String, default: Option<Word>, is_required: bool, is_quoted: bool },
     /// `$(…)`, `` `…` `` and `${ …; }`.
     CommandSubstitution { body: Vec<Statement>, is_quoted: bool },
     /// `<(…)` and `>(…)`.
     ProcessSubstitution { body: Vec<Statement> },
-    /// A text with command substitutions that the parser crate returns unparsed, so that it has to
-    /// be parsed later.
+    /// A text with command substitutions that the parser crate returns unparsed, and that is
+    /// therefore parsed later.
     Unparsed { text: String, origin: Origin },
     /// A value that only the running shell knows. `words` are the words inside the expansion, which
-    /// may contain commands. The value of an arithmetic expansion is a number.
+    /// may contain commands. If `is_arithmetic` is set, the value is a number.
     Unknown { words: Vec<Word>, is_arithmetic: bool },
 }
 
 impl Word {
-    /// Returns whether the word may contain commands.
+    /// Returns whether an expansion in the word may contain commands.
     pub(crate) fn may_run_commands(&self) -> bool {
         self.pieces.iter().any(|piece| {
             !matches!(piece, Piece::Text { .. } | Piece::Variable { default: None, .. })
         })
     }
 
-    /// Returns the text of a word without expansions; `None` for any other word.
+    /// Returns the text of the word, or `None` if the word contains an expansion.
     pub(crate) fn static_text(&self) -> Option<String> {
         self.pieces.iter().try_fold(String::new(), |whole, piece| match piece {
             Piece::Text { text, .. } => Some(whole + text),

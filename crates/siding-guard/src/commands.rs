@@ -1,4 +1,4 @@
-//! Lists the simple commands of a shell text that the shell waits for.
+//! Lists those simple commands of a shell text for which the shell waits.
 
 use siding_model::history::SimpleCommand;
 

@@ -5,14 +5,14 @@ use serde::Serialize;
 use crate::rules::{Rule, Rules};
 use crate::verdict::{ExecMode, judge};
 
-/// How many examples of rules were checked, and which of them failed.
+/// The result of checking the examples of rules.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "guard_test"))]
 pub struct ExampleResults {
     /// Number of examples that were checked.
     pub count: usize,
-    /// The examples with an unexpected result; empty if all rules behave as documented.
+    /// The examples with an unexpected result; empty if all examples have the expected result.
     pub failed: Vec<FailedExample>,
     /// Names of the rules that have no example of a match.
     pub rules_without_examples: Vec<String>,
@@ -22,11 +22,11 @@ pub struct ExampleResults {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailedExample {
-    /// Name of the rule that the example belongs to.
+    /// Name of the rule for which the example was written.
     pub rule: String,
-    /// The example: a shell text that was judged but not run.
+    /// The shell text of the example, which was judged but not run.
     pub command: String,
-    /// Whether the rule should match the command; the rule did the opposite.
+    /// Whether the rule should match the command. The actual result was the opposite.
     pub should_match: bool,
 }
 

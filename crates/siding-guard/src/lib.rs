@@ -1,11 +1,11 @@
 //! Static analysis of shell texts: which programs a text runs, and whether a person should review
-//! it first.
+//! the text before it runs.
 //!
 //! ```text
 //! text → parse → resolve → rules → verdict
 //! ```
-//! Owns the parser of shell texts, which is private, the knowledge of programs that run other
-//! programs, and the rules. The crate is pure: it reads no file and no clock, and starts no
+//! Owns the parser of shell texts, the knowledge of programs that run other programs, and the
+//! rules. The parser is private. The crate is pure: it reads no file and no clock, and starts no
 //! process. The guard is not a sandbox: a command that is written to evade it is allowed.
 
 #![forbid(unsafe_code)]

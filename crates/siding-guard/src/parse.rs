@@ -1,4 +1,4 @@
-//! Parses shell texts to the types in [`ast`](crate::ast).
+//! Parses shell texts into the types in [`ast`](crate::ast).
 //!
 //! Only this module uses the parser crate and its types. The module also parses constructs that the
 //! parser crate does not: the commands in `${ …; }` and in escaped backticks. An unclosed `${`,
@@ -12,24 +12,25 @@ use shuck_parser::parser::{ParseStatus, Parser};
 
 use crate::ast::{Origin, Span, Statement};
 
-/// Maximum length of a text that is parsed, in bytes. The limit bounds the time of the parser,
-/// which needs a tenth of a second for a megabyte.
+/// Maximum length of a text that is parsed, in bytes. The limit bounds the run time of the parser,
+/// which parses a megabyte in a tenth of a second.
 pub const MAX_SCRIPT_BYTES: usize = 64 << 10;
 
-/// Maximum number of arithmetic expressions in a text: a thousand nested `$((` overflow a stack of
-/// 2 MiB in a debug build.
+/// Maximum number of arithmetic expressions in a text. The limit is needed because a thousand
+/// nested `$((` overflow a stack of 2 MiB in a debug build.
 const MAX_ARITHMETIC_EXPRESSIONS: usize = 256;
 
-/// Maximum number of brackets of one kind that are open at one place. The parser rejects more than
-/// 100 levels, but takes minutes to do so for thousands of `a[`.
+/// Maximum number of brackets of one kind that may be open at the same place. The parser rejects
+/// more than 100 levels, but takes minutes to do so for thousands of `a[`.
 const MAX_OPEN_BRACKETS: i32 = 250;
 
-/// Maximum number of operators that join commands. The parser's tree of a chain is as deep as the
-/// chain is long, and dropping the tree recurses to this depth.
+/// Maximum number of characters `|` and `&`, which form the operators that join commands. The
+/// parser's tree of a chain is as deep as the chain is long, and dropping the tree recurses to this
+/// depth.
 const MAX_CONTROL_OPERATORS: usize = 600;
 
 /// Maximum number of consecutive words such as `time`. The parser recurses for each such word, and
-/// has no limit itself.
+/// does not limit the recursion itself.
 const MAX_PREFIX_WORDS: usize = 16;
 
 /// The result of parsing a text, which may be incomplete.
@@ -37,8 +38,8 @@ const MAX_PREFIX_WORDS: usize = 16;
 pub(crate) struct Parsed {
     /// The commands of all parts of the text that could be parsed, in order.
     pub(crate) statements: Vec<Statement>,
-    /// The parts that could not be parsed, or the whole text if it exceeds a limit. Empty for a
-    /// text within the limits that bash accepts.
+    /// The parts that could not be parsed, or the whole text if it exceeds a limit. If bash accepts
+    /// the text and the text is within the limits, the list is empty.
     pub(crate) errors: Vec<ParseError>,
 }
 
@@ -49,8 +50,8 @@ pub(crate) struct ParseError {
     pub(crate) message: String,
 }
 
-/// Parses a text; `origin` is its place in the judged text. A text that exceeds
-/// [`MAX_SCRIPT_BYTES`] or another limit is not parsed, and the result has only an error.
+/// Parses a text. `origin` is the text's place in the judged text. A text that exceeds
+/// [`MAX_SCRIPT_BYTES`] or another limit is not parsed, and the result contains only an error.
 pub(crate) fn parse(text: &str, origin: Origin) -> Parsed {
     let mut parsed = Parsed::default();
     let text_span = || origin.span(0, text.len());
@@ -102,7 +103,7 @@ pub(crate) fn parse(text: &str, origin: Origin) -> Parsed {
 }
 
 /// Returns whether more than [`MAX_OPEN_BRACKETS`] brackets of one kind are open somewhere in a
-/// text. Brackets in quotes are counted, too.
+/// text. Brackets in quotes are counted too.
 fn is_too_deep(text: &str) -> bool {
     let mut open = [0_i32; 3];
     for byte in text.bytes() {
@@ -138,7 +139,7 @@ fn longest_prefix_run(text: &str) -> usize {
 /// Maximum number of errors that are reported for one text.
 const MAX_REPORTED_ERRORS: usize = 3;
 
-/// Converts the tree of the parser crate to the types in [`ast`](crate::ast).
+/// Converts the tree of the parser crate into the types in [`ast`](crate::ast).
 struct AstConverter<'t> {
     text: &'t str,
     origin: Origin,

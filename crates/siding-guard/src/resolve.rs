@@ -1,10 +1,10 @@
-//! Resolves a shell text to every command that it runs, including commands in wrappers and nested
-//! texts.
+//! Finds every command that a shell text runs, including commands in wrappers and nested texts.
 //!
-//! Owns siding's knowledge of programs that run other programs: `sudo`, `env`, `xargs`, `find
-//! -exec`, `bash -c`, `eval`, `ssh`, shells that read a pipe or a heredoc. Values of variables are
-//! tracked as far as the text determines them; a value that only the running shell knows becomes
-//! [`UNKNOWN_MARKER`] in a word. The result is a list of [`Observation`]s, which the rules judge.
+//! Owns siding's knowledge of programs that run other programs, such as `sudo`, `env`, `xargs`,
+//! `find -exec`, `bash -c`, `eval`, `ssh`, and shells that read a pipe or a heredoc. The values of
+//! variables are tracked as far as the text determines them. A value that only the running shell
+//! knows is represented by [`UNKNOWN_MARKER`] in a word. The result is a list of [`Observation`]s,
+//! which the rules judge.
 
 mod assignments;
 mod code_arguments;

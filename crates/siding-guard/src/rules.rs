@@ -1,8 +1,8 @@
-//! Rules: the data that determines which commands are denied or need a review by a person.
+//! The rules, which determine the commands that are denied or need a review by a person.
 //!
-//! Owns the format of rule files, the built-in rules, the combination of layers, and the test
-//! whether a rule matches an [observation](crate::resolve::Observation). siding-core finds and
-//! reads the files.
+//! Owns the format of rule files, the built-in rules, the combination of layers, and the comparison
+//! of rules with [observations](crate::resolve::Observation). siding-core finds and reads the rule
+//! files.
 //!
 //! ```text
 //! built-in < system < user < project

@@ -1,15 +1,16 @@
-//! Parses the command of a task to simple commands.
+//! Parses the command of a task into simple commands.
 
 use siding_model::history::SimpleCommand;
 use siding_model::spec::TaskCommand;
 
 use crate::simple_commands;
 
-/// Shells whose texts are parsed as bash texts, because words of commands have the same syntax in
-/// these shells.
+/// Shells whose texts are parsed as bash texts, because commands have the same syntax in these
+/// shells.
 const BASH_LIKE_SHELLS: [&str; 5] = ["bash", "sh", "dash", "ksh", "zsh"];
 
-/// Returns the simple commands of a task's command, or an empty list if its text cannot be parsed.
+/// Returns the simple commands of a task's command. The list is empty if the text cannot be parsed,
+/// or if the shell has another syntax than bash.
 #[must_use]
 pub fn parse_task_command(command: &TaskCommand) -> Vec<SimpleCommand> {
     match command {

@@ -1,4 +1,4 @@
-//! Judges a text: collects the matching rules and their strictest verdict.
+//! Judges a text: collects the rules that match and determines their strictest verdict.
 
 use serde::Serialize;
 
@@ -33,14 +33,14 @@ impl ExecMode {
     }
 }
 
-/// The findings of the guard in a command, and the verdict on the command.
+/// The guard's findings about a command, and the verdict on the command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "guard"))]
 pub struct GuardReport {
-    /// The strictest verdict of the findings; `allow` without findings.
+    /// The strictest verdict of the findings, or `allow` if there are no findings.
     pub verdict: GuardVerdict,
-    /// The matches of rules, in the order of the text.
+    /// The matches of rules, in the order of their spans in the text.
     pub findings: Vec<Finding>,
     /// Whether the whole text could be parsed.
     pub parse: ParseCompleteness,
@@ -53,7 +53,8 @@ pub struct GuardReport {
 pub enum ParseCompleteness {
     /// The whole text was parsed, so no command in it was missed because of a syntax error.
     Clean,
-    /// A part of the text could not be parsed. The findings are about the other parts.
+    /// A part of the text could not be parsed. The findings are about the parts that could be
+    /// parsed.
     Partial,
 }
 
@@ -67,9 +68,9 @@ pub struct Finding {
     pub verdict: GuardVerdict,
     /// The span of the match, in bytes of the command.
     pub span: Span,
-    /// The matching part of the command.
+    /// The part of the command that the rule matches.
     pub text: String,
-    /// Why the rule matches, for the person who reviews the command.
+    /// The reason for the verdict, for the person who reviews the command.
     pub why: String,
     /// An action to take instead of the command; null if the rule has no suggestion.
     pub instead: Option<String>,
@@ -115,7 +116,8 @@ fn build_finding(rule: &Rule, observation: &Observation, text: &str, mode: ExecM
         (None, Observation::Construct { detail: Some(detail), .. }) => {
             (rule.verdict, format!("{}: {detail}", rule.reason))
         }
-        // If no person can answer, a question would wait forever or count as a yes.
+        // If no person can answer, a question would remain open forever or would count as answered
+        // with yes.
         (None, _) if rule.background_only && mode == ExecMode::Unattended => {
             (GuardVerdict::Deny, rule.reason.clone())
         }
@@ -132,7 +134,7 @@ fn build_finding(rule: &Rule, observation: &Observation, text: &str, mode: ExecM
 }
 
 /// Returns the spans and command lines of all programs that a text runs, including those that known
-/// wrappers run. Guesses about unknown programs are omitted. `?` stands for a value that only the
+/// wrappers run. Guesses about unknown programs are omitted. `?` represents a value that only the
 /// running shell knows.
 #[must_use]
 pub fn resolve_commands(text: &str) -> Vec<(Span, String)> {

@@ -18,35 +18,36 @@ pub const DATABASE_FILE_NAME: &str = "history.db";
 /// of eight concurrent writers took 90 ms.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Suffixes of the files that SQLite keeps next to a database.
+/// Suffixes of the files that SQLite creates next to a database.
 const SIDECAR_SUFFIXES: [&str; 2] = ["-wal", "-shm"];
 
-/// An open history, in the file or in memory.
+/// An open history, which is stored in the file or in memory.
 #[derive(Debug)]
 pub struct History {
     pub(crate) database: Connection,
     pub(crate) path: PathBuf,
 }
 
-/// The result of an operation on the history, and the damaged file that it may have replaced.
+/// The result of an operation on the history, and the damaged file if one was replaced.
 #[derive(Debug)]
 pub struct HistoryOutcome<T> {
-    /// The operation's value, which comes from the new file if a damaged one was replaced.
+    /// The value that the operation returned. It was computed with the new file if a damaged file
+    /// was replaced.
     pub value: T,
-    /// The new path of the damaged file that was moved away, and the damage; `None` if no file was
-    /// damaged.
+    /// The new path of the damaged file in `quarantine/`, and the damage; `None` if the file was
+    /// not damaged.
     pub quarantined: Option<(PathBuf, HistoryError)>,
 }
 
 /// Opens the history and runs `work` on it. A missing file is created.
 ///
 /// A damaged file is moved to `quarantine/`, and `work` runs again on a new file. Therefore `work`
-/// must have no side effects besides those on the history.
+/// must have no side effects except those on the history.
 ///
 /// # Errors
 ///
-/// When the file cannot be used. [`HistoryError::Damaged`] is returned only if the new file is
-/// damaged, too.
+/// When the database file cannot be used. [`HistoryError::Damaged`] is returned only if the new
+/// file is damaged too.
 pub fn with_history<T>(
     root: &StateDir,
     work: impl Fn(&mut History) -> Result<T, HistoryError>,
@@ -56,7 +57,7 @@ pub fn with_history<T>(
         |result: &Result<T, HistoryError>| matches!(result, Err(HistoryError::Damaged { .. }));
     let mut result = attempt();
     if is_damaged(&result) {
-        // Another process may just have moved the damaged file away. A second attempt then
+        // Another process may just have moved the damaged file away. In this case a second attempt
         // succeeds, and the new file must not be moved.
         result = attempt();
     }
@@ -69,9 +70,9 @@ pub fn with_history<T>(
     }
 }
 
-/// Maximum number of ended tasks that a best-effort query ingests. A list of running tasks makes
-/// such a query, and must remain fast when many tasks have ended since the last one. Later queries
-/// ingest the other tasks.
+/// Maximum number of ended tasks that a best-effort query ingests. `siding ps` makes such a query,
+/// and must remain fast when many tasks have ended since the last query. Later queries ingest the
+/// remaining tasks.
 const MAX_BEST_EFFORT_INGEST_TASKS: usize = 2_000;
 
 /// Ingests a bounded number of ended tasks and then queries the history. Returns `None` on any
@@ -88,7 +89,7 @@ pub fn query_best_effort<T>(
 }
 
 impl History {
-    /// Opens the database file, and creates it if it is missing.
+    /// Opens the database file, and creates the file if it is missing.
     pub(crate) fn open(root: &StateDir) -> Result<Self, HistoryError> {
         let path = root.path().join(DATABASE_FILE_NAME);
         // The file is created here because SQLite would use a mode that, with a common umask, lets
@@ -99,7 +100,7 @@ impl History {
             }
             Ok(_) | Err(_) => {}
         }
-        // `NO_MUTEX`: the connection is used by one thread, so SQLite's lock is not needed.
+        // `NO_MUTEX`: one thread uses the connection, so SQLite's mutex is not needed.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let database = Connection::open_with_flags(&path, flags)
             .map_err(|error| HistoryError::from_sqlite(&path, &error))?;
@@ -130,7 +131,7 @@ impl History {
         }
     }
 
-    /// Returns a function that converts an SQLite error to a [`HistoryError`] with the file's path.
+    /// Returns a function that converts an SQLite error to a [`HistoryError`] with this path.
     pub(crate) fn error_mapper(path: &Path) -> impl Fn(rusqlite::Error) -> HistoryError {
         |error| HistoryError::from_sqlite(path, &error)
     }
@@ -141,20 +142,20 @@ fn configure(database: &Connection) -> rusqlite::Result<()> {
     // A power failure may lose the last writes. The next query then ingests these tasks again.
     database.pragma_update(None, "synchronous", "NORMAL")?;
     database.pragma_update(None, "foreign_keys", true)?;
-    // The file may have been manipulated: SQL in its schema must not call functions with side
+    // The file may have been manipulated, so SQL in its schema must not call functions with side
     // effects.
     database.pragma_update(None, "trusted_schema", false)
 }
 
-/// Moves the file to `quarantine/` and returns its new path.
+/// Moves the database file to `quarantine/` and returns the new path of the file.
 fn quarantine_file(root: &StateDir) -> Result<PathBuf, HistoryError> {
     let to = format!("{QUARANTINE_DIR}/{DATABASE_FILE_NAME}.{}", clock::unix_now().0);
     file::rename_noreplace(root, DATABASE_FILE_NAME, root, &to).map_err(|source| {
         HistoryError::Io { doing: "set aside", path: root.path().join(DATABASE_FILE_NAME), source }
     })?;
     for suffix in SIDECAR_SUFFIXES {
-        // Usually the file does not exist: SQLite removes these files when the last connection
-        // closes.
+        // Usually this file does not exist, because SQLite removes such files when the last
+        // connection is closed.
         let _best_effort = file::rename_noreplace(
             root,
             &format!("{DATABASE_FILE_NAME}{suffix}"),

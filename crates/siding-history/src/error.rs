@@ -1,4 +1,4 @@
-//! The errors of the history, by what a user can do about them.
+//! The errors of the history, distinguished by what a user can do about an error.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use crate::schema::FORMAT;
 /// stats` work without the history.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
-    /// A newer siding wrote the file. This build does not know the format and leaves the file
-    /// unchanged.
+    /// A newer version of siding wrote the file. This build does not know the format and leaves the
+    /// file unchanged.
     #[error(
         "`{path}` has format {found}, this build reads up to {FORMAT}; the file was not changed: upgrade siding, or move the file away to start a new one"
     )]
@@ -23,12 +23,12 @@ pub enum HistoryError {
         /// The format number in the file.
         found: i64,
     },
-    /// The file is not an SQLite database, or has other tables than siding's.
+    /// The file is not an SQLite database, or its tables are not siding's.
     #[error("`{path}` is damaged: {why}")]
     Damaged {
         /// Path of the database file.
         path: PathBuf,
-        /// The damage: SQLite's message, or that the tables are not siding's.
+        /// The damage: SQLite's message, or a message that the tables are not siding's.
         why: String,
     },
     /// Other processes kept the file locked for longer than the busy timeout. A retry may succeed.
@@ -48,7 +48,7 @@ pub enum HistoryError {
     /// The file cannot be created or renamed.
     #[error("could not {doing} `{path}`: {source}")]
     Io {
-        /// The operation that failed, as an infinitive.
+        /// The operation that failed, as an infinitive for the message, such as `create`.
         doing: &'static str,
         /// Path of the file on which the operation failed.
         path: PathBuf,
@@ -61,7 +61,8 @@ pub enum HistoryError {
 }
 
 impl HistoryError {
-    /// Converts an SQLite error to the error that says what to do with the file.
+    /// Converts an SQLite error to the [`HistoryError`] that tells the user what to do with the
+    /// file.
     pub(crate) fn from_sqlite(path: &Path, error: &rusqlite::Error) -> Self {
         let (path, why) = (path.to_owned(), error.to_string());
         match error.sqlite_error_code() {
@@ -76,7 +77,7 @@ impl HistoryError {
                 | ErrorCode::TypeMismatch,
             ) => Self::Damaged { path, why },
             Some(_) => Self::Unusable { path, why },
-            // rusqlite itself rejected a value or statement, which only happens if the tables are
+            // rusqlite itself rejected a value or statement, which happens only if the tables are
             // not siding's.
             None => Self::Damaged { path, why },
         }

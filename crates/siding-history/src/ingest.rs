@@ -14,30 +14,31 @@ use siding_model::process::UnixMs;
 use crate::database::History;
 use crate::error::HistoryError;
 
-/// Maximum number of runs that are stored for one command in one directory. More runs hardly change
-/// the median.
+/// Maximum number of runs that are stored for one command in one directory. More runs would hardly
+/// change the median.
 pub const MAX_RUNS_PER_COMMAND: u32 = 50;
-/// Maximum number of commands that are stored. Beyond it, the commands that have not run for the
-/// longest time are deleted.
+/// Maximum number of commands that are stored. If there are more, the commands that have not run
+/// for the longest time are deleted.
 pub const MAX_COMMANDS: u32 = 2_000;
 /// Time for which a command is stored after its last run.
 pub const MAX_COMMAND_AGE: Duration = Duration::from_secs(180 * 24 * 60 * 60);
 
-/// Number of removed tasks at which their ids are deleted from the table `ingested`. The ids of
-/// fewer tasks remain, so that a query without new tasks rarely writes to the database.
+/// Minimum number of removed tasks whose ids are deleted together from the table `ingested`. Fewer
+/// ids remain there, so that a query without new tasks rarely writes to the database.
 const FORGET_BATCH_TASKS: usize = 256;
 
 impl History {
-    /// Ingests ended tasks that are not in the history yet, the newest first and at most `limit`.
-    /// Returns the number of ingested tasks.
+    /// Ingests at most `limit` ended tasks that are not in the history yet, starting with the
+    /// newest. Returns the number of ingested tasks.
     ///
     /// Each task is ingested once, even if several processes call this function concurrently. A
-    /// task with an unreadable journal is skipped; the next call tries it again.
+    /// task with an unreadable journal is skipped, and the next call tries to ingest this task
+    /// again.
     ///
     /// # Errors
     ///
-    /// When the tasks cannot be listed or the database cannot be used. No task was ingested in this
-    /// case.
+    /// When the tasks cannot be listed or the database cannot be used. In this case no task is
+    /// ingested.
     pub fn ingest(&mut self, root: &StateDir, limit: usize) -> Result<usize, HistoryError> {
         let tasks: HashSet<TaskId> = root.all_tasks()?.into_iter().collect();
         let ingested = self.ingested_tasks()?;
@@ -92,7 +93,7 @@ impl History {
     }
 }
 
-/// Inserts runs, and returns the row ids of their commands.
+/// Inserts runs, and returns the row ids of the runs' commands.
 fn insert_runs(database: &Connection, runs: &[Run]) -> rusqlite::Result<BTreeSet<i64>> {
     let mut command = database.prepare(
         "INSERT INTO commands (command, cwd, last_ended) VALUES (?1, ?2, ?3)

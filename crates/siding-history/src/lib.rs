@@ -1,9 +1,9 @@
 //! The history of ended commands: how long they ran and how they ended.
 //!
 //! Owns `history.db` in the state directory. The file's content is copied from the journals of
-//! ended tasks, so the file may be deleted at any time: only the runs of tasks that retention has
-//! removed are then lost. `siding_model::history` interprets the runs. No code that runs, stops or
-//! shows a task may need the history, and the shim does not link this crate.
+//! ended tasks, so the file may be deleted at any time. This loses only the runs of tasks that
+//! retention has removed. `siding_model::history` interprets the runs. No code that runs, stops or
+//! shows a task may depend on the history, and the shim does not link this crate.
 
 #![forbid(unsafe_code)]
 

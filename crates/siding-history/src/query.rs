@@ -8,7 +8,8 @@ use siding_model::process::UnixMs;
 use crate::database::History;
 use crate::error::HistoryError;
 
-/// A condition on the command and the directory of the runs that a query returns.
+/// A condition on the command and the directory of a run. A query returns the runs that meet the
+/// condition.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filter {
     command: Option<String>,
@@ -16,8 +17,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Returns a filter for a command and a directory; `None` matches all. A command also matches
-    /// longer commands that begin with the same words.
+    /// Returns a filter for a command and a directory. `None` matches every command or directory.
+    /// The filter also matches longer commands that begin with the words of `command`.
     #[must_use]
     pub fn new(command: Option<&str>, cwd: Option<&str>) -> Self {
         Self { command: command.map(normalize_command), cwd: cwd.map(normalize_directory) }
@@ -29,8 +30,8 @@ const SELECT_RUNS: &str =
     "SELECT r.task, c.command, c.cwd, r.ended, r.ran_ms, r.outcome, r.peak_memory
     FROM runs r JOIN commands c ON c.id = r.command";
 
-/// The condition for a [`Filter`]: the whole command is equal, or its first words up to a space or
-/// newline.
+/// The SQL condition for a [`Filter`]: the command is equal to the filter's command, or begins with
+/// it and continues with a space or newline.
 const FILTER_CLAUSE: &str = "(?1 IS NULL OR c.command = ?1
         OR substr(c.command, 1, length(?1) + 1) IN (?1 || ' ', ?1 || char(10)))
     AND (?2 IS NULL OR c.cwd = ?2)";
@@ -88,7 +89,8 @@ impl History {
         let failed = Self::error_mapper(&self.path);
         let mut statement = self.database.prepare(sql).map_err(&failed)?;
         let runs = statement.query_map(parameters, run_from_row).map_err(&failed)?;
-        // A row that cannot be parsed is skipped: a newer siding or another program wrote it.
+        // A row that cannot be parsed is skipped, because a newer version of siding or another
+        // program wrote it.
         runs.filter_map(Result::transpose).collect::<Result<_, _>>().map_err(&failed)
     }
 }

@@ -19,7 +19,7 @@ pub enum ServerError {
         variable: &'static str,
         /// Length of the token, in characters.
         length: usize,
-        /// Least allowed length, in characters.
+        /// Minimum allowed length, in characters.
         least: usize,
     },
     /// A system call failed.

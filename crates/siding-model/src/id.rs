@@ -332,7 +332,7 @@ impl HostMark {
     /// the bound.
     #[must_use]
     pub const fn from_random(random: u64, upper_bound: u64) -> Option<Self> {
-        /// Fewest marks to choose from: among fewer, random marks would soon collide.
+        /// Minimum number of marks to choose from: among fewer, random marks would soon collide.
         const MIN_ID_COUNT: u64 = 1 << 28;
         let most = if upper_bound > Self::MAX_BITS { Self::MAX_BITS } else { upper_bound };
         let span = most.saturating_sub(Self::MIN_BITS);

@@ -1,8 +1,8 @@
 //! Recognition of command texts that only run one program with plain words as arguments. siding can
 //! execute such a program without starting bash.
 
-/// The builtins and keywords of bash. As the first word of a text, they do not run the program of
-/// this name (bash 5.2: `compgen -b` and `compgen -k`). The list is sorted.
+/// The builtins and keywords of bash 5.2 (`compgen -b` and `compgen -k`), sorted. A text whose
+/// first word is in this list does not run the program with that name.
 const BASH_BUILTINS_AND_KEYWORDS: [&str; 83] = [
     "!",
     ".",
@@ -102,8 +102,8 @@ const BASH_BEHAVIOR_VARIABLES: [&str; 7] = [
     "EXECIGNORE=",
 ];
 
-/// Returns the words of a text if `bash -c` would only execute the program that they name. Returns
-/// `None` for any other text and in case of doubt.
+/// Returns the words of a text if `bash -c` would only execute the program that the first word
+/// names. Returns `None` for any other text and in case of doubt.
 #[must_use]
 pub fn plain_program_words(text: &str) -> Option<Vec<&str>> {
     let text = text.trim_matches([' ', '\t', '\n']);

@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The units and their sizes: first the powers of 1024, then those of 1000, each from the largest.
-/// A bare `K`, `M` or `G` is rejected, because some programs take it for a power of 1000 and others
-/// for a power of 1024.
+/// The units and their sizes: first the powers of 1024, then the powers of 1000, both in descending
+/// order. A bare `K`, `M` or `G` is rejected, because some programs interpret it as a power of 1000
+/// and others as a power of 1024.
 const UNITS: [(&str, u64); 9] = [
     ("TiB", 1 << 40),
     ("GiB", 1 << 30),
@@ -19,7 +19,7 @@ const UNITS: [(&str, u64); 9] = [
     ("kB", 1_000),
     ("B", 1),
 ];
-/// Number of [`UNITS`] that are powers of 1024, which are the only units for formatting.
+/// Number of [`UNITS`] that are powers of 1024. Sizes are formatted only with these units.
 const BINARY_UNITS: usize = 4;
 
 /// A number of bytes.
@@ -91,7 +91,7 @@ pub enum SizeError {
         /// The rejected text as it was passed, not escaped.
         text: String,
     },
-    /// The number of bytes exceeds 64 bits.
+    /// The number of bytes does not fit into 64 bits.
     #[error("`{text}` is too large; at most `16777215TiB` is allowed")]
     TooLarge {
         /// The rejected text as it was passed, not escaped.

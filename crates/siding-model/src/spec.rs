@@ -16,9 +16,9 @@ use crate::wait::Condition;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TaskCommand {
-    /// A text for a shell's `-c`.
+    /// A text that a shell executes with `-c`.
     Shell {
-        /// The text, as the caller gave it.
+        /// The text as the caller passed it.
         text: String,
         /// Name or path of the shell.
         shell: String,
@@ -72,7 +72,7 @@ fn shell_quote(word: &str) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StdinMode {
-    /// `/dev/null`: a program that reads an answer gets the end of file instead of blocking.
+    /// `/dev/null`: a program that reads its standard input gets end of file instead of blocking.
     Null,
     /// A pipe to which `siding input` writes.
     Pipe,
@@ -95,12 +95,13 @@ pub enum OnLeaderExit {
 pub struct TaskSpec {
     /// The task's id, which also determines the birthmark.
     pub task_id: TaskId,
-    /// Session that owns the task. The end of the session stops the task unless `keep` is set.
+    /// Session to which the task belongs. The end of the session stops the task unless `keep` is
+    /// set.
     pub session_id: SessionId,
     /// The task inside which this task was started; `None` if it was started outside of tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_task: Option<TaskId>,
-    /// The name that the task was given at its start; `None` if it was given none.
+    /// The name that the caller gave the task at its start; `None` if the caller gave no name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The command that the leader executes.
@@ -127,9 +128,9 @@ pub struct TaskSpec {
     /// Time for which a session may be without an owner before this task is stopped, in
     /// milliseconds.
     pub session_grace_ms: u64,
-    /// Bytes of output to keep from the beginning.
+    /// Number of bytes to keep from the beginning of the output.
     pub keep_head: u64,
-    /// Bytes of output to keep at the end.
+    /// Number of bytes to keep from the end of the output.
     pub keep_tail: u64,
     /// Silence after which a stall is recorded, in milliseconds. Zero disables the detection of
     /// stalls.
@@ -142,7 +143,8 @@ pub struct TaskSpec {
     /// The limits, and the action when one is exceeded.
     #[serde(default, skip_serializing_if = "Limits::is_none")]
     pub limits: Limits,
-    /// Thresholds of the watchdogs, which are armed once the task is in the background or adopted.
+    /// Thresholds of the watchdogs. The watchdogs are armed once the task is in the background or
+    /// adopted.
     #[serde(default, skip_serializing_if = "Thresholds::is_none")]
     pub watch: Thresholds,
     /// The part of the network that the task may reach.
@@ -158,8 +160,8 @@ pub struct TaskSpec {
     /// The monitor of the task's output lines, if the caller asked for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitor: Option<Monitor>,
-    /// The readiness conditions, all of which must hold; the agent is notified when they do. Empty
-    /// without `--wait-for`.
+    /// The readiness conditions; empty without `--wait-for`. The agent is notified once all of them
+    /// have been satisfied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wait_for: Vec<Condition>,
 }
@@ -169,8 +171,8 @@ const fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Shortest time from the start to the deadline of a task that gets a notice before its deadline,
-/// in milliseconds.
+/// Minimum time from the start of a task to its deadline, in milliseconds, for which a notice
+/// before the deadline is sent.
 pub(crate) const MIN_NOTICE_LIFETIME_MS: u64 = 600_000;
 
 impl TaskSpec {

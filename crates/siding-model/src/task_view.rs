@@ -27,11 +27,11 @@ pub struct TaskView {
     pub task_id: TaskId,
     /// Kind of the task, such as `local_bash` for a command on this machine.
     pub kind: TaskKind,
-    /// Session that owns the task.
+    /// Session to which the task belongs.
     pub session_id: SessionId,
-    /// The name that the task was given at its start; null if none was given.
+    /// The name that the caller gave the task at its start; null if the caller gave no name.
     pub name: Option<String>,
-    /// The command as it was typed.
+    /// The command as a person would type it.
     pub command: String,
     /// Directory in which the task started.
     pub cwd: String,
@@ -51,7 +51,8 @@ pub struct TaskView {
     /// How the shell or program ended; null while it runs. The field is set before `outcome` if
     /// descendants linger.
     pub leader_outcome: Option<Outcome>,
-    /// Status of each stage of the shell's last pipeline, if it had several stages.
+    /// Exit status of each stage of the shell's last pipeline; null unless this pipeline had
+    /// several stages.
     pub pipeline_statuses: Option<Vec<i32>>,
     /// Time of the start, RFC 3339.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]

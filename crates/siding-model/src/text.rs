@@ -1,6 +1,6 @@
 //! Conversion of task output to text for people and models.
 //!
-//! Owns the conversion of raw bytes to readable text ([`OutputRenderer`]), truncation
+//! This module owns the conversion of raw bytes to readable text ([`OutputRenderer`]), truncation
 //! ([`head_and_tail`], [`cut_head`], [`cut_tail`]), and the escaping of untrusted text for one line
 //! of siding's own output ([`one_line`]), for several lines ([`make_visible`]) and for the rows of
 //! a screen ([`wrap_text`]). [`OutputRenderer`] and [`HeadAndTail`] hold a bounded part of their

@@ -1,9 +1,9 @@
 //! Unowned processes: processes that siding never started and whose host has ended.
 //!
-//! Owns the rules ([`OrphanRule`]) and the decision which process trees are terminated and which
-//! are kept ([`select_orphan_trees`]). siding-core scans the processes and sends the signals. In
-//! case of doubt a process is kept: a leftover helper only costs memory, while a wrong kill
-//! destroys a user's work.
+//! This module owns the rules ([`OrphanRule`]) and the decision about which process trees are
+//! terminated and which are kept ([`select_orphan_trees`]). siding-core scans the processes and
+//! sends the signals. In case of doubt a process is kept: a leftover helper only costs memory,
+//! while a wrong kill may destroy a user's work.
 
 mod facts;
 mod policy;

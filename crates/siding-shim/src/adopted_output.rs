@@ -25,9 +25,10 @@ const STALLED_POLL_MS: u64 = 60_000;
 /// The file that receives the output of an adopted task, and its state at the last poll.
 #[derive(Debug)]
 pub(crate) struct AdoptedOutput {
-    /// The file, opened to read and to append. Only siding writes to a file that is not the host's.
+    /// The file, opened for reading and appending. If the file is not the host's, only siding
+    /// writes to it.
     file: Option<OwnedFd>,
-    /// Whether the file is the host's, so that its growth is the task's output.
+    /// Whether the file is the host's. Only the growth of such a file is output of the task.
     is_host_file: bool,
     /// At the last poll: the length of the host's file, or the bytes that the processes had written
     /// to any file. The length is first read when the file is opened. `None` without a file of the
@@ -114,8 +115,8 @@ impl AdoptedOutput {
         }
     }
 
-    /// Returns when to poll the output next. `None` unless a client follows the output, or its
-    /// growth could end a recorded stall.
+    /// Returns when to poll the output next. `None` unless a client follows the output, or growth
+    /// of the output could end a recorded stall.
     pub(crate) const fn wake_at(
         &self,
         is_followed: bool,

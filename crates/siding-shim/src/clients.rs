@@ -1,7 +1,8 @@
-//! The clients of a task's shim: the process that started it, and those that connect to its socket.
+//! The clients of a task's shim: the process that started the task, and the processes that connect
+//! to the shim's socket.
 //!
 //! No client can make the shim wait. A client that does not read what the shim sends is
-//! disconnected; it finds every record in the journal.
+//! disconnected, and can read every record from the journal.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,12 +13,13 @@ use siding_model::process::MonotonicMs;
 use siding_model::protocol::{MAX_PACKET_BYTES, ShimMessage, ShimRequest};
 use siding_model::record::Record;
 
-/// Number of concurrent clients at which a further one disconnects the oldest client that has not
-/// subscribed. Subscribers are never disconnected to make room, so that there can be more of them.
+/// Number of concurrent clients from which on an additional client disconnects the oldest client
+/// that has not subscribed. Subscribers are never disconnected for this reason, so there may be
+/// more clients than this number.
 const MAX_CLIENTS: usize = 256;
 /// Pause after a connection could not be accepted, in milliseconds.
 const ACCEPT_RETRY_MS: u64 = 200;
-/// Longest request, in bytes. A task's input and output never pass through the socket.
+/// Maximum length of a request, in bytes. A task's input and output never pass through the socket.
 const MAX_REQUEST_BYTES: usize = 4096;
 
 /// Identifies a client for as long as the shim runs. A client's position in the list changes when
@@ -25,7 +27,7 @@ const MAX_REQUEST_BYTES: usize = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClientId(u32);
 
-/// A connected client, and the messages that it waits for.
+/// A connected client, and the messages for which it waits.
 #[derive(Debug)]
 pub(crate) struct Client {
     socket: OwnedFd,
@@ -37,8 +39,8 @@ pub(crate) struct Client {
     awaits_end: bool,
     /// Whether the client has sent a `why` request and waits for the evidence.
     awaits_evidence: bool,
-    /// Whether the client started this task: when it disconnects, no caller waits for the task any
-    /// more.
+    /// Whether the client started this task. Once this client has disconnected, no caller waits for
+    /// the task.
     is_starter: bool,
     disconnected: bool,
 }
@@ -132,7 +134,7 @@ impl Clients {
         loop {
             match unix_socket::accept(&self.listener) {
                 Ok(socket) => self.add(Client::connected(socket)),
-                // A connection of another user; the next one may be allowed.
+                // The connection came from another user; the next connection may be allowed.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // For example, no descriptor is free. The pending connection keeps the listener
@@ -146,8 +148,8 @@ impl Clients {
         }
     }
 
-    /// Adds a client. With [`MAX_CLIENTS`] clients or more, first disconnects the oldest one that
-    /// has not subscribed.
+    /// Adds a client. With [`MAX_CLIENTS`] clients or more, first disconnects the oldest client
+    /// that has not subscribed.
     pub(crate) fn add(&mut self, client: Client) {
         if self.clients.len() >= MAX_CLIENTS
             && let Some(idle) = self.clients.iter().position(|(_, known)| !known.subscribed)
@@ -206,7 +208,7 @@ impl Clients {
         }
     }
 
-    /// Registers a client for a message when the task has ended.
+    /// Registers a client for [`ShimMessage::Done`], which is sent once the task has ended.
     pub(crate) fn await_end(&mut self, id: ClientId) {
         if let Some(client) = self.get_mut(id) {
             client.awaits_end = true;
@@ -237,8 +239,8 @@ impl Clients {
         }
     }
 
-    /// Notifies the clients that follow the output, each once until it subscribes again: the socket
-    /// of a slow reader must have space for the final record.
+    /// Notifies the clients that follow the output. Each client is notified only once until it
+    /// subscribes again, because the socket of a slow reader must have space for the final record.
     pub(crate) fn notify_output_grown(&mut self, bytes: u64) {
         for client in self.iter_mut().filter(|client| client.follows_output) {
             client.follows_output = false;
@@ -250,7 +252,7 @@ impl Clients {
         self.clients.iter().any(|(_, client)| client.follows_output)
     }
 
-    /// Sends the evidence to every client that asked for it.
+    /// Sends the evidence to every client that requested it.
     pub(crate) fn send_evidence(&mut self, evidence: Evidence) {
         let message = ShimMessage::Why { evidence: Box::new(evidence) };
         for client in self.iter_mut().filter(|client| client.awaits_evidence) {

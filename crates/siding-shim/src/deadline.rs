@@ -10,7 +10,7 @@ use crate::journal_writer::OPTIONAL_RECORD_RETRY_MS;
 /// Decides when the notice of the current deadline is recorded.
 #[derive(Debug, Default)]
 pub(crate) struct DeadlineTimer {
-    /// When the journal is checked for room again, after it had none.
+    /// The time at which the journal is checked again, after it had no space for the notice.
     retry_at: Option<MonotonicMs>,
 }
 
@@ -29,7 +29,7 @@ impl DeadlineTimer {
         is_due.then(|| Record::Expiring { at: clock::monotonic_now(), deadline })
     }
 
-    /// Postpones the notice, because the journal had no room for it.
+    /// Postpones the notice, because the journal had no space for it.
     pub(crate) const fn postpone(&mut self, now: MonotonicMs) {
         self.retry_at = Some(now.plus_ms(OPTIONAL_RECORD_RETRY_MS));
     }

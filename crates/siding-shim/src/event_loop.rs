@@ -73,8 +73,8 @@ pub(crate) fn run(TaskSet { mut supervisors, signals, mut releases_memory }: Tas
     }
 }
 
-/// Waits until a source is readable or a timeout has passed. The only place where the shim of a
-/// recorded task waits for events; a kill also pauses between its rounds.
+/// Waits until a source is readable or a timeout has passed. This is the only place where the shim
+/// of a recorded task waits for events, except for the pauses between the rounds of a kill.
 fn wait(supervisors: &mut [TaskSupervisor], signals: &SignalFd) -> ReadySources {
     let wake_at = supervisors.iter_mut().filter_map(TaskSupervisor::wake_at).min();
     let mut poll_set = PollSet::default();

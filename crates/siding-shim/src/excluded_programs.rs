@@ -9,7 +9,7 @@ use siding_model::process::ProcRef;
 
 use crate::process_tree::ProcessTree;
 
-/// Longest part of a command line that is read, in bytes.
+/// Maximum number of bytes that are read from a command line.
 const MAX_COMMAND_LINE_BYTES: usize = 16 << 10;
 
 /// Releases the excluded programs of an adopted task: an editor or browser that has left the

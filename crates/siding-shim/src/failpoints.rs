@@ -3,8 +3,8 @@
 //! The calls compile to nothing without the feature `pause-points`, which only the test crate
 //! enables.
 
-/// The failpoints of a task that siding starts, in the order in which a task reaches them whose
-/// leader exits and leaves processes behind that are then stopped.
+/// The failpoints of a task that siding starts, in the order in which they are reached by a task
+/// whose leader exits and leaves processes behind that are then stopped.
 #[cfg_attr(
     not(feature = "pause-points"),
     expect(dead_code, reason = "only the tests use the list")
@@ -61,7 +61,7 @@ pub(crate) fn arm_from_task_environment(environment: &[std::ffi::CString]) {
 pub(crate) const fn arm_from_task_environment(_environment: &[std::ffi::CString]) {}
 
 /// Arms the failpoint that `SIDING_PAUSE_AT` names in the environment of this process. The
-/// environment of the adopted process cannot serve here: it comes from the host, and the test does
+/// environment of the adopted process cannot be used, because the host sets it and the test does
 /// not control it.
 #[cfg(feature = "pause-points")]
 pub(crate) fn arm_from_own_environment() {

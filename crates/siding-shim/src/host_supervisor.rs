@@ -2,8 +2,8 @@
 //! host runs in a sandbox, and terminates the processes that the host leaves behind.
 //!
 //! The supervisor sleeps until the host ends, a byte arrives in the bell (a FIFO), or a scan is
-//! due. After the supervisor was killed, the host's next hook starts another. If the host was
-//! killed, too, the reaper terminates the host's processes.
+//! due. If the supervisor is killed, the host's next hook starts another supervisor. If the host is
+//! killed as well, the reaper terminates the host's processes.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ use crate::start::{StartError, failed_to};
 const USAGE_EXIT_CODE: u8 = 2;
 /// Size of one read of the bell, in bytes.
 const BELL_READ_BYTES: usize = 4096;
-/// The most consecutive reads of the bell before the supervisor does other work.
+/// Maximum number of consecutive reads of the bell before the supervisor does other work.
 const MAX_BELL_READS: usize = 16;
 
 /// Runs this process as the supervisor of a host until the host has ended. Returns the exit code of
@@ -68,7 +68,7 @@ struct HostSupervisor {
     host: PidFd,
     bell: OwnedFd,
     scan_schedule: ScanSchedule,
-    /// When the bell was first read, in clock ticks since boot; `None` before.
+    /// Time of the first read of the bell, in clock ticks since boot; `None` before this read.
     first_command_ticks: Option<u64>,
     /// The time until which the bell is not polled.
     bell_ignored_until: MonotonicMs,
@@ -136,7 +136,7 @@ impl HostSupervisor {
     }
 
     /// Waits until the bell is rung, a scan is due or the host has ended; then reads the bell, and
-    /// scans if a scan is due. The only place where the supervisor blocks.
+    /// scans if a scan is due. This is the only place where the supervisor blocks.
     fn wait_and_dispatch(&mut self) {
         let now = clock::monotonic_now();
         let is_bell_ignored = now < self.bell_ignored_until;

@@ -8,16 +8,16 @@ use siding_model::record::Record;
 /// Time between two attempts to write pending records, in milliseconds. A disk that is full or
 /// disconnected usually stays so for minutes.
 const RETRY_MS: u64 = 2_000;
-/// Time until an optional record is tried again, in milliseconds, after the journal had no room for
-/// it.
+/// Time until the shim tries again to write an optional record for which the journal had no space,
+/// in milliseconds.
 pub(crate) const OPTIONAL_RECORD_RETRY_MS: u64 = 1_000;
 
-/// The journal with the records that could not be written yet.
+/// The journal, and the records that could not be written to it yet.
 #[derive(Debug)]
 pub(crate) struct JournalWriter {
     journal: JournalFile,
     pending: Vec<Record>,
-    /// When the pending records are written again.
+    /// The time of the next attempt to write the pending records.
     retry_at: Option<MonotonicMs>,
 }
 
@@ -26,7 +26,8 @@ impl JournalWriter {
         Self { journal, pending: Vec::new(), retry_at: None }
     }
 
-    /// Writes records after all earlier ones. Returns the sequence number of the first.
+    /// Writes records after all earlier records. Returns the sequence number of the first new
+    /// record.
     ///
     /// After a failed write the records stay pending: the task continues, and its clients receive
     /// them. The journal reserves its space in advance, so that a write fails on a broken disk

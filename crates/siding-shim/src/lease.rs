@@ -1,4 +1,4 @@
-//! The lease of a session on its tasks: the pidfd of the session's newest live owner. When the last
+//! The lease of a task: the pidfd of the newest live owner of the task's session. When the last
 //! owner of a subagent's session has ended, an owner of the parent session takes that owner's
 //! place.
 
@@ -18,14 +18,16 @@ const OWNER_RETRY_MS: u64 = 5_000;
 /// The process that a task must not outlive.
 #[derive(Debug)]
 pub(crate) enum Lease {
-    /// No process: the implicit session owns the task, the task was started with `--keep`, or the
-    /// lease has expired and the task is being stopped.
+    /// No process: the task belongs to the implicit session, the task was started with `--keep`, or
+    /// the lease has expired and the task is being stopped.
     Free,
     /// The pidfd of a live owner of the session, or of the session that inherited the task.
     Held(PidFd),
-    /// No live owner was found. The task is not stopped if the session has an owner again in time.
+    /// No live owner was found. The task is not stopped if the session gets a new owner within the
+    /// grace.
     Lost {
-        /// When owners are searched for again. If there is none then, the task is stopped.
+        /// The time of the next search for an owner. If this search finds none, the task is
+        /// stopped.
         until: MonotonicMs,
     },
 }

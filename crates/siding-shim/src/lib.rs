@@ -7,7 +7,7 @@
 //! while an HTTP condition of the task's readiness is checked. While it supervises a task, the shim
 //! waits neither for a client that does not read nor for an end of file.
 //!
-//! The crate also holds the supervisor of a host (`host_supervisor`), which supervises no task.
+//! The crate also contains the supervisor of a host (`host_supervisor`), which supervises no task.
 
 #![forbid(unsafe_code)]
 

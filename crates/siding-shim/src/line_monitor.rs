@@ -14,7 +14,7 @@ use crate::journal_writer::OPTIONAL_RECORD_RETRY_MS;
 #[derive(Debug)]
 pub(crate) struct LineMonitor {
     lines: LineWatch,
-    /// When the journal is checked for room again, after it had none.
+    /// The time at which the journal is checked again, after it had no space for a record.
     retry_at: MonotonicMs,
 }
 
@@ -45,12 +45,12 @@ impl LineMonitor {
         Some(self.lines.wake_at()?.max(self.retry_at))
     }
 
-    /// Returns and removes the next record that is due. The journal must have room for the record.
+    /// Returns and removes the next record that is due. The journal must have space for the record.
     pub(crate) fn next_due_record(&mut self, now: MonotonicMs) -> Option<Record> {
         self.lines.next_due_record(now)
     }
 
-    /// Postpones the next record, because the journal had no room for it.
+    /// Postpones the next record, because the journal had no space for it.
     pub(crate) const fn postpone(&mut self, now: MonotonicMs) {
         self.retry_at = now.plus_ms(OPTIONAL_RECORD_RETRY_MS);
     }

@@ -5,7 +5,8 @@
 //! file into which the kernel cannot splice, for example on a full disk. The FIFO has the size of
 //! one page while the task is quiet, and grows while data flows. An ordinary user has 16,384 pipe
 //! pages in all (`pipe-user-pages-soft`, pipe(7)), and a thousand idle tasks must leave most of
-//! them unused. Offsets in the file are stream offsets, whatever is released or lost.
+//! them unused. Offsets in the file are stream offsets, even after parts of the output were
+//! released or lost.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,16 +24,16 @@ use crate::splice_store::{SpliceStore, Transferred};
 
 /// Size of the FIFO while no data flows: one page, the smallest size.
 const QUIET_PIPE_BYTES: usize = 4096;
-/// Sizes of the FIFO while data flows, tried in order. 256 KiB are as fast as 1 MiB within the
-/// noise, and 250 tasks of one user can be busy at the same time.
+/// Sizes of the FIFO while data flows, tried in order. In measurements, 256 KiB are as fast as 1
+/// MiB. With 256 KiB each, 250 tasks of one user can be busy at the same time.
 const BUSY_PIPE_BYTES: [usize; 3] = [256 << 10, 64 << 10, 16 << 10];
 /// The largest pipe that an ordinary user can create with the default `fs.pipe-max-size`. A task
 /// can enlarge its FIFO.
 const MAX_PIPE_BYTES: u64 = 1 << 20;
-/// The most bytes that one step moves.
+/// Maximum number of bytes that one step moves.
 const COPY_BUFFER_BYTES: usize = 256 << 10;
-/// Steps for each wake-up of the shim, at most 8 MiB in all, so that a burst delays the shim's
-/// other work by milliseconds only.
+/// Maximum number of steps in each wake-up of the shim, which together move at most 8 MiB, so that
+/// a burst delays the shim's other work only by milliseconds.
 const MAX_READS_PER_TICK: usize = 32;
 /// Silence after which the FIFO shrinks and the buffers are freed, in milliseconds. The first
 /// sample of the silent task is due at almost the same time, so that the shim wakes once for both.
@@ -143,8 +144,8 @@ impl OutputFifo {
         bytes
     }
 
-    /// Moves the data in the FIFO, in at most [`MAX_READS_PER_TICK`] steps. Returns whether any was
-    /// moved. `dir` is the task's directory.
+    /// Moves the data in the FIFO, in at most [`MAX_READS_PER_TICK`] steps. Returns whether any
+    /// data was moved. `dir` is the task's directory.
     pub(crate) fn move_available(&mut self, dir: &TaskDir) -> bool {
         self.quiet_at = Some(clock::monotonic_now().plus_ms(QUIET_AFTER_MS));
         if self.busy && self.splice_store.is_none() {
@@ -157,8 +158,8 @@ impl OutputFifo {
         (0..MAX_READS_PER_TICK).take_while(|_| self.move_once()).count() > 0
     }
 
-    /// Moves all data that is in the FIFO now. The limit is the most that a FIFO holds: a
-    /// descendant that writes without a pause must not delay the record of the leader's end.
+    /// Moves all data that is in the FIFO now, at most the maximum capacity of a FIFO: a descendant
+    /// that writes without a pause must not delay the record of the leader's end.
     pub(crate) fn drain(&mut self) {
         let until = self.offset + MAX_PIPE_BYTES;
         while self.offset < until && self.move_once() {}
@@ -178,14 +179,14 @@ impl OutputFifo {
         is_quiet
     }
 
-    /// Appends a line of siding's own to the task's output.
+    /// Appends a line that siding writes to the task's output.
     pub(crate) fn append_siding_line(&mut self, text: &str) {
         let ends_line = self.tail(1).last().is_none_or(|last| *last == b'\n');
         let start = if ends_line { "" } else { "\n" };
         self.store(format!("{start}[siding] {text}\n").as_bytes());
     }
 
-    /// Moves data out of the FIFO in one step. Returns whether any was moved.
+    /// Moves data out of the FIFO in one step. Returns whether any data was moved.
     fn move_once(&mut self) -> bool {
         let moved = match self.splice_store.take() {
             Some(splice_store) => self.move_via_stage(splice_store),

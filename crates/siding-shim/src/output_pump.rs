@@ -11,7 +11,7 @@ use crate::adopted_output::AdoptedOutput;
 use crate::line_monitor::LineMonitor;
 use crate::output_fifo::OutputFifo;
 
-/// A task's output, and the means by which the shim learns of its growth.
+/// A task's output, and the way in which the shim detects growth of the output.
 #[derive(Debug)]
 pub(crate) enum OutputPump {
     /// The shim moves the output from a FIFO into the output file.
@@ -36,7 +36,7 @@ impl OutputPump {
     pub(crate) fn set_marker_file(&mut self, marker_file: &'static str) {
         match self {
             Self::Fifo(fifo) => fifo.marker_file = marker_file,
-            // Siding does not store this output.
+            // This output is not stored by siding.
             Self::Adopted(_) => {}
         }
     }
@@ -50,7 +50,7 @@ impl OutputPump {
         }
     }
 
-    /// Returns the monitor of the output's lines. Most tasks have none.
+    /// Returns the monitor of the output's lines, if the task has one.
     pub(crate) fn line_monitor(&mut self) -> Option<&mut LineMonitor> {
         match self {
             Self::Fifo(fifo) => fifo.line_monitor.as_deref_mut(),
@@ -134,7 +134,7 @@ impl OutputPump {
         }
     }
 
-    /// Moves available data into the output file. Returns whether any was moved. `dir` is the
+    /// Moves available data into the output file. Returns whether any data was moved. `dir` is the
     /// task's directory.
     pub(crate) fn move_available(&mut self, dir: &TaskDir) -> bool {
         match self {

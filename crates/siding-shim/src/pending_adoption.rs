@@ -24,8 +24,8 @@ use crate::start::{PreparedShim, Shim, StartError, failed_to};
 use crate::task_record::TaskRecord;
 use crate::task_supervisor::TaskSupervisor;
 
-/// A process that carries its task's birthmark and for which a pidfd is open, but that is not
-/// recorded.
+/// An adopted process that is not recorded yet. The process carries its task's birthmark, and the
+/// shim has opened its pidfd.
 #[derive(Debug)]
 pub(crate) struct PendingAdoption {
     pub(crate) root: StateDir,
@@ -58,8 +58,8 @@ impl PendingAdoption {
         let (memory, leader, host_output) = handed.into_adoption();
         let mut adoption = Adoption::read(memory).map_err(failed_to("read the adoption"))?;
         let leader = PidFd::from_fd(leader, adoption.process);
-        // The state directory is opened by its path, because this shim itself creates the task's
-        // directories in it, later.
+        // The state directory is opened by its path, because this shim itself will create the
+        // task's directories in it.
         let root = StateDir::open(&adoption.root)
             .map_err(|error| failed_to("open the state directory")(std::io::Error::other(error)))?;
         let adopted = AdoptionInfo {

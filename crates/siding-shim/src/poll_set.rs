@@ -9,7 +9,7 @@ use crate::clients::ClientId;
 /// The meaning of a readable descriptor for a task.
 ///
 /// The variants are in the order in which a task's sources are dispatched. Output comes first: a
-/// leader's end drains the output without notifying the readers that follow it.
+/// leader's end drains the output without notifying the clients that follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Source {
     /// The output FIFO has data.

@@ -18,8 +18,8 @@ use siding_model::lifecycle::TreeLiveness;
 use siding_model::outcome::LeaderEnd;
 use siding_model::process::{LeaderRef, MonotonicMs, ProcRef};
 
-/// The most processes of a task for which a pidfd is open. The scan after the end of one of these
-/// processes finds the others.
+/// Maximum number of processes of a task for which a pidfd is open. The scan after the end of one
+/// of these processes finds the processes without a pidfd.
 const MAX_HELD_PIDFDS: usize = 256;
 /// The same limit for each of the tasks that share a shim: together the tasks must not exhaust the
 /// shim's descriptors.
@@ -302,9 +302,9 @@ const fn task_birthmark(task: &TaskState) -> Birthmark {
     task.spec.task_id.birthmark()
 }
 
-/// Returns whether no descendant of this shim is a process of the task. Only for a shim that has
-/// children, which may all be shims of nested tasks. `None` if `/proc` does not show the children,
-/// for example because no descriptor is free.
+/// Returns whether no descendant of this shim is a process of the task. Must be called only for a
+/// shim that has children, which may all be shims of nested tasks. Returns `None` if `/proc` does
+/// not show the children, for example because no descriptor is free.
 fn has_no_descendants(root: &StateDir, mark: Birthmark) -> Option<bool> {
     let mut are_shown = false;
     let own = procfs::descendants(current_pid(), |pid| {
@@ -381,7 +381,7 @@ fn check_discovered(
 }
 
 /// Like [`check_discovered`], with scans that also serve the other tasks of this shim. Fails with
-/// the time of the next scan if the last one is too recent.
+/// the time of the next scan if the last scan is too recent.
 fn check_with_shared_scan(
     leader: &mut LeaderHandle,
     held: &mut Vec<PidFd>,
@@ -422,8 +422,9 @@ const fn max_held_pidfds(shared_scan: Option<&RateLimitedScan>) -> usize {
 #[derive(Debug, Clone, Copy)]
 struct MemberFilter {
     birthmark: Birthmark,
-    /// Whether released programs are skipped. Only adopted tasks have them: in every other task, a
-    /// program must not be able to leave the task by setting the mark of a released program.
+    /// Whether released programs are skipped. Only adopted tasks have released programs. In every
+    /// other task, a program must not be able to leave the task by setting the mark of a released
+    /// program.
     skips_excluded: bool,
 }
 
@@ -449,7 +450,7 @@ fn with_descendants(
     for process in processes {
         let below = identify_descendants(process.pid, procfs::descendants(process.pid, is_skipped));
         found.insert(process.pid, process);
-        // If the pid was reused, the descendants are those of the new process.
+        // If the pid was reused, the descendants belong to the new process.
         if procfs::identify(process.pid) == Some(process) {
             found.extend(below.into_iter().map(|one| (one.pid, one)));
         }
@@ -458,7 +459,7 @@ fn with_descendants(
 }
 
 /// Identifies the processes with the pids `below`, the descendants of `top` in an order in which
-/// each follows its parent. A pid whose process is no longer a descendant of `top` is left out,
+/// each follows its parent. A pid whose process is no longer a descendant of `top` is omitted,
 /// because the pid may have been reused.
 fn identify_descendants(top: i32, below: Vec<i32>) -> Vec<ProcRef> {
     let mut known = HashSet::from([top]);

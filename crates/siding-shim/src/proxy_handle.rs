@@ -7,7 +7,7 @@ use siding_model::net::MAX_DENIED_HOST_BYTES;
 use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
 
-/// Recorded in place of the denied host's name after the proxy has ended.
+/// Text that is recorded instead of a denied host's name after the proxy has ended.
 const PROXY_ENDED_HOST: &str = "every host (the task's proxy has ended)";
 
 /// The socket to a task's proxy, if the task has one. The proxy ends when the value is dropped.

@@ -1,4 +1,4 @@
-//! Determines when a task is ready: when all conditions that it was started with are met.
+//! Determines when a task is ready: when all conditions with which it was started are met.
 //!
 //! Only tasks that were started with `--wait-for` are checked, and only until they are ready
 //! (`docs/adr/0012-ready.md`).
@@ -23,12 +23,12 @@ pub(crate) struct ReadinessProbe(Option<Box<PendingReadiness>>);
 #[derive(Debug)]
 struct PendingReadiness {
     readiness: Readiness,
-    /// When the journal is checked for room again, after it had none.
+    /// The time at which the journal is checked again, after it had no space for the record.
     retry_at: Option<MonotonicMs>,
 }
 
 impl ReadinessProbe {
-    /// Returns the probe of a task; an empty one if the task is ready or has no conditions.
+    /// Returns the probe of a task; an empty probe if the task is ready or has no conditions.
     pub(crate) fn new(state: &TaskState) -> std::io::Result<Self> {
         if !state.is_waiting_for_ready() {
             return Ok(Self::default());
@@ -60,8 +60,8 @@ impl ReadinessProbe {
         }
     }
 
-    /// Checks the conditions that are due. Returns the record once all are met; every later call
-    /// returns it again, until [`Self::stop`].
+    /// Checks the conditions that are due. Returns the readiness record once all conditions are
+    /// met; every later call returns the record again, until [`Self::stop`].
     pub(crate) fn check(
         &mut self,
         context: &TaskContext<'_>,
@@ -75,7 +75,7 @@ impl ReadinessProbe {
         waiting.readiness.ready_if_all_met(clock::monotonic_now()).map(Box::new)
     }
 
-    /// Postpones the record, because the journal had no room for it.
+    /// Postpones the record, because the journal had no space for it.
     pub(crate) fn postpone(&mut self, now: MonotonicMs) {
         if let Some(waiting) = &mut self.0 {
             waiting.retry_at = Some(now.plus_ms(OPTIONAL_RECORD_RETRY_MS));

@@ -3,8 +3,8 @@
 //! A task with limits is sampled at intervals that are short enough to enforce them. A task without
 //! limits is sampled only when the shim is awake anyway and, in the background, at the intervals of
 //! its watchdogs; these intervals grow while the task is idle. The usage of processes that have
-//! ended comes from getrusage(2) without a sample. Between two samples only the numbers of the last
-//! one are kept.
+//! ended comes from getrusage(2) without a sample. Between two samples, only the numbers of the
+//! earlier sample are kept.
 
 use siding_core::processes::cgroup::{GroupMemory, TaskGroup};
 use siding_core::processes::probe::{self, UsageFields};
@@ -29,12 +29,12 @@ const THOROUGH_CHECK_MS: u64 = 60_000;
 /// thorough checks.
 const OOM_KILL_WINDOW_MS: u64 = 2 * THOROUGH_CHECK_MS;
 /// A process that used at least the total memory divided by this number is a likely victim of the
-/// OOM killer, which selects the largest.
+/// OOM killer, which selects the largest process.
 const LARGE_PROCESS_DIVISOR: u64 = 4;
 /// Shortest pause before the next sample of a watchdog for which memory is released, in
 /// milliseconds.
 const LONG_PAUSE_MS: u64 = 10_000;
-/// Columns of a process's name in the text of a breach.
+/// Maximum width of a process's name in the text of a breach, in columns.
 const NAME_COLUMNS: usize = 60;
 
 /// The monitor of one task, with its measurements.
@@ -47,7 +47,7 @@ pub(crate) struct ResourceMonitor {
     connection_log: ConnectionLog,
     pace: SampleSchedule,
     peaks: PeakUsage,
-    /// When the expensive values were measured last; see [`THOROUGH_CHECK_MS`].
+    /// The time of the last measurement of the expensive values; see [`THOROUGH_CHECK_MS`].
     last_thorough_check: MonotonicMs,
     /// The task's control group, if it accounts for memory.
     group: Option<TaskGroup>,
@@ -177,7 +177,7 @@ impl ResourceMonitor {
         ResourceCheck { breaches, next_check_is_far }
     }
 
-    /// Takes a sample for a client that asks for the usage, and returns the peaks so far.
+    /// Takes a sample for a client that requests the usage, and returns the peaks so far.
     pub(crate) fn measure_now(&mut self, context: &TaskContext<'_>) -> PeakUsage {
         let processes = context.sample_usage(UsageFields { runnable: false, fds: true });
         let _recorded_anyway = self.measure(context, processes, true, clock::monotonic_now());
@@ -198,15 +198,16 @@ impl ResourceMonitor {
         }
     }
 
-    /// Returns whether the OOM killer has recently killed a process: one of the task's control
-    /// group, or one of the system if the task has no group that accounts for memory.
+    /// Returns whether the OOM killer has recently killed a process: a process of the task's
+    /// control group, or any process of the system if the task has no group that accounts for
+    /// memory.
     pub(crate) fn saw_oom_kill(&self, now: MonotonicMs) -> bool {
         let count = oom_kills(self.group.as_ref());
         self.oom_kills.has_recent_kill(now, count, || {
             let largest = process::ended_children_usage().resident_bytes;
             // This runs only when the last check is too old to show that the kill was recent. The
             // count of the task's own control group contains no other kills, so the kill was one of
-            // the task's processes. Otherwise a large process is taken for the victim.
+            // the task's processes. Otherwise a large process is assumed to be the victim.
             self.group.is_some()
                 || system_info::total_memory()
                     .is_some_and(|total| largest >= total / LARGE_PROCESS_DIVISOR)

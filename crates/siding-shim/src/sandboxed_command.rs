@@ -3,12 +3,13 @@
 use siding_core::sys::procfs;
 use siding_model::adopt::host_shell_command;
 
-/// Longest part of a command line that is read, in bytes.
+/// Maximum number of bytes that are read from a command line.
 const MAX_COMMAND_LINE_BYTES: usize = 128 << 10;
 
 /// Returns the processes of the command among those of its task: the host's shell and its
-/// descendants. The other processes of a sandbox are relays, which wait for the network all the
-/// time: their waits do not explain a stall. Returns all processes if the shell is not found.
+/// descendants. The other processes of a sandbox are relays, which wait for the network
+/// permanently, so their waits do not explain a stall. Returns all processes if the shell is not
+/// found.
 pub(crate) fn command_processes(members: Vec<i32>) -> Vec<i32> {
     let is_shell = |pid: &&i32| {
         procfs::command_words(**pid, MAX_COMMAND_LINE_BYTES)

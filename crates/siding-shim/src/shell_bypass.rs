@@ -26,7 +26,7 @@ pub(crate) struct DirectExec {
 
 impl DirectExec {
     /// Returns the program that bash would execute for this task's text, if bash would do nothing
-    /// else. Returns `None` for another shell and in any doubt: then the shell runs the text.
+    /// else. Returns `None` for another shell and in case of doubt; the shell then runs the text.
     pub(crate) fn for_task(spec: &TaskSpec, environment: &[CString]) -> Option<Self> {
         let TaskCommand::Shell { text, shell } = &spec.command else { return None };
         if Path::new(shell).file_name()? != "bash" {

@@ -27,7 +27,8 @@ pub(crate) fn move_high(fd: impl AsFd) -> io::Result<OwnedFd> {
     descriptor::duplicate_from(fd, MIN_INHERITED_FD.min(limit - MAX_MOVED_FDS).max(3))
 }
 
-/// Bytes of the report that are read. A path has at most 4 KiB, and there may be two reports.
+/// Maximum number of bytes that are read from the report. A path has at most 4 KiB, and there may
+/// be two reports.
 const MAX_REPORT_BYTES: usize = 12 << 10;
 
 /// A file in memory with a command's text, followed by the report of its shell.
@@ -89,7 +90,7 @@ impl ShellCommand {
     }
 
     /// Returns the arguments with which `shell` runs the text. An unknown shell gets the text as an
-    /// argument, since `-c` is all that shells have in common.
+    /// argument, because `-c` is the only interface that all shells share.
     pub(crate) fn argv(&self, shell: &str, text: &str) -> Vec<String> {
         let fd = self.fd.as_raw_fd();
         let name = Path::new(shell).file_name().and_then(|name| name.to_str()).unwrap_or(shell);

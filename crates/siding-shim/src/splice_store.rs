@@ -13,8 +13,7 @@
 //! Between the last two steps the bytes are in both the file and the FIFO. A marker file next to
 //! the FIFO says which bytes these are, and a takeover drops them from the FIFO
 //! ([`discard_stored`]) after it has compared them with the bytes in the file. If the dead shim had
-//! already dropped them, the comparison fails, unless the task has since written the very same
-//! bytes.
+//! already dropped them, the comparison fails, unless the task has since written identical bytes.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -36,12 +35,12 @@ pub(crate) struct SpliceStore {
     marker: OwnedFd,
 }
 
-/// The number of bytes that [`SpliceStore::store`] moved, and the error that stopped it.
+/// The number of bytes that [`SpliceStore::store`] moved, and the error that stopped the move.
 #[derive(Debug)]
 pub(crate) struct Transferred {
     /// Bytes that are in the file and no longer in the FIFO.
     pub(crate) bytes: usize,
-    /// Why fewer bytes were transferred than were on the stage.
+    /// The reason why fewer bytes were transferred than the stage contained.
     pub(crate) failure: Option<io::Error>,
 }
 

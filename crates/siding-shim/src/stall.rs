@@ -2,7 +2,7 @@
 //!
 //! A task that writes is sampled only for a `why` request. A sample of a silent task takes about 30
 //! µs for each process. The memory of a sample is freed before the shim sleeps again, except for
-//! the facts that the next sample is compared with.
+//! the facts with which the next sample is compared.
 
 use siding_core::processes::probe::{self, KnownFds, UsageFields};
 use siding_model::evidence::prompt::OutputTail;
@@ -21,7 +21,7 @@ use crate::task_context::TaskContext;
 /// a program that computes has used some of them.
 const WHY_SAMPLE_GAP_MS: u64 = 150;
 
-/// The result of a check, by what the supervisor has to do.
+/// The result of a check, which determines what the supervisor does next.
 #[derive(Debug)]
 pub(crate) enum StallCheck {
     /// No sample was due.
@@ -104,7 +104,8 @@ impl StallWatch {
         self.usage.take()
     }
 
-    /// Takes a sample and judges it, if one is due. `wanted` is what the resource monitor needs.
+    /// Takes a sample and judges it, if one is due. `wanted` selects the values that the resource
+    /// monitor needs.
     pub(crate) fn check(
         &mut self,
         context: &TaskContext<'_>,
@@ -166,7 +167,8 @@ impl StallWatch {
         context.sample(self.known_fds.get_or_insert_with(|| KnownFds::from_task_dir(context.dir)))
     }
 
-    /// Stores a finding of the sample at `at`. Returns since when the finding is the same.
+    /// Stores a finding of the sample at `at`. Returns the time since which the finding has been
+    /// the same.
     fn track_since(&mut self, key: StallKey, at: MonotonicMs) -> MonotonicMs {
         let since = match &self.last_finding {
             Some((held, since)) if *held == key => *since,

@@ -113,7 +113,7 @@ impl PreparedShim {
         ];
         let signals = SignalFd::block(&watched).map_err(failed_to("listen to signals"))?;
         // The shim must not prevent the unmounting of the file system in which it was started. The
-        // task has a working directory of its own.
+        // task has its own working directory.
         let _best_effort = std::env::set_current_dir("/");
         let own = procfs::self_stat().ok_or_else(|| {
             failed_to("find this process in /proc")(io::ErrorKind::NotFound.into())
@@ -160,7 +160,7 @@ impl Shim {
     /// Turns this process into the shim of a task.
     pub(crate) fn for_task(id: TaskId, prepared: PreparedShim) -> Result<Self, StartError> {
         let ShimResources { self_process, boot, signals, cgroup, title } = prepared.0?;
-        // Without a birthmark of its own, the shim of a task inside a task would be taken for a
+        // Without a birthmark of its own, the shim of a task inside a task would be mistaken for a
         // process of the outer task. In a takeover from inside a task, the call may fail, because a
         // birthmark can only be lowered (setrlimit(2)). Such a shim is recognized by its title and
         // the journal.

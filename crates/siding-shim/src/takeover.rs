@@ -33,7 +33,7 @@ use crate::start::{PreparedShim, Shim, StartError, TaskDirs, failed_to};
 use crate::task_record::TaskRecord;
 use crate::task_supervisor::TaskSupervisor;
 
-/// Longest wait for the next command of a batch, in milliseconds. The starter sends the commands
+/// Maximum wait for the next command of a batch, in milliseconds. The starter sends the commands
 /// one after another without a pause.
 const NEXT_COMMAND_WAIT_MS: u64 = 500;
 
@@ -161,8 +161,8 @@ fn take_over(
     Ok(supervisor.with_readiness(readiness))
 }
 
-/// Returns the processes that the starter of this shim has found. Returns none if the list cannot
-/// be read: this shim then scans for the processes.
+/// Returns the processes that the starter of this shim has found. Returns no processes if the
+/// starter's list cannot be read; this shim then scans for the processes.
 fn known_processes(memory: &OwnedFd) -> Vec<ProcRef> {
     const MAX_LIST_BYTES: usize = 1 << 20;
     file::read_to_end(memory.as_fd(), MAX_LIST_BYTES)

@@ -15,7 +15,7 @@ use crate::process_tree::{ProcessTree, current_pid};
 use crate::sandboxed_command::command_processes;
 use crate::task_record::TaskRecord;
 
-/// Columns of a command line in evidence.
+/// Maximum width of a command line in evidence, in columns.
 const COMMAND_COLUMNS: usize = 160;
 
 /// A task with its output and its processes.

@@ -9,7 +9,7 @@ use siding_model::spec::TaskSpec;
 
 use crate::journal_writer::JournalWriter;
 
-/// The record of one task. The state changes only by what is appended to the journal.
+/// The record of one task. The state changes only when records are appended to the journal.
 #[derive(Debug)]
 pub(crate) struct TaskRecord {
     root: StateDir,
@@ -51,7 +51,7 @@ impl TaskRecord {
         self.state.is_live()
     }
 
-    /// Returns whether the journal has room for a record that the task can do without.
+    /// Returns whether the journal has space for an optional record.
     pub(crate) fn has_room(&mut self) -> bool {
         self.journal.has_room()
     }

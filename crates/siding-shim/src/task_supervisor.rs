@@ -114,12 +114,12 @@ impl TaskSupervisor {
         Self { readiness, ..self }
     }
 
-    /// Adds a client that is connected already.
+    /// Adds a client that is already connected.
     pub(crate) fn add_client(&mut self, client: Client) {
         self.clients.add(client);
     }
 
-    /// Does everything that is due. An event may make another one due, so the loop starts again
+    /// Does everything that is due. An event may make another event due, so the loop starts again
     /// after each event.
     pub(crate) fn tick(&mut self) -> LoopStatus {
         let mut used_memory = false;
@@ -205,9 +205,9 @@ impl TaskSupervisor {
     pub(crate) fn on_signals(&mut self, signals: &[Signal]) {
         for signal in signals {
             if [Signal::TERM, Signal::INT].contains(signal) {
-                // The system shuts down, or a user ends the shim. The task is stopped as for a
-                // client's request. If the task has already ended, the shim gives up the records
-                // that it could not write, and exits.
+                // The system is shutting down, or a user terminates the shim. The task is stopped
+                // as for a client's request. If the task has already ended, the shim gives up the
+                // records that it could not write, and exits.
                 if !self.request_stop("signal to its shim", None, None) && !self.task.is_live() {
                     self.task.discard_pending();
                 }

@@ -26,7 +26,8 @@ use crate::process_tree::ProcessTree;
 /// Time without progress after which the live processes count as survivors, in milliseconds. Each
 /// process that dies is progress, so that hundreds of them can take longer on a busy system.
 const NO_PROGRESS_LIMIT_MS: u64 = 10_000;
-/// Longest duration of a kill, whatever its progress, in milliseconds: a stop always returns.
+/// Maximum duration of a kill, in milliseconds, regardless of its progress, so that every stop
+/// returns.
 const MAX_KILL_MS: u64 = 25_000;
 /// Time after which the live processes count as survivors if all belong to other users and cannot
 /// be signaled, in milliseconds. A relay such as sudo terminates its own child within that time.
@@ -47,7 +48,7 @@ pub(crate) struct TreeKill {
     /// The TCP ports on which the tree listened before its first signal.
     ports: BTreeSet<u16>,
     survivors: Vec<Survivor>,
-    /// Why it is unknown whether a process is left.
+    /// The reason why it is unknown whether a process is left.
     unproven: Option<String>,
     gave_up: bool,
 }

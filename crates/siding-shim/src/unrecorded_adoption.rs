@@ -1,8 +1,8 @@
 //! Supervises an adopted process that cannot be recorded, for example because the disk is full.
 //!
-//! No other process supervises the adopted one, so this shim enforces the deadline and the lease
-//! although there is no record. The intent to stop the process cannot be recorded before the first
-//! signal: a line in the host's output file, if there is such a file, is the only trace.
+//! No other process supervises the adopted process, so this shim enforces the deadline and the
+//! lease although there is no record. The intent to stop the process cannot be recorded before the
+//! first signal: a line in the host's output file, if there is such a file, is the only trace.
 
 use std::os::fd::AsFd as _;
 use std::time::Duration;

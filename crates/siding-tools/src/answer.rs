@@ -15,7 +15,7 @@ use siding_model::text::one_line;
 use crate::delivery::DeliveryAck;
 use crate::structured::StructuredAnswer;
 
-/// Maximum columns of an error message.
+/// Maximum width of an error message, in columns.
 const MESSAGE_COLUMNS: usize = 2_000;
 
 /// The answer to a tool call, from which each protocol builds its own message.
@@ -33,7 +33,7 @@ pub struct ToolAnswer {
     /// The fields of the tool's structured content in addition to those that every tool has; `None`
     /// for an answer that is only text.
     pub(crate) details: Option<Map<String, Value>>,
-    /// Whether some part of the request failed.
+    /// Whether any part of the request failed.
     pub is_error: bool,
     /// The task that still runs after its hand-over to the background, for example because the
     /// budget passed. A caller that can wait in another way, such as an MCP client with tasks,
@@ -81,11 +81,11 @@ impl ToolAnswer {
 /// The reason why a tool call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// The arguments do not match the tool's schema, or ask for something that the tool or the
+    /// The arguments do not match the tool's schema, or request something that the tool or the
     /// settings do not allow.
     #[error("{0}")]
     Arguments(String),
-    /// The text names no task or more than one, or the state directory cannot be used.
+    /// The given id matches no task or more than one, or the state directory cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A task cannot be watched.
@@ -120,8 +120,8 @@ pub enum ToolError {
 }
 
 impl ToolError {
-    /// Returns the error and the advice on what to do next in one line. The advice has the terms of
-    /// `dialect`.
+    /// Returns the error and the advice on what to do next in one line. The advice uses the terms
+    /// of `dialect`.
     #[must_use]
     pub fn format_line(&self, dialect: Dialect) -> String {
         // The error contains arguments of the caller, which are untrusted text.

@@ -15,9 +15,9 @@ use crate::context::ToolContext;
 use crate::delivery::DeliveryAck;
 use crate::notices_in_flight::AnswerNotices;
 
-/// Maximum bytes of notices in one answer.
+/// Maximum size of the notices in one answer, in bytes.
 const MAX_NOTICES_BYTES: usize = 8 << 10;
-/// Maximum bytes of the command in a notice that is too long for one answer.
+/// Maximum size of the command in a shortened notice, in bytes.
 const COMMAND_BYTES: usize = 80;
 
 /// Appends the session's pending notices to an answer, unless the client's hooks deliver them. If
@@ -26,8 +26,8 @@ pub fn add_to_answer(context: &ToolContext, answer: &mut ToolAnswer) {
     let Ok(outbox) = Outbox::new(&context.root, context.session.clone(), Consumer::agent()) else {
         return;
     };
-    // The lock is taken before the outbox is read, so that a notice in another answer is either in
-    // this set or acknowledged in the outbox.
+    // The lock is acquired before the outbox is read, so that a notice in another answer is either
+    // in this set or acknowledged in the outbox.
     let mut in_flight = context.notices_in_flight.lock();
     let Ok(mut pending) = outbox.pending() else { return };
     // Notices about these tasks would repeat the answer.

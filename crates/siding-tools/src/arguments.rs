@@ -9,7 +9,8 @@ use siding_model::text;
 
 use crate::schema;
 
-/// Maximum columns of a wrong value, or of the name of an unknown argument, in an error.
+/// Maximum width of a wrong value, or of the name of an unknown argument, in an error message, in
+/// columns.
 const SHOWN_VALUE_COLUMNS: usize = 60;
 
 /// Parses the arguments of a tool. A null argument is treated as omitted.
@@ -78,8 +79,8 @@ fn normalize_names(given: Map<String, Value>, fields: &Map<String, Value>) -> Ma
 
 /// Returns a message for arguments that match the schema but that the type `T` rejects.
 fn describe_type_error<T: DeserializeOwned>(given: &Map<String, Value>, why: &str) -> String {
-    // serde's error does not name the argument. The argument at fault is the one without which the
-    // error is different.
+    // serde's error does not name the argument. The argument at fault is the one whose removal
+    // changes the error.
     let is_at_fault = |name: &&String| {
         let mut others = given.clone();
         others.remove(name.as_str());

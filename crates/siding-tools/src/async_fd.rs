@@ -11,7 +11,7 @@ use siding_model::process::MonotonicMs;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A set of descriptors, one of which is awaited.
+/// A set of descriptors for a wait, which ends when one of them is readable.
 ///
 /// Each wait needs a new set, because siding-core returns other descriptors after each event. A
 /// descriptor that is already readable is reported immediately.

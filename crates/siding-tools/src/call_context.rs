@@ -44,7 +44,7 @@ pub trait AsyncCaller: Send {
     }
 
     /// Reports the progress of a wait to the caller. `snapshot` is the task's state, or `None` if
-    /// the wait is for several tasks or the state cannot be read; `bound` is the longest duration
+    /// the wait is for several tasks or the state cannot be read; `bound` is the maximum duration
     /// of the wait.
     fn report_progress(
         &mut self,

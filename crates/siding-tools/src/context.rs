@@ -38,7 +38,7 @@ pub const SHIM_PROGRAM: &CStr = SELF_EXE;
 pub struct ToolContext {
     /// The state directory with this user's tasks and sessions.
     pub root: StateDir,
-    /// The session that owns new tasks.
+    /// The session to which new tasks belong.
     pub session: SessionId,
     /// The session's owner, for which the session is opened again if it was closed; `None` if
     /// another process opened the session.
@@ -229,6 +229,6 @@ impl ToolContext {
 pub struct TaskSnapshot {
     /// The task's directory, which contains the output.
     pub dir: siding_core::store::TaskDir,
-    /// The state that the replayed journal gives.
+    /// The state that results from replaying the task's journal.
     pub state: TaskState,
 }

@@ -7,7 +7,7 @@ use siding_model::notice::Coverage;
 
 use crate::notices_in_flight::AnswerNotices;
 
-/// What an answer shows, so that it need not be delivered again once the answer has arrived.
+/// Content of an answer that need not be delivered again once the answer has reached its reader.
 #[derive(Debug)]
 pub enum DeliveryAck {
     /// The part of a task's state that was shown to this session's agent.

@@ -19,10 +19,10 @@ use crate::context::{SHIM_PROGRAM, TaskSnapshot, ToolContext};
 
 /// Waits for a task as long as the policy says, and returns the task's state after the wait.
 ///
-/// When the caller cancels the wait because it no longer wants the result, a foreground task is
-/// interrupted with SIGINT, as by Ctrl-C at a terminal, because the command ran only for this call.
-/// A task in the background or with readiness conditions continues. The task of a client that has
-/// disconnected also continues, under the rules of the task's session.
+/// When the caller cancels the wait because the result is no longer wanted, a foreground task is
+/// interrupted with SIGINT, as with Ctrl-C at a terminal, because the command ran only for this
+/// call. A task in the background or with readiness conditions continues. The task of a client that
+/// has disconnected also continues, under the rules of the task's session.
 ///
 /// # Errors
 ///

@@ -15,7 +15,7 @@ use siding_model::record::StopReport;
 use siding_model::task_view::{PhaseName, PlacementView, TaskView, WaitView};
 use siding_model::text::one_line;
 
-/// Maximum columns of the line for one task.
+/// Maximum width of the line for one task, in columns.
 pub const LINE_COLUMNS: usize = 160;
 
 /// The structured content of a tool whose own fields are `T`.
@@ -23,8 +23,8 @@ pub const LINE_COLUMNS: usize = 160;
 pub(crate) struct StructuredAnswer<T> {
     /// The state of the tasks and what to do next, in siding's own words.
     pub(crate) message: String,
-    /// Output of a task, as far as the answer shows it; omitted if none. The text comes from the
-    /// task.
+    /// The part of a task's output that the answer shows; omitted if the answer shows none. The
+    /// text comes from the task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<String>,
     /// Notices about other tasks of the session, when there are new ones.
@@ -98,7 +98,7 @@ pub(crate) struct RunDetails {
     /// The task of the command; omitted when no task was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) task: Option<TaskSummary>,
-    /// The task that already runs the same command, because of which the call started none.
+    /// The task that already runs the same command; present if the call therefore started no task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duplicate_of: Option<TaskId>,
     /// Whether `output` omits a part of the output so far.
@@ -130,7 +130,7 @@ pub(crate) struct WaitDetails {
 /// The fields of `stop`.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct StopDetails {
-    /// The result for each named task, in order.
+    /// The result for each named task, in the order of the call.
     pub(crate) results: Vec<StopResult>,
 }
 
@@ -153,7 +153,7 @@ pub(crate) struct StopResult {
 /// The fields of `list`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ListDetails {
-    /// The tasks: all running ones, newest first, then the most recently ended ones.
+    /// The running tasks, the newest first, then ended tasks, the most recently ended first.
     pub(crate) tasks: Vec<TaskSummary>,
 }
 

@@ -1,4 +1,4 @@
-//! Formats the text that several tools have in their answers.
+//! Formats the text that several tools use in their answers.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use crate::structured::{self, RunDetails, TaskSummary};
 
 pub use crate::structured::LINE_COLUMNS;
 
-/// Maximum bytes to read for the last line of an output.
+/// Maximum number of bytes that are read to find the last line of an output.
 const LAST_LINE_BYTES: usize = 400;
-/// Maximum columns of the text about a process that survived a stop.
+/// Maximum width of the text about a survivor of a stop, in columns.
 const SURVIVOR_COLUMNS: usize = 120;
 
 /// Returns an answer with the state of a task (`b-4k7q…  exited 1 after 3s  npm test`) and the next

@@ -30,13 +30,14 @@ pub use self_task::{SelfTask, start_self_task as begin_own};
 /// A tool as it is offered to a model.
 #[derive(Debug, Clone, Copy)]
 pub struct Tool {
-    /// The name of the tool. The program's command that does the same usually has this name, too.
+    /// The name of the tool. The command of the program with the same function usually has the same
+    /// name.
     pub name: &'static str,
     /// Text for the model: what the tool does and when to use it.
     pub description: &'static str,
     /// What a call changes.
     pub effect: ToolEffect,
-    /// The name in siding's own agent; `None` if the agent has a tool of its own instead.
+    /// The name in siding's own agent; `None` if the agent uses a different tool instead.
     pub agent_name: Option<&'static str>,
     /// Returns the JSON Schema of the arguments.
     pub schema: fn() -> Map<String, Value>,
@@ -50,11 +51,11 @@ pub enum ToolEffect {
     /// A call changes no task. Clients may call the tool without asking the user. siding's own
     /// agent runs such calls concurrently, and repeats them after a crash.
     ReadOnly,
-    /// A call adds to a task, and removes nothing.
+    /// A call adds data to a task, and removes nothing.
     Additive,
-    /// A call ends tasks. Another call with the same arguments changes nothing more.
+    /// A call ends tasks. A repeated call with the same arguments has no further effect.
     Destructive,
-    /// A call runs commands of the model, which the guard must judge first.
+    /// A call runs a command that the model wrote. The guard must check the command first.
     RunsCommands,
 }
 
@@ -163,8 +164,8 @@ mod tests {
         }
     }
 
-    /// The documents and the guard's matcher list the tools by hand, so a new tool could be
-    /// forgotten there.
+    /// The documentation and the guard's matcher contain manual lists of the tools, in which a new
+    /// tool could be forgotten.
     #[test]
     fn the_documents_list_every_tool() {
         let read = |name: &str| {

@@ -30,7 +30,7 @@ pub enum WorkflowError {
     /// No workflow has this id.
     #[error("there is no workflow `{id}`; `siding ps --all` shows the tasks there are")]
     Missing {
-        /// The id that the caller named.
+        /// The id that the caller passed.
         id: TaskId,
     },
     /// Another process runs the workflow.
@@ -72,7 +72,7 @@ pub enum WorkflowError {
         id: TaskId,
         /// The action, as a verb with its object.
         doing: &'static str,
-        /// The error of the system call.
+        /// The error that the system call returned.
         source: io::Error,
     },
 }

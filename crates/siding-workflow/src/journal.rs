@@ -14,9 +14,10 @@ use super::load::{LoadedWorkflow, WorkflowJournalError};
 use super::record::{FORMAT_VERSION, WorkflowHeader, WorkflowRecord};
 use super::steps;
 
-/// The name of the file in the directory of the session.
+/// Name of the journal file in the directory of the workflow's session.
 const JOURNAL_FILE_NAME: &str = "workflow";
-/// Maximum bytes of a journal that is read: the text of the workflow and some thousand records.
+/// Maximum size of a journal that is read, in bytes: enough for the text of the workflow and
+/// several thousand records.
 const MAX_JOURNAL_BYTES: usize = 64 << 20;
 
 /// A locked journal and its replayed content.
@@ -51,14 +52,15 @@ impl WorkflowJournal {
         let fd = open_journal(root, id, file::OpenMode::ReadWrite)?;
         let mut journal = Self { id, workflow: load(id, &fd)?, fd, len: 0 };
         journal.lock()?;
-        // Read again under the lock, because the previous writer may have appended records.
+        // The journal is read again under the lock, because the previous writer may have appended
+        // records.
         journal.workflow = load(id, &journal.fd)?;
         let facts = file::metadata(&journal.fd);
         journal.len = facts.map_err(|source| io_error(id, "examine its journal", source))?.len;
         Ok(journal)
     }
 
-    /// Checks a record, syncs it to disk, and applies it.
+    /// Checks a record, writes it durably to the journal, and applies it to the state.
     pub(super) fn add_record(&mut self, record: &WorkflowRecord) -> Result<(), WorkflowError> {
         let misfit = |misfit| WorkflowError::InvalidRecord { id: self.id, misfit };
         self.workflow.state.check_record(record).map_err(misfit)?;
@@ -90,7 +92,8 @@ impl WorkflowJournal {
 ///
 /// # Errors
 ///
-/// [`WorkflowError`] if there is no such workflow, or its journal cannot be read or replayed.
+/// Returns [`WorkflowError`] if there is no such workflow, or its journal cannot be read or
+/// replayed.
 pub fn read(root: &StateDir, id: TaskId) -> Result<LoadedWorkflow, WorkflowError> {
     load(id, &open_journal(root, id, file::OpenMode::Read)?)
 }
@@ -115,7 +118,7 @@ pub fn apply_ended_steps(root: &StateDir, workflow: &mut LoadedWorkflow) {
         };
         if let Some((at, end)) = ended {
             let record = WorkflowRecord::Ended { at, step, attempt: live.attempt, end };
-            // The state accepts the record, because the attempt was running just before.
+            // The state accepts the record, because the attempt was running in this state.
             let _best_effort = workflow.state.apply(&record);
             workflow.last_recorded_at = workflow.last_recorded_at.max(at);
         }

@@ -3,7 +3,7 @@
 //! [`Plan`] is the content of a file. [`WorkflowState`] replays the [`WorkflowRecord`]s of a run
 //! and returns the next actions. Both are pure: the same records give the same actions, so a
 //! workflow can continue from its journal after any crash. [`run_workflow`] performs the actions;
-//! each step is a task of its own.
+//! each step is a separate task.
 
 #![forbid(unsafe_code)]
 

@@ -11,7 +11,7 @@ use super::plan::file::WorkflowFileError;
 use super::record::{FORMAT_VERSION, WorkflowHeader, WorkflowRecord};
 use super::state::{InvalidRecord, WorkflowState};
 
-/// Why a journal cannot be replayed.
+/// The reason why a journal cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkflowJournalError {
     /// The journal has no records.
@@ -23,10 +23,11 @@ pub enum WorkflowJournalError {
         /// Format version in the journal's first record.
         found: u32,
     },
-    /// A record that others follow is damaged, or a record with a valid checksum cannot be parsed.
+    /// A record that is not the last is damaged, or a record with a valid checksum cannot be
+    /// parsed.
     #[error("record {seq} is damaged: {why}")]
     Damaged {
-        /// The number of the record, from 0.
+        /// The number of the record, counted from 0.
         seq: u64,
         /// What is wrong with the record.
         why: String,
@@ -34,7 +35,7 @@ pub enum WorkflowJournalError {
     /// A record cannot follow the records before it.
     #[error("record {seq}: {misfit}")]
     InvalidRecord {
-        /// The number of the record, from 0.
+        /// The number of the record, counted from 0.
         seq: u64,
         /// The violated rule.
         misfit: InvalidRecord,
@@ -64,11 +65,11 @@ pub struct LoadedWorkflow {
 }
 
 impl LoadedWorkflow {
-    /// Creates a workflow that starts at `at` as part of `task`, without any step started.
+    /// Creates a workflow that starts at `at` in the task `task`, and has not started any step.
     ///
     /// # Errors
     ///
-    /// [`WorkflowFileError`] if the text in `opened` is not a valid workflow.
+    /// Returns [`WorkflowFileError`] if the text in `opened` is not a valid workflow.
     pub fn start(
         opened: WorkflowHeader,
         task: TaskId,
@@ -92,8 +93,8 @@ impl LoadedWorkflow {
     ///
     /// # Errors
     ///
-    /// [`WorkflowJournalError`] if the journal is empty, damaged, inconsistent, or of a newer
-    /// format, or if its workflow is not valid for this version.
+    /// Returns [`WorkflowJournalError`] if the journal is empty, damaged, inconsistent, or of a
+    /// newer format, or if its workflow is not valid for this version.
     pub fn read(bytes: &[u8]) -> Result<Self, WorkflowJournalError> {
         let mut story: Option<Self> = None;
         let mut expected = 0;
@@ -127,11 +128,12 @@ impl LoadedWorkflow {
         Ok(story)
     }
 
-    /// Applies a record.
+    /// Applies a record to the state.
     ///
     /// # Errors
     ///
-    /// [`InvalidRecord`] if the record cannot follow the state, which is then unchanged.
+    /// Returns [`InvalidRecord`] if the record cannot follow the state. The state is then
+    /// unchanged.
     pub(super) fn apply(&mut self, record: &WorkflowRecord) -> Result<(), InvalidRecord> {
         self.state.apply(record)?;
         self.last_recorded_at = match record {

@@ -20,76 +20,78 @@ use self::file::FileMistake;
 use self::matrix::Combination;
 use self::raw::{RawFile, RawStep};
 
-/// Maximum number of steps after expanding matrices; more could not be reviewed.
+/// Maximum number of steps after the expansion of matrices. A person could not review more.
 pub(super) const MAX_STEPS: usize = 1_000;
-/// Maximum columns of a list of steps in an error message.
+/// Maximum width, in columns, of a list of steps in an error message.
 const STEP_LIST_COLUMNS: usize = 300;
 
-/// The consequence of a failed step.
+/// The effect of a failed step on the other steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
-    /// Running steps are stopped and no others start, except steps that handle failures.
+    /// Running steps are stopped, and no further steps start. Failure handlers are exempt.
     #[default]
     Stop,
     /// Steps that do not need the failed step continue.
     Continue,
 }
 
-/// What a step runs.
+/// The command or prompt that a step runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StepAction {
-    /// A command for the shell that the settings name.
+    /// A command that the configured shell runs.
     Command(String),
-    /// A prompt for an agent.
+    /// A prompt that siding's own agent receives.
     Prompt {
         /// Text of the prompt, with the values of the matrix inserted.
         text: String,
-        /// The model; `None` is the agent's default.
+        /// Name of the model; `None` selects the agent's default model.
         model: Option<String>,
     },
 }
 
-/// A step of a plan: a step of the file, or one combination of its matrix.
+/// A step of a plan. A step of the file that has a matrix becomes one `WorkflowStep` for each
+/// combination of values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkflowStep {
-    /// The id, with the values of its matrix: `test[os=a,py=3]`.
+    /// The id with the values of the combination, such as `test[os=a,py=3]`.
     pub id: String,
-    /// What each attempt runs.
+    /// The command or prompt of each attempt.
     pub action: StepAction,
-    /// The indexes of the steps that must be finished first, sorted and unique.
+    /// The sorted, unique indexes of the steps that must finish before this one.
     pub needs: Vec<usize>,
     /// The condition under which the step runs once its needs are finished.
     pub condition: Condition,
-    /// The time limit of an attempt; `None` uses the deadline of the settings.
+    /// The time limit of an attempt; `None` uses the setting `max_elapsed`.
     pub timeout: Option<Duration>,
-    /// Maximum number of attempts after the first.
+    /// Maximum number of retries after failed attempts; stopped and lost attempts are not counted.
     pub retries: u32,
-    /// The working directory, relative to that of the workflow; `None` is the same directory.
+    /// The working directory, relative to the workflow's; `None` uses the workflow's directory.
     pub cwd: Option<String>,
-    /// Environment variables in addition to the inherited ones, with those of the matrix.
+    /// Environment variables added to the inherited ones, including those of the matrix.
     pub env: Vec<(String, String)>,
-    /// The length of the longest chain of needs before the step.
+    /// Number of steps in the longest chain of needs before this step.
     pub layer: usize,
 }
 
 /// The validated content of a workflow's file, with all matrices expanded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The name that lists show; `None` shows the name of the file.
+    /// The name shown in lists; if `None`, lists show the name of the file.
     pub name: Option<String>,
-    /// The consequence of a failed step.
+    /// The effect of a failed step on the other steps.
     pub on_failure: OnFailure,
-    /// How many steps may run concurrently; `None` if the file does not say.
+    /// Maximum number of steps that run concurrently; `None` if the file does not set it.
     pub max_parallel: Option<usize>,
-    /// The time limit of the whole run; `None` uses the cap of every task, `max_elapsed_hard_cap`.
+    /// The time limit of the whole run; `None` uses the cap, `max_elapsed_hard_cap`.
     pub timeout: Option<Duration>,
     steps: Vec<WorkflowStep>,
     /// The indexes of the steps, each after its needs.
     order: Vec<usize>,
 }
 
-/// The steps with each name: a range of consecutive indexes.
+/// Maps each name to the indexes of its steps. The name of a step with a matrix denotes all its
+/// combinations.
 type StepNames = HashMap<String, Range<usize>>;
 
 /// A step whose needs and condition have not been resolved.
@@ -102,7 +104,7 @@ struct StepDraft {
 }
 
 impl StepDraft {
-    /// Returns the byte offset of the step's needs, or of the step itself if it has none.
+    /// Returns the byte offset of the step's first need, or of the step if there are no needs.
     fn needs_offset(&self) -> usize {
         self.needs.first().map_or(self.offset, |need| need.span().start)
     }
@@ -153,7 +155,7 @@ impl Plan {
     }
 }
 
-/// Expands all matrices. Returns the steps and the meaning of each name.
+/// Expands all matrices. Returns the steps, and the range of steps that each name denotes.
 fn expand_steps(file: &RawFile) -> Result<(Vec<StepDraft>, StepNames), FileMistake> {
     let mut drafts: Vec<StepDraft> = Vec::new();
     let mut names = StepNames::new();
@@ -197,8 +199,8 @@ fn build_step(
 ) -> Result<WorkflowStep, FileMistake> {
     let work = parse_action(file, (offset, raw), combination)?;
     values::check_env(&raw.env)?;
-    // The step's own variables take precedence over the global ones, and the variables of the
-    // matrix over both.
+    // The step's own variables override those of the file, and the variables of the matrix override
+    // both.
     let mut env = file.env.clone();
     env.extend(raw.env.clone());
     let env = env.into_iter().map(|(name, value)| {

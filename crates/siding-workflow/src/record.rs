@@ -5,20 +5,20 @@ use serde::{Deserialize, Serialize};
 use siding_model::id::TaskId;
 use siding_model::process::UnixMs;
 
-/// The version of the format that is written, and the newest that is read.
+/// The format version that is written, and the newest version that can be read.
 pub(super) const FORMAT_VERSION: u32 = 1;
 
-/// The settings of a run. They include the text of the file, so that later changes of the file do
+/// The settings of a run. They include the text of the file, so that later changes to the file do
 /// not affect the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkflowHeader {
-    /// The absolute path of the file.
+    /// The absolute path of the workflow's file.
     pub file: String,
     /// The content of the file at the start of the run.
     pub text: String,
-    /// The absolute working directory, in which steps without a directory of their own run.
+    /// The absolute working directory. Steps that do not set `cwd` run in this directory.
     pub cwd: String,
-    /// The options that the caller chose in addition to the file.
+    /// The options of the run, from the command line, the file or the defaults.
     #[serde(flatten)]
     pub rules: RunOptions,
 }
@@ -28,7 +28,7 @@ pub struct WorkflowHeader {
 pub struct RunOptions {
     /// Whether steps that do not need a failed step continue.
     pub keep_going: bool,
-    /// How many steps may run concurrently.
+    /// Maximum number of steps that run concurrently.
     pub max_parallel: usize,
 }
 
@@ -38,9 +38,9 @@ pub struct RunOptions {
 pub enum WorkflowRecord {
     /// The run started. Only the first record is of this type.
     Opened {
-        /// Format version of the journal.
+        /// Format version of the journal, 1 at present.
         format: u32,
-        /// The time of the record.
+        /// The wall-clock time at which the record was written.
         at: UnixMs,
         /// The task that runs the workflow.
         task: TaskId,
@@ -50,16 +50,16 @@ pub enum WorkflowRecord {
     },
     /// Another task continues the run.
     Resumed {
-        /// The time of the record.
+        /// The wall-clock time at which the record was written.
         at: UnixMs,
-        /// The task that runs the workflow from now on.
+        /// The task that runs the workflow from this record on.
         task: TaskId,
     },
     /// An attempt of a step is about to start.
     Began {
-        /// The time of the record.
+        /// The wall-clock time at which the record was written.
         at: UnixMs,
-        /// The id of the step.
+        /// The id of the step, with the values of its matrix.
         step: String,
         /// The number of the attempt, from 1.
         attempt: u32,
@@ -69,27 +69,27 @@ pub enum WorkflowRecord {
     },
     /// An attempt has ended.
     Ended {
-        /// The time of the record.
+        /// The wall-clock time at which the record was written.
         at: UnixMs,
-        /// The id of the step.
+        /// The id of the step, with the values of its matrix.
         step: String,
         /// The number of the attempt, from 1.
         attempt: u32,
         /// How the attempt ended.
         end: StepEnd,
     },
-    /// A signal asked the run to stop.
+    /// The runner received a signal to stop.
     Stopping {
-        /// The time of the record.
+        /// The wall-clock time at which the record was written.
         at: UnixMs,
-        /// The name of the received signal.
+        /// The name of the signal, such as `SIGTERM`.
         by: String,
     },
     /// The run has ended.
     Over {
-        /// The time of the record.
+        /// The wall-clock time at which the record was written.
         at: UnixMs,
-        /// The verdict on the run.
+        /// The result of the whole run.
         verdict: WorkflowVerdict,
     },
 }
@@ -109,8 +109,8 @@ pub enum StepEnd {
     },
     /// The workflow stopped the attempt.
     Stopped,
-    /// While no process ran the workflow, the attempt was never started, was stopped with the
-    /// session, or ended with an unknown outcome. This is not counted as a failure, and the step
+    /// The task of an earlier runner's attempt never started, was stopped with its session, or
+    /// ended with an unknown outcome. A lost attempt is not counted as a failure, and the step
     /// starts again.
     Lost {
         /// Description of the outcome, for people.
@@ -118,15 +118,15 @@ pub enum StepEnd {
     },
 }
 
-/// The verdict on a run.
+/// The result of a whole run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkflowVerdict {
-    /// No step failed.
+    /// All steps succeeded or were skipped.
     Ok,
-    /// A step failed.
+    /// At least one step failed.
     Failed,
-    /// The run was stopped before all steps were finished. It can be resumed.
+    /// The run was stopped before all steps were finished; it can be resumed.
     Stopped,
 }
 

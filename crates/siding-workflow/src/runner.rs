@@ -1,10 +1,10 @@
-//! The runner of a workflow, which starts, watches and stops its steps as
+//! The runner of a workflow. It starts, watches and stops the steps as
 //! [`WorkflowState`](super::WorkflowState) decides.
 //!
-//! The runner has one thread and one poll(2). The start of a step is recorded before it is
-//! performed. The steps are tasks of a separate session, whose owner is the runner's process. When
-//! that process is killed, the steps end after the session's grace, unless another process resumes
-//! the workflow earlier.
+//! The runner has one thread and one poll(2). It records the start of a step before it starts the
+//! step's task. The steps are tasks of a separate session, whose owner is the runner's process.
+//! When that process is killed, the steps are stopped after the session's grace, unless another
+//! process resumes the workflow before then.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -30,24 +30,24 @@ use super::record::{StepEnd, WorkflowHeader, WorkflowRecord, WorkflowVerdict};
 use super::state::StepStart;
 use super::{steps, text};
 
-/// Number of bytes at the end of a failed step's output that are read for its last lines.
+/// Number of bytes read from the end of a failed step's output to show its last lines.
 const TAIL_BYTES: usize = 4 << 10;
 
 /// The workflow to run.
 #[derive(Debug, Clone)]
 pub enum WorkflowSource {
-    /// A new run, which is identified by the task that it is part of.
+    /// A new run, identified by the task that runs it.
     New(WorkflowHeader),
     /// An existing run, identified by its first task.
     Resumed(TaskId),
 }
 
-/// Runs a workflow to its end, as part of `task`. Progress is reported by `print_line`.
+/// Runs a workflow to its end inside `task`. `print_line` receives the lines about the progress.
 ///
 /// # Errors
 ///
-/// [`WorkflowError`]. Steps that still run are stopped after this process exits, because this
-/// process owns their session.
+/// [`WorkflowError`]. Steps that are still running are stopped after this process exits, because
+/// this process owns their session.
 pub fn run_workflow(
     root: &StateDir,
     settings: &Settings,
@@ -60,8 +60,8 @@ pub fn run_workflow(
         WorkflowSource::Resumed(id) => *id,
     };
     let io = |doing: &'static str| move |source| WorkflowError::Io { id, doing, source };
-    // From here on, signals arrive through a descriptor (signalfd(2)), so none can interrupt this
-    // process between a record and its action.
+    // From here on, these signals arrive through a descriptor (signalfd(2)), so that none of them
+    // can end this process between a record and its action.
     let signals =
         SignalFd::block(&[Signal::TERM, Signal::INT, Signal::HUP]).map_err(io("block signals"))?;
     let program = std::env::current_exe().map_err(io("find siding's own path"))?;
@@ -106,10 +106,10 @@ pub fn run_workflow(
 struct RunningStep<'r> {
     watch: TaskWatch<'r>,
     attempt: u32,
-    /// Whether another process started the step.
+    /// Whether an earlier runner started the attempt.
     is_resumed: bool,
-    /// The generation of the shim that was asked to stop the step. A newer shim may not know of the
-    /// request.
+    /// The generation of the shim that was asked to stop the step. A newer shim may not have
+    /// received the request.
     stop_sent_to_shim: Option<u32>,
 }
 
@@ -259,7 +259,7 @@ impl WorkflowRunner<'_, '_> {
             let Some(running) = self.running.get_mut(&at) else { continue };
             let attempt = running.attempt;
             match run::recv_event(&mut running.watch) {
-                // The state may also be that of a lingering task, which continues.
+                // The task may also be lingering; `check_end` then records nothing.
                 Ok(ShimEvent::Finished(dir, story)) => self.check_end(at, &dir, &story.state)?,
                 Ok(
                     ShimEvent::Ready(..)
@@ -300,9 +300,9 @@ impl WorkflowRunner<'_, '_> {
         end: StepEnd,
         output: Option<String>,
     ) -> Result<(), WorkflowError> {
-        // A signal to all processes may end a step that is just starting before this process has
-        // read the signal. Pending signals are therefore read first, so that the step is recorded
-        // as stopped.
+        // A signal that is sent to all processes may end a step before the runner has read that
+        // signal. Pending signals are therefore read first, so that the step is recorded as
+        // stopped.
         self.handle_signals()?;
         let asked = self.running.get(&at).and_then(|running| running.stop_sent_to_shim);
         let is_stopped =

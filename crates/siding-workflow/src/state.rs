@@ -17,7 +17,7 @@ use super::plan::Plan;
 use super::record::{RunOptions, StepEnd, WorkflowRecord, WorkflowVerdict};
 use super::step_status::StepStatus;
 
-/// A running attempt.
+/// An attempt whose start is recorded and whose end is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunningAttempt {
     /// The number of the attempt, from 1.
@@ -26,7 +26,7 @@ pub struct RunningAttempt {
     pub task: Option<TaskId>,
 }
 
-/// The progress of a step.
+/// The attempts of a step so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StepProgress {
     /// Number of attempts that have started.
@@ -39,13 +39,13 @@ pub struct StepProgress {
     pub last_end: Option<StepEnd>,
     /// The task of the last attempt.
     pub task: Option<TaskId>,
-    /// The start of the last attempt.
+    /// The time at which the last attempt started.
     pub started_at: Option<UnixMs>,
-    /// The end of the last attempt.
+    /// The time at which the last attempt ended; `None` while it is running.
     pub ended_at: Option<UnixMs>,
 }
 
-/// A record that cannot follow those before it.
+/// The error for a record that cannot follow the previous records.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidRecord(String);
@@ -59,18 +59,18 @@ pub struct StepStart {
     pub attempt: u32,
 }
 
-/// What the runner must do next. All fields are empty while it only waits.
+/// The next actions of the runner. All fields are empty if it must wait for an event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NextActions {
     /// Steps to start, in this order.
     pub start: Vec<StepStart>,
     /// The indexes of running steps to stop.
     pub stop: Vec<usize>,
-    /// The verdict, when nothing is left to do.
+    /// The verdict; `None` until all steps are finished.
     pub verdict: Option<WorkflowVerdict>,
 }
 
-/// A plan and the state of its run, which records change.
+/// A plan and the state of its run. Only records change this state.
 #[derive(Debug, Clone)]
 pub struct WorkflowState {
     plan: Plan,
@@ -95,7 +95,7 @@ impl WorkflowState {
         }
     }
 
-    /// Returns the plan, whose step indexes all other methods use.
+    /// Returns the plan. The step indexes in all other methods refer to it.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan
@@ -231,8 +231,8 @@ impl WorkflowState {
                     StepStatus::Failed
                 }
                 Some(StepEnd::Stopped | StepEnd::Lost { .. }) if !may_run => StepStatus::Stopped,
-                // The step started before, so its needs are finished, and their results have not
-                // changed.
+                // The step has started before, so its needs are finished, and their results cannot
+                // have changed.
                 Some(_) => {
                     ready.push(at);
                     StepStatus::Waiting
@@ -268,7 +268,7 @@ impl WorkflowState {
         self.stop_requested_by.is_none() && (!is_failing || is_for_failures)
     }
 
-    /// Returns whether the failure of a step ends the other steps.
+    /// Returns whether a failed step prevents the other steps from running.
     fn is_failing(&self) -> bool {
         !self.options.keep_going && (0..self.progress.len()).any(|at| self.has_failed(at))
     }
@@ -301,7 +301,7 @@ impl WorkflowState {
     }
 }
 
-/// Returns whether a step has not finished because the workflow was ending.
+/// Returns whether a step was stopped or did not start because the workflow was ending.
 const fn is_cut_short(state: StepStatus) -> bool {
     matches!(state, StepStatus::Stopped | StepStatus::NotRun)
 }

@@ -1,4 +1,4 @@
-//! The status of a step.
+//! The status of a workflow's step, for conditions, JSON and diagrams.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,11 +13,11 @@ pub enum StepStatus {
     Running,
     /// An attempt succeeded.
     Ok,
-    /// The step failed, and no retry is left or useful.
+    /// The step failed and will not be retried.
     Failed,
     /// The step's condition was not met.
     Skipped,
-    /// The workflow stopped the step.
+    /// The workflow stopped the step, or the last attempt was lost and may not be repeated.
     Stopped,
     /// The workflow ended before the step could start.
     NotRun,
@@ -38,7 +38,7 @@ impl StepStatus {
         }
     }
 
-    /// Returns whether the status is final, unless the workflow is resumed.
+    /// Returns whether the step is finished. A resumed workflow may still run a stopped step again.
     #[must_use]
     pub const fn is_finished(self) -> bool {
         !matches!(self, Self::Waiting | Self::Running)

@@ -1,4 +1,4 @@
-//! Converts a step to a task, and the task's outcome to the outcome of the step.
+//! Converts a step into a task, and the outcome of the task into the outcome of the step.
 
 use std::path::Path;
 
@@ -27,7 +27,8 @@ const WORKFLOW_VARIABLE: &str = "SIDING_WORKFLOW";
 /// The environment variable with the id of the step.
 const STEP_VARIABLE: &str = "SIDING_STEP";
 
-/// Prepares the task for an attempt of a step. `program` runs a step that is a prompt.
+/// Prepares the task for an attempt of a step. `program` is the path of siding,
+/// which runs the prompt of a step.
 pub(super) fn prepare_task(
     root: &StateDir,
     settings: &Settings,
@@ -56,8 +57,8 @@ pub(super) fn prepare_task(
         .timeout(step.timeout)
         .env(step.env.clone())
         .label_env(labels(workflow, step))
-        // A step ends together with all processes it started: the next step may need the same port,
-        // for example.
+        // The remaining processes of a step are terminated when its leader exits. They could hold a
+        // port, for example, that the next step needs.
         .on_leader_exit(OnLeaderExit::Reap)
         .prepare(root, settings)
 }
@@ -91,12 +92,12 @@ pub(super) fn failed_watch(error: &RunError) -> StepEnd {
     if let RunError::NotStarted { doing } = error {
         return StepEnd::Failed { why: format!("its shim {doing}"), again: true };
     }
-    // The task may still be running, so a retry could run the step twice at the same time.
+    // The task may still be running; a retry would then run the step twice concurrently.
     StepEnd::Failed { why: error.to_string(), again: false }
 }
 
-/// Returns how an attempt ended; `None` while its task is running. `is_resumed` is true if another
-/// process started the attempt; perhaps no runner existed when the task ended.
+/// Returns how an attempt ended; `None` while its task is running. `is_resumed` is true if an
+/// earlier runner started the attempt, so that the task may have ended while no runner existed.
 pub(super) fn step_end(state: &TaskState, is_resumed: bool) -> Option<StepEnd> {
     let outcome = state.lifecycle.outcome()?;
     let why = outcome.to_string();

@@ -1,5 +1,5 @@
-//! An SVG diagram of a workflow: each step with its status, in a column after the steps that it
-//! needs.
+//! An SVG diagram of a workflow. It shows each step with its status, to the right of the steps that
+//! the step needs.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -11,14 +11,16 @@ use siding_model::text::{make_visible, one_line};
 use super::step_status::StepStatus;
 use super::view::{StepView, WorkflowView};
 
-/// Width and height of a box. All sizes are in user units, which are pixels at the natural size.
+/// Width and height of a step's box. All sizes are in user units, which are pixels at the natural
+/// size.
 const BOX_SIZE: (usize, usize) = (210, 46);
 const BOX_GAP: (usize, usize) = (70, 16);
 const MARGIN: usize = 20;
 const TITLE_HEIGHT: usize = 44;
-/// Maximum columns of an id in a box, at 7 units per column.
+/// Maximum width of a line in a box, in columns of 7 units.
 const ID_COLUMNS: usize = 27;
-/// Maximum columns of the title.
+/// Maximum width, in columns, of the name in the diagram's title and of the reason in a step's
+/// title.
 const TITLE_COLUMNS: usize = 60;
 
 /// Renders a workflow as SVG. The status is shown by a word as well as by a color, and each step
@@ -84,7 +86,7 @@ fn title_text(view: &WorkflowView) -> String {
     ))
 }
 
-/// Draws the line from a step to another step that needs the first one.
+/// Draws a line from a step to another step that needs the first one.
 fn draw_edge(out: &mut String, from: (usize, usize), to: (usize, usize)) {
     let (x1, y1) = (from.0 + BOX_SIZE.0, from.1 + BOX_SIZE.1 / 2);
     let (x2, y2) = (to.0, to.1 + BOX_SIZE.1 / 2);
@@ -122,7 +124,8 @@ fn draw_step(out: &mut String, step: &StepView, (x, y): (usize, usize)) {
     );
 }
 
-/// Returns the fill and the stroke color of a box. Dark text on each fill is readable (WCAG AA).
+/// Returns the fill and the stroke color of a box. Dark text on each fill has the contrast
+/// that WCAG AA requires.
 const fn status_colors(state: StepStatus) -> (&'static str, &'static str) {
     match state {
         StepStatus::Waiting => ("#f6f8fa", "#8c959f"),

@@ -31,11 +31,11 @@ pub const RESUME_FLAG: &str = self_command::WORKFLOW_RESUME_FLAG;
 
 /// The signal that asks the runner to stop.
 pub const STOP_SIGNAL: Signal = Signal::TERM;
-/// Time added to the grace of the steps, so that the runner can record how they end.
+/// Time added to the grace of the steps, so that the runner can record the ends of the steps.
 const EXTRA_GRACE: Duration = Duration::from_secs(15);
 
-/// Returns the checksum of a file's content. The runner compares the checksum, so that only the
-/// reviewed content is run.
+/// Returns the checksum of a file's content. The runner refuses a file whose checksum differs from
+/// that of the reviewed content.
 #[must_use]
 pub fn content_checksum(text: &str) -> u32 {
     checksum(text.as_bytes())
@@ -80,7 +80,7 @@ pub fn start(
         .name(workflow_name(plan, Path::new(file)))
         .timeout(Some(plan.timeout.unwrap_or(cap)))
         .stop_with(STOP_SIGNAL, stop_grace(settings))
-        // The runner is silent while its steps work; each step has its own stall detection.
+        // The runner prints nothing while steps run, and each step has its own stall detection.
         .without_stalls()
         .prepare(root, settings)?;
     let link = task.start(root, IdleShim::start(SELF_EXE))?;

@@ -1,4 +1,4 @@
-//! The output of the runner: a line for each step that starts or ends.
+//! Formats the output of the runner: a line for each start and each end of an attempt.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use super::load::LoadedWorkflow;
 use super::record::{StepEnd, WorkflowVerdict};
 use super::step_status::StepStatus;
 
-/// Maximum columns of a line about a step or a stop request.
+/// Maximum width, in columns, of a line about a step or a stop request.
 const LINE_COLUMNS: usize = 80;
-/// Maximum lines of a failed step's output that are shown.
+/// Maximum number of lines shown from the end of a failed step's output.
 const MAX_OUTPUT_LINES: usize = 10;
-/// Columns of the word at the start of a line.
+/// Width, in columns, of the field for the word at the start of a line.
 const WORD: usize = 8;
 
 /// Formats the line about the start of an attempt.

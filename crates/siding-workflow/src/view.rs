@@ -14,7 +14,7 @@ use super::state::StepProgress;
 use super::step_status::StepStatus;
 use super::text::ms_between;
 
-/// The state of a workflow.
+/// Whether a workflow is planned or running, or how it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
@@ -22,13 +22,13 @@ pub enum RunState {
     Planned,
     /// A task runs the workflow.
     Running,
-    /// The workflow has not ended, but no process runs it. It can be resumed.
+    /// No process runs the workflow, although it has not ended. The workflow can be resumed.
     Interrupted,
     /// The workflow has ended, and no step failed.
     Ok,
     /// The workflow has ended, and a step failed.
     Failed,
-    /// The workflow was stopped before all steps were finished. It can be resumed.
+    /// The workflow was stopped before all steps were finished; it can be resumed.
     Stopped,
 }
 
@@ -47,7 +47,7 @@ impl RunState {
     }
 }
 
-/// A workflow and its steps.
+/// A workflow and its steps, as shown by `siding workflow show --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "workflow")]
 pub struct WorkflowView {
@@ -63,28 +63,28 @@ pub struct WorkflowView {
     pub tasks: Vec<TaskId>,
     /// The time of the start, in RFC 3339; null for a file that has not been run.
     pub started_at: Option<String>,
-    /// Milliseconds from the start to the end, or until now while the workflow runs.
+    /// Milliseconds from the start to the last record, or until now while the workflow runs.
     pub elapsed_ms: Option<u64>,
     /// The steps, in the order of the file.
     pub steps: Vec<StepView>,
 }
 
-/// A step of the file, or one combination of its matrix.
+/// A step of the file, or one combination of values of a step's matrix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct StepView {
     /// The step's id, with the values of its matrix.
     pub id: String,
     /// Whether the step runs or how it ended.
     pub state: StepStatus,
-    /// The ids of the steps that must be finished first.
+    /// The ids of the steps that must finish before this one.
     pub needs: Vec<String>,
     /// The condition under which the step runs once its needs are finished.
     pub condition: String,
-    /// The length of the longest chain of needs before the step.
+    /// Number of steps in the longest chain of needs before this step.
     pub layer: usize,
     /// Number of attempts that have started.
     pub attempt: u32,
-    /// Number of attempts that failures may use up; a resumed step may start more.
+    /// Maximum number of failed attempts; stopped and lost attempts are not counted.
     pub attempts: u32,
     /// The task of the last attempt.
     pub task_id: Option<TaskId>,

@@ -12,7 +12,7 @@ use crate::workspace::Workspace;
 /// The dependencies that a crate may have.
 struct CrateRule {
     name: &'static str,
-    /// Crates of this workspace that the crate's `Cargo.toml` may name, for any kind of dependency.
+    /// Crates of this workspace that the crate's `Cargo.toml` may name as a dependency of any kind.
     allowed_crates: &'static [&'static str],
     /// Packages that must not be in the crate's dependency tree, at any depth.
     banned_packages: &'static [&'static [&'static str]],
@@ -24,17 +24,17 @@ struct CrateRule {
 const ASYNC_PACKAGES: &[&str] = &["tokio", "async-std", "smol", "async-io", "futures-executor"];
 /// Parsers of command lines, which only programs need.
 const ARGUMENT_PARSERS: &[&str] = &["clap", "clap_builder", "lexopt", "pico-args"];
-/// SQLite, which only siding-history may contain among the lower crates.
+/// The packages of SQLite, which only siding-history and the crates above it may use.
 const SQLITE_PACKAGES: &[&str] = &["rusqlite", "libsqlite3-sys"];
 /// Interfaces of the operating system, which only siding-core and the tests call.
 const OS_PACKAGES: &[&str] = &["libc", "rustix", "nix", "windows-sys"];
 /// Packages that are banned in siding-core, the shim and the crates below them.
 const BANNED_IN_SHIM_AND_CORE: &[&[&str]] = &[ASYNC_PACKAGES, ARGUMENT_PARSERS, SQLITE_PACKAGES];
-/// Packages that are banned in a pure crate, which computes without calling the operating system.
+/// Packages that are banned in crates that compute without calling the operating system.
 const BANNED_IN_PURE_CRATES: &[&[&str]] =
     &[ASYNC_PACKAGES, ARGUMENT_PARSERS, SQLITE_PACKAGES, OS_PACKAGES];
 
-/// The rules for every crate, from the bottom to the top.
+/// The rules for every crate. Each crate comes after the crates that it may depend on.
 const CRATE_RULES: &[CrateRule] = &[
     CrateRule {
         name: "siding-model",
@@ -75,7 +75,8 @@ const CRATE_RULES: &[CrateRule] = &[
         may_call_os: false,
     },
     CrateRule {
-        // Asynchronous packages are allowed, because the HTTP servers and the client need them.
+        // Asynchronous runtimes are allowed, because the HTTP servers and the HTTP client need
+        // them.
         name: "siding-http",
         allowed_crates: &["siding-core"],
         banned_packages: &[ARGUMENT_PARSERS, SQLITE_PACKAGES],
@@ -186,7 +187,7 @@ fn find_violations(metadata: &Metadata) -> Vec<String> {
     violations
 }
 
-/// Returns the rules of crates that the workspace does not have.
+/// Returns an error for each rule whose crate is not in the workspace.
 fn find_unused_rules(metadata: &Metadata) -> Vec<String> {
     let unused = CRATE_RULES.iter().filter(|rule| !metadata.members.contains_key(rule.name));
     unused.map(|rule| format!("{} is in the table, but not in the workspace", rule.name)).collect()

@@ -31,7 +31,7 @@ pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {
 fn fetch_advisories(workspace: &Workspace, program: &Path) -> Result<()> {
     workspace
         .command(program, &["fetch", "db"])
-        // git must not ask for a password, or wait forever behind a network that drops packets.
+        // git must not ask for a password, or wait forever on a network that drops packets.
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("GIT_HTTP_LOW_SPEED_LIMIT", "1000")
         .env("GIT_HTTP_LOW_SPEED_TIME", "20")
@@ -69,7 +69,7 @@ fn find_or_install(workspace: &Workspace) -> Result<PathBuf> {
         .env("CARGO_TARGET_DIR", &build)
         .run()
         .context("could not install cargo-deny")?;
-    // The build directory is large and not needed any more.
+    // The build directory is large and no longer needed.
     std::fs::remove_dir_all(&build)
         .with_context(|| format!("could not remove `{}`", build.display()))?;
     if !has_pinned_version(workspace, &ours) {

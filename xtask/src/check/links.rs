@@ -1,4 +1,4 @@
-//! Checks the links between the documents, and from documents to files of the workspace.
+//! Checks the links from Markdown documents to each other and to files of the workspace.
 //!
 //! Only links within the checkout are checked; web addresses are not fetched.
 
@@ -56,7 +56,7 @@ fn markdown_files(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The target of a relative link, and the line that contains it.
+/// The target of a relative link, and the number of the line that contains the link.
 #[derive(Debug, PartialEq, Eq)]
 struct Link {
     line: usize,
@@ -106,7 +106,7 @@ fn strip_code_spans(line: &str) -> String {
     outside.map(|(_, piece)| *piece).collect::<Vec<_>>().join("`")
 }
 
-/// Returns what is wrong with a link, or `None` for a valid link.
+/// Returns the error in a link, or `None` for a valid link.
 fn check_link(
     from: &Path,
     target: &str,

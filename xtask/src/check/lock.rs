@@ -1,5 +1,5 @@
-//! Limits the number of locked packages. Each package is code that siding ships or builds with, so
-//! a new one needs a reason.
+//! Limits the number of locked packages. Each package is code that siding contains or is built
+//! with, so a new one needs a reason.
 
 use anyhow::{Context, Result, bail};
 
@@ -10,11 +10,11 @@ use crate::workspace::Workspace;
 /// state the reason.
 ///
 /// The MCP server added 56 packages: the SDK, tokio, hyper for HTTP, and their dependencies. The
-/// models of siding-agent added 103: genai implements two APIs, and its dependency reqwest needs
-/// HTTP/2, TLS, Unicode tables for addresses, and the certificate stores of systems that siding
-/// does not support. reqwest is the only HTTP client: the agent, A2A, MCP connections and the
-/// webhook share it. `crc` added two: `crc32fast`, which genai's dependencies keep in the list,
-/// searches for CPU features in every process (docs/adr/0021).
+/// connections to models in siding-agent added 103: genai implements two APIs, and its dependency
+/// reqwest needs HTTP/2, TLS, Unicode tables for addresses, and the certificate stores of systems
+/// that siding does not support. reqwest is the only HTTP client: the agent, A2A, MCP connections
+/// and the webhook share it. `crc` added two. It replaced `crc32fast`, which searches for CPU
+/// features in every process (docs/adr/0021), but remains in the list through genai.
 const MAX_LOCKED_PACKAGES: usize = 320;
 
 /// Denies a `Cargo.lock` with more packages than the limit.

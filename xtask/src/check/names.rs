@@ -19,7 +19,7 @@ const LIST: &str = "xtask/names.txt";
 /// Maximum number of public declarations of one name in the workspace.
 const MAX_DECLARATIONS: usize = 3;
 
-/// Public names that are common in Rust, which may be declared any number of times.
+/// Public names that are common in Rust and may be declared any number of times.
 const IDIOMS: &[&str] = &[
     "new", "open", "close", "read", "write", "parse", "path", "name", "as_str", "run", "main",
     "send", "recv", "start", "finish", "state", "text", "is_empty", "len", "iter", "push", "take",
@@ -44,11 +44,11 @@ const TABLE_ENTRIES: &[&str] = &[
     "targets",
 ];
 
-/// The kind of a declaration, which selects the refusals that apply to it.
+/// The kind of a declaration. Each refusal applies to one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Type,
-    /// A function of a module, which other modules call by its name alone.
+    /// A function outside of `impl` blocks. Other modules may call it by its name alone.
     Function,
     /// A function of a type. The type qualifies the name, so many types may declare it.
     Method,

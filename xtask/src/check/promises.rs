@@ -1,8 +1,8 @@
 //! Checks that the tests that `docs/promises.md` cites exist, and that the page contains every
 //! number that other files cite.
 //!
-//! The page has three kinds of rows. A row is a line of a table whose first cell is the row's
-//! number:
+//! The page has three kinds of rows. A row is a line of a table whose first cell is a number
+//! such as `P12`:
 //!
 //! ```text
 //! | P12 | promise | kernel facts      | tests |
@@ -28,8 +28,8 @@ const PAGE: &str = "docs/promises.md";
 /// The content of the tests cell in a row without a test.
 const NO_TEST: &str = "none yet";
 
-/// Exact number of promises and failures without a test. The commit that adds a missing test lowers
-/// it, so that the number cannot rise again.
+/// Exact number of promises and failures without a test. The commit that adds a missing test must
+/// lower this constant, so that the number cannot rise again.
 const MAX_WITHOUT_TEST: usize = 0;
 
 /// Directories whose files may cite rows, in addition to the documents in the root directory.
@@ -159,7 +159,7 @@ fn kind_of_number(number: &str) -> Option<Kind> {
     is_number.then_some(kind)
 }
 
-/// Returns an error with its line for each number that occurs in an earlier row.
+/// Returns an error, with its line, for each row whose number occurs in an earlier row.
 fn duplicates(rows: &[Row]) -> Vec<(usize, String)> {
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();
     let mut faults = Vec::new();

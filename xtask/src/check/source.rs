@@ -1,4 +1,4 @@
-//! Checks that unsafe code and system calls are only where they are allowed.
+//! Checks that unsafe code and system calls occur only in the allowed files.
 //!
 //! The check reads tokens ([`tokens`](super::tokens)), so a comment may mention `unsafe`.
 
@@ -13,12 +13,12 @@ use crate::workspace::Workspace;
 const SYS_PATHS: &[&str] = &["crates/siding-core/src/sys", "crates/siding-core/src/sys.rs"];
 
 /// The crate that contains [`SYS_PATHS`]. This crate cannot forbid unsafe code as a whole. It is
-/// the only shipped crate with a dependency on libc or rustix, which [`crates`](super::crates)
-/// checks.
+/// the only shipped crate that may depend on libc or rustix ([`crates`](super::crates) checks
+/// this).
 const SYS_CRATE: &str = "siding-core";
 
-/// The crate of the tests, which is not shipped. The programs in this crate misbehave on purpose
-/// and may make system calls anywhere.
+/// The crate of the end-to-end tests. It is not shipped. The programs in this crate misbehave on
+/// purpose and may make system calls anywhere.
 const E2E_CRATE: &str = "siding-e2e";
 
 /// Crates that are interfaces to system calls. Any use of such a name counts as a system call.

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 
-/// Parses a file to tokens; fails if the file is not Rust.
+/// Parses a file into tokens. Fails if the file is not Rust.
 pub(super) fn read(path: &Path) -> Result<TokenStream> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("could not read `{}`", path.display()))?;

@@ -19,13 +19,13 @@ use crate::wire::{
     self, AgentCard, ChosenInterface, PROTOCOL_VERSION, RpcResponse, Update, VERSION_HEADER, method,
 };
 
-/// Timeout of a response that is not a stream. The request asks the server to return immediately
-/// (`returnImmediately`), but a server may not support that.
+/// Timeout of a response that is not a stream. It is long because a server may ignore the request
+/// to return immediately (`returnImmediately`).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(600);
 /// Timeout of the request for an agent card.
 const CARD_TIMEOUT: Duration = Duration::from_secs(30);
-/// Silence of a stream after which the client ends it and requests the task again: the peer may
-/// have vanished without closing the connection.
+/// Silence of a stream after which the client ends the stream and requests the task again: the peer
+/// may have vanished without closing the connection.
 const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// Maximum bytes of an agent card, and of the body of an error response.
 const MAX_SMALL_BODY_BYTES: usize = 1 << 20;
@@ -71,7 +71,7 @@ impl Connection {
     }
 
     /// Sends a request, and returns the event that ended it: one of the last four variants of
-    /// [`Event`]. Earlier events go to `heard`, with the number of this request.
+    /// [`Event`]. Earlier events are sent to `heard` with the number of this request.
     pub(super) async fn send_request(
         &self,
         ask: ClientRequest,
@@ -158,7 +158,7 @@ impl Connection {
 }
 
 async fn send_event((number, heard): (u64, &Sender<NumberedEvent>), event: Event) {
-    // The receiver is dropped once the client has finished.
+    // The send fails once the client has finished.
     let _receiver_dropped = heard.send((number, event)).await;
 }
 

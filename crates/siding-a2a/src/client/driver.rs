@@ -77,7 +77,7 @@ async fn run_client(remote_task: &RemoteTask, mut cancel_signal: CancelSignal) -
     driver.run(events, cancel_signal).await
 }
 
-/// Connects to the server, and retries because it may just be starting.
+/// Connects to the server. Retries, because the server may still be starting.
 async fn connect(remote_task: &RemoteTask) -> Result<Connection, u8> {
     let mut tries = 0;
     loop {
@@ -115,7 +115,7 @@ struct Driver {
 }
 
 impl Driver {
-    /// Handles events until the task is finished.
+    /// Handles events until the task is finished. Returns the exit code.
     async fn run(
         mut self,
         mut events: Receiver<NumberedEvent>,
@@ -174,7 +174,7 @@ impl Driver {
         let request = tokio::spawn(async move {
             sleep(pause).await;
             let end = connection.send_request(ask, task.as_deref(), (number, &sender)).await;
-            // The receiver is dropped once the client has finished.
+            // The send fails once the client has finished.
             let _receiver_dropped = sender.send((number, end)).await;
         });
         self.running = Some(request.abort_handle());

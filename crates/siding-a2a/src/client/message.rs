@@ -1,4 +1,4 @@
-//! Builds the message to send.
+//! Builds the message that starts or continues a remote task.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -9,7 +9,7 @@ use siding_core::sys::{self, file};
 use super::RemoteTask;
 use crate::wire::{Message, Part, ROLE_USER};
 
-/// Maximum total size of a message's files, because the message is sent as one request.
+/// Maximum total bytes of a message's files, all of which are sent in one request.
 const MAX_FILES_BYTES: usize = 4 << 20;
 
 /// Why the message cannot be built.
@@ -51,8 +51,8 @@ fn read_bounded(path: &Path, max: usize) -> Result<Vec<u8>, MessageError> {
     if !std::fs::metadata(path).map_err(failed)?.is_file() {
         return Err(MessageError::NotAFile { path: path.to_owned() });
     }
-    // The path may have been replaced since, and the file may grow: the open does not block on a
-    // FIFO, and the read is bounded.
+    // The file may have been replaced since the check, and may grow. Therefore the open does not
+    // block on a FIFO, and the read is bounded.
     let opened = file::open_followed(path, false).map_err(failed)?;
     file::read_to_end(opened.as_fd(), max).map_err(|error| {
         let is_too_large = error.kind() == io::ErrorKind::FileTooLarge;
@@ -60,7 +60,8 @@ fn read_bounded(path: &Path, max: usize) -> Result<Vec<u8>, MessageError> {
     })
 }
 
-/// Returns a file as a text part if it is valid UTF-8, because many agents accept only text.
+/// Returns a file as a text part if it is valid UTF-8, because many agents accept only text;
+/// otherwise returns the file in base64.
 fn file_part(path: &Path, bytes: Vec<u8>) -> Part {
     let filename = path.file_name().map(|name| name.to_string_lossy().into_owned());
     match String::from_utf8(bytes) {
@@ -125,7 +126,7 @@ mod tests {
         }
     }
 
-    /// The status files of the kernel have the length 0, whatever their content is.
+    /// Files in procfs have the length 0, whatever their content is.
     #[test]
     fn a_file_longer_than_its_length_is_bounded() {
         let status = Path::new("/proc/self/status");

@@ -1,4 +1,4 @@
-//! Formats the output of a task: the client's own lines, and the server's text below them.
+//! Formats the output of a remote task: the client's own lines, and the server's text below them.
 
 use std::collections::VecDeque;
 
@@ -41,7 +41,7 @@ impl WrittenPrefix {
     }
 
     /// Returns the part of `text` after the written prefix; `None` if `text` does not start with
-    /// it.
+    /// this prefix.
     fn new_suffix(self, text: &str) -> Option<&str> {
         let head = text.as_bytes().get(..self.bytes)?;
         let is_same = Self::default().extended_by(head) == self;
@@ -50,7 +50,7 @@ impl WrittenPrefix {
 }
 
 impl OutputWriter {
-    /// Formats a line that the client itself reports, after the end of the server's open block.
+    /// Ends the server's open block, and formats a line of the client itself.
     pub(super) fn siding_line(&mut self, line: &str) -> String {
         let mut out = String::new();
         self.end_block(&mut out);
@@ -100,7 +100,8 @@ impl OutputWriter {
         out
     }
 
-    /// Returns the line that precedes an artifact's text; empty if the text is still open.
+    /// Returns the line that precedes an artifact's text; empty if the text can be appended to the
+    /// open artifact.
     fn artifact_header(&mut self, artifact: &Artifact, remark: &str) -> String {
         let mut out = String::new();
         let id = &artifact.artifact_id;

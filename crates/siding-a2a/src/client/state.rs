@@ -1,4 +1,5 @@
-//! Decides what follows from the server's responses, and from failed requests. Pure.
+//! Decides what the client does after each response of a server and after each failed request.
+//! Pure.
 
 #[cfg(test)]
 mod tests;
@@ -12,17 +13,17 @@ use super::exit;
 use super::output::{OutputWriter, parts_text};
 use crate::wire::{A2aState, RpcError, Status, Update, code};
 
-/// Maximum number of consecutive failed requests. After one more, the client gives the task up as
-/// lost: after about four minutes.
+/// Maximum number of consecutive failed requests. After one more, about four minutes after the
+/// first, the client reports the task as lost.
 const MAX_FAILURES: u32 = 12;
-/// Pauses before the next request in milliseconds, longer after each request that brought nothing
-/// new.
+/// Pauses before the next request, in milliseconds. Each request that brings nothing new selects
+/// the next longer pause.
 const BACKOFF_MS: [u64; 7] = [500, 1000, 2000, 4000, 8000, 15_000, 30_000];
 /// Maximum columns of a server's text within a line of the client.
 const LINE_COLUMNS: usize = 300;
 /// Maximum columns of the reason of a failure.
 const REASON_COLUMNS: usize = 300;
-/// Maximum length in bytes of a task's name that is shown for the user to type.
+/// Maximum bytes of a server's id that is shown without backticks for the user to type.
 const MAX_TYPED_NAME_BYTES: usize = 128;
 
 /// An input of [`ClientState`]. Each request ends with one of the last four variants.
@@ -69,7 +70,7 @@ pub(super) enum ClientRequest {
 pub(super) enum Step {
     /// Write this text to standard output.
     Write(String),
-    /// Send this request after a pause, and abandon the current one.
+    /// Abandon the current request, and send this one after a pause.
     Request(ClientRequest, Duration),
     /// Exit with this code.
     Exit(u8),
@@ -78,16 +79,16 @@ pub(super) enum Step {
 /// What the client knows about the task, and the request that it waits for.
 #[derive(Debug)]
 pub(super) struct ClientState {
-    /// The agent's address as the user types it, for the command that answers.
+    /// The agent's address as the user typed it, for the command that sends an answer.
     answer_to: String,
     supports_streaming: bool,
     current_request: ClientRequest,
     task: Option<String>,
     status: Option<(A2aState, String)>,
     output: OutputWriter,
-    /// Consecutive requests that failed.
+    /// Number of consecutive failed requests.
     failures: u32,
-    /// Consecutive requests that brought nothing new.
+    /// Number of consecutive requests that brought nothing new.
     idle_requests: usize,
     /// Whether the current request brought something new.
     has_progress: bool,
@@ -252,7 +253,8 @@ impl ClientState {
             line.push(':');
         }
         if asks {
-            // The command that answers is added to this line, because a notice shows only one line.
+            // The command that sends an answer is added to this line, because a notice shows only
+            // one line.
             let task = quote_name(self.task.as_deref().unwrap_or_default());
             line.push_str(&format!(" [siding a2a send {} --task {task} TEXT]", self.answer_to));
         }
@@ -352,7 +354,8 @@ impl ClientState {
         }
     }
 
-    /// Requests the state of the task again, with longer pauses while nothing changes.
+    /// Requests the state of the task again, or sends the message again if there is no task yet.
+    /// The pauses grow while nothing changes.
     fn retry(&mut self, steps: &mut Vec<Step>) {
         self.idle_requests =
             if std::mem::take(&mut self.has_progress) { 0 } else { self.idle_requests + 1 };
@@ -389,8 +392,8 @@ fn backoff(quiet: usize) -> Duration {
     Duration::from_millis(BACKOFF_MS[quiet.min(BACKOFF_MS.len() - 1)])
 }
 
-/// Returns a server's name for a task as the user can type it: plain, or in backticks if it
-/// contains unusual characters, so that the user checks it first.
+/// Formats a server's id for the user to type. An unusual id is enclosed in backticks, so that the
+/// user checks it first.
 fn quote_name(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.:-".contains(c);
     if name.len() <= MAX_TYPED_NAME_BYTES && !name.starts_with('-') && name.chars().all(is_plain) {

@@ -8,9 +8,9 @@ use super::convert;
 use super::tasks::{TaskStore, internal_error};
 use crate::wire::{A2aState, RpcError, code};
 
-/// Number of tasks in a page if the client requests none (`ListTasksRequest.page_size`).
+/// Number of tasks in a page if the client does not set it (`ListTasksRequest.page_size`).
 const DEFAULT_PAGE_SIZE: usize = 50;
-/// Maximum number of tasks in a page; the specification sets both numbers.
+/// Maximum number of tasks in a page. The specification sets this number and the default.
 const MAX_PAGE_SIZE: usize = 100;
 
 /// The parameters of `ListTasks`. An empty `context_id` or an unspecified `status` matches every

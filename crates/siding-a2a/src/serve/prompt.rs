@@ -34,7 +34,7 @@ pub(super) fn prompt_text(message: &Message) -> Result<String, RpcError> {
     Ok(text)
 }
 
-/// Checks the id of a conversation that a client has chosen.
+/// Checks a conversation id that a client has chosen.
 pub(super) fn check_context_id(context: String) -> Result<String, RpcError> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.:-".contains(c);
     if context.len() <= MAX_CONTEXT_ID_BYTES && context.chars().all(is_plain) {

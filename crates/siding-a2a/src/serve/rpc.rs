@@ -1,4 +1,4 @@
-//! Dispatches requests to their methods.
+//! Dispatches JSON-RPC requests to the methods of the server.
 
 use std::sync::Arc;
 

@@ -25,16 +25,16 @@ use super::transcript::TranscriptCursor;
 use crate::sse;
 use crate::wire::{A2aState, ArtifactUpdate, RpcError, RpcResponse, Status, StatusUpdate, Update};
 
-/// Interval between two reads of a task, in milliseconds. A task is read only while a client is
+/// Interval between two reads of a task, in milliseconds. No task is read while no client is
 /// connected.
 const POLL_INTERVAL_MS: u64 = 200;
-/// Silence after which a comment is sent, in milliseconds: proxies close connections that are
+/// Silence after which a comment is sent, in milliseconds: some proxies close connections that are
 /// silent for a minute.
 const KEEP_ALIVE_INTERVAL_MS: u64 = 15_000;
 /// Maximum number of events that are queued for a slow client.
 const MAX_QUEUED_EVENTS: usize = 16;
 
-/// The response body: queued events.
+/// A response body that consists of the queued events.
 struct EventBody(Receiver<Bytes>);
 
 impl hyper::body::Body for EventBody {
@@ -89,8 +89,8 @@ impl StreamSender {
         }
     }
 
-    /// Sends all updates until the task has ended. Returns `Err(Ok)` when the client has
-    /// disconnected.
+    /// Sends all updates until the task has ended. Returns `Err(Ok(ClientClosed))` when the client
+    /// has disconnected.
     async fn send_updates(
         &self,
         progress: TranscriptCursor,

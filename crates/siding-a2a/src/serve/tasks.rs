@@ -1,4 +1,5 @@
-//! Starts, finds and cancels the server's tasks. Their state is on disk; this module has none.
+//! Starts, finds and cancels the tasks of an A2A server. The state of the tasks is on disk, not in
+//! this module.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
@@ -29,14 +30,14 @@ use super::prompt::{check_context_id, prompt_text};
 use super::transcript::TranscriptCursor;
 use crate::wire::{A2aState, Message, RpcError, Task, code};
 
-/// The requester that is recorded when a client stops a task.
+/// The name of the requester that is recorded when a client stops a task.
 pub(super) const A2A_CALLER_NAME: &str = "a2a";
 /// Number of bytes at the end of an agent's output that are searched for the agent's report.
 const REPORT_TAIL_BYTES: u64 = 4 << 20;
 /// Maximum columns of an unknown task id in an error message.
 const ID_COLUMNS: usize = 100;
 
-/// Starts and reads the agents that the server's session owns.
+/// Starts, reads and stops the tasks of the server's session.
 pub(super) struct TaskStore {
     tool_context: ToolContext,
     agent: AgentProgram,
@@ -195,7 +196,7 @@ impl TaskStore {
         Ok(self.to_a2a_task(&dir, &state))
     }
 
-    /// Converts a task of siding to a task of A2A. If it has ended, the notice of its end is
+    /// Converts a task of siding to a task of A2A. If the task has ended, the notice of the end is
     /// acknowledged.
     pub(super) fn to_a2a_task(&self, dir: &TaskDir, state: &TaskState) -> Task {
         if state.is_live() {

@@ -57,8 +57,8 @@ fn open_transcript(root: &StateDir, conversation: &SessionId) -> io::Result<std:
 }
 
 /// Returns the text of a transcript line and the names of the called tools, if the line is a
-/// model's answer that calls tools. An answer without calls ends a turn; the last one is reported
-/// with the end of the task.
+/// model's answer that calls tools. An answer without calls ends a turn; the last such answer is
+/// reported with the end of the task.
 fn parse_step(line: &str) -> Option<String> {
     let line: Value = serde_json::from_str(line).ok()?;
     if line["entry"] != "answered" {

@@ -15,7 +15,7 @@ const OFFER_COLUMNS: usize = 200;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentCard {
-    /// The name of the agent.
+    /// A human-readable name of the agent.
     pub name: String,
     /// The agent's interfaces, preferred first.
     pub supported_interfaces: Vec<AgentInterface>,

@@ -41,7 +41,7 @@ pub mod code {
     pub const NOT_CANCELABLE: i64 = -32002;
     /// The server supports no webhooks.
     pub const PUSH_NOT_SUPPORTED: i64 = -32003;
-    /// The operation is not supported, or not in this state.
+    /// The operation is not supported, or not in the present state of the task.
     pub const UNSUPPORTED_OPERATION: i64 = -32004;
     /// The message has content of a type that the agent does not accept.
     pub const CONTENT_TYPE_NOT_SUPPORTED: i64 = -32005;
@@ -114,7 +114,8 @@ impl RpcResponse {
     }
 }
 
-/// Returns a request. Each HTTP exchange carries one JSON-RPC request, so the id is constant.
+/// Returns a JSON-RPC request. Each HTTP exchange carries one JSON-RPC request, so the id is
+/// constant.
 #[must_use]
 pub fn build_request(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })

@@ -18,7 +18,8 @@ pub enum AskPolicy {
     AskPerson,
 }
 
-/// Decides whether a command may run: asks the guard, and a person if the guard requires it.
+/// Decides whether a command may run: asks the guard, and also a person if the guard requires
+/// approval.
 #[derive(Clone)]
 pub(super) struct Approver {
     pub(super) guard: CommandGuard,
@@ -64,7 +65,7 @@ impl Approver {
     }
 
     /// Applies the policy for commands that need a person's approval, and asks a person if the
-    /// policy says so.
+    /// policy is [`AskPolicy::AskPerson`].
     async fn ask_person(
         &self,
         call: &AgentCallContext,

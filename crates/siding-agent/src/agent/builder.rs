@@ -59,7 +59,7 @@ impl ConversationSource {
     /// Returns the pid of the process that owns the session.
     fn owner_pid(&self) -> i32 {
         match self {
-            // The session ends with the teammate's task, so the task's proxy owns it.
+            // The session ends with the teammate's task, so the task's proxy owns the session.
             Self::Teammate { proxy_pid, .. } => *proxy_pid,
             Self::New { .. } | Self::Resumed(_) | Self::Subagent(_) => {
                 i32::try_from(std::process::id()).unwrap_or(0)
@@ -79,7 +79,7 @@ pub struct AgentBuilder {
     /// The model that labels finished batches of calls, if labels are enabled.
     pub labeller: Option<Arc<dyn Provider>>,
     /// The model's name as given by the user, such as `anthropic:NAME`. Subagents and teammates
-    /// inherit it.
+    /// inherit the model.
     pub model: String,
     /// Decides whether a command runs, is refused, or needs a person's approval.
     pub guard: CommandGuard,
@@ -95,9 +95,9 @@ pub struct AgentBuilder {
     pub max_parallel_reads: usize,
     /// Maximum number of requests to the model for one prompt.
     pub max_requests: u32,
-    /// Limits on the nesting and number of subagents.
+    /// Limits on the nesting and number of subagents and teammates.
     pub subagent_limits: SubagentLimits,
-    /// When an idle interactive agent consolidates its notes; `None` disables it.
+    /// When an idle interactive agent consolidates its notes; `None` disables this.
     pub idle_consolidation: Option<IdleConsolidationConfig>,
 }
 
@@ -230,7 +230,8 @@ impl ConversationState {
         })
     }
 
-    /// Opens the session. Returns it with the working directory, the transcript and its entries.
+    /// Opens the session, and returns it with the working directory, the transcript and the
+    /// entries.
     fn open(
         self,
         root: &StateDir,
@@ -288,8 +289,8 @@ fn tool_context(
 }
 
 impl Agent {
-    /// Continues a turn that the end of an earlier process has cut off, if there is one. Adds a
-    /// reminder of the running tasks, and the prompt if one is given.
+    /// Continues the turn that was interrupted by the end of an earlier process, if there is one.
+    /// Adds a reminder of the running tasks, and the prompt if one is given.
     pub(super) fn resume(
         &mut self,
         prompt: Option<String>,

@@ -40,7 +40,7 @@ impl CallControl {
     }
 }
 
-/// The tool's end of a running call: asks for approval, and learns of the agent's requests.
+/// The tool's end of a running call: asks for approval, and receives the agent's requests.
 #[derive(Debug)]
 pub(crate) struct AgentCallContext {
     call: CallId,
@@ -106,7 +106,7 @@ impl AsyncCaller for AgentCallContext {
         let mut away = self.backgrounded.clone();
         async move {
             if away.wait_for(|away| *away).await.is_err() {
-                // The agent has ended, so the request can no longer come.
+                // The agent has ended, so the request can no longer arrive.
                 std::future::pending().await
             }
         }

@@ -17,7 +17,7 @@ pub enum AgentError {
     /// The transcript cannot be read or written.
     #[error(transparent)]
     Transcript(#[from] TranscriptError),
-    /// The transcript holds an impossible sequence of entries.
+    /// The transcript contains an impossible sequence of entries.
     #[error("conversation {session}: {fault}")]
     InvalidTranscript {
         /// The session's id, which is the conversation's id.
@@ -48,7 +48,7 @@ pub enum AgentError {
     Task {
         /// The task that the subagent or teammate runs as.
         task: TaskId,
-        /// Why its journal cannot be read.
+        /// Why the task's journal cannot be read.
         source: JournalReadError,
     },
     /// The terminal cannot be used.
@@ -59,7 +59,8 @@ pub enum AgentError {
     Io {
         /// The action, as a verb with its object.
         doing: &'static str,
-        /// The error of the system call; `NotFound` for a process that has ended.
+        /// The error of the system call; `NotFound` if the operation concerns a process that has
+        /// ended.
         source: std::io::Error,
     },
 }

@@ -21,7 +21,7 @@ pub(super) enum AgentEvent {
     /// A complete answer, or why the request failed.
     Response(RequestId, RequestPurpose, Result<ModelResponse, ProviderError>),
     /// A call runs as this task, which is usually not created yet. The call blocks until `recorded`
-    /// confirms that the transcript holds the task's id.
+    /// confirms that the transcript contains the task's id.
     TaskBound { call: CallId, task: TaskId, recorded: SyncSender<bool> },
     /// A call has finished with this result. The acknowledgments take effect once the result is
     /// recorded.
@@ -32,7 +32,7 @@ pub(super) enum AgentEvent {
     Label(Label),
     /// A message from a teammate or from the lead.
     TeamMessage(TeamMessage),
-    /// Requests that a teammate end; other agents ignore it.
+    /// Requests that a teammate end; other agents ignore this event.
     Shutdown,
     /// New notices may be in the outbox.
     NoticesAvailable,
@@ -45,10 +45,10 @@ pub(super) enum AgentEvent {
 pub(super) struct ApprovalRequest {
     pub(super) call: CallId,
     pub(super) command: String,
-    /// The guard's objection.
+    /// Why the guard requires approval.
     pub(super) reason: String,
     /// Channel for the person's answer to the waiting call: true runs the command. Dropping the
-    /// sender refuses it.
+    /// sender refuses the command.
     pub(super) answer: oneshot::Sender<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! The headless mode: runs one prompt until everything that it started has ended.
+//! The headless mode: runs an agent on one prompt, without a terminal.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use crate::conversation::IdleReason;
 use crate::message::FinishReason;
 
 /// Runs an agent on one prompt until the agent and everything it started have ended. Background
-/// work that still runs `drain_timeout` after the agent became idle is stopped. A subagent does not
-/// wait: its tasks go to its parent. If an earlier process was killed during a turn, this turn is
-/// continued, with or without a prompt.
+/// work that still runs `drain_timeout` after the agent became idle is stopped; after a failed
+/// turn, it is stopped immediately. A subagent does not wait: its parent inherits its tasks. If an
+/// earlier process was killed during a turn, this turn is continued, with or without a prompt.
 ///
 /// # Errors
 ///
 /// [`AgentError`] if the agent cannot be built, or if a file of its session cannot be read or
-/// written. A failed request to the model is no error: the report states it.
+/// written. A failed request to the model is not an error; the report states the failure.
 pub fn run_headless(
     builder: AgentBuilder,
     prompt: Option<String>,
@@ -68,7 +68,7 @@ impl Agent {
                 }
             }
             // The tasks must be listed before the notices are read: a task that ends in between is
-            // then still in the list, and the other order would miss it.
+            // then still in the list. In the other order, the task would be missed.
             let runs = self.has_work_under_way()?;
             self.deliver_notices(on_event)?;
             if self.idle_reason.is_none() {
@@ -98,7 +98,8 @@ impl Agent {
         }
     }
 
-    /// Returns whether a task or an undelivered notice may still produce something for the model.
+    /// Returns whether a running task or an undelivered notice may still produce input for the
+    /// model.
     fn has_work_under_way(&self) -> Result<bool, AgentError> {
         let running = tasks::list_running(&self.host)?;
         Ok(match &self.team {

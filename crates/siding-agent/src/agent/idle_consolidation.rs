@@ -14,7 +14,7 @@ use crate::memory_consolidation::{self, ConsolidationRequest, IdleConsolidationC
 #[derive(Debug)]
 pub(super) struct IdleConsolidator {
     config: IdleConsolidationConfig,
-    /// Time at which a new transcript entry was last seen.
+    /// Time at which a new transcript entry was last detected.
     idle_since: MonotonicMs,
     /// Number of entries that the agent had written to its transcript at that time.
     entries: u64,
@@ -61,8 +61,8 @@ impl IdleConsolidator {
 
 impl Agent {
     /// Stops a running consolidation after new activity, or starts one when it is due. Returns the
-    /// time until the next one is due; `None` while the agent works, after a start, or with too few
-    /// new entries.
+    /// time until the next one is due; `None` unless the agent is idle after a finished turn, after
+    /// a start, or with too few new entries.
     pub(super) fn poll_idle_consolidation(
         &mut self,
         dreams: &mut IdleConsolidator,

@@ -22,12 +22,12 @@ const TASK_REFRESH_MS: u64 = 1_000;
 /// frames a second.
 const REDRAW_BATCH_TIME: Duration = Duration::from_millis(15);
 
-/// Runs an agent at a terminal until the person quits, a signal ends it or the terminal is closed.
-/// Then stops everything that the agent has started.
+/// Runs an agent at a terminal until a person quits, a signal ends the agent or the terminal is
+/// closed. Then stops everything that the agent has started.
 ///
 /// # Errors
 ///
-/// [`AgentError`] ends the session. The terminal is restored nevertheless.
+/// [`AgentError`] for an error that ended the session. The terminal is restored in this case, too.
 pub fn run_interactive(
     builder: AgentBuilder,
     mut console: Console,
@@ -107,7 +107,7 @@ impl Agent {
             let mut next = match first {
                 Ok(came) => Some(came),
                 // The last attempt could not deliver all notices, for example because another
-                // process held the delivery lock, so they are tried again.
+                // process held the delivery lock, so the delivery is tried again.
                 Err(RecvTimeoutError::Timeout) => {
                     self.has_new_notices.then_some(AgentEvent::NoticesAvailable)
                 }
@@ -179,7 +179,8 @@ impl Agent {
         Ok(None)
     }
 
-    /// Performs an action of the person. Returns the reason if the action ends the session.
+    /// Performs an action that a person has requested. Returns the reason if the action ends the
+    /// session.
     fn perform_user_action(
         &mut self,
         action: UserAction,
@@ -194,7 +195,7 @@ impl Agent {
             }
             UserAction::AnswerQuestion { call, yes } => {
                 if let Some(question) = self.questions.remove(&call) {
-                    // The receiver is gone when the call was cancelled.
+                    // The send fails if the call was cancelled.
                     let _receiver_dropped = question.answer.send(yes);
                 }
             }

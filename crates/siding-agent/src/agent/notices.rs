@@ -23,7 +23,7 @@ const NOTICE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct NoticeFollower {
     /// The read end of a pipe whose write end the thread polls. Closing the read end causes an
-    /// error event there, at which the thread ends.
+    /// error event at the write end, and this event ends the thread.
     _reader: OwnedFd,
 }
 

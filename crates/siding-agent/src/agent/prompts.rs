@@ -39,7 +39,7 @@ stopped, timed out or lost has not succeeded.",
     text
 }
 
-/// Precedes the notes on the project in the system prompt.
+/// The text before the notes on the project in the system prompt.
 const NOTES_HEADER: &str = "
 
 These are notes on this project from earlier conversations, of `.siding/memory.md`. They may be out of \
@@ -48,7 +48,7 @@ anything.
 
 ";
 
-/// Added to the system prompt of a subagent.
+/// The addition to the system prompt of a subagent.
 const SUBAGENT_PROMPT: &str = "
 
 A command that you start without `budget` is waited for until it ends: you could not be notified of its \

@@ -14,12 +14,12 @@ use super::tool_dispatch::{ToolDispatcher, into_tool_result};
 use super::{remote_agent, subagent, teammate_tools};
 use crate::message::{ToolCall, ToolResult};
 
-/// Maximum bytes of the task's output that the result quotes.
+/// Maximum bytes of a task's output that the result of a recovered call quotes.
 const MAX_OUTPUT_BYTES: usize = 8 << 10;
 
 impl ToolDispatcher {
-    /// Determines the result of an interrupted call, or runs the call again where that cannot
-    /// repeat an effect.
+    /// Determines the result of an interrupted call, or runs the call again if that cannot repeat
+    /// an effect.
     pub(super) fn recover(
         self: &Arc<Self>,
         runtime: &Runtime,
@@ -36,8 +36,8 @@ impl ToolDispatcher {
                 | remote_agent::TOOL_NAME,
                 Some(task),
             ) => recover_task_call(host, &call, task),
-            // The task's id is recorded before the task is created, so no task was started and the
-            // call can run again.
+            // These tools record the task's id before they create the task. No id is recorded, so
+            // there is no task, and the call can run again.
             ("bash" | subagent::TOOL_NAME | teammate_tools::SPAWN_TEAMMATE, None) => None,
             // A read or a stop can be repeated without a further effect, so the call runs again.
             (name, _) if name == "task_stop" || self.read_only_tools().contains(name) => None,
@@ -73,14 +73,13 @@ fn recover_task_call(
         .then(|| into_tool_result(call.id.clone(), host, recovered_answer(host, call, task)))
 }
 
-/// Removes a task without journal records. Returns true when no process can start the task any
-/// more.
+/// Removes a task without journal records. Returns true once no process can start the task.
 fn discard_unstarted_task(host: &ToolContext, dir: TaskDir) -> bool {
     if !dir.is_unrecorded() {
         return false;
     }
     // A client that could still start the task holds the task's lock. Such a client may have
-    // started it just before this process took the lock, hence the second check.
+    // started the task just before this process acquired the lock, hence the second check.
     let Ok(Some(locked)) = dir.try_lock() else { return false };
     if !locked.dir().is_unrecorded() {
         return false;
@@ -89,7 +88,7 @@ fn discard_unstarted_task(host: &ToolContext, dir: TaskDir) -> bool {
     true
 }
 
-/// Returns the state of a task whose caller was killed, with its output.
+/// Returns the state and the output of a task whose caller was killed.
 fn recovered_answer(
     host: &ToolContext,
     call: &ToolCall,

@@ -49,7 +49,7 @@ pub(super) struct RemoteAgentArgs {
     /// true).
     #[serde(default = "yes")]
     background: bool,
-    /// Seconds to wait with `background` false (default 15).
+    /// Seconds to wait if `background` is false (default 15).
     #[serde(default)]
     budget: Option<f64>,
     /// Deadline in seconds, after which the task is stopped (default 1800).
@@ -68,8 +68,9 @@ impl RemoteAgentArgs {
         if self.text.trim().is_empty() {
             return wrong("`text` is empty; say what the agent is to do");
         }
-        // A model may pass the token itself instead of the variable's name. It must not become a
-        // command-line argument, which other users can read in /proc/PID/cmdline (proc(5)).
+        // A model may pass the token itself instead of the variable's name. The token must not
+        // become a command-line argument, which other users can read in /proc/PID/cmdline
+        // (proc(5)).
         let is_variable = |name: &String| {
             let mut letters = name.chars();
             letters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
@@ -143,7 +144,8 @@ impl RemoteAgentArgs {
                 "{id} has sent it; you are notified of the result, and when it waits for an answer"
             )));
         }
-        // Without a budget, the wait ends with the task or after the setting `wait_bound`.
+        // Without a budget, the wait ends with the task or after the time in the setting
+        // `wait_bound`.
         let budget = run_blocking(|| host.current_budget(self.budget.is_some()))?;
         let seconds = self.budget.or(budget.map(|budget| budget.as_secs_f64()));
         let waited =

@@ -1,4 +1,4 @@
-//! Ends an agent: stops or hands over its tasks, and builds the final report.
+//! Ends an agent: stops its tasks or leaves them to its parent, and builds the final report.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::transcript::Transcript;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum EndReason {
-    /// The model has ended its turn, and nothing that it started is running.
+    /// The model has ended its turn, and the agent has no task to wait for.
     Done,
     /// The model has ended its turn, but its tasks did not end within `--drain-timeout` and were
     /// stopped.
@@ -34,7 +34,7 @@ pub enum EndReason {
     },
     /// The provider refused to let the model continue.
     Refused,
-    /// The model's answer reached the limit of its length.
+    /// The model's answer reached its maximum length and was cut.
     Truncated,
     /// The provider stopped the model for another reason.
     Stopped,
@@ -50,7 +50,7 @@ pub enum EndReason {
     },
     /// A person interrupted the agent.
     Interrupted,
-    /// The person at the terminal quit.
+    /// A person at the terminal quit.
     Quit,
     /// A signal ended the agent, or its terminal was closed.
     Signaled {
@@ -69,22 +69,23 @@ pub struct AgentReport {
     pub end: EndReason,
     /// The text of the model's last message; empty if there is none.
     pub text: String,
-    /// Labels for the batches of calls, where a small model wrote one in time.
+    /// Labels for batches of calls. A batch has none if the small model did not write one in time.
     pub labels: Vec<Label>,
     /// The tokens used by all answers and summaries of the agent's own conversation.
     pub usage: Usage,
     /// The tokens used by all subagents and teammates below this agent.
     pub usage_of_subagents: Usage,
     /// The tasks of a subagent that were running when it ended. They continue as tasks of the agent
-    /// that started it.
+    /// that started the subagent.
     pub inherited_tasks: Vec<TaskView>,
-    /// The tasks that were running when the agent ended, in their state after they were stopped.
+    /// The tasks that were running when the agent ended, in their state after the agent stopped
+    /// them.
     pub ended: Vec<TaskView>,
 }
 
 impl Agent {
-    /// Stops the tasks that are still running, or hands a subagent's tasks to its parent, and
-    /// returns the report.
+    /// Stops the tasks that are still running, or leaves a subagent's tasks to its parent. Returns
+    /// the report.
     pub(super) fn finish(mut self, end: EndReason) -> Result<AgentReport, AgentError> {
         let host = Arc::clone(&self.host);
         // Closes the channel first: a teammate that waits for the lead to record a message would
@@ -100,7 +101,7 @@ impl Agent {
             Team::Alone => (views(&running), Vec::new()),
             Team::Lead(_) | Team::Teammate { .. } => {
                 let mut ended = stop_tasks(&host, &running);
-                // Stopping an idle teammate loses no work, so the report omits it.
+                // Stopping an idle teammate loses no work, so the report omits such a teammate.
                 ended.retain(|task| !idle.contains(&task.dir.id()));
                 (Vec::new(), views(&ended))
             }
@@ -138,8 +139,7 @@ fn stop_tasks(host: &ToolContext, running: &[TaskSnapshot]) -> Vec<TaskSnapshot>
         for id in &ids {
             scope.spawn(|| {
                 let how = StopOptions { requested_by: "agent", grace: None, signal: None };
-                // A task that could not be stopped here is stopped at the end of the session, and
-                // its journal records the reason.
+                // A task that could not be stopped here is stopped at the end of the session.
                 let _best_effort = stop::stop(&host.root, SHIM_PROGRAM, *id, how);
             });
         }

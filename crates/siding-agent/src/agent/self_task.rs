@@ -8,7 +8,7 @@ use siding_model::id::TaskId;
 use siding_model::text::one_line;
 use siding_tools::{ToolContext, ToolError};
 
-/// Maximum columns of the program's error message that are quoted.
+/// Maximum quoted columns of the program's error message.
 const ERROR_COLUMNS: usize = 600;
 
 /// The task that a run of this program has started.

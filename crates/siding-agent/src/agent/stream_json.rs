@@ -1,7 +1,7 @@
 //! The output of `siding agent --output-format stream-json`: one JSON object on each line.
 //!
-//! `siding schema agent_stream` prints the schema. Types of lines and fields may be added, but
-//! never renamed, removed or given another meaning.
+//! `siding schema agent_stream` prints the schema. New line types and new fields may be added.
+//! Existing ones are never renamed, removed or given another meaning.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -38,7 +38,7 @@ pub enum StreamLine<'a> {
         /// The complete text, which may have several lines.
         text: &'a str,
     },
-    /// The model's reasoning, where its provider shows it.
+    /// The model's reasoning, if the provider discloses it.
     Thinking {
         /// The text of the reasoning, never empty.
         text: &'a str,
@@ -47,7 +47,7 @@ pub enum StreamLine<'a> {
     Call {
         /// The id of the call in this conversation.
         call_id: &'a str,
-        /// The name of the tool, which may not exist.
+        /// The tool's name as the model gave it; such a tool may not exist.
         tool: &'a str,
         /// The arguments as the model gave them, usually an object.
         input: &'a Value,
@@ -100,7 +100,7 @@ pub enum StreamLine<'a> {
     },
     /// The last line: the report.
     End(&'a AgentReport),
-    /// The last line in place of `end`: the agent itself failed.
+    /// The last line instead of `end`, if the agent itself failed.
     Error {
         /// The failed action and its error.
         message: &'a str,
@@ -130,7 +130,7 @@ impl<'a> StreamLine<'a> {
             | UiEvent::Summarizing
             | UiEvent::ApprovalRequested { .. }
             | UiEvent::Idle(_)
-            // The agent ends after a failed request, and the last line says so.
+            // The agent ends after a failed request, and the last line reports the failure.
             | UiEvent::RequestFailed(_) => Vec::new(),
         }
     }

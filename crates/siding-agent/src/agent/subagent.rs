@@ -1,8 +1,8 @@
-//! The tool `spawn_agent`: starts a subagent as a task of its own.
+//! The tool `spawn_agent`: starts a subagent as a separate task.
 //!
 //! The prompt is first written to a transcript, in the format of any other conversation, and only
-//! then is the task started. So the prompt does not appear among the arguments of a process, a
-//! crash in between loses nothing, and a person can resume the conversation later.
+//! then is the task started. Therefore the prompt does not appear among the arguments of a process,
+//! a crash in between loses nothing, and a person can resume the conversation later.
 
 use std::path::{Path, PathBuf};
 
@@ -39,15 +39,15 @@ immediately; you receive its last message when it is done, and can do other work
 /// Limits on the nesting and number of subagents and teammates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubagentLimits {
-    /// The greatest nesting depth: 1 allows subagents that cannot start further ones.
+    /// Maximum nesting depth: 1 allows subagents that cannot start further subagents.
     pub max_depth: usize,
     /// Maximum number of subagents and teammates that run concurrently below the root session.
     pub max_running: usize,
 }
 
 impl SubagentLimits {
-    /// Checks whether an agent at `depth` may start another subagent while `running` are running.
-    /// The error is the message for the model.
+    /// Checks whether an agent at `depth` may start another subagent while `running` subagents and
+    /// teammates run. The error is the message for the model.
     pub(super) fn check(self, depth: usize, running: usize) -> Result<(), String> {
         if depth >= self.max_depth {
             return Err(format!(
@@ -92,7 +92,7 @@ pub(super) struct SpawnAgentArgs {
     /// true).
     #[serde(default = "yes")]
     background: bool,
-    /// Seconds to wait with `background` false (default 15).
+    /// Seconds to wait if `background` is false (default 15).
     #[serde(default)]
     budget: Option<f64>,
 }
@@ -117,7 +117,7 @@ pub(super) struct SubagentSpawner {
     /// Maximum number of read-only tools that a teammate runs concurrently.
     pub(super) max_parallel_reads: usize,
     /// Maximum number of requests to a teammate's model for one message, unless the call sets
-    /// another.
+    /// another limit.
     pub(super) max_requests: u32,
 }
 
@@ -242,8 +242,8 @@ pub(super) fn count_running(host: &ToolContext) -> Result<usize, ToolError> {
     let top = session::root_session(&host.root, &host.session);
     let family = session::session_tree(&host.root, &top)?;
     let agents = host.root.live_tasks()?.into_iter().filter(|id| id.kind().has_session());
-    // Taking a snapshot recovers a task whose shim was killed: it gets a new shim, or its end is
-    // recorded.
+    // Taking a snapshot repairs a task whose shim was killed: a new shim is started, or the end of
+    // the task is recorded.
     let states = agents.filter_map(|id| host.snapshot(id).ok()).map(|standing| standing.state);
     Ok(states.filter(|it| it.is_live() && family.contains(&it.spec.session_id)).count())
 }

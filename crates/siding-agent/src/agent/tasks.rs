@@ -1,4 +1,4 @@
-//! Lists the running tasks of an agent's session and of its subagents.
+//! Lists the running tasks of an agent's session and of the agent's subagents.
 
 use siding_core::session;
 use siding_core::store::StoreError;
@@ -7,15 +7,14 @@ use siding_model::id::TaskId;
 use siding_tools::{TaskSnapshot, ToolContext};
 
 /// Returns the session's running tasks, including those inherited from subagents, as their journals
-/// state them. A task whose shim was killed is not recovered. Tasks that cannot be read are
-/// omitted.
+/// state them. A task whose shim was killed is not repaired. Tasks that cannot be read are omitted.
 pub(super) fn list_recorded(host: &ToolContext) -> Result<Vec<TaskSnapshot>, StoreError> {
     let live = host.root.live_tasks()?.into_iter();
     Ok(live.filter_map(|id| read_live(host, id)).filter(|task| is_of_session(host, task)).collect())
 }
 
 /// Returns the running tasks of the session and of all subagents below it. A task whose shim was
-/// killed is recovered first, so that no dead task is reported as running.
+/// killed is repaired first, so that no ended task is reported as running.
 pub(super) fn list_running(host: &ToolContext) -> Result<Vec<TaskSnapshot>, StoreError> {
     let family = session::session_tree(&host.root, &host.session)?;
     let live = host.root.live_tasks()?.into_iter().filter_map(|id| read_live(host, id));
@@ -24,7 +23,7 @@ pub(super) fn list_running(host: &ToolContext) -> Result<Vec<TaskSnapshot>, Stor
     Ok(all.map(stands).filter(|task| task.state.is_live()).collect())
 }
 
-/// Returns the recorded state of a task of any session, if it has not ended.
+/// Returns the recorded state of a task of any session, if the task has not ended.
 pub(super) fn read_live(host: &ToolContext, id: TaskId) -> Option<TaskSnapshot> {
     let dir = host.root.task_dir(id).ok()?;
     let state = dir.read().ok()?.state;

@@ -69,7 +69,7 @@ impl Agent {
                     None => true,
                 };
                 // The idle flag is set only after the report: a lead ends when all its teammates
-                // are idle, and would miss the report.
+                // are idle, and would otherwise miss the report.
                 if is_reported {
                     reported = Some(self.activity_count);
                     desk.set_idle(true);
@@ -94,7 +94,8 @@ impl Agent {
         Ok(ServeEnd::TaskEnded)
     }
 
-    /// Feeds a message to the conversation, and confirms to its sender that it is recorded.
+    /// Feeds a message to the conversation, and confirms to the sender that the message is
+    /// recorded.
     pub(super) fn receive_message(
         &mut self,
         message: TeamMessage,
@@ -102,7 +103,7 @@ impl Agent {
     ) -> Result<(), AgentError> {
         let TeamMessage { from, text, recorded: noted } = message;
         let was_idle = self.idle_reason.is_some();
-        // To a teammate's model, the lead takes the place of the user.
+        // For a teammate's model, the lead takes the place of the user.
         let told = match (&self.team, from.as_str()) {
             (Team::Teammate { .. }, LEAD_NAME) => UserContent::Prompt { text },
             _ => UserContent::Message { from, text },
@@ -147,8 +148,7 @@ impl Drop for TeammateCleanup<'_> {
         self.teammates.remove(self.status.task);
         if self.ends_task {
             let how = StopOptions { requested_by: "agent", grace: None, signal: None };
-            // A task that could not be stopped here is stopped at the end of the session, and its
-            // journal records the reason.
+            // A task that could not be stopped here is stopped at the end of the session.
             let _best_effort = stop::stop(&self.host.root, SHIM_PROGRAM, self.status.task, how);
         }
         self.teammates.wake_lead();
@@ -193,7 +193,7 @@ fn idle_status(reason: &IdleReason, said: String) -> Option<(&'static str, Strin
     })
 }
 
-/// Writes what a teammate does to the output of its task, for people.
+/// Writes a log of the teammate's actions, for people, to the output of the teammate's task.
 struct TeammateLog<'h> {
     /// The standard input of the proxy process; `None` once the proxy no longer reads it.
     proxy_input: Option<TaskInput<'h>>,

@@ -1,4 +1,4 @@
-//! The proxy process of a teammate, which gives the teammate a task.
+//! The proxy process that represents a teammate as a task.
 //!
 //! A task is a process under a shim, but a teammate is a thread of its agent. The teammate's task
 //! therefore runs this proxy, which copies the teammate's output from standard input to standard

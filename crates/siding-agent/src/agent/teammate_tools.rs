@@ -42,7 +42,7 @@ pub(super) const SEND_DESCRIPTION: &str = "\
 Write to a teammate. An idle teammate starts with it immediately; a busy one reads it with its \
 next request. You receive its answer when it arrives.";
 
-/// Maximum bytes of a message's text; longer texts belong in a file.
+/// Maximum bytes of a message's text; a longer text belongs in a file.
 const MAX_MESSAGE_BYTES: usize = 32 << 10;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -208,7 +208,7 @@ impl ToolDispatcher {
     }
 
     /// Delivers a message to another agent of this process. The answer says when the receiver will
-    /// read it.
+    /// read the message.
     pub(super) fn send_message(&self, input: Map<String, Value>) -> Result<ToolAnswer, ToolError> {
         let SendMessageArgs { to, text } = tools::parse_arguments(input)?;
         if text.trim().is_empty() {
@@ -250,8 +250,7 @@ impl ToolDispatcher {
 /// Stops the task of a teammate that has no thread.
 fn stop_task(host: &ToolContext, task: TaskId) {
     let how = StopOptions { requested_by: "agent", grace: None, signal: None };
-    // A task that could not be stopped here is stopped at the end of the session, and its journal
-    // records the reason.
+    // A task that could not be stopped here is stopped at the end of the session.
     let _best_effort = stop::stop(&host.root, SHIM_PROGRAM, task, how);
 }
 

@@ -151,7 +151,7 @@ impl Teammates {
     ///
     /// # Errors
     ///
-    /// A message for the model: why the name is refused, and which names are valid.
+    /// A message for the model that says why the name is refused and what to do instead.
     pub(super) fn reserve(&self, name: &str) -> Result<ReservedName<'_>, String> {
         let is_plain = |one: char| one.is_ascii_lowercase() || one.is_ascii_digit() || one == '-';
         if name.is_empty()
@@ -181,8 +181,8 @@ impl Teammates {
     ///
     /// # Errors
     ///
-    /// A message for the model: the lead is about to end; or there is no such receiver, with the
-    /// names that exist.
+    /// A message for the model. It says that the lead is about to end, or that there is no such
+    /// receiver and which names exist.
     pub(super) fn deliver(
         &self,
         from: &str,
@@ -223,7 +223,7 @@ impl Teammates {
         Some(seat.teammate.as_ref()?.sender.clone())
     }
 
-    /// Returns the names that an agent can write to.
+    /// Returns the names to which the agent `from` can send a message.
     pub(super) fn recipients_for(&self, from: &str) -> Vec<String> {
         let seats = self.lock_slots();
         let names =
@@ -236,7 +236,7 @@ impl Teammates {
             .collect()
     }
 
-    /// Returns whether a task is that of an idle teammate.
+    /// Returns whether a task belongs to an idle teammate.
     pub(super) fn is_idle(&self, task: TaskId) -> bool {
         self.lock_slots().iter().any(|seat| {
             seat.teammate
@@ -258,20 +258,20 @@ impl Teammates {
             let outbox = Outbox::new(&host.root, session, Consumer::agent());
             // The notice of a finished consolidation of the notes does not start a turn.
             let is_loud = |notice: &NoticeView| notice.task_id.kind() != TaskKind::Dream;
-            // If the outbox cannot be read, the lead does not wait for it.
+            // If the outbox cannot be read, the lead does not wait for its notices.
             outbox
                 .and_then(|outbox| outbox.pending())
                 .is_ok_and(|look| look.notices.iter().any(is_loud))
         })
     }
 
-    /// Has the lead check again whether all work is finished.
+    /// Makes the lead check again whether all work is finished.
     pub(super) fn wake_lead(&self) {
-        // The receiver is gone when the lead has ended.
+        // The send fails if the lead has ended.
         let _peer_gone = self.lead.send(AgentEvent::NoticesAvailable);
     }
 
-    /// Removes the teammates whose tasks have ended, and requests their shutdown.
+    /// Removes the teammates whose tasks have ended, and requests the end of their threads.
     pub(super) fn remove_ended(&self, host: &ToolContext) {
         let lives = |mate: &Teammate| {
             let read = host.root.task_dir(mate.status.task).ok().and_then(|dir| dir.read().ok());
@@ -282,7 +282,7 @@ impl Teammates {
             let Some(mate) = seat.teammate.as_ref().filter(|mate| !lives(mate)) else {
                 return true;
             };
-            // The thread is not joined: it may take time to end.
+            // The thread is not joined, because it may take a long time to end.
             let _peer_gone = mate.sender.send(AgentEvent::Shutdown);
             false
         });

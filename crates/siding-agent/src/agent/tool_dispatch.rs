@@ -24,7 +24,8 @@ use crate::message::{CallId, Message, ToolCall, ToolResult};
 use crate::provider::ModelRequest;
 use crate::tool::{AgentToolContext, ToolSpec, Toolbox};
 
-/// Maximum tokens of one answer of a model. All current models allow at least this many.
+/// Maximum tokens of one answer of a model. A provider rejects a request that exceeds the limit of
+/// the model itself, so the value is low.
 const MAX_RESPONSE_TOKENS: u32 = 16_384;
 /// Separates siding's lines about a command from the command's output.
 const OUTPUT_SEPARATOR: &str = "\n\noutput:\n";
@@ -47,7 +48,7 @@ impl ToolDispatcher {
     ///
     /// # Errors
     ///
-    /// The message about an empty list of requested tools, or about one that does not exist.
+    /// The message about an empty list of requested tools, or about a tool that does not exist.
     pub(super) fn new(
         toolbox: Toolbox,
         context: AgentToolContext,
@@ -100,7 +101,7 @@ impl ToolDispatcher {
         names
     }
 
-    /// Returns a request to the model, with the tools.
+    /// Returns a request that offers the tools to the model.
     pub(super) fn model_request<'r>(
         &'r self,
         system: &'r str,
@@ -172,7 +173,7 @@ impl ToolDispatcher {
                     (ToolResult { call: id, text, is_error }, Vec::new())
                 }
             };
-            // The receiver is gone when the agent has ended.
+            // The send fails if the agent has ended.
             let _receiver_dropped = sender.send(AgentEvent::CallFinished(result, receipts));
         });
         wishes

@@ -18,8 +18,8 @@ pub enum Entry {
     Asked,
     /// A complete answer of the model.
     Answered {
-        /// The parts of the answer, with unique call ids. Empty if the answer held nothing that an
-        /// API would accept back.
+        /// The parts of the answer, with unique call ids. Empty if the answer contained nothing
+        /// that an API would accept back.
         said: Vec<AssistantContent>,
         /// Why the model stopped.
         stop: FinishReason,

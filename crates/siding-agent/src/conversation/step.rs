@@ -96,8 +96,8 @@ impl Conversation {
 
     /// Continues the work of a process that has ended.
     fn recover(&mut self, effects: &mut Vec<Effect>) {
-        // Resuming a conversation implies a new attempt, because the cause of the failure may be
-        // gone. The new request is recorded when it is sent.
+        // Resuming a conversation implies a new attempt, because the cause of the failure may have
+        // disappeared. The new request is recorded when it is sent.
         if matches!(self.halt_reason, Some(IdleReason::RequestFailed { .. })) {
             self.halt_reason = None;
             self.awaits_response = matches!(self.messages.last(), Some(Message::User { .. }));
@@ -154,7 +154,7 @@ impl Conversation {
                 AssistantContent::Text { .. } | AssistantContent::Thinking { .. } => kept.push(one),
             }
         }
-        // An API does not accept a message that holds reasoning only.
+        // An API does not accept a message that contains only reasoning.
         if kept.iter().all(|one| matches!(one, AssistantContent::Thinking { .. })) {
             kept.clear();
         }

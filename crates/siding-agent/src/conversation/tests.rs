@@ -285,7 +285,7 @@ fn messages_are_copied_only_while_a_request_still_holds_them() {
     assert_eq!((kept.len(), conversation.messages().len()), (3, 4));
 }
 
-/// If a teammate's message reset the limit of requests, two agents that write to each other would
+/// If a teammate's message reset the count of requests, two agents that write to each other would
 /// never stop.
 #[test]
 fn a_teammate_message_wakes_the_agent_but_is_no_prompt() {

@@ -17,7 +17,7 @@ pub struct InvalidMessages {
 /// Checks a list of messages against the rules of the Messages API:
 ///
 /// - user and assistant messages alternate, and the first and the last are the user's;
-/// - no message is empty, no text is blank, and no assistant message holds only reasoning;
+/// - no message is empty, no text is blank, and no assistant message contains only reasoning;
 /// - the arguments of each call are an object;
 /// - each call has a unique id, and exactly one result in the message that follows it, before any
 ///   other content;

@@ -48,7 +48,7 @@ const MAX_RESPONSE_TOKENS: u64 = 12_000;
 const MIN_BYTES_PER_TOKEN: u64 = 3;
 /// Smallest token budget that is accepted, however short the notes are.
 const MIN_TOKEN_BUDGET: u64 = 2_000;
-/// Interval between two checks whether a turn has started.
+/// Interval between two checks for a new turn.
 const TURN_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Limits on the cost and the effect of a consolidation.
@@ -63,7 +63,7 @@ pub struct ConsolidationLimits {
 /// The result of a successful consolidation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConsolidationOutcome {
-    /// The notes were changed, or would be in a dry run.
+    /// The notes were changed; in a dry run, the model has only proposed the change.
     Changed {
         /// The change as a unified diff.
         diff: String,
@@ -108,7 +108,7 @@ pub enum ConsolidationError {
     /// The budget was used up before the model had made a valid rewrite.
     #[error("the token budget is used up ({spent} of {most}); the notes were not changed")]
     BudgetExhausted {
-        /// Tokens used so far.
+        /// Tokens used by all requests so far.
         spent: u64,
         /// The whole budget in tokens.
         most: u64,
@@ -116,7 +116,7 @@ pub enum ConsolidationError {
     /// The model returned only invalid rewrites.
     #[error("the model made {MAX_MODEL_REQUESTS} attempts, and all were invalid: {why}")]
     InvalidRewrite {
-        /// The error of the last rewrite.
+        /// Why the last rewrite is invalid.
         why: String,
     },
 }
@@ -125,7 +125,7 @@ pub enum ConsolidationError {
 ///
 /// # Errors
 ///
-/// [`ConsolidationError`]. The notes are unchanged.
+/// [`ConsolidationError`] for any failure, after which the notes are unchanged.
 pub fn consolidate(
     root: &StateDir,
     session: &SessionId,
@@ -176,7 +176,7 @@ fn read_if_idle(
     Ok((!is_turn).then_some((opened, entries)))
 }
 
-/// Checks periodically whether a turn has started, and then cancels the consolidation and returns.
+/// Polls for the start of a turn. Once a turn has started, cancels the consolidation and returns.
 /// Also returns when the sender of `done` is dropped.
 fn watch_for_turn<T>(
     done: &Receiver<()>,

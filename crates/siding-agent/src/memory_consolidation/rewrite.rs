@@ -15,7 +15,7 @@ pub(super) struct NotesRewrite {
     /// Replacements, applied in order.
     #[serde(default)]
     pub(super) edits: Vec<NotesEdit>,
-    /// The complete new notes in place of `edits`, if there are no notes yet or most of them
+    /// The complete new notes instead of `edits`, if there are no notes yet or most of the notes
     /// change.
     #[serde(default)]
     pub(super) content: Option<String>,
@@ -32,7 +32,7 @@ pub(super) struct NotesEdit {
 }
 
 impl NotesRewrite {
-    /// Returns the notes as the rewrite changes them, after checking their size and new lines.
+    /// Returns the notes after the rewrite, whose size and new lines have been checked.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! When the agent starts a consolidation by itself. Pure.
+//! Decides when an idle agent starts a consolidation by itself. Pure.
 
 use std::time::Duration;
 

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Patterns of text that notes must not contain, each with a name for the error message. They are
-/// simple and sometimes match harmless text, which the model then has to rephrase.
+/// Patterns of text that notes must not contain, each with a name for the error message. The
+/// patterns are simple and sometimes match harmless text, which the model then has to rephrase.
 const SECRET_PATTERNS: [(&str, &str); 6] = [
     ("a private key", r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
     (

@@ -101,7 +101,7 @@ pub fn start(
     }
 }
 
-/// Stops the consolidations of an agent's session because a turn starts. A consolidation that
+/// Stops the consolidations of an agent's session at the start of a turn. A consolidation that
 /// cannot be stopped in time ends by itself when it detects the turn.
 pub fn interrupt(host: &ToolContext) {
     let Ok(views) = tasks(host, TaskScope::Session) else { return };

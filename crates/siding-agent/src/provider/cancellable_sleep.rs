@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use super::ProviderError;
 use crate::cancel_flag::CancelFlag;
 
-/// Interval between two checks of a [`CancelFlag`]. A person should see the effect of an interrupt
-/// within 100 ms; this is a quarter of that. Checks take place only during a request.
+/// Interval between two checks of a [`CancelFlag`]. The interval is a quarter of the 100 ms within
+/// which a person should see the effect of an interrupt. The flag is checked only during a request.
 pub(super) const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(25);
 
 /// Sleeps for `time`, or until the flag is set.

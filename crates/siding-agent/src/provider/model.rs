@@ -42,7 +42,7 @@ pub enum ModelError {
         /// The given name, safe to print.
         given: String,
     },
-    /// The name consists of a provider only.
+    /// The name consists of a provider without a model.
     #[error("`{provider}:` names only a provider: a model is {}", ALLOWED_FORMS)]
     Nameless {
         /// The provider that was given, such as `anthropic`.
@@ -110,7 +110,7 @@ mod tests {
     fn a_model_is_parsed_as_provider_and_name() {
         for (given, model) in [
             ("anthropic:claude-opus-5", Model::Anthropic("claude-opus-5".to_owned())),
-            // Compatible servers use colons and slashes in their names.
+            // Compatible servers use colons and slashes in the names of models.
             ("openai:qwen3:8b", Model::OpenAi("qwen3:8b".to_owned())),
             (" script:a dir/s.toml ", Model::Script(PathBuf::from("a dir/s.toml"))),
         ] {

@@ -125,7 +125,7 @@ impl RemoteProvider {
         }
     }
 
-    /// Returns the message for a request that has finally failed: the model, the cause and the
+    /// Returns the message for a request that has failed permanently: the model, the cause and the
     /// remedy.
     fn describe_failure(&self, error: &RequestError, next: RetryDecision, tries: u32) -> String {
         let who = format!(

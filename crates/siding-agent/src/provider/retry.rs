@@ -56,9 +56,10 @@ pub enum RetryDecision {
 pub struct RetryPolicy {
     /// Maximum number of attempts after the first one.
     pub max_retries: u32,
-    /// Longest pause after the first failure; this limit doubles with each further failure.
+    /// Longest pause after the first failure; it doubles with each further failure, up to
+    /// [`RetryPolicy::max_pause`].
     pub initial_pause: Duration,
-    /// Longest pause unless the server asks for one.
+    /// Longest pause if the server asks for none.
     pub max_pause: Duration,
     /// Longest pause that is honored when the server asks for it.
     pub max_server_pause: Duration,
@@ -83,9 +84,9 @@ impl RetryPolicy {
     /// Returns the action after a failed attempt.
     ///
     /// `failures` counts the failed attempts, from 1. `asked` is the pause that the server asks
-    /// for; the actual pause is never shorter. Zero counts as no pause asked for. `random` is any
-    /// number and spreads clients that failed together: a pause of the policy varies over its upper
-    /// half, and a requested pause is extended by up to a quarter.
+    /// for; the actual pause is never shorter. Zero counts as `None`. `random` is any number; it
+    /// spreads the retries of clients that failed together. A pause of the policy varies over its
+    /// upper half, and a requested pause is extended by up to a quarter.
     #[must_use]
     pub fn decide(
         &self,

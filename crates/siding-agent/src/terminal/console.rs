@@ -83,7 +83,7 @@ impl Console {
     ///
     /// # Errors
     ///
-    /// [`ConsoleError`]. The terminal is unchanged.
+    /// [`ConsoleError`] if the terminal is unusable; its mode is then unchanged.
     pub fn open() -> Result<Self, ConsoleError> {
         let (stdin, stdout) = (io::stdin(), io::stdout());
         for (what, is_one) in
@@ -128,7 +128,7 @@ impl Console {
         let listens = Arc::clone(&tell);
         let listener = thread::spawn(move || read_events(&input, &signals, &stopped, &*listens));
         let writer = Writer::start(self.output.try_clone()?, move || {
-            // The receiver is gone when the agent has ended.
+            // The send fails if the agent has ended.
             let _receiver_dropped = tell(TerminalEvent::Drained);
         });
         self.active = Some(ActiveTerminal { raw, writer, stop_writer: stop, listener });
@@ -198,7 +198,8 @@ impl Console {
         }
     }
 
-    /// Restores the terminal. If it accepts no output, later output of this process is discarded.
+    /// Restores the terminal. If the terminal accepts no output, later output of this process is
+    /// discarded.
     pub fn close(&mut self) {
         // The error of a closed terminal is ignored: its mode cannot be restored.
         let _best_effort = self.restore_terminal();

@@ -11,7 +11,7 @@ pub enum TextStyle {
     Strong,
     /// Text of less importance, such as results and labels; shown faint.
     Faint,
-    /// Good news, such as notices and messages; shown in green.
+    /// New information, such as notices and messages; shown in green.
     Success,
     /// A failure, a refusal or a question; shown in red.
     Error,

@@ -4,7 +4,7 @@ use siding_model::text::{display_width, visible_char};
 
 /// Maximum number of prompts in the history.
 const MAX_HISTORY_PROMPTS: usize = 200;
-/// Maximum bytes of a prompt; an insertion that would exceed them is ignored.
+/// Maximum bytes of a prompt; an insertion that would exceed this limit is ignored.
 const MAX_PROMPT_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Default)]
@@ -14,8 +14,8 @@ pub(super) struct InputLine {
     cursor: usize,
     /// Earlier prompts, the newest last.
     history: Vec<String>,
-    /// The index of the prompt of the history that is shown, and the draft that is hidden
-    /// meanwhile.
+    /// The index of the prompt shown from the history, and the hidden draft; `None` while the draft
+    /// is shown.
     recalled: Option<(usize, String)>,
 }
 

@@ -12,31 +12,31 @@ const PASTE_END: &[u8] = b"\x1b[201~";
 pub enum Key {
     /// A printable character.
     Char(char),
-    /// The Return key.
+    /// Return without Alt or Shift, or Ctrl-M, which sends the same byte.
     Enter,
     /// A line feed in the prompt: Return with Alt or Shift, or Ctrl-J.
     Newline,
-    /// The Backspace key.
+    /// Backspace, or Ctrl-H, which sends the same byte on some terminals.
     Backspace,
-    /// The Delete key.
+    /// The key that deletes the character at the cursor, not the one before it.
     Delete,
-    /// The left arrow.
+    /// The left arrow, except as in [`Key::WordLeft`].
     Left,
-    /// The right arrow.
+    /// The right arrow, except as in [`Key::WordRight`].
     Right,
     /// The left arrow with Ctrl or Alt, or Alt-B: one word to the left.
     WordLeft,
     /// The right arrow with Ctrl or Alt, or Alt-F: one word to the right.
     WordRight,
-    /// The up arrow.
+    /// The up arrow, with or without modifiers.
     Up,
-    /// The down arrow.
+    /// The down arrow, with or without modifiers.
     Down,
-    /// The Home key.
+    /// Home, with or without modifiers; Ctrl-A is a [`Key::Ctrl`].
     Home,
-    /// The End key.
+    /// End, with or without modifiers; Ctrl-E is a [`Key::Ctrl`].
     End,
-    /// The Escape key.
+    /// Escape alone: no bytes of a known sequence followed in time.
     Escape,
     /// Ctrl with this lowercase letter. Alt-Backspace counts as Ctrl-W.
     Ctrl(char),
@@ -57,7 +57,7 @@ pub struct KeyDecoder {
 enum Token {
     /// A key, and the number of its bytes.
     Key(Key, usize),
-    /// The number of bytes to skip, because they are no known key.
+    /// The number of bytes to skip, because they form no known key.
     Ignored(usize),
     /// The start of a bracketed paste, with the number of its bytes.
     PasteStart(usize),

@@ -1,6 +1,6 @@
 //! Conversion of rows to control sequences of a terminal.
 //!
-//! Only the rows at the bottom are redrawn. The cursor moves up by the number of drawn rows, and
+//! Only the rows at the bottom are redrawn. The cursor moves up to the first drawn row, and
 //! everything below is erased. New output is then printed and scrolls away, and the rows are drawn
 //! again. The terminal is never queried, because it might not answer.
 
@@ -8,10 +8,11 @@ use super::frame::{Frame, Row, TextStyle};
 
 /// Enables bracketed paste.
 pub(super) const ENTER_SEQUENCE: &str = "\x1b[?2004h";
-/// Undoes every mode that the control sequences of this module set.
+/// Resets every mode that the control sequences of this module set.
 pub(super) const RESET_SEQUENCE: &str = "\x1b[?2026l\x1b[?2004l\x1b[?25h\x1b[m";
 
-/// Knows the [`Frame`] that the terminal shows, and returns the output that replaces it.
+/// Remembers the [`Frame`] that the terminal shows, and returns the output that replaces this
+/// frame.
 #[derive(Debug)]
 pub struct Screen {
     has_color: bool,
@@ -26,7 +27,7 @@ impl Screen {
     }
 
     /// Returns the output that prints `said` permanently and draws a frame below it, in a terminal
-    /// with this number of columns. Empty if nothing has changed.
+    /// with this number of columns. The output is empty if nothing has changed.
     pub fn draw(&mut self, said: &[Row], frame: &Frame, columns: usize) -> String {
         let is_new =
             self.last_frame.as_ref().is_none_or(|(drawn, at)| drawn != frame || *at != columns);

@@ -40,7 +40,7 @@ pub struct View {
     pub(super) tasks: Vec<TaskRow>,
     pub(super) total_usage: Usage,
     exit_confirmation: ExitConfirmation,
-    /// A remark that is shown in place of the status until the next key.
+    /// A remark that is shown instead of the status until the next key press.
     pub(super) status_note: Option<String>,
 }
 
@@ -59,7 +59,7 @@ pub struct TaskRow {
     pub last_line: Option<String>,
     /// Whether a call waits for the task.
     pub is_foreground: bool,
-    /// The task's phase, unless the task is in ordinary progress.
+    /// The task's phase; `None` while the task is starting or running.
     pub phase: Option<&'static str>,
 }
 
@@ -87,7 +87,7 @@ pub enum UserAction {
     Redraw,
 }
 
-/// What the agent does at present, for the status row.
+/// The agent's current activity, for the status row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Activity {
     /// No turn is in progress.
@@ -121,7 +121,7 @@ pub(super) struct PendingQuestion {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExitConfirmation {
     NotRequested,
-    /// Ctrl-C was pressed once; the next one ends the agent.
+    /// Ctrl-C was pressed once; the next one requests the exit.
     KeyPressedOnce,
     /// The tasks that would end were listed.
     Warned,

@@ -1,8 +1,8 @@
 //! The directories in which an agent's tools may access files, and the resolution of paths below
 //! them.
 //!
-//! The kernel decides what is inside, at the time of each access ([`resolve_beneath`]), so no
-//! symbolic link, no `..` and no concurrent change of a path leads outside. Where the kernel
+//! At the time of each access, the kernel decides whether a path is inside ([`resolve_beneath`]),
+//! so no symbolic link, no `..` and no concurrent change of a path leads outside. Where the kernel
 //! rejects a path, this module computes another candidate, which the kernel checks again.
 
 use std::ffi::OsString;
@@ -71,7 +71,7 @@ impl AllowedRoots {
         Ok(Self { roots: roots.collect::<Result<_, _>>()? })
     }
 
-    /// Returns the entry of an existing file for a model's path.
+    /// Returns the entry of an existing file for a path that a model gave.
     pub(super) fn find_existing(&self, path: &str) -> Result<FileEntry, FileError> {
         let spot = self.find(path, MissingDirectory::Fail)?;
         match spot.metadata {
@@ -80,8 +80,8 @@ impl AllowedRoots {
         }
     }
 
-    /// Returns the entry for a model's path, with symbolic links followed. The file itself is not
-    /// opened and may be missing.
+    /// Returns the entry for a path that a model gave, with symbolic links followed. The file
+    /// itself is not opened and may be missing.
     pub(super) fn find(
         &self,
         path: &str,

@@ -4,7 +4,8 @@ use super::allowed_roots::AllowedRoots;
 use super::read_tracker::ReadTracker;
 use super::todo::{TodoList, TodoOwner};
 
-/// The accessible directories, the seen files and the to-do list of one agent, for all its tools.
+/// The accessible directories, the hashes of read files and the to-do list of one agent, for all
+/// its tools.
 #[derive(Debug)]
 pub struct AgentToolContext {
     /// The directories in which files may be accessed.

@@ -29,8 +29,8 @@ pub trait Tool: Send + Sync {
     /// Whether the tool has side effects.
     const ACCESS: Access;
 
-    /// Performs a call. A tool whose calls can take long checks `cancel`; other tools ignore the
-    /// flag.
+    /// Performs a call. A tool whose calls may take a long time checks `cancel`; other tools ignore
+    /// the flag.
     ///
     /// # Errors
     ///

@@ -16,12 +16,12 @@ use crate::cancel_flag::CancelFlag;
 
 /// Number of unchanged lines shown around each change.
 const DIFF_CONTEXT_LINES: usize = 3;
-/// Maximum lines of a diff that are shown.
+/// Maximum number of shown lines of a diff.
 const MAX_DIFF_LINES: usize = 80;
-/// Maximum bytes of each line that are shown.
+/// Maximum shown bytes of each line of a diff.
 const MAX_DIFF_LINE_BYTES: usize = 300;
-/// Time limit of the diff algorithm. After it, the diff is still correct but may be longer than
-/// necessary.
+/// Time limit of the diff algorithm. A diff cut off at this limit is still correct, but may be
+/// longer than necessary.
 const DIFF_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// The tool that replaces text in a file.
@@ -87,7 +87,7 @@ occur exactly once (unless `replace_all` is set), or if the file has changed sin
 
 /// Returns the change as a unified diff, cut to the limits.
 pub(super) fn unified_diff(before: &[u8], after: &[u8]) -> String {
-    // Carriage returns are removed, because a model cannot act on them in a diff.
+    // A CR before a LF is removed, because a model cannot act on it in a diff.
     let plain = |content: &[u8]| String::from_utf8_lossy(content).replace("\r\n", "\n");
     let (before, after) = (plain(before), plain(after));
     let diff =

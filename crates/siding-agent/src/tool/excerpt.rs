@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-/// Maximum bytes of a line that are shown.
+/// Maximum shown bytes of a line.
 pub(super) const MAX_LINE_BYTES: usize = 2_000;
 /// Maximum bytes of the excerpt, including line numbers.
 pub(super) const MAX_TEXT_BYTES: usize = 64 << 10;
@@ -33,7 +33,7 @@ pub(super) struct ExcerptPage {
     pub(super) text: String,
     /// The number of lines in the text.
     pub(super) shown_lines: u64,
-    /// Whether the limit of bytes cut the excerpt.
+    /// Whether the excerpt was cut at [`MAX_TEXT_BYTES`].
     pub(super) is_truncated: bool,
     /// Whether a shown line ends in CR LF.
     pub(super) has_crlf: bool,
@@ -44,7 +44,7 @@ pub(super) struct ExcerptPage {
 }
 
 impl LineExcerpt {
-    /// Requests up to `most` lines from line `first`, which counts from 1.
+    /// Creates an excerpt of up to `most` lines from line `first`, counted from 1.
     pub(super) fn new(first: u64, most: u64) -> Self {
         Self {
             first_line: first.max(1),

@@ -45,7 +45,7 @@ impl FileKey {
 /// Why a file cannot be accessed. The messages are for the model.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
-    /// The path is empty or holds a zero byte.
+    /// The path is empty or contains a NUL byte.
     #[error("{path:?} is not a path: name a file, relative to the working directory or absolute")]
     NoPath { path: String },
     /// The path starts with a `~`, which only a shell expands.
@@ -103,7 +103,7 @@ impl FileEntry {
                     _ => self.io_error("read")(error),
                 },
             )?;
-        // Checked again, because another file may have taken the name since the lookup.
+        // Checked again, because another file may have replaced this one since the lookup.
         self.check_regular_file(&dir_entry::entry_of_fd(&fd).map_err(self.io_error("read"))?)?;
         Ok(File::from(fd))
     }
@@ -121,8 +121,9 @@ impl FileEntry {
     }
 
     /// Replaces the content atomically, even across a crash: a reader sees either the old or the
-    /// new content. An existing file is replaced only if it is unchanged since the lookup. Its
-    /// permissions are kept, and its owner where the system allows it. A missing file is created.
+    /// new content. An existing file is replaced only if it is unchanged since the lookup; the
+    /// check immediately precedes the rename. Its permissions are kept, and its owner where the
+    /// system allows it. A missing file is created.
     pub(super) fn replace_content(&self, content: &[u8]) -> Result<(), FileError> {
         if let Some(entry) = &self.metadata {
             self.check_regular_file(entry)?;

@@ -70,7 +70,7 @@ impl ProjectNotes {
         (!content.is_empty()).then(|| format!("<notes>\n{notes}\n{NOTES_END_TAG}"))
     }
 
-    /// Replaces the notes atomically: if the process is killed meanwhile, the old ones remain.
+    /// Replaces the notes atomically: if the process is killed meanwhile, the old notes remain.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl ProjectNotes {
         Ok(spot.replace_content(new.as_bytes())?)
     }
 
-    /// Returns the change to new notes as a unified diff.
+    /// Returns the change from the notes to `new` as a unified diff.
     #[must_use]
     pub fn diff(&self, new: &str) -> String {
         unified_diff(self.content().as_bytes(), new.as_bytes())

@@ -1,4 +1,4 @@
-//! Advice on what a person or an agent should know or do next, in terms of commands.
+//! Advice on the next step, worded for the command line.
 
 use siding_core::session;
 use siding_core::store::StateDir;
@@ -7,9 +7,9 @@ use siding_model::advice::{self, Dialect, NoticeChannel};
 use siding_model::process::UnixMs;
 use siding_model::task_view::{PhaseName, TaskView};
 
-/// Returns advice for the reader of a task; `None` if the task's outcome needs no explanation.
+/// Returns advice about a task; `None` if the task's outcome needs no explanation.
 pub(crate) fn advice(root: &StateDir, view: &TaskView) -> Option<String> {
-    // Only the advice about a running task says how its end will be reported.
+    // Only the advice about a running task says how the task's end will be reported.
     let is_running = view.phase == PhaseName::Running;
     let channel = match is_running && session::has_notice_channel(root, &view.session_id) {
         true => NoticeChannel::Pushed,

@@ -1,11 +1,11 @@
-//! Describes in one or two words what needs attention in a task; the JSON output has the same
-//! facts.
+//! Describes in one or two words why a task needs attention. The JSON output has the same facts.
 
 use siding_model::evidence::WhyVerdict;
 use siding_model::task_view::{PhaseName, TaskView};
 
-/// Returns the most urgent label: a needed answer, a passed limit, silence, or remaining processes
-/// of an ended command. Returns `None` for an ended task, and for one that needs no attention.
+/// Returns the most urgent label: needed input or a stopped process, an exceeded limit, silence, or
+/// remaining processes of an ended command. Returns `None` for a task that has ended or needs no
+/// attention.
 pub(super) fn attention_label(view: &TaskView) -> Option<&'static str> {
     if view.outcome.is_some() {
         return None;

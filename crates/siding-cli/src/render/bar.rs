@@ -1,8 +1,8 @@
-//! Small graphics: progress and past durations.
+//! Draws progress and past durations with block characters.
 
 pub(super) use siding_model::advice::{format_progress, progress_bar};
 
-/// Draws one column for each number, the highest for the largest: `▂▃▁█`.
+/// Draws one bar for each number, the tallest for the largest: `▂▃▁█`.
 pub(crate) fn sparkline(numbers: &[u64]) -> String {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = numbers.iter().copied().max().unwrap_or(0).max(1);

@@ -26,7 +26,7 @@ impl TextStyle {
     }
 }
 
-/// Whether standard output gets colors.
+/// Whether text for standard output is colored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ColorMode {
     On,
@@ -41,7 +41,7 @@ impl ColorMode {
         if std::io::stdout().is_terminal() && !refused { Self::On } else { Self::Off }
     }
 
-    /// Returns the text with escape sequences for its style.
+    /// Returns the text with the escape sequences of a style, or unchanged if colors are off.
     pub(super) fn apply(self, paint: TextStyle, text: &str) -> String {
         match self {
             Self::On if !text.is_empty() => format!("{}{text}\x1b[m", paint.ansi_code()),

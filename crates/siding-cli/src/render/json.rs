@@ -10,7 +10,7 @@ use crate::failure::Failure;
 /// Size of the output buffer in bytes.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// Initial capacity for an element of a list, in bytes; most are smaller.
+/// Initial capacity for an element of a list, in bytes; most elements are smaller.
 const ELEMENT_BYTES: usize = 1 << 10;
 
 /// Prints a value as one line of JSON. A closed pipe is not a failure.
@@ -34,7 +34,7 @@ pub(crate) fn to_line(value: &impl Serialize) -> Result<String, Failure> {
     Ok(line.map_err(|error| Failure::new(format!("could not print: {error}")))? + "\n")
 }
 
-/// Prints JSON texts as one list on one line.
+/// Prints JSON texts as one array on one line.
 pub(crate) fn print_list<T: AsRef<[u8]>>(
     values: impl IntoIterator<Item = T>,
 ) -> Result<(), Failure> {

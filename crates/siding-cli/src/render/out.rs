@@ -8,8 +8,8 @@ use crate::failure::Failure;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReaderState {
     Connected,
-    /// Further output is useless: the reader has closed the pipe or, on standard error, does not
-    /// read.
+    /// Further output is useless, because the reader has closed the pipe or, on standard error,
+    /// does not read.
     Disconnected,
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn write(bytes: &[u8]) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Converts the result of [`write()`]: `None` means that the pipe is closed.
+/// Returns `None` if the reader has closed the pipe; any other error is a failure.
 pub(crate) fn map_broken_pipe<T>(written: io::Result<T>) -> Result<Option<T>, Failure> {
     match written {
         Ok(value) => Ok(Some(value)),

@@ -8,7 +8,7 @@ use siding_model::task_view::{
     OutputView, PhaseName, PlacementKind, PlacementView, ProcessView, TaskView,
 };
 
-/// Returns a breach of the limit of open descriptors.
+/// Returns a breach of the limit on open descriptors.
 pub(crate) fn sample_breach() -> Breach {
     Breach {
         at: MonotonicMs(1),
@@ -76,7 +76,7 @@ pub(crate) fn running_task() -> TaskView {
     }
 }
 
-/// Returns the task of [`running_task`] after it has ended.
+/// Returns the task of [`running_task`], ended with this outcome.
 pub(crate) fn ended_task(outcome: Outcome) -> TaskView {
     TaskView {
         phase: PhaseName::Ended,

@@ -2,10 +2,11 @@
 
 use schemars::Schema;
 
-/// Returns a schema in the form that is printed and committed.
+/// Returns a schema as the text that siding prints and that the repository contains.
 ///
-/// The members of its objects are sorted, so that every build prints the same text. The original
-/// order depends on whether some dependency enables serde_json's feature `preserve_order`.
+/// The members of all objects are sorted, so that every build prints the same text. Without
+/// sorting, the order would depend on whether a dependency enables serde_json's feature
+/// `preserve_order`.
 pub(crate) fn schema_text(schema: Schema) -> String {
     let mut value = schema.to_value();
     value.sort_all_objects();

@@ -16,7 +16,7 @@ pub(super) fn format_elapsed(view: &TaskView) -> String {
     format_duration(Duration::from_millis(view.elapsed_ms))
 }
 
-/// Formats the outcome or phase in one or two words, for a column.
+/// Formats the outcome, or the phase of a task that has not ended, in one or two words.
 pub(super) fn short_state(view: &TaskView) -> String {
     view.outcome.as_ref().map_or_else(|| view.phase.as_str().to_owned(), short_outcome)
 }

@@ -16,12 +16,12 @@ use super::state;
 
 /// Minimum columns for the command.
 const MIN_COMMAND_COLUMNS: usize = 20;
-/// Columns to which a session name is shortened.
+/// Maximum columns of a session name.
 const MAX_SESSION_COLUMNS: usize = 12;
-/// Columns to which a list of ports is shortened.
+/// Maximum columns of a list of ports.
 const MAX_PORTS_COLUMNS: usize = 11;
 
-/// Cells of the progress bar next to the usual duration.
+/// Width of the progress bar next to the usual duration, in columns.
 const BAR_CELLS: usize = 4;
 
 /// Any column except the command, which takes the remaining width.
@@ -51,7 +51,8 @@ impl Column {
 }
 
 /// Formats a table of tasks, in the given order. The columns for attention, sessions, ports and
-/// usual durations appear only if a task has a value for them; the implicit session is no value.
+/// usual durations appear only if a task has a value for them; the implicit session does not count
+/// as a value.
 pub(crate) fn task_table(views: &[TaskView], colour: ColorMode) -> String {
     let mut columns = build_columns(views);
     let behind_elapsed = columns.iter().take_while(|column| column.title != "ELAPSED").count() + 1;
@@ -117,8 +118,8 @@ fn used_columns(columns: &[Column]) -> usize {
     columns.iter().map(|column| column.width() + 2).sum()
 }
 
-/// Returns a column with the progress bar and the usual duration, if any task has one. If there is
-/// too little room, the bar is dropped first, then the column.
+/// Returns a column with the progress bar and the usual duration, if any task has a usual duration.
+/// If there is too little room, the bar is dropped first, then the column.
 fn usual_column(views: &[TaskView], room: usize) -> Option<Column> {
     let text = |view: &TaskView| {
         view.expected_ms.map_or_else(String::new, |ms| format_duration(Duration::from_millis(ms)))

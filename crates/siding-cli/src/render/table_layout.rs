@@ -1,4 +1,4 @@
-//! Formats rows of cells under titles; the last column takes the remaining width.
+//! Formats rows of cells under titles. The last column takes the remaining width.
 
 use siding_model::text::one_line;
 
@@ -8,16 +8,16 @@ use super::color::{ColorMode, TextStyle};
 /// Minimum columns for the last cell.
 const MIN_LAST_COLUMNS: usize = 20;
 
-/// The alignment of the cells and the title of a column.
+/// The alignment of a column's title and cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
-    /// For numbers, so that digits of the same value are below each other.
+    /// For numbers, so that their digits are aligned by place value.
     Right,
 }
 
 /// Formats the rows as a table. Only the last cell of a row may contain untrusted text; every
-/// character of the others must be one column wide.
+/// character of the other cells must be one column wide.
 pub(crate) fn format_grid<const N: usize>(
     titles: [(&str, Align); N],
     last_title: &str,

@@ -1,4 +1,4 @@
-//! The screen of `siding show`: one task.
+//! The output of `siding show`: one task on one screen.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const LABEL_COLUMNS: usize = 13;
 const VALUE_COLUMNS: usize = LINE_COLUMNS - LABEL_COLUMNS;
 /// Maximum lines of a command.
 const MAX_COMMAND_LINES: usize = 5;
-/// Maximum number of processes in each list: running ones and ended ones.
+/// Maximum number of processes in each list: one of running and one of ended processes.
 const MAX_LISTED_PROCESSES: usize = 12;
 /// Maximum lines of a limit breach.
 const MAX_BREACH_LINES: usize = 4;
@@ -35,7 +35,7 @@ const MAX_LISTED_REMOTES: usize = 5;
 /// Number of lines shown from the end of the output.
 const TAIL_LINES: usize = 10;
 
-/// Formats a task as one screen. The caller must have stored the end of the output and the message
+/// Formats a task as one screen. The caller must have stored the end of the output and the advice
 /// in the view.
 pub(crate) fn task_screen(view: &TaskView, colour: ColorMode) -> String {
     let mut sheet = TaskScreen { text: String::new(), colour };
@@ -269,8 +269,8 @@ impl TaskScreen {
         self.text.push_str(&title);
         self.text.push('\n');
         for line in &lines[skipped..] {
-            // The bar marks the line as output, so that it cannot be mistaken for siding's own
-            // text.
+            // The leading `|` marks the line as output, so that it cannot be mistaken for siding's
+            // own text.
             let line = one_line(line, LINE_COLUMNS - 2);
             let _writing_to_string = writeln!(self.text, "| {line}");
         }
@@ -294,7 +294,7 @@ impl TaskScreen {
     }
 }
 
-/// Summarizes what a monitor reported: `212 lines in 7 notices; 207 of them combined`.
+/// Summarizes the reports of a monitor, for example `212 lines in 7 notices; 207 of them combined`.
 fn format_monitor_counts(monitor: &MonitorView) -> String {
     let MonitorView { lines, notices, coalesced, text_dropped, .. } = monitor;
     let plural = |count: bool| if count { "" } else { "s" };

@@ -1,4 +1,4 @@
-//! The screen of `siding why`: one quiet task.
+//! The output of `siding why`: the reason why a task is quiet.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -32,7 +32,8 @@ pub(crate) fn why_screen(view: &WhyView) -> String {
     );
     push_line(&mut text, "silent for", &silent);
     if !view.tail.is_empty() {
-        // The bar marks the line as output, so that it cannot be mistaken for siding's own text.
+        // The leading `|` marks the line as output, so that it cannot be mistaken for siding's own
+        // text.
         push_line(
             &mut text,
             "last line",

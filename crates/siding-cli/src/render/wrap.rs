@@ -23,7 +23,7 @@ pub(super) fn wrap_untrusted(text: &str, columns: usize, lines: usize) -> Vec<St
 }
 
 /// Wraps siding's own text into lines of at most `columns` columns, between words. A longer word,
-/// such as a path, gets a line of its own and is not broken.
+/// such as a path, is on a separate line and is not broken.
 pub(super) fn wrap_words(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -39,7 +39,7 @@ pub(super) fn wrap_words(text: &str, columns: usize) -> Vec<String> {
 }
 
 /// Prints a note of siding, wrapped to fit a terminal, on standard error, because standard output
-/// has only the command's result.
+/// is reserved for the command's result.
 pub(crate) fn print_note(text: &str) {
     for (number, line) in wrap_words(text, super::LINE_COLUMNS - 8).into_iter().enumerate() {
         let lead = if number == 0 { "siding:" } else { "       " };

@@ -22,7 +22,7 @@ const LOCK_FILE: &str = "lock";
 const CLAIM_PREFIX: &str = "claim.";
 /// The suffix of a file that is being written.
 const TEMP_SUFFIX: &str = ".new";
-/// The largest record or context that is read, in bytes.
+/// Maximum size of a record or a context, in bytes. Reading a larger file fails.
 const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// The current session and settings of a host, as its hooks report them.
@@ -37,7 +37,7 @@ pub struct HostContext {
 /// The open directory of one host.
 #[derive(Debug)]
 pub struct HostFiles {
-    /// The mark of the host, after which the directory is named.
+    /// The mark of the host, which is also the name of the directory.
     pub mark: HostMark,
     dir: OwnedFd,
 }
@@ -118,7 +118,7 @@ impl HostFiles {
     }
 
     /// Opens the bell for reading. The FIFO is opened for reading and writing, so that a read never
-    /// returns an end of file when a writer closes it (fifo(7)).
+    /// returns end-of-file after the last writer has closed the FIFO (fifo(7)).
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ impl HostFiles {
         file::open_or_create(&self.dir, format!("{CLAIM_PREFIX}{task}")).map(drop)
     }
 
-    /// Removes a claim, because a shim supervises the task or because no process was marked.
+    /// Removes a claim. Called when a shim supervises the task, and when no process was marked.
     pub fn remove_claim(&self, task: TaskId) {
         let _best_effort = file::remove(&self.dir, format!("{CLAIM_PREFIX}{task}"));
     }
@@ -155,7 +155,7 @@ impl HostFiles {
         Ok(serde_json::from_slice(&file::read_to_end(file.as_fd(), MAX_FILE_BYTES)?)?)
     }
 
-    /// Replaces a file by rename(2), so that a concurrent reader never sees a part of the new
+    /// Replaces a file by rename(2), so that a concurrent reader reads either the old or the new
     /// content.
     fn write_json(&self, name: &str, content: &impl Serialize) -> io::Result<()> {
         let new = format!("{name}{TEMP_SUFFIX}");
@@ -170,11 +170,11 @@ impl HostFiles {
 /// The process that can adopt a process with a host's mark.
 #[derive(Debug)]
 pub enum AdoptionRoute {
-    /// This process: it sees the same processes as the host's supervisor.
+    /// This process, which sees the same processes as the host's supervisor.
     ThisProcess,
-    /// The host's supervisor, whose bell can be rung from here.
+    /// The host's supervisor, to whose bell this process can write.
     Supervisor(HostFiles),
-    /// The host's supervisor, which cannot be notified from here, or has already adopted the
+    /// No process: the host's supervisor cannot be notified from here, or has already adopted the
     /// process.
     Unreachable,
 }

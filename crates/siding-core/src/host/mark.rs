@@ -8,11 +8,11 @@ use siding_model::process::ProcRef;
 
 use crate::sys::{birthmark, process, procfs};
 
-/// The most rounds of marking. Processes that are still being started after the last one stay
-/// unmarked.
+/// Maximum number of rounds of marking. If the tree still grows after the last round, some of its
+/// processes may stay unmarked.
 const MAX_MARK_ROUNDS: u32 = 100;
-/// The longest prefix of a command line that is read, in bytes. A host's wrapper has 20 KiB of
-/// arguments.
+/// Maximum number of bytes read from a command line. The arguments of a host's sandbox wrapper can
+/// take 20 KiB.
 const MAX_CMDLINE_BYTES: usize = 128 << 10;
 
 /// Marks a host and those of its descendants that carry no mark and belong to this user. Every

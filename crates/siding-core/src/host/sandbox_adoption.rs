@@ -14,9 +14,10 @@ use crate::task::adopt::{AdoptError, ClaimedProcess, SandboxView};
 use crate::task::launch::IdleShim;
 
 /// Adopts every command that the host runs in a sandbox and that is not a task yet.
-/// `commands_since` is the time of the host's first command, in clock ticks since boot. `program`
-/// holds the program to execute as a shim, and a function that is called for each command between
-/// its marking and the start of its shim. Returns the number of commands that were adopted.
+/// `commands_since` is the start time of the host's first command, in clock ticks since boot.
+/// `program` holds the program to execute as a shim, and a function that is called for each command
+/// after the marking and before the start of the shim. Returns the number of commands that were
+/// adopted.
 pub fn adopt_sandboxed_commands(
     root: &StateDir,
     files: &HostFiles,
@@ -96,8 +97,8 @@ pub fn retry_claims(root: &StateDir, files: &HostFiles, record: &HostRecord, pro
     }
 }
 
-/// Returns whether a shim carries this mark. A shim with the mark may supervise a task that has no
-/// record yet.
+/// Returns whether a shim carries this mark. Such a shim may supervise a task that has no record
+/// yet.
 fn has_shim(mark: Birthmark) -> bool {
     let is_shim = |pid: &i32| {
         procfs::birthmark(*pid) == Some(mark)
@@ -114,7 +115,8 @@ pub fn is_unsupervised(root: &StateDir, task: TaskId) -> bool {
     !root.is_marked_live(task) && !has_shim(task.birthmark())
 }
 
-/// Returns the working directory of a sandboxed command's shell, otherwise that of its leader.
+/// Returns the working directory of a sandboxed command's shell; if it cannot be read, that of the
+/// command's leader.
 fn sandbox_view(command: &SandboxedCommand) -> SandboxView {
     let shell = command.shell.unwrap_or(command.leader);
     let cwd = procfs::working_directory(shell.pid)

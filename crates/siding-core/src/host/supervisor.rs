@@ -23,8 +23,8 @@ pub const SUPERVISOR_ARGUMENT: &str = "__host";
 /// The process name of a supervisor.
 pub const SUPERVISOR_NAME: &CStr = c"siding-host";
 
-/// The descriptor that a supervisor inherits after its starter's socket: the lock that shows that
-/// the supervisor lives.
+/// The number of the descriptor with the supervisor's lock. A supervisor inherits the descriptor,
+/// and the kernel releases the lock when the supervisor exits.
 pub const SUPERVISOR_LOCK_FD: i32 = 4;
 
 /// How long a supervisor may take to report that it is ready, in milliseconds.
@@ -59,10 +59,10 @@ pub enum SuperviseError {
         "the agent's program itself runs inside task {task}, to which everything that it starts belongs"
     )]
     InTask {
-        /// The task in which the host runs.
+        /// The task whose mark the host carries.
         task: TaskId,
     },
-    /// The host has an `RLIMIT_RTTIME` of its own, which the mark would replace.
+    /// The host already has a limit `RLIMIT_RTTIME`, which the mark would replace.
     #[error(
         "the agent's program has its own limit on real-time CPU (RLIMIT_RTTIME {limit} µs), which siding's mark would replace"
     )]
@@ -87,12 +87,12 @@ pub enum SuperviseError {
     Io {
         /// The action that failed; completes the sentence "could not …".
         doing: &'static str,
-        /// The error of the system call.
+        /// The kernel's error, which the message contains.
         source: io::Error,
     },
 }
 
-/// Returns the mark of a host that has a record in this state directory.
+/// Returns a host's mark, or `None` if the host has no record in this state directory.
 #[must_use]
 pub fn supervised_mark(root: &StateDir, host: ProcRef) -> Option<HostMark> {
     let mark = procfs::birthmark(host.pid)?.host_mark()?;
@@ -100,12 +100,12 @@ pub fn supervised_mark(root: &StateDir, host: ProcRef) -> Option<HostMark> {
     (record.host == host).then_some(mark)
 }
 
-/// Supervises a host and stores its current session and settings. Wakes the host's supervisor if
-/// one runs; otherwise executes `program` as the supervisor.
+/// Ensures that a host is supervised, and stores the host's current session and settings. Wakes the
+/// host's supervisor if one runs; otherwise executes `program` as the supervisor.
 ///
 /// # Errors
 ///
-/// [`SuperviseError`]. A supervisor of the host that already runs is not affected.
+/// [`SuperviseError`]. An error does not affect a supervisor that already runs for this host.
 pub fn supervise(
     root: &StateDir,
     host: ProcRef,

@@ -10,13 +10,13 @@ use crate::sys::landlock;
 use crate::sys::net_sandbox::{NetSandbox, SandboxError, SandboxPart};
 use crate::sys::netns::Loopback;
 
-/// The error of a policy that this machine cannot enforce. The task's command has not run.
+/// The error for a network policy that this machine cannot enforce. The task's command has not run.
 #[derive(Debug, thiserror::Error)]
 #[error("the network policy `{policy}` cannot be enforced here: {source}")]
 pub struct UnenforceablePolicy {
     /// The policy that was requested for the task.
     pub policy: NetPolicy,
-    /// The part that failed, and the kernel's error.
+    /// The part of the sandbox that failed, and the kernel's error.
     pub source: SandboxError,
 }
 
@@ -50,7 +50,8 @@ impl UnenforceablePolicy {
     }
 }
 
-/// One policy of each kind, as its name and its argument, the least restrictive first.
+/// One policy of each kind, the least restrictive first: the option that a check shows, and an
+/// example.
 pub(crate) const SAMPLE_POLICIES: [(&str, &str); 5] = [
     ("--net host", "host"),
     ("--net ports", "ports:443"),
@@ -59,8 +60,8 @@ pub(crate) const SAMPLE_POLICIES: [(&str, &str); 5] = [
     ("--net none", "none"),
 ];
 
-/// Returns the setting that keeps an ordinary user from creating user namespaces; `None` if none of
-/// the known settings does.
+/// Returns the setting that prevents an ordinary user from creating user namespaces; `None` if none
+/// of the known settings does.
 fn namespace_restriction() -> Option<&'static str> {
     const USERNS_SYSCTLS: [(&str, &str, &str); 3] = [
         ("/proc/sys/user/max_user_namespaces", "0", "user.max_user_namespaces is 0"),
@@ -108,7 +109,7 @@ pub fn net_sandbox(
     }
 }
 
-/// Checks that a policy can be enforced, before anything is recorded. The check starts a child
+/// Checks that a policy can be enforced. Called before a task is recorded. The check starts a child
 /// process and takes about a millisecond, unless the policy restricts nothing.
 ///
 /// # Errors

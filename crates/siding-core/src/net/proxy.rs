@@ -5,9 +5,9 @@
 //! the namespace. The task can therefore reach a remote host only by a request to the proxy that
 //! names the host. Names are resolved in the proxy, never in the task.
 //!
-//! The proxy exits when no process holds the other end of its socket any more. The task's shim
-//! holds that end, so the proxy exits with the task, and also when the shim is killed: the task
-//! then reaches no remote host.
+//! The proxy exits when no process has the other end of its socket open. The task's shim holds that
+//! end, so the proxy exits with the task. The proxy also exits when the shim is killed, and the
+//! task then reaches no remote host.
 
 mod relay;
 mod resolve;
@@ -32,7 +32,8 @@ pub const PROXY_ARGUMENT: &str = "__proxy";
 /// from the processes that the task has started.
 pub const PROXY_NAME: &CStr = c"siding-proxy";
 
-/// The port on which the proxy listens in the task's otherwise empty namespace: Squid's port.
+/// The port on which the proxy listens in the task's network namespace; it is also the default port
+/// of the proxy Squid.
 pub const PROXY_PORT: u16 = 3128;
 
 /// The maximum size of a packet with a policy, in bytes: 256 names of 253 bytes, with ports.
@@ -68,7 +69,7 @@ pub fn main() -> u8 {
         return USAGE_EXIT_CODE;
     };
     join_task(task);
-    // The starting directory may have to be unmounted or removed while the proxy runs.
+    // In its starting directory, this process would prevent an unmount of the file system.
     let _best_effort = std::env::set_current_dir("/");
     match receive_policy(&control).map(|(hosts, listener)| serve::serve(control, listener, hosts)) {
         Some(()) => 0,
@@ -77,9 +78,9 @@ pub fn main() -> u8 {
 }
 
 /// Sets the task's mark on this process, and moves the process out of the control group of an
-/// enclosing task. Otherwise the proxy of a nested task would be taken for a process of the outer
-/// task, and be killed with that task. Failures are ignored, because the proxy exits with its own
-/// task in any case.
+/// enclosing task. Otherwise the proxy of a nested task would count as a process of the outer task
+/// and be killed with that task. Failures are ignored, because the proxy exits with its own task in
+/// any case.
 fn join_task(task: TaskId) {
     // The name is set first, so that no scan sees the mark under another process name.
     process::set_name(PROXY_NAME);
@@ -88,7 +89,7 @@ fn join_task(task: TaskId) {
 }
 
 /// Receives the policy from the starter, and the listening socket from the task's leader. Returns
-/// `None` if one of them does not arrive, because then the task was not started.
+/// `None` if one of the two does not arrive, because the start of the task has failed.
 fn receive_policy(control: &OwnedFd) -> Option<(RemoteHosts, OwnedFd)> {
     let policy = unix_socket::receive(control, MAX_POLICY_BYTES, true).ok()??;
     let NetPolicy::Allow(hosts) = std::str::from_utf8(&policy).ok()?.parse().ok()? else {

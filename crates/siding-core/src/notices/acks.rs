@@ -1,8 +1,9 @@
 //! Acknowledged notices of a session: `sessions/NAME/acks`.
 //!
 //! The lines of this file are framed like the records of a journal, and are appended under the lock
-//! of the session. A file that has grown beyond twice its compacted size is rewritten
-//! without removed tasks and replaced by rename(2). The notices in a torn line are delivered again.
+//! of the session. A file that has grown beyond twice its compacted size is rewritten without the
+//! notices of removed tasks and replaced by rename(2). The notices in a torn line are delivered
+//! again.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -21,7 +22,7 @@ use crate::sys::file;
 const ACKS_FILE: &str = "acks";
 /// Name of a new file until it replaces the old one.
 const ACKS_TEMP_FILE: &str = "acks.new";
-/// The format that this build writes, and the newest that it reads.
+/// The format that this build writes, which is also the newest that it can read.
 const ACKS_FORMAT: u32 = 1;
 /// Maximum number of notice ids in one line, so that the last whole line fits into [`TAIL_BYTES`].
 const MAX_IDS_PER_LINE: usize = 100;
@@ -32,7 +33,7 @@ const TAIL_BYTES: u64 = 8 << 10;
 const FIRST_LINE_BYTES: usize = 256;
 /// File size up to which the file is not compacted.
 const COMPACT_MIN_BYTES: u64 = 64 << 10;
-/// Largest file that is read, in bytes. Reading a larger one fails.
+/// Maximum size of the file, in bytes. Reading a larger file fails.
 const MAX_ACKS_BYTES: usize = 64 << 20;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -46,8 +47,8 @@ enum AckRecord {
     },
     /// The acknowledgement of notices that were delivered.
     Told {
-        /// The consumer; without a consumer, the notices are treated as delivered to every
-        /// consumer.
+        /// The consumer that acknowledged the notices; if absent, every consumer has acknowledged
+        /// them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         consumer: Option<Consumer>,
         notices: Vec<NoticeId>,
@@ -59,12 +60,12 @@ enum AckRecord {
 pub enum Durability {
     /// The acknowledgement is on disk when the call returns, so it survives a power failure.
     Disk,
-    /// The acknowledgement is in the page cache when the call returns: it survives the end of any
+    /// The acknowledgement is in the page cache when the call returns. It survives the end of any
     /// process, but after a power failure the notices are delivered again.
     Kernel,
 }
 
-/// The notices of a session that its consumers have received.
+/// The notices of a session that its consumers have acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Acks {
     for_everyone: HashSet<NoticeId>,
@@ -81,8 +82,8 @@ impl Acks {
         Self::replay(session, &read_session_acks(root, session)?)
     }
 
-    /// Reads the acknowledgements of one task's notices. Parses only the lines that name the task:
-    /// the file of a long session has thousands of others.
+    /// Reads the acknowledgements of one task's notices. Parses only the lines that name the task,
+    /// because the file of a long session has thousands of other lines.
     ///
     /// # Errors
     ///
@@ -126,7 +127,7 @@ impl Acks {
         Ok(acks)
     }
 
-    /// Returns whether the consumer needs no delivery of this notice.
+    /// Returns whether the notice is acknowledged by this consumer or on behalf of every consumer.
     #[must_use]
     pub fn is_acknowledged(&self, consumer: &Consumer, id: NoticeId) -> bool {
         self.for_everyone.contains(&id)
@@ -239,7 +240,7 @@ fn create_file(dir: BorrowedFd<'_>, lines: &[AckRecord]) -> io::Result<(OwnedFd,
     Ok((fd, end))
 }
 
-/// Returns where the next record is appended, read from the last lines.
+/// Determines from the last lines where the next record must be appended.
 fn find_append_position(fd: &OwnedFd, len: u64) -> io::Result<AppendPosition> {
     let mut bytes = vec![0; usize::try_from(len.min(TAIL_BYTES)).unwrap_or(0)];
     let count = file::read_at(fd.as_fd(), &mut bytes, len.saturating_sub(TAIL_BYTES))?;

@@ -9,11 +9,11 @@ use super::error::NoticesError;
 use crate::session;
 use crate::store::StateDir;
 
-/// Acknowledges, for the agent that owns a task, those of the task's notices until `state` that
-/// `shown` covers. Has no effect if `reader` is a session of another owner: a reader that does not
-/// own the task must not suppress the owner's notices.
+/// Acknowledges, for the agent that owns a task, the notices up to `state` that `shown` covers. Has
+/// no effect if `reader` is a session of another owner, because a reader that does not own the task
+/// must not suppress the owner's notices.
 ///
-/// Must be called after the content was shown: a crash before this call then repeats a notice
+/// Must be called after the content was shown, so that a crash before this call repeats a notice
 /// instead of losing it.
 ///
 /// # Errors
@@ -26,7 +26,7 @@ pub fn ack_shown(
     shown: Coverage,
 ) -> Result<(), NoticesError> {
     let session = &state.spec.session_id;
-    // One program may have several sessions: that of its shells and that of its MCP server.
+    // One program may have several sessions, such as that of its shells and that of its MCP server.
     if !session::share_owner(root, reader, session) {
         return Ok(());
     }

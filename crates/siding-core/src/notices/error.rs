@@ -45,7 +45,7 @@ pub enum NoticesError {
     Busy {
         /// The session whose notices are being delivered.
         session: SessionId,
-        /// The consumer that both processes deliver to.
+        /// The consumer to which both processes try to deliver.
         consumer: Consumer,
         /// Time spent waiting for the lock, in milliseconds.
         waited_ms: u64,
@@ -55,9 +55,9 @@ pub enum NoticesError {
     Io {
         /// The session whose notices were being read or acknowledged.
         session: SessionId,
-        /// The operation that failed, as the message names it.
+        /// The operation that failed; completes the sentence "could not …".
         doing: &'static str,
-        /// The error of the system call.
+        /// The kernel's error, which the message contains.
         source: io::Error,
     },
 }

@@ -31,7 +31,7 @@ const BUSY_RETRY_MS: u64 = 50;
 /// disk space, memory or descriptors were exhausted, in milliseconds.
 const FAILED_RETRY_MS: u64 = 5_000;
 
-/// Follows the outbox of one session, or those of all sessions of one owner.
+/// Follows the outbox of one session, or the outboxes of all sessions of one owner.
 #[derive(Debug)]
 pub struct OutboxFollower<'o, 'r> {
     outbox: &'o Outbox<'r>,
@@ -67,9 +67,9 @@ pub enum FollowEvent {
 }
 
 impl<'o, 'r> OutboxFollower<'o, 'r> {
-    /// Starts to follow. After this call the caller must read the notices that are already pending,
-    /// because no event reports those of ended tasks. `program` is executed as the new shim of a
-    /// task whose shim was killed.
+    /// Starts to follow the outbox. After this call the caller must read the notices that are
+    /// already pending, because no event reports those of ended tasks. `program` is executed as the
+    /// new shim of a task whose shim was killed.
     ///
     /// # Errors
     ///
@@ -121,8 +121,8 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
         Ok(follower)
     }
 
-    /// Waits until there may be new notices, until the peer of `out` is closed, or until the owner
-    /// of the followed sessions has exited.
+    /// Waits until there may be new notices, until the other end of `out` is closed, or until the
+    /// owner of the followed sessions has exited.
     ///
     /// # Errors
     ///
@@ -257,8 +257,9 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
             Ok(folded) => folded.state,
             // The task is being created.
             Err(JournalReadError::Content(JournalError::Empty)) => return Ok(()),
-            // The journal is damaged, and only the task's shim may still know the task's state. The
-            // recovery by the next command sets the task aside if that shim is dead.
+            // The journal is damaged, and only the task's shim may still know the task's state. If
+            // that shim is dead, the recovery by the next command moves the task to the quarantine
+            // directory.
             Err(JournalReadError::Content(_)) => {
                 self.unwatch_task(id);
                 return Ok(());
@@ -350,9 +351,9 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
         let recovery = Recovery::new(self.outbox.root(), self.program)
             .map_err(io_error_in(self.outbox.session(), "read the boot id"))?;
         let wait_ms = match recovery.recover_task(id) {
-            // The task has ended, has a new shim, or is being recovered by another process. The
-            // journal shows which; if that process dies as well, the next check starts another
-            // recovery.
+            // The task has ended, was removed, has a new or a continued shim, or is being recovered
+            // by another process. The journal shows which; if that process dies as well, the next
+            // check starts another recovery.
             Ok(
                 RecoveryOutcome::Ended
                 | RecoveryOutcome::EndRecorded

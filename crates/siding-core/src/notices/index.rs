@@ -14,18 +14,19 @@ use siding_model::notice::NoticeId;
 use crate::store::StateDir;
 use crate::sys::{clock, file};
 
-/// Name of the cache below the root.
+/// Name of the cache in the state directory.
 const CACHE_FILE: &str = "notices.cache";
 /// Name of a new cache until it replaces the old one.
 const CACHE_TEMP_FILE: &str = "notices.cache.new";
 /// First word of the file. A file with another word has another format and is rewritten.
 const CACHE_HEADER: &str = "siding-notices-1";
-/// Largest file that is read, in bytes: about a million tasks. A larger file is treated as empty.
+/// Maximum size of the file, in bytes, for about a million tasks. A larger file is treated as
+/// empty.
 const MAX_CACHE_BYTES: usize = 64 << 20;
 /// Age in milliseconds above which an unfinished replacement is removed, because the process that
 /// was writing it must have crashed.
 const STALE_TEMP_FILE_MS: i64 = 10_000;
-/// The file is rewritten when there is more than one new entry for this many known entries.
+/// The file is rewritten when there is more than one new entry for this many existing entries.
 const ENTRIES_PER_NEW_ENTRY: usize = 64;
 
 /// The session of an ended task and the sequence numbers of its notices.

@@ -1,4 +1,4 @@
-//! Reads the notices that a consumer has not received.
+//! Reads the notices that a consumer has not acknowledged.
 
 use std::collections::HashMap;
 use std::io;
@@ -27,7 +27,7 @@ use crate::task::listing;
 /// Longest time to wait while another process delivers to the same consumer, in milliseconds.
 const DELIVERY_LOCK_TIMEOUT_MS: u64 = 10_000;
 /// The first and the longest pause between two attempts to lock. Each pause is twice as long as the
-/// one before.
+/// previous pause.
 const LOCK_RETRY_PAUSE: (Duration, Duration) =
     (Duration::from_millis(1), Duration::from_millis(20));
 
@@ -46,7 +46,7 @@ pub struct Outbox<'r> {
 pub struct PendingNotices {
     /// The notices to deliver, ordered by [`Notice::sort_key`].
     pub notices: Vec<NoticeView>,
-    /// Tasks whose notices become due at this time, without a further event: until then the task's
+    /// Tasks whose notices become due at this time, without another event. Before then, the task's
     /// caller is expected to fetch the result itself.
     pub due_later: Vec<(TaskId, MonotonicMs)>,
     /// Tasks whose journals could not be read, so that their notices are missing here.
@@ -90,7 +90,7 @@ impl<'r> Outbox<'r> {
     ///
     /// # Errors
     ///
-    /// [`NoticesError::Busy`] if another process holds the lock for more than 10 s.
+    /// [`NoticesError`], including `Busy` if another process holds the lock for more than 10 s.
     pub fn lock_delivery(&self) -> Result<DeliveryLock, NoticesError> {
         self.lock_delivery_within(DELIVERY_LOCK_TIMEOUT_MS)
     }
@@ -99,7 +99,7 @@ impl<'r> Outbox<'r> {
     ///
     /// # Errors
     ///
-    /// [`NoticesError::Busy`] if another process holds the lock for longer.
+    /// [`NoticesError`], including `Busy` if another process holds the lock for longer.
     pub fn lock_delivery_within(&self, most_ms: u64) -> Result<DeliveryLock, NoticesError> {
         let fd = self.open_lock_file(&format!("deliver.lock.{}", self.consumer))?;
         let started = clock::monotonic_now();
@@ -118,8 +118,8 @@ impl<'r> Outbox<'r> {
         }
     }
 
-    /// Becomes the only process that waits for this consumer's notices, until the lock is dropped.
-    /// `None` if another process already waits.
+    /// Makes this process the only one that waits for this consumer's notices, until the lock is
+    /// dropped. `None` if another process already waits.
     ///
     /// # Errors
     ///
@@ -193,8 +193,8 @@ impl<'r> Outbox<'r> {
         add(&self.session, &own)
     }
 
-    /// Returns the session of a task if it is one of `among`. A delivery is recorded with the
-    /// task's own session, so that it stays valid whichever session inherits the task.
+    /// Returns a task's session if `among` contains it. A delivery is recorded in the task's own
+    /// session, so that the record stays valid whichever session inherits the task.
     fn owning_session(&self, task: TaskId, among: &[SessionId]) -> Option<SessionId> {
         if among.is_empty() {
             return None;
@@ -251,8 +251,8 @@ impl<'r> Outbox<'r> {
         let dir = match self.root.task_dir(id) {
             Ok(dir) => dir,
             Err(StoreError::Io { source, .. }) => return Err(source.into()),
-            // The task was removed meanwhile: its notices were acknowledged, or its retention time
-            // has passed.
+            // The task was removed in the meantime, because its notices were acknowledged or its
+            // retention time has passed.
             Err(_) => return Ok(PendingTask::default()),
         };
         let TaskNotices { state, notices } = match dir.read_notices() {

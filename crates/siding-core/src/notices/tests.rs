@@ -106,7 +106,7 @@ fn a_file_of_a_newer_format_is_refused_and_unchanged() {
     assert!(error.to_string().contains("upgrade siding"), "{error}");
 }
 
-/// Waits until a thread or a process waits for the flock(2) of this file or directory
+/// Waits until a thread or a process waits for the flock(2) lock on this file or directory
 /// (proc_locks(5)).
 fn wait_for_lock_waiter(path: &Path) {
     let inode = std::fs::metadata(path).expect("there").ino().to_string();
@@ -142,7 +142,8 @@ fn an_ack_survives_the_removal_of_its_session() {
     assert!(!acks.is_acknowledged(&agent, notice(1, 2)), "removed with the session");
 }
 
-/// There the lock of the session's own directory does not exclude other writers.
+/// On a network file system, the lock on the session's own directory does not exclude other
+/// writers.
 #[test]
 fn an_ack_on_a_network_file_system_needs_a_local_lock() {
     const NFS_MAGIC: u64 = 0x6969;

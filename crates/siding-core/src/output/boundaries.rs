@@ -4,11 +4,11 @@ use std::io;
 
 use super::chunks::Chunks;
 
-/// Bytes that are searched in one read.
+/// Number of bytes searched in one read.
 const SCAN_STEP_BYTES: u64 = 256 << 10;
-/// Bytes that are searched for the start of the next line.
+/// Number of bytes searched for the start of the next line.
 const LINE_SEARCH_BYTES: usize = 64 << 10;
-/// Longest incomplete escape sequence that is held back, in bytes. A longer one is treated as text.
+/// Maximum length of an incomplete escape sequence, in bytes. A longer sequence is treated as text.
 const MAX_ESCAPE_BYTES: usize = 64;
 
 /// Returns the last offset, up to `to`, that does not split a character or an escape sequence.

@@ -16,14 +16,14 @@ const CHUNK_BYTES: usize = 256 << 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SinkFlow {
     Continue,
-    /// The sink needs no more: the read ends, and an incomplete line is not flushed.
+    /// The sink needs no more output, so the read ends without flushing an incomplete line.
     Stop,
 }
 
 /// A part of the output file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chunk<'b> {
-    /// Stored bytes and their offset.
+    /// The stream offset of stored bytes, and the bytes.
     Bytes(u64, &'b [u8]),
     /// A hole: the disk space of this range was released.
     Hole(OutputGap),

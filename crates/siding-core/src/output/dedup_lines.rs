@@ -10,7 +10,7 @@ use super::lines::{Line, OutputSink};
 
 /// A sink that replaces each run of equal lines by one line and a count.
 ///
-/// The lines are already rendered: the renderer in `folder` only collapses repetitions.
+/// The renderer in `folder` only collapses repetitions, because the lines are already rendered.
 #[derive(Debug)]
 pub(super) struct DedupLines<S> {
     sink: S,

@@ -1,9 +1,9 @@
 //! The output excerpt that a caller receives when its command moves to the background.
 //!
-//! The excerpt is not a result: the caller decides whether to wait, and reads the rest when a
-//! notice reports that the command has ended. By default the excerpt is therefore an eighth of the
-//! size of the excerpt of a finished command. If the output does not fit, the excerpt starts with
-//! those lines of its omitted part that look like errors.
+//! The excerpt is not the final output: the caller decides whether to wait, and reads the rest when
+//! a notice reports that the command has ended. By default the excerpt is therefore an eighth of
+//! the size of the excerpt of a finished command. If the output does not fit, the excerpt starts
+//! with those lines of its omitted part that look like errors.
 
 use std::io;
 
@@ -27,8 +27,8 @@ const ERRORS_SEPARATOR: &str = "… these looked like errors; the output follows
 /// Returns the output of a running task as rendered text of at most `max_bytes`.
 ///
 /// If the output does not fit, the text starts with lines of the last MiB that look like errors, in
-/// their order. These lines take at most a quarter of the size. The text of [`excerpt`] follows; an
-/// error line that it contains is not among the lines before it.
+/// their order. These lines take at most a quarter of the size. The text of [`excerpt`] follows.
+/// Error lines in this text are not repeated before it.
 ///
 /// # Errors
 ///

@@ -13,7 +13,8 @@ use super::lines::{Line, OutputSink};
 
 /// Bytes reserved for the omission line.
 const MAX_MARKER_BYTES: usize = 240;
-/// Fewest bytes of text in addition to an omission line. If less text fits, the line is dropped.
+/// Minimum number of bytes of text in addition to an omission line. If less text fits, the line is
+/// dropped.
 const MIN_TEXT_BYTES: usize = 80;
 
 /// Smallest size limit at which cut text contains an omission line.
@@ -22,9 +23,9 @@ pub const MIN_MARKED_TEXT_BYTES: usize = MAX_MARKER_BYTES + MIN_TEXT_BYTES;
 /// The source of the text, which determines the wording of the omission line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextSource {
-    /// The whole stream: the omission line names the offsets.
+    /// The whole stream, so that the omission line names the offsets.
     Stream(TaskId),
-    /// Filtered lines: the omission line counts lines.
+    /// Filtered lines, so that the omission line counts lines.
     FilteredLines,
 }
 
@@ -82,7 +83,8 @@ pub(super) struct HeadTail {
 impl HeadTail {
     pub(super) fn new(content: TextSource, max: usize) -> Self {
         let room = max.checked_sub(MAX_MARKER_BYTES).filter(|room| *room >= MIN_TEXT_BYTES);
-        // Only a quarter goes to the beginning: most commands report their result at the end.
+        // Only a quarter is for the beginning, because most commands report their result at the
+        // end.
         let head_room = room.map_or(0, |room| room / 4);
         Self {
             content,
@@ -248,7 +250,7 @@ pub(super) fn gap_line(gap: OutputGap) -> String {
     format!("… {} bytes are no longer stored, from offset {} to {} …", gap.len(), gap.from, gap.to)
 }
 
-/// Appends a line that siding adds to the text.
+/// Appends a line of siding's own to the text, on a new line.
 pub(super) fn push_own_line(text: &mut String, line: &str) {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');

@@ -12,7 +12,7 @@ use super::lines::{Line, OutputSink};
 
 /// Context lines before and after a line that looks like an error.
 const ERROR_CONTEXT_LINES: usize = 2;
-/// Maximum number of bytes held for the last lines, whatever their number.
+/// Maximum number of bytes buffered for the last lines, whatever the number of lines.
 const MAX_HELD_BYTES: usize = 8 << 20;
 
 /// Selects lines of an output.
@@ -20,7 +20,7 @@ const MAX_HELD_BYTES: usize = 8 << 20;
 pub enum LineFilter {
     /// Every line.
     Everything,
-    /// Lines that match the expression.
+    /// Lines that match the regular expression.
     Matching(Regex),
     /// Lines that look like errors, each with two lines of context before and after.
     Errors,
@@ -73,7 +73,7 @@ pub(super) struct FilterSink<'c, S> {
     filter: &'c LineFilter,
     sink: S,
     context_before: VecDeque<OwnedLine>,
-    /// Context lines still to be emitted after the last match.
+    /// Number of context lines still to be emitted after the last match.
     context_after: usize,
     /// Whether lines were omitted since the last emitted line. With a filter that emits context
     /// lines, the line `--` then precedes the next emitted line.
@@ -153,7 +153,7 @@ impl<S: OutputSink> OutputSink for FilterSink<'_, S> {
     }
 }
 
-/// A sink that holds the last `count` lines, and passes them on at the end of the output.
+/// A sink that buffers the last `count` lines, and passes them on at the end of the output.
 #[derive(Debug)]
 pub(super) struct LastLinesSink<S> {
     count: usize,

@@ -168,8 +168,8 @@ impl<S: OutputSink> LineSplitter<S> {
     }
 }
 
-/// Returns rendered text with invisible and bidirectional control characters escaped: neither a
-/// person nor a model may see text that differs from the bytes (promise P28).
+/// Returns rendered text with invisible and bidirectional control characters escaped, so that
+/// neither a person nor a model misses or misreads them (promise P28).
 pub(super) fn visible_text(text: &str) -> Cow<'_, str> {
     // The renderer has already removed ASCII control characters.
     if text.is_ascii() { Cow::Borrowed(text) } else { Cow::Owned(make_visible(text)) }

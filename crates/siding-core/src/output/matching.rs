@@ -10,7 +10,7 @@ use super::chunks::{Chunk, Chunks, SinkFlow};
 use super::lines::{Line, LineSplitter, OutputSink};
 use crate::store::TaskDir;
 
-/// A line that matches, and its place in the stream.
+/// A line that matches, and its offsets in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineMatch<'t> {
     /// Stream offset of the first byte of `text`.
@@ -57,8 +57,8 @@ impl<H: MatchHandler> LineMatcher<H> {
 
     /// Matches the lines that these bytes complete; `from` is the stream offset of the first byte.
     pub fn feed(&mut self, from: u64, bytes: &[u8]) {
-        // The result needs no check: this sink returns no errors, and a handler that returned
-        // `Break` needs no more lines.
+        // The result needs no check, because this sink returns no errors, and a handler that
+        // returned `Break` needs no more lines.
         let _receiver_dropped = self.lines.push_chunk(Chunk::Bytes(from, bytes));
     }
 

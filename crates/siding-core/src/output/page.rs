@@ -1,4 +1,4 @@
-//! Text cut to a size at its end, with the offset of the next page.
+//! Collects one page of text, and determines the offset of the next page.
 
 use std::io;
 
@@ -30,9 +30,9 @@ pub(super) struct Page {
 enum PageState {
     /// Every line so far has fitted.
     Open,
-    /// A line did not fit: the next page starts with this line.
+    /// A line did not fit, and the next page starts with this line.
     Full,
-    /// Not even the first line fits: the page will show only the beginning of this line.
+    /// Not even the first line fits, so the page shows only the beginning of this line.
     TooLong,
 }
 

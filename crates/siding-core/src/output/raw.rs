@@ -70,8 +70,8 @@ impl RawChunks {
     }
 
     /// Reads the first stored bytes between two offsets into `piece`, at most 256 KiB. Returns the
-    /// gap if the range starts with one. An empty `piece` without a gap means the end of the range
-    /// or of the file.
+    /// gap if the range starts with a gap. An empty `piece` without a gap means the end of the
+    /// range or of the file.
     ///
     /// # Errors
     ///

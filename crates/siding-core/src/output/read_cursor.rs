@@ -34,7 +34,8 @@ pub fn load_read_cursor(dir: &TaskDir, consumer: &SessionId) -> io::Result<u64> 
 }
 
 /// Sets the read cursor of the session `consumer` to `offset`. Must be called after the text before
-/// `offset` was shown: after a crash in between, the text is shown again instead of being lost.
+/// `offset` was shown, so that after a crash in between the text is shown again instead of being
+/// lost.
 ///
 /// # Errors
 ///

@@ -33,17 +33,18 @@ pub enum TextLimit {
     /// At most this many bytes, but at least [`MIN_PAGE_BYTES`]: the beginning;
     /// [`ReadSummary::next`] is the start of the next page.
     Page(usize),
-    /// The whole text.
+    /// No limit: the whole text is passed on.
     Unlimited,
 }
 
 /// Whether the stream may grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamState {
-    /// The task may write more: an incomplete character or escape sequence at the end is not
-    /// returned before the next read.
+    /// The task may write more, so an incomplete character or escape sequence at the end is left to
+    /// the next read.
     Growing,
-    /// The stream is complete: an incomplete character or escape sequence at its end is rendered.
+    /// The stream is complete, so an incomplete character or escape sequence at its end is
+    /// rendered.
     Finished,
 }
 
@@ -52,11 +53,11 @@ pub enum StreamState {
 pub struct OutputQuery {
     /// Stream offset at which to start.
     pub from: u64,
-    /// The lines to select.
+    /// Selects lines before `last_lines` and `limit` apply.
     pub filter: LineFilter,
     /// How many of the selected lines to return, counted from the end; `None` for all.
     pub last_lines: Option<usize>,
-    /// How much text to return at most.
+    /// The limit on the returned text.
     pub limit: TextLimit,
 }
 
@@ -80,7 +81,7 @@ pub struct ReadSummary {
 pub struct Excerpt {
     /// The text; its beginning and end if it was cut.
     pub text: String,
-    /// Whether parts are omitted or released.
+    /// Whether parts of the output are missing, because they were cut or released.
     pub truncated: bool,
 }
 
@@ -88,7 +89,7 @@ pub struct Excerpt {
 ///
 /// Reads only the beginning and the end of a large output. In a text of at least
 /// [`MIN_MARKED_TEXT_BYTES`](super::MIN_MARKED_TEXT_BYTES), a line in place of the omitted part
-/// names its offsets and the command that shows it.
+/// names the part's offsets and the command that shows the part.
 ///
 /// # Errors
 ///
@@ -110,7 +111,8 @@ pub fn excerpt(dir: &TaskDir, keep_head: u64, max_bytes: usize) -> io::Result<Ex
 
 /// Passes the selected part of a task's output to `out`, as rendered text.
 ///
-/// With [`TextLimit::Unlimited`] the text is passed in pieces, and only the current line is held.
+/// With [`TextLimit::Unlimited`] the text is passed in pieces. Only the current line is held or,
+/// with a filter and `last_lines`, the last selected lines.
 ///
 /// # Errors
 ///

@@ -45,10 +45,10 @@ impl OutputSize {
 ///
 /// The I/O error of the system call; `NotFound` if the task has no output yet; `ELOOP` if the link
 /// is not the one that the journal names; `PermissionDenied` if the link refers to another kind of
-/// file or to another user's.
+/// file, or to a file of another user.
 pub fn open(dir: impl AsFd) -> io::Result<OwnedFd> {
     match file::open_at(&dir, OUTPUT_FILE, file::OpenMode::Read) {
-        // The task could have created the link; only the journal proves that siding did.
+        // The task could have created the link; only the journal proves that siding created it.
         Err(error) if error.raw_os_error() == Some(file::SYMLINK_ERRNO) => {
             let to = file::read_link(&dir, OUTPUT_FILE)?;
             let story = journal_file::read_notices(&dir).map_err(io::Error::other)?;

@@ -16,8 +16,8 @@ use super::lines::{Line, LineSplitter, OutputSink};
 use super::reader::{OutputQuery, StreamState, TextLimit, last_lines_offset, read};
 use crate::store::TaskDir;
 
-/// Raw bytes read from the end. Errors are usually reported near the end, and a summary is made for
-/// every notice, so making one must not read the whole output.
+/// Raw bytes read from the end. Errors are usually reported near the end, and a summary is created
+/// for every notice, so its creation must not read the whole output.
 const SUMMARY_SCAN_BYTES: u64 = 1 << 20;
 /// Replaces an omitted part of the text.
 const OMISSION_MARKER: &str = "…\n";
@@ -85,8 +85,8 @@ struct SummarySink {
     last_len: usize,
     /// Whether a line between the errors and the last lines was omitted.
     truncated: bool,
-    /// Whether the fragments of the current line so far were added to the errors; the next fragment
-    /// is then added, too.
+    /// Whether the previous fragments of the current line were added to the errors. If so, the next
+    /// fragment is added too.
     open_error: bool,
 }
 

@@ -50,7 +50,7 @@ impl<'c, F: FnMut(&str) -> io::Result<()>> TailFollower<'c, F> {
     ///
     /// # Errors
     ///
-    /// The error of the receiving function.
+    /// The I/O error of the system call, or of the receiving function.
     pub fn flush_partial_line(&mut self) -> io::Result<()> {
         let Some(chunks) = &self.chunks else { return Ok(()) };
         if boundaries::complete_text_end(chunks, self.next)? == self.next {

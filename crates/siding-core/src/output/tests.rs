@@ -1,5 +1,5 @@
-//! The readers of output on real files. The holes are punched with fallocate(2), because only the
-//! file system distinguishes a hole from written zeros.
+//! Tests the readers of output on real files. The holes are punched with fallocate(2), because only
+//! the file system distinguishes a hole from written zeros.
 
 use std::os::fd::AsFd;
 

@@ -1,4 +1,4 @@
-//! A sink that writes text without holding it.
+//! A sink that writes text without buffering it.
 
 use std::io;
 

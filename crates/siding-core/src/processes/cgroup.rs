@@ -1,6 +1,6 @@
 //! Control groups (cgroup2): one for each task, if this process may create groups.
 //!
-//! A group is a third way to identify a task's processes, besides descent and the birthmark: a
+//! A group is a third way to identify a task's processes, besides descent and the birthmark. A
 //! process cannot leave its group by clearing its environment or by lowering its mark, and the
 //! kernel kills all members in one step. Nothing depends on groups. Where no group can be created,
 //! a task runs without one.

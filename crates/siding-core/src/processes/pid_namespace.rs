@@ -1,4 +1,4 @@
-//! Detects whether a process ID denotes another process here than in the host
+//! Detects whether a process ID denotes different processes for this program and for the host
 //! (pid_namespaces(7)).
 
 use siding_model::host::HostRecord;

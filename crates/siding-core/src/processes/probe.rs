@@ -1,12 +1,12 @@
 //! Samples what a task's processes do, cheaply enough to repeat the sample regularly.
 //!
-//! Collects the facts from `/proc` that [`siding_model::evidence`] judges, and turns a diagnosis
-//! into names for people. A sample takes about 30 µs for each process; if no process has run since
-//! the last sample, one system call for each is enough. Samples contain no command lines, because
-//! only the few processes that explain a verdict need them.
+//! The module collects the facts from `/proc` that [`siding_model::evidence`] judges, and describes
+//! a diagnosis for people. A sample takes about 30 µs for each process. If no process has run since
+//! the last sample, one system call for each process is enough. Samples contain no command lines,
+//! because they are needed only for the few processes that explain a verdict.
 //!
-//! The same walk of the process tree measures a task's usage for [`siding_model::limits`]. It takes
-//! about 15 µs for each process, because no thread is inspected.
+//! The same walk of the process tree measures a task's usage for [`siding_model::limits`]. The
+//! measurement takes about 15 µs for each process, because no thread is inspected.
 //!
 //! Sampling runs in the shim, because Yama (`kernel.yama.ptrace_scope` 1, the default of Ubuntu)
 //! shows the system calls of a process only to its ancestors.

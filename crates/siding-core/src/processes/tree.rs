@@ -26,9 +26,9 @@ pub use rate_limited_scan::RateLimitedScan;
 
 /// The processes of the whole system at one moment, by birthmark.
 ///
-/// Only identities are kept, not pidfds: a thousand tasks have more processes than a program may
-/// have descriptors, and a process that is left out because descriptors are exhausted would be
-/// taken for dead.
+/// Only identities are kept, not pidfds, because a thousand tasks have more processes than a
+/// program may have descriptors. A process that is omitted because no descriptor is free would be
+/// treated as dead.
 #[derive(Debug)]
 pub struct BirthmarkScan {
     found: HashMap<u64, Vec<ProcRef>>,
@@ -77,7 +77,7 @@ impl BirthmarkScan {
         self.found.remove(&id.birthmark().0).unwrap_or_default()
     }
 
-    /// Returns the tasks of which the scan found processes.
+    /// Returns the tasks for which the scan found processes.
     #[must_use]
     pub fn tasks_with_processes(&self) -> Vec<TaskId> {
         self.found.keys().filter_map(|mark| Birthmark(*mark).task_id()).collect()
@@ -95,7 +95,7 @@ impl SharedScan {
     ///
     /// # Errors
     ///
-    /// An error if not every process could be inspected, since the task may then have others.
+    /// An error if a process could not be inspected, because that process may belong to the task.
     pub fn processes_of(&self, root: &StateDir, task: &TaskState) -> io::Result<Vec<ProcRef>> {
         let id = task.spec.task_id;
         let mut marked = self.marked_processes(id, task.started)?;
@@ -183,8 +183,8 @@ pub fn hold_processes(
 pub fn is_alive(process: ProcRef) -> bool {
     match PidFd::open_if_alive(process) {
         Ok(held) => held.is_some(),
-        // Without a free descriptor there is no pidfd, and /proc may be unreadable as well: the
-        // process is then treated as alive.
+        // Without a free descriptor there is no pidfd, and /proc may be unreadable too, so the
+        // process is treated as alive.
         Err(_) => procfs::stat(process.pid)
             .is_none_or(|stat| stat.start_ticks == process.start_ticks && stat.state != 'Z'),
     }
@@ -193,8 +193,8 @@ pub fn is_alive(process: ProcRef) -> bool {
 /// The processes of one task, as found by one scan and held by pidfds.
 #[derive(Debug, Default)]
 pub struct HeldProcesses {
-    /// The pidfds of the processes. Some of the processes may have died since, and may have started
-    /// others before: a later scan finds these.
+    /// The pidfds of the processes. A process may have started another one and died since the scan;
+    /// a later scan finds the new process.
     pub pidfds: Vec<PidFd>,
     /// Whether the task has or may have other living processes, for which no pidfd was opened.
     pub has_more: bool,
@@ -287,9 +287,9 @@ impl ScannedProcess {
 /// Scans all processes and passes the living ones with a birthmark that is `wanted` to `found`,
 /// some of them twice. Returns whether every process could be inspected.
 ///
-/// Listing /proc is not atomic: a listed process may start another one and exit before it is
+/// Listing /proc is not atomic, so a listed process may start another one and exit before it is
 /// inspected. The process ids that were allocated meanwhile are therefore inspected too, until
-/// there are no new ones. After that, no living process was missed.
+/// there are no new ones. Then no living process has been missed.
 fn scan_all(
     wanted: impl Fn(i32, TaskId) -> bool,
     mut found: impl FnMut(Birthmark, ScannedProcess),
@@ -346,7 +346,7 @@ fn scan_all(
     is_whole && is_listed && is_told
 }
 
-/// A process has the birthmark, but nothing else about it could be read.
+/// The error for a process of which only the birthmark could be read.
 struct ScanError;
 
 /// Returns the process with this id if it is alive and has this birthmark.
@@ -359,8 +359,8 @@ fn open_marked(pid: i32, mark: Birthmark) -> Result<Option<ScannedProcess>, Scan
             let lives = procfs::birthmark(pid) == Some(mark) && !held.is_dead();
             Ok(lives.then_some(ScannedProcess::Held(held)))
         }
-        // The id is that of a thread: pidfd_open(2) fails with `EINVAL`, on newer kernels with
-        // `ENOENT`.
+        // The id belongs to a thread, for which pidfd_open(2) fails with `EINVAL` or, on newer
+        // kernels, with `ENOENT`.
         Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => {
             Ok(None)
         }

@@ -1,8 +1,8 @@
-//! Counts the batches of a session's tool calls, and records which tasks its agent was reminded
-//! about.
+//! Counts the batches of a session's tool calls, and records the tasks about which the session's
+//! agent was reminded.
 //!
 //! All three files are appended to under the lock of the session. A file of lines that exceeds its
-//! maximum is replaced by an empty one, after which a reminder may be repeated or come ten minutes
+//! maximum is replaced by an empty one, after which a reminder may be repeated or be ten minutes
 //! late.
 
 use std::fmt::Write as _;
@@ -18,9 +18,9 @@ use crate::sys::{clock, file};
 
 /// Name of the file that counts batches: one byte for each batch.
 const BATCHES_FILE: &str = "batches";
-/// Name of the file of the shell calls that have returned, one line for each.
+/// Name of the file with one line for each shell call that has returned.
 const CALLS_FILE: &str = "calls";
-/// Name of the file of the tasks that the agent was reminded about by name, one line for each.
+/// Name of the file with one line for each task about which the agent was reminded by name.
 const REMINDED_TASKS_FILE: &str = "named";
 /// Size in bytes after which a file of lines is replaced by an empty one: about 3,000 calls.
 const MAX_LINES_BYTES: u64 = 64 << 10;
@@ -86,8 +86,8 @@ pub fn reminded_tasks(root: &StateDir, id: &SessionId) -> Result<Vec<TaskId>, Se
     read_reminded_tasks(&dir).map_err(|source| io_error(id, "read the reminders", source))
 }
 
-/// Records that the session's agent is about to be reminded about tasks by name. Returns those that
-/// were not recorded before: of two concurrent calls only one returns a given task.
+/// Records that the session's agent is about to be reminded about tasks by name. Returns the tasks
+/// that were not recorded before. Of two concurrent calls, only one returns a given task.
 ///
 /// # Errors
 ///

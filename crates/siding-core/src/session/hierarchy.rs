@@ -5,10 +5,10 @@
 //!     live         ended    live
 //! ```
 //!
-//! The tasks of an ended session are owned by the nearest live session above it: those of `a-1` to
-//! `agent-4711-99`, and those of `a-2` as well once it has ended. No file changes when the owner
-//! changes. Shims, outboxes and the reaper compute the owner from the session journals, which are
-//! only appended to, so a crash cannot lose the owner, and all of them find the same owner.
+//! The tasks of an ended session belong to the nearest live session above it: the tasks of `a-1` to
+//! `agent-4711-99`, and the tasks of `a-2` as well once `a-2` has ended. No file changes when the
+//! owner changes. Shims, outboxes and the reaper compute the owner from the session journals, which
+//! are only appended to, so a crash cannot lose the owner, and all of them find the same owner.
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
@@ -22,11 +22,11 @@ use super::{Session, SessionError, io_error, read};
 use crate::store::{StateDir, StoreError};
 use crate::sys::file;
 
-/// Longest chain of ancestors that is followed. Siding never creates a chain of this length or a
+/// Maximum number of ancestors that are followed. Siding never creates a chain of this length or a
 /// cycle; only modified files can contain one.
 const MAX_ANCESTORS: usize = 32;
 /// File whose lock is held while a subagent is started, so that concurrent starts cannot exceed the
-/// limit.
+/// limit on subagents.
 const SPAWN_LOCK_FILE: &str = "spawning";
 
 /// The state of a session in an ancestor chain.

@@ -59,9 +59,9 @@ impl SessionOwner {
         }
     }
 
-    /// Returns whether this process cannot determine if the owner is alive: the owner is on another
-    /// machine or in another PID namespace (pid_namespaces(7)). An equal boot id proves that the
-    /// machine is the same, even if its hostname has changed.
+    /// Returns whether this process cannot determine if the owner is alive, because the owner is on
+    /// another machine or in another PID namespace (pid_namespaces(7)). An equal boot id proves
+    /// that the machine is the same, even if its hostname has changed.
     fn is_unobservable(&self, boot: &BootId) -> bool {
         if self.boot == *boot {
             let own = procfs::pid_namespace();
@@ -96,8 +96,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Returns whether the session may own tasks: it is not closed, and an owner of this boot is
-    /// visibly alive.
+    /// Returns whether the session may own tasks: it is not closed, and this process can see that
+    /// an owner is alive.
     #[must_use]
     pub fn is_live(&self, boot: &BootId) -> bool {
         !self.is_closed && self.living_owner(boot).is_some()
@@ -116,7 +116,7 @@ impl Session {
         !self.is_live(boot) && !self.may_live_elsewhere(boot)
     }
 
-    /// Returns whether `process` is one of the session's owners: a conversation may be open in
+    /// Returns whether `process` is one of the session's owners. A conversation may be open in
     /// several processes.
     #[must_use]
     pub fn is_owned_by(&self, process: ProcRef, boot: &BootId) -> bool {

@@ -269,7 +269,8 @@ fn a_session_with_a_parent_has_a_format_of_its_own() {
     }
 }
 
-/// The counter of an earlier version, which is one here, is renamed and incremented.
+/// The counter file of an earlier version, whose value is one in this test, is renamed and
+/// incremented.
 #[test]
 fn held_turns_of_an_earlier_version_count() {
     let temporary = tempfile::tempdir().expect("a directory");

@@ -1,7 +1,7 @@
 //! Counts the turns of a session's agent.
 //!
-//! A counter is a file with one byte for each turn, so that counting only appends. Turns are counted
-//! under the lock of the session, because hooks of one session may run concurrently.
+//! A counter is a file with one byte for each turn, so that counting only appends. The lock of the
+//! session is held while a turn is counted, because hooks of one session may run concurrently.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -84,8 +84,8 @@ pub fn has_hooks(root: &StateDir, id: &SessionId) -> bool {
     root.session_dir(id.as_str(), false).is_ok_and(|dir| file::metadata_at(dir, TURNS_FILE).is_ok())
 }
 
-/// Returns whether the session's agent receives notices without asking: from a host's hooks, or as
-/// siding's own agent, which has a transcript.
+/// Returns whether the session's agent receives notices without a request: from a host's hooks, or
+/// as siding's own agent, which has a transcript.
 #[must_use]
 pub fn has_notice_channel(root: &StateDir, id: &SessionId) -> bool {
     let Ok(dir) = root.session_dir(id.as_str(), false) else { return false };
@@ -93,7 +93,7 @@ pub fn has_notice_channel(root: &StateDir, id: &SessionId) -> bool {
 }
 
 /// Records that a session's agent receives a message, by creating a file of this name. Returns
-/// false if the file existed: the agent must receive such a message only once.
+/// false if the file existed, because the agent must receive such a message only once.
 ///
 /// # Errors
 ///

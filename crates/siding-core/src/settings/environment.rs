@@ -29,7 +29,7 @@ pub struct Environment {
     pub home: Option<PathBuf>,
     /// The absolute directory where a search for project files starts.
     pub working_directory: Option<PathBuf>,
-    /// The user id whose project files are trusted, besides root's.
+    /// The id of the user whose project files are trusted. Root's files are trusted too.
     pub user: u32,
     /// Values of the `SIDING_` variables that name keys.
     pub variables: Vec<(Key, OsString)>,
@@ -88,8 +88,8 @@ impl Environment {
     }
 }
 
-/// Returns the variables that name keys, in the order of the keys. The environment is read once:
-/// a search for each key would take longer than most other steps of a start.
+/// Returns the variables that name keys, in the order of the keys. The environment is read once,
+/// because a search for each key would take longer than most other steps of a start.
 fn key_variables() -> Vec<(Key, OsString)> {
     let is_ours = |name: &OsStr| name.as_bytes().starts_with(Key::VARIABLE_PREFIX.as_bytes());
     let ours: Vec<(OsString, OsString)> =

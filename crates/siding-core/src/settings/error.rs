@@ -19,9 +19,9 @@ pub enum SettingsError {
     Syntax {
         /// The path of the file, none of whose values is used.
         path: PathBuf,
-        /// The line, starting with 1.
+        /// The line of the error, starting with 1.
         line: usize,
-        /// The character in the line, starting with 1.
+        /// The column of the error, in characters, starting with 1.
         column: usize,
         /// The parser's message, on one line.
         message: String,
@@ -57,7 +57,7 @@ pub enum SettingsError {
     Io {
         /// The path of the unreadable file.
         path: PathBuf,
-        /// The error of the system call.
+        /// The kernel's error, which the message does not contain.
         source: io::Error,
     },
 }

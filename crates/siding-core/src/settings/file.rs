@@ -9,7 +9,7 @@ use siding_model::size::Bytes;
 
 use super::error::SettingsError;
 
-/// Largest settings file. A larger one is rejected.
+/// Maximum size of a settings file. A larger file is rejected.
 pub const FILE_MAX: Bytes = Bytes::mib(1);
 
 /// A file's content and owner.
@@ -26,11 +26,11 @@ pub(super) enum UnsearchablePolicy {
     /// The file is treated as absent. After `sudo -u`, `HOME` may still name the home directory of
     /// the caller of sudo, which the new user cannot search.
     Absent,
-    /// The read fails: the administrator's locks must not be bypassed by accident.
+    /// The read fails, because the administrator's locks must not be bypassed by accident.
     Error,
 }
 
-/// Reads a file, following symbolic links; `None` if there is none.
+/// Reads a file, following symbolic links; `None` if the file does not exist.
 ///
 /// The type is checked before open(2), which blocks on a FIFO until it has a writer (fifo(7)).
 pub(super) fn read(

@@ -2,8 +2,8 @@
 //!
 //! Claude Code merges four sources: the user's, the project's, the local and the managed settings.
 //! Each file becomes two layers, from the lowest precedence to the highest: the older spellings of
-//! keys, and above them the current ones. The files are Claude Code's, so a mistake in one is only
-//! a warning, and keys that siding does not know are ignored.
+//! keys, and above them the current ones. The files are Claude Code's, so a mistake in one of them
+//! causes only a warning, and keys that siding does not know are ignored.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,11 +33,11 @@ const MANAGED_DIRECTORY: &str = "managed-settings.d";
 pub(super) struct HostSettings {
     /// Two layers for each readable file, the lowest first.
     pub(super) layers: Vec<Layer>,
-    /// The existing files that are not empty, in the same order.
+    /// The existing files that are not empty, in the order of their layers.
     pub(super) files: Vec<PathBuf>,
     /// Warnings about ignored values and files.
     pub(super) warnings: Vec<SettingsWarning>,
-    /// Keys that resemble siding's and have no effect.
+    /// Keys that resemble siding's keys and have no effect.
     pub(super) unknown_keys: Vec<UnknownHostKey>,
 }
 
@@ -83,7 +83,7 @@ impl HostSettings {
     }
 
     /// Adds the nearest file of this name in the project's directories. A file of another user is
-    /// skipped: its author could set how long commands may run.
+    /// skipped, because its author could set how long commands may run.
     fn add_project_file(&mut self, directories: &[&Path], user: u32, name: &str) {
         let search = project::find_project_file(directories, user, name);
         self.warnings.extend(search.warnings);
@@ -119,8 +119,8 @@ impl HostSettings {
         self.files.push(path.clone());
     }
 
-    /// Adds the content of a file. An empty file is not an error: the sandbox of Claude Code
-    /// (2.1.330) leaves empty files where its commands must not create any.
+    /// Adds the content of a file. An empty file is not an error, because the sandbox of Claude
+    /// Code (2.1.330) leaves empty files where its commands must not create files.
     fn add_content(&mut self, path: PathBuf, content: &FileContent) {
         if content.bytes.trim_ascii().is_empty() {
             return;
@@ -166,7 +166,7 @@ impl HostSettings {
     }
 }
 
-/// Converts a value to siding's form: the host uses plain seconds, siding requires a unit.
+/// Converts a value to siding's form, which requires a unit. The host uses plain seconds.
 fn raw_value(key: HostKey, value: &Value) -> RawValue {
     let is_signal = key == HostKey::KillSignal;
     match value {

@@ -14,16 +14,16 @@ use super::{host, project, toml_file};
 /// The settings from all sources, and every mistake in these sources.
 #[derive(Debug)]
 pub struct LoadedSettings {
-    /// The settings in effect. Instead of an illegal value, that of a lower layer or the default
-    /// applies.
+    /// The settings in effect. An illegal value is replaced by the value of a lower layer or by the
+    /// default.
     pub settings: Settings,
     /// The illegal values and the unusable files, from the lowest layer to the highest; the values
     /// of one file are in line order.
     pub mistakes: Vec<SettingsError>,
     /// The existing files, from the lowest layer to the highest.
     pub files: Vec<PathBuf>,
-    /// Keys of the host's files that resemble siding's and have no effect. Unknown keys are not
-    /// mistakes, because the files are the host's.
+    /// Keys of the host's files that resemble siding's keys and have no effect. Unknown keys are
+    /// not mistakes, because the files are the host's.
     pub unknown_host_keys: Vec<UnknownHostKey>,
 }
 
@@ -43,7 +43,7 @@ pub fn load(environment: &Environment) -> Result<Settings, SettingsError> {
     }
 }
 
-/// Reads every source to its end, and returns the settings with all mistakes.
+/// Reads every source, even after a mistake, and returns the settings with all mistakes.
 #[must_use]
 pub fn read(environment: &Environment) -> LoadedSettings {
     let mut sources = Sources::default();

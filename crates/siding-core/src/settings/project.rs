@@ -24,7 +24,7 @@ pub(super) struct ProjectSearch {
     pub(super) warnings: Vec<SettingsWarning>,
 }
 
-/// Returns the directories that may hold the project's files: the working directory and its
+/// Returns the directories that may contain the project's files: the working directory and its
 /// parents, up to and including the first that is a repository root or the user's home.
 pub(super) fn project_directories(environment: &Environment) -> Vec<&Path> {
     let mut directories = Vec::new();
@@ -40,8 +40,8 @@ pub(super) fn project_directories(environment: &Environment) -> Vec<&Path> {
 
 /// Finds the nearest file of this name in the project's directories that `user` or root owns.
 ///
-/// A file of any other user is skipped with a warning: any user can create a file in a directory
-/// like `/tmp`, and this file could set the shell that runs commands.
+/// A file of any other user is skipped with a warning, because any user can create a file in a
+/// directory like `/tmp`, and this file could set the shell that runs commands.
 pub(super) fn find_project_file(directories: &[&Path], user: u32, name: &str) -> ProjectSearch {
     let mut search = ProjectSearch::default();
     for directory in directories {

@@ -9,8 +9,8 @@ use crate::sys::file;
 
 impl StateDir {
     /// Claims a command for a task. Returns the earlier task that has claimed the command, if
-    /// `still_runs` returns true for this task. Replaces the claim of a task that no longer runs: a
-    /// claim briefly outlives the end of its task, and a crash leaves it behind.
+    /// `still_runs` returns true for this task. Replaces the claim of a task that no longer runs,
+    /// because a claim briefly outlives the end of its task, and a crash leaves it behind.
     ///
     /// # Errors
     ///
@@ -44,8 +44,8 @@ impl StateDir {
         }
     }
 
-    /// Removes an abandoned claim. A directory of that name, which siding did not create, is set
-    /// aside, so that no command fails or loops because of it.
+    /// Removes an abandoned claim. A directory of that name, which siding did not create, is moved
+    /// to the quarantine directory, so that no command fails or loops because of it.
     fn clear_claim(&self, name: &str) -> Result<(), StoreError> {
         match file::remove(&self.fd, name) {
             Err(error) if error.kind() == io::ErrorKind::IsADirectory => {

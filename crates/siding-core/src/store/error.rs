@@ -12,11 +12,11 @@ pub enum StoreError {
     /// A system call on the state directory or on an entry below it failed.
     #[error("could not {doing} `{path}`: {source}")]
     Io {
-        /// The operation that failed, as the message names it.
+        /// The operation that failed; completes the sentence "could not …".
         doing: &'static str,
         /// The file or directory on which the operation failed.
         path: PathBuf,
-        /// The error of the system call.
+        /// The kernel's error, which the message contains.
         source: io::Error,
     },
     /// Users other than the owner can write to the state directory, so they could replace entries.
@@ -24,7 +24,7 @@ pub enum StoreError {
         "the state directory `{path}` is writable by other users (mode {mode:o}); run `chmod 700 {path}` or set SIDING_STATE_DIR to another directory"
     )]
     Exposed {
-        /// The state directory.
+        /// The path with which the state directory was opened.
         path: PathBuf,
         /// The permission bits of the state directory (inode(7)).
         mode: u32,
@@ -34,7 +34,7 @@ pub enum StoreError {
         "the state directory `{path}` belongs to user {uid}; set SIDING_STATE_DIR to a directory of your own"
     )]
     OtherUser {
-        /// The state directory.
+        /// The path with which the state directory was opened.
         path: PathBuf,
         /// The user id of the owner.
         uid: u32,

@@ -16,13 +16,13 @@ pub const JOURNAL_FILE: &str = "journal";
 /// full disk. The longest record without text from a caller is a stop report of 64 processes, about
 /// 12 KiB.
 const END_RESERVE_BYTES: u64 = 16 << 10;
-/// Bytes allocated beyond that reserve, so that few appends need a further fallocate(2).
+/// Bytes allocated beyond that reserve, so that few appends need another call of fallocate(2).
 const RESERVE_AHEAD_BYTES: u64 = 4 << 10;
 
-/// Largest journal that is read, in bytes. Reading a larger one fails.
+/// Maximum size of a journal, in bytes. Reading a larger journal fails.
 const MAX_JOURNAL_BYTES: usize = 64 << 20;
 
-/// A journal that only this process appends to.
+/// A journal to which only this process appends.
 #[derive(Debug)]
 pub struct JournalFile {
     fd: OwnedFd,
@@ -69,7 +69,7 @@ impl JournalFile {
     /// # Errors
     ///
     /// The I/O error of the system call. The first append also fails with `ENOSPC` if the reserve
-    /// cannot be allocated: a task whose end could not be recorded must not start.
+    /// cannot be allocated: a task must not start if its end could not be recorded.
     pub fn append(&mut self, records: &[Record]) -> io::Result<()> {
         let mut lines = if self.is_torn { vec![b'\n'] } else { Vec::new() };
         for (seq, record) in (self.next_seq..).zip(records) {
@@ -94,7 +94,7 @@ impl JournalFile {
         }
         match file::reserve(&self.fd, needed + RESERVE_AHEAD_BYTES) {
             // Without support for fallocate(2), the final record may be lost on a full disk;
-            // `siding doctor` reports that.
+            // `siding doctor` reports such a file system.
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
             result => result?,
         }

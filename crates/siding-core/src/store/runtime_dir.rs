@@ -1,10 +1,11 @@
 //! The directory of a task's FIFOs, socket and lock.
 //!
 //! On a local file system, the task's own directory contains them. Network file systems often lack
-//! FIFOs, sockets and reliable locks; there each task has a second directory below the user's
-//! runtime directory, and the file [`RECORD_FILE`] in the task's own directory names the second
-//! one. The record is written before the runtime directory is created, and removed after that
-//! directory, so that recovery finds a directory that a crash has left behind (`docs/format.md`).
+//! FIFOs, sockets and reliable locks. On such a file system, each task has a second directory below
+//! the user's runtime directory, and the file [`RECORD_FILE`] in the task's own directory names
+//! this second directory. The record is written before the runtime directory is created, and
+//! removed after that directory, so that recovery finds a directory that a crash has left behind
+//! (`docs/format.md`).
 
 mod base;
 #[cfg(test)]
@@ -35,10 +36,10 @@ const OLD_RECORD_FILE: &str = "place";
 const TRANSIENT_FILES: [&str; 5] =
     [SOCKET_NAME, OUTPUT_FIFO, INPUT_FIFO, SPLICE_MARKER_FILE, OLD_SPLICE_MARKER_FILE];
 
-/// The format of the record that this build writes, and the newest that it reads.
+/// The format of the record that this build writes, which is also the newest that it can read.
 const RECORD_FORMAT: u32 = 1;
-/// A newer version of siding wrote the record. The reader cannot know the task's directory, and
-/// must not create another one.
+/// A newer version of siding wrote the record. This build cannot determine the task's runtime
+/// directory, and must not create another one.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "its record `{RECORD_FILE}` has format {format}, but this build reads only formats up to {RECORD_FORMAT}; upgrade siding"
@@ -53,7 +54,7 @@ struct RecordFormat {
     format: u32,
 }
 
-/// Largest record in bytes: twice `PATH_MAX`, the longest path on Linux.
+/// Maximum size of a record, in bytes: twice `PATH_MAX`, the limit on the length of a path.
 const MAX_RECORD_BYTES: usize = 8 << 10;
 
 /// The content of [`RECORD_FILE`]: one line of JSON.
@@ -62,8 +63,8 @@ struct RuntimeDirRecord {
     format: u32,
     /// The absolute path of the directory. The last component of the path is the task's id.
     directory: String,
-    /// The machine that has the directory; `boot` is that machine's boot id when the record was
-    /// written.
+    /// The machine on which the directory is; `boot` is the boot id of that machine when the record
+    /// was written.
     machine: String,
     boot: BootId,
     /// Whether the record is in [`OLD_RECORD_FILE`].
@@ -145,9 +146,9 @@ impl TaskRuntimeDir {
         self.other_machine.as_deref()
     }
 
-    /// Takes the lock of the runtime directory without waiting; returns false if another process
-    /// holds the lock. Creates a missing directory first: after a logout or the end of the task the
-    /// directory is gone, but repairing or removing the task requires the lock.
+    /// Acquires the lock of the runtime directory without waiting; returns false if another process
+    /// holds the lock. Creates a missing directory first: after a logout or the end of the task it
+    /// no longer exists, but repairing or removing the task requires the lock.
     pub(crate) fn try_lock(&mut self, dir: impl AsFd, id: TaskId) -> io::Result<bool> {
         if self.other_machine.is_some() {
             return Ok(false);
@@ -217,8 +218,8 @@ impl TaskRuntimeDir {
     }
 }
 
-/// Removes the files that exist only while a shim supervises the task: its FIFOs and its socket,
-/// then an empty runtime directory.
+/// Removes the files that exist only while a shim supervises the task, such as the FIFOs and the
+/// socket, and then the runtime directory if it is empty.
 pub(crate) fn remove_transient(dir: BorrowedFd<'_>, away: Option<&TaskRuntimeDir>) {
     let there = away.map_or(Some(dir), |away| away.endpoint_dir(dir));
     if let Some(there) = there {

@@ -71,8 +71,7 @@ impl TaskDir {
         }
     }
 
-    /// Returns the separate runtime directory if there is one: the task's lock is on that
-    /// directory.
+    /// Returns the separate runtime directory, which the task's lock is on, if the task has one.
     #[must_use]
     pub fn runtime_dir(&self) -> Option<BorrowedFd<'_>> {
         self.runtime_dir.as_ref().and_then(TaskRuntimeDir::dir)
@@ -108,7 +107,7 @@ impl TaskDir {
         journal_file::read_notices(&self.fd)
     }
 
-    /// Takes the task's lock without waiting; `None` if the task's shim holds the lock, or if
+    /// Acquires the task's lock without waiting; `None` if the task's shim holds the lock, or if
     /// another machine supervises the task.
     ///
     /// # Errors
@@ -129,7 +128,7 @@ impl TaskDir {
     }
 }
 
-/// A task whose lock this process holds: no shim supervises the task, and no other process may
+/// A task whose lock this process holds, so no shim supervises the task, and no other process may
 /// write to its directory.
 #[derive(Debug)]
 pub struct LockedTask(TaskDir);

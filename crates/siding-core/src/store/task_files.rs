@@ -2,11 +2,11 @@
 
 use siding_model::record::FORMAT_WITH_LIMIT_KIND;
 
-/// Name of the file that holds the output, in the task's directory.
+/// Name of the file with the output, in the task's directory.
 pub const OUTPUT_FILE: &str = "output";
-/// Name of the FIFO that the task writes its output to.
+/// Name of the FIFO to which the task writes its output.
 pub const OUTPUT_FIFO: &str = "out.fifo";
-/// Name of the FIFO that the task reads its input from, if it has one.
+/// Name of the FIFO from which the task reads its input, if the task has one.
 pub const INPUT_FIFO: &str = "in.fifo";
 /// Name of the marker file next to the output FIFO, which records the bytes that are in both the
 /// FIFO and the output file while a burst of output is stored.

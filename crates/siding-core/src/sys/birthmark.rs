@@ -1,11 +1,11 @@
 //! The birthmark: `RLIMIT_RTTIME` as a label that processes inherit.
 //!
-//! A resource limit is inherited by fork(2) and preserved by execve(2) (getrlimit(2)), so it
-//! survives setsid(2), a cleared environment and sudo. Any user can read it in `/proc/PID/limits`.
-//! `RLIMIT_RTTIME` affects only threads with a real-time scheduling policy, which the processes of
-//! a task rarely have. An environment variable was the alternative and was lost more often: of five
-//! processes that had escaped from a killed shim, three still had the variable, and all five had
-//! the limit.
+//! A resource limit is inherited by fork(2) and preserved by execve(2) (getrlimit(2)), so the limit
+//! survives setsid(2), a cleared environment and sudo. Any user can read the limit in
+//! `/proc/PID/limits`. `RLIMIT_RTTIME` affects only threads with a real-time scheduling policy,
+//! which the processes of a task rarely have. An environment variable was the alternative and was
+//! lost more often: of five processes that had escaped from a killed shim, three still had the
+//! variable, and all five had the limit.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use siding_model::id::Birthmark;
@@ -16,34 +16,35 @@ pub fn own_birthmark() -> Option<Birthmark> {
     getrlimit(Resource::Rttime).maximum.map(Birthmark)
 }
 
-/// Sets the mark of this process, which everything that it starts from now on inherits.
+/// Sets the mark of this process. Every process that it starts afterwards inherits the mark.
 ///
 /// # Errors
 ///
-/// `EPERM` if the mark is larger than the present hard limit: without `CAP_SYS_RESOURCE`, a process
-/// can only lower a hard limit (getrlimit(2)).
+/// `EPERM` if the mark is larger than the present hard limit, because without `CAP_SYS_RESOURCE`, a
+/// process can only lower a hard limit (getrlimit(2)).
 pub fn set_birthmark(mark: Birthmark) -> std::io::Result<()> {
     let limit = Rlimit { current: Some(mark.0), maximum: Some(mark.0) };
     Ok(setrlimit(Resource::Rttime, limit)?)
 }
 
-/// Marks a running process of this user, and everything that it starts from now on.
+/// Marks a running process of this user. Every process that it starts afterwards inherits the mark.
 ///
 /// # Errors
 ///
-/// `EPERM` if this process lacks `CAP_SYS_RESOURCE`, and the other is another user's or has a
-/// smaller limit; `ESRCH` if no process has this ID.
+/// `EPERM` if this process lacks `CAP_SYS_RESOURCE`, and the marked process belongs to another user
+/// or has a smaller limit; `ESRCH` if no process has this ID.
 pub fn set_birthmark_of(pid: i32, mark: Birthmark) -> std::io::Result<()> {
     let limit = libc::rlimit64 { rlim_cur: mark.0, rlim_max: mark.0 };
-    // SAFETY: `limit` is a valid limit for the whole call, and the old one is not requested.
+    // SAFETY: `limit` is a valid limit for the whole call, and the null pointer requests no old
+    // limit.
     let result = unsafe {
         libc::prlimit64(pid, libc::RLIMIT_RTTIME, &raw const limit, std::ptr::null_mut())
     };
     if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
-/// Checks whether running processes can be marked: sets the limit of this process to its present
-/// value with prlimit(2), the call that marks others.
+/// Checks whether running processes can be marked. Sets the limit of this process to its present
+/// value with prlimit(2), the call that marks other processes.
 ///
 /// # Errors
 ///
@@ -69,7 +70,7 @@ pub fn probe_set_birthmark() -> std::io::Result<()> {
 /// process has this ID.
 pub(super) fn hard_rttime(pid: i32) -> std::io::Result<Option<u64>> {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: nothing is set, and `limit` is valid storage for one limit.
+    // SAFETY: the null pointer sets no limit, and `limit` is valid storage for one limit.
     let result =
         unsafe { libc::prlimit64(pid, libc::RLIMIT_RTTIME, std::ptr::null(), &raw mut limit) };
     if result != 0 {

@@ -6,7 +6,7 @@ use siding_model::evidence::BlockingCall;
 /// A system call in which a thread can block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockingSyscall {
-    /// The name of the system call.
+    /// The name in section 2 of the manual, such as `poll`.
     pub name: &'static str,
     /// What a thread in this system call waits for.
     pub call: BlockingCall,
@@ -43,7 +43,7 @@ pub enum ArgumentLayout {
     Timeout(usize),
     /// `fcntl`, which blocks only with a command that waits for a lock.
     Fcntl,
-    /// `restart_syscall`, which continues an interrupted call: only the wait channel shows which
+    /// `restart_syscall`, which continues an interrupted call. Only the wait channel shows which
     /// call.
     Restart,
 }

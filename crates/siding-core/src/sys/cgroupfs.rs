@@ -8,11 +8,10 @@ use super::{file, system_info};
 
 /// `CGROUP2_SUPER_MAGIC` of linux/magic.h.
 const CGROUP2_MAGIC: u64 = 0x6367_7270;
-/// The longest list of members that is read, in bytes. The line of a process has at most eight
-/// bytes.
+/// Maximum size of a list of members, in bytes. The line of a process has at most eight bytes.
 const MAX_LIST_BYTES: usize = 64 << 20;
-/// The longest file of numbers that is read, in bytes. `memory.stat` has about 60 lines of 30
-/// bytes.
+/// Maximum number of bytes read from any other file of a group. `memory.stat` has about 60 lines of
+/// 30 bytes.
 const MAX_SMALL_FILE_BYTES: usize = 16 << 10;
 
 /// Returns whether a path is on the file system `cgroup2`.
@@ -80,17 +79,17 @@ pub fn enter(group: impl AsFd) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// The I/O error of the system call, `ENOENT` if the kernel does not support it.
+/// The I/O error of the system call, `ENOENT` if the kernel has no `cgroup.kill`.
 pub fn kill(group: impl AsFd) -> io::Result<()> {
     write_file(group, "cgroup.kill", b"1")
 }
 
-/// Returns the number in a group's file that holds one number.
+/// Returns the number in a group's file that contains only one number.
 ///
 /// # Errors
 ///
 /// The I/O error of the system call, `ENOENT` if the group lacks the controller; `InvalidData` if
-/// the file holds something else, such as `max`.
+/// the file contains something else, such as `max`.
 pub fn read_number(group: impl AsFd, name: &str) -> io::Result<u64> {
     parse_number(read_small_file(group, name)?.trim_ascii())
         .ok_or_else(|| io::ErrorKind::InvalidData.into())

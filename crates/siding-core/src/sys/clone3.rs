@@ -55,7 +55,7 @@ pub(super) unsafe fn clone_into_cgroup(
     let how = CloneArgs {
         flags: CLONE_INTO_CGROUP | (libc::CLONE_VM | libc::CLONE_VFORK) as u64,
         exit_signal: libc::SIGCHLD as u64,
-        // The upper end must be aligned: the stack grows down from there.
+        // The upper end must be aligned, because the stack grows down from there.
         stack: (start.map_addr(|address| (address + 15) & !15)).expose_provenance() as u64,
         stack_size: (len - 16) as u64,
         cgroup: group.as_raw_fd() as u64,

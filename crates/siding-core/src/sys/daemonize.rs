@@ -22,8 +22,8 @@ pub struct DaemonCommand<'a> {
     pub program: &'a CStr,
     /// The arguments; the first is the program's name. The environment is empty.
     pub argv: &'a [&'a CStr],
-    /// The descriptors that become 0, 1, 2 and so on in the new process. All others are closed
-    /// there.
+    /// The descriptors that become 0, 1, 2, … in the new process. All others are closed in that
+    /// process.
     pub descriptors: &'a [BorrowedFd<'a>],
 }
 
@@ -52,8 +52,8 @@ pub fn spawn_daemon(start: &DaemonCommand<'_>) -> io::Result<()> {
         child_stack: stack_top(&mut stack),
         errno: 0,
     };
-    // Without an exit signal, the helper is invisible to a host that waits for any child: wait(2)
-    // reports a child without one only with `__WALL` or `__WCLONE`.
+    // Without an exit signal, the helper is invisible to a host that waits for any child, because
+    // wait(2) reports a child without an exit signal only with `__WALL` or `__WCLONE`.
     let helper = vfork_and_run(run_helper, (&raw mut args).cast(), 0)?;
     wait_for_child(helper);
     if args.errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(args.errno)) }
@@ -90,7 +90,7 @@ extern "C" fn run_daemon(args: *mut c_void) -> c_int {
 }
 
 /// Detaches this process from the one that started it: creates a session (setsid(2)), sets default
-/// signal actions, and closes all descriptors except these, which become 0, 1, 2 and so on. Returns
+/// signal actions, and closes all descriptors except these, which are renumbered from 0. Returns
 /// false if the descriptors could not be set up.
 ///
 /// # Safety
@@ -144,10 +144,10 @@ impl Drop for IntermediateChild {
 
 /// Runs `main` in a copy of this process. The copy is detached as [`spawn_daemon`] detaches a
 /// program, and exits with the value that `main` returns. For a small process a copy takes a third
-/// of the time of an exec. `descriptors` become 0, 1, 2 and so on in the copy.
+/// of the time of an exec. `descriptors` become 0, 1, 2, … in the copy.
 ///
-/// Only for a process with one thread: the copy would have the locks of the other threads, but not
-/// the threads that release them (fork(2)).
+/// Only for a process with one thread, because the copy would have the locks of other threads, but
+/// not the threads that release them (fork(2)).
 ///
 /// # Errors
 ///
@@ -158,7 +158,7 @@ pub fn fork_daemon(
 ) -> io::Result<IntermediateChild> {
     // Checks for close_range(2) (Linux 5.9), because the copy could not report that the call is
     // missing.
-    // SAFETY: takes only numbers; no descriptor has this number, so nothing is closed.
+    // SAFETY: the call takes only numbers; no descriptor has this number, so nothing is closed.
     if unsafe { libc::syscall(libc::SYS_close_range, libc::c_uint::MAX, libc::c_uint::MAX, 0) } != 0
     {
         return Err(io::Error::last_os_error());
@@ -202,8 +202,8 @@ fn run_forked(descriptors: &[RawFd], main: fn() -> u8) -> ! {
 ///
 /// # Safety
 ///
-/// Must be called only in a child: the handlers were copied, not shared, so the parent's handlers
-/// do not change.
+/// Must be called only in a child, whose handlers are copies, so that the parent's handlers do not
+/// change.
 unsafe fn reset_signals() {
     // The kernel's structure has a different layout on each architecture; all zeros is the default
     // action on every one. The system call is made directly, because sigaction(3) refuses the two

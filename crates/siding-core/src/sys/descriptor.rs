@@ -1,4 +1,4 @@
-//! Descriptors: duplicating them to higher numbers, and passing them over an exec.
+//! Duplicates, creates and inherits descriptors, and raises their limit.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -43,7 +43,7 @@ pub fn take_inherited(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: the borrow lives for this call only; a closed number gives EBADF.
     let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
     set_close_on_exec(borrowed, true)?;
-    // SAFETY: the number is open (checked above), and has no other owner in this process: by their
+    // SAFETY: the number is open (checked above), and has no other owner in this process. By their
     // start protocols, shims, proxies and host supervisors take each inherited descriptor exactly
     // once, before they open any other.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
@@ -56,18 +56,18 @@ pub fn take_inherited(number: RawFd) -> io::Result<OwnedFd> {
 /// `ENOSYS` before Linux 5.9, or the error of a sandbox.
 pub fn probe_close_range() -> io::Result<()> {
     let none = libc::c_uint::MAX;
-    // SAFETY: takes only numbers; no descriptor has this number, so nothing is closed.
+    // SAFETY: the call takes only numbers; no descriptor has this number, so nothing is closed.
     let closed = unsafe { libc::syscall(libc::SYS_close_range, none, none, 0) };
     if closed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns the soft limit of open descriptors.
+/// Returns the soft limit on open descriptors.
 #[must_use]
 pub fn open_limit() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20)
 }
 
-/// Raises the soft limit of open descriptors to the hard limit, for a client that waits on many
+/// Raises the soft limit on open descriptors to the hard limit, for a client that waits on many
 /// descriptors.
 pub fn raise_open_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

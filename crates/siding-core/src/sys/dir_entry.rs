@@ -1,4 +1,4 @@
-//! Directory entries: reads what a name refers to, and creates a file that will replace another.
+//! Reads the entries of directories, and creates files and directories.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -104,8 +104,8 @@ pub fn is_writable_at(dir: impl AsFd, name: &str) -> bool {
     rustix::fs::accessat(dir, name, Access::WRITE_OK, AtFlags::EACCESS).is_ok()
 }
 
-/// Creates the file `name` below `dir` and opens it for writing; fails if it exists. The user's
-/// umask decides its permissions.
+/// Creates the file `name` below `dir` and opens it for writing. Fails if the file exists. The
+/// user's umask decides its permissions.
 ///
 /// # Errors
 ///
@@ -138,8 +138,9 @@ pub fn copy_owner_and_mode(fd: impl AsFd, other: &DirEntry) -> io::Result<()> {
     Ok(rustix::fs::fchmod(fd, Mode::from_raw_mode(other.mode))?)
 }
 
-/// Waits until the names in a directory are on disk. Failures are ignored: not every file system
-/// supports fsync(2) of a directory, and a directory without read permission cannot be opened.
+/// Waits until the names in a directory are on disk. Failures are ignored, because not every file
+/// system supports fsync(2) of a directory, and a directory without read permission cannot be
+/// opened.
 pub fn sync_directory(dir: impl AsFd) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     if let Ok(readable) = rustix::fs::openat(dir, ".", flags, Mode::empty()) {

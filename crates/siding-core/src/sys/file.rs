@@ -1,5 +1,5 @@
-//! Files, most of them opened relative to a directory descriptor: no path is then too long, and no
-//! directory on the way can be replaced in a race.
+//! Files, most of them opened relative to a directory descriptor, so that no path is too long and
+//! no directory on the way can be replaced in a race.
 
 mod metadata;
 mod space;
@@ -36,7 +36,7 @@ pub enum OpenMode {
     /// An existing FIFO, for writing. Fails with `ENXIO` if no process reads it (fifo(7)).
     FifoWrite,
     /// An existing FIFO, for reading and writing: such a descriptor never reports an end of file,
-    /// so poll(2) does not spin.
+    /// so a loop with poll(2) does not spin.
     FifoReadWrite,
 }
 
@@ -163,7 +163,7 @@ pub fn create_symlink(target: &str, dir: impl AsFd, name: &str) -> io::Result<()
 ///
 /// # Errors
 ///
-/// The I/O error of the system call, `ENOENT` if there is none.
+/// The I/O error of the system call, `ENOENT` if there is no such link.
 pub fn read_link(dir: impl AsFd, name: &str) -> io::Result<String> {
     let target = rustix::fs::readlinkat(dir, name, Vec::new())?;
     target.into_string().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
@@ -189,8 +189,8 @@ pub fn remove_directory(dir: impl AsFd, name: impl AsRef<Path>) -> io::Result<()
 
 /// Moves a file or directory from one directory to another without replacing anything.
 ///
-/// Network file systems cannot do this in one call: there the new name is checked before the move,
-/// and a file that appears in between is replaced.
+/// Network file systems cannot do this in one call. On these, the new name is checked before the
+/// move, and a file that appears in between is replaced.
 ///
 /// # Errors
 ///
@@ -235,7 +235,7 @@ pub fn list_entries(dir: impl AsFd) -> io::Result<Vec<OsString>> {
 }
 
 /// Returns the names in a directory except `.` and `..`, in no particular order. Names that are not
-/// UTF-8 are left out, because siding creates none.
+/// UTF-8 are left out, because siding creates no such names.
 ///
 /// # Errors
 ///
@@ -265,7 +265,7 @@ pub fn list_directories(dir: impl AsFd) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Acquires the exclusive lock of an open file, without waiting for it. The lock is owned by the
+/// Acquires the exclusive lock on an open file, without waiting for it. The lock is owned by the
 /// open file description: it is released when the last descriptor that refers to this description,
 /// in any process, is closed (flock(2)).
 ///
@@ -281,7 +281,7 @@ pub fn try_lock_exclusive(fd: impl AsFd) -> io::Result<bool> {
     }
 }
 
-/// Acquires the exclusive lock of an open file, and blocks until the lock is free. Only for locks
+/// Acquires the exclusive lock on an open file, and blocks until the lock is free. Only for locks
 /// that are held briefly.
 ///
 /// # Errors
@@ -324,7 +324,7 @@ pub fn read(fd: impl AsFd, into: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::io::read(fd, into)?)
 }
 
-/// Writes some of the bytes, and returns how many.
+/// Writes some of the bytes, and returns their number.
 ///
 /// # Errors
 ///

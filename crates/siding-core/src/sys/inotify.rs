@@ -33,9 +33,9 @@ pub struct WatchId(i32);
 pub enum InotifyEvent {
     /// A name has appeared in a directory or disappeared from it.
     Entry {
-        /// The watch of the directory.
+        /// The watch that reported the change.
         watch_id: WatchId,
-        /// The name in that directory.
+        /// The name that has appeared or disappeared, without the directory.
         name: String,
     },
     /// A file was written to.
@@ -94,7 +94,7 @@ impl Inotify {
         let _already_removed = inotify::remove_watch(&self.0, watched.0);
     }
 
-    /// Returns the events so far, without blocking.
+    /// Returns the pending events, without blocking.
     ///
     /// # Errors
     ///

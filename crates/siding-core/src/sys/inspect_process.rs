@@ -31,7 +31,7 @@ pub fn read_memory(pid: i32, address: u64, into: &mut [u8]) -> io::Result<usize>
 pub struct FdTarget {
     /// The kind of the object.
     pub kind: TargetKind,
-    /// The device number of the file system that holds the inode.
+    /// The device number of the file system that contains the inode.
     pub device: u64,
     /// The inode number, unique on that file system.
     pub inode: u64,
@@ -87,7 +87,8 @@ pub fn fd_path(pid: i32, fd: i32) -> Option<String> {
     Some(target.to_string_lossy().into_owned())
 }
 
-/// Returns the descriptors of a process, each with whether it is open for reading and for writing.
+/// Returns the descriptors of a process; the flags of each tell whether it is open for reading, and
+/// whether it is open for writing.
 #[must_use]
 pub fn open_fds(pid: i32) -> Vec<(i32, bool, bool)> {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };

@@ -37,7 +37,7 @@ impl PortRules {
     pub(super) fn connect_only(ports: impl Iterator<Item = u16>) -> io::Result<Self> {
         let handled =
             RulesetAttr { handled_access_fs: 0, handled_access_net: ACCESS_NET_CONNECT_TCP };
-        // SAFETY: the kernel only reads the structure, of the given size.
+        // SAFETY: the kernel only reads the structure, whose size is passed with it.
         let made = unsafe {
             libc::syscall(
                 libc::SYS_landlock_create_ruleset,
@@ -77,8 +77,8 @@ impl PortRules {
     ///
     /// Must be called only in a child, because the restriction is permanent.
     pub(super) unsafe fn apply(&self) -> libc::c_long {
-        // SAFETY: takes only numbers. The caller runs in a child, as this function requires, so
-        // only the child is restricted.
+        // SAFETY: the call takes only numbers. The caller runs in a child, as this function
+        // requires, so only the child is restricted.
         unsafe { libc::syscall(libc::SYS_landlock_restrict_self, self.as_fd().as_raw_fd(), 0) }
     }
 }

@@ -55,7 +55,8 @@ impl DerefMut for MappedBuffer {
 
 impl Drop for MappedBuffer {
     fn drop(&mut self) {
-        // SAFETY: exactly the mapping that `new` created; no borrow of it is left.
+        // SAFETY: the arguments are those of the mapping that `new` created; no borrow of it is
+        // left.
         let _best_effort = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
@@ -63,25 +64,25 @@ impl Drop for MappedBuffer {
 /// The stack below the frame of [`release_unused`] that is kept for the calls that this function
 /// makes, in bytes.
 const RED_ZONE_BYTES: usize = 8 << 10;
-/// The size of the part of the stack that is released, below the red zone, in bytes: no shim has
-/// used more.
+/// The size of the part of the stack that is released, below the red zone, in bytes. No shim was
+/// observed to use more.
 const STACK_RELEASE_BYTES: usize = 64 << 10;
 
 /// Releases the unused memory of this thread's stack and of the allocator. Takes about 10 µs, and a
 /// page fault for each page that is needed again.
 pub fn release_unused() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: only frees memory that is not in use.
+    // SAFETY: the call only frees memory that is not in use.
     unsafe {
         libc::malloc_trim(0);
     }
     let here = 0_u8;
     let end = ((&raw const here).expose_provenance() - RED_ZONE_BYTES) & !(PAGE_BYTES - 1);
     let start = ptr::with_exposed_provenance_mut::<c_void>(end - STACK_RELEASE_BYTES);
-    // SAFETY: below the frames in use no object is alive. The range holds nothing but stack: only
-    // the first thread of a shim or of a host supervisor calls this, and the kernel keeps 1 MiB
-    // free below the first stack of a process (`stack_guard_gap`). Unmapped parts are left out
-    // (madvise(2)).
+    // SAFETY: below the frames in use no object is alive. The range contains nothing but stack,
+    // because only the first thread of a shim or of a host supervisor calls this function, and the
+    // kernel keeps 1 MiB free below the first stack of a process (`stack_guard_gap`). Unmapped
+    // parts are left out (madvise(2)).
     let _best_effort = unsafe { madvise(start, STACK_RELEASE_BYTES, Advice::LinuxDontNeed) };
 }
 

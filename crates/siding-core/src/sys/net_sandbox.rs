@@ -21,7 +21,7 @@ pub struct NetSandbox(SandboxKind);
 
 #[derive(Debug)]
 enum SandboxKind {
-    /// A network namespace of its own.
+    /// A separate network namespace.
     Namespace { maps: IdMaps, loopback: Loopback, proxy_listener: Option<ProxyListener> },
     /// No network use except TCP connections to some ports.
     Ports { rules: PortRules, filter: SeccompFilter },
@@ -47,7 +47,7 @@ pub enum SandboxPart {
     Loopback,
     /// The Landlock rules for ports.
     Ports,
-    /// The system call filter that refuses the network uses which Landlock does not control.
+    /// The system call filter that refuses the uses of the network that Landlock does not control.
     Filter,
     /// The socket on which a proxy listens.
     ProxyListener,
@@ -66,13 +66,13 @@ impl fmt::Display for SandboxPart {
     }
 }
 
-/// The error of confining a process. The process has not called exec.
+/// The error for a process that could not be confined. The process has not called exec.
 #[derive(Debug, thiserror::Error)]
 #[error("could not {part}: {source}")]
 pub struct SandboxError {
-    /// The part that failed.
+    /// The part of the confinement that could not be set up.
     pub part: SandboxPart,
-    /// The error of the system call.
+    /// The kernel's error, which the message contains.
     pub source: io::Error,
 }
 
@@ -99,7 +99,7 @@ impl NetSandbox {
     }
 
     /// Creates a confinement that allows only a loopback interface of its own. A socket that
-    /// listens there is sent over `taker`, to the process that holds the other end.
+    /// listens there is sent over `taker` to the process at the other end.
     ///
     /// # Errors
     ///
@@ -113,8 +113,8 @@ impl NetSandbox {
         Ok(Self(SandboxKind::Namespace { maps, loopback: Loopback::Up, proxy_listener: way_out }))
     }
 
-    /// Creates a confinement that allows TCP connections to these ports and no other use of the
-    /// network; listening is not restricted.
+    /// Creates a confinement that allows TCP connections to these ports, listening for TCP
+    /// connections, and no other use of the network.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl NetSandbox {
         }
     }
 
-    /// Tries the confinement: applies it to a child that exits immediately.
+    /// Tests the confinement by applying it to a child that exits immediately.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! Network namespaces: moves a process into a new one, where the process reaches no other machine.
 //!
 //! An ordinary user may create a network namespace inside a user namespace, in which the process
-//! has all capabilities until its exec (user_namespaces(7)). The user stays the same there: the
-//! user ID is mapped onto itself, and no other user ID is mapped.
+//! has all capabilities until its exec (user_namespaces(7)). The user stays the same there, because
+//! the user ID is mapped onto itself, and no other user ID is mapped.
 
 use std::ffi::{CStr, CString, c_int};
 
@@ -11,7 +11,7 @@ use super::net_sandbox::{SandboxFailure, SandboxPart};
 /// The loopback interface of a network namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loopback {
-    /// The interface is up: processes in the namespace can reach each other.
+    /// The interface is up, so processes in the namespace can reach each other.
     Up,
     /// The interface is down, so the namespace has no usable interface.
     Down,

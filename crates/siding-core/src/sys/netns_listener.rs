@@ -1,7 +1,7 @@
 //! A socket that listens in a network namespace and is served by a process outside of the
 //! namespace.
 //!
-//! A socket stays in the namespace in which it was created, whichever process holds it.
+//! A socket stays in the namespace in which it was created, whichever process uses it.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -10,7 +10,7 @@ use std::ptr;
 use super::net_sandbox::{SandboxFailure, SandboxPart};
 use super::netns::check_result;
 
-/// The most connections that may wait to be accepted.
+/// Maximum number of connections that may wait to be accepted.
 const BACKLOG: c_int = 128;
 
 /// Creates a socket that listens on this port of the loopback interface, and sends it over `taker`.
@@ -22,8 +22,8 @@ pub(super) unsafe fn create_and_send(
     port: u16,
     taker: BorrowedFd<'_>,
 ) -> Result<(), SandboxFailure> {
-    // SAFETY: only system calls, on structures of this frame with their own sizes; the descriptor
-    // is closed again.
+    // SAFETY: the block makes only system calls, on structures of this frame and with their sizes;
+    // the descriptor is closed again.
     unsafe {
         let listener = libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0);
         check_result(listener, SandboxPart::ProxyListener)?;

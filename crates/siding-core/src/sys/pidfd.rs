@@ -1,4 +1,4 @@
-//! Processes held by descriptor: a pidfd denotes the same process even if the process ID is reused.
+//! References to processes: a pidfd denotes the same process even if the process ID is reused.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -32,9 +32,9 @@ impl PidFd {
     ///
     /// # Errors
     ///
-    /// `ESRCH` if the process is gone, even if another process has its number now. `EACCES` if a
-    /// process with this number lives, but `/proc` does not show its start time. Otherwise the I/O
-    /// error of the system call.
+    /// `ESRCH` if the process no longer exists, even if another process has its number now.
+    /// `EACCES` if a process with this number lives, but `/proc` does not show its start time.
+    /// Otherwise the I/O error of the system call.
     pub fn open(process: ProcRef) -> io::Result<Self> {
         let not_found = || io::Error::from_raw_os_error(libc::ESRCH);
         let pid = Pid::from_raw(process.pid).ok_or_else(not_found)?;
@@ -58,7 +58,7 @@ impl PidFd {
     ///
     /// # Errors
     ///
-    /// The I/O error that prevents the opening, which says nothing about whether the process lives.
+    /// The I/O error of the system call, which says nothing about whether the process lives.
     pub fn open_if_alive(process: ProcRef) -> io::Result<Option<Self>> {
         Ok(Self::open_if_present(process)?.filter(|held| !held.is_dead()))
     }
@@ -87,7 +87,7 @@ impl PidFd {
         let not_found = || io::Error::from_raw_os_error(libc::ESRCH);
         let number = Pid::from_raw(pid).ok_or_else(not_found)?;
         let fd = rustix::process::pidfd_open(number, PidfdFlags::empty())?;
-        // The number is looked up after the pidfd was opened: if the process died in between,
+        // The number is looked up after the pidfd was opened. If the process died in between,
         // `process` may describe another process, but `is_dead` returns true.
         match procfs::identify(pid) {
             Some(process) => Ok(Self { fd, process }),
@@ -123,13 +123,13 @@ impl PidFd {
     ///
     /// # Errors
     ///
-    /// `ESRCH` if the process is gone, `EPERM` if it is another user's.
+    /// `ESRCH` if the process no longer exists, `EPERM` if it belongs to another user.
     pub fn send_signal(&self, signal: Signal) -> io::Result<()> {
         super::signals::pidfd_send(self.fd.as_fd(), signal)
     }
 
-    /// Returns whether the process has ended. State `Z` in `/proc` is no proof: a process is in
-    /// this state as soon as its main thread has exited, even if other threads run.
+    /// Returns whether the process has ended. State `Z` in `/proc` is no proof, because a process
+    /// is in this state as soon as its main thread has exited, even if other threads run.
     #[must_use]
     pub fn is_dead(&self) -> bool {
         super::poll::is_readable(self.fd.as_fd())
@@ -173,13 +173,14 @@ impl PidFd {
 pub fn probe() -> io::Result<()> {
     let fd = rustix::process::pidfd_open(rustix::process::getpid(), PidfdFlags::empty())?;
     // Signal 0 is not delivered: the kernel only checks whether a signal could be sent (kill(2)).
-    // SAFETY: takes an open descriptor, the signal, a null pointer (with which the call does the
-    // same as kill(2)) and no flags.
+    // SAFETY: the call takes an open descriptor, the signal, a null pointer (with which the call
+    // does the same as kill(2)) and no flags.
     let sent = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd.as_raw_fd(), 0, 0, 0) };
     if sent == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns whether this kernel reports the exit status of a process that is no child of the caller.
+/// Returns whether this kernel reports the exit status of a process that is not a child of the
+/// caller.
 #[must_use]
 pub fn reports_exit_of_non_children() -> bool {
     let Some(own) = procfs::self_ref() else { return false };

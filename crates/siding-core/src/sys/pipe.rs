@@ -22,7 +22,7 @@ pub fn set_size(fd: impl AsFd, bytes: usize) -> io::Result<()> {
 /// # Errors
 ///
 /// The I/O error of the system call: `EAGAIN` if the pipe is empty, `EINVAL` if the file system
-/// does not support it.
+/// does not support splice(2).
 pub fn splice_to_file(
     pipe: impl AsFd,
     to: impl AsFd,
@@ -49,8 +49,8 @@ pub fn create_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::pipe::pipe_with(flags)?)
 }
 
-/// Duplicates at most `most` bytes of a pipe into another pipe; the first keeps them. No byte is
-/// copied (tee(2)). Returns the number of bytes.
+/// Duplicates at most `most` bytes of a pipe into another pipe. The bytes also stay in the first
+/// pipe, and none is copied (tee(2)). Returns the number of bytes.
 ///
 /// # Errors
 ///
@@ -66,8 +66,8 @@ pub fn tee(pipe: impl AsFd, with: impl AsFd, most: usize) -> io::Result<usize> {
 }
 
 /// Removes `bytes` bytes from a pipe that holds at least that many, by moving them to `null`
-/// (`/dev/null`). The kernel moves them in one call: a process that is killed meanwhile has removed
-/// all of them or none.
+/// (`/dev/null`). The kernel moves them in one call, so a process that is killed during the call
+/// has removed all of them or none.
 ///
 /// # Errors
 ///

@@ -5,8 +5,8 @@ use std::os::fd::BorrowedFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-/// How many bytes a pipe that poll(2) reports as writable accepts without blocking: the pipe has a
-/// free page (PIPE_BUF, pipe(7)).
+/// The number of bytes that a pipe accepts without blocking when poll(2) reports it as writable:
+/// the pipe then has a free page (PIPE_BUF, pipe(7)).
 pub const PIPE_BLOCK_BYTES: usize = 4096;
 
 /// Returns whether poll(2) reports data, an end of file, a hangup or an error for a descriptor,
@@ -79,8 +79,8 @@ pub fn wait_readable_or_closed(
 }
 
 /// Like [`wait_readable`], but also returns when `out` can be written to or will never be read. The
-/// last element of the result says whether this is so. A writable pipe accepts
-/// [`PIPE_BLOCK_BYTES`] bytes without blocking.
+/// last element of the result tells whether `out` is in one of these two states. A writable pipe
+/// accepts [`PIPE_BLOCK_BYTES`] bytes without blocking.
 ///
 /// # Errors
 ///
@@ -97,8 +97,8 @@ pub fn wait_readable_or_writable(
     Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect())
 }
 
-/// Waits until a write to `fd` would not block, at most for `timeout_ms`. Returns whether this is
-/// so; after an interruption by a signal, false. A write to a closed pipe fails without blocking.
+/// Waits until a write to `fd` would not block, at most for `timeout_ms`. Returns false after the
+/// timeout or after an interruption by a signal. A write to a closed pipe fails without blocking.
 ///
 /// # Errors
 ///

@@ -21,7 +21,7 @@ pub fn become_subreaper() -> io::Result<()> {
 
 /// Sets the name that `ps` shows, at most 15 bytes.
 pub fn set_name(name: &std::ffi::CStr) {
-    // The name is only informational.
+    // PR_SET_NAME fails only if the address of the name is invalid (prctl(2)).
     let _best_effort = rustix::thread::set_name(name);
 }
 
@@ -31,7 +31,7 @@ pub fn set_name(name: &std::ffi::CStr) {
 pub struct ProcessTitle {
     /// The addresses of the arguments in this process's memory.
     arguments: Range<usize>,
-    /// The longest title, in bytes.
+    /// Maximum length of a title, in bytes.
     max_len: usize,
 }
 
@@ -40,8 +40,8 @@ impl ProcessTitle {
     #[must_use]
     pub fn from_stat(own: SelfStat) -> Option<Self> {
         let (arguments, environment) = own.string_ranges?;
-        // A long title may continue into the environment, which follows the arguments: the kernel
-        // also shows the part there.
+        // A long title may continue into the environment, which follows the arguments, because the
+        // kernel also shows that part.
         let whole =
             if environment.start == arguments.end { environment.end } else { arguments.end };
         let room = whole.checked_sub(arguments.start + 1)?;

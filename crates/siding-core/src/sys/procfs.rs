@@ -1,4 +1,4 @@
-//! What `/proc` shows about processes. Each result may be outdated a moment later.
+//! Reads facts about processes from `/proc`. Each result may be outdated a moment later.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -14,9 +14,9 @@ pub struct ProcessStat {
     pub state: char,
     /// The process ID of the parent.
     pub ppid: i32,
-    /// The process group.
+    /// The ID of the process group.
     pub pgrp: i32,
-    /// The session of the kernel (setsid(2)), not siding's.
+    /// The ID of the kernel's session (setsid(2)), which is not a session of siding.
     pub session: i32,
     /// Whether the process has a controlling terminal.
     pub has_terminal: bool,
@@ -67,7 +67,7 @@ pub fn stat(pid: i32) -> Option<ProcessStat> {
 }
 
 fn parse_stat(bytes: &[u8]) -> Option<ProcessStat> {
-    // The name may contain any character, also `)` and spaces; the last `)` ends it.
+    // The name may contain any character, including `)` and spaces; the last `)` ends it.
     let after = bytes.iter().rposition(|&byte| byte == b')')? + 2;
     let text = std::str::from_utf8(bytes.get(after..)?).ok()?;
     let mut fields = text.split_ascii_whitespace();
@@ -122,8 +122,8 @@ pub fn self_stat() -> Option<SelfStat> {
     })
 }
 
-/// Returns fields 48 to 51 of proc_pid_stat(5), or `None` if the kernel hides them: they are zero
-/// then.
+/// Returns fields 48 to 51 of proc_pid_stat(5), or `None` if the kernel hides them by showing
+/// zeros.
 fn parse_string_ranges(stat: &[u8]) -> Option<(Range<usize>, Range<usize>)> {
     let after = stat.iter().rposition(|&byte| byte == b')')? + 2;
     let text = std::str::from_utf8(stat.get(after..)?).ok()?;
@@ -139,8 +139,8 @@ fn parse_string_ranges(stat: &[u8]) -> Option<(Range<usize>, Range<usize>)> {
 ///
 /// The I/O error of the system call.
 pub fn self_cgroups() -> std::io::Result<String> {
-    // The size of the file is not known: the kernel shows zero. The buffer has room for a usual
-    // file, so that one read is enough.
+    // The size of the file is unknown, because the kernel shows zero. The buffer has room for a
+    // typical file, so that one read is enough.
     let mut text = String::with_capacity(4096);
     std::fs::File::open("/proc/self/cgroup")?.take(u64::MAX).read_to_string(&mut text)?;
     Ok(text)
@@ -155,7 +155,7 @@ pub fn is_running(process: ProcRef) -> bool {
 }
 
 /// Returns the children of all threads of a process. The lists are not atomic
-/// (proc_tid_children(5)): an empty one does not prove that there is no child.
+/// (proc_tid_children(5)), so an empty result does not prove that there is no child.
 #[must_use]
 pub fn children(pid: i32) -> Vec<i32> {
     let mut found = Vec::new();
@@ -195,15 +195,15 @@ pub fn newest_pid() -> Option<i32> {
     text.split_ascii_whitespace().next_back()?.parse().ok()
 }
 
-/// Returns the birthmark of a process of any user. `None` if the process has no birthmark, is gone,
-/// or could not be read.
+/// Returns the birthmark of a process of any user. `None` if the process has no birthmark, no
+/// longer exists, or could not be read.
 #[must_use]
 pub fn birthmark(pid: i32) -> Option<Birthmark> {
     read_birthmark(pid).ok().flatten()
 }
 
-/// Returns the birthmark of a process of any user. `None` if the process has no birthmark, is gone,
-/// or is hidden (hidepid, proc(5)).
+/// Returns the birthmark of a process of any user. `None` if the process has no birthmark, no
+/// longer exists, or is hidden (hidepid, proc(5)).
 ///
 /// For processes of this user prlimit(2) reads the limit itself (0.5 µs). For other users'
 /// processes this function reads `/proc/PID/limits` (8 µs), which every user may read.
@@ -226,7 +226,7 @@ fn birthmark_from_limits_file(pid: i32) -> std::io::Result<Option<Birthmark>> {
     match try_read_into(&format!("/proc/{pid}/limits"), &mut buffer) {
         Ok(text) => Ok(parse_birthmark(text)),
         Err(error) if is_out_of_resources(&error) => Err(error),
-        // The process is gone, or hidden (hidepid, proc(5)).
+        // The process no longer exists, or is hidden (hidepid, proc(5)).
         Err(_) => Ok(None),
     }
 }
@@ -248,8 +248,9 @@ pub fn uid(pid: i32) -> Option<u32> {
 }
 
 /// Returns the user ID of a process. `None` if its real, effective and saved user IDs differ, or if
-/// it is gone. Unlike [`uid`], this also works for a process whose memory is protected, because
-/// root owns the files of such a process in `/proc` (proc(5)).
+/// it no longer exists. Unlike [`uid`], this function also works for a process whose memory is
+/// protected. Root owns the files of such a process in `/proc`, so the owner of the files does not
+/// show the user (proc(5)).
 #[must_use]
 pub fn single_uid(pid: i32) -> Option<u32> {
     let mut buffer = [0; 1024];
@@ -279,7 +280,7 @@ pub fn command_words(pid: i32, max: usize) -> Option<(Vec<String>, String)> {
 }
 
 /// Returns the words of a process's command line joined by spaces, as far as `buffer` has room.
-/// `None` if the process is gone.
+/// `None` if the process no longer exists.
 #[must_use]
 pub fn joined_command_words(pid: i32, buffer: &mut [u8]) -> Option<Cow<'_, str>> {
     let len = read_into(&format!("/proc/{pid}/cmdline"), buffer)?.len();

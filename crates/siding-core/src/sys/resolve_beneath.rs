@@ -11,8 +11,8 @@ use rustix::io::Errno;
 /// The errno for a path that leaves the directory: `EXDEV`, as in openat2(2).
 pub const OUTSIDE_ERRNO: i32 = Errno::XDEV.raw_os_error();
 
-/// How often openat2(2) is tried. The call fails with `EAGAIN` if a directory is renamed while the
-/// kernel resolves `..`.
+/// Maximum number of calls of openat2(2) for one path. The call fails with `EAGAIN` if a directory
+/// is renamed while the kernel resolves `..`.
 const MAX_TRIES: usize = 100;
 
 /// The flags for an opened directory. A descriptor with `O_PATH` is enough to look up and to change
@@ -37,7 +37,8 @@ pub fn open_directory(root: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
     for _ in 0..MAX_TRIES {
         match rustix::fs::openat2(&root, given, DIRECTORY_FLAGS, Mode::empty(), resolve) {
             Err(Errno::AGAIN | Errno::INTR) => {}
-            // A system call filter that does not know openat2(2) fails it with one of these two.
+            // A system call filter that does not know openat2(2) makes it fail with one of these
+            // two errors.
             Err(Errno::NOSYS | Errno::PERM) => return open_stepwise(&root, path),
             result => return Ok(result?),
         }

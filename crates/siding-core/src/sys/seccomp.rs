@@ -27,7 +27,7 @@ const AUDIT_ARCH: Option<u32> = Some(0xc000_00b7);
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const AUDIT_ARCH: Option<u32> = None;
 
-/// System call numbers from here on are those of x32, another ABI of the same kernel.
+/// System call numbers from this value on are those of x32, another ABI of the same kernel.
 #[cfg(target_arch = "x86_64")]
 const X32_SYSCALL_BIT: u32 = 0x4000_0000;
 
@@ -103,7 +103,7 @@ fn socket_rules() -> [libc::sock_filter; 13] {
         skip_if_equal(family(libc::AF_INET), 1),
         skip_if_not_equal(family(libc::AF_INET6), 6),
         load_instruction(argument_offset(1)),
-        // The type argument also holds flags (socket(2)).
+        // The type argument also contains flags (socket(2)).
         instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, 0xf),
         skip_if_not_equal(libc::SOCK_STREAM.cast_unsigned(), 3),
         load_instruction(argument_offset(2)),

@@ -22,8 +22,8 @@ pub(super) fn pidfd_send(fd: BorrowedFd<'_>, signal: Signal) -> io::Result<()> {
 
 /// Sends a signal to a process group.
 ///
-/// Only for a group that has an unreaped child of this process as its leader or as a member: the
-/// kernel does not reuse the number of such a group.
+/// Only for a group that has an unreaped child of this process as its leader or as a member,
+/// because the kernel does not reuse the number of such a group.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! The kernel's list of TCP connections (sock_diag(7)). Any user may read it; connections of other
-//! network namespaces are not in it.
+//! The kernel's list of TCP connections (sock_diag(7)). Any user may read the list, which contains
+//! only the connections of this network namespace.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,7 +13,7 @@ use super::memory::MappedBuffer;
 pub struct TcpConnection {
     /// The kernel's identifier of the socket, never reused during a boot.
     pub cookie: u64,
-    /// The inode of the socket, zero once no process holds it.
+    /// The inode of the socket; zero once no process has the socket open.
     pub inode: u64,
     /// The local address and port.
     pub local: SocketAddr,
@@ -82,7 +82,7 @@ pub fn tcp_connections() -> io::Result<Vec<TcpConnection>> {
         )?;
         rustix::net::send(&socket, &dump_request(family), SendFlags::empty())?;
         // The kernel queues the first part of its list within send(2), and a further part within
-        // each recv(2): a message that is not there now will not arrive.
+        // each recv(2), so a message that is not there now will not arrive.
         while let Ok((count, _)) = rustix::net::recv(&socket, &mut buffer[..], RecvFlags::DONTWAIT)
         {
             if count == 0 || !parse_messages(&buffer[..count], &mut found) {

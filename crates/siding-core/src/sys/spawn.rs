@@ -27,8 +27,7 @@ pub struct Program {
     script_argv: Vec<CString>,
 }
 
-/// The error of a text that contains a NUL byte, which no argument or variable of a program can
-/// contain.
+/// The error for a text with a NUL byte, which no argument or variable of a program can contain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` contains a NUL byte, which no argument or variable can")]
 pub struct ZeroByte {
@@ -50,7 +49,7 @@ impl Program {
     pub fn new(argv: &[String], search: &[u8]) -> Result<Self, ZeroByte> {
         let name = argv.first().map_or("", String::as_str);
         let zero_byte = |_| ZeroByte { text: name.replace('\0', "\\0") };
-        // An empty name is not searched for, as in execvp(3): it would denote the searched
+        // An empty name is not searched for, as in execvp(3), because it would denote the searched
         // directories themselves.
         let candidates = if name.is_empty() || name.contains('/') {
             vec![c_string(name)?]
@@ -128,11 +127,12 @@ struct LeaderArgs<'a> {
 }
 
 /// Starts the leader of a task: in its own session (setsid(2)), with the birthmark, with default
-/// signal actions, and with a raised OOM score. Returns its process ID after a successful exec.
+/// signal actions, and with a raised OOM score. Returns the leader's process ID after a successful
+/// exec.
 ///
 /// # Errors
 ///
-/// The I/O error that prevented the start, as execve(2) returned it; a [`SandboxError`] if the
+/// The I/O error of the system call that failed, usually execve(2); a [`SandboxError`] if the
 /// leader could not be confined.
 pub fn spawn_leader(leader: &Leader<'_>) -> io::Result<i32> {
     let program = leader.program;
@@ -170,8 +170,8 @@ pub fn spawn_leader(leader: &Leader<'_>) -> io::Result<i32> {
 
 /// Starts the leader as a member of a control group. `None` if that fails: before Linux 5.7, behind
 /// a system call filter, or if this process's own group was killed once. In the last case the
-/// kernel treats the child as a process that the kill has missed, and kills it before it runs (seen
-/// on Linux 6.18).
+/// kernel treats the child as a process that the kill has missed, and kills it before it runs
+/// (observed on Linux 6.18).
 fn clone_leader_into_cgroup(group: BorrowedFd<'_>, args: &mut LeaderArgs<'_>) -> Option<i32> {
     let place: *mut LeaderArgs<'_> = args;
     let pid = with_vfork_stack(|stack| {
@@ -248,7 +248,8 @@ unsafe fn execute(args: &mut LeaderArgs<'_>) -> c_int {
         };
         match errno {
             libc::ENOENT | libc::ENOTDIR if is_searched => {}
-            // Found but not executable: a later directory may hold a usable one.
+            // This candidate is not executable, but a later directory may contain an executable
+            // one.
             libc::EACCES => best = errno,
             _ => return errno,
         }
@@ -256,15 +257,16 @@ unsafe fn execute(args: &mut LeaderArgs<'_>) -> c_int {
     best
 }
 
-/// Makes the kernel choose this process rather than its shim when memory runs out. An ordinary user
-/// may raise the value but not lower it (proc_pid_oom_score_adj(5)), so the task's value is raised
-/// instead of lowering the shim's.
+/// Makes the kernel kill this process rather than its shim when memory runs out. An ordinary user
+/// may raise the value but not lower it (proc_pid_oom_score_adj(5)), so this function raises the
+/// task's value instead of lowering the shim's.
 ///
 /// # Safety
 ///
 /// Must be called only in a child that shares its parent's memory.
 unsafe fn prefer_for_oom() {
-    // SAFETY: constant strings; the descriptor is closed again. A failure only loses a preference.
+    // SAFETY: the strings are constants, and the descriptor is closed again. A failure only loses a
+    // preference.
     unsafe {
         let fd = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
         if fd >= 0 {
@@ -281,7 +283,8 @@ unsafe fn prefer_for_oom() {
 ///
 /// Must be called only in a child that shares its parent's memory.
 unsafe fn enter_cgroup(group: RawFd) {
-    // SAFETY: constant strings, of which one byte is written; the descriptor is closed again.
+    // SAFETY: the strings are constants, of which one byte is written; the descriptor is closed
+    // again.
     unsafe {
         let flags = libc::O_WRONLY | libc::O_CLOEXEC;
         let fd = libc::openat(group, c"cgroup.procs".as_ptr(), flags);

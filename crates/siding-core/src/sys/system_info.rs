@@ -78,7 +78,7 @@ fn parse_meminfo(text: &str, name: &str) -> Option<u64> {
 /// A resource limit; `None` means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResourceLimit {
-    /// The limit in force.
+    /// The limit that the kernel enforces.
     pub soft: Option<u64>,
     /// The value up to which the soft limit may be raised.
     pub hard: Option<u64>,
@@ -89,13 +89,13 @@ fn resource_limit(resource: Resource) -> ResourceLimit {
     ResourceLimit { soft: limit.current, hard: limit.maximum }
 }
 
-/// Returns this process's limit of open descriptors.
+/// Returns this process's limit on open descriptors.
 #[must_use]
 pub fn open_files_limit() -> ResourceLimit {
     resource_limit(Resource::Nofile)
 }
 
-/// Returns the limit of the number of this user's processes.
+/// Returns the limit on the number of this user's processes.
 #[must_use]
 pub fn process_limit() -> ResourceLimit {
     resource_limit(Resource::Nproc)
@@ -116,7 +116,8 @@ const VMSTAT_BYTES: usize = 32 << 10;
 /// µs.
 #[must_use]
 pub fn oom_kills() -> Option<u64> {
-    // The buffer is unmapped after the read: an allocator would keep its pages, in every idle shim.
+    // The buffer is unmapped after the read, because an allocator would keep its pages in every
+    // idle shim.
     let mut buffer = super::memory::MappedBuffer::new(VMSTAT_BYTES).ok()?;
     let count = std::fs::File::open("/proc/vmstat").ok()?.read(&mut buffer).ok()?;
     let text = std::str::from_utf8(&buffer[..count]).ok()?;

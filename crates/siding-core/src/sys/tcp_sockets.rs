@@ -1,4 +1,4 @@
-//! The sockets that some processes hold, and the TCP ports on which these processes listen.
+//! The sockets that given processes hold, and the TCP ports on which these processes listen.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -26,8 +26,8 @@ pub fn listening_ports(pids: &[i32]) -> Vec<u16> {
 }
 
 /// Returns the process among `pids` that listens on a port. If no process in the network namespace
-/// of the first one listens on the port, only the table of sockets is read, and no list of
-/// descriptors.
+/// of the first process listens on the port, this function reads only the table of sockets, and no
+/// descriptor list.
 #[must_use]
 pub fn find_listener(pids: &[i32], port: u16) -> Option<i32> {
     let wanted: HashSet<u64> = listening_sockets(*pids.first()?)
@@ -155,7 +155,7 @@ mod tests {
             let Ok(listener) = std::net::TcpListener::bind(address) else { continue };
             let at = listener.local_addr().expect("has one");
             let client = std::net::TcpStream::connect(at).expect("connects");
-            // Before it is accepted, no process holds the other end.
+            // Before the connection is accepted, no process holds its other end.
             let _keeps_alive = listener.accept().expect("accepts");
             let from = client.local_addr().expect("has one");
             let own = Some(crate::sys::process::effective_uid());

@@ -11,9 +11,9 @@ pub struct ProcessStatus {
     pub parent: i32,
     /// The process group.
     pub group: i32,
-    /// The device number of the controlling terminal, zero without one.
+    /// The device number of the controlling terminal; zero if there is none.
     pub terminal: i32,
-    /// The foreground process group of that terminal.
+    /// The foreground process group of the controlling terminal; -1 if there is none.
     pub foreground: i32,
     /// The user and system CPU time of all threads, in clock ticks.
     pub self_ticks: u64,
@@ -25,7 +25,7 @@ pub struct ProcessStatus {
     pub start_ticks: u64,
     /// The resident memory, in bytes.
     pub resident_bytes: u64,
-    /// The name, padded with zeros (`TASK_COMM_LEN`).
+    /// The name of the main thread, padded with NUL bytes (`TASK_COMM_LEN`).
     name: [u8; 16],
 }
 
@@ -53,7 +53,8 @@ pub fn status(pid: i32) -> Option<ProcessStatus> {
 }
 
 fn parse_status(bytes: &[u8]) -> Option<ProcessStatus> {
-    // The name may contain any character, also `)` and spaces; the last `)` ends it.
+    // The name may contain any character, including `)` and spaces; the last `)` in the file ends
+    // the name.
     let end = bytes.iter().rposition(|&byte| byte == b')')?;
     let begin = bytes.iter().position(|&byte| byte == b'(')? + 1;
     let mut name = [0; 16];
@@ -90,7 +91,7 @@ pub enum ThreadLocation {
     Running,
     /// In a system call, with its arguments.
     Syscall {
-        /// The number of the call.
+        /// The number of the system call.
         number: i64,
         /// The six argument registers; a call may use fewer.
         arguments: [u64; 6],
@@ -171,12 +172,12 @@ pub fn thread_children(pid: i32, tid: i32) -> Vec<i32> {
     numbers.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
-/// Reads a thread's whole list of children, whatever its length. Most lists are empty or a few
+/// Reads a thread's whole list of children, however long the list is. Most lists are empty or a few
 /// bytes long, and a silent task is sampled often. This function therefore does not query the size
 /// of the file, which is always shown as zero, and usually makes only one read.
 fn read_children_file(pid: i32, tid: i32) -> io::Result<Vec<u8>> {
-    /// The size of one read, in bytes. The kernel returns fewer bytes only at the end of the file,
-    /// because its own buffer is a page.
+    /// The size of one read, in bytes. A read returns fewer bytes only at the end of the file,
+    /// because the kernel's own buffer is larger: one page.
     const READ_BYTES: usize = 1024;
     let mut file = std::fs::File::open(format!("/proc/{pid}/task/{tid}/children"))?;
     let mut list = Vec::new();
@@ -208,7 +209,7 @@ mod tests {
         assert_eq!(parse_status(b"7 (a) S 1"), None);
     }
 
-    /// The list is longer than what one read returns, and must be read to its end.
+    /// The list is longer than one read returns, and must be read to its end.
     #[test]
     fn all_children_are_listed_beyond_one_read() {
         const CHILD_COUNT: usize = 400;

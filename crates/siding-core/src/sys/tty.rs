@@ -21,7 +21,7 @@ impl RawMode {
     ///
     /// # Errors
     ///
-    /// The I/O error of the system call, `ENOTTY` if it is no terminal.
+    /// The I/O error of the system call, `ENOTTY` if the descriptor is not a terminal.
     pub fn enter(terminal: impl AsFd) -> io::Result<Self> {
         // The duplicate has a number above 2, because any code may close the standard descriptors.
         let terminal = descriptor::duplicate_from(terminal, 3)?;
@@ -36,7 +36,7 @@ impl RawMode {
     ///
     /// # Errors
     ///
-    /// The I/O error of the system call if the terminal is gone.
+    /// The I/O error of the system call if the terminal no longer exists.
     pub fn reenter(&self) -> io::Result<()> {
         let mut raw = self.saved.clone();
         raw.make_raw();
@@ -47,7 +47,7 @@ impl RawMode {
     ///
     /// # Errors
     ///
-    /// The I/O error of the system call if the terminal is gone.
+    /// The I/O error of the system call if the terminal no longer exists.
     pub fn restore(&self) -> io::Result<()> {
         Ok(tcsetattr(&self.terminal, OptionalActions::Now, &self.saved)?)
     }
@@ -55,7 +55,7 @@ impl RawMode {
 
 impl Drop for RawMode {
     fn drop(&mut self) {
-        // A terminal that is gone needs no restoring.
+        // A terminal that no longer exists need not be restored.
         let _peer_gone = self.restore();
     }
 }

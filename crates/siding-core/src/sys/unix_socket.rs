@@ -11,7 +11,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
-/// The most descriptors in one packet.
+/// Maximum number of descriptors in one packet.
 const MAX_DESCRIPTORS: usize = 5;
 
 /// Returns an address for `name` below `dir` that is short, however long the path of the directory
@@ -116,8 +116,8 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 ///
 /// # Errors
 ///
-/// `EAGAIN` if no connection waits, `EPERM` if it came from another user; otherwise the I/O error
-/// of the system call.
+/// `EAGAIN` if no connection waits, `EPERM` if the connection came from another user; otherwise the
+/// I/O error of the system call.
 pub fn accept(listener: impl AsFd) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let caller = rustix::net::accept_with(listener, flags)?;
@@ -160,16 +160,17 @@ fn normalize_peer_closed(error: rustix::io::Errno) -> rustix::io::Errno {
 /// The I/O error of the system call: `EAGAIN` if `wait` is false and there is no packet; `EMSGSIZE`
 /// if the packet was longer than `max`.
 pub fn receive(socket: impl AsFd, max: usize, wait: bool) -> io::Result<Option<Vec<u8>>> {
-    // The buffer is not cleared, because this would touch all of its pages, and a packet usually
-    // fills only a part.
+    // The buffer is not cleared, because clearing would touch all of its pages, and a packet
+    // usually fills only a few.
     let mut packet = Vec::with_capacity(max);
     let flags = RecvFlags::TRUNC | if wait { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
     let mut was_reset = false;
     let count = loop {
         match rustix::net::recv(socket.as_fd(), spare_capacity(&mut packet), flags) {
             Err(rustix::io::Errno::INTR) => {}
-            // The peer closed with unread data. The kernel reports that once, and before the
-            // packets that the peer had sent: these follow now, and then the end of the connection.
+            // The peer closed with unread data. The kernel reports that once, before the packets
+            // that the peer had sent; the next reads return these packets, and then the end of the
+            // connection.
             Err(rustix::io::Errno::CONNRESET) if !was_reset => was_reset = true,
             Err(rustix::io::Errno::CONNRESET) => return Ok(None),
             result => break result?.1,
@@ -209,8 +210,8 @@ pub fn send_with_fds(
     }
 }
 
-/// Waits for one packet of at most `max` bytes and the descriptors that come with it, which get
-/// close-on-exec. `None` if the peer has closed.
+/// Waits for one packet of at most `max` bytes and its descriptors, which are set to close-on-exec.
+/// `None` if the peer has closed.
 ///
 /// # Errors
 ///

@@ -6,16 +6,16 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// The size of a child's stack until its exec, in bytes. The child makes a few system calls and no
-/// deep calls.
+/// The size of a child's stack until its exec, in bytes. The child makes a few system calls and
+/// does not nest function calls deeply.
 const STACK_BYTES: usize = 32 << 10;
 
 /// The memory of a child's stack.
 pub(super) type VforkStack = [MaybeUninit<u8>];
 
 /// Runs `child` in a new process that shares this one's memory. Returns the ID of the new process
-/// once that process has called exec or has exited. All signals are blocked meanwhile: a handler in
-/// the child would run on the parent's memory.
+/// once that process has called exec or has exited. All signals are blocked until then: a handler
+/// in the child would run on the parent's memory.
 pub(super) fn vfork_and_run(
     child: extern "C" fn(*mut c_void) -> c_int,
     args: *mut c_void,
@@ -102,8 +102,8 @@ pub(super) unsafe fn exit_with_errno(errno: &mut c_int) -> c_int {
 
 /// # Safety
 ///
-/// Must be called only in a child: every process has a signal mask of its own, so the parent's mask
-/// does not change.
+/// Must be called only in a child: every process has its own signal mask, so the parent's mask does
+/// not change.
 pub(super) unsafe fn unblock_all_signals() {
     // SAFETY: the set is initialized by the first call.
     unsafe {

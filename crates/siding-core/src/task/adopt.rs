@@ -33,9 +33,9 @@ use crate::sys::{birthmark, clock, process, procfs};
 use crate::task::launch::{Adoption, IdleShim};
 use crate::task::shim_client::RecvResult;
 
-/// Longest time until a shim must have confirmed that it supervises the process, in milliseconds.
+/// Timeout for a shim's confirmation that it supervises the process, in milliseconds.
 const SHIM_REPLY_TIMEOUT_MS: u64 = 2_000;
-/// The longest prefix of a command line that is read, in bytes.
+/// Maximum number of bytes of a command line that are read.
 const MAX_CMDLINE_BYTES: usize = 128 << 10;
 /// Maximum number of ancestors that are searched for the host of a process.
 const MAX_ANCESTORS: u32 = 64;
@@ -71,7 +71,7 @@ pub enum AdoptError {
         /// The process ID that the caller gave, in the caller's namespace.
         pid: i32,
     },
-    /// The process has an `RLIMIT_RTTIME` of its own, which the birthmark would replace.
+    /// The process already has a limit `RLIMIT_RTTIME`, which the birthmark would replace.
     #[error(
         "process {pid} has its own limit on real-time CPU (RLIMIT_RTTIME {limit} µs), which siding's mark would replace"
     )]
@@ -117,8 +117,8 @@ pub enum ClaimOutcome {
 }
 
 /// A process that is marked and held by a pidfd, but that no shim supervises yet. The process may
-/// exit at any moment and leave other processes behind. Everything that `/proc` shows only while
-/// the process lives was therefore read at the claim.
+/// exit at any moment and leave other processes behind. The claim therefore reads everything that
+/// `/proc` shows only while the process lives.
 #[derive(Debug)]
 pub struct ClaimedProcess {
     leader: PidFd,
@@ -237,8 +237,8 @@ pub fn claim(
 }
 
 impl ClaimedProcess {
-    /// Claims a command that a host runs in a sandbox. The command becomes this task of this
-    /// session. Unlike [`claim`], this function sets no birthmark: the caller must mark the command
+    /// Claims a command that a host runs in a sandbox. The command becomes `task`, which `session`
+    /// owns. Unlike [`claim`], this function sets no birthmark: the caller must mark the command
     /// before it calls [`Self::hand_to_shim`].
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Writes to a task's standard input, and closes it.
+//! Writes to and closes the standard input of a task.
 
 use std::ffi::CStr;
 use std::io::{self, ErrorKind};
@@ -26,25 +26,25 @@ pub enum InputError {
     /// The task has ended.
     #[error("task {id} has ended and no longer reads its input")]
     Ended {
-        /// The ended task.
+        /// The id of the task that has ended.
         id: TaskId,
     },
     /// The task was started without an input pipe.
     #[error("task {id} has no input: it was started with /dev/null as its standard input")]
     NoPipe {
-        /// The task without an input pipe.
+        /// The id of the task that has no input pipe.
         id: TaskId,
     },
     /// The task is a teammate: its process only records what its host reports and reads no input.
     #[error("task {id} is a teammate and reads only messages of its host (`send_message`)")]
     Teammate {
-        /// The task of the teammate.
+        /// The id of the teammate's task.
         id: TaskId,
     },
     /// A caller closed the input, or the task did.
     #[error("the input of task {id} is closed: a caller closed it, or the task stopped reading")]
     Closed {
-        /// The task whose input is closed.
+        /// The id of the task whose input is closed.
         id: TaskId,
     },
     /// The input pipe stayed full for 10 s, because the task does not read its input.
@@ -53,7 +53,7 @@ pub enum InputError {
         UNREAD_MS / 1000
     )]
     Unread {
-        /// The task that does not read its input.
+        /// The id of the task that does not read its input.
         id: TaskId,
         /// Number of bytes of the last write that did not fit into the pipe.
         left_bytes: usize,

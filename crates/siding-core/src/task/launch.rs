@@ -19,8 +19,8 @@ use crate::store::{LockedTask, StateDir, TaskDir};
 use crate::sys::{daemonize, descriptor, file, unix_socket};
 use crate::task::shim_client::ShimConnection;
 
-/// The arguments of a shim without a task. The last argument only reserves room for the task's id,
-/// with which the shim overwrites it later.
+/// The arguments of a shim without a task. The last argument only reserves space: the shim later
+/// overwrites it with the task's id.
 const SHIM_ARGV: [&CStr; 3] = [c"siding", c"__shim", c"--------------"];
 
 /// A command to a shim. The starter of the shim sends the command as one packet, with the
@@ -32,8 +32,8 @@ pub enum ShimCommand {
     Start(TaskId),
     /// Like [`Self::Start`], with the proxy through which the task reaches the network.
     StartBehind(TaskId),
-    /// Take this task over from a shim that was killed. The memory file holds the processes that
-    /// were found (`[ProcRef]`).
+    /// Take this task over from a shim that was killed. The memory file holds the processes of the
+    /// task that a scan found (`[ProcRef]`).
     Rescue(TaskId),
     /// Take over several tasks whose session has ended: this one, and others that follow. Each task
     /// comes in its own packet until the starter closes its socket, and the shim answers each
@@ -61,8 +61,8 @@ pub struct ShimFds {
 }
 
 impl ShimFds {
-    /// Waits for the command. `None` if no command comes: the starter needed no shim after all, or
-    /// has exited.
+    /// Waits for the command. `None` if no command arrives: the starter needed no shim after all,
+    /// or has exited.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl ShimFds {
         )))
     }
 
-    /// Returns the descriptors that come with [`ShimCommand::Adopt`]: the memory file, the pidfd of
+    /// Returns the descriptors that accompany [`ShimCommand::Adopt`]: the memory file, the pidfd of
     /// the process, and the file to which the process writes.
     #[must_use]
     pub fn into_adoption(self) -> (OwnedFd, OwnedFd, Option<OwnedFd>) {
@@ -169,8 +169,8 @@ impl IdleShim {
     }
 
     /// Makes this shim take over a task whose shim is dead, and passes the task's lock to it.
-    /// `found` are known processes of the task. The new shim only verifies these, so that a
-    /// thousand new shims need not each scan all processes of the machine.
+    /// `found` are the processes of the task that a scan found. The new shim only verifies these,
+    /// so that a thousand new shims need not each scan all processes of the machine.
     ///
     /// # Errors
     ///
@@ -263,7 +263,7 @@ pub struct Adoption {
     /// The sandbox program that runs the process, if it was found from outside the sandbox.
     #[serde(default)]
     pub sandbox: Option<String>,
-    /// The names of programs whose processes are no members of the task once they have left the
+    /// The names of programs whose processes are not members of the task once they have left the
     /// command's session (setsid(2)).
     #[serde(default)]
     pub spare_programs: Vec<String>,
@@ -339,7 +339,7 @@ fn send_command_packet(
 }
 
 /// Maximum number of processes that a shim receives with a takeover. The shim needs only one that
-/// lives, and scans for others when all of these have exited.
+/// is alive, and scans for others once all of these have exited.
 const MAX_HANDED_PROCESSES: usize = 256;
 
 /// The specification and the environment of a new task, which the shim reads from a memory file.

@@ -46,7 +46,7 @@ fn choice_lines(root: &StateDir, ids: &[TaskId]) -> Vec<String> {
     }
     let line = |view| advice::format_task_line(&view, CHOICE_COLUMNS);
     match read_views(root, &listed, line) {
-        // A task that cannot be read, or was removed meanwhile, is still named.
+        // A task that cannot be read, or that has been removed since, is still listed.
         Ok(lines) => lines
             .into_iter()
             .map(|(id, line)| line.ok().flatten().unwrap_or_else(|| id.to_string()))
@@ -58,19 +58,20 @@ fn choice_lines(root: &StateDir, ids: &[TaskId]) -> Vec<String> {
 /// Maximum number of reader threads. More threads are not faster, because half of the work is in
 /// the kernel.
 const READER_THREADS: usize = 4;
-/// Minimum number of tasks for each thread. For fewer, starting a thread takes longer than reading.
+/// Minimum number of tasks for each thread. Starting a thread takes longer than reading fewer tasks
+/// than this.
 const MIN_TASKS_PER_THREAD: usize = 64;
 /// Size of the buffer for the first read, in bytes. Nearly every journal is shorter.
 const JOURNAL_BUFFER_BYTES: usize = 16 << 10;
 
-/// The id of a task and the result of reading the task; `None` if it was removed meanwhile.
+/// The id of a task and the result of reading the task; `None` if the task has been removed.
 pub type ListedTask<T> = (TaskId, Result<Option<T>, JournalReadError>);
 
-/// Reads the views of tasks and returns `keep` of each, in the order of `ids`. An unreadable task
-/// does not affect the others.
+/// Reads the views of tasks and returns the result of `keep` for each, in the order of `ids`. An
+/// unreadable task does not affect the others.
 ///
 /// `keep` runs in the reading thread, so a caller that needs little of each view can drop the view
-/// in that thread: ten thousand views are ten megabytes, and moving them takes longer than reading
+/// in that thread. Ten thousand views take ten megabytes, and moving them takes longer than reading
 /// them.
 ///
 /// # Errors

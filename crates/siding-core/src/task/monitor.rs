@@ -32,8 +32,8 @@ impl MatchHandler for CoalescerSink {
 }
 
 impl LineWatch {
-    /// Starts a monitor at the beginning of the output. `records_written` is the number of its
-    /// records that the journal already contains.
+    /// Starts a monitor at the beginning of the output. `records_written` is the number of the
+    /// monitor's records that the journal already contains.
     ///
     /// # Errors
     ///

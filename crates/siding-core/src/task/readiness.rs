@@ -32,7 +32,7 @@ pub struct Readiness {
     backoff: LongWaitBackoff,
 }
 
-/// A condition of the task. A condition that was met once stays met.
+/// A condition of the task. Once the condition is met, it is not checked again.
 #[derive(Debug)]
 struct OpenCondition {
     condition: Condition,
@@ -53,8 +53,8 @@ enum ConditionCheck {
 }
 
 impl Readiness {
-    /// Starts the checks; `None` if the task has no conditions. Output is matched from its
-    /// beginning.
+    /// Starts the checks; `None` if the task has no conditions. The task's output is matched from
+    /// its beginning.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! Recovers from crashes: finds tasks whose shim is dead, and starts a new shim for each.
 //!
 //! Only a process that holds the lock of a task's directory may start a shim. The kernel releases
-//! the lock when the shim dies, so a process that obtains the lock knows that the shim is dead and
-//! that no other process is recovering the task.
+//! the lock when the shim dies. A process that acquires the lock has thereby proved that the shim
+//! is dead and that no other process is recovering the task.
 
 mod batch;
 
@@ -32,7 +32,7 @@ use crate::task::shim_client::{self, RecvResult, ShimConnection};
 
 pub use batch::BatchRecovery;
 
-/// Longest time until a new shim must have reported that it has taken over, in milliseconds.
+/// Timeout for a new shim's report that it has taken over, in milliseconds.
 const TAKEOVER_TIMEOUT_MS: u64 = 10_000;
 
 /// The state in which recovery found one task, and the repair that was made.
@@ -42,7 +42,7 @@ pub enum RecoveryOutcome {
     Supervised,
     /// The task's shim had been stopped by a signal and was continued.
     Continued,
-    /// The task had ended. Leftovers were removed unless its shim is still exiting.
+    /// The task had ended. Leftovers of the task were removed, unless its shim is still exiting.
     Ended,
     /// The task's shim was dead; a new one supervises the task.
     TakenOver,
@@ -279,7 +279,8 @@ impl<'r> Recovery<'r> {
         let dir = locked.dir();
         let io = |source| io_error(dir.id(), "record its end", source);
         let mut journal = JournalFile::resume(dir, folded).map_err(io)?;
-        // The monotonic clock of another boot says nothing about this task.
+        // The task's recorded times belong to another boot, whose monotonic clock cannot be
+        // compared with the present one.
         let at = if folded.state.boot == self.boot {
             clock::monotonic_now()
         } else {
@@ -347,14 +348,15 @@ impl<'r> Recovery<'r> {
                 Ok(RecoveryOutcome::Quarantined { path, why })
             }
             // Another process holds the task's lock: the shim, which has the true state in memory,
-            // or another recovery. The task's files must not be moved away from either.
+            // or another recovery. The task's files must not be moved while either of them holds
+            // the lock.
             None => Ok(RecoveryOutcome::Busy),
         }
     }
 }
 
-/// Returns whether another process may be creating this unrecorded task just now: the task is young
-/// and has no live marker, which a starter creates only after it has locked the task.
+/// Returns whether another process may currently be creating this unrecorded task: the task is
+/// young and has no live marker. A starter creates the marker only after it has locked the task.
 pub(crate) fn is_being_created(root: &StateDir, dir: &TaskDir) -> bool {
     let is_old = |at: UnixMs| clock::unix_now().0.saturating_sub(at.0) >= MIN_UNRECORDED_AGE_MS;
     !root.is_marked_live(dir.id()) && !system_info::changed_at(dir).is_ok_and(is_old)
@@ -381,7 +383,7 @@ fn ends_task(state: &TaskState, records: &[Record]) -> bool {
     records.iter().all(|record| state.apply(record.clone()).is_ok()) && !state.is_live()
 }
 
-/// Returns the event that ends a task without a shim and without processes. The event contains the
+/// Returns the final event of a task that has neither a shim nor processes. The event contains the
 /// leader's exit status if the kernel still reports it.
 fn end_without_processes(folded: &Replayed) -> TaskEvent {
     let state = &folded.state;

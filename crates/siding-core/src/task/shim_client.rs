@@ -33,7 +33,7 @@ pub enum RecvResult {
 /// The reason why a request to a shim was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum ShimRequestError {
-    /// The shim refused the request in the task's present state.
+    /// The shim refused the request because of the current state of the task.
     #[error("{why}")]
     Refused {
         /// The reason that the shim gave, as text.
@@ -127,8 +127,8 @@ impl ShimConnection {
         }
     }
 
-    /// Sends a request and waits until it was carried out. Other messages that arrive meanwhile are
-    /// passed to `seen`.
+    /// Sends a request and waits until the shim has carried it out. Other messages that arrive
+    /// meanwhile are passed to `seen`.
     ///
     /// # Errors
     ///

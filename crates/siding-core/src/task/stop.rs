@@ -32,7 +32,7 @@ const RECORD_CHECK_PAUSE: Duration = Duration::from_millis(5);
 /// listed again as long as each list contains new ones.
 const MAX_LIST_ROUNDS: u32 = 16;
 
-/// The requester of a stop, and its deviations from the task's own stop settings.
+/// The requester of a stop, and the stop settings that replace those of the task.
 #[derive(Debug, Clone, Copy)]
 pub struct StopOptions<'h> {
     /// The requester's name, which the task's journal records.
@@ -45,8 +45,8 @@ pub struct StopOptions<'h> {
 
 /// Stops a task and waits for the proof that none of its processes is left. Has no effect on a task
 /// that has ended. Also stops the tasks of a subagent, because the parent session would inherit
-/// them, and the steps of a workflow, because a killed workflow does not stop them itself; tasks
-/// with `--keep` are excepted.
+/// them, and the steps of a workflow, because a killed workflow does not stop them itself. Tasks
+/// with `--keep` continue.
 ///
 /// # Errors
 ///
@@ -93,8 +93,8 @@ fn stop_until_none_left(
         let stops = if left.specs.is_empty() { Vec::new() } else { stop(&left.specs) };
         // The error of one task must not keep other tasks running.
         let unread = left.unreadable.into_iter().map(|(_, error)| Err(error));
-        // A damaged journal is most likely that of another owner's task; the recovery of that task
-        // reports the damage.
+        // A damaged journal most likely belongs to the task of another owner; the recovery of that
+        // task reports the damage.
         let unread = unread.filter(|result| {
             !matches!(result, Err(WatchError::Journal { source: JournalReadError::Content(_), .. }))
         });
@@ -259,8 +259,8 @@ mod tests {
         (id, Record::Accepted(Box::new(accepted)))
     }
 
-    /// Each stop makes another task appear, like a command inside the stopped task that starts a
-    /// task just before it is killed. The list must therefore be repeated.
+    /// Each stop makes another task appear, as if a command inside the stopped task had started a
+    /// task just before the command was killed. The list must therefore be repeated.
     #[test]
     fn a_task_started_while_its_parent_is_stopped_is_stopped_too() {
         let temporary = tempfile::tempdir().expect("a directory");

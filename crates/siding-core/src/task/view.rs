@@ -45,7 +45,7 @@ pub fn task_view(
         }
     };
     let mut view = build_view(state, &pids, output_view(dir.path(), state, totals));
-    // New output ends a stall, even before this is recorded.
+    // New output ends a stall, even before the end of the stall is recorded.
     let stalled = state.stall.as_ref().filter(|stalled| stalled.output_bytes >= totals.bytes);
     if detail == ViewDetail::Full && state.is_live() {
         // The group is recorded before it is created, and its creation may have failed.
@@ -113,7 +113,7 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
     }
 }
 
-/// Returns the wall-clock time of a future moment, computed from the present time.
+/// Returns the wall-clock time of a future moment, computed from the current time.
 fn format_moment(moment: MonotonicMs) -> String {
     let left = moment.ms_since(clock::monotonic_now());
     clock::unix_now().plus_ms(i64::try_from(left).unwrap_or(i64::MAX)).rfc3339()

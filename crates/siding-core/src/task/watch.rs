@@ -83,7 +83,7 @@ pub struct TaskWatch<'r> {
     connection: Option<ShimConnection>,
     /// Whether no message has arrived yet; until then the task may have no record.
     is_new: bool,
-    /// Number of further connections after the first.
+    /// Number of connections that replaced the first one.
     reconnects: u32,
 }
 
@@ -130,7 +130,7 @@ impl<'r> TaskWatch<'r> {
         self.connection.is_none()
     }
 
-    /// Returns how often the connection was replaced. A new shim does not know the requests that
+    /// Returns how often the connection was replaced. A new shim does not inherit the requests that
     /// its predecessor received; only the subscription to records is renewed.
     #[must_use]
     pub const fn reconnects(&self) -> u32 {
@@ -208,8 +208,8 @@ impl<'r> TaskWatch<'r> {
         }
     }
 
-    /// Sends a request and waits until the shim has carried it out. If the shim dies meanwhile,
-    /// repeats the request with its successor. Returns `Ok(false)` if the task has ended.
+    /// Sends a request and waits until the shim has carried it out. If the shim dies before its
+    /// reply, repeats the request with its successor. Returns `Ok(false)` if the task has ended.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ use crate::task::workflow_steps::WorkflowTask;
 /// Timeout for the shim's reply, in milliseconds. The shim takes two samples a moment apart.
 const SHIM_REPLY_TIMEOUT_MS: u64 = 10_000;
 
-/// Asks the shim of a running task for the evidence why the task is quiet.
+/// Asks the shim of a running task for the evidence of why the task is quiet.
 ///
 /// # Errors
 ///
@@ -47,7 +47,7 @@ pub enum WhyError {
     /// The shim refused the request, or did not reply.
     #[error("task {id}: {source}")]
     Ask {
-        /// The task whose shim was asked.
+        /// The task whose shim received the request.
         id: TaskId,
         /// The refusal, the timeout or the failed communication.
         source: ShimRequestError,
@@ -96,7 +96,7 @@ fn running_steps(root: &StateDir, id: TaskId) -> Result<Vec<TaskId>, StoreError>
 /// the reply.
 const USAGE_TIMEOUT_MS: u64 = 1_000;
 
-/// Returns the peak resource usage of a running task until now. `None` if the task's shim does not
+/// Returns the peak resource usage of a running task so far. `None` if the task's shim does not
 /// reply, because it has exited, is busy, or is of an older version.
 #[must_use]
 pub fn request_usage(dir: &TaskDir) -> Option<PeakUsage> {

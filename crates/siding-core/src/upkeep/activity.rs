@@ -18,12 +18,12 @@ use crate::upkeep::reap;
 const DAILY_REPORT_FILE: &str = "daily-report";
 /// Number of digits in the line of [`DAILY_REPORT_FILE`], with leading zeros.
 const DAILY_REPORT_DIGITS: usize = 20;
-/// Largest log of the reaper that is read, in bytes: twice the size at which the log is rotated. A
-/// larger log is skipped.
+/// Maximum size of a reaper log that is read, in bytes: twice the size at which the log is rotated.
+/// A larger log is skipped.
 const MAX_REAP_LOG_BYTES: usize = 2 << 20;
 
 /// Claims the daily report. Returns the period of the report if one is due; of several concurrent
-/// callers, only one receives it. A claim is not taken back: if the caller fails afterwards, the
+/// callers, only one receives it. A claim is never revoked: if the caller fails afterwards, the
 /// report is lost.
 ///
 /// # Errors

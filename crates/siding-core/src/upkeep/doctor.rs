@@ -1,5 +1,5 @@
-//! Checks the features of this machine, and names the guarantee that is weaker without each of
-//! them.
+//! Checks the features of this machine, and names the guarantee that is weaker if a feature is
+//! missing.
 //!
 //! Instead of comparing versions, a check uses the feature itself where that is harmless. For
 //! example, checks lock a directory, connect a socket and punch a hole in a file.

@@ -3,15 +3,16 @@
 //!
 //! All decisions of this module rest on records and locks. A process is a stray only if it belongs,
 //! by its mark or control group, to a task whose end is recorded or whose record was set aside. A
-//! file is removed only if no process holds the lock of its task. Processes and files of another
-//! state directory are never touched, because the tasks of that directory have no record here.
+//! file is removed only if no process holds the lock of its task. Processes and files that belong
+//! to another state directory are never touched, because the tasks of that directory have no record
+//! here.
 //!
 //! A process that a host has left carries the mark of the host, which has a record here
 //! ([`reap_hosts`]).
 //!
-//! Two things are judged by other means than a record: socket files in watched directories, by
-//! whether a process holds them ([`reap_sockets`]), and processes that other programs left behind,
-//! by rules ([`reap_unowned`]).
+//! Two kinds of leftovers are judged without a record. A socket file in a watched directory is
+//! removed if no process holds it ([`reap_sockets`]). Rules select the processes that other
+//! programs left behind ([`reap_unowned`]).
 
 mod dry_run;
 mod expired;
@@ -64,7 +65,7 @@ pub enum ReapError {
     /// The tasks or claims in the state directory could not be listed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// `/proc` does not show the id of this boot.
+    /// `/proc` does not contain the id of this boot.
     #[error("could not read this boot's id: {0}; is `/proc` mounted?")]
     Boot(#[from] io::Error),
 }
@@ -106,8 +107,8 @@ pub fn reap_all(
 
 /// Cleans up for a caller that cannot wait for [`reap_all`], and returns the steps. Running tasks
 /// whose shim is dead get a new shim, and processes whose task or host has ended are ended. Reads
-/// only tasks that are marked live or whose mark a process carries, so the time depends on the
-/// number of these tasks, and not on how many tasks have ended.
+/// only tasks that are marked live or whose mark a process carries, so the time does not depend on
+/// the number of tasks that have ended.
 ///
 /// # Errors
 ///

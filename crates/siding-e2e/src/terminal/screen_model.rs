@@ -1,6 +1,6 @@
 //! The screen contents that result from the bytes written to a terminal. The model implements the
-//! escape sequences that siding may send. It panics at any other sequence, because that one comes
-//! from unescaped text of another program or is not supported by every terminal.
+//! escape sequences that siding may send. It panics at any other sequence, because such a sequence
+//! comes from unescaped text of another program or is not supported by every terminal.
 
 use siding_model::text::display_width;
 
@@ -25,7 +25,8 @@ impl ScreenModel {
         Self { columns, rows, lines: vec![Vec::new()], row: 0, column: 0, incomplete: Vec::new() }
     }
 
-    /// Changes the size. Like xterm, the model does not rewrap rows that no longer fit.
+    /// Changes the size of the screen. Like xterm, the model does not rewrap rows that no longer
+    /// fit.
     pub(super) fn resize(&mut self, columns: usize, rows: usize) {
         (self.columns, self.rows) = (columns, rows);
         self.row = self.row.max(self.top_row());

@@ -8,7 +8,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 pub(crate) enum ScriptedReply {
-    /// A JSON-RPC response with this value as its result, or as its error if it has a field
+    /// A JSON-RPC response with this value as its result, or as its error if the value has a field
     /// `error`.
     Rpc(Value),
     /// An event stream with one event for each value. The connection closes after the last event.

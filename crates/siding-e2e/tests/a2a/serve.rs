@@ -225,7 +225,7 @@ fn unsupported_requests_return_protocol_error_codes() {
     let (_, old) = server.send_raw("POST /a2a", &[("A2A-Version", "")], &body);
     assert!(old.contains("-32009"), "{old}");
     // A finished task accepts no further message. A client continues the conversation by sending
-    // the context's id without the task's.
+    // the context's id without the task's id.
     let done = server.rpc("SendMessage", json!({ "message": user_message("x") }));
     let task = &done["result"]["task"];
     assert_eq!(task["status"]["state"], "TASK_STATE_COMPLETED", "{done}");

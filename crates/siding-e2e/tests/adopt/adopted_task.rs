@@ -164,7 +164,7 @@ fn nested_run_joins_the_session_of_the_host() {
 }
 
 /// Failure F24: the exit of an adopted command creates no notice, because the host has seen the
-/// exit. A stop by siding, here at the deadline, creates one.
+/// exit. A stop by siding, here at the deadline, creates a notice.
 #[test]
 fn only_ends_unknown_to_the_host_are_notices() {
     let sandbox = sandbox();

@@ -12,7 +12,7 @@ use crate::support::{sandbox, shell_init, shims};
 const SIDING_WAIT_LIMIT: Duration = Duration::from_millis(100);
 
 /// Writes the code of `siding shell-init`, changed so that it calls a script with the text `does`
-/// instead of siding. With `None`, it calls a program that does not exist.
+/// instead of siding. With `None`, the code calls a program that does not exist.
 #[track_caller]
 fn write_env_with_program(sandbox: &Sandbox, does: Option<&str>) -> PathBuf {
     let line = std::fs::read_to_string(shell_init(sandbox)).expect("the written file exists");
@@ -62,7 +62,7 @@ fn broken_siding_never_breaks_the_command() {
 /// A script that is called instead of siding, appends its pid to the file `hung` and never answers.
 const HANGING_PROGRAM: &str = "echo $$ >>hung; exec sleep 60";
 
-/// Kills the hanging scripts and returns how many there were.
+/// Kills the hanging scripts and returns their number.
 #[track_caller]
 fn kill_hung_programs(sandbox: &Sandbox) -> usize {
     let hung = std::fs::read_to_string(sandbox.path("hung")).expect("the program was called");
@@ -72,7 +72,7 @@ fn kill_hung_programs(sandbox: &Sandbox) -> usize {
     pids.len()
 }
 
-/// Promise P79: a siding that hangs delays a command by a tenth of a second at most. The test
+/// Promise P79: a siding that hangs delays a command by at most a tenth of a second. The test
 /// compares the fastest of several calls, because a busy machine delays the others.
 #[test]
 fn hanging_siding_delays_a_command_by_a_tenth_of_a_second() {

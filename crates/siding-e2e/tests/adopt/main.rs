@@ -1,6 +1,6 @@
-//! Commands that another program has started, and that siding adopts while they run. The host is
-//! the test program itself, or a puppet in tests that kill the host. The shells are real and
-//! execute the code of `siding shell-init`.
+//! Adoption of running commands that another program has started. The test program itself is the
+//! host; tests that kill the host use a puppet instead. The shells are real and execute the code of
+//! `siding shell-init`.
 
 mod adopted_task;
 mod broken_siding;

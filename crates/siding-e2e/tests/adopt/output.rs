@@ -1,4 +1,4 @@
-//! The output of an adopted command, and the line that siding adds when it ends the command.
+//! The output of an adopted command, and the line that siding appends when it stops the command.
 
 use std::fs::File;
 
@@ -52,8 +52,8 @@ fn normal_exit_adds_no_output() {
     assert_eq!(host_output(&sandbox), "one\ntwo\n");
 }
 
-/// A client can follow the output of an adopted command: the shim polls the host's file while a
-/// client follows, because no event reports its growth.
+/// A client can follow the output of an adopted command. While a client follows, the shim polls the
+/// host's file, because no event reports that the file grows.
 #[test]
 fn output_of_an_adopted_command_can_be_followed() {
     let sandbox = sandbox();
@@ -68,8 +68,8 @@ fn output_of_an_adopted_command_can_be_followed() {
     let _ended = recorded.shell.wait();
 }
 
-/// If stdout is a pipe of the host, as with Codex, siding reads nothing from it and writes its own
-/// line to the task's `output`.
+/// If stdout is a pipe of the host, as with Codex, siding does not read the pipe, and writes its
+/// own line to the task's `output` file.
 #[test]
 fn output_pipe_of_the_host_is_not_read() {
     let sandbox = sandbox();
@@ -87,8 +87,8 @@ fn writing_to_a_pipe_prevents_a_stall_report() {
     let sandbox = sandbox();
     let call = recorded_shell(&sandbox, "while :; do [ -e quiet ] || echo line; sleep .1; done");
     let recorded = start_recorded(&sandbox, call.env("SIDING_STALL_AFTER", "2s"));
-    // A silent task is sampled at the same intervals, so when its stall is reported, the adopted
-    // task has been sampled as often.
+    // Both tasks are sampled at the same intervals, so the report of the silent task's stall shows
+    // that the adopted task has been sampled often enough for a report too.
     let silent = sandbox
         .siding(&["run", "--background", "--json", "--", "sleep 60"])
         .env("SIDING_STALL_AFTER", "2s")

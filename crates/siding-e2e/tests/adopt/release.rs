@@ -7,7 +7,7 @@ use crate::support::{
     recorded_shell, sandbox, show_task, start_recorded, wait_until_ended, wait_until_no_shims,
 };
 
-/// Kills the released puppets with these marks, because siding no longer ends them.
+/// Kills the released puppets with these marks, because siding no longer stops them.
 fn kill_marked(sandbox: &Sandbox, marks: &[&str]) {
     for mark in marks {
         sandbox.wait_for_mark(mark).kill();
@@ -78,7 +78,7 @@ fn released_process_survives_its_session() {
     let (_owner, _shell) = (owner.wait(), task.shell.wait());
 }
 
-/// Only an adopted task can be released, and only while it is not being stopped.
+/// Only an adopted task that is not being stopped can be released.
 #[test]
 fn only_a_running_adopted_task_can_be_released() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! Adoption does not change the state of a shell, and a tree of nested shells is adopted once.
+//! Adoption leaves the state of a shell unchanged, and treats a tree of nested shells as one task.
 
 use siding_e2e::{Sandbox, processes};
 
@@ -7,8 +7,8 @@ use crate::support::{
     wait_until_no_shims, with_adoption,
 };
 
-/// Argument lists of a shell. `TEXT` is replaced by [`STATE_SCRIPT`], which prints the shell's
-/// state.
+/// Argument lists with which bash is started. `TEXT` is replaced by [`STATE_SCRIPT`], which prints
+/// the shell's state.
 const SHELL_INVOCATIONS: [&[&str]; 10] = [
     &["-c", "TEXT", "zero", "one", "two three"],
     &["-euo", "pipefail", "-c", "TEXT", "zero", "one"],
@@ -44,7 +44,7 @@ fn adoption_leaves_the_shell_state_unchanged() {
     for call in SHELL_INVOCATIONS {
         let (plain, plain_err) = run_shell(&sandbox, call, false);
         let (adopted, adopted_err) = run_shell(&sandbox, call, true);
-        // Each call reads another pipe as its standard input, so the pipe's name is not compared.
+        // Each call has a different pipe as its standard input, so the pipe's name is not compared.
         let known = |text: &str| {
             text.lines().filter(|line| !line.starts_with("pipe:")).collect::<Vec<_>>().join("\n")
         };
@@ -54,13 +54,13 @@ fn adoption_leaves_the_shell_state_unchanged() {
     wait_until_no_shims(&sandbox);
 }
 
-/// Adoption adds only `$SIDING_SESSION`, in the shell and its children.
+/// Adoption adds only the variable `SIDING_SESSION` to the shell and its children.
 #[test]
 fn adoption_adds_only_the_session_variable() {
     let sandbox = sandbox();
     let text = "compgen -v | sort; echo; env | cut -d= -f1 | sort";
-    // bash sets some variables only after it has run a command. The shell without adoption
-    // therefore reads a start-up file too.
+    // bash sets some variables only after it has run a command, as the adoption code does. The
+    // shell without adoption therefore reads a start-up file too.
     std::fs::write(sandbox.path("nothing"), ":\n").expect("test directory");
     let names = |adopted: bool| -> Vec<String> {
         let call = with_adoption(&sandbox, sandbox.host("bash", &["-c", text]));
@@ -74,7 +74,7 @@ fn adoption_adds_only_the_session_variable() {
     wait_until_no_shims(&sandbox);
 }
 
-/// The shell line does not affect the traps, `set -e` and `wait` of the command.
+/// The adoption code does not affect the traps, `set -e` and `wait` of the command.
 #[test]
 fn adoption_does_not_affect_traps_and_jobs() {
     let sandbox = sandbox();
@@ -97,8 +97,8 @@ fn adoption_does_not_affect_traps_and_jobs() {
     wait_until_no_shims(&sandbox);
 }
 
-/// Promise P83: a tree of shells is one task. A nested shell recognizes its birthmark and does not
-/// rely on a variable, which the command may clear.
+/// Promise P83: a tree of shells is one task. A nested shell recognizes the tree by its birthmark,
+/// because the command could clear a variable.
 #[test]
 fn nested_shells_are_adopted_once_as_one_task() {
     let sandbox = sandbox();
@@ -116,7 +116,7 @@ fn nested_shells_are_adopted_once_as_one_task() {
     assert_eq!(list_tasks(&sandbox).len(), 1);
 }
 
-/// Promise P83: an interactive shell of a person is not adopted, so it gets no deadline.
+/// Promise P83: an interactive shell is not adopted, so a person's shell has no deadline.
 #[test]
 fn interactive_shell_is_not_adopted() {
     let sandbox = sandbox();

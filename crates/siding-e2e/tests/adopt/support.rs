@@ -1,4 +1,5 @@
-//! Shells that request their adoption, and the tasks that siding records for them.
+//! Helpers that start shells which request their adoption, and that read the tasks recorded for
+//! these shells.
 
 use std::path::PathBuf;
 
@@ -32,7 +33,7 @@ pub(crate) fn with_adoption(sandbox: &Sandbox, call: Invocation) -> Invocation {
     call.env("BASH_ENV", shell_init(sandbox)).env("SIDING_ADOPT_WAIT", "20")
 }
 
-/// Prepares a shell of an agent that requests its adoption and runs this text.
+/// Prepares a host's shell that requests its adoption and then runs `text`.
 #[track_caller]
 pub(crate) fn adopted_shell(sandbox: &Sandbox, text: &str) -> Invocation {
     with_adoption(sandbox, sandbox.host("bash", &["-c", text]))
@@ -82,14 +83,14 @@ pub(crate) fn wait_until_ended(sandbox: &Sandbox, id: &str) -> Value {
     view
 }
 
-/// Returns the JSON of all tasks, including the ended ones.
+/// Returns the JSON of all tasks, including ended ones.
 #[track_caller]
 pub(crate) fn list_tasks(sandbox: &Sandbox) -> Vec<Value> {
     let listed = sandbox.siding(&["ps", "--all", "--json"]).run().expect_code(0).json();
     listed.as_array().expect("a list").clone()
 }
 
-/// Returns the shims with an open descriptor in this sandbox, including those without a recorded
+/// Returns the shims that have a file in this sandbox open, including those without a recorded
 /// task.
 pub(crate) fn shims(sandbox: &Sandbox) -> Vec<Process> {
     let is_ours = |pid: &u32| {

@@ -4,7 +4,7 @@ use siding_e2e::{Invocation, Sandbox};
 
 use super::agent_with_script;
 
-/// Returns a call of an agent whose small model answers from the script `labels`.
+/// Prepares `siding agent` with a small model that answers from the script `labels`.
 fn agent_with_label_model(sandbox: &Sandbox, script: &str, labels: &str) -> Invocation {
     let file = sandbox.path("labels.toml");
     std::fs::write(&file, labels).expect("test file");

@@ -4,7 +4,7 @@ use siding_e2e::Sandbox;
 
 use super::agent_with_script;
 
-/// A command that the guard denies, and one about which it asks.
+/// A command that the guard denies, then one that needs a person's approval.
 const DENIED_AND_DOUBTFUL_CALLS: &str = r#"
     [[answer]]
     [[answer.call]]

@@ -1,10 +1,10 @@
-//! Crash safety of the agent: it is killed and then resumed.
+//! Tests of crash safety, which kill an agent and then resume it.
 
 use siding_e2e::{Sandbox, eventually, eventually_some};
 
 use super::{agent_with_script, entries_of_kind, transcript, wait_for_session};
 
-/// A grace period that keeps the commands alive until the agent is resumed.
+/// A session grace that is long enough to keep the commands running until the agent is resumed.
 const SESSION_GRACE: (&str, &str) = ("SIDING_SESSION_GRACE", "60s");
 
 /// Promise P123: after a kill and a resume, the call has one result, the command has run once, and
@@ -55,7 +55,7 @@ fn resumed_agent_keeps_its_tasks_and_runs_nothing_twice() {
     assert_eq!(entries_of_kind(&lines, "done").len(), 1, "{lines:#?}");
 }
 
-/// Number of lines in the transcript of the agent in [`kill_after_lines`] if it is not killed.
+/// Number of transcript lines that the agent in [`kill_after_lines`] writes if it is not killed.
 const TRANSCRIPT_LINES: usize = 19;
 
 /// Promise P123: for each line of the transcript, a run kills the agent after that line, and the
@@ -128,7 +128,7 @@ fn kill_after_lines(lines: usize) {
     assert_eq!((results.len(), calls.len()), (3, 3), "{}", context());
     let delivered = entries_of_kind(&transcript, "told");
     let notices = delivered.iter().filter(|entry| entry["told"][0]["told"] == "notice").count();
-    // There is no notice if the agent was killed before it was known whether the command had
+    // There is no notice if the agent was killed before it had recorded whether the command
     // started.
     assert!(notices <= 1, "{}", context());
 }

@@ -1,4 +1,4 @@
-//! `siding dream`, and the project notes that an agent receives.
+//! `siding dream`, which rewrites a project's notes, and the delivery of these notes to agents.
 
 use siding_e2e::{Sandbox, eventually, eventually_some, processes};
 
@@ -15,7 +15,7 @@ fn finished_conversation(sandbox: &Sandbox) -> String {
     done.json()["session_id"].as_str().expect("an id").to_owned()
 }
 
-/// Returns a call of `siding dream` whose model answers from a script.
+/// Prepares `siding dream` with a model that answers from a script.
 #[track_caller]
 fn dream_call(
     sandbox: &Sandbox,
@@ -100,7 +100,8 @@ fn dream_ends_at_its_deadline() {
     assert_eq!(read_notes(&sandbox), None);
 }
 
-/// A dream during a turn of the conversation fails, and leaves the turn and the notes unchanged.
+/// A dream that is started during a turn of the conversation fails and affects neither the turn nor
+/// the notes.
 #[test]
 fn dream_during_a_turn_is_refused() {
     let mut sandbox = Sandbox::new();
@@ -141,7 +142,8 @@ fn dream_usage_errors_name_the_fix() {
 }
 
 /// Starts an agent that dreams after a second of idle time, and runs a first turn with enough
-/// entries for an automatic dream. `dream` is the dream's script, and `next` continues the agent's.
+/// entries for an automatic dream. `dream` is the script of the dream; `next` is appended to the
+/// agent's script.
 fn start_idle_session(sandbox: &Sandbox, dream: &str, next: &str) -> TerminalSession {
     std::fs::write(sandbox.path("dream.toml"), dream).expect("test file");
     let call = "[[answer.call]]\ntool = \"bash\"\ninput = { command = \"true\" }\n".repeat(6);
@@ -179,7 +181,7 @@ fn idle_agent_dreams_once_and_the_end_does_not_wake_it() {
     eventually("there are notes", || read_notes(&sandbox).as_deref() == Some("- looked at\n"));
     let [id] = &dream_task_ids(&sandbox)[..] else { panic!("{:?}", dream_task_ids(&sandbox)) };
     eventually("the task has ended", || processes::with_birthmark(id).is_empty());
-    // Longer than the idle time after which a second dream would start.
+    // This pause is longer than the idle time after which a second dream would start.
     std::thread::sleep(std::time::Duration::from_millis(1_500));
     assert_eq!(
         dream_task_ids(&sandbox).len(),
@@ -243,7 +245,7 @@ fn dream_continues_when_its_waiting_client_is_killed() {
     let slow = WRITE_NOTES_SCRIPT.replacen("[[answer]]", "[[answer]]\ndelay_ms = 1000", 1);
     let waiting = dream_call(&sandbox, &session, &slow, &[]).spawn();
     let id = eventually_some("a dream task exists", || dream_task_ids(&sandbox).pop());
-    // The task's directory, which the previous line waits for, exists before a shim supervises the
+    // The previous line waits for the task's directory, which exists before a shim supervises the
     // task.
     eventually("the dream's shim runs", || !processes::with_birthmark(&id).is_empty());
     drop(waiting);
@@ -251,8 +253,8 @@ fn dream_continues_when_its_waiting_client_is_killed() {
     assert_eq!(read_notes(&sandbox).as_deref(), Some("- built with ninja\n"));
 }
 
-/// An agent starts dreams only with `SIDING_DREAM_AFTER`, because each dream costs model requests.
-/// An invalid value is reported immediately.
+/// An agent starts dreams only if `SIDING_DREAM_AFTER` is set, because each dream costs model
+/// requests. An invalid value of the variable is reported when the agent starts.
 #[test]
 fn dream_needs_an_explicit_setting() {
     let mut sandbox = Sandbox::new();

@@ -1,4 +1,4 @@
-//! `siding agent -p`: a run with one prompt, and the tasks that the model starts in it.
+//! `siding agent -p`: a run with one prompt, and the tasks that the model starts during this run.
 
 use siding_e2e::{Sandbox, write_scripted_server};
 
@@ -56,8 +56,8 @@ fn end_of_a_background_task_wakes_the_model() {
     assert_eq!(notices.len(), 1, "{lines:#?}");
 }
 
-/// Failure F52: an agent that stops unfinished tasks at `--drain-timeout` names them and does not
-/// exit with 0.
+/// Failure F52: an agent that stops unfinished tasks at `--drain-timeout` names these tasks and
+/// does not exit with 0.
 #[test]
 fn task_running_at_the_drain_timeout_is_stopped_and_reported() {
     let mut sandbox = Sandbox::new();
@@ -133,7 +133,7 @@ fn turn_limit_and_provider_errors_end_the_run() {
 }
 
 /// A change that `monitor_mcp` reports wakes the model, as the end of a task does. The guard checks
-/// the command that starts the server.
+/// the command that starts the MCP server.
 #[test]
 fn change_reported_by_an_mcp_monitor_wakes_the_model() {
     let mut sandbox = Sandbox::new();
@@ -168,7 +168,7 @@ fn change_reported_by_an_mcp_monitor_wakes_the_model() {
     assert!(done.stdout_text().ends_with("It is down.\n"), "{done}");
 }
 
-/// With a small `SIDING_CONTEXT_TOKENS`, the agent summarizes the conversation earlier.
+/// A smaller `SIDING_CONTEXT_TOKENS` makes the agent summarize the conversation earlier.
 #[test]
 fn small_context_limit_triggers_an_earlier_summary() {
     let sandbox = Sandbox::new();
@@ -197,8 +197,8 @@ fn small_context_limit_triggers_an_earlier_summary() {
     assert!(wrong.stderr_text().contains("SIDING_CONTEXT_TOKENS: `4`"), "{}", wrong.stderr_text());
 }
 
-/// Promise P16: the budget of the settings applies only in assistant mode with background tasks
-/// enabled. A budget in the call always applies.
+/// Promise P16: the budget setting applies only in assistant mode with background tasks enabled. A
+/// budget that the model sets in a call always applies.
 #[test]
 fn budget_setting_needs_assistant_mode_and_background_tasks() {
     for (name, value) in [("SIDING_ASSISTANT_MODE", "off"), ("SIDING_BACKGROUND_TASKS", "false")] {

@@ -23,7 +23,7 @@ mod validator;
 
 use siding_e2e::{Invocation, Sandbox, eventually_some};
 
-/// Returns a call of an agent whose model answers from a script.
+/// Prepares `siding agent` with a model that answers from a script.
 fn agent_with_script(sandbox: &Sandbox, script: &str, args: &[&str]) -> Invocation {
     let file = sandbox.path("script.toml");
     std::fs::write(&file, script).expect("test file");
@@ -45,7 +45,7 @@ fn entries_of_kind<'t>(
     transcript.iter().filter(|line| line["entry"] == kind).collect()
 }
 
-/// Waits until an agent has started a conversation, and returns the session's name.
+/// Waits until an agent has started a conversation, and returns the name of its session.
 fn wait_for_session(sandbox: &Sandbox) -> String {
     eventually_some("a session exists", || {
         let sessions = std::fs::read_dir(sandbox.state_dir().join("sessions")).ok()?;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use regex::Regex;
 use serde_json::{Value, json};
 
-/// The fault that the server injects into one request.
+/// A fault that the server injects into the answer to one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InjectedFault {
     /// Status 429, with a `retry-after` of one second.
@@ -29,7 +29,7 @@ pub(super) enum InjectedFault {
     HeldHalf,
 }
 
-/// Bytes per chunk of a slow stream. With [`SLOW_CHUNK_PAUSE`], 1,500 bytes take about a second.
+/// Bytes per chunk of a slow stream. With [`SLOW_CHUNK_PAUSE`], 1,500 bytes take about one second.
 const SLOW_CHUNK_BYTES: usize = 16;
 const SLOW_CHUNK_PAUSE: Duration = Duration::from_millis(10);
 
@@ -48,16 +48,17 @@ pub(super) struct MessagesApi {
 /// The script, and the faults that have not occurred yet.
 struct ScriptPlayer {
     answers: Vec<Value>,
-    /// Text captured by the named groups of `expect`, which replaces `${name}` in later answers.
+    /// Text captured by the named groups of `expect`, by group name; it replaces `${name}` in later
+    /// answers.
     found: BTreeMap<String, String>,
     faults: Vec<(usize, InjectedFault)>,
     released: Receiver<()>,
 }
 
 impl MessagesApi {
-    /// Starts a server that answers from a script. Of the script's format (docs/agent-script.md) it
-    /// supports `expect`, `text` and calls. Each fault occurs once, in order, during the next
-    /// request for the answer with the fault's index, counted from 0.
+    /// Starts a server that answers from a script. The server supports only `expect`, `text` and
+    /// calls of the script format (docs/agent-script.md). Each fault occurs once, in order, during
+    /// the next request for the answer with the fault's index, counted from 0.
     pub(super) fn start(script: &str, faults: &[(usize, InjectedFault)]) -> Self {
         let script: toml::Table = script.parse().expect("a TOML script");
         let script = serde_json::to_value(script).expect("the script converts to JSON");
@@ -127,8 +128,8 @@ impl ScriptPlayer {
                 write_event_stream(stream, &text, text.len(), Duration::ZERO)?;
                 stream.write_all(b"0\r\n\r\n")
             }
-            // The final empty chunk is not sent, so the reader detects that data is missing (RFC
-            // 9112, section 7.1).
+            // The final empty chunk is not sent, so the client detects that the answer is
+            // incomplete (RFC 9112, section 8).
             Some(InjectedFault::Disconnect) => {
                 let sent = events[..events.len() - 2].concat();
                 write_event_stream(stream, &sent, sent.len(), Duration::ZERO)
@@ -136,7 +137,7 @@ impl ScriptPlayer {
             Some(InjectedFault::HeldHalf) => {
                 let (first_half, second_half) = (events[..half].concat(), events[half..].concat());
                 write_event_stream(stream, &first_half, first_half.len(), Duration::ZERO)?;
-                // The test may have ended without releasing the half.
+                // The test may have ended without releasing the second half.
                 let _peer_gone = self.released.recv();
                 write_chunks(stream, &second_half, second_half.len(), Duration::ZERO)?;
                 stream.write_all(b"0\r\n\r\n")
@@ -218,7 +219,7 @@ fn sse_event(kind: &str, mut data: Value) -> String {
     format!("event: {kind}\ndata: {data}\n\n")
 }
 
-/// Returns all text of a message's content, including that of tool results, one block per line.
+/// Returns the text of all content blocks of a message, including tool results, one block per line.
 fn collect_text(content: &Value) -> String {
     if let Some(blocks) = content.as_array() {
         return blocks.iter().map(collect_text).collect::<Vec<_>>().join("\n");

@@ -1,4 +1,5 @@
-//! Order and content of the results, notices, reminders and summaries that the model receives.
+//! The order and the content of the results, notices, reminders and summaries that the model
+//! receives.
 
 use siding_e2e::{Sandbox, eventually};
 
@@ -6,7 +7,7 @@ use super::terminal::{CTRL_D, TerminalSession};
 use super::{agent_with_script, entries_of_kind, transcript};
 
 /// Promise P121: results and notices are sent in one message, results first, because the API
-/// requires the result directly after its call.
+/// requires the results directly after the calls.
 #[test]
 fn results_and_notices_share_one_message_results_first() {
     let mut sandbox = Sandbox::new();
@@ -37,7 +38,8 @@ fn results_and_notices_share_one_message_results_first() {
     let lines = transcript(&sandbox, done["session_id"].as_str().expect("an id"));
     let request_count = lines.iter().filter(|line| line["entry"] == "asked").count();
     assert_eq!(request_count, 3, "the notice must not cost a request: {lines:#?}");
-    // The result of a background start is sent immediately and names the task.
+    // The result of a call that starts a background task is recorded immediately and names the
+    // task.
     let placeholder = &entries_of_kind(&lines, "done")[0]["result"];
     let bound = &entries_of_kind(&lines, "bound")[0];
     assert_eq!(placeholder["call"], bound["call"]);
@@ -49,8 +51,9 @@ fn results_and_notices_share_one_message_results_first() {
     assert_eq!(notices.count(), 1, "{lines:#?}");
 }
 
-/// A task that one result has shown as running ends while another call of the same answer still
-/// runs. Its notice is not part of the message with these results; it wakes the agent afterwards.
+/// A task that one result shows as running ends while another call of the same answer still runs.
+/// The notice of this end is not part of the message with these results and wakes the agent
+/// afterwards.
 #[test]
 fn end_during_another_call_wakes_the_agent_after_the_results() {
     let mut sandbox = Sandbox::new();
@@ -138,14 +141,15 @@ fn running_tasks_are_listed_every_twentieth_batch() {
         [[answer]]
         text = "done"
     "#;
-    // The start of the task is the first batch. The reminder that the task is unread comes with one
-    // of the next two requests.
+    // The start of the task is the first batch. The reminder of the unread task is part of one of
+    // the next two requests.
     let script = format!("{start_task}{}{}{end}", look.repeat(2), silent.repeat(17));
     let done = agent_with_script(&sandbox, &script, &["-p", "go"]).run().expect_code(0);
     assert_eq!(done.stdout_text(), "done\n");
 }
 
-/// A full context is summarized, and the summary lists the running tasks.
+/// When the context is full, the conversation is summarized, and the summary lists the running
+/// tasks.
 #[test]
 fn running_tasks_are_listed_after_a_context_summary() {
     let mut sandbox = Sandbox::new();

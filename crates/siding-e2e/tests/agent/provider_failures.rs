@@ -1,4 +1,4 @@
-//! `siding agent` against a Messages API that injects every kind of temporary failure.
+//! `siding agent` with a Messages API server that injects every kind of temporary failure.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,8 @@ fn conversation_survives_provider_failures() {
     let server = MessagesApi::start(&script, &INJECTED_FAULTS);
     let prompt = "List the installed packages, and find TOML files meanwhile";
     let line = sandbox.siding_line(&["agent", "--model", "anthropic:some-model", "-p", prompt]);
-    // The shell merges stdout and stderr in the order in which a person sees them.
+    // The shell merges stdout and stderr, so that the text is in the order in which a person sees
+    // it.
     let call = sandbox.host("bash", &["-c", &format!("exec {line} 2>&1")]);
     let call = call.env("ANTHROPIC_BASE_URL", server.url()).env("ANTHROPIC_API_KEY", "a-key");
     let done = call.run().expect_code(0);
@@ -51,7 +52,7 @@ fn conversation_survives_provider_failures() {
     );
     assert!(shown.contains(" is one of the last.\nsiding: done\n"), "{shown}");
     assert_eq!(sandbox.task_ids().len(), 2, "each command must run once: {shown}");
-    // The received part of a broken answer is not shown.
+    // The received part of an interrupted answer is not shown.
     assert_eq!(shown.matches("The list is there.").count(), 1, "{shown}");
 
     let requests = server.requests();
@@ -59,7 +60,7 @@ fn conversation_survives_provider_failures() {
     for request in &requests {
         assert_valid_messages(&request["messages"]);
     }
-    // A repeated request is identical.
+    // A repeated request is identical to the failed one.
     let distinct: BTreeSet<String> = requests.iter().map(ToString::to_string).collect();
     assert_eq!(distinct.len(), 4, "{distinct:#?}");
 }
@@ -84,8 +85,8 @@ fn partial_answer_is_shown_while_the_rest_is_pending() {
     let _shown = talk.expect_exit(0);
 }
 
-/// Asserts the rules of the API: user and assistant alternate, and the message after a call
-/// contains exactly one result for it.
+/// Asserts the rules of the API: user and assistant alternate, and the message after each call
+/// contains exactly one result for that call.
 #[track_caller]
 fn assert_valid_messages(messages: &Value) {
     let messages = messages.as_array().expect("a list");

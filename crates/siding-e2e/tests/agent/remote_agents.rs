@@ -25,7 +25,7 @@ fn start_peer(sandbox: &Sandbox, script: &str) -> AgentServer {
     AgentServer::start(sandbox, script, "127.0.0.1:0", TOKEN)
 }
 
-/// Returns the first task of a kind, as `siding ps --all` lists it.
+/// Returns the first task of a kind, as an entry of `siding ps --all --json`.
 fn task_of_kind(sandbox: &Sandbox, kind: &str) -> Option<serde_json::Value> {
     let listed = sandbox.siding(&["ps", "--all", "--json"]).run().expect_code(0).json();
     listed.as_array()?.iter().find(|task| task["kind"] == kind).cloned()
@@ -114,8 +114,8 @@ fn stop_cancels_the_task_at_the_remote_agent() {
         let own_task = task_of_kind(&sandbox, "remote_agent")?;
         let peer_task =
             task_of_kind(&sandbox, "local_agent").filter(|task| task["phase"] == "running")?;
-        // From this line on, the client knows the id of the remote task, which it needs to cancel
-        // the task.
+        // This line shows that the client has received the remote task's id, without which the
+        // client cannot cancel that task.
         let id = own_task["task_id"].as_str()?;
         let output = sandbox.siding(&["output", id]).run();
         output.stdout_text().contains("working").then_some(peer_task)
@@ -170,7 +170,7 @@ fn interrupt_ends_a_foreground_remote_agent_call() {
 }
 
 /// `remote_agent` sends text to another machine only if a person approves, because sent text cannot
-/// be recalled. The tool refuses a token in place of a variable's name.
+/// be recalled. The tool rejects a token where it expects the name of a variable.
 #[test]
 fn remote_agent_needs_approval_and_rejects_a_literal_token() {
     let mut sandbox = Sandbox::new();

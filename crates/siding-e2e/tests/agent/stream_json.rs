@@ -22,8 +22,8 @@ fn line_types(lines: &[Value]) -> Vec<&str> {
     lines.iter().map(|line| line["type"].as_str().expect("a type")).collect()
 }
 
-/// A call that fails, and a background command whose end wakes the model. The second answer is slow
-/// enough for a label to arrive first.
+/// A script with a call that fails, and with a background command whose end wakes the model. The
+/// second answer is slow enough for a label to arrive first.
 const SCRIPT: &str = r#"
     [[answer]]
     text = "I begin."
@@ -109,8 +109,8 @@ fn killed_agent_leaves_only_complete_lines() {
     assert!(call["input"]["content"].as_str().is_some_and(|text| text.len() > 30_000));
 }
 
-/// A slow reader never receives a part of a line, even if the agent is killed: the agent writes a
-/// line only when the pipe has room for all of it.
+/// A slow reader never receives a part of a line, even if the agent is killed, because the agent
+/// writes a line only when the pipe has room for the whole line.
 #[test]
 fn killed_agent_leaves_complete_lines_to_a_slow_reader() {
     let sandbox = Sandbox::new();

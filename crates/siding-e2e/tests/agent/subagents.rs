@@ -1,4 +1,4 @@
-//! The tool `spawn_agent`: subagents, and the tasks that they leave.
+//! The tool `spawn_agent`, which starts subagents, and the tasks that an ended subagent leaves.
 
 use serde_json::Value;
 use siding_e2e::{Process, Sandbox, eventually, eventually_some};
@@ -24,7 +24,7 @@ fn spawn_agent_call(model: &str, more: &str) -> String {
     )
 }
 
-/// An answer that does not arrive during the test.
+/// A script answer that does not arrive during the test.
 const NEVER_ANSWERS: &str = "\n[[answer]]\ndelay_ms = 600000\ntext = \"never\"\n";
 
 fn list_tasks(sandbox: &Sandbox, args: &[&str]) -> Vec<Value> {
@@ -97,7 +97,8 @@ fn subagents_final_answer_arrives_as_a_notice() {
     let task = task.expect("the task is listed");
     assert_eq!(task["name"], "agent: count");
     assert!(!task["command"].as_str().expect("text").contains("count them"), "{task}");
-    // The conversation of a subagent has a transcript and can be resumed like any other.
+    // The conversation of a subagent has a transcript and can be resumed like any other
+    // conversation.
     let lines = transcript(&sandbox, task["task_id"].as_str().expect("an id"));
     assert_eq!(entries_of_kind(&lines, "answered").len(), 2, "{lines:#?}");
     let more = "restart = true\n[[answer]]\nexpect = '^and now$'\ntext = \"Still 3.\"\n";
@@ -124,8 +125,8 @@ fn foreground_subagent_returns_its_answer() {
     assert!(!done.stderr_text().contains("notice of"), "{}", done.stderr_text());
 }
 
-/// Promise P126: the tasks of a subagent are in its own session, and its parent inherits them when
-/// the subagent ends.
+/// Promise P126: the tasks of a subagent are in the subagent's own session, and the parent inherits
+/// these tasks when the subagent ends.
 #[test]
 fn parent_inherits_the_tasks_of_a_finished_subagent() {
     let mut sandbox = Sandbox::new();
@@ -158,7 +159,8 @@ fn parent_inherits_the_tasks_of_a_finished_subagent() {
         expect = '(?s)^<task_notification>.*<status>completed</status>.*it is late'
         text = "All is over."
         "#;
-    // Without a session grace, the shim would stop the task if it had no owner even for a moment.
+    // Without a session grace, the shim would stop the task if its session had no owner even for a
+    // moment.
     let parent = agent_with_script(&sandbox, &script, &["-p", "go", "--json"])
         .env("SIDING_SESSION_GRACE", "0s");
     let done = parent.run().expect_code(0).json();
@@ -340,8 +342,8 @@ fn stopping_a_subagent_stops_its_tasks() {
         "#;
     let mut parent = agent_with_script(&sandbox, &script, &["-p", "go"]).spawn();
     eventually("the task runs", || find_task(&sandbox, "sleep 300").is_some());
-    // The parent must have ended its turn: otherwise a tool result would report the stop, and there
-    // would be no notice.
+    // The parent must have ended its turn. During a turn, a tool result would report the stop, and
+    // there would be no notice.
     let _said = parent.wait_for_stdout("I wait.");
     let (session, process) = wait_for_subagent(&sandbox);
     let _stopped = sandbox.siding(&["stop", &session]).run().expect_code(0);
@@ -352,7 +354,7 @@ fn stopping_a_subagent_stops_its_tasks() {
     assert!(done.stdout_text().contains("Somebody has stopped it."), "{}", done.stdout_text());
 }
 
-/// `tools` restricts the tools of a subagent, which never has a tool that its parent lacks.
+/// `tools` restricts the tools of a subagent; a subagent never has a tool that its parent lacks.
 #[test]
 fn subagent_has_at_most_the_tools_of_its_parent() {
     let mut sandbox = Sandbox::new();
@@ -382,7 +384,7 @@ fn subagent_has_at_most_the_tools_of_its_parent() {
         "Well.\n"
     );
     assert!(!sandbox.path("ran").exists());
-    // The parent itself has only two tools, so the subagent has at most these.
+    // The parent itself has only two tools, so the subagent can have at most these two.
     let script = spawn_agent_call(&model, waits)
         + "[[answer]]\nexpect = 'I may only read'\ntext = \"Well.\"\n";
     let few = ["-p", "go", "--tools", "spawn_agent,read_file"];
@@ -396,7 +398,7 @@ fn subagent_has_at_most_the_tools_of_its_parent() {
 }
 
 /// Promise P16: the default budget applies only to the main agent. A subagent waits for its
-/// commands, even for `siding run` in a command, unless the call sets a budget.
+/// commands, including a `siding run` in a command, unless the call sets a budget.
 #[test]
 fn default_budget_does_not_apply_to_a_subagent() {
     let mut sandbox = Sandbox::new();

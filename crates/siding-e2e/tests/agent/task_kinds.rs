@@ -9,11 +9,11 @@ use siding_e2e::{RunningProgram, Sandbox, eventually, write_scripted_server};
 
 use super::agent_with_script;
 
-/// An answer that does not arrive during the test.
+/// A script answer that does not arrive during the test.
 const NEVER_ANSWERS: &str = "\n[[answer]]\ndelay_ms = 600000\ntext = \"never\"\n";
 
-/// The kinds of task that a model can start. The seventh, `dream`, is started only by a user or an
-/// idle agent.
+/// The kinds of task that a model can start. A task of the seventh kind, `dream`, is started only
+/// by a user or by an idle agent.
 const TASK_KINDS: [&str; 6] = [
     "in_process_teammate",
     "local_agent",
@@ -23,12 +23,12 @@ const TASK_KINDS: [&str; 6] = [
     "remote_agent",
 ];
 
-/// A running agent, and its tasks by their kind, one for each of [`TASK_KINDS`].
+/// A running agent with one task of each of the [`TASK_KINDS`], by kind.
 struct AgentWithTasks {
     agent: RunningProgram,
     tasks: BTreeMap<String, Value>,
-    /// The listener of the remote agent, which never answers, so that the remote task keeps
-    /// running.
+    /// Listening socket of the remote agent, on which nothing answers, so that the remote task
+    /// keeps running.
     _peer_listener: TcpListener,
 }
 
@@ -102,7 +102,7 @@ fn every_task_kind_can_be_listed_read_stopped_and_notified() {
         start_with_task_of_each_kind(&sandbox);
     for (kind, task) in &tasks {
         assert!(task["deadline_at"].is_string() && task["started_at"].is_string(), "{task:#}");
-        // The command of siding's own tasks is shown as a person types it, without the path.
+        // For siding's own tasks, the command is shown as a person types it, without siding's path.
         let command = task["command"].as_str().expect("a text");
         let is_public = command.starts_with("siding ") && !command.contains("__");
         assert!(is_public || kind == "local_bash", "{kind}: {command}");
@@ -136,8 +136,8 @@ fn every_task_kind_ends_when_its_agent_is_killed() {
         let listed = sandbox.siding(&["ps", "--running", "--json"]).run().expect_code(0).json();
         listed.as_array().expect("a list").is_empty()
     });
-    // A teammate's task ends because its agent has ended or because the session stops it, whichever
-    // is sooner.
+    // A teammate's task ends because the lead's process has ended or because the session stops the
+    // task, whichever happens first.
     let teammate = tasks.remove("in_process_teammate").expect("the task exists");
     assert!(!outcome(&sandbox, task_id(&teammate)).is_null());
     let stopped = json!({ "kind": "stopped", "by": "session" });
@@ -146,8 +146,8 @@ fn every_task_kind_ends_when_its_agent_is_killed() {
     }
 }
 
-/// Promise P127: a subagent ends at its deadline. Other files test the deadlines of the other
-/// kinds.
+/// Promise P127: a subagent ends at its deadline. The deadlines of the other kinds are tested in
+/// other files.
 #[test]
 fn subagent_ends_at_its_deadline() {
     let mut sandbox = Sandbox::new();

@@ -9,7 +9,7 @@ use super::terminal::{CTRL_D, TerminalSession};
 use super::{agent_with_script, entries_of_kind, transcript};
 
 /// A teammate receives work, reports the result, becomes idle, and receives more work with its
-/// context intact; both agents send messages. The host exits when the teammate is idle, without
+/// context intact. Both agents send messages. The host exits when the teammate is idle, without
 /// losing work.
 #[test]
 fn idle_teammate_resumes_on_a_message_and_both_can_send() {
@@ -62,7 +62,8 @@ fn idle_teammate_resumes_on_a_message_and_both_can_send() {
         text = "All is tested."
         "#;
     let mut host = agent_with_script(&sandbox, &script, &["-p", "go"]).spawn();
-    // Each message arrives while the lead is idle, so that it is delivered alone.
+    // Each message arrives while the lead is idle, so that no message is delivered together with
+    // another.
     for (said, file) in [("I wait.", "first"), ("I wait again.", "second")] {
         let _waits = host.wait_for_stdout(said);
         std::fs::write(sandbox.path(file), "").expect("test file");
@@ -82,7 +83,7 @@ fn idle_teammate_resumes_on_a_message_and_both_can_send() {
     assert_eq!(entries_of_kind(&lines, "answered").len(), 4, "{lines:#?}");
 }
 
-/// Messages between teammates are distinguished from those of a person.
+/// Agents can distinguish the messages of teammates from those of a person.
 #[test]
 fn teammates_exchange_messages() {
     let mut sandbox = Sandbox::new();
@@ -120,7 +121,7 @@ fn teammates_exchange_messages() {
     }
 }
 
-/// A message from a teammate wakes the lead at a terminal and is shown.
+/// A message from a teammate wakes a lead at a terminal and is shown there.
 #[test]
 fn teammate_message_is_shown_in_the_terminal() {
     let mut sandbox = Sandbox::new();

@@ -79,8 +79,8 @@ fn agent_waits_for_the_tasks_of_an_idle_teammate() {
     assert!(done.stdout_text().ends_with("Then it has failed.\n"), "{}", done.stdout_text());
 }
 
-/// Failure F52: an agent that stops a working teammate at `--drain-timeout` names it and does not
-/// exit with 0.
+/// Failure F52: an agent that stops a working teammate at `--drain-timeout` names the teammate and
+/// does not exit with 0.
 #[test]
 fn teammate_working_at_the_drain_timeout_is_stopped_and_reported() {
     let mut sandbox = Sandbox::new();
@@ -104,14 +104,14 @@ fn teammate_working_at_the_drain_timeout_is_stopped_and_reported() {
     assert_eq!(done["end"]["kind"], "drain_timeout");
     let ended = done["ended"].as_array().expect("a list");
     assert_eq!(ended.len(), 2, "the teammate and its command: {done:#}");
-    // Ending the teammate does not end the command for which the teammate waits. The agent stops
-    // this command with its remaining tasks and reports it.
+    // Ending the teammate does not end the command for which the teammate waits. The lead stops
+    // this command together with the remaining tasks and reports the stop.
     let stopped = serde_json::json!({ "kind": "stopped", "by": "agent" });
     assert!(ended.iter().all(|one| one["outcome"] == stopped), "{done:#}");
 }
 
-/// When the agent of a teammate is killed, the teammate's task fails and records the reason; the
-/// resumed agent receives the notice.
+/// When the agent of a teammate is killed, the teammate's task fails and records the reason, and
+/// the resumed agent receives the notice.
 #[test]
 fn teammate_ends_with_its_host_and_a_resumed_host_is_notified() {
     let mut sandbox = Sandbox::new();
@@ -130,7 +130,7 @@ fn teammate_ends_with_its_host_and_a_resumed_host_is_notified() {
     );
     let script = spawn_teammate_call("tester", &model, "")
         + "[[answer]]\ntext = \"I wait.\"\n[[answer]]\ntext = \"On and on.\"\n";
-    // With a shorter grace the end of the session could stop the task first.
+    // With a shorter session grace, the end of the session could stop the task first.
     let grace = ("SIDING_SESSION_GRACE", "60s");
     let host = agent_with_script(&sandbox, &script, &["-p", "go"]).env(grace.0, grace.1).spawn();
     let session = wait_for_session(&sandbox);
@@ -210,8 +210,8 @@ fn agent_waits_for_the_task_of_a_teammate_without_requests() {
     assert_eq!(task_output(&sandbox, &command), "over\n");
 }
 
-/// The to-do items that a teammate has claimed are returned to the list when the teammate is
-/// stopped, and not before.
+/// To-do items that a teammate has claimed become unclaimed when the teammate is stopped, and not
+/// earlier.
 #[test]
 fn stopped_teammate_releases_its_todo_items() {
     let mut sandbox = Sandbox::new();
@@ -388,7 +388,7 @@ fn interrupted_spawn_leaves_no_teammate() {
     assert!(!shown.contains("I am here."), "{shown}");
 }
 
-/// A teammate and a subagent inherit the lead's restricted list of tools, without the tools for
+/// Teammates and subagents inherit the lead's restricted list of tools, without the tools for
 /// teammates.
 #[test]
 fn restricted_tools_are_inherited_without_teammate_tools() {

@@ -15,11 +15,11 @@ pub(super) const CTRL_D: &str = "\x04";
 const CTRL_Z: &str = "\x1a";
 const ESCAPE: &str = "\x1b";
 
-/// An agent at a terminal. After the start, the agent waits for its first prompt.
+/// An agent at a terminal. When a constructor returns, the agent waits for its first prompt.
 pub(super) struct TerminalSession {
     pub(super) terminal: Terminal,
     agent: RunningProgram,
-    /// The terminal's modes before the agent changed them.
+    /// The terminal's modes before the agent was started, as they must be after its exit.
     initial_modes: String,
 }
 
@@ -45,8 +45,8 @@ impl TerminalSession {
         self.terminal.send_keys(&format!("{text}\r"));
     }
 
-    /// Kills the agent before its terminal closes, because the close alone would make the agent
-    /// exit.
+    /// Kills the agent before its terminal is closed, because closing the terminal would make the
+    /// agent exit by itself.
     pub(super) fn kill(self) {
         self.agent.process().kill();
         let _killed = self.agent.wait();
@@ -152,7 +152,7 @@ fn ctrl_b_backgrounds_a_command_and_its_end_wakes_the_agent() {
     assert_eq!(entries_of_kind(&lines, "started").len(), 1, "a call was started twice: {lines:#?}");
 }
 
-/// Failures F9 and F10: an interrupt ends only the foreground command. Quitting ends the other
+/// Failures F9 and F10: an interrupt ends only the foreground command. Quitting stops the other
 /// tasks, after a warning.
 #[test]
 fn interrupt_ends_the_foreground_and_exit_ends_the_rest() {
@@ -263,7 +263,8 @@ fn stalled_terminal_delays_neither_tasks_nor_notices() {
     eventually("the agent is woken although the terminal is not read", || {
         sandbox.path("woken").exists()
     });
-    // When the terminal is read again, it shows all missed output and the current state.
+    // When the terminal is read again, the agent shows all output that was delayed, and the current
+    // state.
     talk.terminal.wait_for_text("All is done.");
     talk.terminal.wait_for_row("ready");
     talk.terminal.send_keys(CTRL_D);
@@ -319,8 +320,8 @@ fn suspended_agent_restores_the_terminal_until_continued() {
     let _shown = talk.expect_exit(0);
 }
 
-/// A panic restores the terminal's modes by a panic hook, because a release build aborts without
-/// running destructors.
+/// A panic hook restores the terminal's modes, because a release build aborts without running
+/// destructors.
 #[test]
 fn panic_restores_the_terminal() {
     let terminal = Terminal::new(80, 24);
@@ -340,8 +341,8 @@ fn panic_restores_the_terminal() {
     );
 }
 
-/// Text that a user types during a turn is sent with the next tool results, and not only after the
-/// turn.
+/// Text that a user types during a turn is sent with the next tool results, without waiting for the
+/// end of the turn.
 #[test]
 fn input_during_a_turn_is_sent_with_the_tool_results() {
     let mut sandbox = Sandbox::new();
@@ -438,7 +439,7 @@ fn conversation_can_be_resumed_at_a_terminal() {
     let session = only_session(&sandbox);
     let mut talk = TerminalSession::start_with_args(&sandbox, script, &["--resume", &session]);
     talk.terminal.wait_for_text("> begin\n\nFirst.\n");
-    // The key Up recalls the earlier prompt, and Ctrl-U deletes its text.
+    // The Up key recalls the previous prompt, and Ctrl-U deletes the recalled text.
     talk.terminal.send_keys("\x1b[A\x15again\r");
     talk.terminal.wait_for_text("Second.");
     talk.terminal.wait_for_row("ready");

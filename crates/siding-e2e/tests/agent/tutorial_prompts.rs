@@ -1,4 +1,4 @@
-//! Runs the prompts and the scripts that docs/agent.md shows.
+//! Tests that run the prompts and the scripts in docs/agent.md.
 
 use siding_e2e::Sandbox;
 
@@ -14,8 +14,9 @@ fn documented_script(name: &str) -> (String, String) {
     (format!("script:{file}"), prompt.trim_end_matches('\'').to_owned())
 }
 
-/// Runs a script of the documentation and returns the agent's report. Python starts a second late,
-/// because the scripts expect that a background command ends only after the model's next answer.
+/// Runs a script of the documentation and returns the JSON that the agent prints. Python is started
+/// with a delay of one second, because the scripts expect a background command to end only after
+/// the model's next answer.
 fn run_documented_script(sandbox: &Sandbox, name: &str) -> serde_json::Value {
     let (model, prompt) = documented_script(name);
     let slow = sandbox.home().join("slow");
@@ -34,8 +35,8 @@ fn run_documented_script(sandbox: &Sandbox, name: &str) -> serde_json::Value {
         .json()
 }
 
-/// Returns whether a program is installed. If it is not, prints its name, because the calling test
-/// then returns without a result.
+/// Returns whether a program is installed. If it is not installed, prints its name, because the
+/// calling test then returns without testing anything.
 fn is_installed(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).any(|directory| directory.join(name).is_file());
@@ -45,7 +46,7 @@ fn is_installed(name: &str) -> bool {
     found
 }
 
-/// The prompts match the tutorial word for word.
+/// The prompts are those of the tutorial, word for word.
 #[test]
 fn documented_prompts_are_those_of_the_tutorial() {
     let prompts = ["pip", "npm", "project"].map(|name| documented_script(name).1);

@@ -1,4 +1,5 @@
-//! Answers of the agent to mistakes of the user and of the model, and to failures of the provider.
+//! Reactions of the agent to mistakes of the user and of the model, and to failures of the
+//! provider.
 
 use std::process::Stdio;
 
@@ -26,7 +27,8 @@ fn agent_usage_errors_name_the_fix() {
     assert!(sandbox.task_ids().is_empty());
 }
 
-/// Without a terminal, a call without `-p` fails and names `-p`; a blank prompt is an error too.
+/// Without a terminal, a call without `-p` fails with an error that names `-p`. A blank prompt is
+/// an error too.
 #[test]
 fn missing_or_blank_prompt_is_an_error() {
     let sandbox = Sandbox::new();

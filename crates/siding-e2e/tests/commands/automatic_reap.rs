@@ -1,6 +1,7 @@
-//! How session starts and the timer's `siding reap` report and end unowned orphans (promise P88).
-//! The built-in rules match leftover processes of every agent's sandbox on the machine, so each
-//! script runs in a PID namespace of its own, where siding sees only the script's processes.
+//! Session starts and the `siding reap` of a timer, which report and end unowned processes (promise
+//! P88). The built-in rules match leftover processes of every agent's sandbox on the machine. Each
+//! script therefore runs in a separate PID namespace, in which siding sees only the script's
+//! processes.
 
 use std::os::unix::fs::symlink;
 
@@ -9,8 +10,9 @@ use siding_e2e::{ProgramOutput, Sandbox, words};
 
 use crate::support::{sandbox, write};
 
-/// Common beginning of the scripts. It starts a host and a relay, and stores the relay's pid in
-/// `$relay`. The function `orphan` kills the host and waits until the relay may be reaped.
+/// The first lines of each script. They start a host and a relay, and store the relay's pid in
+/// `$relay`. The function `orphan` kills the host and waits until a dry run of the reaper would end
+/// the relay.
 const SCRIPT_PRELUDE: &str = "\
 export SIDING_FOREIGN_REAP= SIDING_MAX_ELAPSED_HARD_CAP=1s
 bin/claude host & host=$!
@@ -22,8 +24,8 @@ orphan() { kill -9 $host; wait $host; until sees 'would end'; do sleep .02; done
 lives() { [ -e /proc/$relay ] && echo lives || echo gone; }
 ";
 
-/// Runs a script after [`SCRIPT_PRELUDE`] in a PID namespace. Returns `None` if this user may not
-/// create one.
+/// Runs a script after [`SCRIPT_PRELUDE`] in a PID namespace. Returns `None` if the user may not
+/// create a PID namespace.
 fn run_in_pid_namespace(sandbox: &Sandbox, script: &str) -> Option<ProgramOutput> {
     let bin = sandbox.path("bin");
     std::fs::create_dir_all(&bin).expect("test directory");
@@ -32,8 +34,8 @@ fn run_in_pid_namespace(sandbox: &Sandbox, script: &str) -> Option<ProgramOutput
     symlink(&argv[0], bin.join("socat")).expect("test directory");
     symlink("/bin/bash", bin.join("claude")).expect("test directory");
     argv[0] = bin.join("socat").display().to_string();
-    // The shells read their commands from files, so that only the command line of the relay names
-    // the socket.
+    // The shells read their commands from files, so that the socket's name is only in the relay's
+    // command line.
     write(sandbox, "host", format!("{} & echo $! > relay\nwait\n", argv.join(" ")));
     let siding = sandbox.siding_line::<&str>(&[]);
     let event = json!({"session_id": "3b0e", "source": "startup", "cwd": sandbox.path("")});
@@ -59,8 +61,8 @@ fn additional_context(sandbox: &Sandbox, name: &str) -> String {
     answer["hookSpecificOutput"]["additionalContext"].as_str().expect("a text").to_owned()
 }
 
-/// Promise P88: the first session start on a machine only reports orphans; later ones end them and
-/// name the rule for each.
+/// Promise P88: the first session start on a machine only reports orphans. Later session starts end
+/// orphans and name the rule for each process.
 #[test]
 fn the_first_session_start_reports_orphans_and_the_next_ends_them() {
     let sandbox = sandbox();
@@ -103,8 +105,8 @@ begin > third
     assert_eq!((&record["format"], &record["rules"]), (&json!(1), &json!(["claude-sandbox"])));
 }
 
-/// Promise P88: the report of `siding session open` counts as the first one, so the next `siding
-/// reap`, which the timer runs, ends the orphan.
+/// Promise P88: the report of `siding session open` counts as the first report, so the next `siding
+/// reap`, as a timer runs it, ends the orphan.
 #[test]
 fn session_open_reports_orphans_and_the_timer_run_ends_them() {
     let sandbox = sandbox();
@@ -122,7 +124,8 @@ begin > begun; begin > again
     assert!(opened.contains("This first time they are only reported."), "{opened}");
     let reaped: Value = serde_json::from_str(&read_file(&sandbox, "reaped")).expect("JSON");
     assert_eq!(reaped["counts"]["foreign_ended"], 1, "{reaped}");
-    // No agent has received the report yet, so the next session start delivers it, once.
+    // No agent has received the report yet, so the next session start delivers it, and no later
+    // start does.
     let begun = additional_context(&sandbox, "begun");
     assert!(begun.contains("ends such processes since then"), "{begun}");
     assert_eq!(read_file(&sandbox, "again"), "");

@@ -17,7 +17,7 @@ fn the_completions_of_every_shell_list_every_command() {
     }
 }
 
-/// bash accepts the script and completes partial words with it.
+/// bash parses the script without errors and uses it to complete partial words.
 #[test]
 fn bash_completes_commands_and_flags() {
     let sandbox = sandbox();

@@ -5,8 +5,8 @@ use siding_e2e::{Process, Sandbox, eventually, eventually_some};
 
 use crate::support::{HANG_COMMAND, run_ok, sandbox, show_task, stop_all, task_id};
 
-/// Starts a background task whose notice is due 9 min 58 s before its deadline: with a deadline of
-/// 10 minutes, two seconds after the start.
+/// Starts a background task with a deadline notice that is due 9 min 58 s before the deadline. With
+/// a timeout of 10 minutes, this is two seconds after the start.
 #[track_caller]
 fn start_with_timeout(sandbox: &Sandbox, timeout: &str) -> String {
     let args = ["run", "--background", "--allow-duplicate", "--json", "--timeout", timeout, "--"];
@@ -14,7 +14,7 @@ fn start_with_timeout(sandbox: &Sandbox, timeout: &str) -> String {
     task_id(&call.env("SIDING_DEADLINE_NOTICE", "9m58s").run().expect_code(0).json())
 }
 
-/// Returns the `expiring` notices that a consumer receives if it acknowledges nothing.
+/// Returns the `expiring` notices for a consumer that has acknowledged nothing.
 #[track_caller]
 fn expiring_notices(sandbox: &Sandbox) -> Vec<Value> {
     let view = run_ok(sandbox, &["notices", "--json", "--consumer", "looker"]).json();
@@ -30,7 +30,8 @@ fn count_expiring_records(sandbox: &Sandbox, id: &str) -> usize {
 }
 
 /// Promise P65: the notice of an approaching deadline names the command that extends the deadline,
-/// and is withdrawn when the deadline is moved. A deadline of less than ten minutes causes no notice.
+/// and is withdrawn when the deadline is moved. A deadline of less than ten minutes causes no
+/// notice.
 #[test]
 fn a_near_deadline_is_notified_until_it_is_extended() {
     let sandbox = sandbox();
@@ -59,7 +60,7 @@ fn a_near_deadline_is_notified_until_it_is_extended() {
         [Value::Null; 0],
         "the notice of the old deadline must be withdrawn"
     );
-    // A new deadline gets its own notice.
+    // The new deadline causes another notice.
     let _moved = run_ok(&sandbox, &["extend", &long, "--to", "601s"]);
     eventually("the notice of the new deadline is recorded", || {
         count_expiring_records(&sandbox, &long) == 2
@@ -69,7 +70,7 @@ fn a_near_deadline_is_notified_until_it_is_extended() {
     assert_eq!(expiring_notices(&sandbox), [Value::Null; 0], "the notice must end with the task");
 }
 
-/// Promise P77: a shim that takes over does not repeat a recorded notice.
+/// Promise P77: a shim that takes over a task does not repeat a recorded notice.
 #[test]
 fn a_near_deadline_is_notified_once_across_takeover() {
     let sandbox = sandbox();
@@ -87,7 +88,8 @@ fn a_near_deadline_is_notified_once_across_takeover() {
     stop_all(&sandbox);
 }
 
-/// There is no notice with `deadline_notice = "0s"`, nor for a foreground task, whose caller waits.
+/// There is no notice with `deadline_notice = "0s"`, nor for a foreground task, because its caller
+/// is waiting.
 #[test]
 fn there_is_no_deadline_notice_when_it_is_off_or_waited_for() {
     let sandbox = sandbox();

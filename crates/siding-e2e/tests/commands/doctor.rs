@@ -75,11 +75,11 @@ fn doctor_explains_what_a_missing_feature_weakens() {
 }
 
 /// Promise P95: `doctor --watch` lists each failure class with its detector and the setting that
-/// arms it.
+/// enables the detector.
 #[test]
 fn doctor_watch_lists_each_class_with_its_settings() {
     let sandbox = sandbox();
-    // The setting is short, because the sandbox's own value could make a line too long.
+    // The setting has a short value, because the sandbox's own value could make a line too long.
     let call = sandbox.siding(&["doctor", "--watch"]).env("SIDING_REAP_SOCKETS", "/tmp/a-*.sock");
     let done = call.run().expect_code(0);
     let out = done.stdout_text();
@@ -126,7 +126,7 @@ fn doctor_reports_broken_without_a_usable_state_directory() {
     assert!(done.stdout_text().contains("siding cannot work here"), "{done}");
 }
 
-/// `siding doctor` removes the files that its checks create in the state directory.
+/// `siding doctor` removes the files that the checks create in the state directory.
 #[test]
 fn doctor_leaves_no_files_in_the_state_directory() {
     let sandbox = sandbox();
@@ -141,8 +141,8 @@ fn doctor_leaves_no_files_in_the_state_directory() {
     assert_eq!(names(), before);
 }
 
-/// Runs `doctor --host claude-code` and returns its checks by name, each with the command that
-/// repairs it.
+/// Runs `doctor --host claude-code` and returns the checks by name, each with the command that
+/// repairs the problem.
 fn doctor_host_checks(sandbox: &siding_e2e::Sandbox, code: i32) -> serde_json::Value {
     let path = format!("{}:/usr/bin:/bin", sandbox.path("bin").display());
     let call = sandbox.siding(&["doctor", "--host", "claude-code", "--json"]).env("PATH", path);
@@ -178,8 +178,8 @@ fn doctor_checks_a_host_and_suggests_repairs() {
     assert!(found(&whole, "hooks").contains("all 10 entries"), "{whole:#}");
     assert!(found(&whole, "hook program").contains("is this siding"), "{whole:#}");
 
-    // Breaks the installation: one hook is missing, the others name a missing program, and all
-    // hooks are disabled.
+    // Break the installation: remove one hook, let the others name a missing program, and disable
+    // all hooks.
     let path = sandbox.home().join(".claude/settings.json");
     let text = std::fs::read_to_string(&path).expect("test file");
     let other = text.replace("siding-under-test", "gone/siding").replace("\"stop\"", "\"other\"");

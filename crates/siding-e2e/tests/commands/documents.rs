@@ -1,8 +1,8 @@
-//! Runs the commands of the documents as a reader would type them.
+//! Tests that run the commands in the documents as a reader would type them.
 //!
 //! A block ```` ```sh ```` is run, line by line, in a sandbox. A block ```` ```sh illustration ````
-//! needs a network, a model or an agent, and is not run; a test of siding-cli checks its words. A
-//! block ```` ```console ```` is a recording.
+//! needs a network, a model or an agent, and is not run. A test of siding-cli checks that siding
+//! accepts its commands. A block ```` ```console ```` is a recorded session and is not run.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,7 +14,7 @@ use crate::support::{run_ok, sandbox};
 
 /// Programs that the documents call, replaced by stubs that only print a version.
 const STUB_PROGRAMS: &[&str] = &["claude", "codex", "make", "npm"];
-/// The id in the documents, which is replaced by the id of the newest task.
+/// The example id in the documents; in a command, it is replaced by the id of the newest task.
 const PLACEHOLDER_ID: &str = "b-4k7q";
 
 #[test]
@@ -37,7 +37,7 @@ fn the_commands_of_the_page_of_the_reaper_work() {
     assert_commands_work("docs/reaper.md");
 }
 
-/// Every page with a block to run has a test above.
+/// Every page that has a block to run is named in a test above.
 #[test]
 fn each_page_with_commands_has_a_test() {
     let tested = include_str!("documents.rs");
@@ -54,8 +54,8 @@ fn each_page_with_commands_has_a_test() {
     }
 }
 
-/// Runs the lines of each block in a separate sandbox. Each line must exit with 0, or with the code
-/// that its comment names: `# … exit code 75`.
+/// Runs the lines of each block of a page, in a separate sandbox for each block. Each line must
+/// exit with 0, or with the code that its comment names: `# … exit code 75`.
 fn assert_commands_work(page: &str) {
     for block in command_blocks(page) {
         let sandbox = sandbox();
@@ -70,8 +70,8 @@ fn assert_commands_work(page: &str) {
                 after.split(' ').next().and_then(|code| code.parse().ok()).expect("an exit code")
             });
             let call = sandbox.host("bash", &["-c", &line]).env("PATH", &path);
-            // The sandbox sets this variable to false, but with false `siding doctor --host`
-            // reports an incomplete installation.
+            // The sandbox sets this variable to false, with which `siding doctor --host` would
+            // report an incomplete installation.
             let done = call.env("SIDING_SUPERVISE_HOSTS", "true").run();
             assert_eq!(done.code, Some(expected), "{page}: {line}\n{done}");
         }
@@ -96,7 +96,8 @@ fn repository() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Writes `siding` and the stubs into a directory and returns a `PATH` that starts with it.
+/// Writes `siding` and the stubs into a directory, and returns a `PATH` that starts with this
+/// directory.
 fn write_programs(sandbox: &Sandbox) -> String {
     let bin = sandbox.path("bin");
     fs::create_dir(&bin).expect("test directory");

@@ -56,8 +56,8 @@ fn output_about_running_tasks_fits_80_columns() {
         .iter()
         .map(|name| {
             let puppet = sandbox.puppet_line(&words("--quiet mark m hang"));
-            // The task prints the name without line ends, because its output may contain any line,
-            // even one that the check for forged lines would reject.
+            // The task prints the name without line ends. A task's output may contain any line, and
+            // a whole line could look like one that the check for forged lines rejects.
             let line = format!("printf %s '{name}' | tr -d '\\r\\n'; exec -a '{name}' {puppet}");
             start_task(&sandbox, &["--name", name], &line)
         })

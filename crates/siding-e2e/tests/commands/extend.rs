@@ -30,7 +30,7 @@ fn extend_adds_time_or_sets_the_deadline_from_the_start() {
     let id = start_task(&sandbox, &["--timeout", "10m"], HANG_COMMAND);
     for (args, said) in [
         (&["20m"][..], "its deadline is now 30m after its start, in 29m"),
-        // `+D` adds to the present deadline.
+        // `+DURATION` is added to the present deadline.
         (&["+10m"], "its deadline is now 40m after its start, in 39m"),
         (&["+10m"], "its deadline is now 50m after its start, in 49m"),
         (&["--to", "1h"], "its deadline is now 1h after its start, in 59m"),
@@ -53,7 +53,7 @@ fn extend_adds_time_or_sets_the_deadline_from_the_start() {
     stop_all(&sandbox);
 }
 
-/// Promise P47: an extension beyond the cap that applied at the task's start is reduced to this
+/// Promise P47: an extension beyond the cap that applied at the task's start is reduced to that
 /// cap, and the answer reports the reduction.
 #[test]
 fn an_extension_beyond_the_cap_is_clamped_and_reported() {
@@ -83,7 +83,8 @@ fn extend_rejects_an_ended_task() {
 }
 
 /// Promise P47: a cap that the administrator has locked cannot be exceeded by a flag, a variable, a
-/// settings file or an extension. The system's settings file is mounted in a namespace of the test.
+/// settings file or an extension. The test mounts the system's settings file in its own mount
+/// namespace.
 #[test]
 fn a_locked_system_cap_cannot_be_exceeded() {
     let sandbox = crate::support::sandbox();

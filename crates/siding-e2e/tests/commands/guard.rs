@@ -58,8 +58,8 @@ fn guard_json_matches_the_contract() {
     );
 }
 
-/// `siding guard` escapes control characters of the command, which could otherwise move the cursor
-/// or forge a line.
+/// `siding guard` escapes control characters in the command, because they could move the cursor or
+/// forge a line.
 #[test]
 fn control_characters_in_a_guarded_command_are_escaped() {
     let sandbox = sandbox();

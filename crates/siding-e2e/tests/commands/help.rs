@@ -49,7 +49,7 @@ fn every_command_has_examples_in_eighty_columns() {
     }
 }
 
-/// The help of each command describes every flag in its examples.
+/// The help of each command describes every flag that its examples use.
 #[test]
 fn every_flag_in_an_example_is_in_the_help() {
     let sandbox = sandbox();
@@ -59,8 +59,8 @@ fn every_flag_in_an_example_is_in_the_help() {
         let help = run_ok(&sandbox, &[&words[..], &["--help"]].concat()).stdout_text();
         let (_, examples) = help.split_once("\nExamples:\n").unwrap_or_else(|| panic!("{help}"));
         for line in examples.lines().take_while(|line| line.starts_with("  siding ")) {
-            // The explanation after two spaces and the command after `--` are not part of siding's
-            // call.
+            // The explanation after two spaces, and the command after `--`, contain no flags of
+            // siding.
             let call = line.trim_start().split("  ").next().unwrap_or_default();
             let call = call.split([';', '|', '>', '&']).next().unwrap_or_default();
             let call = call.split(" -- ").next().unwrap_or_default();
@@ -127,7 +127,7 @@ fn the_version_is_printed() {
     assert_eq!(out, format!("siding {}\n", env!("CARGO_PKG_VERSION")));
 }
 
-/// A command whose stdout is closed early by the reader does not fail or panic.
+/// A command neither fails nor panics if the reader of its stdout closes the pipe early.
 #[test]
 fn a_closed_stdout_is_not_an_error() {
     let sandbox = sandbox();

@@ -15,7 +15,8 @@ fn history_path(sandbox: &Sandbox) -> PathBuf {
     sandbox.state_dir().join("history.db")
 }
 
-/// Runs a command that waits for the file `go`, `times` times while this file exists.
+/// Creates the file `go`, for which the command waits, runs the command `times` times, and deletes
+/// the file.
 fn run_times(sandbox: &Sandbox, command: &str, times: usize) {
     make_file(sandbox, "go");
     for _ in 0..times {
@@ -28,8 +29,8 @@ fn read_stats(sandbox: &Sandbox) -> Vec<Value> {
     run_ok(sandbox, &["stats", "--json"]).json().as_array().expect("a list").clone()
 }
 
-/// Commands that do not need the history do not open it, because opening SQLite takes longer than
-/// starting a shim.
+/// Commands that do not need the history do not open the database, because opening an SQLite
+/// database takes longer than starting a shim.
 #[test]
 fn tasks_within_their_budget_do_not_open_the_history() {
     let sandbox = sandbox();
@@ -67,8 +68,8 @@ fn the_history_records_peak_memory() {
     }
 }
 
-/// A peak memory that siding does not know is null in the history and not 0: a shim that took over
-/// is not the parent of the processes, so it receives no rusage (wait4(2)).
+/// An unknown peak memory is null in the history, and not 0. A shim that took over a task is not
+/// the parent of the task's processes, so wait4(2) reports no resource usage to it.
 #[test]
 fn unknown_peak_memory_is_not_recorded_as_zero() {
     let sandbox = sandbox();
@@ -79,7 +80,7 @@ fn unknown_peak_memory_is_not_recorded_as_zero() {
         .kill();
     eventually("another shim has taken over", || show_task(&sandbox, &id)["rescues"] == 1);
     stop_all(&sandbox);
-    // Waits for the record: the shim answers the stop before it has written the end.
+    // Waits for the final record, because the shim answers the stop before it writes that record.
     let run = siding_e2e::eventually_some("the history has the run", || {
         let runs = run_ok(&sandbox, &["history", "--json"]).json();
         runs.as_array()?.iter().find(|run| run["task_id"] == id).cloned()
@@ -96,7 +97,7 @@ fn the_history_records_runs_by_command_and_directory() {
     run_to_end(&sandbox, "exit 3");
     let there = ["run", "--cwd", "other", "--", "true && echo x"];
     let _done = run_ok(&sandbox, &there);
-    // Waits for the record of the last task, whose shim may still be writing it.
+    // Waits for the final record of the last task, which the shim may not have written yet.
     let runs = siding_e2e::eventually_some("the history has all runs", || {
         let runs = run_ok(&sandbox, &["history", "--json"]).json();
         runs.as_array().filter(|runs| runs.len() == 4).cloned()
@@ -192,7 +193,7 @@ fn a_command_known_to_be_slow_starts_in_the_background() {
         let args = [&["run", "--json", "--allow-duplicate"], flags, &["--", command]].concat();
         sandbox.siding(&args)
     };
-    // Without earlier runs, the words of the command decide.
+    // Without earlier runs, the words of the command determine the placement.
     let done = run(&["--auto-background", "--budget", "50s"], "cd . && ./make all").run();
     let done = assert_placement(done.expect_code(75), "background", "heuristic".into());
     assert!(
@@ -201,7 +202,8 @@ fn a_command_known_to_be_slow_starts_in_the_background() {
     );
     let done = run(&["--budget", "50s"], "./make all").env("SIDING_AUTO_BACKGROUND", "true").run();
     let _done = assert_placement(done.expect_code(75), "background", "heuristic".into());
-    // Without the flag and the setting, or with `--background`, neither words nor history decide.
+    // Without the flag and the setting, or with `--background`, neither the words nor the history
+    // determine the placement.
     let done = run(&["--budget", "50ms"], "./make all").run();
     let _done = assert_placement(done.expect_code(75), "background", "budget".into());
     let flags = ["--auto-background", "--background"];
@@ -215,8 +217,9 @@ fn a_command_known_to_be_slow_starts_in_the_background() {
     eventually("nothing runs any more", || {
         run_ok(&sandbox, &["ps", "--running", "--json"]).json() == Value::Array(Vec::new())
     });
-    // With earlier runs: a command that was usually quick stays in the foreground whatever its
-    // name, and one that was usually slower than the budget does not.
+    // With earlier runs, their durations determine the placement. A usually quick command stays in
+    // the foreground whatever its name, and a command that is usually slower than the budget does
+    // not.
     for _ in 0..3 {
         run_to_end(&sandbox, "./make quick");
     }
@@ -240,14 +243,14 @@ fn stats_survive_the_removal_of_tasks() {
     assert_eq!(run_ok(&sandbox, &["ps", "--all", "--json"]).json(), Value::Array(Vec::new()));
     assert_eq!(read_stats(&sandbox)[0]["runs"], 3);
     assert!(read_stats(&sandbox)[0]["median_ms"].is_u64());
-    // Deleting the file loses only the runs in it.
+    // If the database file is deleted, only the runs in it are lost.
     std::fs::remove_file(history_path(&sandbox)).expect("test file");
     let kept = run_to_end(&sandbox, "exit 0");
     assert_eq!(read_stats(&sandbox)[0]["runs"], 1);
     assert_eq!(show_task(&sandbox, &kept)["outcome"]["code"], 0);
 }
 
-/// Runs every command that reads the history in addition to its main work.
+/// Runs every command whose main work is done without the history, but which also reads it.
 fn run_several_commands(sandbox: &Sandbox) -> Vec<ProgramOutput> {
     let running = start_task(sandbox, &[], HANG_COMMAND);
     let handed_over = sandbox.siding(&["run", "--budget", "1ms", "--", "sleep 301"]).run();
@@ -286,7 +289,7 @@ fn a_damaged_history_is_quarantined_and_commands_still_work() {
 
 #[test]
 fn a_newer_history_format_is_not_changed_and_commands_still_work() {
-    /// Offset of `user_version`, and a version that only a later siding supports.
+    /// File offset of `user_version`, and a value that only a later version of siding supports.
     const USER_VERSION_FIELD: (u64, [u8; 4]) = (60, 99_u32.to_be_bytes());
     let sandbox = sandbox();
     run_to_end(&sandbox, "exit 0");

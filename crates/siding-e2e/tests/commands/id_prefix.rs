@@ -63,7 +63,7 @@ fn an_ambiguous_id_prefix_is_rejected_with_the_matches() {
     stop_all(&sandbox);
 }
 
-/// The error for an ambiguous prefix lists at most five tasks, however many match.
+/// The error for an ambiguous prefix lists at most five of the matching tasks.
 #[test]
 fn an_ambiguous_id_prefix_lists_at_most_five_matches() {
     let sandbox = sandbox();

@@ -35,7 +35,7 @@ fn input_adds_a_newline_and_eof_closes_stdin() {
     assert_eq!(output_bytes(&sandbox, &id), [&text[..], b"last\n"].concat());
 }
 
-/// `--file` sends a file unchanged, even if it is larger than a pipe's capacity.
+/// `--file` sends a file unchanged, even if the file is larger than a pipe's capacity.
 #[test]
 fn input_sends_a_file_unchanged() {
     let sandbox = sandbox();

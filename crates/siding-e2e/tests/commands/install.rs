@@ -10,7 +10,7 @@ use siding_e2e::Sandbox;
 
 use crate::support::{run_ok, run_refused, sandbox};
 
-/// Returns every file, link and directory below a directory with contents and permissions.
+/// Returns every file, link and directory below a directory, with its contents and permissions.
 fn snapshot(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(dir).expect("a directory").flatten() {
@@ -110,8 +110,9 @@ fn created_files_are_private_and_removed_by_uninstall() {
     }
 }
 
-/// Each scope writes the files that Claude Code reads for it. The scope `project` uses the working
-/// directory, and the scope `local` names the repository's root in the user's file.
+/// For each scope, install writes the files that Claude Code reads for that scope. The scope
+/// `project` uses the working directory; the scope `local` also adds an entry with the repository's
+/// root to the user's file.
 #[test]
 fn each_scope_has_its_files() {
     let sandbox = sandbox();
@@ -136,8 +137,8 @@ fn each_scope_has_its_files() {
     assert!(known["projects"][&root]["mcpServers"]["siding"].is_object(), "{known}");
 }
 
-/// Two scopes of Claude Code are stored in one file. Uninstalling both, in either order, restores
-/// the file's original content.
+/// Two scopes of Claude Code share one file. Uninstalling both, in either order, restores the
+/// original content of that file.
 #[test]
 fn two_scopes_in_one_file_can_be_removed_in_either_order() {
     let sandbox = sandbox();
@@ -148,7 +149,7 @@ fn two_scopes_in_one_file_can_be_removed_in_either_order() {
         let call = sandbox.siding(&[what, "claude-code", "--scope", scope]).cwd(&repository);
         let _done = call.run().expect_code(0);
     };
-    // Install leaves backups next to the file, which are not compared.
+    // Install leaves backups next to the files; the snapshots are compared without these backups.
     let known = || {
         let mut all = snapshot_user_files(&sandbox);
         all.retain(|path, _| !path.display().to_string().contains(".siding-backup-"));
@@ -172,8 +173,8 @@ fn two_scopes_in_one_file_can_be_removed_in_either_order() {
     }
 }
 
-/// A settings file that Claude Code cannot parse is refused: the host ignores such a file as a
-/// whole (seen with 2.1.197), so hooks in it would have no effect.
+/// A settings file that Claude Code cannot parse is rejected. The host ignores the whole file
+/// (observed with version 2.1.197), so hooks in it would have no effect.
 #[test]
 fn a_settings_file_that_the_host_cannot_parse_is_rejected() {
     let sandbox = sandbox();
@@ -212,7 +213,7 @@ fn install_changes_the_target_of_a_symlink_and_keeps_the_link() {
     assert!(err.contains("a symbolic link to a missing file"), "{err}");
 }
 
-/// `uninstall` keeps edits that a user made after the installation, and keeps the backup of the
+/// `uninstall` retains edits that a user made after the installation, and retains the backup of the
 /// original file.
 #[test]
 fn uninstall_keeps_edits_made_after_install() {
@@ -344,7 +345,7 @@ fn install_timer_writes_and_starts_the_units() {
 }
 
 /// The units name the state and settings directories of the user who installs them, because systemd
-/// does not have the variables of the user's shell.
+/// does not pass on the variables of the user's shell.
 #[test]
 fn the_timer_unit_carries_the_directories_of_its_installer() {
     let sandbox = sandbox();
@@ -404,8 +405,8 @@ fn a_failed_timer_install_leaves_no_files() {
     assert!(done.stderr_text().contains(&line), "{done}");
 }
 
-/// `--budget` is written into the hooks, kept by a later install without the flag, and removed by
-/// `--budget off` and uninstall.
+/// The value of `--budget` is written into the hooks, retained by a later install without the flag,
+/// and removed by `--budget off` and by uninstall.
 #[test]
 fn install_sets_keeps_and_removes_a_budget() {
     let sandbox = sandbox();

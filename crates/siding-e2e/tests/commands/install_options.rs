@@ -46,7 +46,7 @@ fn notify_hooks_are_installed_changed_and_removed() {
     let _done = run_ok(&sandbox, &["install", "claude-code", "--notify", "desktop,bell"]);
     let installed = fs::read_to_string(&path).expect("the entry exists");
     assert_eq!(notify_hook_calls(&path), ["hook --via desktop,bell notify-person"]);
-    // A later install without the option keeps the hook.
+    // A later install without the option retains the hook.
     let again = run_ok(&sandbox, &["install", "claude-code"]).stdout_text();
     assert!(again.contains("nothing to change"), "{again}");
     assert_eq!(fs::read_to_string(&path).expect("the entry exists"), installed);

@@ -1,6 +1,6 @@
-//! The output of each command, for a person at a terminal of 80 columns and for a program that
-//! reads JSON and branches on exit codes. Every test runs the real program in its own sandbox. How
-//! tasks run and end is tested in `tests/tasks` and `tests/crashes`.
+//! Tests of each command's output, for a person at a terminal of 80 columns and for a program that
+//! reads JSON and branches on exit codes. Every test runs the real program in its own sandbox.
+//! `tests/tasks` and `tests/crashes` test how tasks run and end.
 
 mod automatic_reap;
 mod completions;

@@ -17,7 +17,7 @@ fn every_command_has_a_man_page() {
     let page = run_ok(&sandbox, &["man", "session", "open"]).stdout_text();
     assert!(page.contains("owner\\-pid"), "{page}");
     let page = run_ok(&sandbox, &["man"]).stdout_text();
-    // The pages escape hyphens, because roff would otherwise print typographic ones.
+    // The pages escape hyphens, because roff would print unescaped ones as typographic hyphens.
     let listed =
         |name: &String| page.contains(&format!("siding\\-{}(1)", name.replace('-', "\\-")));
     assert!(names.iter().all(listed), "{page}");

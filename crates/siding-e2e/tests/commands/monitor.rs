@@ -11,7 +11,8 @@ use crate::support::{
     wait_for_outcome,
 };
 
-/// A `matched` record: its text, the number of lines, and how many of them the text lacks.
+/// A `matched` record: its text, the number of lines that it reports, and the number of those that
+/// its text omits.
 type MatchedBatch = (String, u64, u64);
 
 #[track_caller]
@@ -59,7 +60,7 @@ fn each_line_of_both_streams_is_reported_separately() {
     make_file(&sandbox, "go");
     assert_eq!(wait_for_outcome(&sandbox, &id)["code"], 0);
     let alone = |text: &str| (text.to_owned(), 1, 0);
-    // The blank line is not reported. The last line is reported, although it has no newline.
+    // The blank line is not reported. The last line is reported although it has no newline.
     assert_eq!(matched_batches(&sandbox, &id), ["one", "two", "last"].map(alone));
 }
 
@@ -67,8 +68,8 @@ fn each_line_of_both_streams_is_reported_separately() {
 fn only_matching_lines_are_reported_and_all_output_is_kept() {
     let sandbox = sandbox();
     let text = r"printf 'ok 1\n\033[31mFAIL\033[0m a\nok 2\npanicked\n'";
-    // The lines are written after the file `go` exists, because lines that the starting call
-    // already shows cause no notice.
+    // The lines are written after the file `go` exists, because lines that the starting call itself
+    // shows cause no notice.
     let text = format!("{}; {text}", until_file_exists("go"));
     let id = start_monitor(&sandbox, &["--match", "FAIL|panicked"], &text);
     make_file(&sandbox, "go");
@@ -128,11 +129,12 @@ fn a_flood_is_coalesced_and_its_last_line_is_reported() {
     };
 }
 
-/// The first five lines are recorded immediately, later ones in one record per second.
+/// The first five lines are recorded immediately, and later lines in one record per second.
 #[test]
 fn after_a_burst_one_batch_per_second_is_reported() {
     let sandbox = sandbox();
-    // The command writes a line about every 20 ms. Its `read` is a pause that starts no process.
+    // A command that writes a line about every 20 ms. Its `read` with a timeout is a pause that
+    // starts no process.
     let text = "for n in $(seq 1000); do echo $n; read -rt .02 <> <(:); done; sleep 300";
     let id = start_monitor(&sandbox, &[], text);
     eventually("seven batches are recorded", || matched_batches(&sandbox, &id).len() >= 7);
@@ -186,7 +188,7 @@ fn a_monitor_runs_five_minutes_by_default_and_up_to_the_cap() {
     let again = sandbox.siding(&["monitor", "--", HANG_COMMAND]).run().expect_code(75);
     assert!(again.stderr_text().contains("runs already"), "{again}");
     stop_all(&sandbox);
-    // A monitor ends at its deadline like any task.
+    // A monitor ends at its deadline, like any other task.
     let id = start_monitor(&sandbox, &["--timeout", "300ms"], HANG_COMMAND);
     assert_eq!(wait_for_outcome(&sandbox, &id)["kind"], "deadline");
 }

@@ -5,8 +5,8 @@ use siding_e2e::eventually_some;
 use crate::notices::{list_notices, notified_tasks, run_in_background_to_end};
 use crate::support::{run_ok, run_refused, sandbox};
 
-/// Failure F26: whatever a task writes and whatever its name, a notice contains only siding's own
-/// elements.
+/// Failure F26: whatever a task's output and name contain, all XML elements of a notice are
+/// siding's own.
 #[test]
 fn task_text_cannot_forge_a_notice() {
     let sandbox = sandbox();
@@ -51,7 +51,7 @@ fn task_text_cannot_forge_a_notice() {
     );
 }
 
-/// A summary has at most 2 KiB, however large the output is, with the errors first.
+/// A summary has at most 2 KiB, however large the output is, and begins with the errors.
 #[test]
 fn a_summary_is_bounded_and_begins_with_the_errors() {
     let sandbox = sandbox();
@@ -65,7 +65,7 @@ fn a_summary_is_bounded_and_begins_with_the_errors() {
     assert!(summary.len() <= 2048 && summary.len() > 1500, "{}", summary.len());
 }
 
-/// Promise P69: a desktop notification for the person, if enabled, does not acknowledge the agent's
+/// Promise P69: an enabled desktop notification for the person does not acknowledge the agent's
 /// notice.
 #[test]
 fn the_desktop_notification_is_sent_with_escaped_text() {
@@ -90,7 +90,7 @@ fn the_desktop_notification_is_sent_with_escaped_text() {
         .env("SIDING_NOTIFY_BELL", "true")
         .spawn();
     let _printed = follower.wait_for_stdout(&id);
-    // The file exists before its contents are complete.
+    // The file may exist before its contents are complete.
     let all_said = |text: &String| text.matches('|').count() == 6;
     let text = eventually_some("the desktop shows the notification", || {
         std::fs::read_to_string(&told).ok().filter(all_said)

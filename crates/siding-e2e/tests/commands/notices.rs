@@ -1,4 +1,4 @@
-//! `siding notices`: delivery of a session's notices, and the calls that acknowledge them.
+//! `siding notices`, which delivers a session's notices, and the calls that acknowledge notices.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -25,8 +25,8 @@ pub(super) fn notified_tasks(sandbox: &Sandbox, flags: &[&str]) -> Vec<String> {
 }
 
 /// Runs a background command that ends after `siding run` has returned, so that its end is a
-/// notice. Waits for the end from another session, so that the wait acknowledges nothing. Returns
-/// the task's id.
+/// notice. The wait for the end is in another session, so that it acknowledges nothing. Returns the
+/// task's id.
 #[track_caller]
 pub(crate) fn run_in_background_to_end(sandbox: &Sandbox, flags: &[&str], command: &str) -> String {
     let id = start_with_open_gate(sandbox, flags, command);
@@ -52,7 +52,7 @@ fn wait_for_end(sandbox: &Sandbox, id: &str) {
 }
 
 /// Failures F24 and F28: a notice has the exit code, the duration, the last lines, the path and the
-/// size of the output, and each consumer receives it once.
+/// size of the output, and each consumer receives the notice once.
 #[test]
 fn the_end_of_a_background_task_is_notified_once_per_consumer() {
     let sandbox = sandbox();
@@ -124,7 +124,7 @@ fn an_end_reported_to_the_caller_gives_no_notice() {
 }
 
 /// Failure F24: each call that reports the end of a task acknowledges the notice of this end for
-/// the caller's own session.
+/// the caller's session.
 #[test]
 fn reading_a_result_cancels_its_notice() {
     let sandbox = sandbox();
@@ -150,13 +150,13 @@ fn reading_a_result_cancels_its_notice() {
     }
 }
 
-/// Failure F22: a call that reports the end of a monitor does not acknowledge its `matched`
-/// notices, whose lines it has not shown.
+/// Failure F22: a call that reports the end of a monitor does not acknowledge the monitor's
+/// `matched` notices, because the call has not shown their lines.
 #[test]
 fn reading_the_end_keeps_the_notices_of_unread_matches() {
     let sandbox = sandbox();
-    // The command ends after the call that starts it, because that call would otherwise report the
-    // end.
+    // The command ends after the call that starts it has returned, because that call would
+    // otherwise report the end.
     let text = format!("{}; echo FAIL one; echo ok", until_file_exists("go"));
     let monitor = ["monitor", "--json", "--match", "FAIL", "--", &text];
     let id = task_id(&run_ok(&sandbox, &monitor).json());
@@ -246,7 +246,8 @@ fn lingering_and_the_later_end_are_both_notified() {
         eventually_some("the task lingers", || list_notices(&sandbox, &["--ack"]).pop());
     assert_eq!((&lingering["status"], &lingering["exit_code"]), (&json!("lingering"), &json!(0)));
     assert_eq!(lingering["kind"], "lingering");
-    // The call that starts the second task reports `lingering` itself, so this causes no notice.
+    // The call that starts the second task itself reports that the task is lingering, so there is
+    // no notice of this.
     let run = ["run", "--budget", "none", "--json", "--allow-duplicate", "--", &text];
     let second = run_ok(&sandbox, &run).json();
     assert_eq!(second["phase"], "lingering");
@@ -298,8 +299,8 @@ fn each_session_has_its_own_notices() {
     let inside = sandbox.siding(&["notices", "--json", "--ack"]).env("SIDING_SESSION", "mine");
     assert_eq!(task_id(&inside.run().expect_code(0).json()[0]), mine);
     assert!(list_notices(&sandbox, &["--session", "mine"]).is_empty());
-    // Acknowledgements create the directory of the implicit session, whose running tasks must still
-    // be listed.
+    // Acknowledgements create the directory of the implicit session. The session's running tasks
+    // must still be listed.
     let _ack = run_ok(&sandbox, &["notices", "--ack"]);
     let running = start_task(&sandbox, &[], HANG_COMMAND);
     let list = run_ok(&sandbox, &["session", "list", "--json"]).json();
@@ -340,7 +341,7 @@ fn a_follower_receives_notices_promptly_and_exits_with_its_reader() {
         task_id(&serde_json::from_slice::<Value>(&line).expect("JSON"))
     };
     assert_eq!(next(), before);
-    // The stream also reports tasks that start after it.
+    // The stream also reports tasks that start after the stream was opened.
     for _ in 0..3 {
         let started = Instant::now();
         let id = start_with_open_gate(&sandbox, &[], "true");
@@ -351,7 +352,7 @@ fn a_follower_receives_notices_promptly_and_exits_with_its_reader() {
             started.elapsed()
         );
     }
-    // A foreground task causes no notice, because its caller receives the result.
+    // A foreground task causes no notice, because the result is delivered to its caller.
     let _foreground = run_to_end(&sandbox, "exit 1");
     // The stream also reports the end of a task that was killed together with its shim.
     let id = start_task(&sandbox, &[], HANG_COMMAND);
@@ -360,7 +361,7 @@ fn a_follower_receives_notices_promptly_and_exits_with_its_reader() {
     Process::from_pid(u32::try_from(shim).expect("a pid")).expect("the process is alive").kill();
     members.iter().for_each(|member| member.kill());
     assert_eq!(next(), id);
-    // The outcome is `signaled` if the kernel still has the exit status, otherwise `lost`.
+    // The outcome is `signaled` if the kernel still has the exit status, and `lost` if it does not.
     let outcome = show_task(&sandbox, &id)["outcome"]["kind"].clone();
     assert!(outcome == "lost" || outcome == "signaled", "{outcome}");
     drop(reader);
@@ -389,7 +390,7 @@ fn an_end_that_a_killed_caller_did_not_read_is_notified() {
 }
 
 /// Promise P70: tasks with unacknowledged notices are removed last, and at most twice as many tasks
-/// as the limit allows are kept.
+/// as the limit allows are retained.
 #[test]
 fn retention_removes_tasks_with_delivered_notices_first() {
     let sandbox = sandbox();
@@ -412,7 +413,7 @@ fn retention_removes_tasks_with_delivered_notices_first() {
     assert!(!is_kept(&more[0]) && is_kept(&more[1]), "expected at most twice the limit");
 }
 
-/// An invalid session name is an error and does not select the implicit session, whose notices are
+/// An invalid session name is an error. It does not select the implicit session, whose notices are
 /// for another agent.
 #[test]
 fn an_invalid_or_unopened_session_is_rejected() {

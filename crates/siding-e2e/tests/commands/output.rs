@@ -22,7 +22,8 @@ fn wait_for_output_bytes(sandbox: &Sandbox, id: &str, bytes: u64) {
     eventually("the output is stored", || show_task(sandbox, id)["output"]["bytes"] == bytes);
 }
 
-/// Promise P27: a call shows the output since the previous call, and reports if there is none.
+/// Promise P27: a call shows the output since the previous call, and reports when there is no new
+/// output.
 #[test]
 fn output_shows_only_what_is_new_since_the_last_read() {
     let sandbox = sandbox();
@@ -86,8 +87,8 @@ fn tail_grep_and_errors_select_lines() {
     assert!(none.stderr_text().contains(&format!("no such line from {id}, exited 0")), "{none}");
 }
 
-/// Promise P27: pages contain the whole output together if each is read with `--since` and the
-/// offset that the previous page returned.
+/// Promise P27: the pages together contain the whole output if each page is read with `--since` and
+/// the offset that the previous page returned.
 #[test]
 fn pages_read_with_since_join_to_the_whole_output() {
     let sandbox = sandbox();
@@ -123,7 +124,7 @@ fn max_bytes_keeps_the_beginning_and_the_end() {
     let text = view["text"].as_str().expect("text");
     assert_eq!(view["truncated"], true);
     assert!(text.starts_with("1\n2\n") && text.ends_with("4999\n5000\n"), "{text}");
-    // The limit does not include the line about omitted output.
+    // The limit does not count the line about omitted output.
     assert!(text.len() <= 1024 + 200, "{}", text.len());
     assert_eq!((&view["phase"], &view["outcome"]["code"]), (&"ended".into(), &0.into()));
     assert_eq!((&view["from"], &view["next"]), (&0.into(), &view["bytes"]));
@@ -212,8 +213,8 @@ fn conflicting_or_invalid_output_flags_are_rejected() {
     stop_all(&sandbox);
 }
 
-/// `siding output` always reports that it has cut output: on stderr if `--max-bytes` leaves no room
-/// for a line on stdout.
+/// `siding output` always reports that it has omitted output, on stderr if `--max-bytes` leaves no
+/// room for the report on stdout.
 #[test]
 fn truncated_output_says_so_at_every_size() {
     let sandbox = sandbox();

@@ -20,7 +20,8 @@ fn ack_notices(sandbox: &Sandbox) -> Vec<Value> {
     view.as_array().expect("a list").clone()
 }
 
-/// Waits until the readiness of a task is recorded, and returns the field `ready` of its JSON.
+/// Waits until the readiness of a task is recorded, and returns the field `ready` of the task's
+/// JSON.
 #[track_caller]
 fn wait_until_ready(sandbox: &Sandbox, id: &str) -> Value {
     eventually("the task is ready", || !show_task(sandbox, id)["ready"]["after_ms"].is_null());
@@ -62,7 +63,7 @@ fn a_late_readiness_line_is_notified_once() {
 }
 
 /// Promise P53: a port condition is met when any process of the task listens on the port. The
-/// notice is recorded even if no caller waits.
+/// `ready` notice is recorded even if no caller waits.
 #[test]
 fn a_late_port_and_file_give_one_readiness_notice() {
     let sandbox = sandbox();
@@ -147,8 +148,8 @@ fn a_task_that_is_ready_after_the_budget_gives_a_notice() {
     stop_all(&sandbox);
 }
 
-/// Promise P58: if a task ends before it is ready, the notice of its end reports this, and there is
-/// no `ready` notice.
+/// Promise P58: if a task ends before it is ready, the notice of the end says so, and there is no
+/// `ready` notice.
 #[test]
 fn an_end_before_readiness_is_reported() {
     let sandbox = sandbox();
@@ -160,7 +161,8 @@ fn an_end_before_readiness_is_reported() {
     let [notice] = &ack_notices(&sandbox)[..] else { panic!("expected exactly one") };
     assert_eq!((&notice["kind"], &notice["exit_code"]), (&json!("ended"), &json!(0)));
     assert_eq!(notice["summary"], "it never became ready (port:1)\nno");
-    // A foreground call does not exit with 0, because that would mean that the task is ready.
+    // A foreground call for such a task does not exit with 0, because 0 would mean that the task
+    // became ready.
     for (end, code) in [("true", 1), ("exit 7", 7)] {
         let done = sandbox.siding(&["run", "--wait-for", "output:never", "--", end]).run();
         let done = done.expect_code(code);

@@ -1,4 +1,5 @@
-//! `siding reap`: retention, leftovers, stray processes and dry runs.
+//! `siding reap`: retention of tasks, removal of leftovers, termination of stray processes, and dry
+//! runs.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,7 +12,7 @@ use siding_e2e::{ProgramOutput, Sandbox, processes, words};
 
 use crate::support::{HANG_COMMAND, run_ok, run_to_end, sandbox, show_task, start_task, stop_all};
 
-/// The id of a task that was never recorded.
+/// The id of a task that has a directory but no record.
 const NEVER_STARTED_ID: &str = "b-4k7q0n2m8x5t";
 
 /// Runs `siding reap` with a retention of two ended tasks.
@@ -136,8 +137,8 @@ fn retention_removes_the_oldest_ended_task_and_ignores_running_ones() {
     stop_all(&sandbox);
 }
 
-/// A task directory without a record is removed only if it is old, because a new one may belong to
-/// a task that is starting.
+/// A task directory without a record is removed only if it is old, because a new directory may
+/// belong to a task that is starting.
 #[test]
 fn a_task_without_a_record_is_removed_once_it_is_old() {
     let sandbox = sandbox();
@@ -157,7 +158,7 @@ fn a_task_without_a_record_is_removed_once_it_is_old() {
     assert!(!dir.exists());
 }
 
-/// Promise P86: `reap` ends a process with the birthmark of an ended task, and no process of a
+/// Promise P86: `reap` ends a process with the birthmark of an ended task, and ends no process of a
 /// running task.
 #[test]
 fn reap_ends_only_the_marked_process_of_an_ended_task() {

@@ -10,11 +10,11 @@ use siding_e2e::{Process, RunningProgram, Sandbox, eventually, is_root, processe
 
 use crate::support::{run_ok, sandbox, start_task, stop_all, write};
 
-/// The uid of a user without processes.
+/// The uid of an ordinary user that owns no other process.
 const OTHER_UID: u32 = 61_234;
 
-/// Writes user settings with a single rule, which matches the relays of this sandbox once they have
-/// reached the minimum age.
+/// Writes user settings with a single rule, which matches relays of this sandbox that have reached
+/// the minimum age.
 #[track_caller]
 fn write_rule(sandbox: &Sandbox, min_age: &str) {
     processes::assert_no_birthmark();
@@ -48,7 +48,8 @@ fn relay_command(sandbox: &Sandbox, mark: &str, socket: &str, first: &str) -> St
 }
 
 /// A live host with the processes that anthropics/claude-code#51932 reports as leftovers: a shell,
-/// two relays, a nested shell, and below it another shell whose helper blocks in a read of a FIFO.
+/// two relays, and two nested shells. The inner nested shell has a helper that blocks while it
+/// reads a FIFO.
 struct FakeHost {
     running: RunningProgram,
     tree: Vec<Process>,
@@ -87,8 +88,8 @@ impl FakeHost {
         Self { running, tree }
     }
 
-    /// Kills the host with SIGKILL, so that it cannot clean up, and returns the processes of its
-    /// tree.
+    /// Kills the host with SIGKILL, so that the host cannot clean up, and returns the processes of
+    /// its tree.
     fn kill(self) -> Vec<Process> {
         self.running.process().kill();
         let _killed = self.running.wait();
@@ -127,8 +128,8 @@ fn reap_log_path(sandbox: &Sandbox) -> PathBuf {
     sandbox.state_dir().join("reaped.log")
 }
 
-/// Promise P87, failures F11 and F15: `reap --foreign` ends the tree of a dead host, and leaves
-/// that of a live host alone.
+/// Promise P87, failures F11 and F15: `reap --foreign` ends the tree of a dead host and no process
+/// of a live host.
 #[test]
 fn reap_ends_the_tree_of_a_dead_host_and_not_of_a_live_one() {
     let sandbox = sandbox();
@@ -195,8 +196,8 @@ fn an_orphan_that_ignores_sigterm_is_killed() {
     assert_eq!(text.lines().count(), 2, "expected one line per signal: {text}");
 }
 
-/// Processes that a tree starts during its termination are ended too, although their parent has
-/// exited.
+/// Processes that are started while their tree is being ended are ended too, although their parent
+/// has exited.
 #[test]
 fn processes_started_while_a_tree_is_ended_are_ended_too() {
     let sandbox = sandbox();
@@ -232,8 +233,8 @@ fn an_orphan_is_ended_only_after_its_minimum_age() {
     let why = steps[0]["why"].as_str().unwrap_or_default();
     assert!(why.ends_with(" old, less than 1h"), "{steps:?}");
     assert!(young.is_alive());
-    // A user's rule may set a minimum age below the hard cap, which is the minimum age of the
-    // built-in rules.
+    // A user's rule may set a minimum age below the cap, which is the minimum age of the built-in
+    // rules.
     write_rule(&sandbox, "2s");
     eventually("the process is old enough", || {
         !step_pids(&reap_unowned(&sandbox, &[]), "foreign_ended").is_empty()
@@ -241,8 +242,8 @@ fn an_orphan_is_ended_only_after_its_minimum_age() {
     assert!(!young.is_alive());
 }
 
-/// Promise P87: a process of a running task is never ended as an orphan, even if its command line
-/// matches a rule.
+/// Promise P87: a process of a running task is never ended as an orphan, even if the command line
+/// of the process matches a rule.
 #[test]
 fn a_process_of_a_running_task_is_not_reaped_as_an_orphan() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! The content of `siding report` as text, Markdown and JSON.
+//! The content of `siding report` in its text, Markdown and JSON formats.
 
 use siding_e2e::{Sandbox, eventually};
 
@@ -27,8 +27,8 @@ fn an_empty_report_says_that_nothing_ran() {
     assert!(bad.contains("24h"), "{bad}");
 }
 
-/// The report shows on one screen the number of tasks, the failed and the stopped ones, lingering
-/// tasks, and the slowest and noisiest tasks.
+/// On one screen, the report shows the numbers of all tasks, of failed tasks and of stopped tasks,
+/// the lingering tasks, and the slowest and noisiest tasks.
 #[test]
 fn the_report_shows_all_events_on_one_screen() {
     let sandbox = sandbox();
@@ -83,7 +83,7 @@ fn the_report_shows_all_events_on_one_screen() {
     stop_all(&sandbox);
 }
 
-/// The report also counts tasks whose records are removed, because the history still has their
+/// The report also counts tasks that have been removed, because the history still contains their
 /// results.
 #[test]
 fn the_report_counts_removed_tasks_from_the_history() {

@@ -1,4 +1,4 @@
-//! `siding schema`, which prints the JSON Schema of all outputs or of one command's output.
+//! `siding schema`, which prints the JSON Schemas of all outputs, or the schema of one output.
 
 use serde_json::json;
 

@@ -54,7 +54,8 @@ fn sessions_are_listed_with_their_owner_and_tasks() {
     assert!(!closed(&[]).contains("chat") && closed(&["--all"]).contains("chat     closed"));
 }
 
-/// Promise P41: closing a session stops no tasks but its own, and of these all without `--keep`.
+/// Promise P41: closing a session stops the session's tasks except those with `--keep`, and no
+/// other tasks.
 #[test]
 fn closing_a_session_stops_its_tasks_except_kept_ones() {
     let sandbox = sandbox();
@@ -84,12 +85,12 @@ fn closing_a_session_stops_its_tasks_except_kept_ones() {
     stop_all(&sandbox);
 }
 
-/// `session close` fails for a task whose journal it cannot read: the task may belong to the
-/// session, so the call must not claim that none is left.
+/// `session close` fails if it cannot read a task's journal. The task may belong to the session, so
+/// the call must not report that no task of the session is left.
 #[test]
 fn a_task_with_an_unreadable_journal_is_reported_as_failed() {
     if !is_root() {
-        // Only root can make a journal unreadable for the user that runs the calls.
+        // Only root can make a journal unreadable for the ordinary user that runs the calls.
         return;
     }
     let mut sandbox = Sandbox::new_for_uid(61_235);
@@ -130,8 +131,8 @@ fn session_close_prints_what_happened_to_each_task() {
     stop_all(&sandbox);
 }
 
-/// A call with a session that is not open fails, names the command that opens it, and starts no
-/// task.
+/// A call with a session that is not open fails, names the command that opens the session, and
+/// starts no task.
 #[test]
 fn an_unopened_session_is_rejected_with_the_command_that_opens_it() {
     let sandbox = sandbox();
@@ -148,7 +149,7 @@ fn an_unopened_session_is_rejected_with_the_command_that_opens_it() {
     let _closed = run_ok(&sandbox, &["session", "close", "nope"]);
     let err = run_refused(&sandbox, &["run", "--session", "nope", "--", "true"]);
     assert!(err.contains("has ended (it was closed)") && err.contains(named), "{err}");
-    // After the session was opened again, tasks can be started in it.
+    // After the session has been opened again, tasks can be started in it.
     let _owner = open_session(&sandbox, "nope");
     let _ran = run_ok(&sandbox, &["run", "--session", "nope", "--", "true"]);
 }

@@ -1,15 +1,16 @@
-//! Calls with an expected exit code, and tasks whose end the test controls.
+//! Helpers that run calls with an expected exit code, and that start tasks whose end the test
+//! controls.
 
 use std::time::Duration;
 
 use serde_json::Value;
 use siding_e2e::{ProgramOutput, Sandbox, eventually, processes};
 
-/// A command that runs longer than any test. SIGTERM ends it.
+/// A command that runs longer than any test. SIGTERM ends the command.
 pub(crate) const HANG_COMMAND: &str = "sleep 300";
 
-/// Upper bound for the duration of a call that does not wait, even on a machine with forty busy
-/// processes per core.
+/// Upper bound for the duration of a call that does not wait. It suffices on a machine with forty
+/// busy processes per core.
 pub(crate) const MAX_PROMPT_TIME: Duration = Duration::from_secs(8);
 
 /// Returns a sandbox that fails its test if the test leaves processes running.

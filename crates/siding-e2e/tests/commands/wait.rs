@@ -47,8 +47,8 @@ fn any_returns_at_the_first_end_and_all_at_the_last() {
     }
 }
 
-/// Promise P51: at the time limit the wait ends, the tasks continue, and the answer states the
-/// limit.
+/// Promise P51: when the time limit is reached, the wait ends, the tasks continue, and the answer
+/// states the limit.
 #[test]
 fn a_wait_that_times_out_says_so_and_the_tasks_continue() {
     let sandbox = sandbox();

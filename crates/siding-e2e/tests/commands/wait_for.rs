@@ -33,7 +33,8 @@ fn wait_for(sandbox: &Sandbox, id: &str, what: &str) -> Value {
     assert_satisfied(start_wait(sandbox, id, &["--for", what]).wait())[0]["detail"].clone()
 }
 
-/// Asserts that the wait ended because the task ended first, and that it reports the outcome.
+/// Asserts that the wait ended because the task ended first, and that the answer contains the
+/// task's outcome.
 #[track_caller]
 fn assert_ended_first(done: ProgramOutput, outcome: &Value) -> Value {
     let done = done.expect_code(1);
@@ -61,7 +62,7 @@ fn a_line_that_is_already_in_the_output_satisfies_the_wait() {
     let say = r"printf 'starting\n\033[32mlistening\033[0m on :3000\r\nmore\n'";
     let id = start_task(&sandbox, &[], &format!("{say}; {HANG_COMMAND}"));
     let detail = wait_for(&sandbox, &id, "output:^listening on :[0-9]+$");
-    // siding removes the color sequences before it matches the line.
+    // siding removes color sequences from a line before it matches the line.
     assert_eq!(detail, json!({"offset": 9, "line": "listening on :3000"}));
     let done = run_ok(&sandbox, &["wait", &id, "--for", "output:listening"]);
     assert_eq!(done.stdout_text(), format!("{id}  output:listening  listening on :3000\n"));
@@ -70,13 +71,13 @@ fn a_line_that_is_already_in_the_output_satisfies_the_wait() {
     assert_eq!(wait_for(&sandbox, &id, "output:^more")["line"], "more");
     let done = start_wait(&sandbox, &id, &["--for", "output:^never"]).wait();
     assert_ended_first(done, &json!({"kind": "stopped", "by": "user"}));
-    // The line that siding itself appends at the stop does not match.
+    // The line that siding itself appends when it stops a task does not match.
     let done = start_wait(&sandbox, &id, &["--for", "output:stopped by user"]).wait();
     assert_ended_first(done, &json!({"kind": "stopped", "by": "user"}));
 }
 
-/// Failure F4: a wait for a line of a server that never exits returns when the server writes the
-/// line.
+/// Failure F4: a wait for an output line of a server that never exits returns when the server
+/// writes the line.
 #[test]
 fn a_later_line_satisfies_the_wait() {
     let sandbox = sandbox();
@@ -95,7 +96,7 @@ fn a_later_line_satisfies_the_wait() {
     stop_all(&sandbox);
 }
 
-/// A line without a newline, such as a prompt, matches when the task writes nothing more.
+/// A line without a newline, such as a prompt, matches once the task has stopped writing.
 #[test]
 fn an_unterminated_line_matches_once_nothing_follows() {
     let sandbox = sandbox();
@@ -194,7 +195,7 @@ fn a_relative_file_is_resolved_from_the_directory_of_the_task() {
     let path = format!("{cwd}/out/deep/report");
     assert_eq!(assert_satisfied(waiting.wait())[0]["detail"], json!({"path": path}));
     stop_all(&sandbox);
-    // An existing file also satisfies a wait for an ended task.
+    // If the task has ended, a file that exists still satisfies the wait.
     assert_eq!(wait_for(&sandbox, &id, &format!("file:{path}"))["path"], path);
 }
 
@@ -340,8 +341,8 @@ fn a_wait_survives_a_shim_killed_with_unread_messages() {
     stop_all(&sandbox);
 }
 
-/// Promise P57: one call can wait for more tasks than its soft limit of descriptors, because siding
-/// raises the limit. `SIDING_TEST_WAITS` sets the number of tasks.
+/// Promise P57: one call can wait for more tasks than its soft limit on descriptors allows, because
+/// siding raises this limit. `SIDING_TEST_WAITS` sets the number of tasks.
 #[test]
 fn many_tasks_are_waited_for_concurrently() {
     let many: usize =
@@ -383,7 +384,7 @@ fn many_tasks_are_waited_for_concurrently() {
     );
 }
 
-/// `siding wait` escapes the line of a task, which could otherwise move the cursor or forge one of
+/// `siding wait` escapes the lines of a task, because they could move the cursor or forge one of
 /// siding's lines.
 #[test]
 fn hostile_lines_are_escaped() {

@@ -22,7 +22,7 @@ fn next_request(requests: &Receiver<ReceivedRequest>) -> ReceivedRequest {
     requests.recv_timeout(siding_e2e::POLL_DEADLINE).expect("a request within the deadline")
 }
 
-/// A running `notices --follow --notify`, and the read end of its stdout pipe.
+/// A running `siding notices --follow --notify`, and the read end of its stdout pipe.
 struct Follower {
     call: RunningProgram,
     stdout_lines: BufReader<PipeReader>,
@@ -72,7 +72,7 @@ fn a_notice_is_posted_once_with_the_printed_json() {
         assert!(got.head.contains(header), "{}", got.head);
     }
     assert_eq!((task_id(&got.body), &got.body), (task, &printed));
-    // The next request has the next notice, so the first one was not sent twice.
+    // The next request contains the next notice, so the first notice was not sent twice.
     let other = run_in_background_to_end(&sandbox, &[], "echo two");
     assert_eq!(task_id(&next_request(&requests).body), other);
     let said = follower.close();
@@ -103,7 +103,8 @@ fn a_client_error_is_reported_without_the_path_and_not_retried() {
     let asked: BTreeSet<String> = (0..5).map(|_| task_id(&next_request(&requests).body)).collect();
     assert_eq!(asked, tasks, "expected one request per task");
     let said = follower.close();
-    // Of a series of failures with the same reason, the first is named and the others are counted.
+    // In a series of failures with the same reason, the first failure is reported by name and the
+    // others are counted.
     assert_eq!(said.matches("it answered 404 Not Found; notice").count(), 2, "{said}");
     assert_eq!(said.matches("for the same reason 2 more were not sent").count(), 1, "{said}");
     assert!(said.contains("redirects are not followed"), "{said}");
@@ -121,8 +122,8 @@ fn retry_after_is_honored() {
             let seconds =
                 at.duration_since(SystemTime::UNIX_EPOCH).expect("a later time").as_secs();
             let at = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-            // Reads the monotonic clock first: a delay before the second read makes the expected
-            // time too early, and never too late.
+            // The monotonic clock is read first, so that a delay between the two reads makes the
+            // expected time too early and never too late.
             let now = Instant::now();
             let left = at.duration_since(SystemTime::now()).expect("a later time");
             (http_date(seconds), Some(now + left))
@@ -161,18 +162,19 @@ fn a_too_long_retry_after_is_not_honored() {
     assert!(!said.contains("trying again"), "{said}");
 }
 
-/// Every notice beyond the bounded queue is reported as not sent, in a few lines, and all others
-/// are sent.
+/// Notices that do not fit into the bounded queue are reported as not sent, in a few lines; all
+/// others are sent.
 #[test]
 fn notices_beyond_the_queue_are_reported_and_counted() {
     const NOTICE_COUNT: usize = 80;
     let sandbox = sandbox();
-    // At most 64 notices wait in the queue, and one more is in the request to the server.
+    // At most 64 notices are in the queue, and one more is in the request to the server.
     let (address, gate, requests) = server::start_gated_server(NOTICE_COUNT);
     let fifo = sandbox.path("fifo").display().to_string();
     let made = Command::new("mkfifo").arg(&fifo).status().expect("`mkfifo` is installed");
     assert!(made.success());
-    // Each task blocks on the FIFO, so that it ends after the call that has started it.
+    // Each task blocks on the FIFO, so that it does not end before the call that starts it has
+    // returned.
     let command = format!(": < {fifo}");
     let tasks: Vec<String> =
         (0..NOTICE_COUNT).map(|_| start_task(&sandbox, &[], &command)).collect();
@@ -203,11 +205,11 @@ fn notices_beyond_the_queue_are_reported_and_counted() {
     let sent: BTreeSet<String> =
         (0..rest).map(|_| task_id(&next_request(&requests).body)).collect();
     assert_eq!(sent.len(), rest, "each notice must be sent once: {said}");
-    // The queue's 64 notices, the one in a request, and possibly one more that entered the queue
-    // when that request was taken from it.
+    // These are the queue's 64 notices, the notice in a request, and possibly one that entered the
+    // queue when the request's notice left the queue.
     assert!((64..=66).contains(&rest), "{rest}: {said}");
     assert!(named.iter().all(|id| printed.contains(*id) && !sent.contains(*id)), "{said}");
-    // At most two lines report each series of dropped notices.
+    // Each series of dropped notices is reported in at most two lines.
     assert!(said.matches("webhook").count() <= 4 && !named.is_empty(), "{said}");
 }
 
@@ -242,7 +244,7 @@ fn an_unreachable_server_is_reported_once() {
     let said = follower.close();
     let expected = format!("siding: webhook {address}: cannot reach it: Connection refused");
     assert!(said.contains(&expected) && said.contains("was not sent"), "{said}");
-    // There is one line: without time for a retry, siding does not announce one.
+    // There is only one line, because siding announces no retry if there is no time for one.
     assert_eq!(said.matches("webhook").count(), 1, "{said}");
 }
 
@@ -272,7 +274,7 @@ fn a_project_cannot_set_the_webhook() {
 }
 
 /// After `install --notify webhook=URL`, the hook sends the user's notices to the stored address,
-/// which is in the arguments of no process.
+/// which no process has in its arguments.
 #[test]
 fn the_notify_person_hook_posts_to_the_stored_address() {
     const HOST_SESSION: &str = "claude-w";

@@ -10,8 +10,8 @@ use siding_model::outcome::Outcome;
 use crate::state;
 use crate::test_tasks::STOP_GRACE;
 
-/// Asserts that exactly `expected` tasks exist, that each has ended exactly once, and that none has
-/// left a process or a transient file. Returns their outcomes.
+/// Asserts that exactly `expected` tasks exist, that each task has ended exactly once, and that no
+/// process or transient file of a task is left. Returns their outcomes.
 fn assert_all_ended(sandbox: &Sandbox, expected: usize) -> Vec<Outcome> {
     let ids = state::task_ids(sandbox);
     assert_eq!(ids.len(), expected, "records were lost or duplicated");
@@ -136,8 +136,8 @@ fn stop_racing_with_exit_records_exactly_one_outcome() {
         assert!(ended || stopped, "race {race}: {outcome}");
         ends += u64::from(ended);
     }
-    // The test harness prints this line only on failure; it shows how often the command exited
-    // before the stops.
+    // The line shows how often the command exited before the stops. The test harness prints the
+    // line only if the test fails.
     eprintln!("{ends} of {races} ended by themselves");
     assert_all_ended(&sandbox, races.try_into().expect("a small number"));
 }

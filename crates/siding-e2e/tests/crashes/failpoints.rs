@@ -1,5 +1,5 @@
-//! Crashes at every failpoint of the shim: the shim stops at the failpoint, and the test kills it,
-//! alone or together with the client or the session's owner.
+//! Crashes at every failpoint of the shim. When the shim has stopped at the failpoint, the test
+//! kills the shim alone, or together with the client or the session's owner.
 
 use siding_e2e::{Process, RunningProgram, Sandbox, eventually, words};
 use siding_model::outcome::Outcome;
@@ -10,25 +10,25 @@ use crate::test_tasks::{self, EXIT_CODE, STOP_GRACE, TASK_OUTPUT, Task, TaskKind
 /// Source file of the shim that lists all failpoints.
 const FAILPOINT_SOURCE: &str = include_str!("../../../siding-shim/src/failpoints.rs");
 
-/// The action with which a test makes the shim reach a failpoint.
+/// The event that makes the shim reach a failpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trigger {
-    /// `siding run` of a task of either kind.
+    /// `siding run` of a task of one of the two kinds.
     Start,
-    /// The exit of a task's command, without a stop.
+    /// The exit of a task's command, which no stop has caused.
     End,
     /// `siding stop` of a task that ignores SIGTERM.
     Stop,
 }
 
-/// What must be recorded after a crash at a failpoint.
+/// The state of the journal that is required after a crash at a failpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExpectedRecord {
     /// Nothing was recorded, so no process may run and no file may be left.
     NothingRecorded,
     /// The task was recorded, but its command never ran.
     NeverRan,
-    /// The command ran; whether its end was observed depends on timing.
+    /// The command ran. Whether a shim observed its end depends on timing.
     Ran,
     /// The exit of the command was recorded.
     Ended,
@@ -51,7 +51,8 @@ pub(crate) const FAILPOINT_TABLE: [(&str, Trigger, ExpectedRecord); 12] = [
     ("told", Trigger::End, ExpectedRecord::Ended),
 ];
 
-/// The processes that are killed at the failpoint, in the order that the variant names.
+/// The processes that are killed while the shim is at the failpoint. A variant names them in the
+/// order of the kills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Victims {
     Shim,
@@ -101,7 +102,8 @@ fn foreground_client_returns_the_recorded_outcome() {
     }
 }
 
-/// After a start that was never recorded, the same command is not refused as a duplicate.
+/// After a start that was never recorded, a start of the same command is not rejected as a
+/// duplicate.
 #[test]
 fn unrecorded_command_can_be_run_again() {
     let mut sandbox = Sandbox::new();
@@ -184,8 +186,8 @@ impl CrashCase {
             return;
         }
         if self.expected == ExpectedRecord::Ended {
-            // The client had received the outcome before the shim was killed, so only this command
-            // repairs the task.
+            // The client had received the outcome before the shim was killed, so the task is
+            // repaired only by the next commands.
             self.run_next_commands(sandbox, &id);
         }
         self.assert_expected(sandbox, &id);
@@ -197,8 +199,8 @@ impl CrashCase {
         } else {
             125
         };
-        // The task ignores SIGTERM, so siding may have ended it with SIGKILL, which gives another
-        // exit code.
+        // The task ignores SIGTERM, so the stop may have ended it with SIGKILL, for which the exit
+        // code is different.
         let killed = (code == 128 + 15).then_some(128 + 9);
         assert!(done.code == Some(code) || done.code == killed, "{self:?}: {outcome}, {done}");
         let reported = serde_json::from_value(done.json()["outcome"].clone());
@@ -215,8 +217,8 @@ impl CrashCase {
         owner
     }
 
-    /// Makes a shim reach the failpoint, where it stops. Returns the client that waits for the
-    /// shim, the task's id and the shim.
+    /// Makes a shim reach the failpoint and stop there. Returns the client that waits for the shim,
+    /// the task's id, and the shim.
     fn drive_to_failpoint(
         &self,
         sandbox: &Sandbox,
@@ -269,8 +271,8 @@ impl CrashCase {
         assert!(is_reported, "{self:?}: {done}");
     }
 
-    /// Runs `ps` or `reap` if the client was killed too, then waits for the task's end or stops the
-    /// task. Each of these commands must repair the task.
+    /// Runs `ps` or `reap` if the client was killed as well, then waits for the task's end or stops
+    /// the task. The first of these commands must repair the task.
     fn run_next_commands(&self, sandbox: &Sandbox, id: &str) {
         let first: &[&str] = match self.victims {
             Victims::ClientThenShim => &["ps", "--json"],
@@ -278,9 +280,9 @@ impl CrashCase {
             Victims::Shim | Victims::OwnerThenShim => &[],
         };
         if !first.is_empty() {
-            // A client that was killed after the shim may have been starting a new shim. That
-            // unfinished shim holds the task's lock for a moment longer, and other commands skip a
-            // locked task.
+            // If the client was killed after the shim, the client may already have begun to start a
+            // new shim. That shim still holds the task's lock for a moment, and other commands skip
+            // a locked task.
             eventually("the next command has taken the task over", || {
                 let _done = sandbox.siding(first).run().expect_code(0);
                 state::is_supervised_or_empty(sandbox, id)

@@ -1,6 +1,6 @@
-//! Forged journals for states that a test cannot produce by a crash: journals from another boot,
-//! journals with pids that now belong to unrelated processes, and a leader that is recorded
-//! without its start time.
+//! Forged journals for states that a test cannot produce by a crash. They are journals from another
+//! boot, with pids that now belong to unrelated processes, or with a leader whose start time is not
+//! recorded.
 
 use serde_json::Value;
 use siding_e2e::{Process, RunningProgram, Sandbox, eventually, words};
@@ -12,8 +12,8 @@ use siding_model::record::{self, Record};
 use crate::state;
 use crate::test_tasks::{Task, TaskKind};
 
-/// Starts a process outside any task that leads a process group and a session, as the leader of a
-/// task does.
+/// Starts a process that belongs to no task, and that leads a process group and a session as the
+/// leader of a task does.
 fn start_unrelated_process(sandbox: &Sandbox) -> RunningProgram {
     let unrelated = sandbox.puppet(&words("--quiet setsid mark innocent hang")).spawn();
     sandbox.wait_for_mark("innocent");
@@ -25,8 +25,8 @@ fn proc_ref(process: Process) -> ProcRef {
     ProcRef { pid, start_ticks: process.start }
 }
 
-/// Cuts the journal of an ended task after its first two records, so that the task seems to run,
-/// and edits these records with `change`. Returns the task's id.
+/// Truncates the journal of an ended task after its first two records, so that the task seems to
+/// run, and edits these records with `change`. Returns the task's id.
 fn forge_running_task(sandbox: &Sandbox, change: impl Fn(&mut Record)) -> String {
     let id = Task::new(TaskKind::Brief).start(sandbox, &[]);
     let _ended = sandbox.siding(&["wait", &id]).run().expect_code(0);
@@ -46,8 +46,8 @@ fn forge_running_task(sandbox: &Sandbox, change: impl Fn(&mut Record)) -> String
     id
 }
 
-/// Edits a record so that it names `shim` as the task's shim or leader. With `other_boot`, the
-/// record's time becomes a moment shortly after that boot.
+/// Edits a record so that it names the process `shim` as the task's shim or leader. With
+/// `other_boot`, the record also names that boot, and its time is one second after the boot.
 fn set_recorded_process(record: &mut Record, shim: ProcRef, other_boot: Option<BootId>) {
     match record {
         Record::Accepted(accepted) => {
@@ -101,9 +101,9 @@ fn task_of_another_boot_is_lost_and_no_process_is_signaled() {
     }
 }
 
-/// A shim that had no free descriptor at the command's start has recorded the leader's pid without
-/// its start time. The next shim must find the leader by this pid, and must not conclude that the
-/// leader has exited.
+/// A shim that has no free descriptor when the command starts records the leader's pid without the
+/// leader's start time. The next shim must find the leader by this pid, and must not conclude that
+/// the leader has exited.
 #[test]
 fn takeover_finds_a_leader_recorded_only_by_pid() {
     let mut sandbox = Sandbox::new();

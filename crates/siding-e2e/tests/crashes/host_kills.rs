@@ -1,5 +1,5 @@
-//! A task continues however the host kills the processes of the shell tool that started the task
-//! (promise P20).
+//! A task continues when the host kills the processes of the shell tool that started the task, in
+//! whatever way it kills them (promise P20).
 
 use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -10,7 +10,7 @@ use siding_model::outcome::{BackgroundReason, Outcome, Placement};
 use crate::state;
 use crate::test_tasks::{STOP_GRACE, Task, TaskKind};
 
-/// The processes that a host kills when it ends the shell of its tool.
+/// The processes that a host kills when it ends the shell of its shell tool.
 #[derive(Debug, Clone, Copy)]
 enum KillScope {
     /// The shell's process group.
@@ -21,9 +21,9 @@ enum KillScope {
     Tree,
 }
 
-/// Returns the shell and the processes that a host kills with it. Lists the processes of the
-/// machine only once: with one listing per process, this function took longer than a puppet's
-/// lifetime of one minute on a busy machine.
+/// Returns the shell and the processes that a host kills together with the shell. Lists the
+/// processes of the machine only once. With one listing per process, this function took longer on a
+/// busy machine than the minute for which a puppet lives.
 fn processes_in_scope(shell: Process, scope: KillScope) -> Vec<Process> {
     let own = processes::stat(shell.pid).expect("the shell is alive");
     let with = |is_one: fn(&processes::Stat, &processes::Stat) -> bool| {
@@ -50,8 +50,8 @@ fn start_shell_with_task(sandbox: &Sandbox, task: &Task, before: &str) -> Runnin
     sandbox.host("setsid", &["--wait", "bash", "-c", &line]).spawn()
 }
 
-/// Waits until the siding client runs, and returns the shell that runs the tool and the client
-/// below that shell.
+/// Waits until the siding client runs, and returns the tool's shell and the client below that
+/// shell.
 fn wait_for_shell_and_client(host: &RunningProgram) -> (Process, Process) {
     eventually_some("the client runs", || {
         let below = processes::descendants(host.process().pid);
@@ -130,8 +130,8 @@ fn open_pty() -> (OwnedFd, String) {
         File::options().read(true).write(true).open("/dev/ptmx").expect("/dev/ptmx can be opened");
     let mut number: libc::c_uint = 0;
     let mut locked: libc::c_int = 0;
-    // SAFETY: both requests access only the integer that is passed, on a descriptor that this
-    // function owns.
+    // SAFETY: `master` is open, and each request accesses only the integer to which it receives a
+    // pointer and which lives until the call returns.
     let done = unsafe {
         let fd = master.as_raw_fd();
         libc::ioctl(fd, libc::TIOCSPTLCK, &raw mut locked)

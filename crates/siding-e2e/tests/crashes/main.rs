@@ -1,5 +1,5 @@
-//! Crash tests: whichever process is killed, at whatever moment, the records are correct and no
-//! process is left behind.
+//! Crash tests: whichever process is killed, and whenever it is killed, the records are correct and
+//! no process is left.
 
 mod concurrency;
 mod failpoints;

@@ -60,8 +60,8 @@ fn reap_takes_over_two_hundred_tasks_with_dead_shims() {
 }
 
 /// A task whose short-lived processes each fork a successor survives a takeover. The processes that
-/// the reaper has found may have exited when the new shim scans, and the shim must not record this
-/// as the end of the task.
+/// the reaper found may have exited before the new shim scans, and the shim must not record this as
+/// the end of the task.
 #[test]
 fn takeover_keeps_a_task_that_forks_and_exits_repeatedly() {
     const KILL_COUNT: usize = 5;
@@ -83,6 +83,6 @@ fn takeover_keeps_a_task_that_forks_and_exits_repeatedly() {
     let before = count();
     eventually("the process still keeps forking", || count() > before + 5);
     let _stopped = sandbox.siding(&["stop", "--grace", STOP_GRACE, &id]).run().expect_code(0);
-    // The outcome is that of the task's shell, which had exited long before the stop.
+    // The outcome is the exit of the task's shell, which happened long before the stop.
     assert_eq!(state::assert_ended_cleanly(&sandbox, &id), Outcome::Exited { code: 0 });
 }

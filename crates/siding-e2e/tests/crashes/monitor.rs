@@ -45,7 +45,7 @@ fn takeover_continues_matching_where_the_dead_shim_stopped() {
     create_file(&sandbox, "a");
     eventually("the output is stored", || state::output(&sandbox, &id).contains("line 40\n"));
     // The shim records lines after it has stored the output. The monitor's rate limit allows a
-    // burst of five records; the remaining lines are recorded a second later.
+    // burst of five records; the remaining lines are recorded one second later.
     eventually("the first lines are reported", || matched_lines(&sandbox, &id) > 0);
     let before = matched_lines(&sandbox, &id);
     assert!(before <= 40, "{before}");
@@ -60,8 +60,8 @@ fn takeover_continues_matching_where_the_dead_shim_stopped() {
     assert_eq!((state.matched.lines, state.takeovers), (50, 1));
 }
 
-/// If a task ends while it has no shim, the next shim records the matching lines that the dead shim
-/// had stored but not recorded.
+/// If a task ends while it has no shim, the next shim records the matching lines in output that the
+/// dead shim had stored without recording them.
 #[test]
 fn lines_written_without_a_shim_are_matched_later() {
     let mut sandbox = Sandbox::new();
@@ -79,7 +79,7 @@ fn lines_written_without_a_shim_are_matched_later() {
 }
 
 /// The process of `monitor-mcp` survives the death of its shim. When the owner of the session is
-/// killed, this process and the MCP server that it has started are ended.
+/// killed, this process and its MCP server are ended.
 #[test]
 fn mcp_monitor_survives_its_shim_but_not_its_owner() {
     let mut sandbox = Sandbox::new();

@@ -1,5 +1,5 @@
-//! Delivery of `ended` notices under kills of any process: each notice is delivered at least once,
-//! and never again after it was acknowledged.
+//! Delivery of `ended` notices when any process may be killed: each notice is delivered at least
+//! once, and never again after it has been acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::failpoints::{ExpectedRecord, FAILPOINT_TABLE, Trigger};
 use crate::state;
 use crate::test_tasks::{STOP_GRACE, Task, TaskKind};
 
-/// Returns the notice id and the task id of each `ended` notice that a consumer printed.
+/// Returns the notice id and the task id of each `ended` notice in a consumer's output.
 #[track_caller]
 fn end_notices(done: &ProgramOutput) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
@@ -47,8 +47,8 @@ fn end_is_reported_once_at_whichever_failpoint_the_shim_dies() {
             stopper = Some(other_session_call(&sandbox, &stop).spawn());
         }
         let (id, shim) = state::wait_for_paused_shim(&sandbox, &before, point);
-        // At a failpoint after the command's exit, the caller may still receive an answer, and this
-        // answer may already report the end.
+        // At a failpoint after the command's exit, the caller can still receive an answer, and this
+        // answer may report the end.
         let is_reported = match trigger {
             Trigger::End => client.wait().json()["phase"] == "ended",
             Trigger::Start | Trigger::Stop => {
@@ -82,7 +82,7 @@ fn end_is_reported_once_at_whichever_failpoint_the_shim_dies() {
 }
 
 /// Promise P59 holds under random kills. `CRASHES_TASKS` sets the number of tasks (default 30), and
-/// `CRASHES_SEED` the seed of the random events (default: the pid of the test).
+/// `CRASHES_SEED` the seed of the random events (default: the test's pid).
 #[test]
 fn every_end_is_reported_once_under_random_kills() {
     let tasks = crate::env_number("CRASHES_TASKS", 30);
@@ -114,7 +114,7 @@ struct RandomRun {
     callers: Vec<RunningProgram>,
     other_calls: Vec<RunningProgram>,
     consumers: Vec<RunningProgram>,
-    /// How often completed consumers have printed each `ended` notice, by notice id.
+    /// The number of times that completed consumers have printed each `ended` notice, by notice id.
     end_counts: BTreeMap<String, u32>,
 }
 
@@ -137,7 +137,7 @@ impl RandomRun {
 
     fn step(&mut self) {
         match self.dice.next_below(8) {
-            // Kill the shim of a random task or, less often, any process of that task.
+            // Kill a shim of a random task or, less often, any process of that task.
             0 | 1 => {
                 let ids: Vec<String> = state::task_ids(&self.sandbox).into_iter().collect();
                 let Some(id) = self.pick(&ids) else { return };
@@ -156,8 +156,8 @@ impl RandomRun {
             3 | 4 => self.consumers.push(notice_consumer(&self.sandbox).spawn()),
             5 if !self.consumers.is_empty() => {
                 let index = self.dice.next_below(self.consumers.len() as u64) as usize;
-                // The output of this consumer is not counted: each notice in it was acknowledged
-                // before the kill, or is delivered again.
+                // The output of this consumer is not counted, because each notice in this output
+                // either was acknowledged before the kill or will be delivered again.
                 drop(self.consumers.swap_remove(index));
             }
             6 => {
@@ -166,7 +166,7 @@ impl RandomRun {
                 }
             }
             _ => {
-                // Dropping the calls kills those that have not completed.
+                // Dropping a call kills its process if the call has not completed.
                 self.other_calls.clear();
                 let commands: [&[&str]; 3] =
                     [&["ps", "--json"], &["reap", "--json"], &["stop", "--all", "--grace", "0s"]];
@@ -185,7 +185,7 @@ impl RandomRun {
     }
 
     fn stop_and_check(mut self) {
-        // Kill the callers, because those of stubborn tasks would otherwise wait forever.
+        // Kill the callers, because the callers of stubborn tasks would wait forever.
         self.callers.clear();
         let stop = ["stop", "--all", "--grace", STOP_GRACE];
         let _first = other_session_call(&self.sandbox, &stop).run();
@@ -202,8 +202,8 @@ impl RandomRun {
             let consumer = notice_consumer(&self.sandbox).spawn();
             self.record_notices(consumer);
             let acks = self.ack_counts();
-            // Only the `ended` notice of each task is awaited: it may still be held back for the
-            // task's caller.
+            // Wait only for the acknowledgement of each task's `ended` notice, which may have been
+            // withheld until the task's caller exits.
             let is_acked = |id: &String| {
                 state::end_notice_id(&self.sandbox, id).is_some_and(|end| acks.contains_key(&end))
             };
@@ -214,7 +214,7 @@ impl RandomRun {
         let acks = self.ack_counts();
         for (name, (agents, callers)) in &acks {
             // A consumer holds the delivery lock from the delivery to the acknowledgement, so a
-            // second acknowledgement means a second delivery.
+            // second acknowledgement proves a second delivery.
             assert!(
                 *agents <= 1 && *callers <= 1,
                 "{name} was delivered again: {agents}, {callers}"
@@ -229,8 +229,8 @@ impl RandomRun {
         ended.iter().for_each(|id| drop(state::assert_ended_cleanly(&self.sandbox, id)));
     }
 
-    /// Returns, by notice id, how often the agent and the task's own caller have acknowledged the
-    /// notice.
+    /// Returns, by notice id, how often the agent and how often the task's caller have acknowledged
+    /// the notice.
     fn ack_counts(&self) -> BTreeMap<String, (u32, u32)> {
         let path = self.sandbox.state_dir().join("sessions/cli/acks");
         let text = std::fs::read_to_string(path).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! After random kills at random moments, `siding stop --all` leaves no process behind, and all
-//! records are correct (promise P75).
+//! After random kills at random moments, `siding stop --all` leaves no process, and all records are
+//! correct (promise P75).
 
 use siding_e2e::tree_plan::SplitMix64;
 use siding_e2e::{Process, RunningProgram, Sandbox, processes};
@@ -18,7 +18,7 @@ const RANDOM_COMMANDS: [&[&str]; 6] = [
 ];
 
 /// Promise P75 holds under random kills. `CRASHES_TASKS` sets the number of tasks (default 30), and
-/// `CRASHES_SEED` the seed of the random events (default: the pid of the test).
+/// `CRASHES_SEED` the seed of the random events (default: the test's pid).
 #[test]
 fn stop_all_ends_everything_after_random_kills() {
     let tasks = crate::env_number("CRASHES_TASKS", 30);
@@ -61,7 +61,7 @@ impl RandomRun {
     fn step(&mut self) {
         let ids: Vec<String> = state::task_ids(&self.sandbox).into_iter().collect();
         match self.dice.next_below(4) {
-            // Kill the shim of a random task or, less often, any process of that task.
+            // Kill a shim of a random task or, less often, any process of that task.
             0 | 1 => {
                 let Some(id) = self.pick(&ids) else { return };
                 let shims = state::shims(&id);
@@ -91,8 +91,8 @@ impl RandomRun {
         self.calls.clear();
         let stop = ["stop", "--all", "--grace", STOP_GRACE];
         let done = self.sandbox.siding(&stop).run();
-        // Only one kind of failure is allowed: a task whose client and shim were killed before
-        // anything was recorded cannot be stopped.
+        // Only one failure is allowed: a task cannot be stopped if its client and shim were killed
+        // before anything was recorded.
         let failures =
             done.stderr_text().lines().filter(|line| line.starts_with("siding: task")).count();
         let not_started = done.stderr_text().matches("could not start").count();

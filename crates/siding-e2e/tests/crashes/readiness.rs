@@ -1,5 +1,5 @@
-//! The readiness of a task is recorded at most once, and only if the task has become ready, even if
-//! the shim is killed.
+//! Even if the shim is killed, the readiness of a task is recorded at most once, and only if the
+//! task has become ready.
 
 use siding_e2e::{Sandbox, eventually};
 
@@ -27,8 +27,8 @@ fn is_ready(sandbox: &Sandbox, id: &str) -> bool {
     state::journal(sandbox, id).expect("a recorded task").state.ready.is_some()
 }
 
-/// Acknowledges the agent's unread notices and returns each of them as `kind: first line of the
-/// summary`.
+/// Acknowledges the agent's unread notices, and returns each notice as `KIND: FIRST LINE OF ITS
+/// SUMMARY`.
 #[track_caller]
 fn unread_notices(sandbox: &Sandbox) -> Vec<String> {
     let view = sandbox.siding(&["notices", "--json", "--ack"]).run().expect_code(0).json();
@@ -97,7 +97,8 @@ fn readiness_in_output_stored_by_the_dead_shim_is_found() {
     end_task(&sandbox, &id);
 }
 
-/// If a shim is killed after it has recorded the readiness, the next shim does not record it again.
+/// If a shim is killed after it has recorded the readiness, the next shim does not record the
+/// readiness again.
 #[test]
 fn readiness_is_reported_once_across_a_takeover() {
     let mut sandbox = Sandbox::new();
@@ -108,8 +109,8 @@ fn readiness_is_reported_once_across_a_takeover() {
     assert_eq!(unread_notices(&sandbox).len(), 1);
     state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
     let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
-    // The journal can be replayed, so it has no second `ready` record: the replay would report one
-    // as corruption.
+    // The journal can be replayed, so it has no second `ready` record, which the replay would
+    // report as corruption.
     assert!(is_ready(&sandbox, &id));
     assert!(unread_notices(&sandbox).is_empty(), "delivered twice");
     end_task(&sandbox, &id);
@@ -117,7 +118,7 @@ fn readiness_is_reported_once_across_a_takeover() {
 }
 
 /// If a task ends without a shim, the next shim checks the conditions that can still be checked,
-/// such as a file, and does not assume that any other condition was met.
+/// such as a file. It does not assume that the other conditions were met.
 #[test]
 fn unobserved_end_reports_readiness_only_if_known() {
     for (wait_for, is_observed) in [("file:up", true), ("port:1", false)] {
@@ -132,8 +133,9 @@ fn unobserved_end_reports_readiness_only_if_known() {
         state::assert_ended_cleanly(&sandbox, &id);
         assert_eq!(is_ready(&sandbox, &id), is_observed, "{wait_for}");
         let notices = unread_notices(&sandbox);
-        // The text depends on whether the kernel still has the exit code. In both cases it says
-        // that readiness was not observed, because no record shows whether the port was open.
+        // The text depends on whether the kernel still has the exit code. With either text, the
+        // notice reports that readiness was not observed, because no record shows whether the port
+        // was open.
         let words = ["whether it became ready (port:1) was not seen", "never seen to be ready"];
         let unseen = words.iter().any(|words| notices[0].contains(words));
         assert!(notices.len() == 1 && unseen != is_observed, "{notices:?}");

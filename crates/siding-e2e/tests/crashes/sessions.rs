@@ -1,5 +1,5 @@
-//! Sessions end with their last owner: an owner may be killed, be replaced, lose its main thread,
-//! or have a child that holds the owner's descriptors.
+//! Sessions end with their last owner. In these tests an owner is killed, is replaced, loses its
+//! main thread, or has a child with copies of its descriptors.
 
 use std::time::{Duration, Instant};
 
@@ -155,7 +155,7 @@ fn new_owner_within_the_grace_keeps_the_tasks() {
     state::assert_ended_cleanly(&sandbox, &id);
 }
 
-/// A session with two owners ends when both have exited, in either order.
+/// A session with two owners ends when both owners have exited, in either order.
 #[test]
 fn session_with_two_owners_ends_with_the_last() {
     for newest_first in [true, false] {

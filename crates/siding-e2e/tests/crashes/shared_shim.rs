@@ -12,7 +12,8 @@ use crate::test_tasks::{STOP_GRACE, Task, TaskKind};
 
 const SESSION_ID: &str = "s";
 
-/// A session whose tasks still run, although its owner and their shims have been killed.
+/// A session whose owner has been killed, and whose tasks still run without their shims, which have
+/// been killed too.
 struct OrphanedSession {
     sandbox: Sandbox,
     ids: Vec<String>,
@@ -59,7 +60,7 @@ impl OrphanedSession {
             assert_eq!(state::wait_for_outcome(&self.sandbox, id), by_session, "{id}");
         }
         // The shared shim removes the live marker of each ended task while it still supervises
-        // others.
+        // other tasks.
         eventually("no task is marked live", || state::live_task_ids(&self.sandbox).is_empty());
         for id in &self.ids {
             state::assert_ended_cleanly(&self.sandbox, id);
@@ -74,7 +75,7 @@ impl OrphanedSession {
     }
 }
 
-/// Opens the session with this owner, or adds the owner to the open session.
+/// Opens the session with this owner, or adds the owner if the session is open.
 fn open_session(sandbox: &Sandbox, owner: &RunningProgram) {
     let pid = owner.process().pid.to_string();
     let args = ["session", "open", SESSION_ID, "--owner-pid", &pid];
@@ -120,7 +121,7 @@ fn session_resumed_in_time_keeps_its_tasks() {
             "the new owner must keep the task alive"
         );
     }
-    // A stop of one task does not affect the others, although they share a shim.
+    // A stop of one task does not affect other tasks with the same shim.
     let (first, rest) = scene.ids.split_first().expect("the list is not empty");
     let _ended = scene.sandbox.siding(&["stop", "--grace", STOP_GRACE, first]).run().expect_code(0);
     let by_user = Outcome::Stopped { by: "user".to_owned() };
@@ -138,8 +139,8 @@ fn session_resumed_in_time_keeps_its_tasks() {
 }
 
 /// If the reaper and the shim are killed at any moment, a later reap finishes their work. A shim
-/// that the killed reaper was starting holds copies of the reaper's locks, so the tasks can be
-/// taken over only after that shim has exited.
+/// that the reaper was starting when it was killed holds copies of the reaper's locks, so the tasks
+/// can be taken over only after that shim has exited.
 #[test]
 fn next_reap_finishes_after_reaper_and_shim_are_killed() {
     for after_ms in [0, 4, 8, 16, 32, 64] {

@@ -1,6 +1,6 @@
-//! Reads the contents of a state directory and compares them with the processes of the machine. Of
-//! siding's own code this module uses only `siding-model`, whose replay defines the meaning of a
-//! journal.
+//! Functions that read a state directory and compare its contents with the processes of the
+//! machine. The only code of siding that this module uses is `siding-model`, whose replay defines
+//! the meaning of a journal.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -21,7 +21,8 @@ pub(crate) fn task_dir(sandbox: &Sandbox, id: &str) -> PathBuf {
     sandbox.state_dir().join("tasks").join(id)
 }
 
-/// Reads and replays a task's journal. Returns `None` if nothing is recorded.
+/// Reads and replays a task's journal. Returns `None` if the journal does not exist or has no
+/// record.
 ///
 /// # Panics
 ///
@@ -84,7 +85,7 @@ fn file_names(sandbox: &Sandbox, directory: &str) -> BTreeSet<String> {
     entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// Returns the ids of all tasks that have a directory, whether or not anything is recorded.
+/// Returns the ids of all tasks that have a directory, including tasks without a record.
 pub(crate) fn task_ids(sandbox: &Sandbox) -> BTreeSet<String> {
     file_names(sandbox, "tasks")
 }
@@ -94,8 +95,8 @@ pub(crate) fn live_task_ids(sandbox: &Sandbox) -> BTreeSet<String> {
     file_names(sandbox, "live")
 }
 
-/// Returns the ids of the tasks that a link in `dedup/` names; siding reports a second start of
-/// their commands as a duplicate.
+/// Returns the ids of the tasks that a link in `dedup/` names. siding reports another start of such
+/// a task's command as a duplicate.
 pub(crate) fn claimed_task_ids(sandbox: &Sandbox) -> BTreeSet<String> {
     let dedup_dir = sandbox.state_dir().join("dedup");
     file_names(sandbox, "dedup")
@@ -105,7 +106,7 @@ pub(crate) fn claimed_task_ids(sandbox: &Sandbox) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns the living shims of a task, except a new shim that does not carry the birthmark yet.
+/// Returns the living shims of a task, except a new shim that does not have the birthmark yet.
 pub(crate) fn shims(id: &str) -> Vec<Process> {
     let mut found = processes::with_birthmark(id);
     found.retain(|process| processes::comm(process.pid) == SHIM_PROCESS_NAME);
@@ -159,8 +160,7 @@ pub(crate) fn kill_and_wait(process: Process) {
 }
 
 /// Asserts that a task has ended cleanly: its journal can be replayed and has a final record, and
-/// no process, live marker, link in `dedup/` or transient file of the task is left. Returns the
-/// outcome.
+/// no process, live marker, `dedup/` link or transient file is left. Returns the outcome.
 #[track_caller]
 pub(crate) fn assert_ended_cleanly(sandbox: &Sandbox, id: &str) -> Outcome {
     let outcome = wait_for_outcome(sandbox, id);
@@ -192,11 +192,11 @@ pub(crate) fn assert_never_recorded(sandbox: &Sandbox, id: &str) {
 }
 
 /// Asserts that every task with living processes is supervised by a living shim or ends, and that
-/// every living puppet carries the birthmark of a task.
+/// every living puppet has the birthmark of a task.
 #[track_caller]
 pub(crate) fn assert_all_processes_recorded(sandbox: &Sandbox) {
     for id in sandbox.task_ids() {
-        // A task may end at any moment, and its processes exit before its end is recorded.
+        // A task may end at any moment, and its last process exits before its end is recorded.
         if members(&id).is_empty() {
             continue;
         }

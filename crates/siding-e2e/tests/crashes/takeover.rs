@@ -21,7 +21,7 @@ fn output_is_complete_after_two_shim_kills() {
         verbs.extend(["say", line, "sleep", "15"].map(str::to_owned));
         if line == "line-30" {
             // The task stops itself here, because output in the pipe would be lost if the task
-            // ended without a shim.
+            // ended while it has no shim.
             verbs.push("stop-self".to_owned());
         }
     }
@@ -62,8 +62,8 @@ fn output_is_complete_after_two_shim_kills() {
     assert_eq!(bytes, output.len() as u64);
 }
 
-/// Promise P25: killing a shim while its task writes loses no output, because every byte is in the
-/// pipe or in the file at any moment.
+/// Promise P25: killing a shim while its task writes loses no output, because every byte is always
+/// in the pipe, in the output file, or in both.
 #[test]
 fn stream_is_complete_after_twenty_shim_kills() {
     const KILL_COUNT: u64 = 20;
@@ -71,7 +71,8 @@ fn stream_is_complete_after_twenty_shim_kills() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let gate = sandbox.path("gate");
-    // Each burst is smaller than a page, so that it fits into the small pipe of a quiet task.
+    // Each burst is smaller than a page, so that the burst fits into the small pipe of a silent
+    // task.
     let command = format!(
         "i=0; until [ -e {} ]; do seq -f line-$i-%g 50; i=$((i+1)); sleep .002; done",
         gate.display()
@@ -302,7 +303,7 @@ fn descriptor_limit_does_not_make_live_tasks_lost() {
     }
 }
 
-/// A stop can end more processes than there are free descriptors, so it must not hold a pidfd for
+/// A stop can end more processes than there are free descriptors, so it must not hold a pidfd of
 /// every process at the same time.
 #[test]
 fn stop_under_a_descriptor_limit_ends_many_processes() {
@@ -329,8 +330,8 @@ fn stop_under_a_descriptor_limit_ends_many_processes() {
     assert_eq!(state::assert_ended_cleanly(&sandbox, &id), Outcome::Exited { code: 0 });
 }
 
-/// A shim without a free descriptor cannot read `/proc`. A scan that finds nothing for this reason
-/// does not prove that no process is left, so the shim scans again until a scan succeeds.
+/// A shim without a free descriptor cannot read `/proc`. A scan that finds no process for this
+/// reason proves nothing, so the shim scans again until a scan succeeds.
 #[test]
 fn takeover_shim_without_descriptors_does_not_assume_the_end() {
     let mut sandbox = Sandbox::new();

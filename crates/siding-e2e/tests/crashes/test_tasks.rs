@@ -7,16 +7,16 @@ use siding_e2e::{Invocation, Process, Sandbox, words};
 
 use crate::state;
 
-/// Output of the command of every test task; siding may append lines of its own.
+/// The output that the command of every test task writes. siding may append its own lines.
 pub(crate) const TASK_OUTPUT: &str = "one\ntwo\n";
 /// The exit code of a brief task.
 pub(crate) const EXIT_CODE: u8 = 7;
-/// The grace of the stops in these tests: long enough for a signal to arrive, and short because
-/// each stop of a stubborn task lasts this long.
+/// The grace of the stops in these tests: long enough for a signal to be delivered, and short,
+/// because each stop of a stubborn task takes this long.
 pub(crate) const STOP_GRACE: &str = "50ms";
 
-/// Returns a number that makes a command unique, because siding does not start a second task for a
-/// running command.
+/// Returns a number that makes a command unique, because siding does not start a command that
+/// already runs.
 fn next_number() -> u32 {
     static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
     NEXT_NUMBER.fetch_add(1, Ordering::Relaxed)
@@ -26,13 +26,13 @@ fn next_number() -> u32 {
 pub(crate) enum TaskKind {
     /// Writes [`TASK_OUTPUT`] and exits with [`EXIT_CODE`].
     Brief,
-    /// Writes [`TASK_OUTPUT`], ignores SIGTERM and never exits. A child of the task is a daemon
-    /// that has changed or dropped its session, parent, directory, name, environment and
+    /// Writes [`TASK_OUTPUT`], ignores SIGTERM and never exits. The command also starts a daemon
+    /// with another session, parent, directory and name, an empty environment, and no open
     /// descriptors.
     Stubborn,
 }
 
-/// A command that a test starts as a task; a number makes it unique.
+/// A command that a test starts as a task, with a number that makes the command unique.
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
     pub(crate) kind: TaskKind,
@@ -78,7 +78,7 @@ impl Task {
     }
 
     /// Waits until both processes of a stubborn task have announced themselves, and returns the
-    /// leader and the stray child.
+    /// leader and the daemon.
     #[track_caller]
     pub(crate) fn wait_until_running(&self, sandbox: &Sandbox) -> [Process; 2] {
         let leader = sandbox.wait_for_mark(&format!("leader-{}", self.number));

@@ -13,7 +13,7 @@ use crate::state;
 use crate::test_tasks::{self, EXIT_CODE, STOP_GRACE, Task, TaskKind};
 
 /// The environment variable that makes this test program act as a subreaper. Its value is the
-/// command line to run.
+/// command line that the subreaper runs.
 const REAPER_COMMAND_VARIABLE: &str = "CRASHES_REAPER_RUNS";
 
 #[test]
@@ -88,14 +88,15 @@ fn stop_ends_the_child_of_an_unrecorded_leader() {
     assert!(state::is_exit_or_lost(&outcome, 3), "{outcome}");
 }
 
-/// A subreaper that never reaps, so that the exit statuses of its orphans stay in the kernel.
+/// A subreaper that never reaps, so that the orphans that it inherits stay zombies and keep their
+/// exit statuses.
 struct NonReapingSubreaper {
     process: RunningProgram,
 }
 
 impl NonReapingSubreaper {
-    /// Starts a subreaper that runs `siding run` with this task, whose shim stops at the failpoint
-    /// `point`.
+    /// Starts a subreaper that runs `siding run` with this task. The task's shim stops at the
+    /// failpoint `point`.
     fn start_with_task(sandbox: &Sandbox, task: &Task, point: &str) -> Self {
         let own_program = std::env::current_exe().expect("the test program has a path");
         let test_args = ["--exact", "unseen::a_status_that_nobody_took_is_found", "--nocapture"];

@@ -32,8 +32,8 @@ fn budget_sets_only_the_timeout_of_a_call() {
     let mut expected = input.clone();
     expected["timeout"] = json!(15_000);
     assert_eq!(output, json!({"hookEventName": "PreToolUse", "updatedInput": expected}));
-    // A longer timeout of the agent bounds the command's run time and does not ask for a longer
-    // wait, so the budget replaces this timeout.
+    // The agent sets a longer timeout to limit the command's run time, and not to wait longer, so
+    // the budget replaces this timeout.
     let mut longer = input;
     longer["timeout"] = json!(600_000);
     assert_eq!(pre_tool_use_output(&sandbox, "15s", bash_call(longer))["updatedInput"], expected);
@@ -142,7 +142,7 @@ fn backgrounded_call_names_the_budget_as_the_reason() {
 }
 
 /// Promise P16: a subagent waits for its commands. siding's MCP server cannot recognize a
-/// subagent's call, so the hook sets the budget of the call beyond the task's deadline.
+/// subagent's call, so the hook gives the call a budget that ends after the task's deadline.
 #[test]
 fn subagents_run_call_gets_a_budget_up_to_its_deadline() {
     let sandbox = sandbox();
@@ -161,8 +161,8 @@ fn subagents_run_call_gets_a_budget_up_to_its_deadline() {
     assert_eq!(updated(subagent(), json!({"command": "make", "background": true})), Value::Null);
 }
 
-/// Claude Code stops its own monitors after 30 minutes, or 10 in a headless run, so the hook
-/// suggests `siding monitor` for longer ones.
+/// Claude Code stops its own monitors after 30 minutes, or after 10 minutes in a headless run, so
+/// the hook suggests `siding monitor` if the agent wants a longer one.
 #[test]
 fn long_host_monitor_call_suggests_siding_monitor() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! Waking an idle Codex (promise P112). A script stands in for `codex queue`.
+//! Tests that siding wakes an idle Codex (promise P112). A script replaces `codex queue`.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -25,8 +25,8 @@ fn send_event(sandbox: &Sandbox, path: &str, name: &str, more: serde_json::Value
     hook_call(sandbox, &["--host", "codex", name], more).env("PATH", path).run().expect_code(0)
 }
 
-/// Returns the number of processes that wait for notices in this sandbox, found by the open lock
-/// file `waiting.agent`.
+/// Returns the number of processes that wait for notices in this sandbox. Such a process has the
+/// lock file `waiting.agent` open.
 fn waiter_count(sandbox: &Sandbox) -> usize {
     let waits = |pid: &u32| {
         processes::descriptors(*pid).iter().any(|(_, target)| {
@@ -42,7 +42,7 @@ fn start_gated_task(sandbox: &Sandbox) {
     let text = "until [ -e go ]; do sleep .02; done; echo built; exit 7";
     let args = ["run", "--background", "--session", &session, "--", text];
     let started = sandbox.siding(&args).run().expect_code(0);
-    // The answer promises a notice, because the host has hooks that deliver it.
+    // The answer promises a notice, because the host has hooks that deliver notices.
     let message = started.stderr_text().split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(message.contains("you will be notified when it ends"), "{message}");
 }
@@ -66,7 +66,7 @@ fn task_end_queues_one_prompt_that_delivers_the_notice() {
     let args: Vec<&str> = args.lines().collect();
     assert_eq!(args[..4], ["queue", "--thread", CONVERSATION_ID, "--message"]);
     assert!(args[4].contains("not input from the user"), "{args:?}");
-    // The prompt's own hook delivers the notice, once.
+    // The hook of the queued prompt delivers the notice, once.
     let hook_output =
         send_event(&sandbox, &path, "user-prompt-submit", json!({"prompt": args[4]})).stdout_text();
     assert!(

@@ -19,8 +19,8 @@ fn additional_context(answer: &Value) -> &str {
     answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default()
 }
 
-/// The report is delivered once a day at the first event: in full to the agent, as one line to the
-/// person.
+/// The report is delivered once a day, at the first event: the whole report to the agent, and one
+/// line to the person.
 #[test]
 fn report_is_delivered_once_a_day() {
     for event in ["session-start", "user-prompt-submit"] {
@@ -43,7 +43,7 @@ fn report_is_delivered_once_a_day() {
             let again = call_hook_with_report(&sandbox, event, json!({"source": "compact"}));
             assert!(!additional_context(&again).contains("Daily report"), "{again}");
         }
-        // An old time of the last report has the effect of a later day.
+        // An old time of the last report has the same effect as a report on an earlier day.
         let state = sandbox.state_dir().join("daily-report");
         std::fs::write(&state, format!("{:020}\n", 1_000_000)).expect("test file");
         let next = call_hook_with_report(&sandbox, event, json!({"source": "compact"}));
@@ -52,7 +52,7 @@ fn report_is_delivered_once_a_day() {
     }
 }
 
-/// On a day without tasks the hook claims the daily report and delivers nothing.
+/// On a day without tasks, the hook records the daily report as delivered and delivers nothing.
 #[test]
 fn no_report_for_a_day_without_tasks() {
     let sandbox = sandbox();

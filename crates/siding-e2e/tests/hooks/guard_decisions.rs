@@ -1,4 +1,4 @@
-//! The guard's answers to tool calls, and the answers of hooks to events that they cannot read.
+//! The guard's answers to tool calls, and the answers of hooks to events that siding cannot parse.
 
 use serde_json::json;
 
@@ -45,7 +45,7 @@ fn allowed_command_leaves_the_decision_to_the_host() {
     assert_eq!(decision_for("sudo ls", json!({})), "ask");
     assert_eq!(decision_for("tail -f server.log", json!({})), "none");
     assert_eq!(decision_for("tail -f server.log", json!({"run_in_background": true})), "ask");
-    // The guard does not check a tool that runs no command.
+    // The guard does not check the call of a tool that runs no command.
     let call = json!({"tool_name": "Read", "tool_input": {"file_path": "/etc/passwd"}});
     assert_eq!(call_hook(&sandbox, "pre-tool-use", call).expect_code(0).stdout_text(), "");
     let written =
@@ -76,8 +76,8 @@ fn endless_background_command_is_denied_when_unattended() {
     for mode in ["dontAsk", "bypassPermissions", "auto"] {
         assert_eq!(decision(call(mode, follow), 2).as_deref(), Some("deny"), "{mode}");
     }
-    // The guard still asks about other commands in every mode, because the host has its own rules
-    // for these questions.
+    // About other commands, the guard asks in every mode, because the host has its own rules for
+    // answering such questions.
     assert_eq!(decision(call("auto", "sudo ls"), 0).as_deref(), Some("ask"));
     let bounded =
         call_hook(&sandbox, "pre-tool-use", call("auto", "timeout 60 tail -f server.log"));
@@ -90,7 +90,7 @@ fn endless_background_command_is_denied_when_unattended() {
         "the denial must suggest an alternative: {}",
         denied.stderr_text()
     );
-    // The hooks of these hosts cannot ask a question.
+    // In these hosts, a hook cannot make the host ask a question.
     for host in ["codex", "gemini"] {
         let args = ["pre-tool-use", "--host", host];
         let denied = hook_call(&sandbox, &args, call("default", follow)).run().expect_code(2);
@@ -125,7 +125,7 @@ fn unreadable_event_makes_no_decision() {
             let first = done.stderr_text().lines().next().unwrap_or_default().to_owned();
             assert!(first.contains("no decision"), "{event} {bad:?}: {first}");
         }
-        // Without any field that siding uses, a valid event causes no output.
+        // A valid event without any field that siding uses causes no output.
         let done = sandbox.siding(&["hook", event]).stdin("{}").run().expect_code(0);
         assert_eq!(done.stdout_text() + &done.stderr_text(), "", "{event}");
     }

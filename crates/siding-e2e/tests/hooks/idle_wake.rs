@@ -28,7 +28,7 @@ fn task_end_wakes_an_idle_host_and_is_reported_once() {
     open_session(&sandbox);
     let waiting = hook_call(&sandbox, &["await-notice"], json!({})).spawn();
     let _pid = wait_for_waiter(&sandbox);
-    // A second waiter of the same conversation exits immediately.
+    // A second waiter for the same conversation exits immediately.
     let second = call_hook(&sandbox, "await-notice", json!({})).expect_code(0);
     assert_eq!(second.stdout_text() + &second.stderr_text(), "");
     let id = run_ended_task(&sandbox, "echo over; exit 7");
@@ -56,7 +56,8 @@ fn approaching_deadline_wakes_an_idle_host() {
     close_session(&sandbox);
 }
 
-/// While the agent works, its own events deliver the notices, and the waiter stays silent.
+/// While the agent works, the hooks of its events deliver the notices, and the waiter prints
+/// nothing.
 #[test]
 fn notice_delivered_by_another_event_does_not_wake() {
     let sandbox = sandbox();
@@ -75,8 +76,8 @@ fn notice_delivered_by_another_event_does_not_wake() {
     close_session(&sandbox);
 }
 
-/// In a headless run `await-notice` exits immediately, because `claude -p` would not exit before
-/// the waiter does.
+/// In a headless run `await-notice` exits immediately, because `claude -p` would otherwise run
+/// until the waiter exits.
 #[test]
 fn headless_host_starts_no_waiter() {
     let sandbox = sandbox();

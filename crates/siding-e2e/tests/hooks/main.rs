@@ -1,5 +1,5 @@
-//! The effects of `siding hook` at the events of a conversation. The host is the test program
-//! itself, or a renamed copy of bash in tests that kill the host.
+//! Tests of `siding hook` at the events of a conversation. The test program itself is the host;
+//! tests that kill the host use a renamed copy of bash instead.
 
 mod budget;
 mod codex;

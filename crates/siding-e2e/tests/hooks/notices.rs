@@ -10,8 +10,8 @@ use crate::support::{
     start_background_task,
 };
 
-/// Failures F22 and F25: each event whose answer can contain text delivers notices. No notice is
-/// delivered twice, and each states that it does not come from the user.
+/// Failures F22 and F25: each event whose answer can contain text delivers notices. Each notice is
+/// delivered once, and states that it does not come from the user.
 #[test]
 fn task_end_is_reported_once_at_the_next_event() {
     let sandbox = sandbox();
@@ -31,8 +31,8 @@ fn task_end_is_reported_once_at_the_next_event() {
     close_session(&sandbox);
 }
 
-/// Failure F23: a subagent's context is discarded with it, so it must not consume notices of the
-/// main agent.
+/// Failure F23: the context of a subagent is discarded when the subagent ends, so a subagent must
+/// not consume notices of the main agent.
 #[test]
 fn subagent_events_deliver_no_notices() {
     let sandbox = sandbox();
@@ -45,8 +45,8 @@ fn subagent_events_deliver_no_notices() {
     close_session(&sandbox);
 }
 
-/// Failure F25: a notice whose command, output and process names grow fivefold by XML escapes does
-/// not delay other notices.
+/// Failure F25: a notice does not delay other notices, even if XML escapes make its command, output
+/// and process names five times as long.
 #[test]
 fn oversized_notice_does_not_block_others() {
     let sandbox = sandbox();
@@ -69,7 +69,7 @@ fn oversized_notice_does_not_block_others() {
     close_session(&sandbox);
 }
 
-/// Failure F12: processes that a command has left are reported with that command.
+/// Failure F12: processes that a command leaves running are reported together with that command.
 #[test]
 fn processes_left_by_a_command_are_reported() {
     let sandbox = sandbox();
@@ -89,8 +89,8 @@ fn processes_left_by_a_command_are_reported() {
     close_session(&sandbox);
 }
 
-/// The same conversation may be open in two processes. When the second one exits, the first still
-/// receives the notices.
+/// The same conversation may be open in two processes. When the second process exits, the first one
+/// still receives the notices.
 #[test]
 fn exit_of_a_second_owner_keeps_the_notices() {
     let sandbox = sandbox();
@@ -105,8 +105,8 @@ fn exit_of_a_second_owner_keeps_the_notices() {
     close_session(&sandbox);
 }
 
-/// Hosts truncate texts beyond 10,000 characters, so notices that do not fit are delivered at the
-/// next event.
+/// Hosts truncate texts of more than 10,000 characters, so notices that do not fit are delivered at
+/// the next event.
 #[test]
 fn many_notices_are_split_over_several_events() {
     let sandbox = sandbox();
@@ -130,8 +130,8 @@ fn many_notices_are_split_over_several_events() {
     close_session(&sandbox);
 }
 
-/// A hook also delivers notices of other sessions with the same owner: of an earlier conversation
-/// that was cleared, and of the host's MCP server.
+/// A hook also delivers the notices of other sessions with the same owner: those of an earlier
+/// conversation that was cleared, and those of the host's MCP server.
 #[test]
 fn notices_of_the_hosts_other_sessions_are_delivered() {
     let sandbox = sandbox();
@@ -153,8 +153,8 @@ fn notices_of_the_hosts_other_sessions_are_delivered() {
     close_session(&sandbox);
 }
 
-/// Failure F24: a host uses siding from its shells and from its MCP server. A result that was read
-/// in one of the two sessions is not delivered in the other.
+/// Failure F24: a host uses siding in its shells and through its MCP server. A result that was read
+/// in one of the two sessions is not delivered in the other one.
 #[test]
 fn result_read_in_another_session_of_the_host_is_not_repeated() {
     let sandbox = sandbox();
@@ -172,8 +172,8 @@ fn result_read_in_another_session_of_the_host_is_not_repeated() {
     close_session(&sandbox);
 }
 
-/// Failure F23: notices of a conversation that another process has resumed go to that process, and
-/// not to the current conversation of the first one.
+/// Failure F23: notices of a conversation that another process has resumed are delivered to that
+/// process, and not to the current conversation of the first process.
 #[test]
 fn notices_of_a_session_taken_over_stay_in_that_session() {
     let sandbox = sandbox();
@@ -201,7 +201,7 @@ fn open_session_listing(sandbox: &siding_e2e::Sandbox, id: &str) {
     assert!(context.contains(id), "the earlier conversation's task is missing: {context}");
 }
 
-/// Runs a task outside of any conversation to its end, and returns the task's id.
+/// Runs a task that belongs to no conversation to its end, and returns the task's id.
 fn end_task_without_session(sandbox: &siding_e2e::Sandbox) -> String {
     let run = ["run", "--background", "--json", "--", "exit 3"];
     let task = sandbox.siding(&run).run().json();

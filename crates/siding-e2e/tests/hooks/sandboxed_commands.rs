@@ -1,8 +1,8 @@
 //! Supervision of hosts: a command in a host's sandbox is a task like any other, and no process
-//! outlives its host.
+//! that a host started outlives the host.
 //!
-//! The tests create the sandbox with bubblewrap, as Claude Code does: a read-only file system, and
-//! separate namespaces for processes, users and the network. The host is a renamed copy of bash.
+//! The tests create the sandbox with bubblewrap, as Claude Code does. It has a read-only file
+//! system, and separate PID, user and network namespaces. The host is a renamed copy of bash.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,11 +14,11 @@ use siding_e2e::{
 
 use crate::support::{CONVERSATION_ID, SESSION_ID, event_json, sandbox};
 
-/// The uid of `nobody`, a user without processes.
+/// The uid of `nobody`, a user that owns no other process.
 const NOBODY_UID: u32 = 65_534;
 
-/// Returns whether bubblewrap can create sandboxes on this machine. Panics in CI if it cannot,
-/// because the tests would pass without checking anything.
+/// Returns whether bubblewrap can create sandboxes on this machine. Panics in CI if bubblewrap
+/// cannot, because the tests would then pass without checking anything.
 fn has_bwrap() -> bool {
     let probe =
         ["--ro-bind", "/", "/", "--unshare-pid", "--unshare-user", "--proc", "/proc", "true"];
@@ -34,7 +34,7 @@ fn has_bwrap() -> bool {
     works
 }
 
-/// A copy of bash that runs as a host and has called the hook `session-start`.
+/// A copy of bash that acts as a host and has called the hook `session-start`.
 struct RunningHost {
     running: RunningProgram,
 }
@@ -47,7 +47,7 @@ fn with_host_supervision(call: Invocation) -> Invocation {
         .env("CLAUDE_ENV_FILE", "env")
 }
 
-/// Starts a host that opens a conversation, runs this script, and then executes commands from
+/// Starts a host that opens a conversation, runs this script, and then runs commands from its
 /// standard input.
 #[track_caller]
 fn start_host(sandbox: &Sandbox, script: &str) -> RunningHost {
@@ -90,7 +90,7 @@ fn start_host_with_env(
 }
 
 /// Returns the shell line with which the host runs a command in a sandbox, in the background and
-/// with its output in a file.
+/// with the output in a file.
 fn bwrap_command(command: &str, output: &str) -> String {
     bwrap_command_with_proc(command, output, "--proc /proc")
 }
@@ -100,7 +100,7 @@ fn bwrap_command_with_proc(command: &str, output: &str, proc: &str) -> String {
         "source ./env 2>/dev/null || true && eval {} < /dev/null && pwd -P >| /dev/null",
         shell_quoted(command)
     );
-    // As in the real sandbox, a relay runs next to the command, if socat is installed.
+    // As in the real sandbox, a relay runs together with the command, if socat is installed.
     let outer = format!(
         "{{ socat TCP4-LISTEN:3128,fork UNIX-CONNECT:/nowhere; }} >/dev/null 2>&1 &\n\
          /bin/bash -c {}; exit $?",
@@ -156,8 +156,8 @@ fn supervisors(sandbox: &Sandbox) -> Vec<Process> {
     processes_with_text(&state).into_iter().filter(is_one).collect()
 }
 
-/// Waits until no supervisor, no record of a host and no process with one of these texts is left,
-/// and returns the time that this took.
+/// Waits until no supervisor, no record of a host, and no process with one of these texts is left,
+/// and returns the duration of the wait.
 #[track_caller]
 fn wait_until_host_is_cleaned_up(sandbox: &Sandbox, texts: &[&str]) -> Duration {
     let started = Instant::now();
@@ -272,7 +272,7 @@ fn killed_host_leaves_no_processes() {
         "socat UNIX-LISTEN:{},fork,reuseaddr TCP:localhost:9 & (setsid {helper} &) ; ",
         socket.display()
     );
-    // One helper ignores SIGTERM, and another one is an orphan in its own session.
+    // One helper ignores SIGTERM; another helper is an orphan in its own process session.
     let stubborn = format!("setsid bash -c 'trap \"\" TERM; {helper}; :' & ");
     let script = format!("{relay}{stubborn}{}", bwrap_command(&boxed_text, "out"));
     let host = start_host(&sandbox, &script);
@@ -349,8 +349,8 @@ fn reap_ends_processes_of_a_killed_host_and_supervisor() {
     let _took = wait_until_host_is_cleaned_up(&sandbox, &[&helper]);
 }
 
-/// Promise P116: no process is left after a host and its supervisor were killed at a failpoint of
-/// the supervisor, because `siding reap` ends the remaining ones.
+/// Promise P116: if a host and its supervisor are killed at a failpoint of the supervisor, `siding
+/// reap` ends the remaining processes.
 #[test]
 fn host_supervisor_killed_at_any_failpoint_leaves_nothing() {
     if !has_bwrap() {
@@ -381,7 +381,7 @@ fn host_supervisor_killed_at_any_failpoint_leaves_nothing() {
     }
 }
 
-/// Returns the user and system time of a process, in clock ticks.
+/// Returns the processor time of a process, in clock ticks.
 fn cpu_ticks(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
@@ -389,7 +389,7 @@ fn cpu_ticks(pid: u32) -> u64 {
 }
 
 /// Every process in a sandbox can write to the supervisor's FIFO, so a flood of wake-ups must not
-/// make the supervisor busy.
+/// make the supervisor use much processor time.
 #[test]
 fn ten_thousand_supervisor_wakeups_use_little_cpu() {
     if !has_bwrap() {
@@ -429,7 +429,7 @@ fn users_browser_is_excluded_from_host_cleanup() {
         std::fs::copy(sleep.expect("an installed `sleep`"), &browser).expect("test directory");
     let helper = endless_command(&sandbox, 3_012);
     let user_program = format!("{} 3013", browser.display());
-    // The host itself starts one browser, and a command that siding has adopted starts another one.
+    // The host itself starts one browser, and an adopted command starts another one.
     let init = sandbox.siding_line(&["shell-init", "bash"]);
     let adopted = format!("eval \"$({init})\"; setsid {user_program} & {helper}");
     // A copy of the host's program in a separate process session is another host, so it survives
@@ -464,7 +464,8 @@ fn users_browser_is_excluded_from_host_cleanup() {
     eventually("the test's processes have exited", || browsers().is_empty() && others().is_empty());
 }
 
-/// A host with its own real-time limit cannot be marked; its agent is informed once.
+/// siding cannot mark a host that has its own real-time limit (`RLIMIT_RTTIME`). The host's agent
+/// is informed of this once.
 #[test]
 fn unsupervisable_host_is_reported_once() {
     let sandbox = sandbox();

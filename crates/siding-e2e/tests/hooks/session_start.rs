@@ -8,8 +8,8 @@ use crate::support::{
     start_background_task,
 };
 
-/// The hook opens a session that the host's process owns, and the host's shells are adopted into
-/// this session.
+/// The hook opens a session that is owned by the host's process, and the host's shells are adopted
+/// into this session.
 #[test]
 fn session_is_opened_and_its_shells_are_adopted() {
     let sandbox = sandbox();
@@ -30,7 +30,7 @@ fn session_is_opened_and_its_shells_are_adopted() {
     assert_eq!(opened.lines().count(), 1, "opened once: {opened}");
     let text = std::fs::read_to_string(&env_file).expect("the entry exists");
     assert!(text.starts_with("export MINE=1\n") && text.matches("Lets siding adopt").count() == 1);
-    // The host sources the file in each shell that runs a command.
+    // The host sources this file in each shell that runs a command.
     let shell = "source ./env; echo $MINE $SIDING_SESSION";
     let call = sandbox.host("bash", &["-c", shell]).env("SIDING_ADOPT_WAIT", "20");
     assert_eq!(call.run().expect_code(0).stdout_text(), format!("1 {SESSION_ID}\n"));
@@ -49,7 +49,8 @@ fn running_tasks_are_listed_after_a_compaction() {
     close_session(&sandbox);
 }
 
-/// Failure F11: the tasks of a killed host end, and the next conversation is informed of them once.
+/// Failure F11: the tasks of a killed host end, and the next conversation is informed of these
+/// tasks once.
 #[test]
 fn next_session_reports_tasks_of_a_killed_one() {
     let sandbox = sandbox();
@@ -78,9 +79,9 @@ fn next_session_reports_tasks_of_a_killed_one() {
     close_session(&sandbox);
 }
 
-/// A container that shares the state directory has another PID namespace. siding cannot see the
-/// owners of sessions in the other namespace, inside or outside, so it does not close these
-/// sessions.
+/// A container that shares the state directory has another PID namespace. Inside and outside,
+/// siding cannot see session owners in the other namespace, so it does not close the sessions of
+/// such owners.
 #[test]
 fn session_of_another_pid_namespace_is_not_closed() {
     let sandbox = sandbox();
@@ -105,8 +106,8 @@ fn session_of_another_pid_namespace_is_not_closed() {
     close_session(&sandbox);
 }
 
-/// The SessionEnd hook stops no tasks: the host allows it only a second and a half, and the shims
-/// stop the tasks when the host has exited.
+/// The SessionEnd hook stops no tasks: the host gives the hook only 1.5 seconds, and the shims stop
+/// the tasks when the host has exited.
 #[test]
 fn session_end_hook_stops_no_tasks() {
     let sandbox = sandbox();

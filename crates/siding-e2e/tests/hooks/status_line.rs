@@ -47,7 +47,8 @@ fn task_waiting_for_input_is_shown_first() {
     close_session(&sandbox);
 }
 
-/// `--before` runs the user's own status line command and prints its output first.
+/// With `--before`, siding runs the user's own status line command and prints the output of this
+/// command first.
 #[test]
 fn users_status_line_command_is_run_and_printed_first() {
     let sandbox = sandbox();

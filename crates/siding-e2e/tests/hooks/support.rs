@@ -1,9 +1,11 @@
-//! Hook calls with events as Claude Code sends them, and the session and tasks of one conversation.
+//! Helpers that call hooks with events as Claude Code sends them, and that start the session and
+//! tasks of one conversation.
 
 use serde_json::{Value, json};
 use siding_e2e::{Invocation, ProgramOutput, Sandbox, eventually};
 
-/// The host's id of the conversation in most tests. [`SESSION_ID`] is siding's session for it.
+/// The id that the host gives to the conversation in most tests. [`SESSION_ID`] is siding's session
+/// for this conversation.
 pub(crate) const CONVERSATION_ID: &str = "3b0e8c1a-6d0f-4a55-9a43-0d8f2f3b1c77";
 pub(crate) const SESSION_ID: &str = "claude-3b0e8c1a-6d0f-4a55-9a43-0d8f2f3b1c77";
 
@@ -66,7 +68,7 @@ pub(crate) fn start_background_task(sandbox: &Sandbox, command: &str) -> String 
 }
 
 /// Starts a background task that runs `then` after `siding run` has returned, and waits for the
-/// task's end, which is then an undelivered notice. Returns the task's id.
+/// task's end, of which there is then an undelivered notice. Returns the task's id.
 #[track_caller]
 pub(crate) fn run_ended_task(sandbox: &Sandbox, then: &str) -> String {
     let id =

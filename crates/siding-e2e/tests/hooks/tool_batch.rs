@@ -24,7 +24,7 @@ fn batch_event(commands: &[&str]) -> Value {
     json!({ "tool_calls": commands.iter().map(call).collect::<Vec<_>>() })
 }
 
-/// Starts an adopted shell as the host's tool does, and waits until it is recorded.
+/// Starts an adopted shell as the host's tool does, and waits until siding has recorded the shell.
 #[track_caller]
 fn start_adopted_shell(sandbox: &Sandbox, command: &str) -> (RunningProgram, String) {
     let before = sandbox.task_ids();
@@ -47,8 +47,8 @@ fn start_adopted_shell(sandbox: &Sandbox, command: &str) -> (RunningProgram, Str
     (shell, id)
 }
 
-/// The host's own background commands are ordinary tasks of the session: each is named once, after
-/// the call that started it has returned.
+/// The host's own background commands are ordinary tasks of the session. Each of these tasks is
+/// named once, after the call that started it has returned.
 #[test]
 fn adopted_command_that_outlives_its_call_is_listed_once() {
     let sandbox = sandbox();
@@ -77,7 +77,7 @@ fn adopted_command_that_outlives_its_call_is_listed_once() {
 }
 
 /// Subagents work concurrently with the main agent. A command for which a subagent waits is not in
-/// the background, so it is named only after its call has returned.
+/// the background, so the reminder names it only after its call has returned.
 #[test]
 fn subagents_command_is_listed_after_its_call_returns() {
     let sandbox = sandbox();
@@ -146,7 +146,7 @@ fn list_omits_tasks_named_in_a_notice() {
     let runs = start_background_task(&sandbox, "sleep 61");
     for _ in 1..20 {
         assert_eq!(hook_context(&sandbox, BATCH_EVENT, json!({})), "");
-        // A subagent's batches do not count for the agent.
+        // A subagent's batches do not count as batches of the agent.
         assert_eq!(hook_context(&sandbox, BATCH_EVENT, json!({"agent_id": "agent-abc"})), "");
     }
     std::fs::write(sandbox.path("go"), "").expect("test directory");

@@ -33,8 +33,8 @@ fn stop_hook_blocks_only_for_undelivered_notices() {
     close_session(&sandbox);
 }
 
-/// Claude Code lets hooks continue a turn eight times in a row. A notice after that is delivered in
-/// the next turn.
+/// Claude Code lets hooks continue a turn at most eight times in a row. A later notice is delivered
+/// in the next turn.
 #[test]
 fn stop_hook_blocks_at_most_eight_times_in_a_row() {
     let sandbox = sandbox();
@@ -51,7 +51,7 @@ fn stop_hook_blocks_at_most_eight_times_in_a_row() {
     close_session(&sandbox);
 }
 
-/// Failure F25: tags in the text of a command are escaped wherever a hook names the command.
+/// Failure F25: tags in the text of a command are escaped wherever a hook prints the command.
 #[test]
 fn tags_in_commands_are_escaped() {
     let sandbox = sandbox();
@@ -70,8 +70,8 @@ fn tags_in_commands_are_escaped() {
     close_session(&sandbox);
 }
 
-/// Hosts truncate texts beyond 10,000 characters. The hook keeps room for the list of running tasks
-/// next to many notices.
+/// Hosts truncate texts of more than 10,000 characters. The hook limits the notices so that the
+/// list of running tasks fits too.
 #[test]
 fn running_tasks_are_listed_despite_many_notices() {
     let sandbox = sandbox();

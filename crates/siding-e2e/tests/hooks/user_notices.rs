@@ -1,4 +1,4 @@
-//! Alerts for the user by `siding hook notify-person`, whose process runs until the host ends.
+//! Alerts for the user by `siding hook notify-person`, whose process runs until the host exits.
 
 use std::fs;
 use std::os::fd::AsRawFd as _;
@@ -36,13 +36,13 @@ fn start_host(sandbox: &Sandbox, ways: &str, setup: &str) -> RunningProgram {
     );
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
     let running = sandbox.host(&agent.to_string_lossy(), &["-c", &text]).env("PATH", path).spawn();
-    // The hook's answer would list tasks that the test starts before it.
+    // Wait for the hook's answer, which would list any task that the test starts before the answer.
     eventually("the session is open", || sandbox.path("opened").exists());
     running
 }
 
-/// Starts the notifications and waits until their first scan is complete: that scan acknowledges
-/// the end of an earlier task without showing it.
+/// Starts the notifications, and waits until their first scan is complete. That scan acknowledges
+/// the end of an earlier task without showing this end.
 #[track_caller]
 fn start_notifying(sandbox: &Sandbox) {
     let before = run_ended_task(sandbox, "echo before; exit 5");
@@ -84,7 +84,7 @@ fn failure_is_shown_on_the_desktop_until_the_host_ends() {
     eventually("the follower has ended with the host", || follower_count(&sandbox) == 0);
 }
 
-/// Promise P69: the bell rings in the terminal of the host, because a hook has none.
+/// Promise P69: the bell rings in the terminal of the host, because a hook has no terminal.
 #[test]
 fn bell_rings_in_the_hosts_terminal() {
     let sandbox = sandbox();

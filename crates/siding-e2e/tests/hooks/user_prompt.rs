@@ -28,8 +28,8 @@ fn unread_background_task_is_named_once_at_the_next_prompt() {
     close_session(&sandbox);
 }
 
-/// Prompts do not count as batches, so twenty prompts without tool calls cause no list of running
-/// tasks.
+/// Prompts do not count as batches, so twenty prompts without tool calls do not cause a list of
+/// running tasks.
 #[test]
 fn prompts_do_not_count_as_batches() {
     let sandbox = sandbox();

@@ -1,5 +1,5 @@
 //! Tasks that damage their own directory or descriptors still end, and no siding command hangs or
-//! crashes because of them.
+//! crashes because of the damage.
 
 use siding_e2e::processes::{is_heartbeat_running, is_heartbeat_stopped};
 use siding_e2e::{Sandbox, eventually, is_root, words};
@@ -7,7 +7,7 @@ use siding_e2e::{Sandbox, eventually, is_root, words};
 use crate::{OTHER_UID, Task, assert_no_crash_or_hang, assert_task_exits, gate, live_shim, shell};
 
 /// How a task ends after its action: by `siding stop`, or at its deadline if the action can make
-/// the stop fail.
+/// `siding stop` fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExpectedEnd {
     ByStop,
@@ -46,8 +46,8 @@ const CHMOD_ACTIONS: &[(&str, ExpectedEnd)] = &[
     ("chmod 000 $D/../..", ExpectedEnd::ByDeadline),
 ];
 
-/// Runs a task that performs `act`, calls commands that read or stop the task, and waits until the
-/// whole task has ended.
+/// Runs a task that performs `act`, calls commands that read or stop the task, and waits until all
+/// processes of the task have exited.
 fn run_destructive_task(mut sandbox: Sandbox, act: &str, ends: ExpectedEnd) {
     sandbox.expect_clean();
     let gate = gate(&sandbox);
@@ -89,7 +89,7 @@ fn run_destructive_task(mut sandbox: Sandbox, act: &str, ends: ExpectedEnd) {
     assert!(next.code == Some(0) && Task::of(&next).file() == b"fine\n", "{act}: {next}");
 }
 
-/// Runs all actions concurrently, because most of the time is spent waiting for deadlines.
+/// Runs all actions concurrently, because the test spends most of its time waiting for deadlines.
 fn run_all_destructive_tasks(all: &[(&str, ExpectedEnd)], sandbox: impl Fn(u32) -> Sandbox + Sync) {
     std::thread::scope(|scope| {
         for (number, (act, ends)) in (0..).zip(all) {
@@ -142,7 +142,7 @@ fn task_cannot_escape_a_stop_by_changing_itself() {
 
 /// The shell reports its final directory and pipeline statuses through a memory file
 /// (memfd_create(2)) that the command can also write to. A forged report does not change the
-/// outcome, which the shim gets from the kernel.
+/// outcome, because the shim gets the outcome from the kernel.
 #[test]
 fn forged_shell_report_does_not_change_the_outcome() {
     let sandbox = Sandbox::new();

@@ -1,4 +1,5 @@
-//! State directories on a file system without space, without inodes, or mounted read-only.
+//! State directories on a file system that has no free space, has no free inodes, or is mounted
+//! read-only.
 
 use std::ffi::CString;
 use std::path::PathBuf;
@@ -16,12 +17,13 @@ use crate::{
     entries_when_idle, perform, shell,
 };
 
-/// A tmpfs on the state directory, in a mount namespace of this test. It is unmounted on drop.
+/// A tmpfs on the state directory, in a mount namespace of this test. The tmpfs is unmounted on
+/// drop.
 #[derive(Debug)]
 struct MountedDisk(PathBuf);
 
 impl MountedDisk {
-    /// Mounts the tmpfs. Returns `None` and prints the reason if that is not possible.
+    /// Mounts the tmpfs. Returns `None` and prints the reason if the tmpfs cannot be mounted.
     fn mount(sandbox: &Sandbox, options: &str) -> Option<Self> {
         if !is_root() {
             eprintln!("skipped: only root can mount");
@@ -57,7 +59,7 @@ impl MountedDisk {
         file.set_len(len - (pages << 12) as u64).expect("test file");
     }
 
-    /// Creates files until only `left` inodes are free.
+    /// Creates files until only `left` free inodes remain.
     fn fill_inodes_except(&self, left: usize) {
         let taken = self.0.join("taken");
         std::fs::create_dir_all(&taken).expect("the disk has space for a directory");
@@ -129,8 +131,7 @@ fn stop_is_recorded_on_a_full_disk() {
 }
 
 /// The final record of a task is written on a full disk even if the first and the final record are
-/// as long as possible: the first record does not use the space that is reserved for the final
-/// record.
+/// as long as possible, because the first record does not use the reserved space.
 #[test]
 fn largest_end_record_fits_on_a_full_disk() {
     const CHILD_COUNT: usize = 70;
@@ -191,8 +192,8 @@ fn end_of_a_frequent_monitor_is_recorded_on_a_full_disk() {
     assert_task_exits(&id);
 }
 
-/// Runs a command with `max_left` units of a resource left, then with one unit less each time.
-/// Asserts that each call either succeeds, or fails and leaves no file.
+/// Runs a command with `max_left` free units of a resource, and then again with one unit less each
+/// time. Asserts that each call either succeeds, or fails and leaves no file.
 fn run_with_shrinking_resource(
     sandbox: &Sandbox,
     max_left: usize,
@@ -306,8 +307,8 @@ fn history_works_without_disk_space() {
     let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
 }
 
-/// If an adoption cannot be recorded on disk, the shim keeps the record in memory and writes it as
-/// soon as there is space. Until then the shim leaves no partial files.
+/// If an adoption cannot be recorded on disk, the shim keeps the record in memory and writes the
+/// record as soon as there is space. Until then the shim leaves no partial files.
 #[test]
 fn adoption_on_a_full_disk_is_recorded_when_space_is_freed() {
     let mut sandbox = Sandbox::new();

@@ -1,6 +1,6 @@
-//! Files of the state directory that were replaced by links, directories, FIFOs or other text. Any
-//! process of the same user can replace them. No command hangs or crashes because of that, and no
-//! command follows a link out of the state directory or changes its target.
+//! State directories in which files were replaced by links, directories, FIFOs or other text. Any
+//! process of the same user can replace these files. No command hangs or crashes because of that,
+//! and no command follows a link out of the state directory or changes its target.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use siding_e2e::Sandbox;
 
 use crate::{Task, assert_no_crash_or_hang, assert_task_exits, shell};
 
-/// What the test puts in place of a file or directory.
+/// The object with which the test replaces a file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Forgery {
     LinkToFile,
@@ -34,8 +34,8 @@ const ALL_FORGERIES: [Forgery; 8] = [
     Forgery::Text,
 ];
 
-/// A sandbox with an ended task, and with private data outside the state directory that no command
-/// may show.
+/// A sandbox with an ended task, and with private data outside the state directory. No command may
+/// show this data.
 #[derive(Debug)]
 struct ForgeryScenario {
     sandbox: Sandbox,
@@ -97,7 +97,7 @@ impl ForgeryScenario {
         done.unwrap_or_else(|error| panic!("{forgery:?} at {}: {error}", path.display()));
     }
 
-    /// Runs commands that read or change the state directory. Asserts that none of them crashes,
+    /// Runs commands that read or change the state directory. Asserts that no command crashes,
     /// hangs or prints data from outside, and that the files outside are unchanged.
     fn run_all_readers(&self, what: &str) {
         let before = self.snapshot_outside();
@@ -197,7 +197,7 @@ fn forged_read_cursor_does_not_escape_the_state_directory() {
 }
 
 /// A forged entry in `dedup/` does not block a command. The name of the entry is a hash of the
-/// command, so the test reads it while the command runs.
+/// command, so the test reads the name from the directory while the command runs.
 #[test]
 fn forged_duplicate_claim_does_not_block_a_command() {
     let scene = ForgeryScenario::new();

@@ -8,7 +8,7 @@ use siding_e2e::{ProgramOutput, Sandbox, eventually, words};
 
 use crate::{Task, assert_no_crash_or_hang, assert_refused, assert_task_exits, shell};
 
-/// Returns the arguments of commands that read the task's journal.
+/// Returns, for each command that reads the task's journal, the command's arguments.
 fn read_commands(id: &str) -> [Vec<&str>; 6] {
     [
         vec!["show", id],
@@ -92,8 +92,8 @@ fn damaged_journal_is_quarantined_and_reported_once() {
     let undamaged = std::fs::read(JournalScenario::new().journal()).expect("test file");
     let count = damaged_journals(&undamaged).len();
     for number in 0..count {
-        // The first command that reads the damaged journal changes with each kind of damage. The
-        // journal once belongs to an ended task and once to a task with a live marker.
+        // For each kind of damage, another command is the first to read the damaged journal. The
+        // journal belongs first to an ended task, and then to a task with a live marker.
         for (at, live) in [(number, false), (number + 1, true)] {
             let scene = JournalScenario::new();
             let undamaged = std::fs::read(scene.journal()).expect("test file");
@@ -120,7 +120,7 @@ fn damaged_journal_is_quarantined_and_reported_once() {
             );
             assert!(!scene.journal().exists());
             scene.assert_other_task_intact();
-            // The damage is reported once; afterwards siding does not know the task any more.
+            // The damage is reported once; afterwards the task no longer exists for siding.
             let second = scene.sandbox.siding(&["show", &scene.id]).run();
             assert_refused(&second, "no task");
         }
@@ -164,7 +164,7 @@ fn snapshot_files(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(|path| (path.clone(), std::fs::read(path).expect("test file"))).collect()
 }
 
-/// A file that must only grow: its inode must stay the same, and bytes that were read once must not
+/// A file that may only grow: its inode must stay the same, and bytes that have been read must not
 /// change.
 #[derive(Debug)]
 struct AppendOnlyFile {
@@ -252,7 +252,8 @@ fn journals_of_every_released_format_can_be_read() {
         let (_, body) = siding_model::record::parse_frame(first).expect("a whole line");
         let accepted: serde_json::Value = serde_json::from_slice(body).expect("JSON");
         let recorded_id = accepted["spec"]["task_id"].as_str().expect("an id");
-        // Several fixtures may have the same task id, so each gets a directory with a changed id.
+        // Several fixtures may have the same task id, so each fixture is stored under a different
+        // id.
         let id = format!("{}{:02}", &recorded_id[..recorded_id.len() - 2], 10 + ids.len());
         let dir = sandbox.state_dir().join("tasks").join(&id);
         std::fs::create_dir(&dir).expect("test directory");

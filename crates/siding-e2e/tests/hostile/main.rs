@@ -52,7 +52,7 @@ fn assert_refused(done: &ProgramOutput, words: &str) {
     assert!(done.stderr_text().contains(words), "no {words:?} in {done}");
 }
 
-/// Asserts that a call did not panic, was not ended by a signal and took less than 15 seconds.
+/// Asserts that a call did not panic, was not ended by a signal, and took less than 15 seconds.
 #[track_caller]
 fn assert_no_crash_or_hang(done: &ProgramOutput) {
     assert!(!done.stderr_text().contains("panicked"), "{done}");

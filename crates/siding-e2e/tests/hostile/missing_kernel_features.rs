@@ -54,8 +54,8 @@ fn without_close_range_nothing_starts_and_doctor_reports_it() {
     assert_eq!(check_state(&doctor, "close_range"), "missing", "{doctor}");
 }
 
-/// With `hidepid=2` an ordinary user cannot see processes of other users in `/proc`, but can still
-/// show, stop and take over tasks.
+/// With `hidepid=2` an ordinary user cannot see other users' processes in `/proc`, but siding can
+/// still show, stop and take over this user's tasks.
 #[test]
 fn stop_ends_the_tree_under_hidepid() {
     if !is_root() {

@@ -21,8 +21,8 @@ enum ServedFsKind {
     Bindfs,
 }
 
-/// A FUSE file system on the state directory, in a mount namespace of this test. It is unmounted on
-/// drop.
+/// A FUSE file system on the state directory, in a mount namespace of this test. The file system is
+/// unmounted on drop.
 #[derive(Debug)]
 struct ServedFs {
     state: PathBuf,
@@ -30,7 +30,8 @@ struct ServedFs {
 }
 
 impl ServedFs {
-    /// Mounts the file system. Returns `None` and prints the reason if that is not possible.
+    /// Mounts the file system. Returns `None` and prints the reason if the file system cannot be
+    /// mounted.
     fn mount(sandbox: &Sandbox, kind: ServedFsKind) -> Option<Self> {
         if !is_root() {
             eprintln!("skipped: only root can mount");
@@ -166,8 +167,8 @@ fn task_on_a_network_fs_has_its_runtime_dir_elsewhere() {
         let done = sandbox.siding(&["run", "--session", "s", "--", "true"]).run();
         let _done = done.expect_code(0);
         let _closed = sandbox.siding(&["session", "close", "s"]).run().expect_code(0);
-        // Wait for the shims, because a file that a shim has open cannot be removed from such a
-        // file system.
+        // Wait for the shims to exit, because a file that a shim has open cannot be removed
+        // completely from such a file system.
         sandbox.task_ids().iter().for_each(|id| assert_task_exits(id));
         // To remove ended tasks, the reaper must be able to lock them on this file system.
         let reap = sandbox.siding(&["reap"]).env("SIDING_RETENTION_TASKS", "0");

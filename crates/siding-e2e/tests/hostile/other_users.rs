@@ -1,4 +1,4 @@
-//! Another user cannot read a task's files, write to them, connect to the shim or signal the task
+//! Another user can neither read nor write a task's files, connect to the shim, or signal the task
 //! (promise P136).
 
 use std::fs::{File, Permissions};
@@ -12,8 +12,8 @@ use siding_e2e::{Sandbox, eventually, is_root};
 use crate::{OTHER_UID, Task, assert_refused, assert_task_exits, collect_entries, live_shim};
 
 /// Runs a function in a new thread with the credentials of an unprivileged user. The thread sets
-/// them by direct system calls, which change only the calling thread; the C library would change
-/// all threads (credentials(7)).
+/// the credentials by direct system calls, which change only the calling thread. The functions of
+/// the C library would change all threads (credentials(7)).
 fn as_other_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let stranger = scope.spawn(|| {
@@ -24,8 +24,8 @@ fn as_other_user<T: Send>(work: impl FnOnce() -> T + Send) -> T {
                 (libc::SYS_setresuid, [user; 3]),
             ] {
                 let [one, two, three] = arguments;
-                // SAFETY: the calls take only numbers (an empty group list needs no pointer) and
-                // change only this thread.
+                // SAFETY: the calls access no memory of this process (the group list is empty) and
+                // change only this thread's credentials.
                 let done = unsafe { libc::syscall(call, one, two, three) };
                 assert_eq!(done, 0, "{}", Error::last_os_error());
             }
@@ -47,8 +47,8 @@ fn request_stop(socket: &Path) -> Result<usize> {
 }
 
 fn signal(pid: u64, number: i32) -> Result<()> {
-    // SAFETY: the call takes only numbers. The process belongs to the test's own task, so a signal
-    // that is not denied reaches no other process.
+    // SAFETY: kill(2) accesses no memory of this process. The process belongs to the test's own
+    // task, so a signal that is not denied reaches no other process.
     let done = unsafe { libc::kill(i32::try_from(pid).expect("a process number"), number) };
     if done == 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }
@@ -65,7 +65,7 @@ fn assert_denied<T>(what: &str, done: Result<T>) {
     }
 }
 
-/// Starts a task that prints `secret` and waits for input, as the user of the sandbox.
+/// Starts a task, as the sandbox's user, that prints `secret` and waits for input.
 fn start_task(sandbox: &Sandbox) -> Task {
     let args = ["run", "--background", "--json", "--stdin", "pipe", "--", "echo secret; read -r x"];
     let task = Task::of(&sandbox.siding(&args).run().expect_code(0));
@@ -111,7 +111,7 @@ fn other_user_has_no_access_to_tasks() {
                 assert!(!String::from_utf8_lossy(&argv).contains("secret"), "{argv:?}");
             }
         });
-        // siding, called by the other user, does not bypass the permissions either.
+        // The other user cannot bypass the permissions by calling siding.
         let calls = [&["ps"][..], &["show", task.id()], &["stop", task.id()], &["reap"]];
         for args in calls {
             let call = sandbox.siding(args).as_user(OTHER_UID, OTHER_UID).cwd("/");
@@ -122,7 +122,7 @@ fn other_user_has_no_access_to_tasks() {
     }
 }
 
-/// If a user makes the directories accessible by chmod, another user still can neither open the
+/// If a user makes the directories accessible with chmod, another user still can neither open the
 /// files nor use the socket.
 #[test]
 fn shim_refuses_connections_of_another_user() {
@@ -165,7 +165,7 @@ fn shim_refuses_connections_of_another_user() {
     }
 }
 
-/// Lets siding create the state directory under this umask, and asserts that no entry is accessible
+/// Lets siding create the state directory with this umask, and asserts that no entry is accessible
 /// to other users.
 fn assert_private_under_umask(umask: &str) {
     let mut sandbox = Sandbox::new();

@@ -16,8 +16,8 @@ fn run_limited(sandbox: &Sandbox, limit: &str) -> ProgramOutput {
     sandbox.host("bash", &["-c", &script]).forbid_held_output().run()
 }
 
-/// Runs a command with a limit that grows from `least` until the call succeeds. Every call that
-/// siding refuses must name the missing resource with `words` and leave no file.
+/// Runs a command with a limit that grows from `least` until the call succeeds. Every refused call
+/// must name the missing resource with `words` and leave no file.
 fn run_with_growing_limit(sandbox: &Sandbox, option: &str, least: u32, words: &str) {
     let made = sandbox.siding(&["run", "--json", "--", "echo first"]).run().expect_code(0);
     let _made = Task::of(&made);
@@ -38,7 +38,7 @@ fn run_with_growing_limit(sandbox: &Sandbox, option: &str, least: u32, words: &s
             assert_eq!(entries_when_idle(sandbox), before, "{option} {limit}: {done}");
         } else {
             // The task was started and recorded, and its command failed because of the limit, as it
-            // would in any shell.
+            // would fail in any shell.
             let task = Task::of(&done);
             eprintln!("{option} {limit}: {} {}", task.0["outcome"], task.0["output"]["text"]);
             assert_eq!(task.text("/phase"), "ended", "{option} {limit}: {done}");
@@ -94,8 +94,9 @@ fn file_size_limit_loses_output_but_not_the_shim() {
     );
 }
 
-/// A shim without a free descriptor cannot accept a client, so the listening socket stays readable.
-/// The shim retries a few times a second instead of polling the socket in a busy loop.
+/// A shim without a free descriptor cannot accept a client, so its listening socket stays readable.
+/// The shim must not poll the socket in a busy loop, and therefore retries only a few times a
+/// second.
 #[test]
 fn shim_without_descriptors_accepts_clients_later_without_busy_loop() {
     let mut sandbox = Sandbox::new();
@@ -106,7 +107,8 @@ fn shim_without_descriptors_accepts_clients_later_without_busy_loop() {
     let set_max_files = |limit: u64| {
         let limit = libc::rlimit { rlim_cur: limit, rlim_max: 4096 };
         let pid = libc::pid_t::try_from(shim.pid).expect("a process number");
-        // SAFETY: the new limit lives until the call returns, and the old one is not requested.
+        // SAFETY: `limit` is a valid `rlimit` that lives until the call returns, and the call
+        // writes nothing, because the pointer for the old limit is null.
         let set = unsafe {
             libc::prlimit(pid, libc::RLIMIT_NOFILE, &raw const limit, std::ptr::null_mut())
         };
@@ -115,7 +117,7 @@ fn shim_without_descriptors_accepts_clients_later_without_busy_loop() {
     set_max_files(3);
     let stop = sandbox.siding(&["stop", "--grace", "0s", task.id()]).spawn();
     let (before, began) = (cpu_ticks(shim.pid), Instant::now());
-    // These calls take some time and send the shim no request.
+    // These calls take some time and send no request to the shim.
     for _ in 0..60 {
         let _listed = sandbox.siding(&["session", "list"]).run().expect_code(0);
     }
@@ -128,7 +130,7 @@ fn shim_without_descriptors_accepts_clients_later_without_busy_loop() {
     assert_task_exits(task.id());
 }
 
-/// Returns the user and system time of a process, in clock ticks (proc_pid_stat(5)).
+/// Returns the processor time of a process, in clock ticks (proc_pid_stat(5)).
 fn cpu_ticks(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the process is alive");
     let (_, fields) = stat.rsplit_once(") ").expect("a `)` after the process name");

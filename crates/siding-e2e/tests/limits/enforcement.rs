@@ -1,4 +1,5 @@
-//! Effects of an exceeded limit: the notice, the stop, and the state that survives a takeover.
+//! The effects of an exceeded limit: the notice, the stop, and the state that a new shim keeps
+//! after a takeover.
 
 use siding_e2e::eventually;
 
@@ -32,7 +33,8 @@ fn a_task_stopped_at_a_limit_reports_which_limit() {
     assert!(limit_breaches(&sandbox, &id)[0]["at"].as_u64() <= passed["at"].as_u64());
 }
 
-/// A command that exits with 0 on SIGTERM was still stopped, so the exit code is not 0.
+/// A command that exits with 0 on SIGTERM was still stopped, so the exit code of `siding run` is
+/// not 0.
 #[test]
 fn a_task_stopped_at_a_limit_exits_with_a_nonzero_code() {
     let sandbox = sandbox();

@@ -1,5 +1,5 @@
-//! Limits of tasks. Each limit is tested with a task that exceeds it and with a similar healthy
-//! task that must not be reported.
+//! Tests of limits on the resources of tasks. Each limit is tested with a task that exceeds it and
+//! with a similar healthy task that must not be reported.
 
 mod enforcement;
 mod network;

@@ -79,7 +79,8 @@ fn max_sent_is_breached_by_an_upload_but_not_by_a_download() {
     stop_all(&sandbox);
 }
 
-/// Promise P97: a connection that stays open is reported; a series of short connections is not.
+/// Promise P97: a connection that stays open for too long is reported; a series of short
+/// connections is not.
 #[test]
 fn max_connection_age_is_breached_only_by_a_long_connection() {
     let sandbox = sandbox();

@@ -1,19 +1,21 @@
-//! Kills by the kernel's OOM killer: siding attributes a SIGKILL to it only with evidence.
+//! Kills by the kernel's OOM killer. siding attributes a SIGKILL to the OOM killer only if there is
+//! evidence.
 
 use std::path::{Path, PathBuf};
 
 use crate::support::sandbox;
 
-/// Mount point of the memory controller and name of its limit file, for cgroup v1 and cgroup v2.
+/// Mount point of the memory controller and name of a group's limit file, for cgroup v1 and for
+/// cgroup v2.
 const CGROUP_MOUNTS: [(&str, &str); 2] =
     [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
 
-/// A control group with a limit of 60 MB of memory. Dropping it removes the group, which is empty
-/// by then because the test waits for its tasks.
+/// A control group with a limit of 60 MB of memory. Dropping this value removes the group, which is
+/// then empty because the test waits for its tasks.
 struct SmallMemoryCgroup(PathBuf);
 
 impl SmallMemoryCgroup {
-    /// Creates a group; `None` if the system has no writable memory controller.
+    /// Creates a group. Returns `None` if the system has no writable memory controller.
     fn new() -> Option<Self> {
         CGROUP_MOUNTS.into_iter().find_map(|(mount, limit)| {
             let dir = Path::new(mount).join(format!("siding-test-{}", std::process::id()));

@@ -15,8 +15,8 @@ fn max_fds_is_breached_once_by_a_leak_and_not_below_the_limit() {
     let server = start_puppet(&sandbox, &["--max-fds", "400"], &["hold-fds", "200", "hang"]);
     let leak = start_puppet(&sandbox, &["--max-fds", "400"], &["hold-fds", "600", "hang"]);
     let breach = wait_for_breach(&sandbox, &leak, "fds");
-    // The process may still have been opening descriptors at the sample, so the exact value is
-    // unknown.
+    // The process may still have been opening descriptors when the sample was taken, so the exact
+    // value is unknown.
     assert!(breach["value"].as_u64().is_some_and(|value| value > 400), "{breach:#}");
     assert_eq!(breach["limit"], 400);
     let detail = breach["detail"].as_str().expect("a text");
@@ -49,7 +49,8 @@ fn max_memory_counts_pages_shared_by_forks_once() {
     });
     let large = start_puppet(&sandbox, &limit, &["grow", "300M", "hang"]);
     let breach = wait_for_breach(&sandbox, &large, "memory");
-    // The process may still have been growing at the sample, so the exact value is unknown.
+    // The process may still have been growing when the sample was taken, so the exact value is
+    // unknown.
     assert!(breach["value"].as_u64().is_some_and(|value| value > 200 << 20), "{breach:#}");
     wait_for_limit_checks(&sandbox, 2);
     let view = show_task(&sandbox, &forks);
@@ -65,9 +66,9 @@ fn available_kib() -> u64 {
     left.expect("a size in kB")
 }
 
-/// Failures F55 and F57: stopping twenty forks that share 100 MB cannot free a GiB, so they are not
-/// stopped. `max_memory` is too high to make the shim read the proportional set size (PSS), so only
-/// `min_available` can cause this read.
+/// Failures F55 and F57: stopping twenty forks that share 100 MB cannot free a GiB, so the forks
+/// are not stopped. The shim reads the proportional set size (PSS) only near a limit. `max_memory`
+/// is too high for that, so only `min_available` can cause this read.
 #[test]
 fn min_available_does_not_stop_forks_that_share_their_memory() {
     let sandbox = sandbox();
@@ -95,7 +96,8 @@ fn min_available_does_not_stop_forks_that_share_their_memory() {
 #[test]
 fn min_available_stops_the_large_task_and_not_the_small_one() {
     let sandbox = sandbox();
-    // The large task grows by 1 GiB, so that 512 MiB less than `wanted` remain available.
+    // The large task grows by 1 GiB, so that the available memory is about 512 MiB less than
+    // `wanted`.
     let wanted = available_kib().saturating_sub(512 << 10);
     let limit = ["--min-available", &format!("{wanted}KiB"), "--on-limit", "stop"];
     let small = start_puppet(&sandbox, &limit, &["grow", "1M", "hang"]);
@@ -130,8 +132,8 @@ fn max_processes_is_breached_only_above_the_limit() {
     stop_all(&sandbox);
 }
 
-/// Promise P97: a busy loop without output is reported; a compiler that computes as much and writes
-/// output is not.
+/// Promise P97: a busy loop without output is reported; a task that computes as much and writes
+/// output, like a compiler, is not.
 #[test]
 fn max_cpu_spin_is_breached_only_by_a_silent_busy_loop() {
     let sandbox = sandbox();

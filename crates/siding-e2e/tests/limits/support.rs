@@ -46,8 +46,8 @@ pub(crate) fn limit_breaches(sandbox: &Sandbox, id: &str) -> Vec<Value> {
     journal_records(sandbox, id, "limit")
 }
 
-/// Waits until a task has breached the limit `which`, and returns the record. Panics if another
-/// limit was breached first.
+/// Waits until a task has breached the limit `which`, and returns the record. Panics if the task's
+/// first breach was of another limit.
 #[track_caller]
 pub(crate) fn wait_for_breach(sandbox: &Sandbox, id: &str, which: &str) -> Value {
     let breach = eventually_some(&format!("{id} has breached a limit"), || {

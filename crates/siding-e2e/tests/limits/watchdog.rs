@@ -1,4 +1,5 @@
-//! Watchdogs report tasks that have no limits, and do not report healthy tasks that look similar.
+//! Watchdogs, which report tasks that have no limits but use too much of a resource. Healthy tasks
+//! that look similar are not reported.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -33,7 +34,7 @@ fn fd_holders_command(sandbox: &Sandbox, processes: usize, fds: &str) -> String 
 }
 
 /// Promise P95: with the built-in setting, 4,096 descriptors in a tree are reported. A browser test
-/// may hold as many, spread over dozens of processes with about a hundred each, and is not
+/// may have as many descriptors, about a hundred in each of dozens of processes, and is not
 /// reported.
 #[test]
 fn fd_watchdog_reports_a_leak_but_not_many_processes_with_few_fds() {
@@ -60,8 +61,8 @@ fn fd_watchdog_reports_a_leak_but_not_many_processes_with_few_fds() {
     stop_all(&sandbox);
 }
 
-/// Promise P95: a busy loop is reported. A compiler that computes as much and writes now and then
-/// is not reported, and neither is a task that sleeps.
+/// Promise P95: a busy loop is reported. A task that computes as much and writes now and then, like
+/// a compiler, is not reported, and neither is a task that sleeps.
 #[test]
 fn cpu_watchdog_reports_only_a_silent_busy_loop() {
     let sandbox = sandbox();
@@ -84,8 +85,8 @@ fn cpu_watchdog_reports_only_a_silent_busy_loop() {
     stop_all(&sandbox);
 }
 
-/// Starts a TCP server that discards everything it receives until the test process exits. Returns
-/// the server's port.
+/// Starts a TCP server that runs until the test process exits and discards everything that it
+/// receives. Returns the server's port.
 fn serve_sink() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = listener.local_addr().expect("the value exists").port();
@@ -112,8 +113,8 @@ fn serve_download(bytes: usize) -> (std::thread::JoinHandle<()>, u16) {
     (server, port)
 }
 
-/// Promise P95: an old connection that still sends much is reported; a connection that sends
-/// little, such as a database client's, is not.
+/// Promise P95: an old connection over which a task still sends much is reported; an old connection
+/// with little traffic, such as a database client's, is not.
 #[test]
 fn connection_age_watchdog_reports_only_a_long_upload() {
     let sandbox = sandbox();
@@ -176,8 +177,8 @@ fn a_watchdog_only_notifies_and_an_explicit_limit_replaces_it() {
     stop_all(&sandbox);
 }
 
-/// The watchdogs of a task start only when the task moves to the background: until then a caller is
-/// waiting for the task.
+/// The watchdogs of a task start only when the task moves to the background, because until then a
+/// caller is waiting for the task.
 #[test]
 fn watchdogs_start_when_a_task_moves_to_the_background() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! An MCP client for tests. The client stores all messages of the server.
+//! An MCP client for tests. The client stores all messages that the server sends.
 
 use serde_json::{Value, json};
 use siding_e2e::{RunningProgram, Sandbox, eventually_some};
@@ -21,7 +21,8 @@ pub(crate) fn sandbox() -> Sandbox {
 pub(crate) fn unread_notices(sandbox: &Sandbox, id: &str) -> Value {
     let shown = sandbox.siding(&["show", "--json", id]).run().expect_code(0).json();
     let session = shown["session_id"].as_str().expect("a session");
-    // These calls run outside the session, because a `show` inside it would acknowledge the end.
+    // These calls run outside the session, because a `show` inside the session would acknowledge
+    // the end.
     sandbox.siding(&["notices", "--json", "--session", session]).run().expect_code(0).json()
 }
 
@@ -29,11 +30,12 @@ pub(crate) fn unread_notices(sandbox: &Sandbox, id: &str) -> Value {
 pub(crate) struct Client {
     server: RunningProgram,
     requests: u64,
-    /// Metadata that each request carries in `_meta`; empty in the revision with a handshake.
+    /// Metadata that is sent in the `_meta` of each request; empty in the revision with a
+    /// handshake.
     meta: Value,
 }
 
-/// The content blocks of a tool's result. An absent block is an empty text.
+/// The content blocks of a tool's result. An absent block is represented by an empty text.
 #[derive(Debug)]
 pub(crate) struct ToolAnswer {
     pub(crate) message: String,
@@ -147,7 +149,7 @@ impl Client {
         complete.lines().map(|line| serde_json::from_str(line).expect("a message")).collect()
     }
 
-    /// Waits for the first message that satisfies `is_it`.
+    /// Waits for the first message for which `is_it` returns true.
     #[track_caller]
     pub(crate) fn wait_for_message(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         eventually_some(what, || self.messages().into_iter().find(&is_it))
@@ -209,7 +211,7 @@ impl Client {
         (request, self.wait_for_message("the progress arrives", is_it)["params"].clone())
     }
 
-    /// Cancels a request, and returns when the server has read the cancellation.
+    /// Cancels a request, and waits until the server has read the cancellation.
     #[track_caller]
     pub(crate) fn cancel(&mut self, request: u64) {
         let params = json!({ "requestId": request, "reason": "enough" });
@@ -219,8 +221,8 @@ impl Client {
         let _read_after_it = self.request("tools/list", json!({}));
     }
 
-    /// Closes the server's stdin and stdout pipes immediately, as happens when a client dies.
-    /// Returns the server, which still runs.
+    /// Closes the pipes to the server's stdin and from its stdout immediately, as the kernel does
+    /// when a client dies. Returns the server, which still runs.
     pub(crate) fn hang_up(mut self) -> RunningProgram {
         self.server.hang_up();
         self.server

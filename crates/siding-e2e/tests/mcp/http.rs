@@ -1,4 +1,4 @@
-//! MCP over HTTP, and the checks that decide which clients are admitted.
+//! MCP over HTTP, and the checks that decide which clients the server admits.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -11,7 +11,7 @@ use crate::client::{INITIALIZE_REVISION, STATELESS_REVISION, ToolAnswer, sandbox
 
 const TOKEN: &str = "a-token-of-a-test-0123456789";
 
-/// A `siding mcp --http` on a free loopback port.
+/// A `siding mcp --http` server on a free loopback port.
 struct HttpServer {
     running: RunningProgram,
     port: u16,
@@ -39,8 +39,8 @@ impl HttpServer {
         Self { running, port }
     }
 
-    /// Sends a message by POST. `headers` replace those of a valid request; an empty value removes
-    /// the header.
+    /// Sends a message in a POST request. `headers` replace those of a valid request; an empty
+    /// value removes the header.
     fn post(&self, headers: &[(&str, &str)], body: &Value) -> HttpReply {
         let body = body.to_string();
         let host = format!("127.0.0.1:{}", self.port);
@@ -156,8 +156,8 @@ fn request_without_the_token_is_refused() {
     assert_eq!(reply.status, 404, "{reply:?}");
 }
 
-/// Requests with an unexpected `Host` or `Origin` are refused. By DNS rebinding, a page of another
-/// site can reach loopback under its own host name.
+/// Requests with an unexpected `Host` or `Origin` are refused. By DNS rebinding, a web page can
+/// send requests to loopback under the host name of the page's own site.
 #[test]
 fn unexpected_host_or_origin_header_is_refused() {
     let sandbox = sandbox();
@@ -217,7 +217,7 @@ fn connections_of_another_local_user_are_refused() {
         eprintln!("left out: only root has another user");
         return;
     }
-    // The server runs as an ordinary user, and the test calls it as another one.
+    // The server runs as an ordinary user, and the test sends requests to it as another one.
     let sandbox = Sandbox::new_for_uid(1234);
     let server = HttpServer::start(&sandbox);
     let open = sandbox.siding(&["mcp", "--http", "0.0.0.0:0", "--allow-remote"]);
@@ -232,8 +232,8 @@ fn connections_of_another_local_user_are_refused() {
         sandbox.host("python3", &args).cwd("/").as_user(uid, uid).run().expect_code(0).stdout_text()
     };
     let mut routes = vec![("127.0.0.1".to_owned(), &server), ("127.0.0.1".to_owned(), &open)];
-    // `--allow-remote` admits other machines, and still refuses other users of this machine,
-    // whichever address they connect to.
+    // With `--allow-remote`, the server admits other machines, and still refuses other users of
+    // this machine, whichever address they connect to.
     match non_loopback_address() {
         Some(address) => routes.push((address.to_string(), &open)),
         None => eprintln!("left out: this machine has no address but loopback"),

@@ -1,4 +1,4 @@
-//! The handshakes, the list of tools, and the tasks of clients that disconnect.
+//! The handshakes, the list of tools, and what happens to the tasks of clients that disconnect.
 
 use serde_json::json;
 use siding_e2e::{eventually, processes};
@@ -69,8 +69,8 @@ fn restarted_server_finds_its_tasks() {
     second.shutdown();
 }
 
-/// The server raises its own limit of descriptors to serve many waits, and its tasks must not
-/// inherit the raised limit.
+/// The server raises its own limit on descriptors to serve many waits. Its tasks must not inherit
+/// the raised limit.
 #[test]
 fn task_has_the_resource_limits_of_the_client() {
     let sandbox = sandbox();
@@ -136,8 +136,8 @@ fn named_session_is_joined_only_if_it_is_open() {
     assert!(refused.stderr_text().contains("not open"), "{refused}");
 }
 
-/// `run` is refused if the session that the server has joined was closed, because a task in it
-/// would be stopped immediately.
+/// `run` fails if the session that the server has joined was closed, because a task in a closed
+/// session would be stopped immediately.
 #[test]
 fn closed_session_starts_no_task() {
     let sandbox = sandbox();
@@ -162,7 +162,7 @@ fn closed_session_starts_no_task() {
     client.shutdown();
     close("chat");
 
-    // The session that the server itself has opened is opened again by the next `run`.
+    // If the server itself has opened the session, the next `run` opens it again.
     let mut client = Client::connect_initialized(&sandbox);
     let list = sandbox.siding(&["session", "list", "--json"]).run().expect_code(0).json();
     let name = |one: &serde_json::Value| one["session_id"].as_str().map(str::to_owned);
@@ -177,8 +177,8 @@ fn closed_session_starts_no_task() {
     client.shutdown();
 }
 
-/// The server ignores a `SIDING_SESSION` whose session has another owner: an agent may have
-/// inherited the variable from an agent that started it.
+/// The server ignores the session in `SIDING_SESSION` if this session has another owner. An agent
+/// may have inherited the variable from the agent that started it.
 #[test]
 fn session_variable_of_another_owner_is_ignored() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! `siding monitor-mcp`: watches another MCP server and reports its changes.
+//! `siding monitor-mcp`, which watches another MCP server and reports changes.
 
 use siding_e2e::{
     RunningProgram, Sandbox, eventually, processes, set_scripted_server_state,
@@ -7,7 +7,8 @@ use siding_e2e::{
 
 use crate::client::sandbox;
 
-/// A poll interval longer than any test, so that only messages of the server can report changes.
+/// A poll interval that is longer than any test, so that only the server's messages can report
+/// changes.
 const POLL_INTERVAL_BEYOND_TEST: &str = "1h";
 
 /// Starts a monitor and returns the task's id.
@@ -59,7 +60,7 @@ fn send_input(sandbox: &Sandbox, id: &str, text: &str) {
 }
 
 /// A change of a subscribed resource causes a notice without polling. The watched server is
-/// siding's own, which reports the growth of outputs.
+/// siding's own MCP server, which reports that outputs grow.
 #[test]
 fn subscribed_resource_change_is_reported_without_polling() {
     let sandbox = sandbox();
@@ -77,7 +78,7 @@ fn subscribed_resource_change_is_reported_without_polling() {
     let notices = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
     let all = notices.to_string();
     assert!(all.contains("1 line more: hello") && all.contains("\"matched\""), "{all}");
-    // The stop of the monitor also ends its server, which is a process of the same task.
+    // The stop of the monitor also ends the server, which is a process of the same task.
     stop_task(&sandbox, &id);
     stop_task(&sandbox, &other);
 }
@@ -144,8 +145,8 @@ fn server_that_cannot_start_is_given_up_immediately() {
         (&["/no/such/server", "x"][..], "could not start `/no/such/server`: No such file"),
         (&["nosuchserver"], "no handshake: it ended: exit status: 127, with which a shell reports"),
     ] {
-        // If the task ends before the call returns, the call exits with the task's exit code, so
-        // the call's exit code is not checked.
+        // The exit code of the call is not checked, because it is the task's exit code if the task
+        // ends before the call returns.
         let args = [&["monitor-mcp", "--json", "--tool", "look", "--"], server].concat();
         let started = sandbox.siding(&args).run().json();
         assert_eq!(started["name"], format!("look of {}", server.join(" ")));
@@ -182,8 +183,8 @@ fn start_http_server(sandbox: &Sandbox) -> (RunningProgram, String) {
     (server, url.expect("an address").to_owned())
 }
 
-/// A monitor of a server over HTTP sends the token, which is in no file of the state directory and
-/// on no command line.
+/// A monitor of a server over HTTP sends the token. The token is in no file of the state directory
+/// and on no command line.
 #[test]
 fn http_server_is_monitored_without_exposing_its_token() {
     let sandbox = sandbox();

@@ -54,7 +54,7 @@ fn notices_are_bounded_and_each_is_reported_once() {
     let sandbox = sandbox();
     let mut client = Client::connect_initialized(&sandbox);
     let long = "printf 'error: %01900d\\n' 0";
-    // Each `<` becomes four characters in XML.
+    // The XML escape of `<` has four characters.
     let commands =
         ["printf '<%.0s' {1..2500}; exit 1", long, &format!("{long};:"), &format!("{long};:;:")];
     let mut unreported: BTreeSet<String> =
@@ -74,7 +74,7 @@ fn notices_are_bounded_and_each_is_reported_once() {
     client.shutdown();
 }
 
-/// If hooks of the host deliver its notices, the results of tools contain none.
+/// If hooks of the host deliver the notices, the results of tools contain no notices.
 #[test]
 fn tools_report_no_notices_when_hooks_do() {
     let sandbox = sandbox();
@@ -96,7 +96,8 @@ fn tools_report_no_notices_when_hooks_do() {
     client.shutdown();
 }
 
-/// If a foreground command exceeds a limit, the result of its own `run` reports this.
+/// If a foreground command exceeds a limit, the result of the `run` call that started it reports
+/// this.
 #[test]
 fn exceeded_limit_is_reported_in_the_answer() {
     let sandbox = sandbox();

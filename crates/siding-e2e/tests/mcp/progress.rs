@@ -17,7 +17,8 @@ fn wait_for_file_command(file: &Path) -> String {
     format!("until [ -e {} ]; do sleep 0.05; done", file.display())
 }
 
-// Failure F32: a call that waits sends progress, because clients give up after a period of silence.
+// Failure F32: a call that waits sends progress, because a client abandons a call after a period of
+// silence.
 #[test]
 fn wait_reports_progress() {
     let sandbox = sandbox();
@@ -96,7 +97,8 @@ fn canceled_run_stops_its_task_and_canceled_wait_does_not() {
 }
 
 // Failure F32: a call waits longer than 50 s only for a client whose name is known to extend its
-// timeout at each progress message. A progress token alone does not prove this.
+// timeout at each progress message. A progress token in the request does not prove that the client
+// does so.
 #[test]
 fn wait_limit_depends_on_the_client_name() {
     let sandbox = sandbox();
@@ -138,7 +140,7 @@ fn task_end_seen_by_a_canceled_wait_is_still_reported() {
     );
 }
 
-/// A `wait` for output handles its cancellation even if the task writes continuously.
+/// A `wait` for output can be canceled even while the task writes continuously.
 #[test]
 fn wait_on_a_busy_task_can_be_canceled() {
     let sandbox = sandbox();
@@ -159,7 +161,7 @@ fn wait_on_a_busy_task_can_be_canceled() {
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
 }
 
-/// `stop` sends progress and can be canceled, because a stop can take as long as the grace.
+/// `stop` sends progress and can be canceled, because a stop can last as long as the grace.
 #[test]
 fn stop_reports_progress_and_can_be_canceled() {
     let sandbox = sandbox();

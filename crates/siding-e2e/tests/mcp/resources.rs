@@ -1,4 +1,5 @@
-//! Outputs of tasks as resources, and subscriptions to them, in both protocol revisions.
+//! The outputs of tasks as MCP resources, and subscriptions to these resources, in both protocol
+//! revisions.
 
 use serde_json::{Value, json};
 
@@ -42,8 +43,8 @@ fn subscriber_is_notified_of_output_growth_and_end() {
     let _wrote = client.call("input", json!({ "id": id, "text": "one" }));
     let update = client.wait_for_message("growth is reported", is_update);
     assert_eq!(update["params"]["uri"], output_uri(&id), "{update}");
-    // Updates are rate-limited: growth directly after an update is reported as soon as the limit
-    // allows it, and so is the end.
+    // Updates are rate-limited. Growth directly after an update, and the end, are reported as soon
+    // as the limit allows it.
     for (text, what) in [("two", "more growth is reported"), ("three", "the end is reported")] {
         let before = client.messages().iter().filter(|one| is_update(one)).count();
         let _wrote = client.call("input", json!({ "id": id, "text": text }));

@@ -1,4 +1,4 @@
-//! The effect and the result of each tool.
+//! The effects and the results of the tools.
 
 use serde_json::json;
 use siding_e2e::{processes, words};
@@ -48,7 +48,7 @@ fn run_accepts_cwd_and_environment() {
 }
 
 /// `run` uses the network policy of the settings; the tool has no argument with which a model could
-/// choose another one.
+/// choose another policy.
 #[test]
 fn run_uses_the_configured_network_policy() {
     let sandbox = sandbox();
@@ -115,7 +115,8 @@ fn run_with_wait_for_returns_when_the_condition_holds() {
     client.shutdown();
 }
 
-/// Readiness after the budget causes a notice; readiness that the result reports does not.
+/// Readiness after the budget has passed causes a notice; readiness that the result reports does
+/// not.
 #[test]
 fn readiness_after_the_answer_is_reported_by_a_notice() {
     let sandbox = sandbox();
@@ -241,7 +242,7 @@ fn list_shows_the_tasks_of_this_session() {
 }
 
 /// `list` contains the most recently ended tasks of the session, however many tasks other sessions
-/// have and in whatever order they were started.
+/// have, and whatever the order of the starts.
 #[test]
 fn list_keeps_recent_tasks_despite_other_sessions() {
     let sandbox = sandbox();
@@ -336,8 +337,8 @@ fn invalid_arguments_are_reported_with_the_fix() {
     client.shutdown();
 }
 
-/// Promise P16: the budget of the settings applies only in assistant mode with background tasks
-/// enabled. A budget in the call always applies.
+/// Promise P16: the budget setting applies only in assistant mode with background tasks enabled. A
+/// budget that the model sets in a call always applies.
 #[test]
 fn budget_setting_needs_assistant_mode_and_background_tasks() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! The policy `allow`: a network namespace whose only connection to the outside is a proxy.
+//! The policy `allow`: a network namespace whose only way to the outside is a proxy.
 
 use siding_e2e::eventually;
 
@@ -43,7 +43,7 @@ fn an_allowed_host_is_reached_and_a_denied_one_is_notified_once() {
 }
 
 /// The environment variables for proxies contain the proxy's address, and `NO_PROXY` excludes the
-/// task's own servers: the proxy runs outside the namespace and cannot reach them.
+/// task's own servers, because the proxy runs outside the namespace and cannot reach these servers.
 #[test]
 fn the_proxy_environment_variables_are_set() {
     for sandbox in root_and_user_sandboxes() {

@@ -29,9 +29,9 @@ fn net_ports_allows_only_the_listed_port() {
     }
 }
 
-/// Landlock's network rules cover only TCP (as of ABI 7), and not TCP Fast Open, where sendto(2)
-/// itself opens the connection. The system call filter blocks the other ways to send data to the
-/// network.
+/// Landlock's network rules cover only TCP (as of ABI 7). They do not cover TCP Fast Open, with
+/// which sendto(2) opens the connection. The system call filter blocks all other ways to send data
+/// to the network.
 #[test]
 fn net_ports_blocks_sockets_that_are_not_tcp() {
     let server = CountingServer::start();
@@ -71,7 +71,7 @@ fn net_ports_blocks_sockets_that_are_not_tcp() {
 }
 
 /// If port 53 is allowed, siding sets `RES_OPTIONS=use-vc`, so that the C library resolves names
-/// over TCP, because UDP is blocked.
+/// over TCP, because the task cannot use UDP.
 #[test]
 fn dns_uses_tcp_when_port_53_is_allowed() {
     for sandbox in root_and_user_sandboxes() {

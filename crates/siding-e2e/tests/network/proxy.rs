@@ -1,5 +1,5 @@
-//! Proxies of the policy `allow`: which task a proxy belongs to, and what the exit of a proxy
-//! causes.
+//! Proxies of the policy `allow`: the task to which a proxy belongs, and the effects of a proxy's
+//! exit.
 
 use rustix::process::Signal;
 use siding_e2e::{Process, Sandbox, eventually, eventually_some, processes};
@@ -55,8 +55,8 @@ fn the_proxy_of_an_inner_task_does_not_belong_to_the_outer_task() {
     }
 }
 
-/// If the proxy exits unexpectedly, the shim records the exit and sends a notice, even if the task
-/// has not requested any host yet.
+/// If the proxy exits unexpectedly, the shim records the exit, which causes a notice, even if the
+/// task has not requested any host yet.
 #[test]
 fn the_unexpected_exit_of_a_proxy_is_notified() {
     for sandbox in root_and_user_sandboxes() {
@@ -78,7 +78,8 @@ fn the_unexpected_exit_of_a_proxy_is_notified() {
 }
 
 /// If a shim is killed before it has recorded the leader, the next shim searches for the leader by
-/// the birthmark. The proxy carries the same birthmark and is older, but must not be chosen.
+/// the birthmark. The proxy has the same birthmark and is older than the leader, but must not be
+/// mistaken for the leader.
 #[test]
 fn takeover_does_not_mistake_the_proxy_for_the_leader() {
     let mut sandbox = Sandbox::new();
@@ -93,7 +94,8 @@ fn takeover_does_not_mistake_the_proxy_for_the_leader() {
     });
     let [proxy] = proxy_processes(&id)[..] else { panic!("expected exactly one proxy") };
     assert_eq!(processes::read_birthmark(proxy.pid), processes::birthmark_from_id(&id));
-    // A stopped proxy cannot exit with the shim, so the next shim finds it.
+    // A proxy that is stopped by SIGSTOP does not exit with the shim, so the next shim finds the
+    // proxy.
     proxy.signal(Signal::STOP);
     eventually("the process is stopped", || processes::state(proxy.pid) == Some('T'));
     shim.kill();

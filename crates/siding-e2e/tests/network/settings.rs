@@ -1,4 +1,5 @@
-//! The setting `net`: which sources may loosen the policy, and to which tasks it applies.
+//! The setting `net`: the sources that may loosen the policy, and the tasks to which the policy
+//! applies.
 
 use siding_e2e::Sandbox;
 
@@ -45,8 +46,8 @@ fn nested_tasks_and_monitors_obey_the_network_policy() {
         let nested = sandbox.siding(&outer).env("SIDING_NET", "none").run();
         let _bound_by_the_outer = nested.expect_code(1);
         let monitor = ["monitor", "--json", "--net", "none", "--", &text];
-        // If the task ends before the call returns, the call returns the task's exit code, so the
-        // code is not checked.
+        // The exit code of the call is not checked, because it is the task's exit code if the task
+        // ends before the call returns.
         let id = sandbox.siding(&monitor).run().json()["task_id"].clone();
         let id = id.as_str().expect("an id");
         let _waited = sandbox.siding(&["wait", id]).run();

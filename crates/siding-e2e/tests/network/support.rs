@@ -9,8 +9,8 @@ use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, is_root, processes
 
 const UNPRIVILEGED_UID: u32 = 1001;
 
-/// Returns a sandbox for the current user and, if that is root, a second one for an unprivileged
-/// user.
+/// Returns a sandbox for the current user and, if this user is root, a second sandbox for an
+/// unprivileged user.
 pub(crate) fn root_and_user_sandboxes() -> Vec<Sandbox> {
     let mut all = vec![Sandbox::new()];
     if is_root() {
@@ -22,8 +22,8 @@ pub(crate) fn root_and_user_sandboxes() -> Vec<Sandbox> {
     all
 }
 
-/// A server on the machine's loopback, outside any task's network namespace, that counts
-/// connections.
+/// A server that counts connections. It listens on the machine's loopback, outside any task's
+/// network namespace.
 pub(crate) struct CountingServer {
     /// Port of the listener on 127.0.0.1.
     pub(crate) port: u16,
@@ -76,7 +76,7 @@ pub(crate) fn show_task(sandbox: &Sandbox, id: &str) -> serde_json::Value {
     sandbox.siding(&["show", "--json", id]).run().expect_code(0).json()
 }
 
-/// Kills a task's shim and waits until another one has taken over.
+/// Kills a task's shim and waits until another shim has taken over the task.
 #[track_caller]
 pub(crate) fn kill_shim_and_wait_for_takeover(sandbox: &Sandbox, id: &str) {
     let shim = show_task(sandbox, id)["shim_pid"].as_i64().map(i32::try_from);
@@ -104,7 +104,7 @@ pub(crate) fn proxy_processes(id: &str) -> Vec<Process> {
 }
 
 /// Waits until a task's journal has its final record, and returns the task's output. Calls no
-/// siding command, because the command would acknowledge the notice of the end.
+/// siding command, because a command that reports the end would acknowledge the notice of the end.
 #[track_caller]
 pub(crate) fn wait_for_end(sandbox: &Sandbox, id: &str) -> String {
     let dir = sandbox.state_dir().join("tasks").join(id);

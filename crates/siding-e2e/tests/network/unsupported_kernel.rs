@@ -1,4 +1,5 @@
-//! Kernels that cannot enforce a policy: no command runs, and the error names the missing feature.
+//! Kernels that cannot enforce a policy. On such a kernel, no command runs, and the error names the
+//! missing feature.
 
 use siding_e2e::{ProgramOutput, Sandbox, is_root};
 
@@ -48,8 +49,8 @@ fn an_unenforceable_policy_is_rejected_before_anything_starts() {
     }
 }
 
-/// `none` is refused to an ordinary user on a machine that allows no user namespaces
-/// (`max_user_namespaces` 0).
+/// An ordinary user cannot use the policy `none` on a machine that allows no user namespaces
+/// (`max_user_namespaces` is 0).
 #[test]
 fn net_none_is_rejected_without_user_namespaces() {
     if !is_root() {

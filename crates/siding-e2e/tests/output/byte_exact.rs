@@ -10,12 +10,13 @@ fn output_bytes_are_stored_unchanged() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     for (args, shape, bytes) in [
-        // Every byte value, including NUL and invalid UTF-8, in writes of several sizes.
+        // Every byte value is stored unchanged, including NUL and invalid UTF-8, in writes of
+        // several sizes.
         ("fill 3M --block 4k", FillPattern::Blocks(4096), 3 << 20),
         ("fill 5000001 --block 70k", FillPattern::Blocks(71_680), 5_000_001),
         ("fill 4M --block 1M", FillPattern::Blocks(1 << 20), 4 << 20),
         ("fill 10001 --block 1", FillPattern::Blocks(1), 10_001),
-        // A line of 10 MiB, with and without its final newline.
+        // A line of 10 MiB is stored unchanged, with and without a final newline.
         ("fill 10M --line 10M", FillPattern::Lines(10 << 20), 10 << 20),
         ("fill 10485759 --line 10M", FillPattern::Lines(10 << 20), 10_485_759),
         ("fill 12345 --line 100", FillPattern::Lines(100), 12_345),

@@ -129,8 +129,8 @@ fn starting_and_lost_tasks_match_the_schema() {
     siding_e2e::eventually("its shim has exited", || {
         siding_e2e::processes::with_birthmark(task.id()).is_empty()
     });
-    // Only the record `accepted` remains, and it names this live process as the shim: this is the
-    // state before the command is started.
+    // Only the record `accepted` remains, with this live process as the shim, as in a journal
+    // before the command is started.
     let me = Process::current();
     let pid = i32::try_from(me.pid).expect("a process number");
     let dir = sandbox.state_dir().join("tasks").join(task.id());
@@ -228,7 +228,7 @@ fn all_other_json_answers_match_their_schemas() {
     assert!(!reap.faults(&broken).is_empty(), "a step without its task went unnoticed");
 }
 
-/// The validator detects violations of the task schema, which proves that the other tests can fail.
+/// The validator detects violations of the task schema, so the other tests can fail.
 #[test]
 fn a_schema_violation_is_detected() {
     let sandbox = Sandbox::new();

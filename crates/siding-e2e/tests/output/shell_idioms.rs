@@ -31,7 +31,7 @@ const SHELL_IDIOMS: &[(&str, &str)] = &[
     ("node", r#"node -e "fs.writeFileSync('/dev/stdout', fs.readFileSync('FILE'))""#),
 ];
 
-/// The line that each idiom writes.
+/// The line that each idiom writes to a standard stream.
 const MARKER_LINE: &str = "the idiom's own line\n";
 /// Number of lines written before and after the idiom.
 const LINE_COUNT: u64 = 200;
@@ -40,7 +40,8 @@ fn numbered_lines(name: &str) -> String {
     (1..=LINE_COUNT).map(|line| format!("{name} {line}\n")).collect()
 }
 
-/// Returns a script that runs the idiom between two sets of numbered lines, which must survive.
+/// Returns a script that runs the idiom between two sets of numbered lines. Both sets must be in
+/// the stored output.
 fn idiom_script(sandbox: &Sandbox, idiom: &str) -> String {
     let file = sandbox.path("mark");
     std::fs::write(&file, MARKER_LINE).expect("test file");
@@ -79,7 +80,7 @@ fn no_shell_idiom_truncates_the_task_output() {
     assert!(tried >= 10, "{tried} idioms tried, not installed: {skipped:?}");
 }
 
-/// Most of the idioms truncate a plain log file, which proves that the test above could fail.
+/// Most of the idioms truncate a plain log file, so the test above could fail.
 #[test]
 fn most_shell_idioms_truncate_a_plain_log_file() {
     let sandbox = Sandbox::new();

@@ -25,8 +25,8 @@ fn anonymous_memory_bytes(pid: u64) -> Option<u64> {
     line.trim().trim_end_matches(" kB").parse().ok().map(|kilobytes: u64| kilobytes << 10)
 }
 
-/// Starts a task with much output in the background and samples it until it has ended. Returns the
-/// task, the highest disk use of its output and the highest memory use of its shim.
+/// Starts a task with much output in the background, and takes samples until the task has ended.
+/// Returns the task, the highest disk use of its output and the highest memory use of its shim.
 fn run_flood(sandbox: &Sandbox, call: siding_e2e::Invocation) -> (Task, u64, u64) {
     let task = Task::of(&call.run().expect_code(0));
     let path = task.text("/output/path").to_owned();
@@ -110,8 +110,8 @@ fn output_limits_may_be_smaller_than_a_disk_block() {
     }
 }
 
-/// For a late reader, siding reports how many bytes were released, and prints no zeros in their
-/// place.
+/// To a late reader, siding reports how many bytes were released, and prints no zeros in place of
+/// these bytes.
 #[test]
 fn a_late_reader_is_told_how_many_bytes_are_gone() {
     const FIRST_PART_BYTES: u64 = 1 << 20;
@@ -131,8 +131,8 @@ fn a_late_reader_is_told_how_many_bytes_are_gone() {
         Some(sandbox.state_dir().join("tasks").join(id).join("output"))
     });
     let len = || std::fs::metadata(&file).map_or(0, |found| found.len());
-    // Wait until the first part is stored, so that only the flood after it makes siding release
-    // output.
+    // Wait until the first part is stored, so that siding releases output only because of the flood
+    // that follows.
     eventually("the first part is stored", || len() == FIRST_PART_BYTES);
     drop(std::fs::OpenOptions::new().write(true).open(gate).expect("the gate FIFO"));
     eventually("the flood is stored", || len() == TOTAL_BYTES);

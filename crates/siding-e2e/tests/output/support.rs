@@ -1,4 +1,5 @@
-//! Starts tasks for the output tests and reads the JSON that describes them.
+//! Helpers that start tasks for the output tests, and that read the JSON that describes these
+//! tasks.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -22,7 +23,8 @@ pub(crate) fn shell(sandbox: &Sandbox, text: &str) -> Invocation {
     sandbox.siding(&["run", "--json", "--budget", "none", "--", text])
 }
 
-/// Creates a FIFO that a task can read; the read blocks until the test opens the FIFO for writing.
+/// Creates a FIFO for a task to read. The task's open(2) blocks until the test opens the FIFO for
+/// writing.
 pub(crate) fn gate(sandbox: &Sandbox) -> PathBuf {
     let gate = sandbox.path("gate");
     let mode = Mode::RUSR | Mode::WUSR | Mode::ROTH | Mode::WOTH;

@@ -1,4 +1,5 @@
-//! Output for a reader is bounded text without control sequences (promises P28 and P29).
+//! The output that siding shows to a reader is bounded text without control sequences (promises P28
+//! and P29).
 
 use std::fmt::Write as _;
 
@@ -92,7 +93,7 @@ fn read_all_pages(sandbox: &Sandbox, task: &Task, max: usize) -> String {
         all.push_str(page.text("/text"));
         turns += 1;
     }
-    // Forty pages are enough to test paging, so one call reads the remaining output.
+    // Forty pages suffice to test paging, so one call reads the remaining output.
     let rest =
         ["output", "--json", "--max-bytes", "none", "--since", &since.to_string(), task.id()];
     all.push_str(Task::of(&sandbox.siding(&rest).run().expect_code(0)).text("/text"));
@@ -100,11 +101,11 @@ fn read_all_pages(sandbox: &Sandbox, task: &Task, max: usize) -> String {
 }
 
 /// Asserts that a siding command succeeds with 12 MiB of private memory (RLIMIT_DATA). Unlike a
-/// measurement at the end, the resource limit also detects a command that exceeds it only briefly.
+/// measurement at the end, the limit also detects a command that exceeds this size only briefly.
 #[track_caller]
 fn assert_runs_in_12_mib(sandbox: &Sandbox, args: &[&str]) {
     const LIMIT_KIB: &str = "12288";
-    // The output is discarded, so that the test process does not hold it in memory.
+    // The output is discarded, so that it does not occupy memory of the test process.
     let line = sandbox.siding_line(args);
     let script = format!("ulimit -d {LIMIT_KIB} && exec {line} > /dev/null");
     let done = sandbox.host("bash", &["-c", &script]).run();

@@ -1,4 +1,4 @@
-//! Output and exit codes of puppet.
+//! The output and the exit codes of puppet.
 
 use std::time::Duration;
 
@@ -90,8 +90,8 @@ fn puppet_is_killed_at_its_time_to_live() {
         let done = sandbox.puppet(verbs).env("PUPPET_TTL_MS", "300").run().expect_signal(9);
         assert!(done.elapsed >= Duration::from_millis(250), "{done}");
     }
-    // The child starts a new session: in the caller's process group, the exit of the caller would
-    // orphan the group, and the kernel would send SIGHUP to the stopped child.
+    // The child starts a new session. In the caller's process group, it would receive SIGHUP from
+    // the kernel, because the caller's exit would orphan a group with a stopped process.
     let spread = words("fork setsid mark child stop-self -- fork daemon mark daemon stop-self --");
     let _done = sandbox.puppet(&spread).env("PUPPET_TTL_MS", "3000").run().expect_code(0);
     let stopped: Vec<_> = ["child", "daemon"].map(|name| sandbox.wait_for_mark(name)).into();

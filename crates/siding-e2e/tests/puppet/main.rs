@@ -1,5 +1,5 @@
-//! Tests of the test tools: `puppet` does what its arguments say, and a sandbox leaves no process
-//! behind.
+//! Tests of the test tools: `puppet` performs the steps that its arguments name, and a sandbox
+//! leaves no process.
 
 mod exit_and_output;
 mod process_steps;
@@ -18,9 +18,9 @@ fn run_puppet(verbs: &[&str]) -> ProgramOutput {
     sandbox.puppet(verbs).run()
 }
 
-/// Returns a unique birthmark and the task id that it encodes, derived from this process's start
-/// time, its pid and the number `test`. The birthmark is below this process's hard limit for
-/// `RLIMIT_RTTIME`, so that an unprivileged user can set it.
+/// Returns a unique birthmark and the task id that encodes this birthmark. The birthmark is derived
+/// from this process's start time and pid, and from the number `test`. The birthmark is below this
+/// process's hard limit for `RLIMIT_RTTIME`, so that an unprivileged user can set it.
 fn unique_birthmark(test: u64) -> (u64, String) {
     let me = Process::current();
     let unique = (me.start << 26 | u64::from(me.pid) << 4 | test) & ((1 << 59) - 1);

@@ -19,8 +19,8 @@ fn hop_changes_its_pid_and_ends_by_itself() {
 
 #[test]
 fn sandbox_ends_hopping_and_refilling_processes() {
-    // The beat file is in a second sandbox that outlives the first one: the file keeps growing if
-    // the first sandbox has missed a hopping process.
+    // The beat file is in a second sandbox that outlives the first one: if the first sandbox misses
+    // a hopping process, the file keeps growing.
     let elsewhere = Sandbox::new();
     let beat = elsewhere.path("beat");
     let beat_text = beat.display().to_string();
@@ -52,7 +52,7 @@ fn refilling_bomb_replaces_every_dead_member() {
     let members = sandbox.wait_for_announcements("bomb", 20);
     assert!(members.iter().filter(|step| step.process.is_alive()).count() <= 20);
     // The slot of a killed member becomes free when the member is reaped; the one surviving member
-    // then fills all slots again.
+    // then fills all free slots again.
     members[..19].iter().for_each(|step| step.process.kill());
     let members = sandbox.wait_for_announcements("bomb", 39);
     eventually("twenty members are alive again", || {

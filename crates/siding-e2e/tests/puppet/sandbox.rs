@@ -1,4 +1,4 @@
-//! A sandbox finds all of its processes, and fails a test that leaves one behind.
+//! A sandbox finds all of its processes, and fails a test that leaves a process.
 
 use siding_e2e::processes::{self, is_heartbeat_running};
 use siding_e2e::{Announcement, Sandbox, eventually_some, is_root, words};

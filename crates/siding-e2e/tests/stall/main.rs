@@ -1,4 +1,4 @@
-//! Quiet tasks: the reasons that `siding why` reports, and the stalls that the shim records.
+//! Silent tasks: the reasons that `siding why` reports, and the stalls that the shim records.
 
 mod prompt_corpus;
 mod stall_records;

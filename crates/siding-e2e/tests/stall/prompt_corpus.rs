@@ -1,4 +1,5 @@
-//! The prompt patterns recognize the prompts of the corpus and no text that only resembles one.
+//! The prompt patterns recognize the prompts of the corpus, and no text that only resembles a
+//! prompt.
 
 use siding_e2e::prompt_corpus::{self, PromptSample};
 use siding_model::evidence::prompt::OutputTail;
@@ -12,8 +13,8 @@ fn is_prompt(sample: &PromptSample) -> bool {
 fn prompts_of_the_corpus_are_detected() {
     let mut missed = prompt_corpus::prompts();
     missed.retain(|sample| !is_prompt(sample));
-    // A lone `>` is not recognized: some installers use it as a prompt, but too many other programs
-    // print it for other reasons.
+    // A lone `>` is not recognized: some installers use it as a prompt, but too many programs print
+    // it for another reason.
     missed.retain(|sample| sample.source != "rustup");
     assert!(missed.is_empty(), "missed {missed:#?}");
 }

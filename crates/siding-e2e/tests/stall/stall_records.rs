@@ -55,7 +55,8 @@ fn each_silence_is_recorded_once() {
     });
     assert_eq!((&second["tail"], &second["verdict"]), (&"two".into(), &"waiting".into()));
     assert_eq!(second["waiting_on"], "timer");
-    // Wait for longer than `stall_after`, so that a third stall would be recorded by now.
+    // Wait for longer than `stall_after`, after which an unwanted third stall would have been
+    // recorded.
     let asked = Instant::now();
     eventually("some time has passed", || asked.elapsed().as_millis() > 1_500);
     assert_eq!(read_stalls(&sandbox, &id).len(), 2, "expected one stall per silence");
@@ -68,8 +69,8 @@ fn ack_notices(sandbox: &Sandbox) -> Vec<serde_json::Value> {
     list.as_array().expect("a list").clone()
 }
 
-/// Promise P66: each stall causes one notice while it lasts. A stall that ended before its notice
-/// was read is counted in the next notice.
+/// Promise P66: each stall causes one notice while it lasts. If a stall ends before its notice is
+/// read, the next notice counts this stall.
 #[test]
 fn each_stall_is_notified_once_while_it_lasts() {
     let sandbox = sandbox();
@@ -99,8 +100,9 @@ fn each_stall_is_notified_once_while_it_lasts() {
     stop_all(&sandbox);
 }
 
-/// Input ends a stall even if the task writes nothing. If the notice remained, an agent could
-/// answer twice, and the second answer would go to the next question.
+/// Input ends a stall even if the task writes nothing. If the notice were not withdrawn, an agent
+/// could answer twice, and the task would read the second answer as the answer to its next
+/// question.
 #[test]
 fn input_ends_a_recorded_stall() {
     let sandbox = sandbox();
@@ -125,7 +127,7 @@ fn input_ends_a_recorded_stall() {
     let summary = second["summary"].as_str().expect("text");
     assert!(summary.contains("Delete all?") && summary.contains("2 times"), "{second:#}");
     input(&["n"]);
-    // `cat` keeps reading and writes nothing, which is a third stall. The end of the input ends
+    // `cat` waits for input and writes nothing, which is a third stall. The end of the input ends
     // this stall.
     recorded(3);
     input(&["--eof"]);
@@ -161,7 +163,8 @@ fn ps_marks_tasks_that_need_attention() {
     stop_all(&sandbox);
 }
 
-/// No stall is recorded for a task with a `stall_after` of zero or for a task that keeps writing.
+/// No stall is recorded for a task with a `stall_after` of zero, or for a task that writes
+/// continuously.
 #[test]
 fn active_and_unwatched_tasks_record_no_stall() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! Helpers for tests of quiet tasks.
+//! Helpers for tests of silent tasks.
 
 use serde_json::Value;
 use siding_e2e::{Sandbox, eventually_some};

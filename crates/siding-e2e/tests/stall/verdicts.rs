@@ -17,10 +17,11 @@ use crate::support::{sandbox, start_task, stop_all, why};
 const UNPRIVILEGED_UID: u32 = 65_534;
 /// The uid of an ordinary user without an entry in `/etc/passwd`.
 const UID_WITHOUT_NAME: u32 = 64_213;
-/// Time within which each program must get its expected verdict; the slowest one needs far less.
+/// Time within which `siding why` must report the expected verdict on each program; the slowest
+/// program needs far less.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(45);
 /// Number of further verdicts that are checked for a program that does not wait for input, because
-/// a single one could be right by chance.
+/// a single verdict could be right by chance.
 const RECHECKS: usize = 2;
 
 struct StartedCase {
@@ -97,7 +98,7 @@ fn programs_of_an_unprivileged_user_get_the_expected_verdict() {
     check_all_verdicts(&sandbox, Some(UNPRIVILEGED_UID), "as an ordinary user");
 }
 
-/// Kernel fact K18: siding cannot inspect the process of a setuid program, so the verdict depends
+/// Kernel fact K18: siding cannot inspect the process of a setuid program, so the verdict is based
 /// on the last line of the output.
 #[test]
 fn a_hidden_process_with_a_password_prompt_is_password_likely() {
@@ -131,7 +132,7 @@ fn programs_that_read_input_end_when_stdin_is_null() {
             && case.required_programs.is_empty()
     });
     for case in askers {
-        // All of these programs end: `rm -i` treats the end of the input as "no", and an
+        // All of these programs exit: `rm -i` treats the end of the input as "no", and an
         // interactive shell exits.
         let args = ["run", "--budget", "20s", "--json", "--", case.text];
         let done = sandbox.siding(&args).run();

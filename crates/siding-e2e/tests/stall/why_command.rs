@@ -34,8 +34,8 @@ fn why_shows_the_process_chain_the_last_line_and_advice() {
     let _over = sandbox.siding(&["wait", &id]).run().expect_code(0);
 }
 
-/// `siding why` shows a lock with its holder and file, a full pipe with its reader, and a socket
-/// with its remote address.
+/// `siding why` shows a lock together with its holder and file, a full pipe with its reader, and a
+/// socket with its remote address.
 #[test]
 fn why_names_the_process_or_peer_that_is_waited_for() {
     let sandbox = sandbox();
@@ -65,8 +65,8 @@ fn why_names_the_process_or_peer_that_is_waited_for() {
     stop_all(&sandbox);
 }
 
-/// For `cat | sleep` the verdict is that of `sleep`, and the chain also names `cat`, which reads
-/// the input.
+/// For `cat | sleep`, the verdict is about `sleep`, and the chain also names `cat`, which reads the
+/// input.
 #[test]
 fn why_names_a_pipeline_reader_next_to_the_working_process() {
     let sandbox = sandbox();

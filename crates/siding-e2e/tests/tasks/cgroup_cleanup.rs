@@ -1,5 +1,5 @@
-//! Cleanup of the control group of a task that has lost its shim, has ended, or has a process of
-//! another task in its group.
+//! Cleanup of the control group of a task whose shim is dead, which has ended, or whose group
+//! contains a process of another task.
 
 use std::collections::BTreeSet;
 
@@ -21,13 +21,13 @@ fn kill_shim(task: &Task<'_>) {
 }
 
 /// A takeover finds a process that has lowered its birthmark, cleared its environment and closed
-/// its descriptors, because the process is still in the task's group.
+/// its descriptors, because this process is still in the task's group.
 #[test]
 fn takeover_finds_an_unmarked_escapee_by_its_cgroup() {
     const ESCAPE_VERBS: &str =
         "lower-rttime daemon clearenv rename init ignore TERM mark gone hang";
-    // The leader stays alive in one round. In the other, no process that carries the birthmark is
-    // left.
+    // In the first round, the leader stays alive. In the second round, no process with the
+    // birthmark is left.
     for rest in ["ignore TERM hang", "exit 5"] {
         as_each_cgroup_owner(|sandbox, ground| {
             let task =
@@ -93,8 +93,8 @@ fn reap_clears_cgroups_of_ended_tasks_and_no_others() {
         for name in strange {
             std::fs::create_dir(ground.dir().join(name)).expect("root has the permission");
         }
-        // Groups remain like this if the shim could not remove them: the kernel released the last
-        // process too late, or a survivor was in the group.
+        // Such groups remain if the shim could not remove them, because the kernel released the
+        // last process too late or a survivor was in the group.
         for task in &tasks {
             std::fs::create_dir(ground.task_group_dir(&task.id)).expect("root has the permission");
         }
@@ -146,7 +146,7 @@ fn stop_removes_subcgroups_created_by_the_task() {
 }
 
 /// A takeover finds the leader by the task's group if the shim was killed before it recorded the
-/// leader, and the leader has lowered its birthmark.
+/// leader and the leader has lowered its birthmark.
 #[test]
 fn takeover_finds_an_unrecorded_leader_by_its_cgroup() {
     as_each_cgroup_owner(|sandbox, ground| {

@@ -1,6 +1,6 @@
 //! Each task gets its own control group if a directory for groups is delegated. These tests need
-//! root to create groups and to change their owners; the calls of an unprivileged user run with
-//! that user's uid.
+//! root to create groups and to change the owners of groups. The calls of an unprivileged user run
+//! with that user's uid.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use siding_e2e::{CgroupOwner, Process, Sandbox, TestCgroup, eventually, test_cgr
 
 use crate::support::{Task, ended_processes, ordinary_user_sandbox, sandbox};
 
-/// Runs a test as root and as an unprivileged user, each with a delegated group of its own.
+/// Runs a test as root and as an unprivileged user, each with a separate delegated group.
 pub(crate) fn as_each_cgroup_owner(test: impl Fn(&Sandbox, &TestCgroup)) {
     if let Some(ground) = TestCgroup::new(CgroupOwner::Root) {
         test(&sandbox(), &ground);
@@ -25,7 +25,7 @@ pub(crate) fn as_each_cgroup_owner(test: impl Fn(&Sandbox, &TestCgroup)) {
     }
 }
 
-/// Starts puppets as a background task with a call from inside the test's group.
+/// Starts puppets as a background task, by a call that runs inside the test's group.
 #[track_caller]
 pub(crate) fn start_in_cgroup<'s>(
     sandbox: &'s Sandbox,
@@ -87,8 +87,8 @@ fn each_task_has_its_own_cgroup_until_it_ends() {
     });
 }
 
-/// Kernel fact K6: processes that are created later in a group that was killed once are also
-/// killed, so each task gets a new group.
+/// Kernel fact K6: a process that is created later in a group that was killed once is also killed,
+/// so each task gets a new group.
 #[test]
 fn task_of_the_same_name_runs_again_after_a_cgroup_kill() {
     as_each_cgroup_owner(|sandbox, ground| {
@@ -160,8 +160,8 @@ fn cgroup_kill_ends_a_member_of_another_user() {
         eventually("the guest is dead, well before its own end", || !process.is_alive());
         let _killed = guest.wait().expect_signal(9);
         task.expect_stopped();
-        // The guest was still a zombie of this test when the shim exited, so the shim may have
-        // failed to remove the group.
+        // The guest may still have been a zombie child of this test when the shim exited, so the
+        // shim may have failed to remove the group.
         let _reaped = sandbox.siding(&["reap"]).run().expect_code(0);
         expect_cgroup_removed(&ground.task_group_dir(&task.id));
     });

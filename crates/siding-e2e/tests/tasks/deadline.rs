@@ -1,4 +1,4 @@
-//! The deadline ends a task, whichever of its callers and owners are still alive.
+//! The deadline ends a task, whether or not the task's callers and owners are alive.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, words};
 
 use crate::support::{Task, as_each_user, ended_processes, sandbox};
 
-/// How long after its deadline a task may end on a busy machine.
+/// Maximum time after its deadline at which a task ends, even on a busy machine.
 const SLACK: Duration = Duration::from_secs(5);
 
 /// Asserts that a call ended at a deadline, neither earlier nor much later.
@@ -22,8 +22,8 @@ fn deadline_outcome(limit_ms: u64) -> Value {
     json!({"kind": "deadline", "limit_ms": limit_ms})
 }
 
-/// Promise P43, failures F17 and F33: the deadline ends the tree once. Exit code and outcome name
-/// the deadline, and siding adds one line to the output.
+/// Promise P43, failures F17 and F33: the deadline ends the tree once. The exit code and the
+/// outcome report the deadline, and siding appends one line to the output.
 #[test]
 fn deadline_ends_the_tree_once_and_is_reported() {
     as_each_user(|sandbox| {
@@ -34,7 +34,8 @@ fn deadline_ends_the_tree_once_and_is_reported() {
         assert_ended_at_deadline(&done, Duration::from_secs(2));
         let task = Task::only(&sandbox);
         assert_eq!(task.wait_outcome(), deadline_outcome(2000));
-        // Two processes and no shell, because siding runs a single plain command without a shell.
+        // There are two processes and no shell, because siding runs a single plain command without
+        // a shell.
         let last = "[siding] stopped at its deadline of 2s; ended 2 processes\n";
         assert_eq!(task.output(), format!("working\n{last}"));
         let report = ended_processes(&task.stop(&[]));
@@ -45,8 +46,8 @@ fn deadline_ends_the_tree_once_and_is_reported() {
     });
 }
 
-/// Failure F2: a process in another session that holds the output open does not delay the caller,
-/// and ends at the deadline.
+/// Failure F2: a process in another process session that has the output open does not delay the
+/// caller, and ends at the deadline.
 #[test]
 fn deadline_ends_an_output_holder_in_another_session() {
     let sandbox = sandbox();
@@ -56,8 +57,8 @@ fn deadline_ends_an_output_holder_in_another_session() {
     Task::only(&sandbox).expect_stopped();
 }
 
-/// Promise P49, failure F42: all recorded times, from which the deadline is computed, are of the
-/// clock that stops while the machine sleeps (`CLOCK_MONOTONIC`). A time namespace
+/// Promise P49, failure F42: all recorded times, from which the deadline is computed, are read from
+/// the clock that stops while the machine sleeps (`CLOCK_MONOTONIC`). A time namespace
 /// (time_namespaces(7)) advances the clock that counts sleep, as a sleep of eleven days would.
 #[test]
 fn recorded_times_do_not_count_sleep() {
@@ -83,7 +84,7 @@ fn recorded_times_do_not_count_sleep() {
     assert!(times.len() > 3 && times.iter().all(|at| (before..=after).contains(at)), "{journal}");
 }
 
-/// Returns the time of a line of a journal: `CRC SEQ JSON`.
+/// Returns the time of the record in a journal line, which has the form `CRC SEQ JSON`.
 fn recorded_ms(line: &str) -> Option<u64> {
     let record: Value = serde_json::from_str(line.splitn(3, ' ').nth(2)?).ok()?;
     record["at"].as_u64()
@@ -170,7 +171,7 @@ fn deadline_ends_a_sigstopped_task() {
     let process = sandbox.wait_for_mark("m");
     for _ in 0..3 {
         process.signal(Signal::STOP);
-        // On a busy machine the deadline may pass before the process is stopped.
+        // On a busy machine, the deadline may pass before SIGSTOP has stopped the process.
         eventually("the process is stopped", || {
             process_state(process) == Some('T') || !process.is_alive()
         });
@@ -202,7 +203,7 @@ fn deadline_ends_a_lingering_task() {
     task.expect_stopped();
 }
 
-/// Promise P47: no deadline exceeds the cap, whether the caller sets a longer one or none.
+/// Promise P47: no deadline exceeds the cap, whether the caller sets a longer deadline or none.
 #[test]
 fn hard_cap_limits_every_deadline() {
     let sandbox = sandbox();

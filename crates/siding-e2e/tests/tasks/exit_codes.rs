@@ -6,10 +6,10 @@ use siding_e2e::{Sandbox, words};
 
 use crate::support::sandbox;
 
-/// Number of concurrent calls in one shell.
+/// Number of calls that one shell runs concurrently.
 const CONCURRENT_CALLS: usize = 8;
-/// Number of texts that one shell runs. The shell may take a minute, which suffices for this number
-/// even if each text takes more than a second.
+/// Number of texts that one shell runs. The shell must finish within a minute, and does so even if
+/// each text takes more than a second.
 const COMMANDS_PER_SHELL: usize = 32;
 
 /// Runs each text under siding and under bash alone; returns both exit codes and siding's JSON.
@@ -53,8 +53,8 @@ fn read_result(sandbox: &Sandbox, number: usize) -> (i32, i32, Value) {
     (siding_code, bash_code, serde_json::from_str(&read("json")).expect("JSON"))
 }
 
-/// Promise P36, failures F17 and F18: all exit codes are reported as exit codes, including 137,
-/// which does not mean SIGKILL here.
+/// Promise P36, failures F17 and F18: all exit codes of commands that exit are reported as exit
+/// codes, including 137, with which a shell reports a death by SIGKILL.
 #[test]
 fn every_exit_code_matches_bash() {
     let sandbox = sandbox();
@@ -72,7 +72,7 @@ fn every_exit_code_matches_bash() {
 #[test]
 fn every_fatal_signal_matches_bash() {
     let sandbox = sandbox();
-    // The list lacks the stop signals, which end no process, and 32 and 33, which the C library
+    // The list omits the stop signals, which end no process, and 32 and 33, which the C library
     // reserves (signal(7)).
     let numbers: Vec<i32> =
         (1..=64).filter(|number| ![19, 20, 21, 22, 32, 33].contains(number)).collect();
@@ -93,8 +93,8 @@ fn every_fatal_signal_matches_bash() {
     for name in ["SIGHUP", "SIGKILL", "SIGSEGV", "SIGTERM"] {
         assert!(names.iter().any(|known| known == name), "no {name} in {names:?}");
     }
-    // No shell is ended by the signals that are ignored by default (CHLD, CONT, URG, WINCH), or by
-    // QUIT, which bash ignores.
+    // The signals that are ignored by default (CHLD, CONT, URG, WINCH) end no shell, and neither
+    // does QUIT, which bash ignores.
     assert_eq!(names.len(), 22 + 31, "{names:?}");
 }
 

@@ -28,8 +28,8 @@ fn as_each_user_in_turn(test: impl Fn(&Sandbox)) {
     }
 }
 
-/// Stops a storm. Asserts that the stop report counts at least `least` processes, and that no
-/// process of the storm is left or is created again.
+/// Stops a storm. Asserts that the stop report counts at least `least` processes, that no process
+/// of the storm is left, and that none is created later.
 #[track_caller]
 fn assert_storm_stopped(sandbox: &Sandbox, task: &Task<'_>, least: u64) {
     let view = task.stop(&["--grace", "200ms"]);
@@ -79,8 +79,8 @@ fn stop_ends_a_fork_storm_that_ignores_signals() {
     });
 }
 
-/// Kernel fact K3: a stop ends a storm at the user's process limit, where every reaped process
-/// makes room for a new one.
+/// Kernel fact K3: a stop ends a storm at the user's process limit, at which each reaped process
+/// allows the storm to create another process.
 #[test]
 fn stop_ends_a_storm_at_the_process_limit() {
     let Some(mut sandbox) = ordinary_user_sandbox() else {
@@ -95,8 +95,8 @@ fn stop_ends_a_storm_at_the_process_limit() {
     assert_storm_stopped(&sandbox, &task, USER_PROCESS_LIMIT as u64 - 5);
 }
 
-/// Kernel fact K3: the process limit also applies to the shim, so the shim must end the storm
-/// without starting a process.
+/// Kernel fact K3: the process limit also applies to the shim, so the shim must be able to end the
+/// storm without starting a process.
 #[test]
 fn shim_at_the_process_limit_ends_its_storm() {
     let Some(mut sandbox) = ordinary_user_sandbox() else {
@@ -132,8 +132,8 @@ fn stop_ends_a_process_that_forks_and_exits_repeatedly() {
     });
 }
 
-/// A stop with a grace also ends a process that repeatedly forks and exits, although the SIGTERM
-/// may miss the newest child.
+/// A stop with a grace also ends a process that repeatedly forks and exits, although SIGTERM may
+/// miss the newest child.
 #[test]
 fn stop_with_grace_ends_a_process_that_forks_and_exits() {
     let sandbox = sandbox();
@@ -144,7 +144,7 @@ fn stop_with_grace_ends_a_process_that_forks_and_exits() {
     let args = ["stop", "--json", "--grace", "300ms", &task.id];
     let done = sandbox.siding(&args).run().expect_code(0);
     println!("hopper: {:?}", done.elapsed);
-    // A shim gives up on a tree after 10 s without progress, so a shorter stop has succeeded.
+    // A shim stops trying after 10 s without progress, so a shorter stop has succeeded.
     assert!(done.elapsed < Duration::from_secs(10), "{done}");
     task.expect_stopped();
     assert!(is_heartbeat_stopped(&beat));

@@ -1,4 +1,4 @@
-//! The hand-over: a running command moves from the foreground to the background.
+//! The hand-over, which moves a running command from the foreground to the background.
 
 use std::time::{Duration, Instant};
 
@@ -27,8 +27,8 @@ fn hand_over_message_starts_on_its_own_terminal_line() {
     Task::only(&sandbox).stop(&["--grace", "0s"]);
 }
 
-/// Promise P13, failures F5 and F18: the call returns at its budget, the same process continues,
-/// and its real exit code is known.
+/// Promise P13, failures F5 and F18: the call returns when its budget has passed, the same process
+/// continues, and its real exit code is recorded.
 #[test]
 fn command_continues_in_the_background_at_its_budget() {
     as_each_user(|sandbox| {
@@ -97,8 +97,8 @@ fn hand_over_json_has_its_reason_and_output() {
     assert_eq!(Task::from_view(&sandbox, &view).wait_outcome()["code"], 0);
 }
 
-/// Promise P14: a hand-over shows errors, the beginning and the latest lines in at most 4 KiB; the
-/// answer of a finished command shows more.
+/// Promise P14: a hand-over shows the errors, the first lines and the last lines of the output in
+/// at most 4 KiB. The answer for a finished command shows more.
 #[test]
 fn hand_over_shows_a_short_excerpt_of_long_output() {
     let sandbox = sandbox();
@@ -147,7 +147,8 @@ fn command_within_its_budget_stays_in_the_foreground() {
     assert_eq!(view["placement"]["kind"], "foreground");
 }
 
-/// Failure F34: at the timeout a command continues or is stopped, as its caller requested.
+/// Failure F34: when the timeout is reached, a command continues or is stopped, as its caller
+/// requested.
 #[test]
 fn timeout_stops_or_backgrounds_as_requested() {
     let sandbox = sandbox();
@@ -165,8 +166,8 @@ fn timeout_stops_or_backgrounds_as_requested() {
     }
 }
 
-/// Promise P35, failure F17: a stop, the deadline and the hand-over at the same moment produce one
-/// outcome, which all callers report.
+/// Promise P35, failure F17: if a stop, the deadline and the hand-over happen at the same moment,
+/// there is one outcome, which all callers report.
 #[test]
 fn concurrent_stop_deadline_and_hand_over_give_one_outcome() {
     let sandbox = sandbox();
@@ -207,7 +208,7 @@ fn assert_call_matches_outcome(
     assert!(newest.is_none_or(|id| id == task.id));
     let outcome = task.wait_outcome();
     let codes = match outcome["kind"].as_str() {
-        // The signal may have arrived before the shell had set its trap.
+        // The signal may have been delivered before the shell had set its trap.
         Some("stopped") => [75, 3, 143],
         Some("deadline") => [75, 124, 124],
         _ => panic!("{outcome} of {done}"),
@@ -217,8 +218,8 @@ fn assert_call_matches_outcome(
     assert_eq!(task.wait_outcome(), outcome, "the outcomes must be equal");
 }
 
-/// Output from before the caller's subscription is shown immediately, not only together with later
-/// output.
+/// Output that was written before the caller subscribed is shown immediately, without waiting for
+/// later output.
 #[test]
 fn output_before_subscription_is_shown_immediately() {
     let sandbox = sandbox();

@@ -1,4 +1,5 @@
-//! A caller that waits for a command is interrupted, is killed, or loses its terminal.
+//! Tests in which a caller that waits for a command is interrupted, is killed, or loses its
+//! terminal.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use siding_e2e::{Process, RunningProgram, Sandbox, eventually, eventually_some, words};
@@ -12,7 +13,7 @@ fn start_foreground(sandbox: &Sandbox, verbs: &str) -> (RunningProgram, Process)
     (call, sandbox.wait_for_mark("it"))
 }
 
-/// Failures F9 and F10: an interrupt of the caller stops the foreground command and no background
+/// Failures F9 and F10: an interrupt of the caller stops the foreground command, but no background
 /// task.
 #[test]
 fn interrupt_stops_only_the_foreground_command() {

@@ -1,4 +1,4 @@
-//! Lingering tasks: the shell has exited, and processes that it started still run.
+//! Lingering tasks, whose shell has exited while other processes of the task still run.
 
 use siding_e2e::{Process, eventually, processes, words};
 
@@ -7,8 +7,8 @@ use crate::support::{
     wait_for_file_command,
 };
 
-/// Texts whose shell exits before its children, each with the command line of the remaining
-/// process.
+/// Texts whose shell exits before its children, each with the command line of the process that
+/// remains.
 const LINGERING_COMMANDS: &[(&str, &str)] = &[
     ("sleep 300 &", "sleep 300"),
     ("sleep 300 </dev/null >/dev/null &", "sleep 300"),

@@ -1,5 +1,5 @@
 //! Tests of running, handing over and stopping a task, and of its deadline. Every test runs the
-//! real program in its own sandbox. The time bounds allow for a busy machine: a lower bound is a
+//! real program in its own sandbox. The time bounds allow for a busy machine: a lower bound tests a
 //! promise of siding, whereas an upper bound only distinguishes a hang from a slow machine. The
 //! tests print the measured times.
 

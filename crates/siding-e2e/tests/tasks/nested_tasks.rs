@@ -26,8 +26,8 @@ fn wait_for_started_task<'s>(sandbox: &'s Sandbox, outer: &Task<'_>) -> Task<'s>
     Task::from_view(sandbox, &json!({ "task_id": id }))
 }
 
-/// Promise P39: an inner task survives the stop of the outer one; a stop of the inner task ends the
-/// inner task, including its daemons.
+/// Promise P39: an inner task survives the stop of the outer task. A stop of the inner task ends
+/// the inner task, including its daemons.
 #[test]
 fn inner_task_survives_the_stop_of_the_outer() {
     as_each_user(|sandbox| {
@@ -84,9 +84,9 @@ fn outer_task_ends_while_the_inner_runs() {
     });
 }
 
-/// A command inside one task can take over another task, and the new shim outlives the first task.
-/// An unprivileged process can lower its birthmark but not raise it, so the test uses the harder
-/// case: the calling task has the smaller birthmark.
+/// A siding command that runs inside one task can take over another task, and the new shim outlives
+/// the first task. An unprivileged process can lower its birthmark but not raise it, so the test
+/// uses the harder case, in which the calling task has the smaller birthmark.
 #[test]
 fn task_recovered_from_inside_another_outlives_it() {
     as_each_user(|sandbox| {

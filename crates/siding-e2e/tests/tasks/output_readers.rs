@@ -9,7 +9,7 @@ use siding_e2e::{RunningProgram, Sandbox, eventually, eventually_some, processes
 
 use crate::support::{Task, create_file, sandbox, wait_for_file_command};
 
-/// More bytes than the pipes between the command and the test can hold.
+/// A number of bytes that exceeds the capacity of the pipes between the command and the test.
 const MORE_THAN_PIPE_BYTES: u64 = 4 << 20;
 
 /// Starts a foreground call of a command with endless output, and returns once the call's stdout
@@ -77,7 +77,7 @@ fn sigterm_ends_a_call_whose_output_pipe_is_full() {
     task.expect_stopped();
 }
 
-/// Promise P21: the call returns at its budget although it cannot write its output.
+/// Promise P21: the call returns when its budget has passed, although it cannot write its output.
 #[test]
 fn budget_holds_while_the_output_pipe_is_full() {
     let sandbox = sandbox();
@@ -116,7 +116,7 @@ fn stdout_write_error_does_not_fail_the_command() {
     assert_eq!(task.output(), "one\ntwo\n");
 }
 
-/// Some hosts set their pipe to non-blocking mode; siding loses no output when a write to such a
+/// Some hosts set their pipes to non-blocking mode. siding loses no output when a write to such a
 /// pipe fails with EAGAIN.
 #[test]
 fn nonblocking_pipe_loses_no_output() {
@@ -137,8 +137,8 @@ fn nonblocking_pipe_loses_no_output() {
     assert_eq!(shown.lines().count(), 100_000);
 }
 
-/// With `2>&1 | head`, siding's message about the hand-over goes to a closed pipe and must not
-/// cause a panic.
+/// With `2>&1 | head`, siding writes its message about the hand-over to a closed pipe, which must
+/// not cause a panic.
 #[test]
 fn message_to_a_closed_pipe_does_not_panic() {
     let sandbox = sandbox();
@@ -151,8 +151,8 @@ fn message_to_a_closed_pipe_does_not_panic() {
     assert_eq!(Task::only(&sandbox).wait_outcome()["code"], 0);
 }
 
-/// Failure F19: if the output of a call is not read, the call has not reported the end, so siding
-/// reports the end as a notice.
+/// Failure F19: if the output of a call is not read, the call has not reported the task's end, so
+/// siding reports the end in a notice.
 #[test]
 fn end_is_a_notice_when_its_output_was_not_read() {
     let sandbox = sandbox();
@@ -176,7 +176,8 @@ fn end_is_a_notice_when_its_output_was_not_read() {
     task.expect_stopped();
 }
 
-/// A slow reader receives all output, including output that the command writes after the budget.
+/// A slow reader receives all output, including output that the command writes after the budget has
+/// passed.
 #[test]
 fn slow_reader_receives_all_output_after_the_budget() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! Stopping random process trees leaves no survivors.
+//! A stop of a random process tree leaves no survivor.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,7 +11,7 @@ const DEFAULT_TREE_COUNT: u64 = 40;
 /// Number of concurrent trees; each spends most of its time waiting.
 const CONCURRENT_TREES: usize = 4;
 
-/// Promise P31, failures F7 and F8: no process of a random tree survives a stop, as root and as an
+/// Promise P31, failures F7 and F8: no process of a random tree survives a stop by root or by an
 /// ordinary user, whether the tree is complete or still growing.
 #[test]
 fn stop_leaves_no_survivor_of_a_random_tree() {
@@ -26,8 +26,8 @@ fn stop_leaves_no_survivor_of_a_random_tree() {
     println!("{trees} trees, root: {}", is_root());
 }
 
-/// Grows and stops trees until `next`, the seed of the next tree that all threads share, exceeds
-/// `trees`.
+/// Grows and stops trees until `next` exceeds `trees`. All threads share `next`, which is the seed
+/// of the next tree.
 fn stop_random_trees(next: &AtomicU64, trees: u64) {
     let own = sandbox();
     let other = ordinary_user_sandbox();
@@ -41,7 +41,7 @@ fn stop_random_trees(next: &AtomicU64, trees: u64) {
     }
 }
 
-/// Grows a tree and stops it in a way that depends on the seed.
+/// Grows a tree, and stops the tree in a way that depends on the seed.
 fn stop_random_tree(sandbox: &Sandbox, seed: u64) {
     let mut dice = tree_plan::SplitMix64(seed);
     let (depth, width) = (1 + dice.next_below(4), 1 + dice.next_below(4));

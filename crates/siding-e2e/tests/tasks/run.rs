@@ -12,7 +12,7 @@ use crate::support::{
 const UNATTENDED_VARIABLES: [&str; 4] =
     ["DEBIAN_FRONTEND=noninteractive", "GIT_EDITOR=false", "GIT_TERMINAL_PROMPT=0", "PAGER=cat"];
 
-/// Failure F6: a finished command is not shown as running.
+/// Failure F6: a command that has ended is not shown as running.
 #[test]
 fn finished_command_is_shown_as_ended() {
     as_each_user(|sandbox| {
@@ -27,8 +27,8 @@ fn finished_command_is_shown_as_ended() {
     });
 }
 
-/// Failure F18: the exit code is the command's own, and stdout and stderr are in the order of the
-/// writes.
+/// Failure F18: the exit code is that of the command, and the output has stdout and stderr in the
+/// order of the writes.
 #[test]
 fn output_order_and_exit_code_are_preserved() {
     let sandbox = sandbox();
@@ -73,7 +73,7 @@ fn arguments_are_passed_unchanged() {
 }
 
 /// Failure F13: a search for the command's text in the arguments of all processes finds neither the
-/// task nor its shim, so that `pkill -f` inside the task cannot hit itself.
+/// task nor its shim, so that `pkill -f` in a task does not signal that task.
 #[test]
 fn command_text_is_not_in_any_process_arguments() {
     let sandbox = sandbox();
@@ -129,8 +129,8 @@ fn final_directory_and_pipeline_statuses_are_reported() {
     }
 }
 
-/// Failure F36: `--cwd` sets the directory of the process; siding does not put a `cd` before the
-/// text.
+/// Failure F36: `--cwd` sets the directory of the process, and siding does not put a `cd` before
+/// the text.
 #[test]
 fn cwd_flag_applies_to_the_whole_script() {
     let sandbox = sandbox();
@@ -167,8 +167,8 @@ fn task_environment(sandbox: &Sandbox, flags: &[&str], caller: &[(&str, &str)]) 
     variables
 }
 
-/// Failure F37: siding sets variables that tell a command that no person is present, and the caller
-/// can override them.
+/// Failure F37: siding sets variables from which a command can detect that no person is present.
+/// The caller can override these variables.
 #[test]
 fn environment_is_the_callers_plus_unattended_variables() {
     let sandbox = sandbox();
@@ -257,7 +257,7 @@ fn task_has_its_own_session_and_default_signals_and_descriptors() {
         let output = format!("{}/tasks/{id}/out.fifo", sandbox.state_dir().display());
         for fd in fds {
             let (_number, leads_to) = fd.split_once('=').expect("a descriptor");
-            // The log may be open too, because puppet opens it for each announcement.
+            // Puppet's log may be open too, because puppet opens the log for each announcement.
             let known =
                 [&*output, &*sandbox.puppet_log().display().to_string()].contains(&leads_to);
             assert!(known, "{fd} of {text}");
@@ -265,7 +265,8 @@ fn task_has_its_own_session_and_default_signals_and_descriptors() {
     });
 }
 
-/// Failure F54: the same command in the same directory is not started twice unless requested.
+/// Failure F54: a command that already runs in the same directory is not started again, unless the
+/// caller requests it.
 #[test]
 fn duplicate_launch_is_refused_and_names_the_running_task() {
     let sandbox = sandbox();

@@ -63,7 +63,7 @@ fn direct_exec_behaves_like_bash() {
     }
 }
 
-/// If a variable is set that changes what bash does, the text runs in bash.
+/// If a variable that changes the behavior of bash is set, the text runs in bash.
 #[test]
 fn environment_that_affects_bash_still_applies() {
     let sandbox = sandbox();
@@ -81,8 +81,8 @@ fn environment_that_affects_bash_still_applies() {
     assert_same_as_bash(&sandbox, "printenv PWD OLDPWD SHLVL", &[("PWD", "/usr"), ("SHLVL", "x")]);
 }
 
-/// The task's only process is the program, without a shell that waits for it, and the outcome is
-/// that of the program.
+/// The task's only process is the program, without a shell that waits for the program, and the
+/// outcome is that of the program.
 #[test]
 fn single_program_runs_without_a_shell() {
     let sandbox = sandbox();
@@ -102,8 +102,8 @@ fn single_program_runs_without_a_shell() {
     assert_eq!(done["pipeline_statuses"], serde_json::Value::Null);
 }
 
-/// Failure F13: a shim forked from `siding run` does not show the arguments of that call, whatever
-/// their length.
+/// Failure F13: the command line of a shim that `siding run` has forked does not contain the
+/// arguments of that call, whatever their length.
 #[test]
 fn shim_command_line_shows_only_the_task_id() {
     let sandbox = sandbox();
@@ -124,14 +124,14 @@ fn shim_command_line_shows_only_the_task_id() {
 }
 
 /// Returns the number of resident bytes of a process's initial stack, and the size of the part that
-/// the kernel fills before the first frame: the arguments, the environment and the pointers to
-/// them.
+/// the kernel fills before the first frame. This part contains the arguments, the environment and
+/// the pointers to both.
 fn initial_stack_bytes(pid: u32) -> (u64, u64) {
     let read = |name: &str| {
         std::fs::read_to_string(format!("/proc/{pid}/{name}")).expect("the process is alive")
     };
     let (stat, maps) = (read("stat"), read("smaps"));
-    // Field 28 of proc_pid_stat(5); the part after the name starts with field 3.
+    // Field 28 of proc_pid_stat(5). The text after the name starts with field 3.
     let (_, fields) = stat.rsplit_once(") ").expect("a name in brackets");
     let start: u64 =
         fields.split(' ').nth(28 - 3).and_then(|it| it.parse().ok()).expect("a start address");
@@ -144,8 +144,8 @@ fn initial_stack_bytes(pid: u32) -> (u64, u64) {
     (resident << 10, end.expect("a range") - (start & !4095))
 }
 
-/// Upper bound for the stack that a waiting shim uses, in bytes: its frames and the red zone below
-/// them.
+/// Upper bound for the stack that a waiting shim uses (its frames and the red zone below the
+/// frames), in bytes.
 const MAX_FRAME_BYTES: u64 = 24 << 10;
 
 /// A forked shim frees the stack pages that its frames do not use.

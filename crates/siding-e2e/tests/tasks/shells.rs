@@ -4,7 +4,7 @@ use siding_e2e::Sandbox;
 
 use crate::support::sandbox;
 
-/// Texts whose result a careless wrapper around the shell would change.
+/// Texts that would have a different result under a careless wrapper around the shell.
 const SHELL_SCRIPTS: &[&str] = &[
     "echo \"$0\" $#; echo \"$-\"",
     "echo one\necho two",
@@ -70,8 +70,8 @@ const SHELL_SCRIPTS: &[&str] = &[
     "printf '%s\\n' {1..3} | tac",
 ];
 
-/// Promise P5, failures F18 and F34: exit code, output and details such as `$?` are those of a
-/// plain `bash -c`.
+/// Promise P5, failures F18 and F34: the exit code, the output and details such as `$?` are those
+/// of a plain `bash -c`.
 #[test]
 fn bash_scripts_behave_as_without_siding() {
     let sandbox = sandbox();
@@ -84,7 +84,7 @@ fn bash_scripts_behave_as_without_siding() {
 }
 
 /// `set -x` shows only the command's own steps. bash prefixes each line with an additional `+`,
-/// because siding passes the text through `eval` to keep it out of the arguments.
+/// because siding passes the text to `eval`, so that the text is not in the shell's arguments.
 #[test]
 fn shell_trace_shows_only_the_commands_own_steps() {
     let sandbox = sandbox();
@@ -101,7 +101,7 @@ fn shell_trace_shows_only_the_commands_own_steps() {
     }
 }
 
-/// A syntax error has the exit code of bash. Its message may name the text differently.
+/// A syntax error has the exit code of bash. The error message may name the text differently.
 #[test]
 fn syntax_errors_have_the_same_exit_code_as_in_bash() {
     let sandbox = sandbox();
@@ -131,7 +131,8 @@ fn shell_flag_selects_another_shell() {
             let args = ["run", "--allow-duplicate", "--shell", shell, "--", text];
             let done = sandbox.siding(&args).run();
             assert_eq!(done.code, Some(code), "{shell} `{text}`: {done}");
-            // Each shell names itself and the line differently in its error messages.
+            // In error messages, each shell has a different form for its own name and the line
+            // number.
             if !text.contains("nosuchprogram") {
                 assert_eq!(done.stdout_text(), out, "{shell} `{text}`");
             }
@@ -150,7 +151,8 @@ fn long_script_runs_completely() {
     assert_eq!(done.stdout_text(), "ü|…\n");
 }
 
-/// Runs a text with the shell alone; returns the exit code as a shell reports it, and both streams.
+/// Runs a text with the shell alone. Returns the exit code as a shell reports it, and the texts of
+/// stdout and stderr.
 fn run_without_siding(sandbox: &Sandbox, shell: &str, text: &str) -> (i32, String) {
     let host = r#"exec 2>&1; exec "$0" -c "$1""#;
     let done = sandbox.host("bash", &["-c", host, shell, text]).run();

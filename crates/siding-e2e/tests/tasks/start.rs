@@ -24,8 +24,8 @@ fn expect_start_failure(
     assert!(error.contains(command[0]) || error.contains("shell"), "a name in {done}");
 }
 
-/// Promise P9: a failed exec is a distinct outcome with the system's reason, and the exit code is
-/// the one that a shell would return.
+/// Promise P9: a failed exec has its own outcome, which contains the system's error, and the exit
+/// code that a shell would return.
 #[test]
 fn failed_exec_reports_its_reason() {
     let sandbox = sandbox();
@@ -40,7 +40,7 @@ fn failed_exec_reports_its_reason() {
     let shell = ["--shell", "/no/such/shell"];
     expect_start_failure(&sandbox, &shell, &["exit 0"], 127, "No such file");
     expect_start_failure(&sandbox, &["--background"], &["nosuchprogram", "x"], 127, "No such file");
-    // If a shell runs the command, the same failure is only an exit of the shell.
+    // If a shell runs the command, the outcome of the same failure is only an exit of the shell.
     let call = sandbox.siding(&["run", "--json", "--", "nosuchprogram"]);
     assert_eq!(call.run().expect_code(127).json()["outcome"]["kind"], "exited");
 }
@@ -65,7 +65,8 @@ fn start_at_the_process_limit_reports_unavailable() {
         return;
     }
     let sandbox = crate::support::ordinary_user_sandbox().expect("a sandbox for another user");
-    // The shim is the user's second process after the client; the task would be the third.
+    // The user's first process is the client and the second is the shim; the command would be the
+    // third.
     let line = sandbox.siding_line(&["run", "--json", "--", "/bin/true", "x"]);
     for max_processes in 0..4 {
         let text = format!("ulimit -u {max_processes} && exec {line}");
@@ -96,7 +97,7 @@ fn stop_all_works_at_the_process_limit() {
     tasks.iter().for_each(Task::expect_stopped);
 }
 
-/// siding's own failures have the exit code 125.
+/// If siding itself fails, the exit code is 125.
 #[test]
 fn siding_errors_exit_with_code_125() {
     let sandbox = sandbox();
@@ -146,7 +147,8 @@ fn relative_state_directory_is_made_absolute_for_the_task() {
     assert_eq!(done.stdout_text(), format!("{}\n", sandbox.path("relative").display()));
 }
 
-/// A background start reports a failure that happens within `--settle`, with the output so far.
+/// A background start reports a failure that happens within the time of `--settle`, together with
+/// the output so far.
 #[test]
 fn background_start_reports_a_failure_within_settle() {
     let sandbox = sandbox();

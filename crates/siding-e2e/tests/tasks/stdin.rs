@@ -4,8 +4,8 @@ use siding_e2e::{eventually, words};
 
 use crate::support::{Task, expect_prompt, sandbox};
 
-/// Promise P8, failure F37: without input, every program that prompts ends immediately with its own
-/// exit code and message.
+/// Promise P8, failure F37: without input, every program that prompts exits immediately with its
+/// own exit code and message.
 #[test]
 fn prompts_end_immediately_without_input() {
     let sandbox = sandbox();
@@ -20,7 +20,7 @@ fn prompts_end_immediately_without_input() {
         ("rm -i file; ls file", 0, "file\n"),
     ] {
         std::fs::write(sandbox.path("file"), "").expect("test directory");
-        // The call has no budget, so a prompt that waited for input would block it.
+        // The call has no budget, so a prompt that waited for input would block the call.
         let call = sandbox.siding(&["run", "--budget", "none", "--", text]);
         let done = expect_prompt(format!("`{text}`"), call.run()).expect_code(code);
         assert!(done.stdout_text().ends_with(out), "`{text}`: {done}");

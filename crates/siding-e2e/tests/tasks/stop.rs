@@ -1,5 +1,5 @@
-//! A stop ends all processes of a task, proves that none is left, and reports the processes that it
-//! ended.
+//! A stop ends all processes of a task, proves that no process is left, and reports the processes
+//! that it has ended.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::support::{
     Task, as_each_user, ended_processes, expect_prompt, sandbox, wait_for_file_command,
 };
 
-/// Trees that SIGTERM ends (promise P31, failure F7): the number of members that mark themselves
+/// Trees that SIGTERM ends (promise P31, failure F7): the number of members that announce the mark
 /// `m`, and the verbs.
 const TERMINATING_TREES: &[(usize, &str)] = &[
     (1, "mark m hang"),
@@ -33,7 +33,7 @@ const TERMINATING_TREES: &[(usize, &str)] = &[
     (1, "exec-self exec-self clearenv mark m hang"),
 ];
 
-/// Starts puppets as a task and waits until `count` of them have marked themselves. Returns the
+/// Starts puppets as a task and waits until `count` of them have announced their mark. Returns the
 /// task and these puppets.
 #[track_caller]
 fn start_puppets<'s>(
@@ -94,8 +94,8 @@ fn stop_without_grace_kills_the_whole_tree() {
     });
 }
 
-/// Promise P31: a process with much memory takes time to exit, and the stop returns only after that
-/// exit.
+/// Promise P31: a process with much memory takes time to exit, and the stop returns only after this
+/// process has exited.
 #[test]
 fn stop_returns_after_a_large_process_is_gone() {
     let sandbox = sandbox();
@@ -136,7 +136,7 @@ fn run_stop(sandbox: &Sandbox, task: &Task<'_>, flags: &[&str]) -> ProgramOutput
     sandbox.siding(&args).run().expect_code(0)
 }
 
-/// Failure F7: a shell that traps the signal does not save its children.
+/// Failure F7: a shell that traps the signal does not protect its children.
 #[test]
 fn shell_trap_does_not_save_its_children() {
     let sandbox = sandbox();
@@ -170,7 +170,7 @@ fn stop_ends_every_stage_of_a_pipeline() {
     });
 }
 
-/// Failure F8: a loop does not start its next command when the current one is stopped.
+/// Failure F8: a loop does not start its next command when its current command is stopped.
 #[test]
 fn stopped_shell_loop_starts_no_further_command() {
     as_each_user(|sandbox| {
@@ -267,7 +267,8 @@ fn stop_reports_and_frees_listening_ports() {
     });
 }
 
-/// Failures F17 and F20: a stopped command is not successful, and a second stop changes nothing.
+/// Failures F17 and F20: the outcome of a stopped command is not a success, and a second stop
+/// changes nothing.
 #[test]
 fn second_stop_changes_nothing() {
     let sandbox = sandbox();
@@ -309,7 +310,7 @@ fn stop_report_names_processes_and_signals() {
     assert!(done.stdout_text().lines().all(|line| line.chars().count() <= 80), "{done}");
 }
 
-/// `stop --all` ends all tasks with their processes.
+/// `stop --all` ends all processes of all tasks.
 #[test]
 fn stop_all_ends_every_task() {
     let sandbox = sandbox();

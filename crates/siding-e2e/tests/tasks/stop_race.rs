@@ -7,7 +7,7 @@ use siding_e2e::{RunningProgram, eventually, words};
 
 use crate::support::{Task, create_file, sandbox, wait_for_file_command};
 
-/// Concurrent stops end a task once and report the same outcome.
+/// Concurrent stops end a task once, and all report the same outcome.
 #[test]
 fn concurrent_stops_report_the_same_outcome() {
     let sandbox = sandbox();
@@ -24,8 +24,8 @@ fn concurrent_stops_report_the_same_outcome() {
     }
 }
 
-/// Promise P32: a second stop with a shorter grace does not wait until the grace of the first one
-/// is over.
+/// Promise P32: a second stop with a shorter grace does not wait for the end of the first stop's
+/// grace.
 #[test]
 fn second_stop_can_shorten_the_grace() {
     let sandbox = sandbox();

@@ -8,12 +8,12 @@ use std::time::Duration;
 use serde_json::Value;
 use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, is_root, processes};
 
-/// Upper bound for the duration of a call that does not wait, even on a machine with forty busy
-/// processes per core. The commands run long enough that a call that waits by mistake takes twenty
-/// seconds or more.
+/// Upper bound for the duration of a call that does not wait. It suffices on a machine with forty
+/// busy processes per core. A call that waited by mistake would take at least twenty seconds,
+/// because the commands run that long.
 pub(crate) const PROMPT_RETURN: Duration = Duration::from_secs(8);
 
-/// A task of a sandbox, by its id.
+/// A task in a sandbox, identified by its id.
 pub(crate) struct Task<'s> {
     sandbox: &'s Sandbox,
     pub(crate) id: String,
@@ -39,7 +39,7 @@ impl<'s> Task<'s> {
         Self::start_with(sandbox, flags, &format!("exec {}", sandbox.puppet_line(verbs)))
     }
 
-    /// Returns the task whose id is in the JSON of a call.
+    /// Returns the task whose id is in the JSON that a call has printed.
     #[track_caller]
     pub(crate) fn from_view(sandbox: &'s Sandbox, view: &Value) -> Self {
         let id = view["task_id"].as_str().expect("a task id").to_owned();

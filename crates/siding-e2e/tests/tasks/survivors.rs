@@ -1,8 +1,8 @@
 //! Processes that the user may not signal, such as those below `sudo`.
 //!
-//! If `sudo` is installed, the tests use it with configuration files that only the test sees. If
-//! sudo cannot be used, a setuid copy of setpriv replaces it in the test of survivors, and the
-//! other test of sudo is skipped.
+//! If `sudo` is installed, the tests use it with configuration files in a mount namespace of the
+//! test. If sudo cannot be used, the test of survivors uses a setuid copy of setpriv instead, and
+//! the other test of sudo is skipped.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::support::{Task, ordinary_user_sandbox, sandbox};
 
 const SUDO_PATH: &str = "/usr/bin/sudo";
 
-/// Returns the beginning of a shell command that runs the remaining words as root with the real
+/// Returns the beginning of a shell command that runs its remaining words as root with the real
 /// `sudo`. Returns `None` and prints the reason if sudo is missing or nothing can be mounted.
 fn sudo_prefix(sandbox: &Sandbox) -> Option<String> {
     if !Path::new(SUDO_PATH).exists() {
@@ -46,7 +46,7 @@ fn sudo_prefix(sandbox: &Sandbox) -> Option<String> {
     }
 }
 
-/// Returns the beginning of a shell command that runs the remaining words as root with a setuid
+/// Returns the beginning of a shell command that runs its remaining words as root with a setuid
 /// copy of setpriv.
 fn setuid_setpriv_prefix(sandbox: &Sandbox) -> Option<String> {
     let candidates = ["/usr/bin/setpriv", "/bin/setpriv"];
@@ -83,11 +83,11 @@ fn stop_ends_a_process_below_sudo() {
 }
 
 /// Promise P33, kernel fact K22: a process of root below an ordinary user's task is reported as a
-/// survivor, and the call fails; the other processes have ended.
+/// survivor, and the call fails; all other processes have ended.
 #[test]
 fn stop_reports_an_unkillable_process_of_another_user() {
-    // The clean check is off, because the survivor is ended only when the sandbox is dropped: the
-    // test runs as root and may signal it.
+    // The check for remaining processes is disabled, because the survivor is ended only when the
+    // sandbox is dropped. The test runs as root and may signal the survivor.
     let Some(sandbox) = ordinary_user_sandbox() else {
         return;
     };
@@ -114,8 +114,8 @@ fn stop_reports_an_unkillable_process_of_another_user() {
 }
 
 /// A shim without a free descriptor can neither read `/proc` nor open a pidfd. Such a shim must not
-/// conclude that the tree is empty. It records the end without a proof, and `siding reap` ends the
-/// remaining processes.
+/// conclude that the tree is empty. The shim records the end without a proof, and `siding reap`
+/// ends the remaining processes.
 #[test]
 fn shim_without_descriptors_reports_the_end_as_unproven() {
     let sandbox = sandbox();
@@ -125,7 +125,8 @@ fn shim_without_descriptors_reports_the_end_as_unproven() {
     let shim = task.show()["shim_pid"].as_i64().expect("a number");
     let none = libc::rlimit { rlim_cur: 3, rlim_max: 3 };
     let shim = libc::pid_t::try_from(shim).expect("a process number");
-    // SAFETY: the new limit lives until the call returns, and the old one is not requested.
+    // SAFETY: `none` is a valid `rlimit` that lives until the call returns, and the call writes
+    // nothing, because the pointer for the old limit is null.
     let set =
         unsafe { libc::prlimit(shim, libc::RLIMIT_NOFILE, &raw const none, std::ptr::null_mut()) };
     assert_eq!(set, 0, "{}", std::io::Error::last_os_error());

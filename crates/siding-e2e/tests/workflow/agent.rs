@@ -35,7 +35,7 @@ fn agent_is_notified_of_the_end_of_its_workflow() {
     assert_eq!(read_lines(&sandbox, "log"), ["a", "b"]);
 }
 
-/// The guard judges the commands of all steps before the workflow starts.
+/// The guard checks the commands of all steps before the workflow starts.
 #[test]
 fn guard_checks_every_step() {
     let sandbox = sandbox();

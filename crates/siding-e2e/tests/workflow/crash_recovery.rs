@@ -1,4 +1,4 @@
-//! Crash safety of workflows: whichever process is killed, no finished step is repeated and no
+//! Crash safety of workflows: whichever process is killed, no finished step is repeated, and no
 //! process runs forever (promise P130).
 
 use siding_e2e::{eventually, words};
@@ -22,8 +22,8 @@ needs = ["b"]
 run = "echo c >> log"
 "#;
 
-/// A workflow that is resumed within `session_grace` waits for its steps that still run, and does
-/// not start them again.
+/// A workflow that is resumed within `session_grace` waits for the steps that still run, and does
+/// not start these steps again.
 #[test]
 fn resumed_workflow_adopts_running_steps() {
     let sandbox = sandbox();
@@ -54,7 +54,7 @@ fn resumed_workflow_adopts_running_steps() {
 }
 
 /// If a killed workflow is not resumed within `session_grace`, its running steps end. A later
-/// resume starts these steps again and no others.
+/// resume starts only these steps again.
 #[test]
 fn unresumed_steps_end_and_a_later_resume_restarts_them() {
     let sandbox = sandbox();
@@ -136,7 +136,7 @@ fn repeatedly_killed_workflow_completes() {
         let _over = sandbox.siding(&["wait", &newest]).run().expect_code(0);
         let resumed = sandbox.siding(&["workflow", "resume", "--background", "--json", &id]).run();
         if resumed.code != Some(0) {
-            // The workflow had completed in the meantime.
+            // The workflow has completed in the meantime.
             break;
         }
         newest = resumed.json()["task_id"].as_str().expect("an id").to_owned();

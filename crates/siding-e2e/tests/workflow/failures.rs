@@ -1,4 +1,4 @@
-//! Failures of steps, and their effect on the other steps.
+//! Failures of steps, and the effects on the other steps.
 
 use super::{
     find_step, read_lines, run_call, sandbox, show_workflow, start_in_background, step_states,
@@ -89,7 +89,7 @@ run = "echo x >> never; exit 1"
     assert_eq!((read_lines(&sandbox, "third").len(), read_lines(&sandbox, "never").len()), (3, 2));
 }
 
-/// A step fails at its own deadline, and all of its processes are ended.
+/// A step fails when its own deadline passes, and all processes of the step are ended.
 #[test]
 fn step_that_exceeds_its_timeout_fails() {
     let sandbox = sandbox();

@@ -1,4 +1,5 @@
-//! Workflow files: errors in a file, the drawing of its steps, and concurrent runs of one file.
+//! Workflow files: errors in a file, the drawing of a workflow's steps, and concurrent runs of one
+//! file.
 
 use super::{run_call, sandbox, show_workflow, start_in_background, write_workflow};
 
@@ -44,7 +45,7 @@ fn invalid_workflow_is_rejected_before_any_step_runs() {
     }
 }
 
-/// The drawing shows every step with its state, and escapes the names for XML.
+/// The drawing shows every step with its state, and contains the names with XML escapes.
 #[test]
 fn svg_shows_every_step_with_its_state() {
     let sandbox = sandbox();

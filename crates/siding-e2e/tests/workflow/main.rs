@@ -26,7 +26,7 @@ fn write_workflow(sandbox: &Sandbox, text: &str) -> PathBuf {
     path
 }
 
-/// Writes a workflow file and returns a call of `siding workflow run` for this file.
+/// Writes a workflow file, and prepares `siding workflow run` for this file.
 fn run_call(sandbox: &Sandbox, text: &str, args: &[&str]) -> Invocation {
     let path = write_workflow(sandbox, text).display().to_string();
     sandbox.siding(
@@ -37,8 +37,8 @@ fn run_call(sandbox: &Sandbox, text: &str, args: &[&str]) -> Invocation {
 /// Starts a workflow in the background and returns its id.
 fn start_in_background(sandbox: &Sandbox, text: &str, args: &[&str]) -> String {
     let done = run_call(sandbox, text, &[&["--background", "--json"], args].concat()).run();
-    // If the workflow has ended before the call returns, the call exits with the workflow's exit
-    // code.
+    // If the workflow ends before the call returns, the call exits with the workflow's exit code,
+    // which may be 1.
     assert!(matches!(done.code, Some(0 | 1)), "{done}");
     done.json()["task_id"].as_str().expect("an id").to_owned()
 }
@@ -62,7 +62,7 @@ fn step_states(view: &Value) -> Vec<&str> {
     steps.iter().map(|step| step["state"].as_str().expect("a text")).collect()
 }
 
-/// Waits until the step `name` has a state, and returns the JSON of the workflow.
+/// Waits until the step `name` has the state `state`, and returns the JSON of the workflow.
 fn wait_for_step_state(sandbox: &Sandbox, id: &str, name: &str, state: &str) -> Value {
     eventually_some(&format!("`{name}` is {state}"), || {
         let view = show_workflow(sandbox, id);
@@ -76,7 +76,7 @@ fn wait_until_ended(sandbox: &Sandbox, id: &str) -> Value {
     show_workflow(sandbox, id)
 }
 
-/// Waits for the process that runs the steps of a workflow, and returns this process.
+/// Waits until the process that runs the steps of a workflow exists, and returns this process.
 fn wait_for_runner(id: &str) -> Process {
     eventually_some("a process runs the workflow", || {
         let mut marked = processes::with_birthmark(id).into_iter();
@@ -84,7 +84,7 @@ fn wait_for_runner(id: &str) -> Process {
     })
 }
 
-/// Returns the lines of a file in the test directory; none if the file does not exist.
+/// Returns the lines of a file in the test directory, or no lines if the file does not exist.
 fn read_lines(sandbox: &Sandbox, name: &str) -> Vec<String> {
     let text = std::fs::read_to_string(sandbox.path(name)).unwrap_or_default();
     text.lines().map(str::to_owned).collect()

@@ -4,8 +4,8 @@ use super::{
     find_step, read_lines, run_call, sandbox, start_in_background, step_states, wait_until_ended,
 };
 
-/// Steps run after the steps that they need, and independent steps run concurrently: `b` and `c`
-/// wait for each other, so the workflow would hang if one ran after the other.
+/// A step runs after the steps that it needs, and independent steps run concurrently: `b` and `c`
+/// wait for each other, so the workflow would hang if one step ran after the other.
 #[test]
 fn steps_run_in_dependency_order_and_concurrently() {
     let sandbox = sandbox();
@@ -48,8 +48,8 @@ run = "echo a >> log; echo in $SIDING_STEP of $SIDING_WORKFLOW > who"
     assert_eq!(task["session_id"], id.as_str());
 }
 
-/// Each combination of a matrix becomes a separate step. The step receives its values as variables,
-/// so that no value can become part of the command.
+/// Each combination of a matrix becomes a separate step. The step receives the values of its
+/// combination as variables, so that no value can become part of the command.
 #[test]
 fn matrix_creates_one_step_per_combination() {
     let sandbox = sandbox();
@@ -75,7 +75,7 @@ run = "sort log > sorted"
     assert_eq!(find_step(&view, "over")["needs"], serde_json::json!([ids[0], ids[1]]));
 }
 
-/// At most `max_parallel` steps run concurrently: a step that runs at the same time as another one
+/// At most `max_parallel` steps run concurrently. If two of these steps ran at the same time, one
 /// would fail to create the directory.
 #[test]
 fn max_parallel_limits_concurrent_steps() {

@@ -8,7 +8,7 @@ use super::{
 };
 
 /// When a stop of the workflow returns, every step has ended, including processes that have left
-/// the session of their step.
+/// the process session of their step.
 #[test]
 fn stop_ends_every_step() {
     let sandbox = sandbox();
@@ -44,8 +44,7 @@ fn stop_without_grace_ends_every_step() {
     }
 }
 
-/// A stop of a resumed workflow also ends a step that an earlier process of the workflow has
-/// started.
+/// A stop of a resumed workflow also ends a step that an earlier process of the workflow started.
 #[test]
 fn stop_ends_steps_adopted_by_a_resume() {
     let sandbox = sandbox();
@@ -97,8 +96,8 @@ run = "echo b >> log; until [ -e gate ]; do sleep 0.05; done"
     let view = show_workflow(&sandbox, &id);
     assert_eq!(view["state"], "stopped", "{view:#}");
     std::fs::write(sandbox.path("gate"), "").expect("test file");
-    // This change of the file must have no effect, because a resumed workflow uses the text in its
-    // journal.
+    // This change of the file must have no effect, because a resumed workflow uses the text that is
+    // stored in its journal.
     super::write_workflow(&sandbox, "[[step]]\nid = \"other\"\nrun = \"false\"\n");
     let resumed = sandbox.siding(&["workflow", "resume", "--budget", "none", &id]).run();
     let out = resumed.expect_code(0).stdout_text();

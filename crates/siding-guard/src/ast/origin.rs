@@ -5,7 +5,7 @@ use super::Span;
 /// The relation of a nested text to the judged text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// The nested text is a verbatim part of the judged text that starts at this byte offset.
+    /// The nested text is a verbatim part of the judged text, and starts at this byte offset.
     Verbatim(usize),
     /// The nested text was derived from this span of the judged text, for example by unescaping.
     DerivedFrom(Span),
@@ -13,7 +13,7 @@ pub(crate) enum Origin {
 
 impl Origin {
     /// Returns the span in the judged text for a range of bytes in the nested text. For a derived
-    /// text, the result is the span from which the text was derived.
+    /// text, this is the whole span from which the text was derived.
     pub(crate) fn span(self, start: usize, end: usize) -> Span {
         match self {
             Self::Verbatim(base) => Span { start: base + start, end: base + end.max(start) },
@@ -29,8 +29,8 @@ impl Origin {
         }
     }
 
-    /// Returns the offset in the judged text for a byte of the nested text, or `None` for a derived
-    /// text.
+    /// Returns the offset in the judged text for an offset in the nested text, or `None` for a
+    /// derived text.
     pub(crate) fn verbatim_offset(self, start: usize) -> Option<usize> {
         match self {
             Self::Verbatim(base) => Some(base + start),

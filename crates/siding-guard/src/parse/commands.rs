@@ -13,7 +13,7 @@ use crate::ast::{Assignment, GroupKind, Loop, LoopKind, Node, Piece, Redirect, S
 
 impl AstConverter<'_> {
     // The recursion in this module is bounded, because the parser limits the nesting to 100 levels
-    // and chains to 1,000 commands.
+    // and the length of a chain to 1,000 commands.
     pub(super) fn statements(&mut self, sequence: &StmtSeq) -> Vec<Statement> {
         sequence.iter().map(|statement| self.statement(statement)).collect()
     }
@@ -32,7 +32,7 @@ impl AstConverter<'_> {
         match command {
             Command::Simple(command) => {
                 let mut assignments = self.convert_assignments(&command.assignments);
-                // For `A=1` without a program, the parser returns a name without parts.
+                // For `A=1` without a program, the parser returns a command name without parts.
                 let name = (!command.name.parts.is_empty()).then(|| self.word(&command.name));
                 let name = name.filter(|word| {
                     word.static_text()
@@ -84,8 +84,8 @@ impl AstConverter<'_> {
         first.iter().chain(rest).map(|word| self.word(word)).collect()
     }
 
-    /// Flattens commands that are joined by one kind of operator. The parser nests them to the
-    /// left, one level for each operator.
+    /// Flattens commands that are joined by one kind of operator. The parser nests such commands to
+    /// the left, one level for each operator.
     fn pipeline_or_chain(&mut self, command: &BinaryCommand) -> Node {
         let is_pipe = |op: BinaryOp| matches!(op, BinaryOp::Pipe | BinaryOp::PipeAll);
         let piped = is_pipe(command.op);
@@ -209,7 +209,7 @@ impl AstConverter<'_> {
             AssignmentValue::Compound(array) => {
                 // The parser accepts `a=(b`, for which bash waits for the closing parenthesis. In a
                 // `declare`, the span of an array covers only the elements, so the text after the
-                // span is checked, too.
+                // span is checked too.
                 let behind = self.text.get(array.span.end.offset()..).unwrap_or_default();
                 let is_closed = array.span.slice(self.text).ends_with(')')
                     || behind.trim_start().starts_with(')');
@@ -230,7 +230,8 @@ impl AstConverter<'_> {
             }
         };
         let element = self.element_name(&assignment.target);
-        // The value of an element with a computed index must not become the value of the variable.
+        // The value of an array element with a computed index must not become the value of the
+        // variable.
         let is_named = assignment.target.subscript.is_none() || element.is_some();
         let name = element.unwrap_or_else(|| assignment.target.name.to_string());
         let value = value.filter(|_| is_named);

@@ -16,8 +16,8 @@ impl AstConverter<'_> {
         word.map(|word| self.word(word)).into_iter().collect()
     }
 
-    /// Returns the name of an element, such as `a[0]`, or of all elements, such as `a[@]`; `None`
-    /// for a computed index, and without a subscript.
+    /// Returns the name of an array element, such as `a[0]`, or of all elements, such as `a[@]`.
+    /// Returns `None` if the index is computed or there is no subscript.
     pub(super) fn element_name(&self, reference: &VarRef) -> Option<String> {
         let subscript = reference.subscript.as_deref()?.syntax_text(self.text);
         let is_number = !subscript.is_empty() && subscript.bytes().all(|b| b.is_ascii_digit());
@@ -136,8 +136,8 @@ impl AstConverter<'_> {
         words
     }
 
-    /// Returns the words of `[[ … ]]`. A loop instead of recursion, because the parser nests a
-    /// chain of `&&` to the left, one level for each operator.
+    /// Returns the words of `[[ … ]]`. The function uses a loop instead of recursion, because the
+    /// parser nests a chain of `&&` to the left, one level for each operator.
     pub(super) fn condition_words(&mut self, expression: &ConditionalExpr) -> Vec<Word> {
         let (mut open, mut words) = (vec![expression], vec![]);
         while let Some(expression) = open.pop() {

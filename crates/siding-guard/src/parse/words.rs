@@ -8,7 +8,7 @@ use shuck_ast::{
 use super::{AstConverter, Origin};
 use crate::ast::{Piece, Word};
 
-/// The quotes around a literal, which determine what a backslash in it escapes.
+/// The quotes around a literal, which determine what a backslash in the literal escapes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Quoting {
     None,
@@ -119,12 +119,13 @@ impl AstConverter<'_> {
 
     /// Returns the piece for a literal, without its backslashes.
     fn literal_piece(&mut self, raw: &str, span: shuck_ast::Span, quoting: Quoting) -> Piece {
-        // The parser has removed the backslashes before some quoted characters. The source text
-        // still has all backslashes, so it is used in this case.
+        // The parser removes the backslashes before some quoted characters. In this case the source
+        // text, which still has all backslashes, is used instead.
         let source = self.text.get(span.start.offset()..span.end.offset()).unwrap_or(raw);
         let is_same = source.len() > raw.len() && source.replace('\\', "") == raw.replace('\\', "");
         let raw = if is_same { source } else { raw };
-        // The parser returns an expansion beyond its depth limit as a literal, without an error.
+        // The parser returns an expansion that is nested beyond its depth limit as a literal,
+        // without an error.
         if has_expansion(raw) {
             let literal_span = self.span(span);
             self.report_error(literal_span, "nested too deeply to be parsed");
@@ -169,7 +170,7 @@ impl AstConverter<'_> {
     ) -> Piece {
         let source = self.text.get(span.start.offset()..span.end.offset()).unwrap_or_default();
         let inner = source.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
-        // For escaped backticks inside backticks, the parser returns the inner backticks as
+        // For escaped backticks inside backticks, the parser returns the inner backticks as literal
         // characters.
         if syntax == CommandSubstitutionSyntax::Backtick
             && let Some(inner) = inner
@@ -201,11 +202,11 @@ impl AstConverter<'_> {
                 if matches!(**operator, ParameterOp::UseDefault | ParameterOp::AssignDefault) {
                     return Piece::Variable { name, default, is_required: false, is_quoted };
                 }
-                // `${x:?message}` is the variable's value, or the shell exits.
+                // `${x:?message}` expands to the variable's value, or the shell exits.
                 if matches!(**operator, ParameterOp::Error) {
                     return Piece::Variable { name, default, is_required: true, is_quoted };
                 }
-                // `${x:+word}` is the word, or empty.
+                // `${x:+word}` expands to the word or to nothing.
                 if matches!(**operator, ParameterOp::UseReplacement) {
                     let name = String::new();
                     return Piece::Variable { name, default, is_required: false, is_quoted };
@@ -222,7 +223,7 @@ impl AstConverter<'_> {
     }
 
     /// Returns the piece for the substitutions `${ cmd; }` and `${| cmd; }` of bash 5.3. The parser
-    /// returns them as variables without a name.
+    /// returns these substitutions as variables without a name.
     fn nofork_substitution(&self, span: shuck_ast::Span) -> Option<Piece> {
         let source = self.text.get(span.start.offset()..span.end.offset())?;
         let inner = source.strip_prefix("${")?.strip_suffix('}')?;
@@ -291,8 +292,8 @@ impl AstConverter<'_> {
         Word { pieces, has_braces: false, span: self.span(body.span) }
     }
 
-    /// Returns a word for an arithmetic expression: an unknown number, with the substitutions in
-    /// the expression.
+    /// Returns the word for an arithmetic expression, whose value is an unknown number. The word
+    /// contains the substitutions in the expression.
     pub(super) fn arithmetic_word(&mut self, span: shuck_ast::Span) -> Word {
         let word_span = self.span(span);
         let source = self.text.get(span.start.offset()..span.end.offset()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Tracks assignments to variables, and finds the commands that run because of them.
+//! Tracks assignments to variables, and finds the commands that run because of these assignments.
 
 use std::rc::Rc;
 
@@ -153,8 +153,9 @@ impl Walker {
         }
     }
 
-    /// Queues a value that programs run as a command, for example of a variable: `GIT_PAGER='…' git
-    /// log`. A value without blanks and operators is only a program's name, and is not queued.
+    /// Queues a value that programs run as a command, for example the value of a variable:
+    /// `GIT_PAGER='…' git log`. A value without blanks and operators is only a program's name and
+    /// is not queued.
     pub(super) fn queue_value_as_command(&mut self, text: &str, span: Span, context: &ExecContext) {
         if text.contains([' ', ';', '|', '&', '$', '`']) {
             let field = Field { text: text.to_owned(), span, ..Field::default() };
@@ -171,7 +172,7 @@ pub(super) const ERREXIT_KEY: &str = "set -e";
 /// Variables whose value is the path of a file that a shell runs at its start.
 const STARTUP_FILE_VARIABLES: &[&str] = &["BASH_ENV", "ENV"];
 
-/// Maximum number of elements of an array that are tracked individually.
+/// Maximum number of array elements that are tracked individually, for each array.
 const MAX_ARRAY_ELEMENTS: usize = 8;
 
 /// Variables whose value other programs run as a command.
@@ -205,12 +206,12 @@ fn is_variable_name(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Returns the possible values of each variable that `read` sets; empty if they are unknown. `read`
-/// is the standard input, if the text determines it.
+/// Returns the possible values of each variable that the builtin `read` sets; empty if the values
+/// are unknown. The argument `read` is the standard input, if the text determines it.
 fn read_values(read: Option<&str>, names: usize) -> Vec<String> {
     match read {
         Some(text) if names == 1 => text.lines().map(|line| line.trim().to_owned()).collect(),
-        // The same marker stands for every process id, so each variable gets the marker.
+        // The same marker stands for every process id, so each variable gets this marker.
         Some(text) if text.trim().chars().all(|c| c == PID_LOOKUP_MARKER) => {
             vec![PID_LOOKUP_MARKER.to_string()]
         }

@@ -1,5 +1,5 @@
-//! Resolves programs whose arguments are shell texts, and programs that join their arguments to a
-//! shell text.
+//! Resolves calls of programs whose arguments are shell texts, and of programs that join their
+//! arguments to form a shell text.
 
 use super::assignments::is_command_variable;
 use super::embedded_shells;
@@ -13,7 +13,7 @@ use crate::ast::Origin;
 /// Programs whose operands are shell texts.
 const CODE_WORD_PROGRAMS: &[&str] = &["concurrently", "hyperfine", "mispipe", "mprocs", "pee"];
 
-/// Programs with an option or word whose value is a shell text.
+/// Programs with an option, or a word, that is followed by a shell text.
 const CODE_OPTIONS: &[(&str, &[&str])] = &[
     ("complete", &["-C"]),
     ("compgen", &["-C"]),
@@ -168,7 +168,7 @@ fn queue_option_values(
             walker.queue_field(code, context);
         }
         let long = text.split_once('=').filter(|(option, _)| options.contains(option));
-        // `-c'rm -rf x'`: after the option letter follows a text, not more option letters.
+        // `-c'rm -rf x'`: the option letter is followed by a text, and not by more option letters.
         let attached = || {
             let short =
                 options.iter().find(|option| option.len() == 2 && text.starts_with(*option))?;
@@ -183,7 +183,8 @@ fn queue_option_values(
     }
 }
 
-/// Returns whether a word is this option, or a group of option letters that ends with it: `-qec`.
+/// Returns whether a word is this option, or a group of option letters that ends with this option:
+/// `-qec`.
 pub(super) fn is_option_or_last_letter(word: &str, option: &str) -> bool {
     let letter = option.strip_prefix('-').filter(|letter| letter.len() == 1);
     let letters = word.strip_prefix('-').unwrap_or_default();
@@ -194,12 +195,13 @@ pub(super) fn is_option_or_last_letter(word: &str, option: &str) -> bool {
 }
 
 /// Returns whether an argument of `trap` is code. The first arguments of `trap - INT` and `trap ''
-/// INT` are no code. The function name in `trap cleanup EXIT` is treated as code.
+/// INT` are not code. The function name in `trap cleanup EXIT` is treated as code.
 fn is_trap_code(field: &Field) -> bool {
     !field.text.is_empty() && !field.text.starts_with('-')
 }
 
-/// Queues the shell text that results from joining words with spaces, as `eval` and `ssh` do.
+/// Queues the shell text that results when words are joined with spaces, as `eval` and `ssh` join
+/// their arguments.
 fn queue_joined_words(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     match args {
         [] => {}
@@ -219,7 +221,7 @@ fn resolve_eval(walker: &mut Walker, args: &[Field], context: &ExecContext) {
         _ => args,
     };
     let has_lines = |field: &&Field| field.text.trim_matches('\n').contains('\n');
-    // `eval` joins several arguments, and the lines of an unquoted value, to one line.
+    // `eval` joins several arguments, and the lines of an unquoted value, into one line.
     let lost = args.len() > 1
         && args.iter().any(|field| field.was_split && !field.text.starts_with(NONEMPTY_MARKER))
         || args.len() > 1 && args.iter().any(|field| has_lines(&field));
@@ -263,7 +265,7 @@ fn resolve_env(walker: &mut Walker, args: &[Field], context: &ExecContext) -> bo
             walker.queue_field(&field, context);
             return true;
         }
-        // The body of a bash function that the environment exports.
+        // The body of a bash function that is exported in the environment.
         if let Some((_, body)) = text.split_once("%%=()").filter(|_| text.starts_with("BASH_FUNC_"))
         {
             walker.queue_field(
@@ -357,7 +359,7 @@ fn resolve_git(walker: &mut Walker, args: &[Field], context: &ExecContext) {
     }
 }
 
-/// Returns whether git runs the value of this setting as a command.
+/// Returns whether git runs the value of this configuration variable as a command.
 fn is_git_command_setting(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     let parts: Vec<&str> = key.split('.').collect();

@@ -1,4 +1,4 @@
-//! Resolution of one command: finds the commands that a program runs according to its arguments.
+//! Resolves one command: finds the commands that its program runs according to the arguments.
 
 use std::rc::Rc;
 
@@ -15,17 +15,17 @@ pub(super) const SHELLS: &[&str] = &[
     "tcsh", "xonsh", "zsh",
 ];
 
-/// Interpreters that run code from standard input; a version number may follow the name.
+/// Interpreters that run code from standard input. A version number may follow the name.
 pub(super) const INTERPRETERS: &[&str] = &["lua", "node", "perl", "php", "pypy", "python", "ruby"];
 
-/// Programs whose output the text does not show, because it comes from another machine or is
-/// decoded.
+/// Programs whose output cannot be seen in the text, because the output comes from another machine
+/// or is decoded.
 const OPAQUE_PROGRAMS: &[&str] = &[
     "aria2c", "base32", "base64", "bunzip2", "curl", "fetch", "gpg", "gunzip", "http", "nc",
     "ncat", "openssl", "rev", "socat", "tr", "uudecode", "wget", "xxd", "xz", "zcat",
 ];
 
-/// Builtins that evaluate subscripts in their arguments, even in quoted arguments.
+/// Builtins that evaluate subscripts in their arguments, including quoted arguments.
 const SUBSCRIPT_EVALUATING_BUILTINS: &[&str] = &[
     "[",
     "declare",
@@ -50,7 +50,7 @@ const MAX_NESTED_WRAPPERS: usize = 64;
 /// Maximum nesting depth of programs that construct their command, such as `xargs`.
 const MAX_NESTED_CALLS: usize = 16;
 
-/// Maximum number of suffixes of an unknown program's arguments that are tried as commands.
+/// Maximum number of suffixes of an unknown program's argument list that are tried as commands.
 const MAX_GUESSED_SUFFIXES: usize = 8;
 
 impl Walker {
@@ -138,8 +138,8 @@ impl Walker {
         }
     }
 
-    /// Reports a command whose program name is known only when the command runs, unless the command
-    /// is a guess or a function runs its own arguments.
+    /// Reports a command whose program name is known only when the command runs. Does not report a
+    /// guess, or a function that runs its own arguments.
     fn report_dynamic_name(&mut self, name: &Field, context: &ExecContext) {
         // `run() { "$@"; }` runs its caller's command.
         let is_argument = name.variable.as_deref().is_some_and(is_positional_parameter);
@@ -172,7 +172,7 @@ impl Walker {
         }));
     }
 
-    /// Resolves the call of a shell, which runs a text, a file, or its standard input.
+    /// Resolves the call of a shell, which runs a text, a file, or the text on its standard input.
     fn resolve_shell(&mut self, args: &[Field], context: &ExecContext) {
         let mut rest = args;
         while let Some((first, after)) = rest.split_first() {
@@ -219,7 +219,7 @@ impl Walker {
     }
 
     /// Queues the content of a file that a shell runs. If the file is a process substitution, the
-    /// content is the output of its commands.
+    /// content is the output of the substitution's commands.
     pub(super) fn queue_script_file(&mut self, file: &Field, context: &ExecContext) {
         if matches!(file.text.as_str(), "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0") {
             return self.queue_stdin(std::slice::from_ref(file), context);
@@ -230,14 +230,14 @@ impl Walker {
             Some((_, Some(text))) => {
                 self.queue_text(text.clone(), Origin::DerivedFrom(file.span), context);
             }
-            // `source <(cat .env)` does no more than `source .env`, so it is not reported.
+            // `source <(cat .env)` is not reported, because it does no more than `source .env`.
             Some((programs, None)) if programs.iter().all(|program| program == "cat") => {}
             Some((_, None)) => self.report_construct(Construct::PipeToShell, file.span),
             None => self.queue_written_file(file, context),
         }
     }
 
-    /// Queues the text after `-c`. The words after the text are its positional parameters.
+    /// Queues the text after `-c`. The words after the text are the text's positional parameters.
     fn queue_command_string(&mut self, args: &[Field], context: &ExecContext) {
         let Some((text, args)) = args.split_first() else { return };
         let before = Rc::clone(&self.variables);
@@ -260,13 +260,14 @@ impl Walker {
         self.queue_text(field.text.clone(), origin, context);
     }
 
-    /// Queues the standard input of a shell as a text. If its content is unknown and comes from a
-    /// pipe, reports the pipe.
+    /// Queues the text that a shell reads from standard input. If standard input is a pipe with
+    /// unknown content, reports the pipe.
     pub(super) fn queue_stdin(&mut self, args: &[Field], context: &ExecContext) {
         match &context.stdin {
             Some(field) => {
                 let field = field.clone();
-                // A command in the text without a redirection reads the lines after it.
+                // A command in the text whose input is not redirected reads the lines that follow
+                // the command.
                 let inner = ExecContext {
                     stdin: None,
                     upstream: vec![],
@@ -327,7 +328,8 @@ impl Walker {
     }
 
     /// Resolves the arguments of an unknown program as if the program were a wrapper that runs
-    /// them. The calls that are found carry the program's name, because they are guesses.
+    /// them. The calls that are found are guesses, and are therefore recorded with the unknown
+    /// program's name.
     fn guess_wrapped_command(&mut self, program: &str, args: &[Field], context: &ExecContext) {
         if context.unknown_wrapper.is_some() || programs::is_known(program) {
             return;
@@ -350,7 +352,7 @@ impl Walker {
         }
     }
 
-    /// Returns a command with one more argument, as `xargs` appends it.
+    /// Returns a command with one more argument, which is appended as `xargs` does.
     pub(super) fn append_argument(fields: &[Field], text: String) -> Vec<Field> {
         let span = fields.last().map(|last| last.span).unwrap_or_default();
         let mut fields = fields.to_vec();
@@ -366,7 +368,8 @@ fn is_command_lookup(program: &str, args: &[Field]) -> bool {
     program == "command" && args.first().is_some_and(|first| looks_up(&first.text))
 }
 
-/// Returns whether a variable is a positional parameter: an argument of a function or script.
+/// Returns whether a variable is a positional parameter, which is an argument of a function or
+/// script.
 fn is_positional_parameter(variable: &str) -> bool {
     matches!(variable, "@" | "*") || variable.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -8,8 +8,8 @@ use super::variables::Variables;
 use super::walk::Walker;
 
 impl Walker {
-    /// Records the directory that `cd`, `pushd` or `popd` selects. It becomes the working directory
-    /// when the command has been walked for all values of its variables.
+    /// Records the directory that `cd`, `pushd` or `popd` selects. This directory becomes the
+    /// working directory when the command has been walked for all values of its variables.
     pub(super) fn follow_cd(&mut self, program: &str, args: &[Field]) {
         let to = args.iter().find(|field| !field.text.starts_with('-') || field.text == "-");
         let directory = self.current_directory();

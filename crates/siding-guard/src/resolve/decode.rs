@@ -1,7 +1,7 @@
-//! Decodes escapes, base64, hexadecimal digits and formats of `printf`.
+//! Decodes escapes, base64 and hexadecimal digits, and applies the formats of `printf`.
 
-/// Returns the output of `printf` for these arguments; `None` for a format with other conversions
-/// than `%s`, `%b`, `%c` and `%q`.
+/// Returns the output of `printf` for these arguments, or `None` if the format has conversions
+/// other than `%s`, `%b`, `%c` and `%q`.
 pub(super) fn format_printf(args: &[&str]) -> Option<String> {
     let args = args.strip_prefix(&["--"]).unwrap_or(args);
     let (format, values) = args.split_first()?;
@@ -88,7 +88,7 @@ pub(super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Decodes pairs of hexadecimal digits to text. Returns `None` for invalid input.
+/// Decodes pairs of hexadecimal digits into text. Returns `None` for invalid input.
 pub(super) fn decode_hex(text: &str) -> Option<String> {
     let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let bytes =

@@ -1,5 +1,5 @@
-//! Resolves programs with a command language that can run shell commands: editors, debuggers,
-//! database clients, terminal multiplexers and `make`.
+//! Resolves calls of programs with a command language that can run shell commands: editors,
+//! debuggers, database clients, terminal multiplexers and `make`.
 
 use super::code_arguments::is_option_or_last_letter;
 use super::expand::Field;
@@ -8,7 +8,7 @@ use super::wrappers::skip_options;
 
 /// Programs with a command language in which `!` or `shell` starts a shell command, each with the
 /// options whose values are commands of this language. An argument that begins with `+` or `.` is
-/// also such a command.
+/// also a command of this language.
 const COMMAND_OPTIONS: &[(&str, &[&str])] = &[
     ("ed", &[]),
     ("ex", &["-c", "--cmd"]),
@@ -27,8 +27,8 @@ const COMMAND_OPTIONS: &[(&str, &[&str])] = &[
     ("vim", &["-c", "--cmd"]),
 ];
 
-/// Queues the shell commands in `vim -c '!…'`, `gdb -ex 'shell …'` and `psql -c '\! …'`, and those
-/// in command lines on standard input.
+/// Queues the shell commands in `vim -c '!…'`, `gdb -ex 'shell …'` and `psql -c '\! …'`, and the
+/// shell commands in command lines on standard input.
 pub(super) fn resolve_shell_escapes(
     walker: &mut Walker,
     program: &str,
@@ -65,7 +65,7 @@ pub(super) fn resolve_shell_escapes(
                 ["!", "%!", "\\!", "platform shell ", "shell ", ".shell ", ".system ", "system "];
             if let Some(text) = marks.iter().find_map(|mark| line.strip_prefix(mark)) {
                 let field = Field { text: text.to_owned(), offset: None, ..field.clone() };
-                // `%!sh` passes the edited file to the command.
+                // `%!sh` passes the edited file to the command as standard input.
                 let upstream =
                     if line.starts_with('%') { vec![program.to_owned()] } else { vec![] };
                 walker.queue_field(&field, &ExecContext { upstream, ..inner.clone() });

@@ -1,14 +1,14 @@
-//! Expands words to the fields that a program receives as arguments.
+//! Expands words into the fields that a program receives as arguments.
 
 use super::output;
 use super::variables::Variables;
 use crate::ast::{Piece, Span, Statement, Word};
 
-/// Stands in a field for a value that only the running shell knows, and which may be empty.
+/// Represents, in a field, a value that only the running shell knows and that may be empty.
 pub(crate) const UNKNOWN_MARKER: char = '\u{E000}';
-/// Stands in a field for an unknown value that is not empty and that no other machine controls.
+/// Represents, in a field, an unknown value that is not empty and that no other machine controls.
 pub(crate) const NONEMPTY_MARKER: char = '\u{E001}';
-/// Stands in a field for process ids that were looked up by name.
+/// Represents, in a field, process ids that were looked up by name.
 pub(crate) const PID_LOOKUP_MARKER: char = '\u{E002}';
 /// Separates the words of `"$@"` and `"${a[@]}"` in a value, because these words remain separate
 /// arguments even in quotes.
@@ -26,19 +26,19 @@ const MAX_BRACE_EXPANSIONS: usize = 64;
 pub(crate) struct Field {
     pub(crate) text: String,
     pub(crate) span: Span,
-    /// Offset in the judged text, if the field occurs verbatim in it.
+    /// Offset of the field in the judged text, if the field occurs there verbatim.
     pub(crate) offset: Option<usize>,
-    /// For a process substitution, the names of its programs, and their output if the text
-    /// determines it.
+    /// For a process substitution, the names of its programs, and the output of these programs if
+    /// the text determines it.
     pub(crate) process_substitution: Option<(Vec<String>, Option<String>)>,
-    /// Whether a part of the field came from an unquoted `$(…)` or variable.
+    /// Whether a part of the field is the value of an unquoted `$(…)` or variable.
     pub(crate) was_split: bool,
     /// The name of a variable with an unknown value, if the field consists only of this variable.
     pub(crate) variable: Option<String>,
 }
 
-/// Returns the highest number of possible values that a variable in these words has; 1 without
-/// variables. Each choice below this number selects one value of every variable.
+/// Returns the maximum, over the variables in these words, of the number of possible values; 1 if
+/// there are no variables. Each choice below this number selects one value for every variable.
 pub(crate) fn count_choices(words: &[Word], variables: &Variables) -> usize {
     let count = |piece: &Piece| match piece {
         Piece::Variable { name, .. } => variables.count_values(name),
@@ -51,7 +51,8 @@ pub(crate) fn count_choices(words: &[Word], variables: &Variables) -> usize {
     words.iter().flat_map(|word| &word.pieces).map(count).max().unwrap_or(1)
 }
 
-/// Returns the fields to which a word expands, if variables have the values of this choice.
+/// Returns the fields to which a word expands if the variables have the values that this choice
+/// selects.
 pub(crate) fn expand_fields(word: &Word, variables: &Variables, choice: usize) -> Vec<Field> {
     let mut builder = FieldBuilder::new(word.span);
     builder.separators = variables.field_separators();
@@ -79,7 +80,7 @@ pub(crate) fn expand_unsplit(word: &Word, variables: &Variables, choice: usize) 
 struct FieldBuilder {
     finished: Vec<Field>,
     current: Field,
-    /// Whether `current` has content. An empty quoted string is content.
+    /// Whether `current` has content. An empty quoted string counts as content.
     has_current: bool,
     piece_count: usize,
     splits_words: bool,
@@ -144,7 +145,7 @@ impl FieldBuilder {
     /// Adds the value of an expansion. An unquoted value is split into fields.
     fn push_value(&mut self, value: &str, is_quoted: bool) {
         self.current.offset = None;
-        // Lines such as `a=$a$a` double the value each time, so its length is bounded.
+        // Each line such as `a=$a$a` doubles the length of the value, so the length is limited.
         let is_short = self.current.text.len() + value.len() <= MAX_FIELD_BYTES;
         let value = if is_short { value } else { "\u{E000}" };
         if !self.splits_words {
@@ -227,7 +228,7 @@ pub(crate) fn basename(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// Expands all braces with a comma, such as `a{b,c}d`, to at most [`MAX_BRACE_EXPANSIONS`] words.
+/// Expands all braces with a comma, such as `a{b,c}d`, into at most [`MAX_BRACE_EXPANSIONS`] words.
 fn expand_braces(field: Field) -> Vec<Field> {
     let mut open = vec![field.text.clone()];
     let mut done = vec![];

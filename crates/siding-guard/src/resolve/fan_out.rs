@@ -1,4 +1,5 @@
-//! Resolves programs that run a command for each of several inputs: `xargs`, `parallel`, `find`.
+//! Resolves calls of programs that run a command for each of several inputs: `xargs`, `parallel`,
+//! `find`.
 
 use super::expand::{Field, NONEMPTY_MARKER, UNKNOWN_MARKER};
 use super::file_listing;
@@ -33,7 +34,7 @@ pub(super) fn resolve_xargs(walker: &mut Walker, args: &[Field], context: &ExecC
         read.map(|text| split_input(text, placeholder.is_some() || splits_by_line(options)));
     let words =
         words.filter(|given| !given.is_empty()).unwrap_or_else(|| vec![UNKNOWN_MARKER.to_string()]);
-    // The command does not read this input. The programs before `xargs` are kept, because rules
+    // The command does not read this input. The programs before `xargs` are retained, because rules
     // match the origin of the words.
     let mut inner = ExecContext { stdin: None, ..context.clone() };
     inner.upstream.push("xargs".to_owned());
@@ -52,8 +53,8 @@ pub(super) fn resolve_xargs(walker: &mut Walker, args: &[Field], context: &ExecC
     }
 }
 
-/// Maximum number of input words that are passed to one command. Further words are treated as one
-/// unknown word.
+/// Maximum number of input words that are passed to one command. Words beyond this number are
+/// treated as one unknown word.
 const MAX_INPUT_WORDS: usize = 64;
 
 /// Returns the words into which `xargs` splits its input.
@@ -155,7 +156,8 @@ pub(super) fn resolve_parallel(walker: &mut Walker, args: &[Field], context: &Ex
     inner.upstream.push("parallel".to_owned());
     for row in rows.into_iter().take(MAX_CHOICES / 2) {
         let words = substitute_row(command, &placeholder, &row);
-        // `parallel` joins its words with spaces to a shell text, but quotes the inserted values.
+        // `parallel` joins its words with spaces to form a shell text, but quotes the inserted
+        // values.
         let joined: Vec<String> = words
             .iter()
             .map(|(text, is_value)| match is_quoted || *is_value {
@@ -180,8 +182,8 @@ fn has_code_option(fields: &[Field]) -> bool {
     fields.iter().any(|field| field.text == "-c" || field.text == "-lc")
 }
 
-/// Returns the combinations of the words in the groups after `:::`, at most [`MAX_CHOICES`]. A word
-/// from a file (`::::`) is unknown.
+/// Returns at most [`MAX_CHOICES`] combinations of the words in the groups after `:::`. A word from
+/// a file (`::::`) is unknown.
 fn argument_combinations(given: &[Field]) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = vec![vec![]];
     for group in given.split(|field| field.text.starts_with(":::")).skip(1) {
@@ -200,8 +202,8 @@ fn argument_combinations(given: &[Field]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Returns the words of a command with the values of a row inserted, and for each word whether it
-/// consists only of a value.
+/// Returns the words of a command with the values of a row inserted, and for each word whether the
+/// word consists only of a value.
 fn substitute_row(command: &[Field], placeholder: &str, row: &[String]) -> Vec<(String, bool)> {
     let mut has_mark = false;
     let all = row.join(" ");
@@ -245,7 +247,7 @@ pub(super) fn resolve_find(
         file_listing::fd_patterns(&words)
     };
     let inner = ExecContext { stdin: None, upstream: vec![], ..context.clone() };
-    // `-delete` is treated as `rm -r` on every match.
+    // `-delete` is resolved as a call of `rm -r` for each match.
     if let Some(field) = args.iter().find(|field| is_find && field.text == "-delete") {
         let rm = ["rm", "-r"].map(|text| Field {
             text: text.to_owned(),
@@ -268,7 +270,7 @@ pub(super) fn resolve_find(
         for one in &found {
             let fields = match has_mark {
                 true => replace_placeholder(command, "{}", one),
-                // `fd -x` appends the matches to a command without a placeholder; `find` does not.
+                // `fd -x` appends the match to a command that has no placeholder; `find` does not.
                 false if !is_find => Walker::append_argument(command, one.clone()),
                 false => command.to_vec(),
             };

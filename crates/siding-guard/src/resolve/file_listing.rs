@@ -1,13 +1,14 @@
 //! Determines which paths a program lists: `find`, `fd`, `ls`, `git ls-files`, `grep -l`.
 //!
-//! The paths are known only at run time, but the text determines their directory and the form of
-//! their names: `find src -name '*.o'` lists paths of the form `src/**/*.o`. A list is represented
-//! by such patterns. Therefore a rule that matches `rm -rf *` also matches `ls | xargs rm -rf`.
+//! The paths are known only at run time, but the text determines the directory of the paths and the
+//! form of the names: `find src -name '*.o'` lists paths of the form `src/**/*.o`. A list of paths
+//! is represented by such patterns. Therefore a rule that matches `rm -rf *` also matches `ls |
+//! xargs rm -rf`.
 
 use super::expand::{NONEMPTY_MARKER, PID_LOOKUP_MARKER};
 
-/// Tests of `find` whose value is the next word, and which select by other properties than the
-/// name.
+/// Tests of `find` that have the next word as their value, and that select by a property other than
+/// the name.
 const FIND_TESTS_WITH_VALUE: &[&str] = &[
     "-mtime",
     "-mmin",
@@ -34,8 +35,8 @@ const FIND_TESTS_WITH_VALUE: &[&str] = &[
     "-newermt",
 ];
 
-/// Returns patterns for the paths that a program lists, or the marker for the process ids that it
-/// looks up by name. Returns `None` for a call that is not known to list either.
+/// Returns patterns for the paths that a program lists, or the marker if the program looks up
+/// process ids by name. Returns `None` for a call that is not known to do either.
 pub(super) fn listed_paths(program: &str, args: &[&str]) -> Option<Vec<String>> {
     match program {
         "find" | "bfs" => Some(find_patterns(args)),
@@ -55,14 +56,13 @@ pub(super) fn listed_paths(program: &str, args: &[&str]) -> Option<Vec<String>> 
     }
 }
 
-/// Returns the patterns for the listed paths after a program such as `grep` has selected some of
-/// them.
+/// Returns the patterns for those listed paths that a program such as `grep` may select.
 pub(super) fn filtered_paths(text: &str) -> String {
     if !text.contains('*') {
         return text.to_owned();
     }
-    // The selected paths are below the directory of the pattern; the directory itself is assumed
-    // not to be selected.
+    // The selected paths are below the directory of the pattern; this module assumes that the
+    // directory itself is not selected.
     let lines = text.lines().filter_map(|line| {
         let at = line.find('*')?;
         Some(format!("{}{NONEMPTY_MARKER}\n", &line[..at]))
@@ -185,8 +185,8 @@ pub(super) fn fd_patterns(args: &[&str]) -> Vec<String> {
     places.iter().flat_map(patterns_for).collect()
 }
 
-/// Returns patterns for the names that `ls` prints without their directory; `None` if the lines
-/// contain more than names, as with `-l`.
+/// Returns patterns for the names that `ls` prints, without their directory. Returns `None` if the
+/// lines contain more than names, as with `-l`.
 fn ls_patterns(args: &[&str]) -> Option<Vec<String>> {
     let (options, operands): (Vec<&str>, Vec<&str>) =
         args.iter().copied().partition(|arg| arg.starts_with('-'));
@@ -206,7 +206,7 @@ fn ls_patterns(args: &[&str]) -> Option<Vec<String>> {
 }
 
 /// Returns patterns for the files that `git ls-files` lists; `None` for other subcommands, and for
-/// options such as `-o` that list other files than the tracked ones.
+/// options such as `-o` that list files other than the tracked files.
 fn git_ls_files_patterns(args: &[&str]) -> Option<Vec<String>> {
     let (first, rest) = args.split_first()?;
     if *first != "ls-files" {
@@ -225,8 +225,8 @@ fn git_ls_files_patterns(args: &[&str]) -> Option<Vec<String>> {
     })
 }
 
-/// Returns patterns for the files that `grep -l` lists, whose names depend on the files' contents;
-/// `None` without such an option.
+/// Returns patterns for the files that `grep -l` lists, which depend on the files' contents.
+/// Returns `None` if there is no such option.
 fn grep_list_patterns(program: &str, args: &[&str]) -> Option<Vec<String>> {
     let lists = |arg: &&str| match arg.strip_prefix("--") {
         Some(long) => matches!(long, "files-with-matches" | "files-without-match"),
@@ -241,8 +241,8 @@ fn grep_list_patterns(program: &str, args: &[&str]) -> Option<Vec<String>> {
     Some(places.iter().map(|place| glob_below(place, &NONEMPTY_MARKER.to_string())).collect())
 }
 
-/// Returns the marker for process ids that `pgrep NAME` looks up; `None` for a search by parent or
-/// session, which is no lookup by name, and with options that print more than the ids.
+/// Returns the marker for process ids that `pgrep NAME` looks up. Returns `None` for a search by
+/// parent or session, which is not a lookup by name, and for options that print more than the ids.
 fn process_lookup(args: &[&str]) -> Option<Vec<String>> {
     let is_name = |arg: &&str| !arg.starts_with('-') && !arg.is_empty();
     let is_family =

@@ -1,4 +1,4 @@
-//! Tracks files that the text writes or downloads and then runs.
+//! Tracks files that the text first writes or downloads and then runs.
 
 use std::rc::Rc;
 
@@ -18,7 +18,7 @@ const DOWNLOADERS: &[&str] = &["aria2c", "curl", "fetch", "wget"];
 /// blank, so no shell variable has this name.
 const UNPACKED_KEY: &str = "unpacked in";
 
-/// Largest content of a written file that is recorded, in bytes.
+/// Maximum length of a written file's content that is recorded, in bytes.
 const MAX_WRITTEN_FILE_BYTES: usize = 32 << 10;
 
 /// Returns the marker that is recorded as the content of a downloaded file.
@@ -85,7 +85,7 @@ impl Walker {
         Rc::make_mut(&mut self.variables).set(UNPACKED_KEY, directory, true);
     }
 
-    /// Returns whether a path is a script in the directory of an unpacked download.
+    /// Returns whether a path names a script in the directory of an unpacked download.
     fn is_unpacked_script(&self, path: &str) -> bool {
         let is_script = path.ends_with(".sh") || path.ends_with("/install");
         let directory = self.variables.get(UNPACKED_KEY, 0);
@@ -96,8 +96,8 @@ impl Walker {
             })
     }
 
-    /// Queues the content of a file that a shell runs, if the content is known. Reports a
-    /// downloaded file.
+    /// Queues the content of a file that a shell runs, if the content is known. If the file was
+    /// downloaded, reports this.
     pub(super) fn queue_written_file(&mut self, file: &Field, context: &ExecContext) {
         match written_content(&self.variables, &file.text) {
             Some(text) if text == downloaded_content() => {
@@ -112,7 +112,7 @@ impl Walker {
     }
 
     /// Queues the content of a script that is run by its path, such as `./x.sh`. Returns whether
-    /// the text determines the content, and the script is for a shell.
+    /// the text determines the content and the script is written for a shell.
     pub(super) fn queue_written_program(&mut self, name: &Field, context: &ExecContext) -> bool {
         let is_path = name.text.contains('/') || name.text.starts_with(NONEMPTY_MARKER);
         let Some(text) = written_content(&self.variables, &name.text).filter(|_| is_path) else {

@@ -1,8 +1,8 @@
 //! Finds commands in code of other languages: `os.system('…')`, `execSync("…")`, `qx(…)`.
 //!
 //! The code is not parsed. A string literal after the name of a function that starts programs is
-//! treated as a command, and consecutive literals as the words of one command. Whether the code
-//! runs is not checked.
+//! treated as a command, and consecutive literals as the words of one command. This module does not
+//! check whether the code with the literal runs.
 
 use super::expand::Field;
 use super::walk::{ExecContext, Walker};
@@ -86,7 +86,7 @@ const BACKTICK_LANGUAGES: &[&str] = &["julia", "perl", "php", "ruby"];
 /// Maximum number of bytes of code that are searched.
 const MAX_CODE_BYTES: usize = 16 << 10;
 
-/// Returns whether a program has this name, with or without a suffix such as a version number.
+/// Returns whether `program` is `name`, with or without a version number or another known suffix.
 pub(super) fn is_version_of(program: &str, name: &str) -> bool {
     program.strip_prefix(name).is_some_and(|rest| {
         rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
@@ -126,7 +126,7 @@ pub(super) fn queue_spawned_commands(
 fn find_commands(code: &str, language: &str) -> Vec<String> {
     let code = &code[..code.floor_char_boundary(MAX_CODE_BYTES.min(code.len()))];
     let mut found = quote_operator_commands(code, language);
-    // The words of the current command; empty between two commands.
+    // The words of the current command. The list is empty between two commands.
     let mut words: Vec<String> = vec![];
     let mut rest = code;
     while let Some((gap, quote, text, behind)) = next_string_literal(rest) {
@@ -151,8 +151,8 @@ fn find_commands(code: &str, language: &str) -> Vec<String> {
     found
 }
 
-/// Finds the next string literal. Returns the text before the literal, its quote, its content, and
-/// the text after it.
+/// Finds the next string literal. Returns the text before the literal, the quote character, the
+/// literal's content, and the text after the literal.
 fn next_string_literal(code: &str) -> Option<(&str, char, String, &str)> {
     let at = code.find(['\'', '"', '`'])?;
     let mut chars = code[at..].char_indices();
@@ -192,7 +192,7 @@ fn follows_spawn_function(gap: &str) -> bool {
     SPAWN_FUNCTIONS.contains(&name) || name.ends_with("shell-command") || name == "call-process"
 }
 
-/// Joins words to a shell command, and quotes words with blanks.
+/// Joins words to form a shell command, and quotes words that contain blanks.
 fn join_words(words: &[String]) -> String {
     match words {
         [one] => one.clone(),

@@ -1,4 +1,4 @@
-//! Walks loops: sets the possible values of their variables, and detects loops that wait.
+//! Walks loops: sets the possible values of loop variables, and detects loops that wait.
 
 use std::rc::Rc;
 
@@ -7,7 +7,7 @@ use super::observation::{Arg, Call, Construct, Observation};
 use super::walk::{ExecContext, MAX_CHOICES, Walker};
 use crate::ast::{Assignment, Loop, LoopKind, Node, Piece, Span, Statement, Word};
 
-/// Programs that only pause or print, so that a loop of them makes no progress.
+/// Programs that only pause or print. A loop that runs only such programs makes no progress.
 const IDLE_PROGRAMS: &[&str] = &[":", "date", "echo", "printf", "sleep", "true", "usleep"];
 
 impl Walker {
@@ -45,14 +45,14 @@ impl Walker {
 }
 
 /// Returns the kind of wait if a loop polls for a process or another condition. `condition` and
-/// `body` are the observations of these parts of the loop.
+/// `body` are the observations about these parts of the loop.
 fn classify_wait_loop(
     loop_node: &Loop,
     condition: &[Observation],
     body: &[Observation],
 ) -> Option<Construct> {
-    // A loop such as `while read line; do …; sleep 1; done` ends with its input, and `while shift`
-    // with the arguments, so neither is a wait.
+    // A loop such as `while read line; do …; sleep 1; done` ends when its input ends, and `while
+    // shift` ends when the arguments end, so neither loop waits.
     let ends = |call: &Call| {
         matches!(call.program.as_str(), "read" | "shift" | "getopts" | "mapfile" | "readarray")
     };

@@ -1,4 +1,4 @@
-//! The facts about a text that the rules match.
+//! The facts about a text that rules can match.
 
 use serde::Deserialize;
 
@@ -26,23 +26,24 @@ pub(crate) struct Call {
     pub(crate) program: String,
     pub(crate) args: Vec<Arg>,
     pub(crate) span: Span,
-    /// Names of the programs before the call in its pipeline, the nearest last.
+    /// Names of the programs before the call in its pipeline, with the nearest one last.
     pub(crate) upstream: Vec<String>,
     /// Names of the programs that read the output of the call.
     pub(crate) downstream: Vec<String>,
     /// Whether the standard input of the call is a pipe or a file.
     pub(crate) has_redirected_stdin: bool,
     /// Path of the file that the redirection `<` makes the standard input of the call; `None`
-    /// without one.
+    /// without such a redirection.
     pub(crate) stdin_file: Option<String>,
     /// The content of the standard input, if the text determines it.
     pub(crate) stdin_text: Option<String>,
-    /// The working directory of the call; `.` if the text does not change the directory.
+    /// The working directory of the call. It is `.` if the text does not change the directory.
     pub(crate) directory: String,
-    /// Whether a wrapper such as `timeout` limits the time of the call.
+    /// Whether a wrapper such as `timeout` limits the run time of the call.
     pub(crate) has_timeout: bool,
     /// The unknown program in whose arguments the call was found, or `code of` an interpreter in
-    /// whose code it was found. That the program or the code runs the call is then a guess.
+    /// whose code it was found. In this case, it is a guess that the program or the code runs the
+    /// call.
     pub(crate) unknown_wrapper: Option<String>,
 }
 
@@ -53,11 +54,11 @@ pub(crate) struct Arg {
     pub(crate) span: Span,
 }
 
-/// A construct that is not a call of a program.
+/// A construct that rules can match, and that is not a call of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Construct {
-    /// A part of the text does not parse.
+    /// A part of the text cannot be parsed.
     Unparsable,
     /// The text exceeds the limits of depth, total size or number of commands.
     TooDeep,
@@ -67,7 +68,7 @@ pub(crate) enum Construct {
     PipeToShell,
     /// A function that starts itself twice, so that its processes multiply.
     ForkBomb,
-    /// `eval` with several lines, which `eval` joins with spaces to one line.
+    /// `eval` with several lines, which `eval` joins with spaces into one line.
     EvalLines,
     /// A command that reads the standard input from which its shell reads the next commands.
     InputTaken,

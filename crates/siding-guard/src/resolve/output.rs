@@ -9,17 +9,17 @@ use super::file_listing;
 use super::variables::Variables;
 use crate::ast::{Node, Redirect, Statement, Word};
 
-/// Programs whose output is unknown, but never empty and not controlled by another machine.
+/// Programs whose output is unknown, but is never empty and is not controlled by another machine.
 const NONEMPTY_OUTPUT_PROGRAMS: &[&str] =
     &["basename", "date", "dirname", "hostname", "id", "nproc", "uname", "uuidgen", "whoami"];
 
-/// Programs whose output is a selection of their input lines.
+/// Programs whose output lines are a selection of their input lines.
 const LINE_FILTERS: &[&str] = &[
     "egrep", "fgrep", "grep", "head", "pv", "rg", "shuf", "sort", "sponge", "tac", "tail", "uniq",
 ];
 
-/// Programs that print settings for a shell, as in `eval "$(ssh-agent)"`. Each has the argument
-/// that makes it do so; empty if the program needs none.
+/// Programs that print settings for a shell, as in `eval "$(ssh-agent)"`. Each entry has the
+/// argument that makes the program do so; the argument is empty if the program needs none.
 const SHELL_SETTINGS_GENERATORS: &[(&str, &str)] = &[
     ("asdf", ""),
     ("brew", "shellenv"),
@@ -56,7 +56,7 @@ const SHELL_SETTINGS_GENERATORS: &[(&str, &str)] = &[
     ("zoxide", "init"),
 ];
 
-/// Returns the output of a list of commands, or `None` if it is unknown.
+/// Returns the output of a list of commands, or `None` if the output is unknown.
 pub(crate) fn body_output(body: &[Statement], variables: &Variables) -> Option<String> {
     match body {
         [] => Some(String::new()),
@@ -65,7 +65,8 @@ pub(crate) fn body_output(body: &[Statement], variables: &Variables) -> Option<S
     }
 }
 
-/// Returns the output of a statement whose standard input is `input`, or `None` if it is unknown.
+/// Returns the output of a statement whose standard input is `input`, or `None` if the output is
+/// unknown.
 pub(crate) fn statement_output(
     statement: &Statement,
     input: Option<String>,
@@ -99,7 +100,8 @@ pub(crate) fn statement_output(
     }
 }
 
-/// Returns the joined output of a list: `command -v a || command -v b`, `cd x; pwd`.
+/// Returns the joined output of the commands in a list: `command -v a || command -v b`, `cd x;
+/// pwd`.
 fn chain_output(parts: &[Statement], variables: &Variables) -> Option<String> {
     let mut has_cd = false;
     let mut out = String::new();
@@ -144,7 +146,7 @@ fn simple_output(
             Some(if escapes { unescape(&text) } else { text } + "\n")
         }
         "printf" => format_printf(&args),
-        // A selection from a list of process ids is again a list of process ids.
+        // A selection from a list of process ids is also a list of process ids.
         "awk" | "cut" | "gawk" | "mawk" | "sed" | "tr" | "xargs"
             if is_pid_list(input.as_deref()) =>
         {
@@ -173,8 +175,8 @@ fn simple_output(
             decode_hex(&input?)
         }
         "openssl" if is_base64_decode(&args) => String::from_utf8(decode_base64(&input?)?).ok(),
-        // Each call of `mktemp` returns its own path, so that content that is written to the path
-        // is found when the path is run.
+        // Each call of `mktemp` yields a different path, so that content that is written to a path
+        // is found when this path is run.
         "mktemp" | "tempfile" => Some(format!("{NONEMPTY_MARKER}{}", words[0].span.start)),
         _ if NONEMPTY_OUTPUT_PROGRAMS.contains(&name) => nonempty(),
         _ => file_listing::listed_paths(name, &args).map(|all| all.join("\n") + "\n"),
@@ -191,7 +193,7 @@ fn is_base64_decode(args: &[&str]) -> bool {
     args.contains(&"-d") && (args.contains(&"base64") || args.contains(&"-base64"))
 }
 
-/// Returns whether a program reads standard input because its arguments name no file.
+/// Returns whether a program reads lines from standard input because its arguments name no file.
 fn reads_input(name: &str, args: &[&str]) -> bool {
     let changes = |arg: &&str| {
         let letters = arg.strip_prefix('-').unwrap_or_default();
@@ -201,8 +203,7 @@ fn reads_input(name: &str, args: &[&str]) -> bool {
     let is_number =
         |arg: &str| arg.starts_with('+') || arg.bytes().all(|byte| byte.is_ascii_digit());
     let operands = args.iter().filter(|arg| !arg.starts_with('-') && !is_number(arg)).count();
-    // With such an option, the other filters do not print lines of standard input; `sort -r` still
-    // does.
+    // With such an option, filters other than `sort` do not print lines of standard input.
     operands <= own && (name == "sort" || !args.iter().any(changes))
 }
 
@@ -241,8 +242,8 @@ fn path_output(name: &str, args: &[&str]) -> Option<String> {
     Some(if name == "dirname" { format!("{path}/..") } else { (*path).to_owned() })
 }
 
-/// Calls `visit` with the words of every simple command of a statement, except those within words
-/// and bodies of functions.
+/// Calls `visit` with the words of every simple command of a statement, except commands within
+/// words and within bodies of functions.
 pub(crate) fn for_each_simple(statement: &Statement, visit: &mut impl FnMut(&[Word])) {
     let mut open = vec![statement];
     while let Some(statement) = open.pop() {

@@ -1,11 +1,11 @@
-//! Decides which programs siding knows, and which program names are known only at run time.
+//! Determines which programs siding knows, and which program names are known only at run time.
 
 use super::commands::{INTERPRETERS, SHELLS};
 use super::expand::{Field, NONEMPTY_MARKER, PID_LOOKUP_MARKER, UNKNOWN_MARKER, basename};
 use super::interpreter_code::is_version_of;
 use super::wrappers::{self, WRAPPERS};
 
-/// Programs and builtins that do not run their arguments. A program that is not in the list may be
+/// Programs and builtins that do not run their arguments. A program that is not in this list may be
 /// a wrapper.
 const KNOWN_PROGRAMS: &str = include_str!("../../rules/known.txt");
 
@@ -17,14 +17,14 @@ pub(crate) fn is_known(program: &str) -> bool {
         || WRAPPERS.iter().any(|wrapper| wrapper.program == program)
 }
 
-/// Programs that run their arguments in another form than as a list of words after their options.
+/// Programs that run their arguments, but not simply as the list of words after their options.
 const DELEGATING_PROGRAMS: &[&str] = &[
     "alias", "autossh", "bfs", "entr", "env", "eval", "fd", "fdfind", "find", "parallel", "script",
     "sem", "ssh", "su", "tmux", "screen", "watch", "xargs",
 ];
 
-/// Returns whether a program runs some of its words as a command. An option among the words may
-/// then belong to that command.
+/// Returns whether a program runs some of its words as a command. If the program does so, an option
+/// among the words may belong to that command.
 pub(crate) fn runs_arguments<'w>(program: &str, words: impl Iterator<Item = &'w str>) -> bool {
     let field = |word: &str| Field { text: word.to_owned(), ..Field::default() };
     SHELLS.contains(&program)
@@ -63,7 +63,7 @@ fn may_match_known_program(pattern: &str) -> bool {
 /// Returns whether a name may match a glob pattern. `[…]` is treated as matching any character.
 fn may_match(pattern: &str, name: &str) -> bool {
     let (mut rest, mut left) = (pattern, name);
-    // The pattern after the last `*` and the text at this point, for backtracking.
+    // The pattern after the last `*`, and the text that remained at this point, for backtracking.
     let mut retry_at: Option<(&str, &str)> = None;
     loop {
         if let Some(behind) = rest.strip_prefix('*') {

@@ -4,8 +4,8 @@ use super::observation::{Call, Construct, Observation};
 use super::walk::{CodeSource, ExecContext, Walker};
 use crate::ast::{Span, Statement};
 
-/// Programs that read standard input, each with the number of operands at which the program reads
-/// files instead. `grep x` reads standard input, `grep x FILE` does not, so `grep` has 2.
+/// Programs that read standard input, each with the number of operands from which on the program
+/// reads files instead. `grep x` reads standard input and `grep x FILE` does not, so `grep` has 2.
 const STDIN_READERS: &[(&str, usize)] = &[
     ("awk", 2),
     ("base64", 1),
@@ -50,7 +50,7 @@ const STDIN_READERS: &[(&str, usize)] = &[
     ("zsh", 1),
 ];
 
-/// Options with which some of these programs do not read standard input.
+/// Options with which some of the [`STDIN_READERS`] do not read standard input.
 const NO_STDIN_OPTIONS: &[&str] = &[
     "-V",
     "-a",
@@ -76,8 +76,8 @@ const NO_STDIN_OPTIONS: &[&str] = &[
 ];
 
 impl Walker {
-    /// Walks the commands of a text, and reports each command that reads standard input which later
-    /// commands need.
+    /// Walks the commands of a text, and reports each command that reads the standard input from
+    /// which the shell reads later commands.
     pub(super) fn walk_checking_stdin(
         &mut self,
         statements: &[Statement],
@@ -164,7 +164,7 @@ fn reads_shared_stdin(call: &Call) -> bool {
                     && text.ends_with(&option[1..])
         })
     };
-    // With an option of the list, the programs named here do not read standard input. In other
+    // With an option from the list, the programs named here do not read standard input. In other
     // programs the same letters have another meaning: `read -r`, `sort -n`, `sed -n x`.
     let has_own = matches!(
         call.program.as_str(),

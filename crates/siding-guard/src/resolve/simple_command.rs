@@ -72,7 +72,7 @@ impl Walker {
             return;
         }
         if words.iter().any(Word::may_run_commands) {
-            // In `curl -d "$(cat x)"`, curl reads the output of cat.
+            // In `curl -d "$(cat x)"`, curl receives the output of cat.
             let mut inside = context.clone();
             inside.downstream.extend(words[0].static_text());
             self.walk_words(words, &inside);
@@ -86,7 +86,7 @@ impl Walker {
                     .collect()
             })
             .collect();
-        // The assignments apply only to this command, and to a text that it runs.
+        // The assignments apply only to this command and to a text that the command runs.
         let before = Rc::clone(&self.variables);
         self.assign(assignments, context);
         let directories = self.variables.count_values("PWD");

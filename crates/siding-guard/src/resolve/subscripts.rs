@@ -1,5 +1,5 @@
-//! Finds commands in texts that bash expands a second time: subscripts in quoted words, and values
-//! of prompts.
+//! Finds commands in texts that bash expands a second time: subscripts in quoted words, and the
+//! values of prompt variables.
 //!
 //! `test -v 'a[$(x)]'` runs `x`, because a builtin that accepts the name of an array element
 //! evaluates the subscript. An arithmetic expression also evaluates subscripts in the values of its
@@ -9,7 +9,7 @@ use super::expand::Field;
 use super::walk::{ExecContext, Walker};
 use crate::ast::{Origin, Piece, Span, Word};
 
-/// Variables whose value a shell expands before it prints the value as a prompt.
+/// Variables that contain a prompt, which a shell expands before it prints the prompt.
 const PROMPT_VARIABLES: &[&str] = &["PROMPT", "PS0", "PS1", "PS2", "PS3", "PS4", "RPROMPT"];
 
 impl Walker {

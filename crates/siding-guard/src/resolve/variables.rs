@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use super::expand::{FIELD_SEPARATOR, NONEMPTY_MARKER, UNKNOWN_MARKER};
 
-/// Maximum number of possible values that are tracked for one variable. With more, the value of the
-/// variable becomes unknown.
+/// Maximum number of possible values that are tracked for one variable. If there are more, the
+/// value of the variable becomes unknown.
 const MAX_VALUES_PER_VARIABLE: usize = 16;
 
-/// The possible values of variables at one point of the walk.
+/// The possible values of the variables at one point of the walk.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Variables {
     values: HashMap<String, Vec<String>>,
@@ -17,8 +17,8 @@ pub(crate) struct Variables {
 }
 
 impl Variables {
-    /// Sets a variable. If `is_certain` is false, the assignment may not run, and the earlier
-    /// values remain possible.
+    /// Sets a variable. If `is_certain` is false, the assignment may or may not run, and the
+    /// earlier values remain possible.
     pub(crate) fn set(&mut self, name: &str, value: String, is_certain: bool) {
         let values = self.values.entry(name.to_owned()).or_default();
         if is_certain {
@@ -34,8 +34,8 @@ impl Variables {
         }
     }
 
-    /// Sets a variable to several possible values, or to an unknown value if there are none or too
-    /// many.
+    /// Sets a variable to several possible values, or to an unknown value if there are no values or
+    /// too many.
     pub(crate) fn set_alternatives(&mut self, name: &str, all: Vec<String>) {
         let all = if all.is_empty() || all.len() > MAX_VALUES_PER_VARIABLE {
             vec![UNKNOWN_MARKER.to_string()]
@@ -97,8 +97,8 @@ impl Variables {
     }
 
     /// Returns the possible value with the index `choice`, modulo the number of values. Returns
-    /// `None` for a variable that the text does not set, unless every shell sets it to a known or
-    /// at least nonempty value.
+    /// `None` for a variable that the text does not set, unless every shell sets the variable to a
+    /// known or at least nonempty value.
     pub(crate) fn get(&self, name: &str, choice: usize) -> Option<String> {
         if let Some(values) = self.values.get(name) {
             return values.get(choice % values.len().max(1)).cloned();
@@ -122,7 +122,8 @@ impl Variables {
             // The process ids of the shell itself and of its parent, the agent.
             "$" | "BASHPID" | "PPID" => Some(format!("{NONEMPTY_MARKER}self")),
             "SHELL" | "BASH" => Some("/bin/bash".to_owned()),
-            // Parameters that have a value in every shell.
+            // Parameters and variables that are treated as nonempty, because a shell sets them
+            // itself.
             "!" | "?" | "#" | "UID" | "EUID" | "RANDOM" | "SECONDS" | "LINENO" | "0" => {
                 Some(NONEMPTY_MARKER.to_string())
             }

@@ -1,4 +1,4 @@
-//! Walks through all commands that a text runs, and collects the observations.
+//! Walks through all commands that a text runs, and collects observations about the text.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -17,12 +17,12 @@ const MAX_NESTING_DEPTH: usize = 12;
 const MAX_STEPS: usize = 50_000;
 /// Maximum number of bytes that are parsed in total, including nested texts.
 const MAX_TOTAL_BYTES: usize = 512 << 10;
-/// Maximum number of choices of variable values with which one command is resolved.
+/// Maximum number of choices of variable values and directories with which one command is resolved.
 pub(super) const MAX_CHOICES: usize = 16;
 
 /// Returns the observations about a text, and whether the whole text could be parsed.
 pub(crate) fn walk(text: &str) -> (Vec<Observation>, bool) {
-    // `${x@P}` runs the substitutions in the value of any variable.
+    // `${x@P}` runs the substitutions in the value of `x`, which may be any variable.
     let mut walker = Walker { expands_values: text.contains("@P}"), ..Walker::default() };
     walker.queue_text(text.to_owned(), Origin::Verbatim(0), &ExecContext::default());
     while let Some(item) = walker.queue.pop_front() {
@@ -31,7 +31,7 @@ pub(crate) fn walk(text: &str) -> (Vec<Observation>, bool) {
     walker.finish()
 }
 
-/// The circumstances that a command inherits from its place in the text.
+/// The execution context of a command, which follows from the command's place in the text.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ExecContext {
     /// Names of the programs before the command in its pipeline.
@@ -42,12 +42,13 @@ pub(super) struct ExecContext {
     pub(super) stdin: Option<Field>,
     /// Whether standard input is a pipe or a file.
     pub(super) has_redirected_stdin: bool,
-    /// Path of the file that the redirection `<` makes the standard input; `None` without one.
+    /// Path of the file that the redirection `<` makes the standard input; `None` without such a
+    /// redirection.
     pub(super) stdin_file: Option<String>,
-    /// Whether a wrapper such as `timeout` limits the time of the command.
+    /// Whether a wrapper such as `timeout` limits the run time of the command.
     pub(super) has_timeout: bool,
-    /// The unknown program, or `code of` an interpreter, in which the command was found: that it
-    /// runs the command is then a guess.
+    /// The unknown program, or `code of` an interpreter, in which the command was found. In this
+    /// case, it is a guess that the command runs.
     pub(super) unknown_wrapper: Option<String>,
     /// Whether the command is in the body of a function that is walked without a call, so that the
     /// positional parameters are unknown.
@@ -55,7 +56,7 @@ pub(super) struct ExecContext {
 }
 
 /// A text or function body that has not been walked yet. Nested texts are queued, because a
-/// recursive walk of deep nesting could overflow the stack.
+/// recursive walk of deeply nested texts could overflow the stack.
 struct WorkItem {
     code: WorkCode,
     context: ExecContext,
@@ -72,11 +73,11 @@ enum WorkCode {
 /// How a shell receives a text. This determines which commands read the shell's standard input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CodeSource {
-    /// As an argument, or as the judged text itself.
+    /// As an argument. This is also used for the judged text itself.
     Word,
     /// As the argument of `eval`, whose commands share the standard input of the shell.
     Eval,
-    /// On standard input. A line that one of the commands reads is not run by the shell.
+    /// On standard input. The shell does not run a line that one of the commands reads.
     Stdin,
 }
 
@@ -170,7 +171,7 @@ impl Walker {
         }
     }
 
-    /// Counts a resolved command. Returns false when [`MAX_STEPS`] is exceeded.
+    /// Counts a resolved command. Returns false if [`MAX_STEPS`] is exceeded.
     pub(super) fn count_step(&mut self, span: Span) -> bool {
         self.step_count += 1;
         if self.step_count > MAX_STEPS {
@@ -188,7 +189,7 @@ impl Walker {
             WorkCode::Text { text, origin, source: carrier } => {
                 let parsed = parse(&text, origin);
                 // A parse error in an argument of an unknown program is not reported, because the
-                // argument may be no shell text.
+                // argument may not be a shell text.
                 if work.context.unknown_wrapper.is_none() {
                     self.errors.extend(parsed.errors);
                 }
@@ -225,7 +226,7 @@ impl Walker {
     }
 
     /// Walks the parts of a chain after the first. Whether a part runs depends on the result of the
-    /// part before it, so the variables of both cases become possible.
+    /// previous part, so the variable values of both cases become possible.
     fn walk_chain_rest(&mut self, parts: &[Statement], context: &ExecContext) {
         let before = Rc::clone(&self.variables);
         for part in parts {
@@ -237,8 +238,8 @@ impl Walker {
         }
     }
 
-    /// Walks commands that run in a subshell, so that their variables do not change those of the
-    /// shell.
+    /// Walks commands that run in a subshell, and then restores the variables, because a subshell
+    /// does not change those of the shell.
     fn in_subshell(&mut self, body: impl FnOnce(&mut Self)) {
         let before = Rc::clone(&self.variables);
         body(self);
@@ -329,8 +330,8 @@ impl Walker {
             self.report_construct(Construct::ForkBomb, span);
         }
         Rc::make_mut(&mut self.functions).insert(name.to_owned(), Rc::clone(body));
-        // The body is walked once without a call, because commands outside of the text may call the
-        // function.
+        // The body is walked once without a call, because a command outside of the text may call
+        // the function.
         let context = ExecContext {
             is_function_definition: true,
             has_redirected_stdin: true,

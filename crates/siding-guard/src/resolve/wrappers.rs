@@ -2,7 +2,7 @@
 
 use super::expand::Field;
 
-/// A program that runs the command after its own options and operands.
+/// A program that runs the command that follows the program's own options and operands.
 #[derive(Debug)]
 pub(super) struct Wrapper {
     pub(super) program: &'static str,
@@ -10,7 +10,7 @@ pub(super) struct Wrapper {
     pub(super) subcommand: &'static str,
     /// The wrapper's options whose value is the next word.
     pub(super) value_options: &'static [&'static str],
-    /// Number of the wrapper's own operands before the command.
+    /// Number of operands of the wrapper that precede the command.
     pub(super) positional_count: usize,
 }
 
@@ -293,8 +293,8 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
     with_subcommand("kubectl", "run", KUBECTL_VALUE_OPTIONS, 1),
 ];
 
-/// Returns the words that a wrapper runs as a command, or `None` if the program is not a wrapper,
-/// or is called without the subcommand that runs a command.
+/// Returns the words that a wrapper runs as a command. Returns `None` if the program is not a
+/// wrapper, or is called without the subcommand that runs a command.
 pub(super) fn wrapped_command<'f>(program: &str, args: &'f [Field]) -> Option<&'f [Field]> {
     let mut program = program;
     let mut args = args;

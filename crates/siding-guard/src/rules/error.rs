@@ -2,7 +2,7 @@
 
 use super::layers::RuleSource;
 
-/// An error that prevents the use of a rule file. The message names the file and the error.
+/// An error that prevents the use of a rule file. The message names the file and the problem.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {
@@ -11,12 +11,12 @@ pub enum RuleError {
     InvalidFile {
         /// The file that could not be parsed.
         source_: RuleSource,
-        /// The line of the error, starting at 1; `None` if the parser names no line.
+        /// The line of the error, starting at 1; `None` if the parser reports no line.
         line: Option<usize>,
-        /// The message of the TOML parser, in one line.
+        /// The message of the TOML parser, joined into one line.
         message: String,
     },
-    /// A rule has the name of another rule of this or a lower layer.
+    /// A rule has the same name as another rule of this layer or of a lower layer.
     #[error("{source_}: a rule `{name}` already exists; change its verdict with `[verdicts]`")]
     DuplicateRule {
         /// The file with the second rule of this name.
@@ -29,7 +29,7 @@ pub enum RuleError {
     UnknownRule {
         /// The file that names the unknown rule.
         source_: RuleSource,
-        /// The name that no rule of this or a lower layer has.
+        /// The name that no rule of this layer or of a lower layer has.
         name: String,
     },
     /// A pattern refers to a set that does not exist.
@@ -42,7 +42,7 @@ pub enum RuleError {
         /// The unknown name, without `@`.
         set: String,
     },
-    /// A matcher has no condition that selects observations, such as a program.
+    /// A matcher has none of the conditions that select observations, such as a program.
     #[error(
         "{source_}: rule `{rule}`: each `when` needs a program, sets, reads, writes, overwrites or shape"
     )]
@@ -60,7 +60,7 @@ pub enum RuleError {
     },
 }
 
-/// A part of a rule file that is ignored. The other rules remain in effect.
+/// A part of a rule file that is ignored. All other rules remain in effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleWarning {
@@ -72,10 +72,10 @@ pub enum RuleWarning {
         /// The setting or rule that the file would make less strict.
         what: String,
     },
-    /// The file changes a rule that the system file locks.
+    /// The file would make a rule less strict that the system file locks.
     #[error("{source_}: rule `{name}` keeps its verdict: the system file locks it")]
     RuleLocked {
-        /// The file whose change is ignored.
+        /// The file that contains the ignored part.
         source_: RuleSource,
         /// Name of the locked rule.
         name: String,

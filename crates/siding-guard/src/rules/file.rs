@@ -10,7 +10,7 @@ use super::layers::RuleSource;
 use super::matcher::Matcher;
 use crate::resolve::Construct;
 
-/// A rule: which commands it matches, and the verdict on them with reason and alternative.
+/// A rule, which matches commands and defines the verdict on them, the reason, and an alternative.
 #[derive(Debug, Clone)]
 pub struct Rule {
     /// The unique name, in lower case with hyphens.
@@ -23,7 +23,8 @@ pub struct Rule {
     pub suggestion: Option<String>,
     /// Whether the rule matches only commands that run in the background.
     pub background_only: bool,
-    /// The file that set the verdict with `[verdicts]`, otherwise the file that defined the rule.
+    /// The file that set the verdict with `[verdicts]`, or the file that defined the rule if no
+    /// file set the verdict.
     pub source: RuleSource,
     /// Commands that the rule must match, and similar commands that it must not match.
     pub examples: Examples,
@@ -31,12 +32,12 @@ pub struct Rule {
     pub(crate) exceptions: Vec<Matcher>,
 }
 
-/// Commands with which a rule is tested, and which document what it matches.
+/// Commands with which a rule is tested, and which document the commands that the rule matches.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Examples {
-    /// Commands that the rule matches.
+    /// Commands that the rule must match.
     #[serde(rename = "match")]
     pub matching: Vec<String>,
     /// Similar commands that the rule must not match.
@@ -47,13 +48,13 @@ pub struct Examples {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawRuleFile {
-    /// Rules that no higher layer may make less strict.
+    /// Names of the rules that no higher layer may make less strict.
     pub(super) locked: Vec<String>,
     pub(super) verdicts: BTreeMap<String, GuardVerdict>,
     /// Named lists of patterns, to which rules of this file refer as `@name`.
     pub(super) sets: BTreeMap<String, Vec<String>>,
-    /// The options of each program whose value is the next word. Only built-in files have this
-    /// table.
+    /// For each program, the options that have the next word as their value. Only built-in files
+    /// have this table.
     pub(super) values: BTreeMap<String, Vec<String>>,
     pub(super) rule: Vec<RawRule>,
     pub(super) except: Vec<RawException>,
@@ -81,8 +82,8 @@ pub(super) struct RawException {
     pub(super) when: Vec<RawMatcher>,
 }
 
-/// The conditions of a match. All conditions that are present must hold. Unless a field says
-/// otherwise, a list holds if at least one of its entries holds.
+/// The conditions of a match. All conditions that are present must hold. Unless the comment of a
+/// field says otherwise, a list holds if at least one of its entries holds.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawMatcher {
@@ -94,9 +95,9 @@ pub(super) struct RawMatcher {
     pub(super) flags: Vec<String>,
     /// Options that must all be absent.
     pub(super) without: Vec<String>,
-    /// Operands, that is words other than options.
+    /// Operands, which are the words other than options and their values.
     pub(super) args: Vec<String>,
-    /// Operands that are ignored for `args`.
+    /// Operands with which `args` is not compared.
     pub(super) args_except: Vec<String>,
     /// Operands that must all be absent.
     pub(super) not_args: Vec<String>,
@@ -104,21 +105,21 @@ pub(super) struct RawMatcher {
     pub(super) target: Vec<String>,
     /// The operands before the target: the files that `mv` moves.
     pub(super) sources: Vec<String>,
-    /// Any words, including options.
+    /// Words of any kind, including options.
     pub(super) words: Vec<String>,
     /// Words that must all be absent, including options.
     pub(super) not_words: Vec<String>,
-    /// Files that a word names, also after `@`, `=`, `:` or `<` in the word, and the file that is
-    /// standard input. Key files that the program itself uses are ignored.
+    /// Files that a word names, including a name after `@`, `=`, `:` or `<` in the word, and the
+    /// file that is standard input. Key files that the program itself uses are ignored.
     pub(super) mentions: Vec<String>,
-    /// Any words, and the content of standard input. Letter case is ignored.
+    /// Words of any kind, and the content of standard input. Letter case is ignored.
     pub(super) code: Vec<String>,
-    /// A second condition like `code`: both lists must match.
+    /// A second condition like `code`. If both conditions are present, both must hold.
     pub(super) code_too: Vec<String>,
-    /// A condition like `code` for SQL, in which strings are ignored that are only an operand of a
-    /// comparison.
+    /// A condition like `code` for SQL. Strings that are only an operand of a comparison are
+    /// ignored.
     pub(super) sql: Vec<String>,
-    /// Programs before the call in its pipeline.
+    /// Programs that precede the call in its pipeline.
     pub(super) from: Vec<String>,
     /// Programs that read the output of the call.
     pub(super) to: Vec<String>,
@@ -135,11 +136,11 @@ pub(super) struct RawMatcher {
     pub(super) shape: Option<Construct>,
     /// Whether the call must have no operands.
     pub(super) no_args: bool,
-    /// Maximum number of operands of the call; `None` is no maximum.
+    /// Maximum number of operands of the call; `None` means no maximum.
     pub(super) at_most: Option<usize>,
     /// Whether standard input must be neither a pipe nor a file.
     pub(super) terminal: bool,
-    /// Whether the call must have no wrapper that limits its time.
+    /// Whether the call must have no wrapper that limits its run time.
     pub(super) unbounded: bool,
 }
 
@@ -159,7 +160,7 @@ impl RawRuleFile {
     }
 }
 
-/// Earlier names of the fields of a rule, with the present ones.
+/// Earlier names of the fields of a rule, each with the present name.
 const RENAMED_FIELDS: [(&str, &str); 4] =
     [("why", "reason"), ("instead", "suggestion"), ("hit", "match"), ("miss", "mismatch")];
 

@@ -1,4 +1,4 @@
-//! Compiles the glob patterns of rules, and matches texts with them.
+//! Compiles the glob patterns of rules, and matches texts against these patterns.
 
 use crate::resolve::{NONEMPTY_MARKER, PID_LOOKUP_MARKER, UNKNOWN_MARKER};
 
@@ -9,7 +9,7 @@ pub(crate) enum GlobKind {
     Text,
     /// `*` matches any characters, and letter case is ignored.
     Code,
-    /// `*` matches any characters except `/`, and `**` any characters.
+    /// `*` matches any characters except `/`, and `**` matches any characters.
     Path,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Glob {
     middle: Vec<GlobToken>,
     /// The characters after the last `*` or `?`.
     suffix: String,
-    /// The longest literal in `middle`. A text that does not contain it cannot match.
+    /// The longest literal in `middle`. A text that does not contain this literal cannot match.
     required_text: String,
 }
 
@@ -42,8 +42,8 @@ enum GlobToken {
 
 impl Glob {
     /// Compiles a pattern with `*`, `?`, and `\` before a literal character. `<any>` matches a
-    /// value that is known only at run time, `<some>` such a value that is not empty, and `<found>`
-    /// the ids of processes that were looked up by name.
+    /// value that is known only at run time, and `<some>` such a value that is not empty. `<found>`
+    /// matches process ids that were looked up by name.
     pub(crate) fn new(pattern: &str, kind: GlobKind) -> Self {
         let mut marks = parse_pattern(pattern, kind);
         let is_one = |mark: &GlobToken| matches!(mark, GlobToken::Literal(_));
@@ -64,13 +64,13 @@ impl Glob {
         }
     }
 
-    /// Returns whether the pattern matches a path relative to the working directory, such as `.`, a
+    /// Returns whether the pattern matches paths relative to the working directory, such as `.`, a
     /// literal `*` and `.git`. After a `cd`, such a word names another path.
     pub(crate) const fn depends_on_cwd(&self) -> bool {
         self.depends_on_cwd
     }
 
-    /// Returns the text of a pattern without wildcards, or `None` for a pattern with wildcards.
+    /// Returns the text of the pattern, or `None` if the pattern has wildcards.
     pub(crate) fn as_literal(&self) -> Option<&str> {
         self.middle.is_empty().then_some(self.prefix.as_str())
     }
@@ -127,7 +127,8 @@ impl Glob {
         reached[self.middle.len()]
     }
 
-    /// Adds the state after each reached `*`, because `*` also matches the empty string.
+    /// Marks the state after each reached `*` as reached, because `*` also matches the empty
+    /// string.
     fn add_epsilon_moves(&self, reached: &mut [bool]) {
         for (at, mark) in self.middle.iter().enumerate() {
             if reached[at] && matches!(mark, GlobToken::AnyString { .. }) {
@@ -137,7 +138,7 @@ impl Glob {
     }
 }
 
-/// Parses a pattern to tokens, with the placeholders such as `<any>` replaced by their markers.
+/// Parses a pattern into tokens, and replaces placeholders such as `<any>` by their markers.
 fn parse_pattern(pattern: &str, kind: GlobKind) -> Vec<GlobToken> {
     let pattern = pattern
         .replace("<any>", &UNKNOWN_MARKER.to_string())
@@ -160,7 +161,7 @@ fn parse_pattern(pattern: &str, kind: GlobKind) -> Vec<GlobToken> {
     marks
 }
 
-/// Returns the characters of tokens that are all literals.
+/// Returns the text of tokens that are all literals.
 fn literal_text(marks: &[GlobToken]) -> String {
     let chars = marks.iter().map_while(|mark| match mark {
         GlobToken::Literal(c) => Some(*c),
@@ -200,7 +201,7 @@ mod tests {
         assert!(glob.matches(&"aab".repeat(50)));
     }
 
-    /// Matches with plain backtracking, as the reference for the optimized implementation.
+    /// Matches by plain backtracking, as the reference for the optimized implementation.
     fn matches_by_backtracking(marks: &[GlobToken], text: &[char]) -> bool {
         match (marks, text) {
             ([], text) => text.is_empty(),

@@ -1,8 +1,8 @@
-//! The verdict of a rule and of the guard.
+//! The type of the verdicts of rules and of the guard.
 
 use serde::{Deserialize, Serialize};
 
-/// The guard's decision about a command.
+/// The decision of a rule or of the guard about a command.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -19,7 +19,7 @@ pub enum GuardVerdict {
 }
 
 impl GuardVerdict {
-    /// Returns the name that rule files and output use.
+    /// Returns the verdict's name, as it is written in rule files and in output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

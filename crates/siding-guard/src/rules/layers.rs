@@ -1,4 +1,4 @@
-//! Combines the layers of rules: which layer may add, change or lock a rule.
+//! Combines the layers of rules, and checks which layer may add, change or lock a rule.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -11,21 +11,22 @@ use super::guard_verdict::GuardVerdict;
 use super::matcher::Matcher;
 use super::operands::ValueOptions;
 
-/// The layers of rules, the lowest first.
+/// The layers of rules, in order from the lowest to the highest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
     /// Rules that are compiled into the program.
     BuiltIn,
     /// The administrator's rules, which apply to every user and may lock rules.
     System,
-    /// The user's rules, which may change every rule that is not locked.
+    /// The user's rules, which may make every rule less strict that is not locked.
     User,
     /// The rules of the repository, which may only make the guard stricter.
     Project,
 }
 
 impl Layer {
-    /// Returns the layer's name in listings: `built-in`, `system`, `user` or `project`.
+    /// Returns the name with which listings show the layer: `built-in`, `system`, `user` or
+    /// `project`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -37,7 +38,7 @@ impl Layer {
     }
 }
 
-/// Where a rule or its verdict was set.
+/// The place where a rule was defined or its verdict was set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleSource {
     /// The layer, which determines what the file may change.
@@ -63,13 +64,13 @@ pub struct Rules {
     sets: BTreeMap<String, Vec<String>>,
     locked: Vec<String>,
     warnings: Vec<RuleWarning>,
-    /// The matchers by the name of a program. Matchers with a wildcard in the name are in
+    /// The matchers by program name. Matchers with a wildcard in the program name are in
     /// `glob_matchers`.
     index: HashMap<String, Vec<MatcherIndex>>,
     glob_matchers: Vec<MatcherIndex>,
 }
 
-/// The position of a rule in `rules`, and of one of its matchers in the rule.
+/// The index of a rule in `rules`, and the index of one of its matchers in the rule.
 type MatcherIndex = (usize, usize);
 
 impl Rules {
@@ -89,13 +90,14 @@ impl Rules {
     /// Adds the rules, verdicts, exceptions and locks of a file. Files must be added from the
     /// lowest layer to the highest.
     ///
-    /// A project file with an error is ignored with a warning. Ignoring it is safe, because a
-    /// project cannot make the guard less strict, and an error would let a repository disable the
-    /// guard.
+    /// A project file with an error is ignored with a warning. Ignoring the file is safe, because a
+    /// project's rules can only make the guard stricter. If this function returned an error
+    /// instead, a repository could disable the guard.
     ///
     /// # Errors
     ///
-    /// Returns the first error in a file of another layer. No part of the file is then in effect.
+    /// Returns the first error in a file of a layer other than the project layer. If there is an
+    /// error, no part of the file takes effect.
     pub fn add_layer(&mut self, text: &str, source: RuleSource) -> Result<(), RuleError> {
         let mut new = self.clone();
         match new.add_file(text, &source) {
@@ -171,8 +173,8 @@ impl Rules {
         file_sets: &BTreeMap<String, Vec<String>>,
         source: &RuleSource,
     ) -> Result<Vec<Matcher>, RuleError> {
-        // The sets of a file are visible only in this file, and built-in sets have precedence: no
-        // file can change the meaning of a rule in another file.
+        // The sets of a file are visible only in this file, and built-in sets have precedence.
+        // Therefore no file can change the meaning of a rule in another file.
         let compiled = raw.iter().map(|raw| Matcher::new(raw, &[&self.sets, file_sets]));
         compiled.collect::<Result<_, _>>().map_err(|set| RuleError::UnknownSet {
             source_: source.clone(),
@@ -264,13 +266,13 @@ impl Rules {
             .map(|(rule, matcher)| (&self.rules[*rule], &self.rules[*rule].matchers[*matcher]))
     }
 
-    /// Returns whether a rule names a program. Rules that match every program are ignored.
+    /// Returns whether a rule names a program. Rules that match every program do not count.
     pub(crate) fn has_rule_for(&self, program: &str) -> bool {
         let names = |glob: &Glob| glob.matches(program) && !glob.matches("");
         self.rules_for_program(program).any(|(_, matcher)| matcher.program.iter().any(names))
     }
 
-    /// Returns the rule with this name; `None` if no layer defines one.
+    /// Returns the rule with this name, or `None` if no layer defines such a rule.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Rule> {
         self.rules.iter().find(|rule| rule.name == name)

@@ -8,7 +8,7 @@ use super::operands::{MatchInput, normalized_forms};
 use super::sql::strip_compared_strings;
 use crate::resolve::{Construct, Observation};
 
-/// A compiled `when` of a rule. All conditions that are present must hold.
+/// A compiled entry of a rule's `when` list. All conditions that are present must hold.
 #[derive(Debug, Clone)]
 pub(crate) struct Matcher {
     pub(super) program: Vec<Glob>,
@@ -41,8 +41,8 @@ pub(crate) struct Matcher {
 }
 
 impl Matcher {
-    /// Compiles a matcher with the named sets in `sets`. The error is the name of a set that does
-    /// not exist.
+    /// Compiles a matcher whose patterns may name the sets in `sets`. The error is the name of a
+    /// set that does not exist.
     pub(super) fn new(
         raw: &RawMatcher,
         sets: &[&BTreeMap<String, Vec<String>>],
@@ -94,8 +94,8 @@ impl Matcher {
         })
     }
 
-    /// Returns whether the matcher lacks a condition that selects observations, so that it would
-    /// match none or all of them.
+    /// Returns whether the matcher has no condition that selects observations, so that it would
+    /// match no observation or all observations.
     pub(super) fn is_empty(&self) -> bool {
         self.program.is_empty()
             && self.sets.is_empty()
@@ -142,8 +142,8 @@ impl Matcher {
             || self.without.iter().any(|names| input.has_option(names, false))
             || self.no_args && count_named_operands(operands) > 0
             || self.at_most.is_some_and(|most| count_named_operands(operands) > most)
-            // The cheap conditions come first. Most rules that match every program have the
-            // condition `to`, which rejects most calls.
+            // The conditions that are cheap to check come first. Most rules that match every
+            // program have the condition `to`, which rejects most calls.
             || !self.to.is_empty() && !call.downstream.iter().any(|name| any_glob_matches(&self.to, name))
             || call.downstream.iter().any(|name| any_glob_matches(&self.not_to, name))
             || self.terminal && call.has_redirected_stdin
@@ -171,8 +171,8 @@ impl Matcher {
         let call = input.call;
         let forms = |word: &str| input.path_forms(word);
         // The unchanged word is also compared, because an operand may be a name, a number or a mode
-        // instead of a path. A pattern that depends on the working directory is not compared with
-        // the unchanged word after a `cd`.
+        // instead of a path. After a `cd`, the unchanged word is not compared with patterns that
+        // depend on the working directory.
         let is_plain = |glob: &Glob| call.directory == "." || !glob.depends_on_cwd();
         let fits = |globs: &[Glob], word: &str| {
             let forms = forms(word);
@@ -220,12 +220,12 @@ impl Matcher {
     }
 }
 
-/// Returns the number of operands, except for `-`, which stands for standard input.
+/// Returns the number of operands without `-`, which denotes standard input.
 fn count_named_operands(operands: &[&str]) -> usize {
     operands.iter().filter(|word| **word != "-").count()
 }
 
-/// Replaces consecutive whitespace, and empty comments of SQL and C, by one space.
+/// Replaces consecutive whitespace and empty comments (`/**/`) by one space.
 fn collapse_whitespace(code: &str) -> String {
     code.replace("/**/", " ").split_whitespace().collect::<Vec<_>>().join(" ")
 }

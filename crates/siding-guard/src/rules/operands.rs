@@ -6,14 +6,15 @@ use std::rc::Rc;
 
 use crate::resolve::Call;
 
-/// The options of each program whose value is the next word.
+/// For each program, the options that have the next word as their value.
 pub(crate) type ValueOptions = HashMap<String, Vec<String>>;
 
 /// A call with its words divided into options and operands, which rules match.
 #[derive(Debug)]
 pub(crate) struct MatchInput<'c> {
     pub(crate) call: &'c Call,
-    /// The options without their values, except for values after `=`.
+    /// The options. A value that is a separate word is omitted; a value after `=` is part of the
+    /// option.
     options: Vec<&'c str>,
     /// The words that are neither options nor values of options, in order.
     pub(crate) operands: Vec<&'c str>,
@@ -66,8 +67,8 @@ impl<'c> MatchInput<'c> {
     }
 
     /// Returns the sources and the target of a move or copy; the target is `None` for a single
-    /// operand. The target is the value of `--target-directory`, otherwise the last of several
-    /// operands.
+    /// operand. The target is the value of `--target-directory` or, without this option, the last
+    /// of several operands.
     pub(crate) fn sources_and_target<'o, 'l>(
         &'l self,
         operands: &'o [&'l str],
@@ -108,7 +109,7 @@ impl<'c> MatchInput<'c> {
 
     /// Returns whether the call has an option. `names` are its names, as in `-f|--force`. The
     /// option may be one of several letters in a word, and may have a value after `=`. With
-    /// `may_shorten`, a prefix of a long name matches, too (getopt_long(3)).
+    /// `may_shorten`, a prefix of a long name matches too (getopt_long(3)).
     pub(crate) fn has_option(&self, names: &str, may_shorten: bool) -> bool {
         names
             .split('|')
@@ -122,7 +123,7 @@ const COMMAND_PREFIX_PROGRAMS: &[&str] = &[
     "run0", "setsid", "ssh", "sudo", "timeout", "unshare", "xargs",
 ];
 
-/// Options whose value is a file, usually a key, that the program itself uses and does not send.
+/// Options whose value is a file, usually a key, that the program uses itself and does not send.
 const KEY_FILE_OPTIONS: &[&str] = &[
     "-E",
     "-i",
@@ -142,16 +143,17 @@ const KEY_FILE_OPTIONS: &[&str] = &[
     "IdentityFile",
 ];
 
-/// File transfer clients that read commands from standard input or from an option.
+/// File transfer clients that read commands from standard input or from an option's value.
 const TRANSFER_CLIENTS: &[&str] = &["cadaver", "ftp", "lftp", "ncftp", "sftp", "smbclient", "tftp"];
 
 /// Commands of the transfer clients that send files.
 const UPLOAD_COMMANDS: &[&str] = &["append", "mput", "put", "reput", "send"];
 
-/// Returns the arguments of the upload commands in the commands of a transfer client.
+/// Returns the arguments of the upload commands among the commands of a transfer client.
 fn uploaded_words(commands: &str) -> impl Iterator<Item = &str> {
     commands.split(['\n', ';']).flat_map(|command| {
-        // sftp(1): `-` ignores a failure of the command, `@` does not print it.
+        // sftp(1): with `-`, a failure of the command is ignored; with `@`, the command is not
+        // printed.
         let mut words = command.trim_start().trim_start_matches(['-', '@']).split_whitespace();
         let is_upload = words.next().is_some_and(|name| UPLOAD_COMMANDS.contains(&name));
         words.filter(move |_| is_upload).map(|word| word.trim_matches(['"', '\'']))
@@ -159,7 +161,7 @@ fn uploaded_words(commands: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns a word, and the texts after the separators `@`, `=`, `:` and `<` in the word. Returns
-/// nothing for a word with a key file, such as `--key=FILE`.
+/// nothing if the word sets a key file, as `--key=FILE` does.
 fn word_and_embedded_values(word: &str) -> impl Iterator<Item = &str> {
     let is_key = KEY_FILE_OPTIONS
         .iter()

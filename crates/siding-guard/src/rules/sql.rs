@@ -1,8 +1,8 @@
-//! Removes strings from SQL that are only compared with values.
+//! Removes strings that are only compared with values from SQL.
 
 use std::borrow::Cow;
 
-/// Operators whose right operand is only compared.
+/// Operators that only compare their right operand.
 const COMPARISON_OPERATORS: &[&str] =
     &["like", "ilike", "rlike", "regexp", "glob", "=", "<>", "!=", "~", "~*"];
 
@@ -14,9 +14,9 @@ const DYNAMIC_SQL_KEYWORDS: &[&str] = &["dblink", "eval", "exec", "prepare"];
 
 /// Returns SQL without the strings after comparison operators, as in `like '%drop table%'`.
 ///
-/// In case of doubt a string is retained, because a needless question is better than a missed
-/// statement. A text whose strings cannot be determined reliably, or which may run a string as SQL,
-/// is returned unchanged. A string with `;` is retained.
+/// If it is uncertain whether a string is only compared, the string is retained, because a needless
+/// question is better than a missed statement. A text whose strings cannot be determined reliably,
+/// or which may run a string as SQL, is returned unchanged. A string with `;` is retained.
 pub(super) fn strip_compared_strings(text: &str) -> Cow<'_, str> {
     let folded = text.to_ascii_lowercase();
     let is_uncertain =
@@ -26,8 +26,8 @@ pub(super) fn strip_compared_strings(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut kept = String::new();
-    // The parts are alternately outside and inside of quotes. A doubled quote produces an empty
-    // part that is outside.
+    // The parts are alternately outside and inside quotes. A doubled quote produces an empty part
+    // that counts as outside.
     for (at, part) in text.split('\'').enumerate() {
         let is_compared = kept.trim_end().to_ascii_lowercase();
         let is_compared =

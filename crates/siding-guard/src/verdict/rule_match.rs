@@ -1,10 +1,10 @@
-//! Selects the rules that match an observation.
+//! Finds the rules that match an observation.
 
 use super::{ExecMode, is_known_or_has_rule};
 use crate::resolve::{Call, Observation, runs_arguments};
 use crate::rules::{GuardVerdict, MatchInput, Matcher, Rule, Rules, can_match};
 
-/// Returns the rules that match an observation, except rules that allow it.
+/// Returns the rules that match an observation, except rules whose verdict is `allow`.
 pub(super) fn matching_rules<'r>(
     observation: &Observation,
     rules: &'r Rules,
@@ -15,9 +15,9 @@ pub(super) fn matching_rules<'r>(
     };
     match observation {
         Observation::Call(call) => {
-            // A call with `unknown_wrapper` is a guess: it was found in the arguments of a program
-            // that may not run them. A program that siding knows or that a rule names needs no
-            // guess, so the call is ignored.
+            // A call with `unknown_wrapper` is a guess. It was found in the arguments of a program
+            // that may not run its arguments. A program that siding knows or that a rule names
+            // needs no guess, so the call is ignored.
             if call
                 .unknown_wrapper
                 .as_deref()

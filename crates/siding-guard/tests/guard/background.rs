@@ -23,7 +23,8 @@ fn commands_that_hang_are_denied_when_unattended() {
         let judgement = judge(text, &Rules::builtin(), ExecMode::Unattended);
         assert!(judgement.findings.iter().all(|finding| finding.instead.is_some()), "{text}");
     }
-    // A rule that asks in every mode keeps its verdict `ask`, and the host decides who answers.
+    // A rule that asks in every mode keeps its verdict `ask`; the host decides who answers the
+    // question.
     assert_eq!(verdict("sudo ls", ExecMode::Unattended), GuardVerdict::Ask);
     assert_eq!(
         verdict("mywrap tail -f log", ExecMode::Unattended),
@@ -79,7 +80,8 @@ fn reading_an_unwritten_fifo_is_reported() {
     );
 }
 
-/// The parse error is part of the observation, so any rule about unparsable texts reports it.
+/// The parse error is part of the observation, so every rule about unparsable texts reports this
+/// error.
 #[test]
 fn a_user_rule_for_unparsable_text_includes_the_parse_error() {
     let mut rules = Rules::builtin();

@@ -1,4 +1,4 @@
-//! Tests that commands in expansions are found: bash runs command substitutions in every word that
+//! Tests that commands in expansions are found. bash runs command substitutions in every word that
 //! it expands.
 
 use siding_guard::GuardVerdict;
@@ -86,8 +86,8 @@ fn values_are_tracked_through_splitting_and_files() {
     assert_eq!(matched_rules(text), [""; 0], "each is a file of its own");
 }
 
-/// `parallel` joins its words with spaces to a shell text, but quotes the inserted values, so a
-/// value becomes code only where a shell evaluates it again.
+/// `parallel` joins its words with spaces to form a shell text, but quotes the inserted values. A
+/// value therefore becomes code only if a shell evaluates the value again.
 #[test]
 fn parallel_passes_code_to_shells() {
     for text in [

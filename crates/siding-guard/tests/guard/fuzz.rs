@@ -1,4 +1,4 @@
-//! Tests with random texts, which use proptest because Rust's fuzzer needs a nightly compiler. A
+//! Tests with random texts. They use proptest, because cargo-fuzz needs a nightly compiler. A
 //! failure prints its seed, and `PROPTEST_CASES` sets the number of cases.
 
 use proptest::prelude::*;

@@ -40,7 +40,8 @@ fn a_user_adds_rules_and_changes_verdicts() {
     assert_eq!(verdict(&rules, "rm -rf /opt/other"), GuardVerdict::Ask);
 }
 
-/// A project's file comes with its repository, whose author must not be able to disable the guard.
+/// A project's file comes with a repository, and the author of the repository must not be able to
+/// disable the guard.
 #[test]
 fn a_project_can_only_tighten() {
     let mut rules = Rules::builtin();

@@ -1,5 +1,5 @@
-//! Tests that hostile texts (deep nesting, growing values, great length) are judged in bounded time
-//! and memory.
+//! Tests that hostile texts (deep nesting, growing values, great length) are judged with bounded
+//! time and memory.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,8 @@ fn judge_timed(text: &str, rules: &Rules) -> (GuardVerdict, ParseCompleteness, D
     (judgement.verdict, judgement.parse, started.elapsed())
 }
 
-/// The thread of a test has a stack of 2 MiB, and an overflow aborts the whole test program.
+/// The thread of a test has a stack of 2 MiB, so a recursion that is too deep would abort the whole
+/// test program.
 #[test]
 fn deep_nesting_is_judged_in_bounded_time() {
     let rules = Rules::builtin();
@@ -59,7 +60,7 @@ fn deep_nesting_is_judged_in_bounded_time() {
             let text = format!("{}rm -rf /{}", open.repeat(depth), close.repeat(depth));
             let (verdict, _, took) = judge_timed(&text, &rules);
             assert!(took < MAX_DURATION, "{open} {depth} times took {took:?}");
-            // A text beyond the limits must not be allowed, unless it runs nothing.
+            // A text that exceeds the limits must not be allowed, unless it runs nothing.
             let is_inert = matches!(
                 open,
                 "{a," | "(("

@@ -6,7 +6,8 @@ use super::quantile::{Quantile, RunSample, quantile};
 use super::run::{Run, RunLength};
 use crate::process::UnixMs;
 
-/// Fewest runs that give an expectation: two runs of different length do not show which is usual.
+/// Minimum number of runs that give an expectation: two runs of different length do not show which
+/// is usual.
 pub const MIN_RUNS: usize = 3;
 
 /// Age at which a run has half the weight of the newest run.

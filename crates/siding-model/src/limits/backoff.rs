@@ -6,7 +6,7 @@ use crate::process::MonotonicMs;
 pub(super) const ACTIVE_INTERVAL_MS: u64 = 1_000;
 /// Longest interval between two samples of an idle task, in milliseconds.
 const MAX_IDLE_INTERVAL_MS: u64 = 16_000;
-/// Least ratio of the interval to the processor time of a sample: 100, so that sampling uses at
+/// Minimum ratio of the interval to the processor time of a sample: 100, so that sampling uses at
 /// most a hundredth of a core. The resulting interval is at most [`MAX_IDLE_INTERVAL_MS`].
 const COST_FACTOR: u64 = 100;
 

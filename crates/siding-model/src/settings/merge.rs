@@ -1,4 +1,4 @@
-//! The merge of layers into settings.
+//! Merges the layers of settings into the values in effect.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub enum InvalidSetting {
         place: SettingSource,
         /// The rejected name, made safe to print.
         name: String,
-        /// The key with the most similar name, if any.
+        /// The key with the most similar name; `None` if no key is similar.
         nearest: Option<Key>,
     },
     /// A source other than the system file locks a key.
@@ -71,7 +71,8 @@ impl InvalidSetting {
     }
 }
 
-/// The reason why a setting was ignored. The command continues with a value from another layer.
+/// The reason why a setting or a settings file was ignored. The command continues with the values
+/// of the other layers.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsWarning {
@@ -194,8 +195,8 @@ pub struct SettingEntry<'s> {
 }
 
 impl Settings {
-    /// Returns the time to the deadline of a task: the requested one, or `max_elapsed`, but never
-    /// more than the cap.
+    /// Returns the time from the start of a task to its deadline: the requested time, otherwise
+    /// `max_elapsed`, but never more than the cap.
     #[must_use]
     pub fn deadline(&self, requested: Option<Duration>) -> Duration {
         requested.unwrap_or(self.max_elapsed).min(self.max_elapsed_hard_cap)
@@ -234,16 +235,16 @@ impl Settings {
         }
     }
 
-    /// Returns the age at which unowned processes may be terminated: the hard cap, without the
-    /// settings of project files. A project must not lower this age, because the processes may come
+    /// Returns the minimum age of unowned processes that may be terminated: the cap, determined
+    /// without project files. A project must not lower this age, because the processes may come
     /// from another project.
     #[must_use]
     pub const fn unowned_min_age(&self) -> Duration {
         self.cap_without_projects
     }
 
-    /// Returns the action of an automatic reaper run on unowned processes. `is_reported` says
-    /// whether an earlier run has reported such processes on this machine.
+    /// Returns what an automatic run of the reaper does with unowned processes. `is_reported` says
+    /// whether an earlier run has already reported unowned processes on this machine.
     #[must_use]
     pub fn effective_unowned_reap(&self, is_reported: bool) -> UnownedReapMode {
         let is_chosen = *self.origin(Key::ForeignReap) != Origin::BuiltIn;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The layer that set a value, and the file, variable or flag in this layer.
+/// The layer that set a value, with the name of its file, variable or flag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origin {
@@ -14,7 +14,7 @@ pub enum Origin {
         /// Path of the system file.
         path: PathBuf,
     },
-    /// The settings file of the host, an agent program.
+    /// The settings file of the host, which is the agent program that calls siding.
     Host {
         /// Path of the host's settings file.
         path: PathBuf,
@@ -83,7 +83,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The layer that set a value, and the line if the layer is a file.
+/// The layer that set a value, and the line in the layer's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingSource {
     /// The layer that set the value.

@@ -4,8 +4,8 @@ use strsim::levenshtein;
 
 use super::keys::Key;
 
-/// Longest name that is compared, in bytes. A longer name is not a misspelled key, and its
-/// comparison would take long.
+/// Maximum length of a name that is compared with the keys, in bytes. A longer name is hardly a
+/// misspelled key, and the comparison would take long.
 const MAX_COMPARED_NAME_BYTES: usize = 64;
 
 /// Returns the known key most similar to `name`, if at most a third of the letters differ. Names in
@@ -20,8 +20,8 @@ pub(super) fn nearest_key(name: &str) -> Option<Key> {
     (distance * 3 <= key.name().len()).then_some(key)
 }
 
-/// Returns a candidate that starts with `name`, otherwise the most similar candidate, even if it is
-/// very different. Returns `None` without candidates, or for a name too long to compare.
+/// Returns a candidate that starts with `name`, otherwise the candidate with the smallest edit
+/// distance. Returns `None` if there are no candidates, or if the name is too long to compare.
 pub(super) fn nearest_name<'c>(
     name: &str,
     candidates: impl Iterator<Item = &'c str>,
@@ -32,8 +32,8 @@ pub(super) fn nearest_name<'c>(
     let name = to_snake_case(name);
     candidates.min_by_key(|candidate| {
         let candidate = to_snake_case(candidate);
-        // A candidate that starts with the name comes first: its edit distance to a truncated name
-        // is large.
+        // A candidate that starts with the name is preferred: a truncated name has a large edit
+        // distance to the intended candidate.
         (!candidate.starts_with(name.as_str()), levenshtein(&name, &candidate))
     })
 }

@@ -23,13 +23,13 @@ pub enum RawValue {
     Text(String),
     /// An integer in a file, such as a number of bytes or processes.
     Integer(i64),
-    /// A boolean in a file. Variables and flags spell it as text.
+    /// A boolean in a file. Variables and flags contain a boolean as text.
     Boolean(bool),
     /// An array in a file, such as a list of programs.
     List(Vec<Self>),
     /// A table in a file, which defines a rule.
     Table(BTreeMap<String, Self>),
-    /// Any other type, such as a date. The text is the type's name with its article.
+    /// Any other type, such as a date. The text names the type, with an article.
     Other(&'static str),
 }
 

@@ -6,9 +6,10 @@ use super::value::{RawValue, Value, ValueError};
 
 /// The keyword for no webhook.
 const OFF_WORD: &str = "off";
-/// The displayed replacement of everything after the host, which may contain a secret.
+/// Replaces the part after the host in the displayed form, because this part may contain a secret.
 const HIDDEN_SUFFIX: &str = "/…";
-/// Longest address, in bytes; RFC 9110 section 4.1 recommends that servers support at least 8000.
+/// Maximum length of an address, in bytes; RFC 9110 section 4.1 recommends that servers support at
+/// least 8000.
 const MAX_ADDRESS_BYTES: usize = 8000;
 
 /// The address to which notices are sent, or none.
@@ -22,7 +23,7 @@ impl Webhook {
     /// No webhook: notices are not sent to an address.
     pub const OFF: Self = Self(None);
 
-    /// Returns the complete address. The address is needed for the request and must not be printed.
+    /// Returns the complete address, which must be used only for the request and never be printed.
     #[must_use]
     pub fn address(&self) -> Option<&str> {
         self.0.as_deref()
@@ -35,8 +36,8 @@ impl Webhook {
     }
 }
 
-/// Splits an address into the scheme and the host with its port. The last value says whether the
-/// address has more parts. Returns `None` for an address that is not valid for HTTP.
+/// Splits an address into the scheme and the host with its port. The flag says whether the address
+/// has further parts, such as a path. Returns `None` for an address that is not valid for HTTP.
 fn split_address(address: &str) -> Option<(&str, &str, bool)> {
     let (scheme, rest) = address.split_once("://")?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -86,9 +87,8 @@ impl Value for Webhook {
         if legal { Ok(Self(Some(text.to_owned()))) } else { Err(refused()) }
     }
 
-    /// Returns the form that is displayed. An address with a path or a user name is cut, and its
-    /// suffix `/…` is invalid input: a displayed address that is copied into a settings file is
-    /// rejected.
+    /// Returns the displayed form. The suffix `/…` of a cut address is invalid input, so that a
+    /// displayed address that is copied into a settings file is rejected.
     fn raw(&self) -> RawValue {
         let more = self.address().and_then(split_address).is_some_and(|(_, _, more)| more);
         RawValue::Text(format!("{self}{}", if more { HIDDEN_SUFFIX } else { "" }))

@@ -3,11 +3,11 @@
 
 use super::repeated_lines::LineSink;
 
-/// Maximum number of bytes of a line that are held because the line may be rewritten: 64 KiB. A
-/// longer line is emitted in pieces of at most this size.
+/// Maximum number of bytes of a line that are buffered because the line may be rewritten. A longer
+/// line is emitted in pieces of at most this size.
 pub const MAX_HELD_LINE_BYTES: usize = 64 * 1024;
 
-/// The part of the current line that was not emitted yet.
+/// The part of the current line that has not been emitted yet.
 ///
 /// The first character after `\r` replaces the whole line, although a terminal would overwrite only
 /// as many columns as the new text has. The emitted part of an overlong line cannot be replaced, so
@@ -15,7 +15,7 @@ pub const MAX_HELD_LINE_BYTES: usize = 64 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct LineBuffer {
     text: String,
-    /// Whether the beginning of the current line was already emitted.
+    /// Whether the beginning of the current line has already been emitted.
     is_partly_emitted: bool,
     /// Position at which the next character is written.
     cursor: Cursor,
@@ -119,12 +119,12 @@ impl LineBuffer {
         }
     }
 
-    /// Returns the part of the line that was not emitted yet.
+    /// Returns the part of the line that has not been emitted yet.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns the allocated size of the held text, in bytes.
+    /// Returns the allocated size of the buffered text, in bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.text.capacity()
     }

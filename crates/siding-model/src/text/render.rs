@@ -71,7 +71,7 @@ impl OutputRenderer {
 
     /// Processes more output, and appends to `out` the text that can no longer change.
     ///
-    /// The last line without a newline is held back, because it may still be rewritten.
+    /// The last line is held back while it has no newline, because it may still be rewritten.
     pub fn push(&mut self, bytes: &[u8], out: &mut String) {
         self.decoder.push(bytes, |text| self.state.push(text, out));
     }
@@ -91,7 +91,7 @@ impl OutputRenderer {
         self.state.line.text()
     }
 
-    /// Returns the memory in use for text that was not emitted yet, in bytes.
+    /// Returns the memory in use for text that has not been emitted yet, in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.state.line.held_bytes()
@@ -121,7 +121,7 @@ impl RenderState {
 }
 
 /// Returns whether a byte starts a character that may need special treatment: a control character,
-/// or one of U+0080 to U+00BF, whose first byte is 0xC2.
+/// or a character from U+0080 to U+00BF, which starts with the byte 0xC2.
 fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == 0x7f || byte == 0xc2
 }

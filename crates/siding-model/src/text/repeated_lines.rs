@@ -1,10 +1,10 @@
 //! Collapsing of repeated lines.
 
-/// Fewest repetitions of a line that are replaced by a count. A single repetition is kept, because
-/// most lines are shorter than the count.
+/// Minimum number of repetitions of a line that are replaced by a count. A single repetition is
+/// kept, because most lines are shorter than the count.
 const MIN_COUNTED_REPEATS: u64 = 2;
-/// Fewest repetitions of a blank line that are replaced by a count. A few blank lines are kept,
-/// because they structure the text and are short.
+/// Minimum number of repetitions of a blank line that are replaced by a count. A few blank lines
+/// are kept, because they structure the text and are short.
 const MIN_COUNTED_BLANK_REPEATS: u64 = 20;
 
 /// Counts consecutive equal lines.
@@ -17,7 +17,7 @@ pub(super) struct RepeatCounter {
 }
 
 impl RepeatCounter {
-    /// Returns the allocated size of the held line, in bytes.
+    /// Returns the allocated size of the stored line, in bytes.
     pub(super) fn held_bytes(&self) -> usize {
         self.last_line.as_ref().map_or(0, String::capacity)
     }

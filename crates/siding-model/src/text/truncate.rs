@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-/// Fewest bytes for head and tail together. With less space, only a tail without a marker is shown.
+/// Minimum number of bytes for head and tail together. With less space, only a tail without a
+/// marker is shown.
 const MIN_HEAD_TAIL_BYTES: usize = 16;
 
 /// Returns the longest prefix of `text` with at most `max_bytes`.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::duration;
 use crate::process::ProcRef;
 
-/// The facts about one process.
+/// The facts about a process on which the decision is based.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessInfo {
     /// Pid and start time of the process.
@@ -18,7 +18,7 @@ pub struct ProcessInfo {
     pub age: Duration,
     /// Name of the process, as the kernel reports it.
     pub name: String,
-    /// Words of the command line. A process without any matches no rule.
+    /// Words of the command line. A process without words matches no rule.
     pub argv: Vec<String>,
     /// Whether the process has a controlling terminal, which a user may be using.
     pub has_terminal: bool,
@@ -57,7 +57,7 @@ pub struct Requester {
     pub pid: i32,
     /// User id of the requester. Only processes of this user are considered.
     pub uid: u32,
-    /// Least age of a process for rules that do not specify one.
+    /// Minimum age of a process for rules that do not specify one.
     pub min_age: Duration,
 }
 
@@ -87,7 +87,7 @@ pub struct KeptProcess {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeepReason {
-    /// A host is alive: an ancestor of the process, or a member of its tree.
+    /// An ancestor of the process, or a member of its tree, is a living host.
     #[error("the host `{name}` ({pid}) is alive")]
     LiveHost {
         /// Pid of the host.
@@ -102,7 +102,7 @@ pub enum KeepReason {
         pid: i32,
         /// Time since this process was started.
         age: Duration,
-        /// Least age that the rule requires.
+        /// Minimum age that the rule requires.
         least: Duration,
     },
     /// The process was started by a living program that is neither a shell nor a helper.

@@ -12,10 +12,9 @@ use crate::process::ProcRef;
 /// Pid of init, to which the kernel reparents orphans by default.
 const INIT_PID: i32 = 1;
 
-/// Programs to which the kernel reparents orphans below them: subreapers
-/// (`PR_SET_CHILD_SUBREAPER`), and the first processes of containers. The kernel does not show
-/// which processes are subreapers, so they are recognized by name. A process below any other
-/// program is not treated as an orphan.
+/// Programs that become the parent of orphans below them: subreapers (`PR_SET_CHILD_SUBREAPER`),
+/// and the first processes of containers. The kernel does not show which processes are subreapers,
+/// so they are recognized by name. A process below any other program is not treated as an orphan.
 const SUBREAPER_PROGRAMS: &[&str] = &[
     "systemd",
     "init",
@@ -43,10 +42,10 @@ const RELAY_PROGRAMS: &[&str] = &["socat"];
 /// Decides which process trees are terminated under which rule, and why other matching processes
 /// are kept.
 ///
-/// A tree is selected when a process in it matches a rule, and both this process and the topmost
-/// process have the age that the rule requires; other members may be younger. The parent of the
-/// tree must be init or another process to which orphans are reparented. All members must run as
-/// the requester's user and belong to no task, and only relays of a built-in rule may have a
+/// A tree is selected when one of its processes matches a rule, and both this process and the
+/// topmost process have the age that the rule requires; other members may be younger. The parent of
+/// the tree must be init or another process to which orphans are reparented. All members must run
+/// as the requester's user and belong to no task, and only relays of a built-in rule may have a
 /// terminal. No member and no ancestor may be a host. A tree selected by a built-in rule is kept as
 /// long as a process outside of all selected trees refers to one of the tree's socket files.
 #[must_use]
@@ -182,8 +181,8 @@ impl<'a> ProcessIndex<'a> {
         self.rules.iter().any(|(_, pattern)| matches_pattern(pattern, process))
     }
 
-    /// Keeps each tree of a built-in rule if a process outside of all selected trees refers to a
-    /// socket file of the tree.
+    /// Keeps each tree that a built-in rule selected if a process outside of all selected trees
+    /// refers to a socket file of the tree.
     ///
     /// The check is repeated until nothing changes: once a tree is kept, its processes are outside
     /// of the selected trees and may use the socket files of another tree.

@@ -22,7 +22,8 @@ const CLAUDE_SANDBOX_PATTERN: &str = concat!(
 const CLAUDE_SOCKET_PATTERN: &str =
     r#"(claude-(http|socks)-[^\s/,:;"']*?|srt-mux-[0-9]+-[0-9]+)\.sock"#;
 
-/// Longest name of a rule, in bytes. The name is short because every line of a report contains it.
+/// Maximum length of a rule's name, in bytes. The limit is low because every line of a report
+/// contains the name.
 const NAME_MAX: usize = 40;
 
 /// A rule for one kind of unowned processes.
@@ -33,8 +34,8 @@ pub struct OrphanRule {
     /// Regular expression for the command line, whose words are joined by blanks. The expression is
     /// always valid.
     pub pattern: String,
-    /// Least age of a process; `None` stands for the setting `max_elapsed_hard_cap` without project
-    /// files.
+    /// Minimum age of a process; `None` stands for the setting `max_elapsed_hard_cap` without
+    /// project files.
     pub min_age: Option<Duration>,
     /// Names of the host programs: a process below a living host is kept. The list is never empty.
     pub hosts: Vec<String>,
@@ -51,8 +52,8 @@ pub enum BadOrphanRule {
     /// The pattern is not a regular expression.
     #[error("the `pattern` is not a regular expression: {0}")]
     Pattern(String),
-    /// The list of hosts is empty, so the rule would protect no live session, or a name in the list
-    /// is empty or contains a slash.
+    /// The list of hosts is empty, or a name in the list is empty or contains a slash. Without
+    /// hosts, the rule would protect no live session.
     #[error(
         "`hosts` must name at least one program whose sessions are protected, such as `claude`"
     )]

@@ -2,12 +2,12 @@
 
 use crate::process::MonotonicMs;
 
-/// Least ratio of a pause to the duration of the check before it: a check of 1 ms is followed by a
-/// pause of 9 ms.
+/// Minimum ratio of a pause to the duration of the check before it: a check of 1 ms is followed by
+/// a pause of 9 ms.
 const COST_FACTOR: u64 = 9;
 
-/// A polling schedule with growing pauses: a condition that soon holds is detected fast, and a
-/// longer wait costs little.
+/// A polling schedule with growing pauses: a condition that soon holds is detected quickly, and a
+/// long wait costs little.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CheckBackoff {
     pause_ms: u64,
@@ -38,7 +38,7 @@ impl CheckBackoff {
     }
 }
 
-/// A polling schedule for waits that may last as long as a task, with a very low cost.
+/// A low-cost polling schedule for waits that may last as long as a task.
 ///
 /// Each pause is a twentieth of the wait so far, at most [`Self::MAX_PAUSE_MS`]. A condition is
 /// therefore detected with a delay that is small compared with the wait.
@@ -49,14 +49,14 @@ pub struct LongWaitBackoff {
 }
 
 impl LongWaitBackoff {
-    /// Shortest pause, in milliseconds.
+    /// Minimum pause, in milliseconds.
     const MIN_PAUSE_MS: u64 = 5;
-    /// Longest pause, in milliseconds. With this pause, a thousand waits for ports use a hundredth
+    /// Maximum pause, in milliseconds. With this pause, a thousand waits for ports use a hundredth
     /// of a core.
     pub const MAX_PAUSE_MS: u64 = 5_000;
     /// Ratio of the wait so far to the next pause.
     const WAIT_DIVISOR: u64 = 20;
-    /// Least ratio of a pause to the duration of the check before it: a check of 1 ms is followed
+    /// Minimum ratio of a pause to the duration of the check before it: a check of 1 ms is followed
     /// by a pause of 99 ms.
     const COST_FACTOR: u64 = 99;
 

@@ -75,7 +75,7 @@ impl FromStr for Condition {
                 .parse()
                 .map(Self::Port)
                 .map_err(|_| BadCondition::Port(rest.to_owned())),
-            // A URL is accepted without the prefix: `http://localhost:8080`.
+            // A plain URL such as `http://localhost:8080` is accepted without the prefix `http:`.
             "http" if rest.starts_with("//") => text.parse().map(Self::Http),
             "http" => require_argument("http")?.parse().map(Self::Http),
             "https" => Err(BadCondition::Https(text.to_owned())),

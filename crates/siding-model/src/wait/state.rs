@@ -57,7 +57,7 @@ enum ConditionState {
 pub struct WaitState {
     quantifier: Quantifier,
     is_exit: Vec<bool>,
-    /// The states of all conditions of the first task, then those of the next task, and so on.
+    /// The states of the conditions, grouped by task, in the order of the tasks.
     states: Vec<ConditionState>,
     satisfied_count: usize,
     missed_count: usize,

@@ -104,7 +104,7 @@ fn low_system_memory_is_reported_for_tasks_large_enough_to_fix_it() {
 }
 
 /// A shim that is killed between the record of a breach and the record of the stop has not stopped
-/// the task. The next shim stops it.
+/// the task. The next shim stops the task.
 #[test]
 fn a_missed_limit_stop_is_started_after_a_takeover() {
     let fds = |limits, told: &[Breach]| {
@@ -263,7 +263,7 @@ fn only_a_single_long_connection_exceeds_the_age_limit() {
     assert_eq!(reported, [text]);
 }
 
-/// After a takeover, the new shim knows the reported breaches from the journal.
+/// After a takeover, the new shim reads the reported breaches from the journal.
 #[test]
 fn recorded_breaches_are_not_reported_again() {
     let limits = Limits { fds: 10, sent: 10, ..Limits::default() };

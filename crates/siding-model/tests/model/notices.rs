@@ -78,8 +78,8 @@ fn each_outcome_gives_one_notice() {
     }
 }
 
-/// Failure F19: a shell has ended while other processes of the task run. The notice about this
-/// expires at the task's end.
+/// Failure F19: a shell has ended while other processes of the task run. The notice about the
+/// remaining processes expires at the task's end.
 #[test]
 fn a_lingering_notice_lasts_until_the_task_ends() {
     let records = [
@@ -137,7 +137,7 @@ fn only_the_last_stall_is_reported_with_the_count() {
 }
 
 /// Returns the specification of a background task whose deadline of 15 minutes is announced two
-/// minutes before.
+/// minutes in advance.
 fn spec_with_deadline_notice() -> TaskSpec {
     TaskSpec {
         deadline_ms: 900_000,
@@ -161,7 +161,7 @@ fn expiring_record(after_ms: u64, deadline_ms: u64) -> Record {
     Record::Expiring { at: after(after_ms), deadline: after(deadline_ms) }
 }
 
-/// Promise P65: the deadline is announced two minutes before, once for each deadline, and the
+/// Promise P65: the deadline is announced two minutes in advance, once for each deadline, and the
 /// notice expires when the deadline moves.
 #[test]
 fn an_expiring_notice_lasts_until_the_deadline_moves_or_a_stop() {
@@ -396,7 +396,7 @@ fn only_valid_notice_ids_parse_and_round_trip() {
 
 proptest! {
     /// In all histories, an ended task has exactly one notice of its end, whose id contains the
-    /// number of the record that ended the task. A live task has none.
+    /// number of the record that ended the task. A live task has no such notice.
     #[test]
     fn every_end_gives_exactly_one_notice(story in any_history()) {
         let mut at = sample_records::STARTED;

@@ -16,7 +16,7 @@ pub(crate) struct EventHistory {
     pub(crate) steps: Vec<HistoryStep>,
 }
 
-/// A pause, and what happens after it.
+/// A pause, and the action that follows it.
 #[derive(Debug, Clone)]
 pub(crate) struct HistoryStep {
     pub(crate) wait_ms: u64,

@@ -43,7 +43,7 @@ pub(crate) enum Rule {
     LeaderIsPartOfTheTree,
     /// The end is final, and it is announced exactly once.
     EndIsFinal,
-    /// The outcome is one that an event reported.
+    /// The outcome was reported by an event.
     OutcomeWasSeen,
     /// The outcome names the first cause of the end: a requester, a limit or the deadline.
     FirstAskerIsNamed,

@@ -20,14 +20,14 @@ pub(crate) const STARTED: MonotonicMs = MonotonicMs(1_000_000);
 pub(crate) const LEADER: LeaderRef =
     LeaderRef::Identified(ProcRef { pid: 4243, start_ticks: 100_002 });
 
-/// The shim that takes over the sample task after a crash of the first one.
+/// The shim that takes over the sample task after the first shim has crashed.
 pub(crate) const TAKEOVER_SHIM: ProcRef = ProcRef { pid: 5151, start_ticks: 100_900 };
 
 pub(crate) fn task_id() -> TaskId {
     TaskId::new(TaskKind::LocalBash, 0x0123_4567_89ab_cdef).expect("the number is in range")
 }
 
-/// Returns the specification of a foreground shell command with a deadline of a minute.
+/// Returns the specification of a foreground shell command with a deadline of one minute.
 pub(crate) fn task_spec() -> TaskSpec {
     TaskSpec {
         task_id: task_id(),

@@ -1,5 +1,5 @@
-//! Tests which trees of unowned processes the reaper terminates, and above all which it spares: a
-//! wrong selection kills a user's work.
+//! Tests which trees of unowned processes the reaper terminates and which it keeps. A wrong
+//! selection would destroy a user's work.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use siding_model::unowned::{
 const USER_UID: u32 = 1000;
 const MIN_AGE: Duration = Duration::from_secs(4 * 3600);
 const OLD_AGE: Duration = Duration::from_secs(5 * 3600);
-/// Pid of the process that asks for the selection, in all process tables.
+/// Pid of the process that requests the selection, in all process tables.
 const REQUESTER_PID: i32 = 2;
 
 fn process(pid: i32, ppid: i32, line: &str) -> ProcessInfo {
@@ -111,8 +111,8 @@ fn a_live_host_ancestor_keeps_its_helpers() {
         let why = keep_reasons(&all);
         assert!(matches!(why.as_slice(), [KeepReason::LiveHost { pid: 7, .. }, _]), "{why:?}");
     }
-    // A host protects its helpers also from above a subreaper, and as the first process of a
-    // container.
+    // A host also protects its helpers if a subreaper is between them, and if the host is the first
+    // process of a container.
     let mut all = process_table(sandbox_tree(8));
     all.extend([process(7, 1, "claude"), process(8, 7, "tini -- bash")]);
     assert!(matches!(keep_reasons(&all)[0], KeepReason::LiveHost { pid: 7, .. }));
@@ -263,8 +263,8 @@ fn a_relay_is_kept_while_a_live_process_names_its_socket() {
     let why = verdicts.kept.iter().find(|spared| spared.process.pid == 50);
     let why = &why.expect("a reason").reason;
     assert!(matches!(why, KeepReason::SocketInUse { pid: 61, .. }), "{why}");
-    // Once the host of the `bwrap` process has ended, too, relay and `bwrap` are both selected: two
-    // orphans do not protect each other.
+    // Once the host of the `bwrap` process has also ended, both the relay and `bwrap` are selected:
+    // two orphans do not protect each other.
     all.retain(|one| one.process.pid != 60);
     find_mut(&mut all, 61).ppid = 1;
     assert_eq!(selected_pids(&select(&all)), [50, 61]);

@@ -208,7 +208,7 @@ fn a_database_connection_is_not_a_long_upload() {
 }
 
 /// Promise P95, exfiltration: 1 GiB sent to one remote is reported. A fast transfer is sampled more
-/// often, so that the report follows soon after the threshold.
+/// often, so that the report follows soon after the threshold is exceeded.
 #[test]
 fn a_gibibyte_sent_to_one_remote_is_reported() {
     let sends = |at: u64| Connection { received: at * 90_000, ..connection(at * 3_000, 0) };
@@ -236,8 +236,8 @@ fn an_idle_task_is_sampled_at_growing_intervals() {
     assert!(gaps.is_sorted() && gaps.last() == Some(&(4 * MINUTE_MS)), "{gaps:?}");
     assert!(idle.samples.len() <= 64, "{} samples in four hours", idle.samples.len());
     assert_eq!((idle.thorough_samples, idle.breaches.len()), (0, 0));
-    // A task with a periodic timer is sampled as rarely, and its connections only if it has used
-    // processor time.
+    // A task with a periodic timer is sampled equally rarely, and its connections are sampled only
+    // if the task has used processor time.
     let ticks = run_default_watchdog(&|at| cpu_usage(at / (5 * MINUTE_MS) * 10));
     assert!(ticks.samples.len() <= 64 && ticks.thorough_samples <= 48, "{ticks:?}");
 }

@@ -28,7 +28,8 @@ fn requests() -> Vec<ShimRequest> {
         ShimRequest::Usage,
         ShimRequest::Ping,
     ];
-    // A new kind of request does not compile here, as a reminder to add it to the list above.
+    // This match does not compile for a new kind of request, as a reminder to add the kind to the
+    // list above.
     for request in &requests {
         match request {
             ShimRequest::Subscribe { .. }

@@ -11,7 +11,7 @@ use crate::stall::StallCheck;
 use crate::task_context::TaskContext;
 
 impl TaskSupervisor {
-    /// Records the monitored lines that are due, while the journal has room for them.
+    /// Records the monitored lines that are due, while the journal has space for them.
     pub(super) fn record_due_lines(&mut self, now: MonotonicMs) {
         while let Some(monitor) = self.output.line_monitor()
             && monitor.wake_at().is_some_and(|at| at <= now)

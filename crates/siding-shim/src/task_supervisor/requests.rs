@@ -8,7 +8,7 @@ use crate::clients::ClientId;
 use crate::task_context::TaskContext;
 
 impl TaskSupervisor {
-    /// Carries out a request, and sends the reply or registers the client for a later one.
+    /// Carries out a request, and sends the reply or registers the client for a later reply.
     pub(super) fn handle_request(&mut self, id: ClientId, request: ShimRequest) {
         let reply = match request {
             ShimRequest::Ping => ShimMessage::Done,

@@ -80,8 +80,8 @@ pub enum TaskScope {
 /// Returns [`ToolError::Store`] when the state directory cannot be read.
 pub fn task_views(context: &ToolContext, scope: TaskScope) -> Result<Vec<TaskView>, ToolError> {
     let live = context.root.live_tasks()?;
-    // Taking a snapshot starts a new shim for a task whose shim was killed. Otherwise an ended task
-    // could be listed as running.
+    // The snapshot starts a new shim for a task whose shim was killed. Without the new shim, an
+    // ended task could be listed as running.
     for id in &live {
         let _best_effort = context.snapshot(*id);
     }

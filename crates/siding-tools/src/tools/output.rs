@@ -145,7 +145,7 @@ fn select_size(args: &OutputArgs, is_plain_read: bool) -> Result<TextLimit, Tool
     })
 }
 
-/// Returns a note if the text is empty, or if more output follows after a page.
+/// Returns a note if the text is empty, or if more output follows a page.
 fn format_note(args: &OutputArgs, reading: &ReadSummary, is_empty: bool) -> Option<String> {
     let ReadSummary { next, bytes, truncated, .. } = *reading;
     if is_empty {

@@ -80,10 +80,10 @@ pub struct RunArgs {
     pub may_start_in_background: bool,
 }
 
-/// The decisions that are made before the task is started.
+/// The decisions about a call, which are made before its task is started.
 struct RunPlan {
     task: PreparedTask,
-    /// How long the caller waits; `None` is a wait until the end.
+    /// Maximum time for which the caller waits; `None` is a wait until the end of the task.
     budget: Option<Duration>,
     max_output_bytes: usize,
     /// Notes for the caller about the decisions of this plan.
@@ -204,8 +204,8 @@ fn plan_run<C: CallContext>(
         decide_auto_background(context, (&command, cwd.as_str()), background_request, limit);
     let note = auto_background.as_ref().and_then(|found| found.explanation(limit));
     let (placement, budget) = match &auto_background {
-        // The task starts in the foreground, so that the caller waits until it is ready or the
-        // budget has passed.
+        // The task starts in the foreground, so that the caller waits until the task is ready or
+        // the budget has passed.
         Some(_) if !conditions.is_empty() => {
             (Placement::Foreground, limited_wait(call, Some(limit)))
         }

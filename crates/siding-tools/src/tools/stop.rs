@@ -28,8 +28,8 @@ pub(super) const DESCRIPTION: &str = "\
 Stop tasks with all their processes: asks them to end, kills those that remain after `grace`, and \
 answers when it is proven that none is left.";
 
-/// Expected maximum duration of a stop without `grace`, for progress reports: the default of the
-/// setting `kill_grace`.
+/// Expected maximum duration of a stop without `grace`, which progress reports contain: the default
+/// of the setting `kill_grace`.
 const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -102,7 +102,7 @@ async fn stop_all<C: CallContext>(
     grace: Option<Duration>,
 ) -> Result<HashMap<TaskId, Result<(), String>>, ToolError> {
     let options = StopOptions { requested_by: call.name(), grace, signal: None };
-    // The stops run concurrently, so that a hundred stops take only as long as the slowest.
+    // The stops run concurrently, so that a hundred stops take only as long as the slowest stop.
     let mut stops = JoinSet::new();
     for id in ids.iter().copied() {
         let context = Arc::clone(context);

@@ -1,4 +1,4 @@
-//! The conditions under which a step runs, depending on the results of its needs.
+//! Conditions that decide, from the results of a step's needs, whether the step runs.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::step_status::StepStatus;
 const ALLOWED_CONDITIONS: &str =
     "write `success()`, `failure()`, `always()`, `success(STEP)` or `failure(STEP)`";
 
-/// A condition of a step, evaluated when all its needs are finished.
+/// A condition of a step, evaluated when all needs of the step are finished.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Condition {
     /// All needs succeeded.
@@ -16,7 +16,7 @@ pub enum Condition {
     Success,
     /// At least one need failed.
     Failure,
-    /// Always true.
+    /// The results of the needs do not matter.
     Always,
     /// All of these steps succeeded; other needs do not matter.
     SuccessOf(NamedSteps),
@@ -24,21 +24,22 @@ pub enum Condition {
     FailureOf(NamedSteps),
 }
 
-/// The steps with a name: a single one, or all that a matrix produces.
+/// The steps that a name in a condition denotes: one step, or all combinations of a matrix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedSteps {
-    /// The name as written.
+    /// The name, as written in the condition.
     pub name: String,
-    /// Indexes of the steps in the plan.
+    /// The indexes of these steps in the plan.
     pub steps: Vec<usize>,
 }
 
 impl Condition {
-    /// Parses a condition. `find` returns the steps with a name that the condition may refer to.
+    /// Parses a condition. `find` returns the steps with a given name; `None` if they are not needs
+    /// of the step.
     ///
     /// # Errors
     ///
-    /// The mistake and the allowed conditions.
+    /// A description of the mistake and of its correction.
     pub(super) fn parse(
         text: &str,
         find: impl Fn(&str) -> Option<Vec<usize>>,
@@ -80,7 +81,7 @@ impl Condition {
     }
 
     /// Returns whether a step with this condition handles failures: such a step is neither stopped
-    /// nor omitted when another one fails.
+    /// nor omitted when another step fails.
     #[must_use]
     pub const fn runs_after_failure(&self) -> bool {
         match self {

@@ -9,55 +9,54 @@ use toml::Spanned;
 use super::Plan;
 use super::raw::RawFile;
 
-/// Size limit of the file in bytes: a thousand steps of a thousand bytes.
+/// Size limit of the file in bytes, enough for a thousand steps of a thousand bytes each.
 pub(super) const MAX_FILE_BYTES: u64 = 1 << 20;
-/// Maximum columns of the description of a mistake.
+/// Maximum width, in columns, of the description of a mistake.
 const ERROR_COLUMNS: usize = 600;
 
-/// Why a file is not a valid workflow.
+/// The error of reading or parsing the file of a workflow.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkflowFileError {
     /// The file cannot be read.
     #[error("could not read the workflow `{}`: {source}", .path.display())]
     Read {
-        /// Path of the file.
+        /// The path that the caller passed.
         path: PathBuf,
-        /// The reason, which may also be that the path is not a regular file.
+        /// The I/O error; an error of kind `Other` if the path is not a regular file.
         source: io::Error,
     },
-    /// The file is too large.
+    /// The file is larger than 1 MiB.
     #[error("the workflow `{}` has more than {} KiB; split it", .path.display(), MAX_FILE_BYTES >> 10)]
     TooLong {
-        /// Path of the file.
+        /// The path that the caller passed.
         path: PathBuf,
     },
     /// The file contains a mistake.
     #[error("{}:{line}: {what}", .path.display())]
     Mistake {
-        /// Path of the file.
+        /// The path that the caller passed.
         path: PathBuf,
-        /// The line number, from 1.
+        /// The line of the mistake, from 1.
         line: usize,
-        /// The mistake and the valid alternative.
+        /// A description of the mistake and of the valid alternative.
         what: String,
     },
 }
 
-/// A mistake at a position of the text.
+/// A mistake in a workflow, at a byte offset of its text.
 pub(super) struct FileMistake {
-    /// The byte offset in the text.
     pub(super) offset: usize,
     pub(super) what: String,
 }
 
 impl FileMistake {
-    /// Returns a function that creates a mistake at the position of this value.
+    /// Returns a function that creates a mistake at the position of `value`.
     pub(super) fn at_value<T>(value: &Spanned<T>) -> impl Fn(String) -> Self + use<T> {
         let offset = value.span().start;
         move |what| Self { offset, what }
     }
 
-    /// Adds the step to the description.
+    /// Prefixes the description with the id of the step.
     pub(super) fn in_step(self, id: &str) -> Self {
         Self { what: format!("step `{id}`: {}", self.what), ..self }
     }

@@ -6,7 +6,7 @@ use siding_model::text::one_line;
 
 use super::WorkflowStep;
 
-/// Maximum columns of the list of steps in an error message.
+/// Maximum width, in columns, of the list of steps in the error message about a cycle.
 const CYCLE_COLUMNS: usize = 300;
 
 /// Returns the indexes of the steps, each after its needs and otherwise in the order of the file.
@@ -35,7 +35,7 @@ pub(super) fn topological_order(steps: &[WorkflowStep]) -> Result<Vec<usize>, Ve
     if order.len() == steps.len() {
         return Ok(order);
     }
-    // Each remaining step needs another remaining one, so the path along these needs enters a
+    // Each remaining step needs a remaining step, so the path along these needs enters a
     // cycle.
     let mut path: Vec<usize> = Vec::new();
     let mut at = missing_needs.iter().position(|count| *count > 0).unwrap_or(0);

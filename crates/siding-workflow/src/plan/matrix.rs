@@ -1,4 +1,4 @@
-//! Expands a matrix to one step for each combination of its values.
+//! Expands a matrix into one step for each combination of its values.
 
 use super::MAX_STEPS;
 use super::file::FileMistake;
@@ -6,21 +6,21 @@ use super::raw::RawMatrix;
 
 /// Maximum number of values of a key. The number of steps is limited separately.
 const MAX_VALUES: usize = 100;
-/// Maximum bytes of a value, which becomes part of the step's id.
+/// Maximum length of a value in bytes. The value becomes part of the step's id.
 const MAX_VALUE_BYTES: usize = 100;
 /// Maximum number of keys of a matrix.
 const MAX_KEYS: usize = 8;
-/// Maximum bytes of a key.
+/// Maximum length of a key in bytes.
 const MAX_KEY_BYTES: usize = 32;
 /// Prefix of the environment variables that hold the values.
 const VARIABLE_PREFIX: &str = "MATRIX_";
 
-/// A combination: a value for each key, in the order of the keys.
+/// One value for each key of a matrix, in the order of the keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Combination(Vec<(String, String)>);
 
 impl Combination {
-    /// Returns the id of the step with these values.
+    /// Returns `base` with the values appended, as in `test[os=a,py=3]`.
     pub(super) fn step_id(&self, base: &str) -> String {
         if self.0.is_empty() {
             return base.to_owned();
@@ -35,12 +35,12 @@ impl Combination {
         self.0.iter().map(|(key, value)| (variable_name(key), value.clone()))
     }
 
-    /// Replaces `{{KEY}}` in a text by the value. The text of a step without a matrix is returned
-    /// unchanged.
+    /// Replaces each `{{KEY}}` in a text with the value of the key. The text of a step without a
+    /// matrix is returned unchanged.
     ///
     /// # Errors
     ///
-    /// The message about a key that the matrix does not have, or about a missing `}}`.
+    /// A message about a key that the matrix does not have, or about a missing `}}`.
     pub(super) fn substitute(&self, field: &str, text: &str) -> Result<String, String> {
         if self.0.is_empty() {
             return Ok(text.to_owned());
@@ -73,7 +73,7 @@ impl Combination {
     ///
     /// # Errors
     ///
-    /// The message with the variable to use instead.
+    /// A message that names the variable to use instead.
     pub(super) fn reject_placeholders(&self, command: &str) -> Result<(), String> {
         let is_used = |(key, _): &&(String, String)| {
             command.match_indices(key).any(|(at, _)| {
@@ -166,7 +166,7 @@ fn parse_values(key: &str, values: &[toml::Value]) -> Result<Vec<String>, String
             toml::Value::String(text) => text.clone(),
             toml::Value::Integer(number) => number.to_string(),
             toml::Value::Boolean(truth) => truth.to_string(),
-            // A number would be printed in its shortest form: 3.10 would become 3.1.
+            // A floating-point number would be printed in its shortest form: 3.10 as 3.1.
             toml::Value::Float(_) | toml::Value::Datetime(_) => {
                 return Err(format!("`matrix.{key}`: write `{value}` in quotes"));
             }

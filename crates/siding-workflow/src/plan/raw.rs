@@ -1,4 +1,4 @@
-//! The TOML structure of a workflow. The errors of serde list the allowed keys.
+//! The TOML structure of a workflow. The error for an unknown key lists the allowed keys.
 //!
 //! Values that are validated later carry their spans, so that a mistake is reported with its line.
 

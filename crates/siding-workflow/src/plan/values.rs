@@ -1,4 +1,4 @@
-//! Validates single values of a file.
+//! Validates the individual values of a workflow's file.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use super::raw::RawEnv;
 
 /// Maximum number of retries of a step.
 const MAX_RETRIES: i64 = 10;
-/// Maximum number of concurrent steps: each needs a shim and a descriptor.
+/// Maximum number of concurrent steps, each of which needs a shim and a descriptor.
 const MAX_PARALLEL_STEPS: usize = 64;
-/// Maximum bytes of an id in the file.
+/// Maximum length, in bytes, of a step's id in the file, without the values of a matrix.
 const MAX_ID_BYTES: usize = 64;
 
 /// Validates the number of retries.
@@ -67,7 +67,7 @@ pub(super) fn parse_timeout(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 ///
-/// The message with the allowed range.
+/// A message with the allowed range.
 pub fn parse_max_parallel(number: i64) -> Result<usize, String> {
     usize::try_from(number)
         .ok()

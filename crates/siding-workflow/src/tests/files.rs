@@ -58,7 +58,7 @@ fn an_example_file_is_parsed_completely() {
     );
 }
 
-/// A message about a mistake has the line and the step, the given value and the allowed values.
+/// The message about a mistake names the line, the step, the given value and the allowed values.
 #[test]
 fn mistakes_are_reported_with_the_allowed_values() {
     let step = |rest: &str| format!("[[step]]\nid = \"a\"\n{rest}\n");
@@ -140,7 +140,7 @@ fn the_number_of_steps_is_bounded() {
     assert!(plan_error(&text).contains("at most 1000 steps"), "{}", plan_error(&text));
 }
 
-/// A step may be long, so a mistake is reported with its own line and not that of `[[step]]`.
+/// A step may be long, so the reported line is that of the mistake and not that of `[[step]]`.
 #[test]
 fn a_mistake_is_reported_with_its_own_line() {
     // The line marked with `#!` contains the mistake.
@@ -165,7 +165,7 @@ fn a_mistake_is_reported_with_its_own_line() {
         "[[step]]\nid = \"a\"\nmatrix = { x = [1] }\nrun = \"echo {{x}}\" #!",
         "[[step]]\nid = \"a\"\nmatrix = { x = [1] }\nprompt = \"{{y}}\" #!",
         "[[step]]\nid = \"a\"\nmatrix = { x = [1] }\nrun = \"x\"\ncwd = \"{{y}}\" #!",
-        // Mistakes found by the TOML parser.
+        // The TOML parser finds the following mistakes.
         "[[step]]\nid = \"a\"\nrun = \"x\"\nneed = [\"b\"] #!",
         "[[step]]\nid = \"a\"\nrun = \"x\"\nretries = \"two\" #!",
         "[[step]]\nid = \"a\"\nrun = \"x\"\nneeds = [\n  \"b\",\n  3, #!\n]",

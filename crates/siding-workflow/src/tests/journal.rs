@@ -1,4 +1,4 @@
-//! Tests the replay of journals that a crash has cut off, and of damaged ones.
+//! Tests the replay of truncated and of damaged journals.
 
 use siding_model::process::UnixMs;
 

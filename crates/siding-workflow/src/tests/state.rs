@@ -1,4 +1,4 @@
-//! Tests the decisions on the next actions, with examples and with random graphs and histories.
+//! Tests the decisions on the next actions, with examples, random graphs and random events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -127,7 +127,7 @@ fn workflow_text(shapes: &[StepShape]) -> String {
     text
 }
 
-/// A simulated run of a random workflow, which checks each decision.
+/// A simulated run of a random workflow. It checks each decision.
 struct Simulation {
     text: String,
     rules: RunOptions,
@@ -155,8 +155,8 @@ impl Simulation {
         assert!(next.start.len() + self.live.len() <= self.rules.max_parallel);
         let states = self.course.step_statuses();
         let step = &self.course.plan().steps()[start.step];
-        // Indirect needs must be finished, too: a step that handles failures does not run at the
-        // same time as steps that are being stopped.
+        // Indirect needs must also be finished, because a failure handler must not run while other
+        // steps are being stopped.
         let mut before = step.needs.clone();
         while let Some(need) = before.pop() {
             assert!(states[need].is_finished(), "a step starts before its needs");

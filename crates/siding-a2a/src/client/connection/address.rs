@@ -1,5 +1,5 @@
-//! Derives the URLs of an agent card from the user's address, and decides which URLs in the card
-//! may be used. Pure.
+//! Derives the URLs of an agent card from the address that the user gave, and decides which URLs in
+//! the card may be used. Pure.
 
 use reqwest::Url;
 use siding_http::client::is_loopback_url;
@@ -62,7 +62,7 @@ pub(super) fn card_urls(given: &Url) -> Vec<Url> {
 }
 
 /// Checks a URL that an agent card names. The card is untrusted text: it must not make the client
-/// contact another host than the user has named, or send the token to another port.
+/// contact a host other than the one that the user named, or send the token to another port.
 pub(super) fn check_interface_url(
     given: &Url,
     named: &str,

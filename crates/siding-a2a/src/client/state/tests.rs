@@ -265,8 +265,8 @@ fn waits_for_user(event: &Event) -> bool {
 }
 
 proptest! {
-    /// For any responses of a server: another request or the end follows each finished request,
-    /// nothing follows the end, and only lines of the client match the pattern of notices.
+    /// For any responses of a server, another request or the end follows each finished request, and
+    /// nothing follows the end. Only lines of the client match the pattern of notices.
     #[test]
     fn the_client_never_hangs_and_server_text_forges_no_line(
         events in proptest::collection::vec(event_strategy(), 0..40),

@@ -65,7 +65,7 @@ struct TestProject {
 }
 
 impl TestProject {
-    /// Creates a project whose model has ended its turn.
+    /// Creates a project with a conversation in which the model has ended its turn.
     fn new() -> Self {
         let directory = tempfile::tempdir().expect("create a temporary directory");
         let root =

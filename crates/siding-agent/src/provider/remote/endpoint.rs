@@ -62,7 +62,7 @@ impl ApiDialect {
         }
     }
 
-    /// Returns the environment variables that may hold a key, by precedence.
+    /// Returns the environment variables that may hold a key, in order of precedence.
     const fn key_variables(self) -> &'static [&'static str] {
         match self {
             Self::Anthropic => &[AUTH_TOKEN_VARIABLE, "ANTHROPIC_API_KEY"],
@@ -167,7 +167,7 @@ impl Endpoint {
     }
 
     /// Returns the library's target for requests to the model `name`. The target has the complete
-    /// URL and all headers, so that the library adds none of its own.
+    /// URL and all headers, so that the library adds nothing to them.
     pub(super) fn target(&self, name: &str) -> ServiceTarget {
         let headers: Vec<(String, String)> =
             self.headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
@@ -214,7 +214,7 @@ impl Endpoint {
     }
 }
 
-/// Returns the base URL with the path of the API. Without a value, the default server is used.
+/// Returns the base URL with the path of the API. Without `value`, the default server is used.
 fn request_url(dialect: ApiDialect, value: Option<&str>) -> Result<Url, OpenError> {
     let wrong = |why: String| OpenError::BadUrl {
         variable: dialect.url_variable(),

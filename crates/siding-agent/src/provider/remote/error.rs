@@ -1,4 +1,4 @@
-//! Classification of the errors of the client library.
+//! Classification of the errors that the client library returns.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const ERROR_COLUMNS: usize = 300;
 /// The error of an attempt, classified for the decision about a retry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RequestError {
-    /// The kind of failure, which decides about a retry.
+    /// The kind of failure, which decides whether the request is retried.
     pub(super) kind: FailureKind,
     /// The delay that the server asks for before a retry, if any.
     pub(super) retry_after: Option<Duration>,

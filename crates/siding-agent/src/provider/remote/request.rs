@@ -74,7 +74,7 @@ pub(super) fn build_options(
         // The library cuts a model's name at `::`; the extra body sends the complete name.
         .with_extra_body(json!({ "model": name }));
     // Unless a reasoning effort is set, the library interprets the last word of a name such as
-    // `qwen3-max` as one. With these two values it sends none.
+    // `qwen3-max` as the effort. With these two values the library sends no reasoning effort.
     match (dialect, ReasoningEffort::from_model_name(name)) {
         (_, (None, _)) => options,
         (ApiDialect::Anthropic, _) => options.with_reasoning_effort(ReasoningEffort::Zero),
@@ -155,7 +155,7 @@ fn tool_responses(results: &[ToolResult]) -> impl Iterator<Item = ChatMessage> {
 }
 
 /// Returns the texts for chat completions. The library joins them with blank lines into one text,
-/// which servers without support for parts accept, too.
+/// which is also accepted by servers that do not support parts.
 fn user_texts(content: &[UserContent]) -> Option<ChatMessage> {
     let parts: Vec<ContentPart> =
         content.iter().map(|one| ContentPart::from_text(one.text())).collect();

@@ -19,7 +19,7 @@ pub(super) struct ResponseAssembler {
 #[derive(Debug)]
 enum Segment {
     Text(String),
-    /// The id of a call, which is complete only at the end of the stream.
+    /// The id of a call. The call is complete only at the end of the stream.
     Call(String),
 }
 
@@ -44,7 +44,7 @@ impl ResponseAssembler {
                 }
             }
             ChatStreamEvent::ThoughtSignatureChunk(_) => self.continues_text = false,
-            // Each chunk holds the complete arguments so far, not only the new part.
+            // Each chunk contains the complete arguments so far, not only the new part.
             ChatStreamEvent::ToolCallChunk(chunk) => self.push_call(chunk.tool_call.call_id),
             ChatStreamEvent::End(end) => return Some(self.finish(end)),
         }
@@ -152,7 +152,7 @@ fn finish_reason(reason: Option<&StopReason>, has_calls: bool) -> FinishReason {
 }
 
 /// Converts the usage that the provider reports. The library includes cached tokens in the number
-/// of prompt tokens, so they are subtracted.
+/// of prompt tokens, so the cached tokens are subtracted.
 fn convert_usage(usage: Counted) -> Usage {
     let number = |count: Option<i32>| count.and_then(|one| u64::try_from(one).ok()).unwrap_or(0);
     let details = usage.prompt_tokens_details.unwrap_or_default();

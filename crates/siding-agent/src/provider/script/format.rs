@@ -52,7 +52,7 @@ pub(super) struct TextPart {
 pub(super) enum AnswerEnd {
     /// The answer is sent completely, with these calls.
     Complete { calls: Vec<ScriptCall>, stop: FinishReason, usage: Usage },
-    /// The request fails after the text, as a real one would.
+    /// The request fails after the text has been sent.
     Failure(PlayedFailure),
 }
 
@@ -108,8 +108,8 @@ fn line_number(text: &str, offset: usize) -> usize {
     before.iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// Validates an answer. `known` holds the names of the groups in the `expect` patterns so far;
-/// those of this answer are added.
+/// Validates an answer. `known` contains the names of the groups in the earlier `expect` patterns;
+/// the names of this answer's groups are added.
 fn check_answer(
     raw: RawAnswer,
     line: usize,

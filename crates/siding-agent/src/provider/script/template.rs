@@ -14,7 +14,7 @@ enum Segment<'t> {
     Name(&'t str),
 }
 
-/// Splits a text into segments. `$${` is the escape of a literal `${`.
+/// Splits a text into segments. `$${` stands for a literal `${`.
 fn split_segments(text: &str) -> Vec<Segment<'_>> {
     let mut pieces = Vec::new();
     let mut rest = text;
@@ -118,7 +118,7 @@ mod tests {
         #[test]
         fn any_text_can_be_escaped(text in "[${}a]{0,12}") {
             let written = text.replace("${", "$${");
-            // A `$` before a literal `${` would itself be taken for the escape.
+            // A `$` before a literal `${` would be read as a part of the escape.
             prop_assume!(!text.contains("$${"));
             prop_assert_eq!(fill(&written, &Captures::new()), Ok(text));
         }

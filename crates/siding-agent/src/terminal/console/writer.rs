@@ -80,7 +80,7 @@ impl Writer {
     }
 
     /// Returns whether nothing is left to write, because everything was written or a write has
-    /// failed. If something is left, the thread calls `written` once nothing is.
+    /// failed. If something is left, the thread calls `written` later, when nothing is left.
     pub(super) fn is_done(&self) -> bool {
         let mut queue = self.0.lock();
         queue.notify_when_done = !queue.is_done();

@@ -144,8 +144,8 @@ impl View {
     fn on_idle(&mut self, reason: &IdleReason) {
         let is_known = !self.is_busy();
         self.activity = Activity::Idle;
-        // While the agent is idle, it reports this again after every event, so only the first
-        // report is printed.
+        // An idle agent reports its idle state again after every event, so only the first report is
+        // printed.
         if is_known {
             return;
         }
@@ -205,7 +205,7 @@ impl View {
     }
 }
 
-/// Returns the summary of a notice: `failed (7)  npm test`.
+/// Returns the summary of a notice, such as `failed (7)  npm test`.
 fn notice_summary(notice: &str) -> Option<String> {
     let element = |name: &str| element_text(notice, name);
     let code = element("exit_code").map_or_else(String::new, |code| format!(" ({code})"));

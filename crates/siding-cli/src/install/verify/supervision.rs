@@ -1,5 +1,5 @@
-//! Checks whether a host is supervised: whether its sandboxed commands are adopted, and the
-//! processes that it leaves behind are terminated.
+//! Checks whether a host is supervised, so that siding adopts its sandboxed commands and terminates
+//! the processes that remain after its exit.
 
 use siding_core::host::{check_supervisable, supervised_mark};
 use siding_core::session;
@@ -12,11 +12,11 @@ use super::Host;
 use crate::context;
 use crate::install::hosts::HookHost;
 
-/// The state, a description of the finding, and the repair if one is needed.
+/// The state of a check, what the check found, and a repair if one is needed.
 type CheckResult = (CheckState, String, Option<String>);
 
-/// Checks whether processes of this user can be marked, and which running sessions are not
-/// supervised.
+/// Returns the result of [`check_system`] if it found a problem, otherwise that of
+/// [`check_sessions`].
 pub(super) fn check_supervision(host: Host) -> (Check, Option<String>) {
     let (state, found, repair) = check_system().unwrap_or_else(|| check_sessions(host));
     let missing_guarantee =

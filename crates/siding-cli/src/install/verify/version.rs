@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use siding_model::text::one_line;
 
-/// Maximum time for the answer; the slowest known program takes one second.
+/// Maximum run time of `--version`; the slowest known program needs one second.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Columns to which the program's answer is shortened.
+/// Maximum columns of the returned version; a longer line is cut.
 const VERSION_COLUMNS: usize = 60;
 /// Bytes of standard output to read; the rest is ignored.
 const MAX_VERSION_BYTES: u64 = 4 << 10;
 
-/// Returns the first line that `--version` prints.
+/// Returns the first line of the output of `--version` that is not blank.
 pub(super) fn query_version(program: &Path) -> Result<String, String> {
     let mut command = Command::new(program);
     command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -9,7 +9,7 @@ use siding_model::text::one_line;
 use super::super::sample::{HOSTILE_TEXT, ended_task, running_task, sample_process};
 use super::*;
 
-/// 15.003 s after the start of the task that [`running_task`] returns.
+/// The present time in the tests: 15.003 s after the start of the task of [`running_task`].
 const NOW: UnixMs = UnixMs(1_763_764_887_348);
 
 fn advice_text(view: &TaskView) -> String {

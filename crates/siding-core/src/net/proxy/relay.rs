@@ -7,9 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long a connection with one closed direction may be silent. A client that has disconnected
-/// and a client that has only sent its whole request look the same to the proxy. A remote host that
-/// answers later than this is rare, and a connection that neither side closes would occupy a slot
-/// forever.
+/// and a client that has only sent its whole request look the same to the proxy. Without this
+/// timeout, a connection that neither side closes would occupy a slot forever. Few remote hosts
+/// take longer to answer.
 pub(super) const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The size of the buffer for each direction, in bytes.
@@ -82,8 +82,8 @@ impl RelayPair {
         let _peer_gone = to.shutdown(Shutdown::Write);
     }
 
-    /// Counts a direction as closed. If the other direction is still open, waits until it is closed
-    /// as well, and closes both connections if it is silent for too long.
+    /// Counts a direction as closed. If the other direction is still open, waits until that
+    /// direction is closed too, and closes both connections if it is silent for too long.
     fn finish_direction(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.finished_directions += 1;
@@ -119,7 +119,7 @@ mod tests {
     }
 
     /// Returns a client and its remote host, and the thread that relays between them. Reads from
-    /// either of them time out after 20 s.
+    /// either end time out after 20 s.
     fn relayed_pair(
         silence: Duration,
     ) -> (TcpStream, TcpStream, thread::JoinHandle<io::Result<()>>) {

@@ -8,9 +8,9 @@ use std::time::Duration;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Returns the addresses of a remote host to which the proxy may connect. For a name, addresses of
-/// this machine and of its links are left out: otherwise the operator of the name's DNS server
-/// could let the task connect to services that are meant for this machine only (DNS rebinding). A
-/// policy can allow such a service by its address, or as `localhost`.
+/// this machine and of its links are omitted. Otherwise the operator of the name's DNS server could
+/// let the task connect to services that are meant for this machine only (DNS rebinding). A policy
+/// can allow such a service by its address, or as `localhost`.
 pub(super) fn resolve_addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let all = (host, port).to_socket_addrs()?;
     let is_meant = host.parse::<IpAddr>().is_ok() || host.eq_ignore_ascii_case("localhost");
@@ -53,9 +53,9 @@ fn is_local_address(at: SocketAddr) -> bool {
 }
 
 /// Returns the source address that this machine would use to reach an address. To reach one of its
-/// own addresses, the machine uses that address itself. The test is a connect(2) on a UDP socket,
-/// which sends nothing. A trial bind(2) would also succeed for addresses that the machine does not
-/// have, if the machine allows that (ip(7), `ip_nonlocal_bind`).
+/// own addresses, the machine uses that address itself. The function calls connect(2) on a UDP
+/// socket, which sends nothing. A call of bind(2) would be no test, because with `ip_nonlocal_bind`
+/// (ip(7)) the call succeeds even for an address that the machine does not have.
 fn source_address_for(at: SocketAddr) -> io::Result<IpAddr> {
     let any: IpAddr =
         if at.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
@@ -68,7 +68,8 @@ fn source_address_for(at: SocketAddr) -> io::Result<IpAddr> {
 mod tests {
     use super::*;
 
-    /// Addresses that are reserved for documentation (RFC 5737, RFC 3849), so no machine has them.
+    /// Addresses that no machine has, because they are reserved for documentation (RFC 5737, RFC
+    /// 3849).
     const REMOTE_ADDRESSES: [&str; 2] = ["203.0.113.1:443", "[2001:db8::1]:443"];
 
     #[test]
@@ -80,7 +81,8 @@ mod tests {
         for foreign in REMOTE_ADDRESSES {
             let foreign = foreign.parse().expect("an address");
             assert!(!is_local_address(foreign), "{foreign}");
-            // The source address that this machine uses there is one of its own.
+            // The source address for a route from this machine is one of the machine's own
+            // addresses.
             match source_address_for(foreign) {
                 Ok(own) => assert!(is_local_address(SocketAddr::new(own, 443)), "{own}"),
                 Err(error) => println!("not checked: no route to {foreign}: {error}"),

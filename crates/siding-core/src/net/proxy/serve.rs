@@ -14,10 +14,11 @@ use siding_model::text::cut_head;
 use super::tunnel;
 use crate::sys::{poll, unix_socket};
 
-/// The most concurrent connections. Each of them needs two threads. Further clients wait in the
-/// listen queue.
+/// Maximum number of concurrent connections. Each connection needs two threads. Further clients
+/// wait in the listen queue.
 const MAX_CONNECTIONS: usize = 128;
-/// How long to wait for a connection to end when there are too many, in milliseconds.
+/// Pause when no connection can be accepted, in milliseconds: too many are open, or accept(2)
+/// failed.
 const FULL_PAUSE_MS: u64 = 50;
 
 /// The state that all connections share.
@@ -39,20 +40,19 @@ impl ProxyState {
         false
     }
 
-    /// Reports a refused remote host to the shim, unless this host was reported before, or too many
-    /// hosts were.
+    /// Reports a refused remote host to the shim, unless this host or `MAX_RECORDED_DENIALS` others
+    /// were reported before.
     pub(super) fn report_refused(&self, host: &str) {
         let host = cut_head(host, MAX_DENIED_HOST_BYTES);
         let mut told = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() < MAX_RECORDED_DENIALS && told.insert(host.to_owned()) {
-            // A shim that is busy reads the report later; when the shim has exited, this process
-            // exits too.
+            // A busy shim reads the report later. If the shim has exited, this process exits too.
             let _peer_gone = unix_socket::send(&self.control, host.as_bytes(), true);
         }
     }
 }
 
-/// Serves clients until no process holds the other end of `control`.
+/// Serves clients until no process has the other end of `control` open.
 pub(super) fn serve(control: OwnedFd, listener: OwnedFd, hosts: RemoteHosts) {
     let mut listener = TcpListener::from(listener);
     let gate = ProxyState {
@@ -71,8 +71,8 @@ pub(super) fn serve(control: OwnedFd, listener: OwnedFd, hosts: RemoteHosts) {
         };
         if ready[0] {
             // A leader whose first program could not be executed starts again, in another
-            // namespace, and sends a new listener. Any other event means that the task has ended:
-            // this process exits, and its threads with it.
+            // namespace, and sends a new listener. Any other event means that the task has ended,
+            // so this process exits.
             match unix_socket::receive_with_fds(&gate.control, 1) {
                 Ok(Some((_, mut descriptors))) => match descriptors.pop() {
                     Some(next) => listener = TcpListener::from(next),
@@ -83,8 +83,8 @@ pub(super) fn serve(control: OwnedFd, listener: OwnedFd, hosts: RemoteHosts) {
         } else if ready.get(1) == Some(&true) {
             // No other process accepts from this listener, so the call does not block.
             let Ok((client, _)) = listener.accept() else {
-                // For example, no descriptor is left: the client stays in the listen queue, and is
-                // accepted later.
+                // If, for example, no descriptor is left, the client stays in the listen queue and
+                // is accepted later.
                 thread::sleep(Duration::from_millis(FULL_PAUSE_MS));
                 continue;
             };

@@ -14,7 +14,7 @@ use super::serve::ProxyState;
 /// How long a client may take to send its request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Serves a client until the client or its remote host has disconnected.
+/// Serves a client until its request is refused or the relay to its remote host has ended.
 pub(super) fn handle_client(mut client: TcpStream, gate: &ProxyState) {
     let answer = match open_upstream(&mut client, gate) {
         Ok((host, rest)) => {

@@ -9,9 +9,9 @@ use siding_model::id::TaskId;
 use super::{group_name, parse_group_name};
 use crate::sys::{cgroupfs, process, procfs};
 
-/// The usual mount points of the version 2 hierarchy: alone, or together with version 1
-/// hierarchies. These paths are tried first, because reading `mountinfo` makes the kernel format
-/// the whole mount table.
+/// The usual mount points of the version 2 hierarchy: without version 1 hierarchies, and with them.
+/// These paths are tried first, because reading `mountinfo` makes the kernel format the whole mount
+/// table.
 const USUAL_MOUNT_POINTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
 /// The control group that this process is in.
@@ -30,7 +30,7 @@ pub enum Delegation {
     Delegated,
     /// Another user owns the directory in which the groups would be created.
     OtherUser,
-    /// Root can write to the directory, but the group is not delegated: the manager of the
+    /// Root can write to the directory, but the group is not delegated, and the manager of the
     /// machine's groups, usually systemd, expects only its own groups there.
     Managed,
 }
@@ -76,9 +76,9 @@ impl OwnCgroup {
         }
     }
 
-    /// Returns whether root may create groups: this process's group is the root of the visible
-    /// hierarchy (in a container, or on a machine without a group manager), or the group or one of
-    /// its ancestors is delegated.
+    /// Returns whether root may create groups. This requires that this process's group is the root
+    /// of the visible hierarchy (in a container, or on a machine without a group manager), or that
+    /// the group or one of its ancestors is delegated.
     fn is_delegated_to_root(&self) -> bool {
         let path = path_above_tasks(&self.path);
         path == Path::new("/")
@@ -104,8 +104,8 @@ impl OwnCgroup {
     ///
     /// The kernel enables no memory controller below a group that has processes itself (the "no
     /// internal processes" rule, cgroups(7)), and this process is in `home`. An administrator can
-    /// put the host into a child of the delegated group, as systemd does with `DelegateSubgroup=`:
-    /// then the parent of `home` is delegated as well, and task groups can be created next to the
+    /// put the host into a child of the delegated group, as systemd does with `DelegateSubgroup=`.
+    /// Then the parent of `home` is delegated too, and task groups can be created next to the
     /// host's group. The parent is not used if the host's own group has limits, because tasks
     /// outside of that group would escape the limits.
     fn dir_with_memory_controller(&self, home: &Path) -> Option<PathBuf> {
@@ -159,7 +159,7 @@ fn file_lists_memory(file: &Path) -> bool {
     list.split_ascii_whitespace().any(|controller| controller == "memory")
 }
 
-/// Returns whether this group itself limits neither memory, nor processes, nor CPU time.
+/// Returns whether this group sets no limit on memory, processes or CPU time.
 fn has_no_limits(dir: &Path) -> bool {
     ["memory.max", "memory.high", "pids.max", "cpu.max"].into_iter().all(|name| {
         // A controller that is not enabled has no files, and limits nothing.
@@ -238,7 +238,8 @@ mod tests {
         assert_eq!(outside(format!("/a/{TASK_GROUP}/own/{TASK_GROUP}/x")), "/a");
     }
 
-    /// Uses a hierarchy of plain files: no machine that runs the tests delegates a controller.
+    /// Uses a hierarchy of plain files, because no machine that runs the tests delegates a
+    /// controller.
     #[test]
     fn memory_controller_is_found_in_the_groups_dir_or_its_parent() {
         let tree = tempfile::tempdir().expect("a directory");

@@ -14,7 +14,7 @@ use crate::processes::tree;
 use crate::store::StateDir;
 use crate::sys::{cgroupfs, file, procfs};
 
-/// The control group of one task, which may or may not exist.
+/// The control group of one task. The group may or may not exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskGroup {
     id: TaskId,
@@ -36,7 +36,7 @@ impl TaskGroup {
     ///
     /// # Errors
     ///
-    /// The I/O error of the system call, including `EEXIST`: a used group is not used again.
+    /// The I/O error of the system call, including `EEXIST`, because a group is not used again.
     pub fn create(&self) -> io::Result<OwnedFd> {
         std::fs::create_dir(&self.dir)?;
         file::open_directory(&self.dir)
@@ -60,8 +60,8 @@ impl TaskGroup {
         cgroupfs::open(&self.dir).and_then(cgroupfs::is_populated).unwrap_or(false)
     }
 
-    /// Returns the task's living processes in the group. Processes of other tasks are left out,
-    /// such as a shim that could not leave the group.
+    /// Returns the task's living processes in the group. Processes of other tasks, such as a shim
+    /// that could not leave the group, are left out.
     ///
     /// A listed process may start another and exit before it is inspected. An empty result is
     /// therefore returned only after a list in which no process had exited, or after the last
@@ -98,7 +98,7 @@ impl TaskGroup {
         v2_path(&groups).is_some_and(|path| path.split('/').any(|part| part == own))
     }
 
-    /// Sends SIGKILL to all members, in one step that no fork escapes.
+    /// Sends SIGKILL to all members in one step, which a fork cannot escape.
     ///
     /// Does nothing if a member must not be killed with the task: this process, or a process of
     /// another task. In this case the caller's sweep kills each process separately. The sweep is
@@ -116,7 +116,7 @@ impl TaskGroup {
     }
 
     /// Removes the group and the groups that the task created in it. Does nothing while any process
-    /// lives in these groups. Returns whether the group is gone.
+    /// lives in these groups. Returns whether the group no longer exists.
     pub fn remove(&self) -> bool {
         if std::fs::remove_dir(&self.dir).is_ok() {
             return true;

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use super::TaskGroup;
 use crate::sys::cgroupfs;
 
-/// An open group whose memory controller accounts the memory of a task. Callers open it for each
+/// An open group whose memory controller counts the memory of a task. Callers open it for each
 /// query, so that no descriptor stays open while the task runs.
 #[derive(Debug)]
 pub struct GroupMemory<D = OwnedFd>(D);
@@ -40,8 +40,8 @@ impl<D: AsFd> GroupMemory<D> {
     /// file cache, which the kernel drops before memory runs out. A task that reads a large file is
     /// therefore not reported as using much memory.
     ///
-    /// Below `enough` the charged memory is returned, cache included, because a second file would
-    /// have to be read to subtract the cache.
+    /// Charged memory below `enough` is returned with the cache included, because subtracting the
+    /// cache takes a read of a second file.
     #[must_use]
     pub fn used_bytes(&self, enough: u64) -> Option<u64> {
         let charged = cgroupfs::read_number(&self.0, "memory.current").ok()?;
@@ -85,7 +85,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Creates a directory with the files of a group: no test machine has a real memory controller.
+    /// Creates a directory with the files of a group, because no test machine has a real memory
+    /// controller.
     fn group_with_files(files: &[(&str, &str)]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().expect("a directory");
         for (name, text) in files {

@@ -251,8 +251,8 @@ fn parse_lock_holder(line: &str, inode: u64) -> Option<i32> {
     (file.parse() == Ok(inode)).then_some(pid)
 }
 
-/// Returns whether a process holds a lock on a file through one of its descriptors: the kernel
-/// shows locks in fdinfo (proc_pid_fdinfo(5)).
+/// Returns whether a process holds a lock on a file through one of its descriptors, as the kernel
+/// shows it in fdinfo (proc_pid_fdinfo(5)).
 fn holds_lock(pid: i32, inode: u64) -> bool {
     let is_locked = |fd: i32| {
         let shown = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
@@ -262,7 +262,8 @@ fn holds_lock(pid: i32, inode: u64) -> bool {
     inspect_process::open_fds(pid).iter().any(|(fd, ..)| is_locked(*fd))
 }
 
-/// Returns the descriptor that explains a wait best: a source of input before a timer, for example.
+/// Returns the descriptor that best explains a wait. A source of input, for example, is preferred
+/// to a timer.
 fn most_informative(on: &[BlockedOn]) -> Option<&BlockedOn> {
     on.iter().min_by_key(|waited| match waited.object {
         FdObject::TaskStdin | FdObject::OutputPipe | FdObject::Terminal => 0,

@@ -8,8 +8,8 @@ use crate::store::task_files::{INPUT_FIFO, OUTPUT_FIFO};
 use crate::sys::blocking_syscalls::ArgumentLayout;
 use crate::sys::inspect_process::{self, FdTarget, TargetKind};
 
-/// Maximum number of descriptors of one wait that are inspected. A program that waits for a
-/// person's input polls far fewer.
+/// Maximum number of descriptors to inspect for one wait. A program that waits for a person's input
+/// polls far fewer.
 const MAX_WAIT_DESCRIPTORS: usize = 128;
 /// `POLLIN | POLLPRI | POLLRDNORM | POLLRDBAND`, which are the same bits in epoll (poll(2),
 /// epoll_ctl(2)).
@@ -20,7 +20,7 @@ const WRITE_EVENTS: u32 = 0x4 | 0x100 | 0x200;
 const BLOCKING_LOCK_COMMANDS: [u64; 2] = [7, 38];
 
 /// The FIFOs that are a task's standard input and output. A process that reads the input FIFO waits
-/// for input. Only the identity of the object distinguishes such a prompt from a wait in a
+/// for input. Only the identity of the FIFO distinguishes this process from one that waits in a
 /// pipeline, because both sleep in the same kernel function.
 #[derive(Debug, Clone, Copy)]
 pub struct KnownFds {
@@ -111,7 +111,7 @@ pub(super) fn read_wait_set(
         is_endless,
         is_lock: false,
     };
-    // The argument is an `int`: the lower half of its register.
+    // The argument is an `int`, which is in the lower half of its register.
     let int = |at: usize| i32::from_ne_bytes((arguments[at] as u32).to_ne_bytes());
     let limit = |by_pointer, at: usize| if by_pointer { arguments[at] == 0 } else { int(at) < 0 };
     match shape {
@@ -165,7 +165,7 @@ fn read_fd_set(pid: i32, address: u64, count: u64, to_read: bool) -> Vec<(i32, b
     }
     let wanted = bits.div_ceil(64) * 8;
     let read = inspect_process::read_memory(pid, address, &mut bytes[..wanted]).unwrap_or(0);
-    // All machines that siding runs on are little-endian: bit n is in byte n / 8.
+    // All machines that siding runs on are little-endian, so bit n is in byte n / 8.
     let is_set =
         |bit: &usize| bytes[..read].get(bit / 8).is_some_and(|byte| byte & (1 << (bit % 8)) != 0);
     let fds = (0..bits).filter(is_set).filter_map(|bit| i32::try_from(bit).ok());

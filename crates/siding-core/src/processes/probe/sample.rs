@@ -12,7 +12,7 @@ use crate::sys::blocking_syscalls::{self, ArgumentLayout, BlockingSyscall};
 use crate::sys::threads::{self, ProcessStatus, ThreadLocation};
 use crate::sys::{clock, inspect_process};
 
-/// Maximum number of processes in one sample, and of threads of one process. Further ones are not
+/// Maximum number of processes in one sample, and of threads of one process. Others are not
 /// sampled, so that a fork storm does not keep a shim busy for seconds.
 pub(super) const MAX_SAMPLED: usize = 512;
 
@@ -97,13 +97,14 @@ pub(super) fn thread_ids(pid: i32, status: &ProcessStatus) -> Vec<i32> {
     if status.threads < 2 { vec![pid] } else { threads::list_threads(pid) }
 }
 
-/// Returns a new sample with the content of `before` if none of its processes has run since: each
-/// is then in the same state. The check takes one system call for each process, a new sample a
-/// dozen.
+/// Returns a new sample with the content of `before` if none of its processes has run since,
+/// because each is then in the same state. The check takes one system call for each process, and a
+/// new sample takes a dozen.
 ///
 /// A process that was started, has exited, was stopped or was continued has run, or its parent has.
-/// Also returns `None` if a process has a terminal, because other processes can change the state of
-/// a terminal, or if the state of a thread could not be read.
+/// Also returns `None` if `before` is empty or may be truncated, or if a thread was not known to be
+/// blocked. The same applies if a process has a terminal, because other processes can change the
+/// state of a terminal.
 #[must_use]
 pub fn reuse_if_unchanged(before: &TaskSample) -> Option<TaskSample> {
     if before.processes.is_empty() || before.processes.len() >= MAX_SAMPLED {
@@ -175,7 +176,7 @@ fn thread_state(known_fds: &KnownFds, pid: i32, tid: i32, status: &ProcessStatus
             )
         }
         Err(error) if error.kind() == ErrorKind::PermissionDenied => ThreadState::Denied,
-        // The file `syscall` is masked, or this kernel lacks it: only the wait channel is left.
+        // The file `syscall` is masked, or this kernel lacks it, so only the wait channel is left.
         Err(_) => blocking_syscalls::by_wait_channel(&threads::wait_channel(pid, tid)).map_or(
             ThreadState::Hidden,
             |known| {

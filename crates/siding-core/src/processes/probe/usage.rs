@@ -82,7 +82,7 @@ fn usage_from_counters(
 /// process that may not be inspected, adds the whole resident size. Takes 17 to 230 µs for each
 /// process, so callers use it only when the resident sizes exceed the limit.
 ///
-/// The control group of a task, if it accounts memory, is more accurate: see
+/// The control group of a task is more accurate if it counts memory: see
 /// [`GroupMemory::used_bytes`](crate::processes::cgroup::GroupMemory::used_bytes).
 #[must_use]
 pub fn proportional_memory(uses: &[ProcessUsage]) -> u64 {
@@ -105,8 +105,8 @@ pub fn written_bytes(uses: &[ProcessUsage], anywhere: bool) -> Option<u64> {
     uses.iter().map(|one| count(one.process.pid)).sum()
 }
 
-/// Returns the TCP connections of these processes. Also returns the connections that no process
-/// holds any more, if `is_known` returns true for their cookie. `None` if the kernel does not list
+/// Returns the TCP connections of these processes. Also returns connections whose socket no process
+/// has open, if `is_known` returns true for their cookie. `None` if the kernel does not list
 /// connections.
 #[must_use]
 pub fn connections(

@@ -8,8 +8,8 @@ use crate::store::StateDir;
 use crate::sys::procfs;
 use crate::sys::threads::ProcessStatus;
 
-/// Returns whether a process below a task belongs to another task that was started inside it by
-/// `siding run`, or is the shim of such a task.
+/// Returns whether a descendant of a task belongs to another task, which `siding run` started
+/// inside the first, or is the shim of such a task.
 ///
 /// A process of another task has the birthmark of that task, which has a live marker in the state
 /// directory. A birthmark without a live marker has no effect, so a program cannot leave its task
@@ -49,7 +49,7 @@ fn has_mark_of_other_task(root: &StateDir, own: Birthmark, pid: i32) -> bool {
 /// is still recognized between the end of its task and its own exit.
 ///
 /// A shim names its task in its command line, and the journal of that task must name the process as
-/// its shim, so a program cannot leave its task by taking a shim's name.
+/// its shim. A program therefore cannot leave its task by setting a shim's name for a process.
 pub(super) fn is_shim_of_other_task(root: &StateDir, own: TaskId, pid: i32) -> bool {
     procfs::process_name(pid).is_some_and(|name| name.as_bytes() == SHIM_NAME.to_bytes())
         && is_recorded_shim_of_other_task(root, own, pid)

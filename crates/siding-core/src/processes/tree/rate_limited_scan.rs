@@ -98,7 +98,7 @@ impl RateLimitedScan {
             }
         }
         let (_, marks) = last.insert((now, self.scan(root, except)));
-        // `None` if all processes found have died since: they may have started others.
+        // `None` if all processes found have died since, because they may have started others.
         let mut grip =
             hold_living(marks.processes_of(id), most).ok_or_else(|| self.next_scan_at(now))?;
         grip.has_more |= !marks.is_complete();
@@ -125,7 +125,8 @@ fn hold_living(found: &[ProcRef], most: usize) -> Option<HeldProcesses> {
         match PidFd::open_if_alive(*process) {
             Ok(Some(held)) => grip.insert(held, most),
             Ok(None) => {}
-            // The process may be alive: for example, no descriptor is free for its pidfd.
+            // The pidfd could not be opened, for example because no descriptor is free, so the
+            // process may be alive.
             Err(_) => grip.has_more = true,
         }
         if grip.pidfds.len() >= most {

@@ -1,4 +1,4 @@
-//! Tests that scans find and hold exactly the processes of a task, also while these fork quickly.
+//! Tests that scans find and hold exactly the processes of a task, even while they fork quickly.
 
 use std::process::{Child, Command, Stdio};
 
@@ -6,7 +6,7 @@ use siding_model::id::TaskKind;
 
 use super::*;
 
-/// A process with a task's birthmark. It is killed on drop.
+/// A process with a task's birthmark, which is killed on drop.
 struct MarkedChild(Child);
 
 impl MarkedChild {

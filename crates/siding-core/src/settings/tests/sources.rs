@@ -1,4 +1,4 @@
-//! Sources other than plain settings files, and files that are not regular files.
+//! Tests sources other than plain settings files, and files that are not regular files.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

@@ -58,9 +58,9 @@ pub enum RuntimeDirError {
     /// A system call on the task's runtime directory or on its record failed.
     #[error("could not create the runtime directory `{path}` of a task: {source}")]
     Io {
-        /// The path of the runtime directory.
+        /// The path that was chosen for the runtime directory.
         path: PathBuf,
-        /// The error of the system call.
+        /// The kernel's error, which the message contains.
         source: io::Error,
     },
 }

@@ -138,7 +138,8 @@ fn a_runtime_dir_is_found_by_its_record_not_by_the_environment() {
     assert_eq!(state.names("state/tasks"), Vec::<String>::new());
 }
 
-/// Such a task was started by an earlier version, or while the root was on a local file system.
+/// A task without a record was started by an earlier version, or while the root was on a local file
+/// system.
 #[test]
 fn a_task_without_a_record_uses_its_own_directory() {
     let state = StateDirFixture::new();
@@ -192,7 +193,7 @@ fn a_removed_runtime_dir_is_recreated_when_the_lock_is_taken() {
     assert!(locked.dir().endpoint_dir().is_ok());
     assert!(root.task_dir(id).expect("is there").try_lock().expect("works").is_none());
     drop(locked);
-    // The base directory is missing too: the next candidate is used and recorded.
+    // The base directory is missing too, so the next candidate is used and recorded.
     std::fs::remove_dir_all(state.path("run")).expect("own directory");
     std::fs::create_dir(state.path("other")).expect("own directory");
     let root = state.root_with(NFS_MAGIC, &["run/siding", "other/siding"]).expect("opens");

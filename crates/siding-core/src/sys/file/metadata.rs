@@ -1,4 +1,4 @@
-//! The facts about files that can be read without their content.
+//! The facts about files that stat(2) reports.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -12,12 +12,12 @@ use super::metadata::metadata;
 ///
 /// # Errors
 ///
-/// The I/O error of the system call, `EOPNOTSUPP` if the file system does not support it.
+/// The I/O error of the system call, `EOPNOTSUPP` if the file system does not support fallocate(2).
 pub fn reserve(fd: impl AsFd, len: u64) -> io::Result<()> {
     Ok(rustix::fs::fallocate(fd, FallocateFlags::KEEP_SIZE, 0, len)?)
 }
 
-/// Releases the space that [`reserve`] took beyond the end of the file.
+/// Releases the space that [`reserve`] allocated beyond the end of the file.
 ///
 /// # Errors
 ///
@@ -28,7 +28,7 @@ pub fn release_reserve(fd: impl AsFd) -> io::Result<()> {
 }
 
 /// Returns the first offset at or after `from` at which a file stores data, or `None` if it stores
-/// none there (`SEEK_DATA`, lseek(2)).
+/// no data there (`SEEK_DATA`, lseek(2)).
 ///
 /// # Errors
 ///
@@ -45,7 +45,7 @@ pub fn next_data(fd: impl AsFd, from: u64) -> io::Result<Option<u64>> {
 ///
 /// # Errors
 ///
-/// The I/O error of the system call, `EOPNOTSUPP` if the file system does not support it.
+/// The I/O error of the system call, `EOPNOTSUPP` if the file system does not support holes.
 pub fn punch_hole(fd: impl AsFd, from: u64, len: u64) -> io::Result<()> {
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     Ok(rustix::fs::fallocate(fd, flags, from, len)?)

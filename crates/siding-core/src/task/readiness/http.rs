@@ -1,6 +1,6 @@
 //! Requests a URL until an HTTP server responds with a success or a redirect.
 //!
-//! A request may block for a minute, so each URL has a thread of its own, which reports the status
+//! A request may block for a minute, so each URL has its own thread, which reports the status
 //! through a pipe. TLS is not supported: a TLS library would be larger than siding, and the server
 //! is nearly always on this machine.
 
@@ -81,7 +81,7 @@ impl HttpProbe {
 
 impl Drop for HttpProbe {
     fn drop(&mut self) {
-        // The thread ends after its present request. Joining the thread could block for a minute.
+        // The thread ends after its current request. Joining the thread could block for a minute.
         self.cancelled.store(true, Ordering::Relaxed);
     }
 }

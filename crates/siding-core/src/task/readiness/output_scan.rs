@@ -14,7 +14,7 @@ use crate::store::TaskDir;
 /// Silence after which an incomplete line is matched, in milliseconds. The line may be a prompt,
 /// whose program waits for input and never completes the line.
 const PARTIAL_LINE_SETTLE_MS: u64 = 300;
-/// Maximum length of a reported line, in bytes. A longer line is cut.
+/// Maximum length of a reported line, in bytes. A longer line is truncated.
 const MAX_LINE_BYTES: usize = 1024;
 /// Prefix of the line that siding appends to an output. Such a line never meets a condition.
 const SIDING_LINE_PREFIX: &str = "[siding] ";
@@ -24,7 +24,7 @@ const SIDING_LINE_PREFIX: &str = "[siding] ";
 pub(crate) struct OutputScan {
     matching: LineMatcher<FirstMatch>,
     next: u64,
-    /// Time from which the incomplete line is matched, unless more output arrives before.
+    /// Time from which the incomplete line is matched, unless more output arrives before then.
     settles_at: Option<MonotonicMs>,
 }
 
@@ -80,7 +80,7 @@ impl OutputScan {
     /// Matches the remaining output of a task that has ended.
     pub(crate) fn scan_remaining(&mut self, dir: &TaskDir) -> io::Result<Option<WaitDetail>> {
         self.next = self.matching.read_from(dir, self.next)?;
-        // The incomplete line comes later than a match that was already found.
+        // A match that was already found precedes the incomplete line.
         if self.matching.handler().0.is_none() {
             self.matching.finish();
         }

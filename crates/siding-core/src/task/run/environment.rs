@@ -47,7 +47,7 @@ pub(super) fn task_environment(task: &PreparedTask) -> Result<Vec<CString>, RunE
         set_unless_given(&mut variables, name, value.as_ref());
     }
     set_unless_given(&mut variables, "SIDING_TASK", spec.task_id.to_string().as_ref());
-    // A `siding run` inside the task then joins the session of that task.
+    // A `siding run` inside the task then belongs to the session of that task.
     if !spec.session_id.is_implicit() {
         set_unless_given(&mut variables, "SIDING_SESSION", spec.session_id.as_str().as_ref());
     }
@@ -69,9 +69,9 @@ fn add_policy_variables(policy: &NetPolicy, variables: &mut Vec<(OsString, OsStr
             }
         }
         NetPolicy::Allow(hosts) => {
-            // These variables replace the starter's, whose proxy is unreachable from the namespace.
-            // A loopback name in the allow-list means the machine's own loopback interface, so a
-            // request for this name must go through the proxy.
+            // These variables replace those of the starter, because the starter's proxy is
+            // unreachable from the namespace. A loopback name in the allow-list means the machine's
+            // own loopback interface, so a request for this name must go through the proxy.
             let own: Vec<_> =
                 LOOPBACK_HOSTS.into_iter().filter(|own| !hosts.contains_name(own)).collect();
             let own = own.join(",");

@@ -1,4 +1,4 @@
-//! The error of preparing, starting and awaiting a task.
+//! The error that preparing, starting or awaiting a task may return.
 
 use std::io;
 use std::path::PathBuf;
@@ -28,10 +28,10 @@ pub enum RunError {
     /// The network policy cannot be enforced on this system.
     #[error(transparent)]
     Net(#[from] UnenforceablePolicy),
-    /// No random number was available, or tasks are nested too deep for another id.
+    /// No random number was available, or tasks are nested too deeply for another id.
     #[error("could not create a task id: {0}")]
     Id(io::Error),
-    /// A variable contains a zero byte, at which execve(2) would cut it.
+    /// A variable contains a zero byte, at which execve(2) would truncate the variable.
     #[error("the environment variable `{name}` contains a zero byte")]
     ZeroByte {
         /// The name of the rejected variable.

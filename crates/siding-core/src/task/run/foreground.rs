@@ -1,7 +1,7 @@
 //! Drives a [`ForegroundCall`] for a caller without an asynchronous runtime.
 //!
 //! A single loop with one poll(2) waits for the shim's messages, for requests of the caller, and
-//! until the reader of the output accepts more. A slow reader therefore delays neither requests nor
+//! for the reader of the output to accept more. A slow reader therefore delays neither requests nor
 //! the end of the budget.
 
 use std::ffi::CStr;
@@ -55,7 +55,7 @@ pub trait ForegroundCaller {
         Ok(WriteResult::Continue)
     }
 
-    /// Reads the present size of the output, so that output written until now is shown.
+    /// Reads the current size of the output, so that everything written up to this point is shown.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ pub trait ForegroundCaller {
     }
 
     /// Subscribes to the output if `_event` is `None`, which is the case once, before the wait.
-    /// Otherwise processes a message of the shim, before the call itself does.
+    /// Otherwise processes a message of the shim before the call itself processes the message.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ pub enum CallEnd {
     /// The command has ended or continues in the background. The notices contain the task's state
     /// at that time.
     Returned(TaskDir, Box<TaskNotices>),
-    /// The caller has left. The task continues, unless it was asked to stop.
+    /// The caller no longer waits. The task continues, unless it was asked to stop.
     Left,
 }
 
@@ -254,7 +254,7 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
         })
     }
 
-    /// Passes the caller's requests to the call. Returns whether there was one.
+    /// Passes the caller's requests to the call. Returns whether there was a request.
     fn handle_requests(&mut self) -> Result<bool, C::Error> {
         let requests = self.caller.take_requests();
         let is_handled = !requests.is_empty();

@@ -119,8 +119,8 @@ impl TaskRequest {
         self
     }
 
-    /// Sets an id that was created before, so that the command line can contain it. The kind of the
-    /// task is that of the id.
+    /// Sets an id that was created before, so that the command line can contain it. The id
+    /// determines the kind of the task.
     pub const fn id(mut self, id: TaskId) -> Self {
         self.identity = Identity::Existing(id);
         self
@@ -163,7 +163,7 @@ impl TaskRequest {
         self
     }
 
-    /// Sets variables of the command. A command with other variables is no duplicate.
+    /// Sets variables of the command. A command with different variables is not a duplicate.
     pub fn env(mut self, variables: Vec<(String, String)>) -> Self {
         self.env = variables;
         self
@@ -246,7 +246,7 @@ impl TaskRequest {
             stall_after_ms: duration_ms(stall_after),
             deadline_notice_ms: duration_ms(settings.deadline_notice),
             limits: settings.limits(),
-            // Tasks of other kinds, above all agents, exchange data with a model all the time and
+            // Tasks of other kinds, above all agents, constantly exchange data with a model and
             // would trip a watchdog.
             watch: if task_id.kind() == TaskKind::LocalBash {
                 settings.watchdog_thresholds()
@@ -265,10 +265,10 @@ impl TaskRequest {
     }
 
     /// Returns the key by which a second launch of the command is detected. The key depends on
-    /// variables, input and shell, because two commands that differ in one of these are no
+    /// variables, input and shell, because two commands that differ in one of these are not
     /// duplicates. Only a checksum of these three is part of the key.
     fn same_key(&self) -> String {
-        /// The default shell; it leaves the key unchanged.
+        /// The default shell adds nothing to the key.
         const DEFAULT_SHELL: &str = "bash";
         let mut key = same_key(&self.command, self.cwd.as_str());
         let mut differences = Vec::new();
@@ -294,7 +294,7 @@ impl TaskRequest {
     }
 }
 
-/// An absolute path of a directory that can be entered.
+/// The absolute path of a directory that this process may enter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkingDirectory(String);
 
@@ -377,8 +377,8 @@ pub fn inherited_session(root: &StateDir, owner: ProcRef) -> Option<SessionId> {
     session.is_owned_by(owner, &boot).then_some(id)
 }
 
-/// Returns the task inside which this process runs, which is the live task whose birthmark this
-/// process carries.
+/// Returns the task inside which this process runs: the live task whose birthmark the process
+/// carries.
 fn enclosing_task(root: &StateDir) -> Option<TaskId> {
     birthmark::own_birthmark()
         .and_then(|mark| mark.task_id())

@@ -13,8 +13,8 @@ use crate::task::watch::TaskWatch;
 /// The meaning of a shim's message for a caller that waits in the foreground.
 #[derive(Debug)]
 pub enum ShimEvent {
-    /// The task's leader has ended, and other processes may linger. The notices contain the task's
-    /// present state. A lingering task that is still to become ready is not finished.
+    /// The task's leader has ended, and other processes may linger. The notices contain the current
+    /// state of the task. A lingering task that has not become ready yet is not finished.
     Finished(TaskDir, Box<TaskNotices>),
     /// All conditions of the task's readiness have been met.
     Ready(TaskDir, Box<TaskNotices>),
@@ -24,7 +24,7 @@ pub enum ShimEvent {
     OutputGrown,
     /// A request was carried out. A request to follow has taken effect.
     RequestDone,
-    /// The command runs, and another shim may have taken over. A new shim does not know the
+    /// The command runs, and another shim may have taken over. A new shim does not inherit the
     /// requests to follow that its predecessor received.
     MayBeNewShim,
     /// The message has no meaning for this caller.

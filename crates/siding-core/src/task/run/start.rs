@@ -13,7 +13,7 @@ use crate::store::{StateDir, StoreError, TaskDir};
 use crate::task::launch::IdleShim;
 use crate::task::shim_client::ShimConnection;
 
-/// A task whose specification is complete, and of which nothing exists on disk yet.
+/// A task whose specification is complete, but that has no files on disk yet.
 #[derive(Debug)]
 pub struct PreparedTask {
     pub(super) spec: TaskSpec,
@@ -81,7 +81,7 @@ impl PreparedTask {
     }
 }
 
-/// A task that has a directory and a live marker, but no shim yet.
+/// A task with a directory and a live marker, but without a shim.
 struct CreatedTask<'r> {
     root: &'r StateDir,
     dir: TaskDir,

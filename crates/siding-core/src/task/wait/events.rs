@@ -103,7 +103,7 @@ impl Waiter<'_> {
             }
         }
         if one.watch.reconnects() != renewed {
-            // A new shim does not know the requests to follow that its predecessor received.
+            // A new shim does not inherit the requests to follow that its predecessor received.
             (grown, again) = (true, true);
         }
         if again && one.reads_output() {

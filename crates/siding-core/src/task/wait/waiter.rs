@@ -68,7 +68,7 @@ pub struct MetCondition {
 /// The reason why a wait ended, and the conditions that were met until then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitResult {
-    /// Whether the conditions were met, all tasks ended before, or the time passed.
+    /// Whether the conditions were met, all tasks ended first, or the time limit expired.
     pub verdict: WaitVerdict,
     /// The met conditions, ordered by task and condition. If the wait was not satisfied, the list
     /// also contains the `exit` of every task that has ended.
@@ -102,7 +102,7 @@ impl WaitResult {
     }
 }
 
-/// A wait of limited time until tasks have met conditions.
+/// A wait with a time limit until tasks have met conditions.
 #[derive(Debug)]
 pub struct Waiter<'r> {
     pub(super) root: &'r StateDir,
@@ -116,7 +116,7 @@ pub struct Waiter<'r> {
     pub(super) file_watcher: Option<FileWatcher>,
     pub(super) next_file_check: MonotonicMs,
     pub(super) port_interval: CheckBackoff,
-    /// Whether no check was made yet.
+    /// Whether the conditions have not been checked yet.
     is_new: bool,
 }
 

@@ -94,8 +94,8 @@ fn birthmark() -> Check {
 }
 
 /// Returns the state and an estimate of how many levels of tasks can still be nested. Each task
-/// receives a random number below its parent's, so each level shrinks the remaining range by the
-/// factor e on average, until [`TaskId::from_random`] refuses.
+/// receives a random number below its parent's, so each level shrinks the remaining range by a
+/// factor of e on average, until [`TaskId::from_random`] refuses.
 pub(super) fn nesting_room(mark: Option<Birthmark>) -> (CheckState, String) {
     let remaining_ids = TaskId::count_below(mark.map_or(u64::MAX, |mark| mark.0));
     #[expect(
@@ -150,7 +150,7 @@ fn visible_processes() -> Check {
     }
 }
 
-/// Returns the `hidepid` option of the last mount on `/proc`, which covers earlier ones.
+/// Returns the `hidepid` option of the last mount on `/proc`, which hides earlier mounts.
 pub(super) fn hidepid(mountinfo: &str) -> Option<String> {
     let line = mountinfo.lines().rfind(|line| line.split(' ').nth(4) == Some("/proc"))?;
     let options = line.split(' ').flat_map(|field| field.split(','));

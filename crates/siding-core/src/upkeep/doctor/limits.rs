@@ -58,7 +58,7 @@ fn pids_max() -> Option<u64> {
 
 fn pipe_pages() -> Check {
     let soft = read_number("/proc/sys/fs/pipe-user-pages-soft").filter(|pages| *pages > 0);
-    // The pipe of a quiet task has one page; that of a busy task has many while the task is busy.
+    // The pipe of a quiet task uses one page; the pipe of a busy task uses many pages.
     let enough = soft.is_none_or(|pages| pages >= 4 * DESIGN_TASKS);
     let found = match soft {
         Some(pages) if process::effective_uid() == 0 => format!("{pages}, not enforced for root"),

@@ -11,7 +11,7 @@ use crate::store::StateDir;
 use crate::store::runtime_dir::network_file_system_name;
 use crate::sys::{file, system_info, unix_socket};
 
-/// Free space below which the check reports a restriction, in bytes. One task may keep as much
+/// Free space below which the check reports a restriction, in bytes. One task may retain this much
 /// output.
 const MIN_FREE_BYTES: u64 = 64 << 20;
 

@@ -53,7 +53,7 @@ fn a_network_file_system_is_reported() {
 fn nesting_room_shrinks_with_the_birthmark() {
     let (state, found) = kernel::nesting_room(None);
     assert_eq!(state, CheckState::Ok);
-    // A task is refused below 2^28 of the 2^60 ids: ln(2^32) = 22.2.
+    // A task is refused once at most 2^28 of the 2^60 ids are left, and ln(2^60 / 2^28) = 22.2.
     assert_eq!(found, "free; tasks may be nested about 22 deep");
     let task = TaskId::new(TaskKind::LocalBash, TaskId::MAX_BITS).expect("is one").birthmark();
     let (state, found) = kernel::nesting_room(Some(task));

@@ -6,8 +6,8 @@
 //! another PID namespace. A session is kept as long as any of its tasks, even an ended one, because
 //! the notices of the task would be delivered again without the session's acknowledgements.
 //!
-//! Data that was set aside expires by the time in its name, which siding wrote. The data of a task
-//! is kept while a process still carries the mark of that task.
+//! The age of data that was set aside is computed from the time in its name, which siding wrote.
+//! The data of a task is kept while a process still carries the mark of that task.
 
 use std::collections::HashSet;
 
@@ -25,7 +25,8 @@ use crate::sys::{clock, system_info};
 #[derive(Debug)]
 pub(super) struct ExpiredSession {
     id: SessionId,
-    /// Time of the session's last record or of the last change of its directory, if that is later.
+    /// Time of the session's last record or of the last change of its directory, whichever is
+    /// later.
     last_activity: UnixMs,
 }
 
@@ -38,7 +39,8 @@ impl ExpiredSession {
     }
 }
 
-/// Removes the files of sessions that ended long ago. A session that is opened meanwhile is kept.
+/// Removes the files of sessions that ended long ago. A session that is reopened in the meantime is
+/// kept.
 pub(super) fn remove_expired_sessions(
     root: &StateDir,
     survey: &TaskSurvey,

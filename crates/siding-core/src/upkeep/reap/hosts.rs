@@ -45,8 +45,8 @@ pub fn reap_hosts(root: &StateDir) -> Vec<ReapStep> {
 
 /// Returns the steps that [`reap_hosts`] would take, and changes nothing.
 ///
-/// A socket file on which a process listens is predicted as removed if the process would be ended
-/// and names the file in its arguments; the process may also remove the file itself.
+/// If a process listens on a socket file, names the file in its arguments and would be ended, the
+/// removal of the file is predicted, although the process may remove the file itself.
 #[must_use]
 pub fn plan_hosts(root: &StateDir) -> Vec<ReapStep> {
     let Ok(marks) = root.host_marks() else { return Vec::new() };
@@ -88,7 +88,7 @@ fn reap_host(root: &StateDir, mark: HostMark, dry_run: bool) -> Vec<ReapStep> {
     steps
 }
 
-/// Whether the record of a host is needed, and whether the host's processes are to be ended.
+/// The state of a host, which decides whether its processes are ended and its record is removed.
 enum HostState {
     Ended,
     Alive,
@@ -231,9 +231,9 @@ impl<'a> HostSweep<'a> {
         unkept.map(|task| task.birthmark()).chain([self.files.mark.birthmark()]).collect()
     }
 
-    /// Returns whether a process is a separate host: it runs the same program, and leads a session
-    /// of its own (setsid(2)) so that it outlives the host. Claude Code starts background
-    /// conversations in this way.
+    /// Returns whether a process is a separate host: it runs the same program, and leads its own
+    /// session (setsid(2)) so that it outlives the host. Claude Code starts a background
+    /// conversation as such a process.
     fn is_separate_host(&self, one: &MarkedProcess) -> bool {
         let pid = one.process.pid;
         let is_apart = || procfs::stat(pid).is_some_and(|stat| stat.session == pid);
@@ -242,7 +242,7 @@ impl<'a> HostSweep<'a> {
         !is_interpreter(&one.program) && is_apart() && is_same()
     }
 
-    /// Sends SIGTERM to all of these processes.
+    /// Sends SIGTERM to all processes that the host has left.
     fn terminate_all(&mut self, found: &[MarkedProcess]) {
         if !found.is_empty() {
             self.log = ReapLog::open(self.root).ok();
@@ -252,7 +252,7 @@ impl<'a> HostSweep<'a> {
         }
     }
 
-    /// Waits until the signaled processes have exited, but not longer than [`TERM_GRACE_MS`].
+    /// Waits until the signaled processes have exited, for at most [`TERM_GRACE_MS`].
     fn wait_for_exit(&self) {
         let until = clock::monotonic_now().plus_ms(TERM_GRACE_MS);
         loop {
@@ -269,7 +269,7 @@ impl<'a> HostSweep<'a> {
         }
     }
 
-    /// Kills the processes that are left, and those that were started meanwhile. Returns the
+    /// Kills the processes that are left, and those that were started in the meantime. Returns the
     /// processes that could not be ended.
     fn kill_remaining(&mut self) -> HashSet<ProcRef> {
         let started = clock::monotonic_now();

@@ -25,9 +25,9 @@ pub(super) fn remove_leftover_groups(root: &StateDir, survey: &TaskSurvey) -> Ve
     gone.map(|(task_id, _)| ReapStep::Cleared { task_id }).collect()
 }
 
-/// Returns the empty control groups of ended tasks. Two kinds are left out: the group of a task
-/// with a live marker is removed together with the marker, and a shim that is about to exit removes
-/// its task's group itself.
+/// Returns the empty control groups of ended tasks. Two kinds are omitted. The group of a task with
+/// a live marker is removed together with the marker, and a shim that is about to exit removes the
+/// group of its task.
 pub(super) fn leftover_groups<'s>(
     root: &StateDir,
     survey: &'s TaskSurvey,
@@ -110,7 +110,8 @@ fn ended_tasks(
     survey.tasks.iter().filter_map(task).collect()
 }
 
-/// The acknowledgements of sessions, and whether each session lives. Each session is read once.
+/// The acknowledgements of sessions, and whether each session lives. Each session is read only
+/// once.
 struct SessionCache<'s> {
     root: &'s StateDir,
     survey: &'s TaskSurvey,
@@ -138,7 +139,8 @@ impl SessionCache<'_> {
     }
 }
 
-/// Returns the disk space that the files of a task take, in bytes. Zero if the task was removed.
+/// Returns the disk space that the files of a task take, in bytes. Returns zero if the task was
+/// removed.
 pub(crate) fn stored_bytes(root: &StateDir, id: TaskId) -> u64 {
     let Ok(dir) = root.task_dir(id) else { return 0 };
     let names = file::list_entries(&dir).unwrap_or_default();

@@ -32,7 +32,7 @@ const RECHECK_DELAY: Duration = Duration::from_millis(20);
 /// Pause between two rounds of SIGKILL.
 pub(super) const SWEEP_PAUSE: Duration = Duration::from_millis(2);
 
-/// The lock that keeps other processes away from a task while its strays are ended. Dropping the
+/// The lock of a task, which this process holds while the task's strays are ended. Dropping the
 /// value releases the lock.
 #[derive(Debug)]
 enum TaskGuard {
@@ -224,7 +224,7 @@ fn processes_in_groups(root: &StateDir, survey: &TaskSurvey) -> HashMap<TaskId, 
 }
 
 /// Returns whether this process is a living shim of a task that has not ended, or a descendant of
-/// one. The deadline and the stop of that task then apply to the process.
+/// such a shim. The deadline and a stop of that task then apply to the process.
 fn is_below_live_shim(process: ProcRef, keepers: &HashSet<ProcRef>) -> bool {
     let mut pid = process.pid;
     // The loop is bounded, because the parents may form a cycle if a process ID is reused between
@@ -329,8 +329,8 @@ impl OrphanSweep<'_> {
         }
     }
 
-    /// Kills the strays that are left and those that were started meanwhile. Returns the last scan,
-    /// which contains the strays that could not be ended.
+    /// Kills the strays that are left and those that were started in the meantime. Returns the last
+    /// scan, which contains the strays that could not be ended.
     fn kill_remaining(&mut self) -> OrphanScan {
         let started = clock::monotonic_now();
         loop {
@@ -355,7 +355,8 @@ impl OrphanSweep<'_> {
         }
     }
 
-    /// Sends a signal to a process that is still a stray. Returns whether the signal could be sent.
+    /// Sends a signal to a process if it is still a stray. Returns whether the signal could be
+    /// sent.
     fn send_signal(&mut self, task: TaskId, held: &PidFd, signal: Signal) -> bool {
         // The mark and the group are checked again: they were read before the pidfd was opened, and
         // the process ID may have been reused since.

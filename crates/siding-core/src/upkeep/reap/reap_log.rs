@@ -10,7 +10,7 @@ use crate::sys::file::{self, OpenMode};
 
 /// The name of the log below the root (`docs/format.md`).
 const LOG_FILE: &str = "reaped.log";
-/// The name to which the log is renamed when it has grown too long.
+/// The name to which a log that has become too long is renamed.
 const ROTATED_LOG_FILE: &str = "reaped.log.1";
 /// The log and its predecessor, the newer one first.
 pub(crate) const LOG_FILES: [&str; 2] = [LOG_FILE, ROTATED_LOG_FILE];

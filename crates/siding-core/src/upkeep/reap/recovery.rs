@@ -16,8 +16,8 @@ use crate::store::StateDir;
 use crate::sys::procfs;
 use crate::task::recover::{BatchRecovery, RecoverError, Recovery, RecoveryOutcome};
 
-/// The number of threads that recover [`MIN_PARALLEL_TASKS`] or more tasks. Fewer tasks are
-/// recovered by one thread.
+/// The number of threads that recover [`MIN_PARALLEL_TASKS`] or more tasks. One thread recovers a
+/// smaller number of tasks.
 const RECOVERY_THREADS: usize = 8;
 /// The number of tasks from which [`RECOVERY_THREADS`] threads are used.
 const MIN_PARALLEL_TASKS: usize = 32;

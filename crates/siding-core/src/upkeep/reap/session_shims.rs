@@ -11,7 +11,7 @@ use crate::sys::{clock, poll};
 use crate::task::watch::{TaskWatch, WatchError};
 
 /// The longest wait for all shims together, in milliseconds. A longer grace still applies, but the
-/// wait ends before it.
+/// wait ends before the grace does.
 const MAX_WAIT_MS: u64 = 30_000;
 /// The time that a stop may take in addition to the two graces, in milliseconds.
 const STOP_OVERHEAD_MS: u64 = 2_000;
@@ -21,12 +21,12 @@ const STOP_OVERHEAD_MS: u64 = 2_000;
 ///
 /// Each shim first waits for `session_grace`, in which the session may be resumed, and then grants
 /// its task the grace of a stop. This function waits for both graces, but at most 30 s in total. A
-/// stop that takes longer continues after the return of this function, and its step has no outcome.
+/// stop that takes longer continues after this function has returned, and its step has no outcome.
 pub fn await_stopping(root: &StateDir, program: &CStr, steps: &mut [ReapStep]) {
     let most = clock::monotonic_now().plus_ms(MAX_WAIT_MS);
     for step in steps {
         let ReapStep::Leaving { task_id, outcome, .. } = step else { continue };
-        // A task that cannot be watched now is left to the next command.
+        // If a task cannot be watched now, the next command tries again.
         let _best_effort =
             wait_for_task(root, program, *task_id, most.ms_since(clock::monotonic_now()));
         *outcome = task_outcome(root, *task_id);
@@ -57,6 +57,6 @@ fn wait_for_task(
 
 fn poll_readable(source: BorrowedFd<'_>, timeout_ms: u64) -> bool {
     // poll(2) can fail only because the kernel has no memory left. The caller then reads without
-    // waiting.
+    // waiting first.
     poll::wait_readable(&[source], Some(timeout_ms)).map_or(true, |ready| ready == [true])
 }

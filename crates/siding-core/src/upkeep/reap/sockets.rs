@@ -46,7 +46,7 @@ pub fn reap_sockets(watched: &[SocketPattern], dry_run: bool) -> Vec<ReapStep> {
                 }
                 continue;
             }
-            // The file is checked again, because the name may refer to a new socket by now.
+            // The file is checked again, because the name may refer to a different socket by then.
             if !is_unheld_socket(&directory, name) {
                 continue;
             }

@@ -46,7 +46,7 @@ pub enum ReapStep {
     },
     /// A newer version of siding wrote the task's journal, so nothing was changed.
     TooNew {
-        /// The task that a newer version has recorded.
+        /// The id of the task whose journal a newer version wrote.
         task_id: TaskId,
         /// The error that names the format of the journal.
         why: String,
@@ -95,7 +95,7 @@ pub enum ReapStep {
     },
     /// An ended task was past its retention and was removed with its output.
     Expired {
-        /// The removed task.
+        /// The id of the task that was removed.
         task_id: TaskId,
         /// The time at which the task ended, in RFC 3339.
         ended_at: String,
@@ -152,7 +152,7 @@ pub enum ReapStep {
         /// one.
         signal: Option<String>,
     },
-    /// A process of an unowned orphan's tree was found and only reported.
+    /// A process of an unowned orphan's tree was found and reported, but not ended.
     ForeignFound {
         /// The rule that selected the tree.
         rule: String,
@@ -283,7 +283,7 @@ impl ReapStep {
         Self::ForeignFound { rule, pid, top_pid, age_ms, command }
     }
 
-    /// Returns whether the step says that something is left that should have been cleaned up.
+    /// Returns whether the step reports something that could not be cleaned up.
     #[must_use]
     pub const fn is_failure(&self) -> bool {
         matches!(

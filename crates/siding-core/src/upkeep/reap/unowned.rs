@@ -1,8 +1,8 @@
 //! Ends processes that other programs left behind and that rules select.
 //!
 //! [`siding_model::unowned`] decides; this module gathers the facts and ends the trees. A tree is
-//! inspected twice, the second time while each of its processes is held by a pidfd, and ended only
-//! if both inspections agree. Each signal is logged before it is sent.
+//! inspected twice, the second time while a pidfd refers to each of its processes. The tree is
+//! ended only if both inspections agree. Each signal is logged before it is sent.
 
 mod sweep;
 mod unattended;
@@ -37,7 +37,7 @@ const MAX_COMMAND_BYTES: usize = 64 << 10;
 pub struct UnownedRules<'r> {
     /// The rules that select processes. Without rules, no process is scanned.
     pub rules: &'r [OrphanRule],
-    /// The minimum age of a process, for rules without an age of their own.
+    /// The minimum age of a process, for rules that specify no age.
     pub min_age: Duration,
 }
 

@@ -8,8 +8,8 @@
 //! Times and rates of different programs are compared only if the programs took turns in the same
 //! run. A measured time ends when the waiting process knows the result, not when siding has written
 //! the record of the result. After that moment the shim still makes the record durable and exits.
-//! Except in the row `adopt`, the bench waits for this work before the next contender runs, so that
-//! the work of one contender does not add to the time of another.
+//! Except in the row `adopt`, the bench waits for the end of this work before the next contender
+//! runs. Otherwise the work of one contender would add to the time of another.
 //!
 //! The program starts itself again: once as the measuring process, and many times as the small
 //! commands under measurement ([`helper_commands`]). The measuring process is separate so that the
@@ -47,7 +47,8 @@ struct Bench {
     mode: BenchMode,
 }
 
-/// How many repetitions the rows run, and thereby how precise the percentiles are.
+/// The number of repetitions of each measurement, which determines the precision of the
+/// percentiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BenchMode {
     /// Runs few repetitions, so that all rows together take at most about two minutes.

@@ -9,15 +9,16 @@ use std::time::Instant;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::Value;
 
-/// A request with its head in lowercase. `received_at` is the time at which the head was complete.
+/// A received request, with its head converted to lowercase. `received_at` is the time at which the
+/// head was complete.
 pub(super) struct ReceivedRequest {
     pub(super) received_at: Instant,
     pub(super) head: String,
     pub(super) body: Value,
 }
 
-/// Starts a server that answers one request with each of these status lines, then ends. Returns its
-/// address and the received requests.
+/// Starts a server that answers one request with each of these status lines and then stops. Returns
+/// the server's address and the received requests.
 pub(super) fn start_server<const N: usize>(
     answers: [&str; N],
 ) -> (String, Receiver<ReceivedRequest>) {
@@ -52,7 +53,7 @@ pub(super) fn start_gated_server(
     (address, gate, requests)
 }
 
-/// Starts a TLS server that serves one connection after the other and ignores failed handshakes.
+/// Starts a TLS server that serves one connection at a time and ignores failed handshakes.
 pub(super) fn start_tls_server(config: ServerConfig) -> (String, Receiver<ReceivedRequest>) {
     let (listener, address) = listen("https");
     let (sender, requests) = channel();

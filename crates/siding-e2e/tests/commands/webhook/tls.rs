@@ -1,8 +1,8 @@
 //! Webhooks over TLS, with a certificate authority that only these tests trust. `server.pem` and
 //! `expired.pem` in `tls/` are certificates for the address 127.0.0.1 with the key `server.key`,
-//! signed by `ca.pem`. `other.pem` is an authority that has signed neither. `expired.pem` was valid
-//! until 2021; all others are valid until 2120. The keys are P-256 and protect nothing; the
-//! authorities' private keys were deleted.
+//! signed by `ca.pem`. `other.pem` is an authority that has signed neither certificate.
+//! `expired.pem` was valid until 2021; all others are valid until 2120. The keys are P-256 keys
+//! that protect nothing. The private keys of the authorities were deleted.
 
 use std::fs;
 
@@ -50,8 +50,8 @@ fn a_notice_is_posted_over_tls() {
     assert!(!said.contains("webhook"), "{said}");
 }
 
-/// siding sends nothing to a server whose certificate is not valid, does not retry, and reports the
-/// reason in one line.
+/// If a server's certificate is not valid, siding sends nothing to the server, does not retry, and
+/// reports the reason in one line.
 #[test]
 fn an_invalid_certificate_is_rejected_and_reported() {
     for (certificate, authorities, host, why) in [
@@ -84,7 +84,8 @@ fn an_invalid_certificate_is_rejected_and_reported() {
     }
 }
 
-/// If the server does not use TLS, siding sends no notice to it and reports this in one line.
+/// If the server does not use TLS, siding sends no notice to the server and reports the problem in
+/// one line.
 #[test]
 fn a_server_without_tls_receives_nothing() {
     let sandbox = sandbox();

@@ -2,7 +2,7 @@
 //! unknown keyword fails the test, so that no constraint is skipped. The validator is stricter than
 //! the draft in one point: a schema with `required` and without `type` accepts only objects. Under
 //! the draft such a schema accepts every value that is not an object, so a null `outcome` would
-//! match all alternatives of its `oneOf`, which allows only one.
+//! match all alternatives of its `oneOf`, which requires exactly one match.
 
 use regex::Regex;
 use serde_json::{Map, Value};
@@ -174,7 +174,7 @@ fn the_validator_knows_right_from_wrong() {
     for (right, count) in [
         (r#"{"a": "x"}"#, 0),
         (r#"{"a": 2, "b": ["b", "bb"]}"#, 0),
-        // A number matches two of the three alternatives, and `oneOf` allows only one.
+        // A number matches two of the three alternatives, but `oneOf` requires exactly one match.
         (r#"{"a": 1}"#, 1),
         (r#"{"a": 0}"#, 1),
         ("{}", 1),

@@ -1,5 +1,5 @@
-//! Restrictions on layers: locked keys, the cap, and the keys that a project must not set. They
-//! protect a user against the settings in a cloned repository.
+//! Restrictions on layers: locked keys, the cap, and the keys that a project must not set. These
+//! restrictions protect a user against the settings in a cloned repository.
 
 use super::*;
 
@@ -63,7 +63,7 @@ fn only_the_system_file_can_raise_the_cap() {
                 "{place}: `max_elapsed_hard_cap` is `8h`, more than the cap of `4h` (built-in), which applies instead"
             )]
         );
-        // A cap above the built-in one is allowed up to the administrator's cap.
+        // A cap above the built-in cap is allowed up to the administrator's cap.
         let settings = Settings::merge([
             layer(&system_source(), &[(cap, "9h")]),
             layer(&place, &[(cap, "8h")]),
@@ -92,7 +92,7 @@ fn a_project_cannot_lower_the_age_for_ending_unowned_processes() {
     let lower = layer(&env_source(cap), &[(cap, "2s")]);
     let settings = Settings::merge([layer(&project_source(), &[(cap, "1m")]), lower]);
     assert_eq!(settings.unowned_min_age(), Duration::from_secs(2));
-    // A project cannot enable the ending of processes either.
+    // A project cannot enable the termination of unowned processes either.
     let settings = Settings::merge([layer(&project_source(), &[(ends, "end")])]);
     assert_eq!(settings.effective_unowned_reap(false), UnownedReapMode::Report);
     assert_eq!(warning_texts(&settings).len(), 1);
@@ -136,7 +136,7 @@ fn a_project_can_only_restrict_the_network() {
     assert!(refused.contains("`https` is not a port; write numbers from 1 to 65535"), "{refused}");
 }
 
-/// Returns a valid value of a key that differs from the built-in value.
+/// Returns a valid value for a key, different from the built-in value.
 fn unusual_value(key: Key) -> RawValue {
     let texts = ["1s", "0", "off", "https://example.org/x", "x"].map(text_value);
     let lists = [RawValue::List(Vec::new()), RawValue::List(vec![text_value("/tmp/all/*")])];

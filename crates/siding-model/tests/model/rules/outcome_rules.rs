@@ -1,5 +1,5 @@
-//! Rules about the outcome: an ended task has exactly one, which never changes and which an event
-//! reported.
+//! Rules about the outcome: an ended task has exactly one outcome, which an event reported and
+//! which never changes.
 
 use siding_model::lifecycle::{LifecycleEffect, Phase, TaskEvent};
 use siding_model::outcome::{LeaderEnd, Outcome};

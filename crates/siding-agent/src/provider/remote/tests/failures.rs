@@ -92,7 +92,8 @@ fn a_stalled_response_is_requested_again() {
 
 #[test]
 fn a_server_that_never_responds_times_out() {
-    // The listener accepts connections in its backlog but sends nothing.
+    // The kernel completes connections in the backlog of the listener (listen(2)), but nothing
+    // answers them.
     let silent = TcpListener::bind("127.0.0.1:0").expect("bind to loopback");
     let url = format!("http://{}", silent.local_addr().expect("local address of the listener"));
     let patience = ResponseTimeouts { first_part: Duration::from_millis(50), ..long_timeouts() };

@@ -27,7 +27,7 @@ impl ReapFixture {
     }
 }
 
-/// Removes the signals, which a dry run does not know.
+/// Removes the signals, which a dry run cannot predict.
 fn without_signals(mut steps: Vec<ReapStep>) -> Vec<ReapStep> {
     for step in &mut steps {
         if let ReapStep::HostProcessEnded { signal, .. } = step {

@@ -19,7 +19,7 @@ use crate::sys::{clock, poll, process};
 struct TargetProcess {
     member: TreeMember,
     pidfd: PidFd,
-    /// The last signal that was sent; `None` before the first.
+    /// The last signal that was sent; `None` if none was sent yet.
     signal: Option<Signal>,
 }
 
@@ -113,7 +113,7 @@ impl<'l> TreeSweep<'l> {
         }
     }
 
-    /// Waits until all processes have exited, but not longer than [`TERM_GRACE_MS`].
+    /// Waits until all processes have exited, for at most [`TERM_GRACE_MS`].
     fn wait_for_exit(&self) {
         let until = clock::monotonic_now().plus_ms(TERM_GRACE_MS);
         loop {
@@ -134,7 +134,8 @@ impl<'l> TreeSweep<'l> {
     /// process was added.
     ///
     /// A new process is recognized by its parent, which is a member, or by its session, which a
-    /// member leads: the kernel does not reuse the number of a session while any process is in it.
+    /// member leads. The kernel does not reuse the ID of a session while any process is in the
+    /// session.
     fn add_new_descendants(&mut self) -> bool {
         let before = self.targets.len();
         for pid in procfs::all_pids() {

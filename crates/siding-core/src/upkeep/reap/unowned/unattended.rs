@@ -93,7 +93,7 @@ pub fn record_unowned_report(
     }
     let report = OrphanReport::new(clock::unix_now().rfc3339(), machine, &rules, reader);
     let record = file::open_at(root, REPORTS_FILE, OpenMode::Append)?;
-    // The leading newline ends a line that a crash has cut off.
+    // The leading newline ends a line that a crash has truncated.
     let mut line = if file::metadata(&record)?.len == 0 { Vec::new() } else { vec![b'\n'] };
     line.extend(serde_json::to_vec(&report)?);
     line.push(b'\n');

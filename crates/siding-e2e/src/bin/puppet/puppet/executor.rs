@@ -141,8 +141,7 @@ fn relaunch(actor: &mut PuppetProcess, steps: &[Step]) -> ! {
                 let _already_ended =
                     rustix::process::waitpid(child, rustix::process::WaitOptions::empty());
             }
-            // The fork failed, for example at a process limit. A relauncher is meant to keep
-            // trying.
+            // The fork failed, for example at a process limit. A relauncher must keep trying.
             Err(_) => {}
         }
         std::thread::sleep(RELAUNCH_DELAY);

@@ -110,7 +110,7 @@ pub(super) fn exec_self(actor: &PuppetProcess, verbs: Vec<String>) -> ! {
 }
 
 /// Sends the signal, with its default action, to this process. Returns only if that action does not
-/// end a process.
+/// end the process.
 pub(super) fn die(actor: &PuppetProcess, signal: i32) {
     actor.announce("die", &[("signal", signal.to_string())]);
     let _best_effort = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
@@ -201,7 +201,8 @@ pub(super) fn report(actor: &PuppetProcess) {
     };
     let Some(stat) = processes::stat(pid) else { actor.fail_verb("report", &"no /proc") };
     let mark = processes::read_birthmark(pid).map_or("none".to_owned(), |mark| mark.to_string());
-    // The list includes the descriptor through which /proc/PID/fd was read; it is closed by now.
+    // The list includes the descriptor through which /proc/PID/fd was read; this descriptor is
+    // already closed.
     let fds: Vec<String> = processes::descriptors(pid)
         .into_iter()
         .filter(|(_, leads_to)| !leads_to.starts_with(format!("/proc/{pid}/fd")))

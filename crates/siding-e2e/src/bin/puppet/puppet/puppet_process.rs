@@ -76,7 +76,7 @@ impl PuppetProcess {
         words
     }
 
-    /// Whether the sandbox is being cleaned up. The verbs that fork again and again check this and
+    /// Whether the sandbox is being cleaned up. Verbs that fork repeatedly check this flag and
     /// exit, because the cleanup could kill each process too late to prevent the next fork.
     pub(super) fn shutdown_requested(&self) -> bool {
         self.log.as_ref().is_some_and(|log| siding_e2e::shutdown_marker(log).exists())
@@ -99,7 +99,7 @@ impl PuppetProcess {
         self.log_step(verb, fields);
     }
 
-    /// Announces a step in the log alone.
+    /// Announces a step only in the log.
     pub(super) fn log_step(&self, verb: &str, fields: &[(&str, String)]) {
         let Some(log) = &self.log else { return };
         // Opened for each line, because the script may close any descriptor. A single write with

@@ -41,7 +41,8 @@ pub(super) fn beat(actor: &PuppetProcess, path: &Path) -> ! {
     }
 }
 
-/// A file that grows by one byte per heartbeat, so that a test can see whether its writers live.
+/// A file that grows by one byte per heartbeat, so that a test can determine whether its writers
+/// are alive.
 #[derive(Debug)]
 pub(super) struct BeatFile(File);
 

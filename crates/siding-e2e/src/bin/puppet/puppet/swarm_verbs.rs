@@ -11,7 +11,7 @@ use super::puppet_process::PuppetProcess;
 use super::stream_verbs::{BEAT_INTERVAL, BeatFile};
 use super::syscalls::{self, ForkSide};
 
-/// Highest number of concurrent processes in a fork storm.
+/// Maximum number of concurrent processes in a fork storm.
 const MAX_BOMB_PROCESSES: u64 = 4096;
 /// A storm with `--refill` creates at most this many processes per slot, averaged over the slots,
 /// so that it ends.
@@ -36,8 +36,8 @@ pub(super) fn hop(actor: &mut PuppetProcess, time: Duration, beat: Option<&Path>
                 let _best_effort = rustix::process::setsid();
                 hops += 1;
             }
-            // The process limit is used up by zombies of earlier hops, until their subreaper or
-            // init reaps them.
+            // Zombies of earlier hops exhaust the process limit until their subreaper or init reaps
+            // them.
             Err(_) => std::thread::sleep(FORK_RETRY_DELAY),
         }
         if let Some(heart) = heart.as_ref().filter(|_| last_beat.elapsed() >= BEAT_INTERVAL) {

@@ -83,7 +83,7 @@ pub(super) fn set_kill_timer(monotonic_ms: u64) -> io::Result<()> {
     // SAFETY: both pointers point to live values of the required types.
     let made = unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer) };
     check_result(made.into())?;
-    // SAFETY: as above.
+    // SAFETY: all fields of the structure are numbers, for which zero is valid.
     let mut when: libc::itimerspec = unsafe { std::mem::zeroed() };
     when.it_value.tv_sec = (monotonic_ms / 1000) as libc::time_t;
     when.it_value.tv_nsec = (monotonic_ms % 1000 * 1_000_000) as libc::c_long;
@@ -181,9 +181,9 @@ pub(super) fn write_all(fd: i32, mut bytes: &[u8]) -> bool {
     true
 }
 
-/// Writes all bytes like [`write_all`], but without dying of SIGPIPE. An announcement must not
-/// change the behavior of a puppet. With SIGPIPE, a process that outlives the reader of its stdout
-/// would be killed by its own announcement and not by the program under test.
+/// Writes all bytes like [`write_all`], but SIGPIPE does not kill this process. An announcement
+/// must not change the behavior of a puppet. With SIGPIPE, a process that outlives the reader of
+/// its stdout would be killed by its own announcement and not by the program under test.
 pub(super) fn write_ignoring_sigpipe(fd: i32, bytes: &[u8]) {
     // SAFETY: both sets are initialized before they are read and outlive the calls; the signal mask
     // of the only thread is restored.
@@ -203,7 +203,7 @@ pub(super) fn write_ignoring_sigpipe(fd: i32, bytes: &[u8]) {
 
 fn wait_writable(fd: i32) {
     let mut asked = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
-    // SAFETY: one entry, which is alive during the call.
+    // SAFETY: the pointer is to one entry, which lives until the call returns.
     unsafe { libc::poll(&mut asked, 1, -1) };
 }
 
@@ -216,13 +216,13 @@ pub(super) fn read(fd: i32, buffer: &mut [u8]) -> io::Result<usize> {
 
 /// Truncates the file behind a descriptor to zero bytes.
 pub(super) fn truncate(fd: i32) -> io::Result<()> {
-    // SAFETY: takes only numbers.
+    // SAFETY: the call takes only numbers.
     check_result(unsafe { libc::ftruncate(fd, 0) }.into()).map(drop)
 }
 
 /// Seeks to the beginning of the file behind a descriptor.
 pub(super) fn rewind(fd: i32) -> io::Result<()> {
-    // SAFETY: takes only numbers.
+    // SAFETY: the call takes only numbers.
     check_result(unsafe { libc::lseek(fd, 0, libc::SEEK_SET) } as libc::c_long).map(drop)
 }
 

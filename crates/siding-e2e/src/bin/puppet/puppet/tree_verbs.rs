@@ -10,7 +10,7 @@ use super::steps::Step;
 use super::syscalls::{self, ForkSide};
 use super::{process_verbs, stream_verbs};
 
-/// Highest depth and width that the verb `tree` accepts.
+/// Maximum depth and maximum width that the verb `tree` accepts.
 const MAX_TREE_SIDE: u64 = 20;
 
 /// Becomes the root of the tree planned for `seed`.

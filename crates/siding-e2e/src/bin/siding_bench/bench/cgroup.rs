@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail};
 const MEMORY_CGROUP_DIR: &str = "/sys/fs/cgroup/memory";
 
 /// A memory cgroup that belongs to the bench. Dropping this value removes the group. All processes
-/// of the group must have ended before, because the kernel does not remove a group that has
+/// of the group must have ended by then, because the kernel does not remove a group that has
 /// processes.
 #[derive(Debug)]
 pub(super) struct MemoryCgroup(PathBuf);
@@ -22,7 +22,8 @@ pub(super) struct GroupMemory {
     pub(super) anonymous: f64,
     /// Kernel memory: page tables, stacks, inodes, pipes.
     pub(super) kernel: f64,
-    /// Page cache first touched from the group. The kernel reclaims it on demand.
+    /// Page cache that processes of the group were the first to use. The kernel reclaims it on
+    /// demand.
     pub(super) cache: f64,
 }
 

@@ -19,7 +19,7 @@ use siding_model::record::Record;
 use siding_model::settings::Settings;
 use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 
-/// Longest wait for a single event, in milliseconds. The value is much longer than every measured
+/// Longest wait for a single event, in milliseconds. The value is much larger than every measured
 /// time, so the wait expires only when a task or shim hangs.
 const RECV_TIMEOUT_MS: u64 = 120_000;
 /// Deadline of every task, in milliseconds, so that a killed bench leaves no tasks running for
@@ -35,10 +35,10 @@ pub(super) struct BenchClient {
     environment: Vec<CString>,
     cwd: String,
     settings: Settings,
-    /// Bytes of output to keep at the end; `None` uses the setting.
+    /// Number of bytes that siding retains at the end of the output; `None` uses the setting.
     pub(super) keep_tail: Option<u64>,
     /// The session of every task; `None` uses the implicit session, which never ends. The tasks of
-    /// a session stop with its owner, without a grace period.
+    /// a session are stopped when its owner exits, without a grace period.
     pub(super) session: Option<SessionId>,
     /// Whether tasks start in the background, where the shim watches them for stalls.
     pub(super) is_background: bool,
@@ -129,7 +129,7 @@ impl BenchClient {
         Ok(BenchTask { id, link })
     }
 
-    /// Runs a task to its end and returns how long it took until the end was known.
+    /// Runs a task to its end and returns the time until this process detected the end.
     ///
     /// Returns only when the shim has exited, because the shim's final work must not run during the
     /// measurement of another contender.
@@ -143,7 +143,7 @@ impl BenchClient {
         Ok(CompletedTask { id: task.id, until_end_known: known })
     }
 
-    /// Opens a session of the process `owner`, to which all tasks belong that are started later.
+    /// Opens a session of the process `owner`, which then owns all tasks that are started later.
     pub(super) fn open_session(&mut self, name: &str, owner: u32) -> Result<()> {
         let id: SessionId = name.parse()?;
         siding_core::session::open(&self.root, &id, i32::try_from(owner)?)?;
@@ -157,7 +157,7 @@ impl BenchClient {
         (&self.root, &self.program)
     }
 
-    /// Replays a task's journal and returns the state.
+    /// Replays a task's journal and returns the resulting state.
     pub(super) fn state(&self, id: TaskId) -> Result<TaskState> {
         Ok(self.root.task_dir(id)?.read()?.state)
     }
@@ -189,7 +189,7 @@ impl BenchClient {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CompletedTask {
     pub(super) id: TaskId,
-    /// Time from the start of the task until this process knew the end.
+    /// Time from the start of the task until this process detected the end.
     pub(super) until_end_known: Duration,
 }
 

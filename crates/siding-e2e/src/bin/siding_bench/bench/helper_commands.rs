@@ -1,5 +1,5 @@
-//! The small commands as which the bench starts this program again. Most of them are the commands
-//! under measurement.
+//! The small commands that the bench runs by starting this program again. Most of them are the
+//! commands under measurement.
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
@@ -82,8 +82,8 @@ fn run_write(bytes: &str, chunk: &str) -> Result<()> {
     if let Some(last) = line.last_mut() {
         *last = b'\n';
     }
-    // Each chunk must be one write call, but Rust's own stdout buffers lines. So this code writes
-    // to a copy of the descriptor.
+    // Each chunk must be one write call, but Rust's own stdout buffers lines. This code therefore
+    // writes to a duplicate of the descriptor.
     let mut stdout = std::fs::File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
     for _ in 0..bytes / chunk as u64 {
         stdout.write_all(&line)?;

@@ -36,8 +36,8 @@ pub(super) fn run_rounds(
     Ok(samples)
 }
 
-/// Runs a program to its end and returns the time from its start until this process knew the end.
-/// Returns an error if the program failed.
+/// Runs a program to its end and returns the time from its start until this process detected the
+/// end. Returns an error if the program failed.
 pub(super) fn time_command(command: &mut std::process::Command) -> Result<Duration> {
     let started = std::time::Instant::now();
     let status = command.status()?;

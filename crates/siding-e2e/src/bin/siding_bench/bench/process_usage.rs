@@ -19,7 +19,7 @@ pub(super) fn private_memory(pid: i32) -> Option<PrivateMemory> {
     Some(PrivateMemory { anonymous, file_backed: (private - anonymous).max(0.0) })
 }
 
-/// Returns the highest resident memory of a process so far, in KiB; `None` when the process has
+/// Returns the peak resident memory of a process, in KiB; `None` when the process has
 /// exited or is a zombie.
 pub(super) fn peak_resident(pid: i32) -> Option<f64> {
     let status = read_to_string(format!("/proc/{pid}/status")).ok()?;

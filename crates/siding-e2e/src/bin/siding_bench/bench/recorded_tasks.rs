@@ -21,8 +21,8 @@ use super::workspace::RowDir;
 pub(super) enum RecordedState {
     /// The task ended by itself, with a complete journal.
     Ended,
-    /// The shim was killed, and the command ended later. No shim recorded the end, so the journal
-    /// still says that the command runs.
+    /// The shim was killed, and the command ended later. No shim recorded the end, so the last
+    /// record in the journal is of a running command.
     Orphaned,
 }
 
@@ -31,8 +31,8 @@ pub(super) fn write_tasks(place: &RowDir, count: usize, past: RecordedState) -> 
     // Opening the client creates the directories.
     let _client = place.client()?;
     let boot = procfs::boot_id()?;
-    // Real ids are spread over the whole range of ids. Fixed steps do the same and cannot produce a
-    // duplicate.
+    // Real ids are spread over the whole range of ids. Fixed steps have the same effect and cannot
+    // produce a duplicate.
     let step = (TaskId::MAX_BITS - TaskId::MIN_BITS) / (count as u64 + 1);
     for number in 0..count as u64 {
         let id = TaskId::from_random(TaskKind::LocalBash, (number + 1) * step, TaskId::MAX_BITS);

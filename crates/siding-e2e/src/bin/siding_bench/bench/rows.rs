@@ -1,4 +1,4 @@
-//! The rows of the table, each in a module of its own.
+//! The rows of the table, each in its own module.
 
 mod adoption;
 mod against_spooler;

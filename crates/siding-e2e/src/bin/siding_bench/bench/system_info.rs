@@ -88,9 +88,9 @@ fn file_system(mountinfo: &str, dir: &Path) -> String {
     kind.to_owned()
 }
 
-/// Returns the device and the type of the file system of `dir`. Among the mount points that contain
-/// `dir`, the longest one is its file system. If several mounts have the same mount point, the last
-/// mount hides the others.
+/// Returns the device and the type of the file system of `dir`. The longest of the mount points
+/// that contain `dir` belongs to its file system. If several mounts have the same mount point, the
+/// last mount hides the others.
 fn find_mount<'m>(mountinfo: &'m str, dir: &Path) -> Option<(&'m str, &'m str)> {
     let mounts = mountinfo.lines().filter_map(|line| {
         let (left, right) = line.split_once(" - ")?;

@@ -1,4 +1,4 @@
-//! The table of measurements, their targets, and its form as text and JSON.
+//! The table of measurements and their targets, and its formats: text and JSON.
 
 use std::fmt::Write as _;
 
@@ -51,11 +51,11 @@ impl Unit {
     }
 }
 
-/// The bound within which a line must stay: on the value of siding, or on its ratio to the
+/// The bound that a line must satisfy: on the value of siding, or on the ratio of that value to the
 /// reference.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Target {
-    /// The line only informs, and is never met or missed.
+    /// The line is informational: it has no bound to meet or miss.
     None,
     /// The value of siding, divided by that of the reference, must be at most this.
     RatioAtMost(f64),
@@ -88,7 +88,7 @@ pub(super) struct TableLine {
 }
 
 impl TableLine {
-    /// Returns a line without reference and target.
+    /// Returns a line that has neither a reference nor a target.
     pub(super) fn new(row: &'static str, what: impl Into<String>, unit: Unit, ours: f64) -> Self {
         Self { row, label: what.into(), unit, ours, reference: None, target: Target::None }
     }

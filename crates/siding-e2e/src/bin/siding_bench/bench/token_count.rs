@@ -10,7 +10,7 @@ pub(super) const BUILD_LINES: usize = 20_000;
 pub(super) const POLL_COUNT: usize = 20;
 /// Number of lines that the build has written when the budget of 15 s expires.
 pub(super) const LINES_AT_BUDGET: usize = BUILD_LINES / POLL_COUNT / 2;
-/// Longest answer to a poll in characters. The value is the limit of Claude Code
+/// Longest answer to a poll, in characters. The value is the limit of Claude Code
 /// (`BASH_MAX_OUTPUT_LENGTH`).
 pub(super) const MAX_ANSWER_CHARS: usize = 30_000;
 

@@ -128,8 +128,8 @@ impl Workspace {
     ///
     /// # Errors
     ///
-    /// Returns an error if a process neither ended by itself nor through `siding stop`, so that
-    /// this function had to kill the process.
+    /// Returns an error if this function had to kill a process, because neither the process itself
+    /// nor `siding stop` had ended it.
     pub(super) fn clean_up(mut self) -> Result<()> {
         let memory = fs::read_dir(self.dir.join(TMPFS_LINK)).into_iter().flatten();
         for entry in fs::read_dir(&self.dir)?.chain(memory).flatten() {

@@ -34,13 +34,13 @@ const SHORT_CONVERSATION_TURNS: usize = 100;
 const COMMAND_TURNS: usize = 100;
 /// Number of tasks that run in the background during the conversation.
 const BACKGROUND_TASKS: usize = 100;
-/// Highest cost of the loop per turn, in milliseconds.
+/// Maximum cost of the loop per turn, in milliseconds.
 const MAX_TURN_MS: f64 = 5.0;
-/// Highest cost of an activity label per turn, in milliseconds. A smaller difference is not
+/// Maximum cost of an activity label per turn, in milliseconds. A smaller difference is not
 /// noticeable and disappears in the noise of the machine.
 const MAX_LABEL_MS: f64 = 0.2;
-/// Highest ratio that still counts as constant. A ratio up to this value can result from noise; a
-/// higher ratio means that the cost grows.
+/// Maximum ratio at which the cost still counts as constant. A ratio up to this value can result
+/// from noise; a higher ratio means that the cost grows.
 const MAX_GROWTH_RATIO: f64 = 1.25;
 /// Number of runs of `bash -c true` in one measurement.
 const SHELL_RUNS: u32 = 50;

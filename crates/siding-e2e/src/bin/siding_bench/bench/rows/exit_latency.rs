@@ -1,4 +1,4 @@
-//! The time from the exit of a process until the process that waits for the exit knows it.
+//! The time from the exit of a process until the process that waits for the exit detects it.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;

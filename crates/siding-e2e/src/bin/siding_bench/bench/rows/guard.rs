@@ -75,7 +75,8 @@ fn measure_verdicts(rules: &Rules, table: &mut ResultTable) {
     );
 }
 
-/// Returns everyday commands of the corpus, joined to a text as long as an agent's long command.
+/// Returns everyday commands of the corpus, joined into a text as long as a long command of an
+/// agent.
 fn long_command_text() -> String {
     let mut text = String::new();
     let plain = guard_corpus::harmless_commands()

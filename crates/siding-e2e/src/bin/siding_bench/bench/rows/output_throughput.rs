@@ -29,7 +29,8 @@ struct OutputCase {
     label: &'static str,
     /// Bytes per `write` of the command.
     chunk: u64,
-    /// Bytes to keep at the end; `None` uses the built-in setting.
+    /// Number of bytes that siding retains at the end of the output; `None` uses the built-in
+    /// setting.
     keep_tail: Option<u64>,
     min_ratio: f64,
 }

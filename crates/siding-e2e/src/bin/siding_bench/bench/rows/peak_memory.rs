@@ -20,8 +20,8 @@ pub(super) const ROW: Row =
 
 const SMALL_OUTPUT_BYTES: u64 = 4 << 20;
 const LARGE_OUTPUT_BYTES: u64 = 1 << 30;
-/// Highest ratio that still counts as constant. A difference of a few pages is noise; a higher
-/// ratio means that the memory grows.
+/// Maximum ratio at which the memory still counts as constant. A difference of a few pages is
+/// noise; a higher ratio means that the memory grows.
 const MAX_GROWTH_RATIO: f64 = 1.25;
 
 fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
@@ -50,8 +50,8 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
     place.wait_until_idle()
 }
 
-/// Returns the peak memory of the shim from the start of the task until this process knows its end,
-/// in KiB.
+/// Returns the peak memory of the shim from the start of the task until this process detects its
+/// end, in KiB.
 fn peak_of_shim(client: &BenchClient, command: &str) -> Result<f64> {
     let task = client.start(shell_command(command))?;
     task.wait_until_running()?;

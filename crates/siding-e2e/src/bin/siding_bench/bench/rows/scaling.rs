@@ -17,9 +17,9 @@ pub(super) const ROW: Row =
     Row { name: ROW_NAME, about: "`true` next to 1, 10, 100 and 1,000 tasks", measure };
 
 const TASK_LEVELS: [usize; 4] = [1, 10, 100, 1000];
-/// Highest ratio between the most expensive and the cheapest level that still counts as constant.
-/// Each level is measured relative to `bash -c true` at the same time, because a thousand
-/// additional processes slow every program of the machine.
+/// Maximum ratio between the most expensive and the cheapest level at which the cost still counts
+/// as constant. Each level is measured relative to `bash -c true` at the same time, because a
+/// thousand additional processes slow every program of the machine.
 const MAX_FLAT_RATIO: f64 = 1.3;
 
 /// The medians at one number of running tasks, in milliseconds.

@@ -31,7 +31,7 @@ pub(super) const ROW: Row =
 /// Time after which the last verdict of `siding why` counts, even if it is not the expected one.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Number of silent tasks in full mode, and the pause after the last start, in which the stall of
-/// every task is recorded. Until this record, the shim samples a task more often than later.
+/// every task is recorded. Until then, the shim samples a task more often than afterwards.
 const TASK_COUNT: usize = 1000;
 const SILENCE_TIME: Duration = Duration::from_secs(46);
 /// Number of sleeping processes that one probe samples.
@@ -162,8 +162,8 @@ fn measure_probe(place: &RowDir, table: &mut ResultTable) -> Result<()> {
         let sample = probe::sample_descendants(&given, own, |_, _| false);
         times.0.push(ms_each(began, &sample));
         let began = Instant::now();
-        // In the first rounds, the processes do not sleep yet. Then the call returns `None`, and
-        // the round adds no time.
+        // In the first rounds, the processes do not sleep yet. In this case the call returns
+        // `None`, and the round adds no time.
         times.1.extend(probe::reuse_if_unchanged(&sample).map(|again| ms_each(began, &again)));
     }
     ensure!(

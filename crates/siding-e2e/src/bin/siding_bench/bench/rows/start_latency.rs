@@ -1,5 +1,5 @@
-//! The duration of a command that does nothing, from its start until the waiting process knows its
-//! end.
+//! The duration of a command that does nothing, from its start until the waiting process detects
+//! its end.
 
 use std::process::{Command, Stdio};
 

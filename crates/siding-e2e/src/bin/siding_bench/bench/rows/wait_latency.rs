@@ -1,4 +1,4 @@
-//! The time from an event in a task until the process that waits for the event knows it.
+//! The time from an event in a task until the process that waits for the event detects it.
 
 use std::time::Duration;
 
