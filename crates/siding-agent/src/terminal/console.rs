@@ -72,7 +72,7 @@ struct ActiveTerminal {
     raw: Arc<RawMode>,
     writer: Writer,
     /// The write end of a pipe. Dropping the descriptor ends the reader thread.
-    stop_writer: OwnedFd,
+    stop_reader: OwnedFd,
     listener: JoinHandle<()>,
 }
 
@@ -131,7 +131,7 @@ impl Console {
             // The receiver is gone when the agent has ended.
             let _receiver_dropped = tell(TerminalEvent::Drained);
         });
-        self.active = Some(ActiveTerminal { raw, writer, stop_writer: stop, listener });
+        self.active = Some(ActiveTerminal { raw, writer, stop_reader: stop, listener });
         self.write(ENTER_SEQUENCE)?;
         Ok(())
     }
@@ -202,7 +202,7 @@ impl Console {
     pub fn close(&mut self) {
         // The error of a closed terminal is ignored: its mode cannot be restored.
         let _best_effort = self.restore_terminal();
-        if let Some(ActiveTerminal { writer, stop_writer: stop, listener, .. }) = self.active.take()
+        if let Some(ActiveTerminal { writer, stop_reader: stop, listener, .. }) = self.active.take()
         {
             drop(stop);
             // The result carries no information: the reader thread returns nothing.
