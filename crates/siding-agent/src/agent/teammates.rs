@@ -261,7 +261,7 @@ impl Teammates {
             // If the outbox cannot be read, the lead does not wait for it.
             outbox
                 .and_then(|outbox| outbox.pending())
-                .is_ok_and(|look| look.notices.iter().any(is_loud))
+                .is_ok_and(|pending| pending.notices.iter().any(is_loud))
         })
     }
 

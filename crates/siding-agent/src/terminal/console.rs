@@ -149,9 +149,9 @@ impl Console {
         }
         let (columns, rows) = tty::size(&self.output).unwrap_or(DEFAULT_SIZE);
         let (columns, rows) = (usize::from(columns), usize::from(rows));
-        let said = view.take_output(columns);
+        let output = view.take_output(columns);
         let frame = view.frame(columns, rows);
-        let text = self.screen.draw(&said, &frame, columns);
+        let text = self.screen.draw(&output, &frame, columns);
         self.write(&text)
     }
 

@@ -199,9 +199,9 @@ pub(crate) fn main() -> Result<ExitCode, Failure> {
             let what = if inner.dry_run { "would change" } else { "changed" };
             (format!("{what} `.siding/memory.md`\n{}", make_visible(&diff)), usage)
         }
-        ConsolidationOutcome::Unchanged { response: said, usage } => {
-            let said = one_line(said.trim(), ANSWER_COLUMNS);
-            (format!("nothing to change: {said}\n"), usage)
+        ConsolidationOutcome::Unchanged { response, usage } => {
+            let response = one_line(response.trim(), ANSWER_COLUMNS);
+            (format!("nothing to change: {response}\n"), usage)
         }
     };
     stdout::print_text(&format!("{text}{}\n", format_usage(usage)))?;
