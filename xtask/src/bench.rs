@@ -22,7 +22,7 @@ Usage: cargo xtask bench [--quick] [--json] [--stall] [--tokens] [--guard] [ROW.
   --tokens the row `tokens`: what a model reads to follow a build, against polling
   --guard  the row `guard`: precision, recall and time of the guard's verdicts
   --json   prints the table as JSON, and nothing else, to stdout
-  ROW...   measures these rows only: true, spooler, adopt, hook, told, wait, output, flat-memory,
+  ROW...   measures these rows only: true, spooler, adopt, hook, exit, wait, output, flat-memory,
            idle, all-in, scale, crowd, list, recover, stall, tokens, guard, agent
 
 Builds the release program and `siding-bench`, then prints one table. A ratio compares two

@@ -102,11 +102,11 @@ mod tests {
         ) {
             let stream: String = texts.iter().map(|text| format_event(text)).collect();
             let mut events = EventParser::default();
-            let mut heard = Vec::new();
+            let mut received = Vec::new();
             for piece in stream.as_bytes().chunks(cut) {
-                heard.extend(events.push(piece).expect("short"));
+                received.extend(events.push(piece).expect("short"));
             }
-            prop_assert_eq!(heard, texts);
+            prop_assert_eq!(received, texts);
         }
     }
 }

@@ -202,19 +202,22 @@ mod tests {
 
     #[test]
     fn an_update_is_named_by_its_field() {
-        let said = json!({ "statusUpdate": {
+        let update_json = json!({ "statusUpdate": {
             "taskId": "t", "contextId": "c", "new": 1,
             "status": { "state": "TASK_STATE_WORKING", "timestamp": "2026-11-22T10:00:00.000Z" },
         }});
-        let update: Update = serde_json::from_value(said).expect("one");
+        let update: Update = serde_json::from_value(update_json).expect("one");
         let Update::StatusUpdate(status) = &update else { panic!("{update:?}") };
         assert_eq!((status.task_id.as_str(), &status.status.state), ("t", &A2aState::Working));
         let task = Update::Task(Task { id: "t".to_owned(), ..Task::default() });
-        let said = serde_json::to_value(&task).expect("JSON");
+        let update_json = serde_json::to_value(&task).expect("JSON");
         let state = "TASK_STATE_UNSPECIFIED";
         let status = json!({ "state": state });
-        assert_eq!(said, json!({ "task": { "id": "t", "contextId": "", "status": status } }));
-        assert_eq!(serde_json::from_value::<Update>(said).expect("one"), task);
+        assert_eq!(
+            update_json,
+            json!({ "task": { "id": "t", "contextId": "", "status": status } })
+        );
+        assert_eq!(serde_json::from_value::<Update>(update_json).expect("one"), task);
     }
 
     #[test]

@@ -239,17 +239,17 @@ impl Agent {
         self.transcript.add_entry(entry)?;
         self.written_entries += 1;
         match entry {
-            Entry::Told { told } => {
-                let ids: Vec<NoticeId> = told.iter().filter_map(notice_id).collect();
+            Entry::Input { content } => {
+                let ids: Vec<NoticeId> = content.iter().filter_map(notice_id).collect();
                 if !ids.is_empty() {
                     // Acknowledged notices are never delivered again, so the entry must be on disk
                     // first.
                     self.transcript.sync()?;
                     notices::acknowledge(&self.host, &ids)?;
                 }
-                told.iter().for_each(|one| on_event(UiEvent::Input(one)));
+                content.iter().for_each(|one| on_event(UiEvent::Input(one)));
             }
-            Entry::Done { result } => {
+            Entry::CallFinished { result } => {
                 self.call_controls.remove(&result.call);
                 self.questions.remove(&result.call);
                 on_event(UiEvent::CallFinished(result));
@@ -257,13 +257,16 @@ impl Agent {
                     self.host.acknowledge(receipts);
                 }
             }
-            Entry::Failed { why } => on_event(UiEvent::RequestFailed(why)),
-            Entry::Answered { said, usage, .. } => {
-                on_event(UiEvent::Response(said));
+            Entry::RequestFailed { why } => on_event(UiEvent::RequestFailed(why)),
+            Entry::Response { content, usage, .. } => {
+                on_event(UiEvent::Response(content));
                 on_event(UiEvent::Usage(*usage));
             }
-            Entry::Summarised { usage, .. } => on_event(UiEvent::Usage(*usage)),
-            Entry::Asked | Entry::Started { .. } | Entry::Bound { .. } | Entry::Interrupted => {}
+            Entry::Summary { usage, .. } => on_event(UiEvent::Usage(*usage)),
+            Entry::RequestSent
+            | Entry::CallStarted { .. }
+            | Entry::TaskBound { .. }
+            | Entry::Interrupted => {}
         }
         Ok(())
     }
@@ -379,10 +382,10 @@ impl Agent {
     fn deliver_prompts(&mut self, on_event: &mut dyn FnMut(UiEvent<'_>)) -> Result<(), AgentError> {
         let prompts = std::mem::take(&mut self.queued_prompts);
         if !prompts.is_empty() {
-            let told = prompts.into_iter().map(|text| UserContent::Prompt { text }).collect();
+            let content = prompts.into_iter().map(|text| UserContent::Prompt { text }).collect();
             match self.has_quiet_notices {
-                true => self.deliver_notices_with(told, on_event)?,
-                false => self.handle_event(Event::Input(told), on_event)?,
+                true => self.deliver_notices_with(content, on_event)?,
+                false => self.handle_event(Event::Input(content), on_event)?,
             }
         }
         Ok(())
@@ -440,20 +443,20 @@ impl Agent {
             self.has_quiet_notices = !new.is_empty();
             return Ok(());
         }
-        let (mut told, mut bytes) = (Vec::new(), 0);
+        let (mut content, mut bytes) = (Vec::new(), 0);
         for notice in new {
             let one = notices::notice_content(&host, notice);
             bytes += one.text().len();
-            if bytes > MAX_NOTICE_BYTES && !told.is_empty() {
+            if bytes > MAX_NOTICE_BYTES && !content.is_empty() {
                 self.has_new_notices = true;
                 break;
             }
-            told.push(one);
+            content.push(one);
         }
-        told.extend(others);
-        if !told.is_empty() {
+        content.extend(others);
+        if !content.is_empty() {
             self.mark_busy();
-            self.handle_event(Event::Input(told), on_event)?;
+            self.handle_event(Event::Input(content), on_event)?;
         }
         Ok(())
     }
@@ -467,8 +470,8 @@ pub(crate) enum RequestPurpose {
     Summary,
 }
 
-fn notice_id(told: &UserContent) -> Option<NoticeId> {
-    match told {
+fn notice_id(content: &UserContent) -> Option<NoticeId> {
+    match content {
         UserContent::Notice { id, .. } => Some(*id),
         UserContent::Prompt { .. }
         | UserContent::Message { .. }
@@ -483,12 +486,11 @@ fn response_event(
     answer: Result<ModelResponse, ProviderError>,
 ) -> Event {
     match (answer, purpose) {
-        (
-            Ok(ModelResponse { content: said, finish_reason: stop, usage }),
-            RequestPurpose::Answer,
-        ) => Event::Response { request, said, stop, usage },
-        (Ok(ModelResponse { content: said, usage, .. }), RequestPurpose::Summary) => {
-            Event::Summary { request, text: joined_text(&said), usage }
+        (Ok(ModelResponse { content, finish_reason: stop, usage }), RequestPurpose::Answer) => {
+            Event::Response { request, content, stop, usage }
+        }
+        (Ok(ModelResponse { content, usage, .. }), RequestPurpose::Summary) => {
+            Event::Summary { request, text: joined_text(&content), usage }
         }
         (Err(error), _) => Event::RequestFailed { request, why: error.to_string() },
     }

@@ -24,7 +24,7 @@ pub enum Message {
 
 /// Content for the model, other than results of calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "told", rename_all = "snake_case")]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum UserContent {
     /// Text from a person, or from the agent that started this one.
     Prompt {
@@ -73,7 +73,7 @@ impl UserContent {
 
 /// A part of an answer of the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "said", rename_all = "snake_case")]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum AssistantContent {
     /// Text that the user reads.
     Text {

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use siding_core::session::TRANSCRIPT_FILE as NAME;
 use siding_core::store::{StateDir, StoreError};
 use siding_core::sys::{clock, file};
@@ -17,8 +18,8 @@ use siding_model::process::UnixMs;
 
 use crate::conversation::Entry;
 
-/// The version of the format that is written, and the only one that is read.
-const FORMAT_VERSION: u32 = 1;
+/// The version of the format that is written. Version 1 is read as well ([`upgrade_line`]).
+const FORMAT_VERSION: u32 = 2;
 /// Maximum bytes of a transcript that is read: many times what any model accepts.
 const MAX_TRANSCRIPT_BYTES: u64 = 1 << 30;
 
@@ -273,6 +274,7 @@ fn parse(
     let (mut opened, mut entries) = (None, Vec::new());
     let mut torn: Option<TranscriptError> = None;
     let mut before = None;
+    let mut format = FORMAT_VERSION;
     for (number, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
         let damaged = |why: String| TranscriptError::Damaged {
             session: session.clone(),
@@ -280,7 +282,10 @@ fn parse(
             why,
         };
         let is_whole = line.ends_with(b"\n");
-        let parsed = serde_json::from_slice::<TranscriptLine>(line);
+        let parsed = match format {
+            1 => upgrade_line(line),
+            _ => serde_json::from_slice(line),
+        };
         let entries_before = before.replace(entries.len());
         match (torn.take(), parsed) {
             (Some(_), Ok(TranscriptLine::Torn { .. })) => {}
@@ -295,11 +300,12 @@ fn parse(
             // unmarked torn line before another entry is damage.
             (Some(before), Ok(_)) => return Err(before),
             (None, Ok(TranscriptLine::Opened { transcript, opened: first, .. })) if number == 0 => {
-                if transcript != FORMAT_VERSION {
+                if !(1..=FORMAT_VERSION).contains(&transcript) {
                     return Err(damaged(format!(
-                        "it has format {transcript}, and this siding reads {FORMAT_VERSION}"
+                        "it has format {transcript}, and this siding reads 1 to {FORMAT_VERSION}"
                     )));
                 }
+                format = transcript;
                 opened = Some(first);
             }
             (None, Ok(TranscriptLine::Entry { entry, .. })) if is_whole && number > 0 => {
@@ -320,6 +326,40 @@ fn parse(
         (None, Some(opened)) => Ok((opened, entries)),
         (None, None) => Err(TranscriptError::Missing { session: session.clone() }),
     }
+}
+
+/// Parses a line after a header of format 1, which had other names for the same entries and fields.
+/// A line that a newer siding has added has the names of format 2.
+fn upgrade_line(line: &[u8]) -> serde_json::Result<TranscriptLine> {
+    const ENTRIES: [(&str, &str); 8] = [
+        ("told", "input"),
+        ("asked", "request_sent"),
+        ("answered", "response"),
+        ("failed", "request_failed"),
+        ("started", "call_started"),
+        ("bound", "task_bound"),
+        ("done", "call_finished"),
+        ("summarised", "summary"),
+    ];
+    let mut line: Value = serde_json::from_slice(line)?;
+    if let Some(fields) = line.as_object_mut() {
+        let named = |(old, _): &&(&str, &str)| fields.get("entry").is_some_and(|name| name == old);
+        if let Some((_, new)) = ENTRIES.iter().find(named) {
+            let _old_name = fields.insert("entry".to_owned(), Value::from(*new));
+        }
+        for old in ["told", "said"] {
+            let Some(mut content) = fields.remove(old) else { continue };
+            for part in
+                content.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut)
+            {
+                if let Some(kind) = part.remove(old) {
+                    let _none = part.insert("type".to_owned(), kind);
+                }
+            }
+            let _none = fields.insert("content".to_owned(), content);
+        }
+    }
+    serde_json::from_value(line)
 }
 
 fn io_error(session: &SessionId, doing: &'static str, source: io::Error) -> TranscriptError {

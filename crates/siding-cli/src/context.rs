@@ -88,14 +88,14 @@ impl Task {
     /// Reads a task's journal, without recovery.
     pub(crate) fn read(root: &StateDir, id: TaskId) -> Result<Self, Failure> {
         let dir = root.task_dir(id)?;
-        let story =
+        let journal =
             dir.read_notices().map_err(|error| Failure::new(format!("task {id}: {error}")))?;
-        Ok(Self::from_parts(dir, story))
+        Ok(Self::from_parts(dir, journal))
     }
 
-    pub(crate) fn from_parts(dir: TaskDir, story: TaskNotices) -> Self {
-        let news = Coverage::FullResult.covered_ids(&story.notices).collect();
-        Self { dir, state: story.state, covered_notices: news }
+    pub(crate) fn from_parts(dir: TaskDir, journal: TaskNotices) -> Self {
+        let news = Coverage::FullResult.covered_ids(&journal.notices).collect();
+        Self { dir, state: journal.state, covered_notices: news }
     }
 
     /// Returns the task in the form that text and JSON output share.

@@ -60,21 +60,21 @@ mod tests {
 
     #[test]
     fn eventually_some_returns_a_value_that_arrives_late() {
-        let mut looks = 0;
+        let mut checks = 0;
         let found = eventually_some("the third call returns a value", || {
-            looks += 1;
-            (looks == 3).then_some("here")
+            checks += 1;
+            (checks == 3).then_some("here")
         });
         assert_eq!(found, "here");
     }
 
     #[test]
     fn poll_within_gives_up_at_the_deadline() {
-        let mut looks = 0;
+        let mut checks = 0;
         let found = poll_within(Duration::ZERO, || {
-            looks += 1;
+            checks += 1;
             None::<()>
         });
-        assert_eq!((found, looks), (None, 1));
+        assert_eq!((found, checks), (None, 1));
     }
 }

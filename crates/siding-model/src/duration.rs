@@ -30,7 +30,7 @@ pub enum DurationError {
     #[error("an empty text is not a duration; write one such as `500ms`, `15s`, `30m` or `1h30m`")]
     Empty,
     /// The text is a number without a unit.
-    #[error("`{text}` has no unit; write `{text}s` for seconds, or another of ms, s, m, h, d")]
+    #[error("`{text}` has no unit; write `{text}s` for seconds, or another of ms, s, m, h, d, w")]
     NoUnit {
         /// The rejected text as it was passed, not escaped.
         text: String,
@@ -49,7 +49,7 @@ pub enum DurationError {
     },
     /// The text is malformed in another way.
     #[error(
-        "`{text}` is not a duration; write numbers with ms, s, m, h or d, the largest first, such as `500ms`, `15s` or `1h30m`, at most `3650d`"
+        "`{text}` is not a duration; write numbers with ms, s, m, h, d or w, the largest first, such as `500ms`, `15s` or `1h30m`, at most `3650d`"
     )]
     Unreadable {
         /// The rejected text as it was passed, not escaped.
@@ -170,7 +170,7 @@ mod tests {
     fn a_number_without_a_unit_is_rejected_with_a_hint() {
         assert_eq!(
             parse("15").expect_err("no unit").to_string(),
-            "`15` has no unit; write `15s` for seconds, or another of ms, s, m, h, d"
+            "`15` has no unit; write `15s` for seconds, or another of ms, s, m, h, d, w"
         );
         assert!(matches!(parse("1.5"), Err(DurationError::NoUnit { .. })));
         assert!(matches!(parse("0"), Err(DurationError::NoUnit { .. })));

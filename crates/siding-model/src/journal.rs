@@ -201,7 +201,7 @@ impl TaskState {
                 self.stall = None;
             }
             Record::Limit(breach) => {
-                self.breaches.retain(|told| told.limit_kind != breach.limit_kind);
+                self.breaches.retain(|reported| reported.limit_kind != breach.limit_kind);
                 self.breaches.push(*breach);
             }
             Record::Expiring { deadline, .. } => {

@@ -86,7 +86,7 @@ pub fn expired_tasks<Id: Copy + Ord>(
         UnreadNotices::ForLiveSession => true,
         UnreadNotices::ForSession => !too_old(task),
     };
-    let (untold, told): (Vec<_>, Vec<_>) = deletable.into_iter().partition(|task| is_kept(task));
+    let (unread, read): (Vec<_>, Vec<_>) = deletable.into_iter().partition(|task| is_kept(task));
 
     let mut delete = Vec::new();
     let mut take = |from: Vec<&EndedTask<Id>>, times: u64, by_age: bool| {
@@ -102,8 +102,8 @@ pub fn expired_tasks<Id: Copy + Ord>(
             bytes = bytes.saturating_sub(task.bytes.0);
         }
     };
-    take(told, 1, true);
-    take(untold, UNREAD_LIMIT_FACTOR, false);
+    take(read, 1, true);
+    take(unread, UNREAD_LIMIT_FACTOR, false);
     delete
 }
 
@@ -170,8 +170,8 @@ mod tests {
         assert_eq!(expired_tasks(&tasks, &limits(0, 0, 0), NOW), [2, 3]);
     }
 
-    fn with_unread_notices(task: EndedTask<u32>, untold: UnreadNotices) -> EndedTask<u32> {
-        EndedTask { unread_notices: untold, ..task }
+    fn with_unread_notices(task: EndedTask<u32>, unread: UnreadNotices) -> EndedTask<u32> {
+        EndedTask { unread_notices: unread, ..task }
     }
 
     #[test]
@@ -239,9 +239,9 @@ mod tests {
         prop::collection::vec(row, 0..30).prop_map(|rows| {
             let numbered = (0..).zip(rows);
             numbered
-                .map(|(id, (hours, bytes, owner_live, untold))| EndedTask {
+                .map(|(id, (hours, bytes, owner_live, unread))| EndedTask {
                     has_live_owner: owner_live,
-                    unread_notices: untold,
+                    unread_notices: unread,
                     ..ended_task(id, hours, bytes)
                 })
                 .collect()
@@ -259,7 +259,7 @@ mod tests {
             let set: BTreeSet<_> = expired_ids.iter().copied().collect();
             let find = |id: &u32| tasks.iter().find(|task| task.id == *id).expect("a known id");
             let too_old = |task: &EndedTask<u32>| age_at(task.ended_at, NOW) >= limits.age;
-            let is_told = |task: &&EndedTask<u32>| match task.unread_notices {
+            let is_read = |task: &&EndedTask<u32>| match task.unread_notices {
                 UnreadNotices::NoNotices => true,
                 UnreadNotices::ForLiveSession => false,
                 UnreadNotices::ForSession => too_old(task),
@@ -273,12 +273,12 @@ mod tests {
             // notices precede the others, and within each group the oldest come first.
             prop_assert_eq!(set.len(), expired_ids.len());
             prop_assert!(expired_ids.iter().all(|id| !find(id).has_live_owner));
-            prop_assert!(expired_ids.is_sorted_by_key(|id| (!is_told(&find(id)), find(id).ended_at, *id)));
+            prop_assert!(expired_ids.is_sorted_by_key(|id| (!is_read(&find(id)), find(id).ended_at, *id)));
             // No deletable task that is kept is older than a deleted task of its group.
             let kept: Vec<_> = tasks.iter().filter(|task| !set.contains(&task.id)).collect();
-            for told in [true, false] {
-                let stays = kept.iter().filter(|t| !t.has_live_owner && is_told(t) == told);
-                let goes = expired_ids.iter().map(find).filter(|t| is_told(t) == told);
+            for read in [true, false] {
+                let stays = kept.iter().filter(|t| !t.has_live_owner && is_read(t) == read);
+                let goes = expired_ids.iter().map(find).filter(|t| is_read(t) == read);
                 if let (Some(stays), Some(goes)) =
                     (stays.map(|t| (t.ended_at, t.id)).min(), goes.map(|t| (t.ended_at, t.id)).max())
                 {
@@ -287,16 +287,16 @@ mod tests {
             }
             // The remaining tasks exceed the limits only if all of them have live owners or unread
             // notices. They exceed twice the limits only if all of them have live owners.
-            let deletable = |told: bool| kept.iter().any(|t| !t.has_live_owner && is_told(t) == told);
+            let deletable = |read: bool| kept.iter().any(|t| !t.has_live_owner && is_read(t) == read);
             prop_assert!(fits(&kept, 1) || !deletable(true));
             prop_assert!(fits(&kept, 2) || !deletable(false));
-            prop_assert!(!kept.iter().any(|t| !t.has_live_owner && is_told(t) && too_old(t)));
+            prop_assert!(!kept.iter().any(|t| !t.has_live_owner && is_read(t) && too_old(t)));
             // The last deletion was necessary.
             if let Some(last) = expired_ids.last().map(find) {
                 let mut with_last = kept.clone();
                 with_last.push(last);
-                let times = if is_told(&last) { 1 } else { 2 };
-                prop_assert!(!fits(&with_last, times) || (is_told(&last) && too_old(last)));
+                let times = if is_read(&last) { 1 } else { 2 };
+                prop_assert!(!fits(&with_last, times) || (is_read(&last) && too_old(last)));
             }
             // A second run deletes nothing more.
             let remaining: Vec<_> = kept.into_iter().copied().collect();

@@ -21,7 +21,7 @@ pub(crate) const TASK_POINTS: [&str; 12] = [
     "killing",
     "swept",
     "ended",
-    "told",
+    "notified",
 ];
 
 /// A process is adopted, and its task is not recorded yet.

@@ -419,7 +419,7 @@ impl TaskSupervisor {
     pub(crate) fn shutdown(mut self) {
         failpoints::pause_at("ended");
         self.clients.notify_ended();
-        failpoints::pause_at("told");
+        failpoints::pause_at("notified");
         self.task.close();
     }
 }

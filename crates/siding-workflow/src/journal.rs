@@ -40,8 +40,8 @@ impl WorkflowJournal {
         let dir = root.session_dir(&id.to_string(), true)?;
         let fd = file::open_at(&dir, JOURNAL_FILE_NAME, file::OpenMode::CreateNew)
             .map_err(|source| io_error(id, "create its journal", source))?;
-        let story = LoadedWorkflow::start(opened.clone(), id, at)?;
-        let mut journal = Self { id, fd, len: 0, workflow: story };
+        let workflow = LoadedWorkflow::start(opened.clone(), id, at)?;
+        let mut journal = Self { id, fd, len: 0, workflow };
         journal.lock()?;
         journal.append(&WorkflowRecord::Opened { format: FORMAT_VERSION, at, task: id, opened })?;
         Ok(journal)

@@ -33,12 +33,12 @@ pub enum WorkflowJournalError {
         why: String,
     },
     /// A record cannot follow the records before it.
-    #[error("record {seq}: {misfit}")]
+    #[error("record {seq}: {reason}")]
     InvalidRecord {
         /// The number of the record, counted from 0.
         seq: u64,
         /// The violated rule.
-        misfit: InvalidRecord,
+        reason: InvalidRecord,
     },
     /// The recorded text of the workflow is not valid for this version of siding.
     #[error(transparent)]
@@ -96,7 +96,7 @@ impl LoadedWorkflow {
     /// Returns [`WorkflowJournalError`] if the journal is empty, damaged, inconsistent, or of a
     /// newer format, or if its workflow is not valid for this version.
     pub fn read(bytes: &[u8]) -> Result<Self, WorkflowJournalError> {
-        let mut story: Option<Self> = None;
+        let mut workflow: Option<Self> = None;
         let mut expected = 0;
         // A line torn by a crash is skipped: it never took effect, and its number was used again.
         for line in bytes.split(|byte| *byte == b'\n') {
@@ -107,25 +107,25 @@ impl LoadedWorkflow {
             }
             let record: WorkflowRecord =
                 serde_json::from_slice(json).map_err(|error| damaged(error.to_string()))?;
-            match (&mut story, record) {
+            match (&mut workflow, record) {
                 (None, WorkflowRecord::Opened { format, .. }) if format > FORMAT_VERSION => {
                     return Err(WorkflowJournalError::TooNew { found: format });
                 }
                 (None, WorkflowRecord::Opened { at, task, opened, .. }) => {
-                    story = Some(Self::start(opened, task, at)?);
+                    workflow = Some(Self::start(opened, task, at)?);
                 }
                 (None, _) => {
                     return Err(damaged("it is not the first record of a workflow".to_owned()));
                 }
-                (Some(story), record) => story.apply(&record).map_err(|misfit| {
-                    WorkflowJournalError::InvalidRecord { seq: expected, misfit }
+                (Some(workflow), record) => workflow.apply(&record).map_err(|reason| {
+                    WorkflowJournalError::InvalidRecord { seq: expected, reason }
                 })?,
             }
             expected += 1;
         }
-        let mut story = story.ok_or(WorkflowJournalError::Empty)?;
-        (story.next_seq, story.torn) = (expected, !bytes.ends_with(b"\n"));
-        Ok(story)
+        let mut workflow = workflow.ok_or(WorkflowJournalError::Empty)?;
+        (workflow.next_seq, workflow.torn) = (expected, !bytes.ends_with(b"\n"));
+        Ok(workflow)
     }
 
     /// Applies a record to the state.

@@ -181,9 +181,9 @@ impl WorkflowRunner<'_, '_> {
         &mut self,
         StepStart { step: at, attempt }: StepStart,
     ) -> Result<(), WorkflowError> {
-        let story = &self.journal.workflow;
-        let step = story.state.plan().steps()[at].clone();
-        let cwd = &story.header.cwd;
+        let loaded = &self.journal.workflow;
+        let step = loaded.state.plan().steps()[at].clone();
+        let cwd = &loaded.header.cwd;
         let prepared = steps::prepare_task(
             self.root,
             self.settings,
@@ -260,7 +260,7 @@ impl WorkflowRunner<'_, '_> {
             let attempt = running.attempt;
             match run::recv_event(&mut running.watch) {
                 // The task may also be lingering; `check_end` then records nothing.
-                Ok(ShimEvent::Finished(dir, story)) => self.check_end(at, &dir, &story.state)?,
+                Ok(ShimEvent::Finished(dir, loaded)) => self.check_end(at, &dir, &loaded.state)?,
                 Ok(
                     ShimEvent::Ready(..)
                     | ShimEvent::Running

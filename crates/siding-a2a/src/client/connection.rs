@@ -76,9 +76,9 @@ impl Connection {
         &self,
         ask: ClientRequest,
         task: Option<&str>,
-        (number, heard): (u64, &Sender<NumberedEvent>),
+        (number, sender): (u64, &Sender<NumberedEvent>),
     ) -> Event {
-        match self.exchange_messages(ask, task, (number, heard)).await {
+        match self.exchange_messages(ask, task, (number, sender)).await {
             Ok(()) => Event::Closed,
             Err(event) => event,
         }
@@ -88,7 +88,7 @@ impl Connection {
         &self,
         ask: ClientRequest,
         task: Option<&str>,
-        heard: (u64, &Sender<NumberedEvent>),
+        sender: (u64, &Sender<NumberedEvent>),
     ) -> Result<(), Event> {
         let (name, params) = self.method_and_params(ask, task);
         let body = wire::build_request(name, &params).to_string();
@@ -117,7 +117,7 @@ impl Connection {
         let is_events = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
         if !is_events {
             let body = read_body(&mut response, MAX_EVENT_BYTES).await?;
-            send_event(heard, parse_response(ask, &String::from_utf8_lossy(&body))?).await;
+            send_event(sender, parse_response(ask, &String::from_utf8_lossy(&body))?).await;
             return Ok(());
         }
         let mut events = EventParser::default();
@@ -130,7 +130,7 @@ impl Connection {
             let too_long =
                 |_| Event::Fatal(format!("an event has more than {MAX_EVENT_BYTES} bytes"));
             for data in events.push(&piece).map_err(too_long)? {
-                send_event(heard, parse_response(ask, &data)?).await;
+                send_event(sender, parse_response(ask, &data)?).await;
             }
         }
     }
@@ -157,9 +157,9 @@ impl Connection {
     }
 }
 
-async fn send_event((number, heard): (u64, &Sender<NumberedEvent>), event: Event) {
+async fn send_event((number, sender): (u64, &Sender<NumberedEvent>), event: Event) {
     // The send fails once the client has finished.
-    let _receiver_dropped = heard.send((number, event)).await;
+    let _receiver_dropped = sender.send((number, event)).await;
 }
 
 /// Fetches the agent card from the first URL that has one.

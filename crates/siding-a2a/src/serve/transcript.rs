@@ -61,14 +61,15 @@ fn open_transcript(root: &StateDir, conversation: &SessionId) -> io::Result<std:
 /// reported with the end of the task.
 fn parse_step(line: &str) -> Option<String> {
     let line: Value = serde_json::from_str(line).ok()?;
-    if line["entry"] != "answered" {
+    if line["entry"] != "response" {
         return None;
     }
-    let said = line["said"].as_array()?;
+    let content = line["content"].as_array()?;
     let of = |kind: &'static str, field: &'static str| {
-        said.iter()
-            .filter(move |one| one["said"] == kind)
-            .filter_map(move |one| one[field].as_str())
+        content
+            .iter()
+            .filter(move |part| part["type"] == kind)
+            .filter_map(move |part| part[field].as_str())
     };
     let calls: Vec<String> = of("call", "name").map(|name| format!("> {name}")).collect();
     if calls.is_empty() {
@@ -84,12 +85,12 @@ mod tests {
 
     #[test]
     fn only_an_answer_with_tool_calls_is_a_step() {
-        let line = r#"{"wall":1,"entry":"answered","said":[{"said":"text","text":"I look."},
-            {"said":"call","id":"c","name":"bash","input":{}}],"stop":"tool_use","usage":{}}"#;
+        let line = r#"{"wall":1,"entry":"response","content":[{"type":"text","text":"I look."},
+            {"type":"call","id":"c","name":"bash","input":{}}],"stop":"tool_use","usage":{}}"#;
         assert_eq!(parse_step(line).as_deref(), Some("I look.\n> bash"));
-        let last = r#"{"entry":"answered","said":[{"said":"text","text":"Done."}]}"#;
+        let last = r#"{"entry":"response","content":[{"type":"text","text":"Done."}]}"#;
         assert_eq!(parse_step(last), None);
-        assert_eq!(parse_step(r#"{"entry":"asked"}"#), None);
+        assert_eq!(parse_step(r#"{"entry":"request_sent"}"#), None);
         assert_eq!(parse_step("{torn"), None);
     }
 }

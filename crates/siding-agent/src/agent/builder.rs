@@ -296,8 +296,9 @@ impl Agent {
         prompt: Option<String>,
         on_event: &mut dyn FnMut(UiEvent<'_>),
     ) -> Result<(), AgentError> {
-        let mut told: Vec<UserContent> = reminders::full_reminder(&self.host).into_iter().collect();
-        told.extend(prompt.map(|text| UserContent::Prompt { text }));
-        self.handle_event(Event::Started(told), on_event)
+        let mut content: Vec<UserContent> =
+            reminders::full_reminder(&self.host).into_iter().collect();
+        content.extend(prompt.map(|text| UserContent::Prompt { text }));
+        self.handle_event(Event::Started(content), on_event)
     }
 }

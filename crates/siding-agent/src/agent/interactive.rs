@@ -92,14 +92,14 @@ impl Agent {
             if talk.refresh().is_err() {
                 return Ok(hangup_end_reason());
             }
-            let look = talk.view.needs_refresh() || self.has_new_notices;
-            let look = look.then_some(Duration::from_millis(TASK_REFRESH_MS));
+            let refresh = talk.view.needs_refresh() || self.has_new_notices;
+            let refresh = refresh.then_some(Duration::from_millis(TASK_REFRESH_MS));
             let TerminalSession { idle_consolidator: dreams, view, .. } = &mut *talk;
             let dreams = dreams.as_mut();
             let dream = dreams.and_then(|dreams| {
                 self.poll_idle_consolidation(dreams, &mut |seen| view.on_event(seen))
             });
-            let first = match look.into_iter().chain(dream).min() {
+            let first = match refresh.into_iter().chain(dream).min() {
                 Some(patience) => self.events.recv_timeout(patience),
                 None => self.events.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };

@@ -35,8 +35,8 @@ pub(super) fn request_label(
     let Some((text, calls)) = last_batch(messages) else { return };
     let (provider, sender) = (Arc::clone(provider), sender.clone());
     runtime.spawn_blocking(move || {
-        let told = vec![UserContent::Prompt { text }];
-        let messages = [Message::User { results: Vec::new(), content: told }];
+        let content = vec![UserContent::Prompt { text }];
+        let messages = [Message::User { results: Vec::new(), content }];
         let asking = ModelRequest {
             system: SYSTEM_PROMPT,
             messages: &messages,
@@ -56,11 +56,11 @@ pub(super) fn request_label(
 /// Returns the text of the calls of the last batch with their results, and the ids of the calls.
 /// Returns `None` if the conversation does not end with the results of a batch.
 fn last_batch(messages: &[Message]) -> Option<(String, Vec<String>)> {
-    let [.., Message::Assistant(said), Message::User { results, .. }] = messages else {
+    let [.., Message::Assistant(content), Message::User { results, .. }] = messages else {
         return None;
     };
     let (mut text, mut calls) = (String::new(), Vec::new());
-    for one in said {
+    for one in content {
         let AssistantContent::Call(call) = one else { continue };
         let result = results.iter().find(|result| result.call == call.id)?;
         calls.push(call.id.as_str().to_owned());

@@ -66,9 +66,10 @@ fn follow_outbox(
         match follower.next_event(out.as_fd())? {
             FollowEvent::ReaderClosed => return Ok(()),
             FollowEvent::TasksChanged(tasks) => {
-                let look = outbox.pending_for(&tasks)?;
-                follower.schedule_later(&look);
-                if !look.notices.is_empty() && sender.send(AgentEvent::NoticesAvailable).is_err() {
+                let pending = outbox.pending_for(&tasks)?;
+                follower.schedule_later(&pending);
+                if !pending.notices.is_empty() && sender.send(AgentEvent::NoticesAvailable).is_err()
+                {
                     return Ok(());
                 }
             }

@@ -79,7 +79,7 @@ wants, what has been done and found, which files were changed and how, what is s
 which background tasks run, with their ids. No other words. Do not call a tool.";
     let ask = UserContent::Reminder { text: SUMMARY_REQUEST.to_owned() };
     match messages.last_mut() {
-        Some(Message::User { content: told, .. }) => told.push(ask),
+        Some(Message::User { content, .. }) => content.push(ask),
         Some(Message::Assistant(_)) | None => {
             messages.push(Message::User { results: Vec::new(), content: vec![ask] });
         }

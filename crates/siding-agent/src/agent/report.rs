@@ -124,11 +124,11 @@ impl Agent {
 impl Agent {
     /// Returns the text of the model's last message.
     pub(super) fn last_response_text(&self) -> String {
-        let said = self.conversation.messages().iter().rev().find_map(|message| match message {
-            Message::Assistant(said) => Some(joined_text(said)),
+        let text = self.conversation.messages().iter().rev().find_map(|message| match message {
+            Message::Assistant(text) => Some(joined_text(text)),
             Message::User { .. } => None,
         });
-        said.unwrap_or_default()
+        text.unwrap_or_default()
     }
 }
 
@@ -155,13 +155,13 @@ fn subagent_usage(host: &ToolContext) -> Result<Usage, AgentError> {
     let entries =
         others.filter_map(|one| Transcript::read_snapshot(root, one).ok()).flat_map(|seen| seen.1);
     let cost = entries.filter_map(|entry| match entry {
-        Entry::Answered { usage, .. } | Entry::Summarised { usage, .. } => Some(usage),
-        Entry::Told { .. }
-        | Entry::Asked
-        | Entry::Failed { .. }
-        | Entry::Started { .. }
-        | Entry::Bound { .. }
-        | Entry::Done { .. }
+        Entry::Response { usage, .. } | Entry::Summary { usage, .. } => Some(usage),
+        Entry::Input { .. }
+        | Entry::RequestSent
+        | Entry::RequestFailed { .. }
+        | Entry::CallStarted { .. }
+        | Entry::TaskBound { .. }
+        | Entry::CallFinished { .. }
         | Entry::Interrupted => None,
     });
     Ok(cost.fold(Usage::default(), Usage::plus))

@@ -48,10 +48,10 @@ pub(super) fn start_task(
             Ok(StartedTask { id, has_ended })
         }
         None => {
-            let said = String::from_utf8_lossy(&done.stderr);
+            let stderr = String::from_utf8_lossy(&done.stderr);
             Err(ToolError::Arguments(format!(
                 "not started: {}",
-                one_line(said.trim(), ERROR_COLUMNS)
+                one_line(stderr.trim(), ERROR_COLUMNS)
             )))
         }
     }

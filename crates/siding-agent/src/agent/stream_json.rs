@@ -113,13 +113,13 @@ impl<'a> StreamLine<'a> {
     pub fn from_event(event: UiEvent<'a>) -> Vec<Self> {
         match event {
             UiEvent::Started(session_id) => vec![Self::Begin { format: STREAM_FORMAT_VERSION, session_id }],
-            UiEvent::Response(said) => said.iter().filter_map(Self::from_assistant).collect(),
+            UiEvent::Response(content) => content.iter().filter_map(Self::from_assistant).collect(),
             UiEvent::CallFinished(result) => vec![Self::Result {
                 call_id: result.call.as_str(),
                 text: &result.text,
                 is_error: result.is_error,
             }],
-            UiEvent::Input(told) => vec![Self::from_user(told)],
+            UiEvent::Input(content) => vec![Self::from_user(content)],
             UiEvent::Label(label) => vec![Self::Label(label)],
             UiEvent::Usage(usage) => vec![Self::Usage(usage)],
             UiEvent::ResponsePart(ResponsePart::Retry { reason: why, pause_ms }) => vec![Self::Retry { why, pause_ms }],
@@ -135,8 +135,8 @@ impl<'a> StreamLine<'a> {
         }
     }
 
-    fn from_assistant(said: &'a AssistantContent) -> Option<Self> {
-        match said {
+    fn from_assistant(content: &'a AssistantContent) -> Option<Self> {
+        match content {
             AssistantContent::Text { text } => Some(Self::Text { text }),
             AssistantContent::Thinking { text, .. } => {
                 (!text.is_empty()).then_some(Self::Thinking { text })
@@ -147,8 +147,8 @@ impl<'a> StreamLine<'a> {
         }
     }
 
-    fn from_user(told: &'a UserContent) -> Self {
-        match told {
+    fn from_user(content: &'a UserContent) -> Self {
+        match content {
             UserContent::Prompt { text } => Self::Prompt { text },
             UserContent::Notice { id, text } => {
                 Self::Notice { notice_id: id.to_string(), task_id: id.task, text }
@@ -180,14 +180,14 @@ mod tests {
         };
         let thinking =
             |text: &str| AssistantContent::Thinking { text: text.to_owned(), signature: None };
-        let said = [
+        let content = [
             thinking(""),
             thinking("so"),
             AssistantContent::Text { text: "I look.".to_owned() },
             AssistantContent::Call(call),
         ];
         assert_eq!(
-            events_to_json(UiEvent::Response(&said)),
+            events_to_json(UiEvent::Response(&content)),
             json!([
                 { "type": "thinking", "text": "so" },
                 { "type": "text", "text": "I look." },

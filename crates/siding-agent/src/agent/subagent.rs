@@ -203,7 +203,7 @@ impl SubagentSpawner {
         let session = session::subagent_session_id(id);
         let mut transcript = Transcript::create(&host.root, &session, opened)?;
         if let Some(text) = prompt {
-            transcript.add_entry(&Entry::Told { told: vec![UserContent::Prompt { text }] })?;
+            transcript.add_entry(&Entry::Input { content: vec![UserContent::Prompt { text }] })?;
         }
         transcript.sync()
     }

@@ -104,11 +104,11 @@ impl Agent {
         let TeamMessage { from, text, recorded: noted } = message;
         let was_idle = self.idle_reason.is_some();
         // For a teammate's model, the lead takes the place of the user.
-        let told = match (&self.team, from.as_str()) {
+        let input = match (&self.team, from.as_str()) {
             (Team::Teammate { .. }, LEAD_NAME) => UserContent::Prompt { text },
             _ => UserContent::Message { from, text },
         };
-        self.handle_event(Event::Input(vec![told]), on_event)?;
+        self.handle_event(Event::Input(vec![input]), on_event)?;
         let _receiver_dropped = noted.send(match (was_idle, self.idle_reason.is_some()) {
             (false, _) => ReceiverState::Busy,
             (true, false) => ReceiverState::Started,
@@ -121,7 +121,7 @@ impl Agent {
     /// another message.
     fn last_turn_text(&self) -> String {
         match self.conversation.messages().last() {
-            Some(Message::Assistant(said)) => joined_text(said),
+            Some(Message::Assistant(text)) => joined_text(text),
             Some(Message::User { .. }) | None => String::new(),
         }
     }
@@ -169,10 +169,10 @@ fn notify_lead(teammates: &Teammates, desk: &TeammateStatus, status: &str, text:
 
 /// Returns the status and the text that the lead receives when a teammate becomes idle; `None` when
 /// there is nothing to report.
-fn idle_status(reason: &IdleReason, said: String) -> Option<(&'static str, String)> {
+fn idle_status(reason: &IdleReason, text: String) -> Option<(&'static str, String)> {
     Some(match reason {
-        IdleReason::TurnEnded(FinishReason::EndTurn) => ("idle", said),
-        IdleReason::TurnEnded(FinishReason::MaxTokens) => ("cut", said),
+        IdleReason::TurnEnded(FinishReason::EndTurn) => ("idle", text),
+        IdleReason::TurnEnded(FinishReason::MaxTokens) => ("cut", text),
         IdleReason::TurnEnded(FinishReason::Refusal) => {
             ("refused", "its provider refused to let its model continue".to_owned())
         }
@@ -223,8 +223,8 @@ impl<'h> TeammateLog<'h> {
 
     fn on_event(&mut self, event: UiEvent<'_>) {
         match event {
-            UiEvent::Response(said) => {
-                for one in said {
+            UiEvent::Response(text) => {
+                for one in text {
                     if let AssistantContent::Text { text } = one {
                         self.write_line(text);
                     }

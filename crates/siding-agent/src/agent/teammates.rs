@@ -21,8 +21,8 @@ use super::event::AgentEvent;
 
 /// The name under which teammates address the agent that started them.
 pub(super) const LEAD_NAME: &str = "lead";
-/// Maximum bytes of a teammate's name, which is ASCII.
-const MAX_NAME_CHARS: usize = 24;
+/// Maximum length of a teammate's name in bytes; the name is ASCII.
+const MAX_NAME_BYTES: usize = 24;
 
 /// A message that is not yet in the receiver's transcript.
 #[derive(Debug)]
@@ -155,14 +155,14 @@ impl Teammates {
     pub(super) fn reserve(&self, name: &str) -> Result<ReservedName<'_>, String> {
         let is_plain = |one: char| one.is_ascii_lowercase() || one.is_ascii_digit() || one == '-';
         if name.is_empty()
-            || name.len() > MAX_NAME_CHARS
+            || name.len() > MAX_NAME_BYTES
             || !name.chars().all(is_plain)
             || name == LEAD_NAME
         {
             return Err(format!(
-                "`name`: `{}` is not a valid name; use up to {MAX_NAME_CHARS} lowercase letters, \
+                "`name`: `{}` is not a valid name; use up to {MAX_NAME_BYTES} lowercase letters, \
                  digits and dashes, and not `{LEAD_NAME}`, which is you",
-                one_line(name, MAX_NAME_CHARS * 2)
+                one_line(name, MAX_NAME_BYTES * 2)
             ));
         }
         let mut seats = self.lock_slots();
@@ -204,7 +204,7 @@ impl Teammates {
             };
             format!(
                 "not delivered: there is no teammate `{}`; {whom}",
-                one_line(to, MAX_NAME_CHARS * 2)
+                one_line(to, MAX_NAME_BYTES * 2)
             )
         };
         let (noted, is_recorded) = sync_channel(1);
@@ -261,7 +261,7 @@ impl Teammates {
             // If the outbox cannot be read, the lead does not wait for its notices.
             outbox
                 .and_then(|outbox| outbox.pending())
-                .is_ok_and(|look| look.notices.iter().any(is_loud))
+                .is_ok_and(|pending| pending.notices.iter().any(is_loud))
         })
     }
 
@@ -347,7 +347,7 @@ mod tests {
     fn a_teammate_name_is_plain_and_can_be_reserved_once() {
         let (lead, _came) = channel();
         let mates = Teammates::new(lead);
-        for wrong in ["", "lead", "Tester", "a b", "\u{1b}[2J", &"x".repeat(MAX_NAME_CHARS + 1)] {
+        for wrong in ["", "lead", "Tester", "a b", "\u{1b}[2J", &"x".repeat(MAX_NAME_BYTES + 1)] {
             let why = mates.reserve(wrong).expect_err("invalid name");
             assert!(why.contains("lowercase letters"), "{why}");
         }

@@ -10,17 +10,17 @@ use crate::message::{AssistantContent, CallId, FinishReason, ToolResult, Usage, 
 #[serde(tag = "entry", rename_all = "snake_case")]
 pub enum Entry {
     /// Content for the model, to be sent with the next request.
-    Told {
+    Input {
         /// The content, in the order in which it is sent.
-        told: Vec<UserContent>,
+        content: Vec<UserContent>,
     },
     /// A request is about to be sent, with all content that has not been sent.
-    Asked,
+    RequestSent,
     /// A complete answer of the model.
-    Answered {
+    Response {
         /// The parts of the answer, with unique call ids. Empty if the answer contained nothing
         /// that an API would accept back.
-        said: Vec<AssistantContent>,
+        content: Vec<AssistantContent>,
         /// Why the model stopped.
         stop: FinishReason,
         /// Tokens that the request used; zero if the server reports no usage.
@@ -28,24 +28,24 @@ pub enum Entry {
     },
     /// The request failed. The conversation is halted until the next prompt, or until it is
     /// resumed.
-    Failed {
+    RequestFailed {
         /// The failed action and its error.
         why: String,
     },
     /// A call is about to run.
-    Started {
+    CallStarted {
         /// The call, which must be one of the last answer.
         call: CallId,
     },
     /// A call runs as this task, which is usually created only after this entry.
-    Bound {
+    TaskBound {
         /// The call, which must have started.
         call: CallId,
         /// The task, which may not exist yet.
         task: TaskId,
     },
     /// A call has finished or was refused.
-    Done {
+    CallFinished {
         /// The result, which the next request sends to the model.
         result: ToolResult,
     },
@@ -53,7 +53,7 @@ pub enum Entry {
     Interrupted,
     /// A summary has replaced all earlier messages. Content that has not been answered is sent
     /// again after the summary.
-    Summarised {
+    Summary {
         /// The summary, written by the model.
         text: String,
         /// Tokens used by the request for the summary.

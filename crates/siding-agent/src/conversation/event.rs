@@ -35,7 +35,7 @@ pub enum Event {
         /// The answered request.
         request: RequestId,
         /// The content of the answer, as the provider returned it.
-        said: Vec<AssistantContent>,
+        content: Vec<AssistantContent>,
         /// Why the model stopped.
         stop: FinishReason,
         /// Tokens that the request used; zero if the server reports no usage.

@@ -37,40 +37,40 @@ impl Conversation {
     /// Applies an entry to the state. The error is the rule that the entry violates.
     pub(super) fn apply(&mut self, entry: Entry) -> Result<(), &'static str> {
         match entry {
-            Entry::Told { told } => self.apply_user_content(told),
-            Entry::Asked => return self.apply_request(),
-            Entry::Answered { said, stop, usage } => {
+            Entry::Input { content } => self.apply_user_content(content),
+            Entry::RequestSent => return self.apply_request(),
+            Entry::Response { content, stop, usage } => {
                 if !std::mem::take(&mut self.awaits_response) {
                     return Err("an answer without a request");
                 }
                 self.total_usage = self.total_usage.plus(usage);
                 self.context_tokens = match usage.context_tokens() {
                     // The server reported no usage, so the tokens are estimated.
-                    0 => self.context_tokens.saturating_add(self.estimate_tokens(&said)),
+                    0 => self.context_tokens.saturating_add(self.estimate_tokens(&content)),
                     counted => counted,
                 };
-                self.apply_response(said);
+                self.apply_response(content);
                 self.last_finish_reason = stop;
             }
-            Entry::Failed { why } => {
+            Entry::RequestFailed { why } => {
                 self.awaits_response = false;
                 self.halt_reason = Some(IdleReason::RequestFailed { why });
             }
-            Entry::Started { call } => {
+            Entry::CallStarted { call } => {
                 let open = self.find_call(&call).ok_or("a call that is not open was started")?;
                 if open.state != CallState::Waiting {
                     return Err("a call was started twice");
                 }
                 open.state = CallState::Started { task: None };
             }
-            Entry::Bound { call, task } => {
+            Entry::TaskBound { call, task } => {
                 let open = self.find_call(&call).ok_or("a call that is not open got a task")?;
                 if !matches!(open.state, CallState::Started { .. }) {
                     return Err("a call that does not run got a task");
                 }
                 open.state = CallState::Started { task: Some(task) };
             }
-            Entry::Done { result } => {
+            Entry::CallFinished { result } => {
                 let open =
                     self.find_call(&result.call).ok_or("a result for a call that is not open")?;
                 if open.is_done() {
@@ -83,7 +83,7 @@ impl Conversation {
                 self.awaits_response = false;
                 self.halt_reason = Some(IdleReason::Interrupted);
             }
-            Entry::Summarised { text, usage } => {
+            Entry::Summary { text, usage } => {
                 if self.calls.iter().any(|open| !open.is_done()) {
                     return Err("a summary while a call was open");
                 }
@@ -93,7 +93,7 @@ impl Conversation {
                 // Content that was sent but not answered is sent again, unchanged, after the
                 // summary.
                 let unanswered = match self.messages.last() {
-                    Some(Message::User { content: told, .. }) => told.clone(),
+                    Some(Message::User { content, .. }) => content.clone(),
                     Some(Message::Assistant(_)) | None => Vec::new(),
                 };
                 self.messages = Arc::default();
@@ -110,17 +110,17 @@ impl Conversation {
         /// The ratio that providers state for English text; code has fewer bytes per token.
         const BYTES_PER_TOKEN: u64 = 4;
         let sent: usize = match self.messages.last() {
-            Some(Message::User { results, content: told }) => {
+            Some(Message::User { results, content }) => {
                 let results = results.iter().map(|result| result.text.len());
-                results.chain(told.iter().map(|one| one.text().len())).sum()
+                results.chain(content.iter().map(|one| one.text().len())).sum()
             }
             Some(Message::Assistant(_)) | None => 0,
         };
-        let said = content.iter().map(|one| match one {
+        let content = content.iter().map(|one| match one {
             AssistantContent::Text { text } | AssistantContent::Thinking { text, .. } => text.len(),
             AssistantContent::Call(call) => call.name.len() + call.input.to_string().len(),
         });
-        (sent + said.sum::<usize>()) as u64 / BYTES_PER_TOKEN
+        (sent + content.sum::<usize>()) as u64 / BYTES_PER_TOKEN
     }
 
     fn apply_user_content(&mut self, content: Vec<UserContent>) {
@@ -180,7 +180,7 @@ impl Conversation {
         let new = std::mem::take(&mut self.pending_content);
         let messages = Arc::make_mut(&mut self.messages);
         match messages.last_mut() {
-            Some(Message::User { content: told, .. }) => told.extend(new),
+            Some(Message::User { content, .. }) => content.extend(new),
             _ if results.is_empty() && new.is_empty() => {}
             Some(Message::Assistant(_)) | None => {
                 messages.push(Message::User { results, content: new });

@@ -19,33 +19,33 @@ impl Conversation {
     pub fn handle_event(&mut self, event: Event) -> Vec<Effect> {
         let mut effects = Vec::new();
         match event {
-            Event::Started(told) => {
+            Event::Started(content) => {
                 // Refused before the input is recorded: a prompt clears the halt, which is the
                 // reason not to run these calls.
                 if self.halt_reason == Some(IdleReason::Interrupted) {
                     self.refuse_calls(&mut effects);
                 }
-                self.record_input(told, &mut effects);
+                self.record_input(content, &mut effects);
                 self.recover(&mut effects);
             }
-            Event::Input(told) => self.record_input(told, &mut effects),
+            Event::Input(content) => self.record_input(content, &mut effects),
             Event::TaskBound { call, task } => {
                 let runs = |open: &&mut OpenCall| {
                     open.runs_here && matches!(open.state, CallState::Started { .. })
                 };
                 if self.find_call(&call).filter(runs).is_some() {
-                    self.record(Entry::Bound { call, task }, &mut effects);
+                    self.record(Entry::TaskBound { call, task }, &mut effects);
                 }
                 return effects;
             }
             Event::CallFinished(result) => {
                 if self.find_call(&result.call).is_some_and(|open| open.runs_here) {
-                    self.record(Entry::Done { result }, &mut effects);
+                    self.record(Entry::CallFinished { result }, &mut effects);
                 }
             }
-            Event::Response { request, said, stop, usage } => {
+            Event::Response { request, content, stop, usage } => {
                 if self.in_flight.take_if(|one| *one == InFlight::Answer(request)).is_some() {
-                    self.record_response(said, stop, usage, &mut effects);
+                    self.record_response(content, stop, usage, &mut effects);
                 }
             }
             Event::Summary { request, text, usage } => {
@@ -53,9 +53,11 @@ impl Conversation {
                     let entry = if text.trim().is_empty() {
                         // APIs reject blank text, and an empty summary would discard the whole
                         // conversation.
-                        Entry::Failed { why: "the model returned an empty summary".to_owned() }
+                        Entry::RequestFailed {
+                            why: "the model returned an empty summary".to_owned(),
+                        }
                     } else {
-                        Entry::Summarised { text, usage }
+                        Entry::Summary { text, usage }
                     };
                     self.record(entry, &mut effects);
                 }
@@ -63,7 +65,7 @@ impl Conversation {
             Event::RequestFailed { request, why } => {
                 let is_it = |one: &mut InFlight| one.request() == request;
                 if self.in_flight.take_if(is_it).is_some() {
-                    self.record(Entry::Failed { why }, &mut effects);
+                    self.record(Entry::RequestFailed { why }, &mut effects);
                 }
             }
             Event::Interrupted => self.interrupt(&mut effects),
@@ -90,7 +92,7 @@ impl Conversation {
             | UserContent::Summary { .. } => !one.text().trim().is_empty(),
         });
         if !content.is_empty() {
-            self.record(Entry::Told { told: content }, effects);
+            self.record(Entry::Input { content }, effects);
         }
     }
 
@@ -117,10 +119,10 @@ impl Conversation {
         usage: Usage,
         effects: &mut Vec<Effect>,
     ) {
-        let (said, wrong) = self.sanitize_response(content);
-        self.record(Entry::Answered { said, stop, usage }, effects);
+        let (content, wrong) = self.sanitize_response(content);
+        self.record(Entry::Response { content, stop, usage }, effects);
         for result in wrong {
-            self.record(Entry::Done { result }, effects);
+            self.record(Entry::CallFinished { result }, effects);
         }
     }
 
@@ -182,7 +184,7 @@ impl Conversation {
         for call in waiting {
             let text = "not run: a person interrupted the turn".to_owned();
             let result = ToolResult { call, text, is_error: true };
-            self.record(Entry::Done { result }, effects);
+            self.record(Entry::CallFinished { result }, effects);
         }
     }
 
@@ -220,7 +222,7 @@ impl Conversation {
             self.in_flight = Some(InFlight::Summary(request));
             effects.push(Effect::Summarize(request));
         } else {
-            self.record(Entry::Asked, effects);
+            self.record(Entry::RequestSent, effects);
             self.in_flight = Some(InFlight::Answer(request));
             effects.push(Effect::SendRequest(request));
         }
@@ -261,7 +263,7 @@ impl Conversation {
             }
         }
         for call in starting {
-            self.record(Entry::Started { call: call.id.clone() }, effects);
+            self.record(Entry::CallStarted { call: call.id.clone() }, effects);
             if let Some(open) = self.find_call(&call.id) {
                 open.runs_here = true;
             }

@@ -48,7 +48,7 @@ fn call(id: &str, name: &str) -> AssistantContent {
 fn response(request: RequestId, content: Vec<AssistantContent>) -> Event {
     let is_call = content.iter().any(|one| matches!(one, AssistantContent::Call(_)));
     let stop = if is_call { FinishReason::ToolUse } else { FinishReason::EndTurn };
-    Event::Response { request, said: content, stop, usage: Usage { input: 10, ..Usage::default() } }
+    Event::Response { request, content, stop, usage: Usage { input: 10, ..Usage::default() } }
 }
 
 fn text(text: &str) -> AssistantContent {
@@ -102,12 +102,12 @@ fn results_precede_other_content_in_a_single_message() {
     assert_eq!(conversation.handle_event(Event::Input(vec![notice(1)])).len(), 1, "only recorded");
     assert!(started_calls(&conversation.handle_event(finished("b", "second"))).is_empty());
     sent_request(&conversation.handle_event(finished("a", "first")));
-    let Some(Message::User { results, content: told }) = conversation.messages().last() else {
+    let Some(Message::User { results, content }) = conversation.messages().last() else {
         panic!("the user's");
     };
     let texts: Vec<&str> = results.iter().map(|one| one.text.as_str()).collect();
     assert_eq!(texts, ["first", "second"], "in the order of the calls");
-    assert_eq!(told, &[notice(1)]);
+    assert_eq!(content, &[notice(1)]);
     assert_eq!(validate_messages(conversation.messages()), Ok(()));
 }
 
@@ -146,11 +146,11 @@ fn an_interrupt_cancels_calls_and_the_next_prompt_follows_their_results() {
     );
     sent_request(&conversation.handle_event(prompt("something else")));
     assert_eq!(validate_messages(conversation.messages()), Ok(()));
-    let Some(Message::User { results, content: told }) = conversation.messages().last() else {
+    let Some(Message::User { results, content }) = conversation.messages().last() else {
         panic!("the user's");
     };
     assert_eq!(results.len(), 2);
-    assert_eq!(told.len(), 2);
+    assert_eq!(content.len(), 2);
 }
 
 #[test]
@@ -171,8 +171,8 @@ fn a_full_context_is_summarized_and_unanswered_content_is_kept() {
     let mut conversation = Conversation::new(limits());
     let first = sent_request(&conversation.handle_event(prompt("go")));
     let usage = Usage { input: 900, output: 200, ..Usage::default() };
-    let said = vec![call("a", "read")];
-    let event = Event::Response { request: first, said, stop: FinishReason::ToolUse, usage };
+    let content = vec![call("a", "read")];
+    let event = Event::Response { request: first, content, stop: FinishReason::ToolUse, usage };
     conversation.handle_event(event);
     conversation.handle_event(Event::Input(vec![notice(1)]));
     let effects = conversation.handle_event(finished("a", "result"));
@@ -181,11 +181,11 @@ fn a_full_context_is_summarized_and_unanswered_content_is_kept() {
     let usage = Usage { output: 40, ..Usage::default() };
     let short = Event::Summary { request: *request, text: "short".to_owned(), usage };
     sent_request(&conversation.handle_event(short));
-    let Some(Message::User { results, content: told }) = conversation.messages().last() else {
+    let Some(Message::User { results, content }) = conversation.messages().last() else {
         panic!("the user's");
     };
     assert!(results.is_empty());
-    assert_eq!(told, &[UserContent::Summary { text: "short".to_owned() }, notice(1)]);
+    assert_eq!(content, &[UserContent::Summary { text: "short".to_owned() }, notice(1)]);
     assert_eq!(conversation.messages().len(), 1);
 }
 
@@ -207,8 +207,9 @@ fn non_object_arguments_get_an_error_result_and_are_not_run() {
     let mut conversation = Conversation::new(limits());
     let first = sent_request(&conversation.handle_event(prompt("go")));
     let id = CallId::new("a");
-    let said = AssistantContent::Call(ToolCall { id, name: "read".to_owned(), input: Value::Null });
-    let effects = conversation.handle_event(response(first, vec![said]));
+    let content =
+        AssistantContent::Call(ToolCall { id, name: "read".to_owned(), input: Value::Null });
+    let effects = conversation.handle_event(response(first, vec![content]));
     assert!(started_calls(&effects).is_empty());
     sent_request(&effects);
     assert_eq!(validate_messages(conversation.messages()), Ok(()));
@@ -250,10 +251,10 @@ fn an_empty_summary_does_not_drop_the_conversation() {
     let mut conversation = Conversation::new(limits());
     let first = sent_request(&conversation.handle_event(prompt("go")));
     let usage = Usage { input: 1_200, ..Usage::default() };
-    let said = vec![text("so far")];
+    let content = vec![text("so far")];
     conversation.handle_event(Event::Response {
         request: first,
-        said,
+        content,
         stop: FinishReason::EndTurn,
         usage,
     });
@@ -332,19 +333,19 @@ fn interrupted_calls_are_not_run_after_a_crash() {
 fn context_is_estimated_when_the_server_reports_no_usage() {
     let mut conversation = Conversation::new(limits());
     let first = sent_request(&conversation.handle_event(prompt(&"x".repeat(2_000))));
-    let (said, usage) = (vec![text(&"y".repeat(1_000))], Usage::default());
+    let (content, usage) = (vec![text(&"y".repeat(1_000))], Usage::default());
     conversation.handle_event(Event::Response {
         request: first,
-        said,
+        content,
         stop: FinishReason::EndTurn,
         usage,
     });
     assert_eq!(conversation.context_tokens(), 750);
     let second = sent_request(&conversation.handle_event(prompt(&"x".repeat(2_000))));
-    let said = vec![text("y")];
+    let content = vec![text("y")];
     conversation.handle_event(Event::Response {
         request: second,
-        said,
+        content,
         stop: FinishReason::EndTurn,
         usage,
     });

@@ -34,20 +34,20 @@ pub fn validate_messages(messages: &[Message]) -> Result<(), InvalidMessages> {
             if holds { Ok(()) } else { Err(InvalidMessages { number, what }) }
         };
         match message {
-            Message::User { results, content: told } => {
+            Message::User { results, content } => {
                 says(number % 2 == 0, "a user message follows a user message")?;
-                says(!results.is_empty() || !told.is_empty(), "the message is empty")?;
-                says(told.iter().all(|one| !one.text().trim().is_empty()), "a blank text")?;
+                says(!results.is_empty() || !content.is_empty(), "the message is empty")?;
+                says(content.iter().all(|one| !one.text().trim().is_empty()), "a blank text")?;
                 let answered: Vec<&CallId> = results.iter().map(|one| &one.call).collect();
                 says(answered == open, "its results are not those of the calls before it")?;
                 open.clear();
             }
-            Message::Assistant(said) => {
+            Message::Assistant(content) => {
                 says(number % 2 == 1, "an assistant message does not follow a user message")?;
                 let is_said =
                     |one: &AssistantContent| !matches!(one, AssistantContent::Thinking { .. });
-                says(said.iter().any(is_said), "the message has no text and no calls")?;
-                for one in said {
+                says(content.iter().any(is_said), "the message has no text and no calls")?;
+                for one in content {
                     match one {
                         AssistantContent::Text { text } => {
                             says(!text.trim().is_empty(), "a blank text")?

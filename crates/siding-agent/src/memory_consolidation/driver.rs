@@ -154,9 +154,9 @@ pub fn consolidate(
         }
         answered => answered?,
     };
-    let ModelRewrite { notes, response: said, usage } = changed;
+    let ModelRewrite { notes, response, usage } = changed;
     let Some(notes) = notes.filter(|notes| notes != memory.content()) else {
-        return Ok(ConsolidationOutcome::Unchanged { response: said, usage });
+        return Ok(ConsolidationOutcome::Unchanged { response, usage });
     };
     if !limits.dry_run {
         read_if_idle(root, session)?.ok_or_else(busy)?;

@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn an_invalid_rewrite_is_refused_with_the_reason() {
-        for (rewrite, said) in [
+        for (rewrite, expected) in [
             (edits_rewrite(&[]), "give `edits`"),
             (
                 NotesRewrite { content: Some("x".into()), ..edits_rewrite(&[("a", "b")]) },
@@ -114,7 +114,7 @@ mod tests {
             (content_rewrite("DB_PASSWORD=hunter2222"), "looks like a password"),
         ] {
             let why = rewrite.apply("a\n").expect_err("the rewrite is invalid");
-            assert!(why.contains(said), "{why}");
+            assert!(why.contains(expected), "{why}");
         }
         // Only new lines are checked; this one was already in the notes, written by a person.
         let own = "DB_PASSWORD=hunter2222\n";

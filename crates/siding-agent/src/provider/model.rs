@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn an_invalid_model_is_reported_with_the_allowed_forms() {
-        for (given, told) in [
+        for (given, expected) in [
             ("claude-opus-5", "`claude-opus-5` is not a model"),
             ("Anthropic:x", "`Anthropic:x` is not a model"),
             ("", "`` is not a model"),
@@ -129,7 +129,7 @@ mod tests {
             ("openai:", "`openai:` names only a provider"),
         ] {
             let error = given.parse::<Model>().expect_err("invalid model").to_string();
-            assert_eq!(error, format!("{told}: a model is {ALLOWED_FORMS}"));
+            assert_eq!(error, format!("{expected}: a model is {ALLOWED_FORMS}"));
         }
     }
 

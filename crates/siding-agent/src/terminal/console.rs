@@ -72,7 +72,7 @@ struct ActiveTerminal {
     raw: Arc<RawMode>,
     writer: Writer,
     /// The write end of a pipe. Dropping the descriptor ends the reader thread.
-    stop_writer: OwnedFd,
+    stop_reader: OwnedFd,
     listener: JoinHandle<()>,
 }
 
@@ -131,7 +131,7 @@ impl Console {
             // The send fails if the agent has ended.
             let _receiver_dropped = tell(TerminalEvent::Drained);
         });
-        self.active = Some(ActiveTerminal { raw, writer, stop_writer: stop, listener });
+        self.active = Some(ActiveTerminal { raw, writer, stop_reader: stop, listener });
         self.write(ENTER_SEQUENCE)?;
         Ok(())
     }
@@ -149,9 +149,9 @@ impl Console {
         }
         let (columns, rows) = tty::size(&self.output).unwrap_or(DEFAULT_SIZE);
         let (columns, rows) = (usize::from(columns), usize::from(rows));
-        let said = view.take_output(columns);
+        let output = view.take_output(columns);
         let frame = view.frame(columns, rows);
-        let text = self.screen.draw(&said, &frame, columns);
+        let text = self.screen.draw(&output, &frame, columns);
         self.write(&text)
     }
 
@@ -203,7 +203,7 @@ impl Console {
     pub fn close(&mut self) {
         // The error of a closed terminal is ignored: its mode cannot be restored.
         let _best_effort = self.restore_terminal();
-        if let Some(ActiveTerminal { writer, stop_writer: stop, listener, .. }) = self.active.take()
+        if let Some(ActiveTerminal { writer, stop_reader: stop, listener, .. }) = self.active.take()
         {
             drop(stop);
             // The result carries no information: the reader thread returns nothing.

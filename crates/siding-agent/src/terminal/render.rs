@@ -29,8 +29,8 @@ impl View {
         let queued = take_rows(self.queued_rows(columns), &mut free_rows);
         let tasks = take_rows(self.task_rows(columns), &mut free_rows);
         // One row stays free, so that the last printed output remains visible.
-        let heard = self.response_rows(columns, free_rows.saturating_sub(1).min(rows / 2));
-        let mut all = heard;
+        let response = self.response_rows(columns, free_rows.saturating_sub(1).min(rows / 2));
+        let mut all = response;
         all.extend(tasks);
         all.extend(queued);
         all.extend(asked);

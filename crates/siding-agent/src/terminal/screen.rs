@@ -26,18 +26,18 @@ impl Screen {
         Self { has_color, last_frame: None }
     }
 
-    /// Returns the output that prints `said` permanently and draws a frame below it, in a terminal
+    /// Returns the output that prints `output` permanently and draws a frame below it, in a terminal
     /// with this number of columns. The output is empty if nothing has changed.
-    pub fn draw(&mut self, said: &[Row], frame: &Frame, columns: usize) -> String {
+    pub fn draw(&mut self, output: &[Row], frame: &Frame, columns: usize) -> String {
         let is_new =
             self.last_frame.as_ref().is_none_or(|(drawn, at)| drawn != frame || *at != columns);
-        if said.is_empty() && !is_new {
+        if output.is_empty() && !is_new {
             return String::new();
         }
         // Synchronized output shows the update as one change; hiding the cursor avoids flicker.
         let mut out = "\x1b[?2026h\x1b[?25l".to_owned();
         out.push_str(&self.erase(columns));
-        for row in said {
+        for row in output {
             self.push_row(row, &mut out);
             out.push_str("\r\n");
         }
@@ -128,8 +128,8 @@ mod tests {
             format!("{UPDATE_BEGIN}\r\x1b[Jab\r\n> c\r\nend\x1b[1A\r\x1b[3C{UPDATE_END}")
         );
         assert_eq!(screen.draw(&[], &first, 10), "");
-        let said = [Row(vec![(TextStyle::Plain, "said".to_owned())])];
-        let drawn = screen.draw(&said, &frame(&["x"], (0, 0)), 10);
+        let output = [Row(vec![(TextStyle::Plain, "said".to_owned())])];
+        let drawn = screen.draw(&output, &frame(&["x"], (0, 0)), 10);
         assert_eq!(drawn, format!("{UPDATE_BEGIN}\x1b[1A\r\x1b[Jsaid\r\nx\r{UPDATE_END}"));
     }
 

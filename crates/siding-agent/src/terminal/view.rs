@@ -196,8 +196,8 @@ impl View {
             let text = format!("… {left_out} earlier parts are only in the transcript");
             rows.push(Row::truncated(TextStyle::Faint, &text, columns));
         }
-        for said in self.pending_output.drain(..) {
-            match said {
+        for block in self.pending_output.drain(..) {
+            match block {
                 OutputBlock::Line(paint, text) => rows.push(Row::truncated(paint, &text, columns)),
                 OutputBlock::Text(paint, head, text) => {
                     rows.extend(Row::wrapped(paint, head, &text, columns));
@@ -217,12 +217,12 @@ impl View {
 
     /// Queues output. Above the limit the oldest output is discarded, so that a terminal that
     /// accepts nothing for days does not exhaust the memory.
-    fn push_output(&mut self, said: OutputBlock) {
-        self.pending_output_bytes += said.bytes();
-        self.pending_output.push_back(said);
+    fn push_output(&mut self, block: OutputBlock) {
+        self.pending_output_bytes += block.bytes();
+        self.pending_output.push_back(block);
         while self.pending_output_bytes > MAX_OUTPUT_BYTES && self.pending_output.len() > 1 {
             let first = self.pending_output.pop_front();
-            self.pending_output_bytes -= first.map_or(0, |said| said.bytes());
+            self.pending_output_bytes -= first.map_or(0, |block| block.bytes());
             self.dropped_blocks += 1;
         }
     }

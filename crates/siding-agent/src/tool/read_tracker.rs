@@ -65,8 +65,8 @@ impl ReadTracker {
     pub(super) fn record(&self, key: FileKey, print: ContentHash) {
         let mut memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         memory.reads += 1;
-        let look = memory.reads;
-        memory.hashes.insert(key, (look, print));
+        let read = memory.reads;
+        memory.hashes.insert(key, (read, print));
         if memory.hashes.len() > MAX_TRACKED_FILES
             && let Some(oldest) = memory.hashes.iter().min_by_key(|(_, seen)| seen.0)
         {

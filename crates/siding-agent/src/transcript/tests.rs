@@ -3,10 +3,10 @@
 use siding_model::id::SessionId;
 
 use super::*;
-use crate::message::UserContent;
+use crate::message::{AssistantContent, UserContent};
 
 fn input_entry(text: &str) -> Entry {
-    Entry::Told { told: vec![UserContent::Prompt { text: text.to_owned() }] }
+    Entry::Input { content: vec![UserContent::Prompt { text: text.to_owned() }] }
 }
 
 fn header() -> TranscriptHeader {
@@ -82,4 +82,40 @@ fn damage_is_reported_and_a_second_writer_is_refused() {
     drop(transcript);
     let damaged = Transcript::open(&root, &session).expect_err("the line is damaged");
     assert!(matches!(damaged, TranscriptError::Damaged { line: 2, .. }), "{damaged}");
+}
+
+/// A conversation of format 1 continues in the same file, with lines of the present format.
+#[test]
+fn a_transcript_of_format_1_is_read_and_continued() {
+    const LINES: &str = r#"{"transcript":1,"session":"talk","wall":1,"cwd":"/","model":"script:x"}
+{"wall":1,"entry":"told","told":[{"told":"prompt","text":"build it"}]}
+{"wall":1,"entry":"asked"}
+{"wall":1,"entry":"answered","said":[{"said":"text","text":"I build."},{"said":"call","id":"c","name":"bash","input":{"told":1}}],"stop":"tool_use","usage":{"input":1,"output":2,"cache_read":0,"cache_write":0}}
+{"wall":1,"entry":"started","call":"c"}
+{"wall":1,"entry":"bound","call":"c","task":"b-3yewy9na5nme"}
+{"wall":1,"entry":"done","result":{"call":"c","text":"built","is_error":false}}
+{"wall":1,"entry":"asked"}
+{"wall":1,"entry":"failed","why":"no network"}
+{"wall":1,"entry":"interrupted"}
+{"wall":1,"entry":"summarised","text":"short","usage":{"input":1,"output":2,"cache_read":0,"cache_write":0}}
+"#;
+    let directory = tempfile::tempdir().expect("create a temporary directory");
+    let root = StateDir::open(&directory.path().join("state")).expect("open the state directory");
+    let session: SessionId = "talk".parse().expect("valid session id");
+    drop(Transcript::create(&root, &session, header()).expect("create the transcript"));
+    let path = directory.path().join("state/sessions/talk").join(NAME);
+    std::fs::write(&path, LINES).expect("write the file");
+    let (mut transcript, first, entries) =
+        Transcript::open(&root, &session).expect("open the transcript");
+    assert_eq!(first, header());
+    assert_eq!(entries.len(), LINES.lines().count() - 1);
+    assert_eq!(entries[0], input_entry("build it"));
+    let Entry::Response { content, .. } = &entries[2] else { panic!("{entries:?}") };
+    let AssistantContent::Call(call) = &content[1] else { panic!("{content:?}") };
+    assert_eq!(call.input, serde_json::json!({ "told": 1 }), "the model's own words are kept");
+    assert!(matches!(&entries[9], Entry::Summary { text, .. } if text == "short"));
+    transcript.add_entry(&input_entry("again")).expect("append the entry");
+    drop(transcript);
+    let (_, entries) = Transcript::read_snapshot(&root, &session).expect("read the transcript");
+    assert_eq!(entries.last(), Some(&input_entry("again")));
 }

@@ -72,8 +72,8 @@ fn assert_refused(outcome: ToolOutcome, parts: &[&str]) {
 
 #[track_caller]
 fn assert_accepted(outcome: ToolOutcome, wanted: &str) {
-    let said = outcome.unwrap_or_else(|why| panic!("refused: {why}"));
-    assert!(said.contains(wanted), "no {wanted:?} in {said}");
+    let text = outcome.unwrap_or_else(|why| panic!("refused: {why}"));
+    assert!(text.contains(wanted), "no {wanted:?} in {text}");
 }
 
 #[test]

@@ -212,13 +212,16 @@ fn format_checks(
                 CheckWeight::Needed | CheckWeight::Guarantee => "without it:",
                 CheckWeight::Comfort => "weaker without it:",
             };
-            let said = format!("{weight} {}", check.missing_guarantee);
-            text.push_str(&format!("{}\n", stdout::wrap_indented(&said, 9, stdout::TEXT_COLUMNS)));
+            let detail = format!("{weight} {}", check.missing_guarantee);
+            text.push_str(&format!(
+                "{}\n",
+                stdout::wrap_indented(&detail, 9, stdout::TEXT_COLUMNS)
+            ));
             if let Some(repair) = repairs.get(name) {
-                let said = format!("repair: {repair}");
+                let detail = format!("repair: {repair}");
                 text.push_str(&format!(
                     "{}\n",
-                    stdout::wrap_indented(&said, 9, stdout::TEXT_COLUMNS)
+                    stdout::wrap_indented(&detail, 9, stdout::TEXT_COLUMNS)
                 ));
             }
         }

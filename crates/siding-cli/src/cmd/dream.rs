@@ -112,9 +112,12 @@ impl Args {
         // The task queries the model over the network, as the agent does; the policy restricts only
         // the agent's commands.
         run.net = Some("host".to_owned());
-        // An ended session cannot own tasks. The task then belongs to the session in
-        // `SIDING_SESSION`, otherwise to the implicit one.
-        run.session = session::require_live(&root, &session).is_ok().then(|| session.to_string());
+        // An ended session cannot own tasks, although its conversation can still be read.
+        let owner = [Some(session), session_from_env()]
+            .into_iter()
+            .flatten()
+            .find(|session| session::require_live(&root, session).is_ok());
+        run.session = Some(owner.unwrap_or_else(SessionId::implicit).to_string());
         run.cwd = Some(cwd);
         run.json = self.json;
         let program = std::iter::once(request::self_program_path());
@@ -196,9 +199,9 @@ pub(crate) fn main() -> Result<ExitCode, Failure> {
             let what = if inner.dry_run { "would change" } else { "changed" };
             (format!("{what} `.siding/memory.md`\n{}", make_visible(&diff)), usage)
         }
-        ConsolidationOutcome::Unchanged { response: said, usage } => {
-            let said = one_line(said.trim(), ANSWER_COLUMNS);
-            (format!("nothing to change: {said}\n"), usage)
+        ConsolidationOutcome::Unchanged { response, usage } => {
+            let response = one_line(response.trim(), ANSWER_COLUMNS);
+            (format!("nothing to change: {response}\n"), usage)
         }
     };
     stdout::print_text(&format!("{text}{}\n", format_usage(usage)))?;

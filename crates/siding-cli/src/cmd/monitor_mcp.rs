@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn invalid_arguments_are_rejected_with_a_reason() {
-        for (words, said) in [
+        for (words, expected) in [
             (&["--", "server"][..], "--resource"),
             (&["--resource", "x"], "COMMAND"),
             (&["--resource", "x", "--tool", "y", "--", "s"], "cannot be used with"),
@@ -304,7 +304,7 @@ mod tests {
             (&["--resource", "x", "--arguments", "{}", "--", "s"], "cannot be used with"),
         ] {
             let error = parse_task_args(words).expect_err("is wrong").to_string();
-            assert!(error.contains(said), "{words:?}: {error}");
+            assert!(error.contains(expected), "{words:?}: {error}");
         }
     }
 }

@@ -60,15 +60,15 @@ impl Args {
         if !is_released(&task) {
             return Err(refusal(id, "it has ended already"));
         }
-        let said = format_released(id, &before.processes);
+        let text = format_released(id, &before.processes);
         if self.json {
             let mut view = task.view(&root, ViewDetail::Full);
-            view.message = Some(said);
+            view.message = Some(text);
             render::json::print(&view)?;
         } else {
             stdout::print_text(&format!(
                 "{}\n",
-                stdout::wrap_indented(&said, 0, stdout::TEXT_COLUMNS)
+                stdout::wrap_indented(&text, 0, stdout::TEXT_COLUMNS)
             ))?;
         }
         // The caller has seen the outcome, so the notice of the task's end is acknowledged if the
@@ -118,9 +118,9 @@ mod tests {
             cpu_ms: 0,
         };
         let all: Vec<ProcessView> = (1..8).map(process).collect();
-        let said = format_released(id, &all);
-        assert!(said.contains("1 (vim notes") && said.ends_with("2 more"), "{said}");
-        assert!(!said.contains('\u{1b}'), "{said:?}");
+        let text = format_released(id, &all);
+        assert!(text.contains("1 (vim notes") && text.ends_with("2 more"), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text:?}");
         assert!(format_released(id, &[]).ends_with("its remaining processes continue"));
     }
 }

@@ -159,8 +159,8 @@ fn running_workflows_of_file(root: &StateDir, file: &str) -> Result<Vec<TaskId>,
         let Ok(task) = Task::read(root, *id) else { return false };
         let matches_argument = argument_after(&task.state, task::FILE_FLAG).map(|of| of == file);
         let matches_journal = || {
-            let story = read_journal(root, workflow_of_task(&task.state));
-            story.is_ok_and(|story| story.header.file == file)
+            let workflow = read_journal(root, workflow_of_task(&task.state));
+            workflow.is_ok_and(|workflow| workflow.header.file == file)
         };
         task.state.is_live() && matches_argument.unwrap_or_else(matches_journal)
     };

@@ -158,7 +158,8 @@ fn crontab_line(program: &str, carried: &[(&str, String)]) -> String {
 
 /// Returns whether the timer is active and enabled for the next boot.
 pub(crate) fn is_enabled() -> bool {
-    let says = |what, word| systemctl(&[what, TIMER_UNIT]).is_ok_and(|said| said.trim() == word);
+    let says =
+        |what, word| systemctl(&[what, TIMER_UNIT]).is_ok_and(|output| output.trim() == word);
     says("is-enabled", "enabled") && says("is-active", "active")
 }
 
@@ -194,8 +195,8 @@ fn systemctl(args: &[&str]) -> Result<String, String> {
     if done.status.success() {
         return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&done.stderr);
-    let line = said.lines().find(|line| !line.trim().is_empty());
+    let output = String::from_utf8_lossy(&done.stderr);
+    let line = output.lines().find(|line| !line.trim().is_empty());
     Err(line.map_or_else(|| done.status.to_string(), |line| one_line(line.trim(), ERROR_COLUMNS)))
 }
 

@@ -237,7 +237,7 @@ impl Findings {
             return;
         }
         let mut worst = CheckState::Ok;
-        let mut said = Vec::new();
+        let mut lines = Vec::new();
         for one in called {
             let path =
                 if one.contains('/') { Some(Path::new(one).to_owned()) } else { find_in_path(one) };
@@ -252,11 +252,11 @@ impl Findings {
             if state == CheckState::Missing || worst == CheckState::Ok {
                 worst = state;
             }
-            said.push(format!("`{one}` {what}"));
+            lines.push(format!("`{one}` {what}"));
         }
         let missing_guarantee =
             "the host reports a failed hook, or another version of siding answers";
-        let found = said.join(", ");
+        let found = lines.join(", ");
         self.add_guarantee(name, (worst, found), missing_guarantee, Some(install.to_owned()));
     }
 

@@ -165,7 +165,7 @@ impl TaskScreen {
         self.add_line("output", &format!("{} bytes{gap}{lost}", output.bytes));
         self.add_line("", &one_line(&output.path, usize::MAX));
         if let Some(monitor) = &view.monitor {
-            self.add_block("told", &wrap_words(&format_monitor_counts(monitor), VALUE_COLUMNS));
+            self.add_block("reported", &wrap_words(&format_monitor_counts(monitor), VALUE_COLUMNS));
             if let Some(pattern) = &monitor.pattern {
                 self.add_line(
                     "",

@@ -22,8 +22,8 @@ use crate::sys::file;
 const ACKS_FILE: &str = "acks";
 /// Name of a new file until it replaces the old one.
 const ACKS_TEMP_FILE: &str = "acks.new";
-/// The format that this build writes, which is also the newest that it can read.
-const ACKS_FORMAT: u32 = 1;
+/// The format that this build writes, and the newest that it can read.
+const ACKS_FORMAT: u32 = 2;
 /// Maximum number of notice ids in one line, so that the last whole line fits into [`TAIL_BYTES`].
 const MAX_IDS_PER_LINE: usize = 100;
 /// Bytes read from the end of the file to find the last whole line: two lines of 100 ids of at most
@@ -45,8 +45,9 @@ enum AckRecord {
         /// Size in bytes of the records when the file was last compacted.
         kept: u64,
     },
-    /// The acknowledgement of notices that were delivered.
-    Told {
+    /// The acknowledgement of notices that were delivered; its name in format 1 was `told`.
+    #[serde(alias = "told")]
+    Delivered {
         /// The consumer that acknowledged the notices; if absent, every consumer has acknowledged
         /// them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,8 +119,10 @@ impl Acks {
                     });
                 }
                 AckRecord::Acks { .. } => {}
-                AckRecord::Told { consumer: None, notices } => acks.for_everyone.extend(notices),
-                AckRecord::Told { consumer: Some(consumer), notices } => {
+                AckRecord::Delivered { consumer: None, notices } => {
+                    acks.for_everyone.extend(notices)
+                }
+                AckRecord::Delivered { consumer: Some(consumer), notices } => {
                     acks.by_consumer.entry(consumer).or_default().extend(notices);
                 }
             }
@@ -131,18 +134,18 @@ impl Acks {
     #[must_use]
     pub fn is_acknowledged(&self, consumer: &Consumer, id: NoticeId) -> bool {
         self.for_everyone.contains(&id)
-            || self.by_consumer.get(consumer).is_some_and(|told| told.contains(&id))
+            || self.by_consumer.get(consumer).is_some_and(|ids| ids.contains(&id))
     }
 
     /// Returns records that contain the acknowledgements of these tasks only.
     fn records_for_tasks(&self, tasks: &HashSet<TaskId>) -> Vec<AckRecord> {
         let everybody = std::iter::once((None, &self.for_everyone));
-        let each = self.by_consumer.iter().map(|(consumer, told)| (Some(consumer), told));
+        let each = self.by_consumer.iter().map(|(consumer, ids)| (Some(consumer), ids));
         everybody
             .chain(each)
-            .flat_map(|(consumer, told)| {
+            .flat_map(|(consumer, ids)| {
                 let mut kept: Vec<_> =
-                    told.iter().copied().filter(|id| tasks.contains(&id.task)).collect();
+                    ids.iter().copied().filter(|id| tasks.contains(&id.task)).collect();
                 kept.sort_unstable();
                 ack_records(consumer, &kept)
             })
@@ -257,12 +260,12 @@ fn compacted_len(fd: &OwnedFd) -> io::Result<u64> {
     let count = file::read_at(fd.as_fd(), &mut bytes, 0)?;
     Ok(match parse_complete_lines(&bytes[..count]).next() {
         Some(AckRecord::Acks { kept, .. }) => kept,
-        Some(AckRecord::Told { .. }) | None => 0,
+        Some(AckRecord::Delivered { .. }) | None => 0,
     })
 }
 
 fn ack_records(consumer: Option<&Consumer>, notices: &[NoticeId]) -> Vec<AckRecord> {
-    let line = |notices: &[NoticeId]| AckRecord::Told {
+    let line = |notices: &[NoticeId]| AckRecord::Delivered {
         consumer: consumer.cloned(),
         notices: notices.to_vec(),
     };

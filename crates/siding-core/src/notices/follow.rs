@@ -141,12 +141,12 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
     }
 
     /// Schedules another check of tasks whose notices are due later, and of unreadable tasks.
-    pub fn schedule_later(&mut self, look: &PendingNotices) {
-        for (id, at) in &look.due_later {
+    pub fn schedule_later(&mut self, pending: &PendingNotices) {
+        for (id, at) in &pending.due_later {
             let due = self.retry_at.entry(*id).or_insert(*at);
             *due = (*at).min(*due);
         }
-        for (id, error) in &look.unreadable {
+        for (id, error) in &pending.unreadable {
             if matches!(error, JournalReadError::Io(_)) {
                 self.schedule_retry(*id);
             }

@@ -143,22 +143,22 @@ impl<'r> Outbox<'r> {
     ///
     /// [`NoticesError`].
     pub fn pending(&self) -> Result<PendingNotices, NoticesError> {
-        let told = self.read_acks()?;
+        let all_acks = self.read_acks()?;
         let index = EndedTaskIndex::read(self.root);
         let all = self.root.all_tasks()?;
         let is_settled = |id: TaskId| {
             index.get(id).is_some_and(|entry| {
-                let acks = told.get(&entry.session);
+                let acks = all_acks.get(&entry.session);
                 acks.is_none_or(|acks| {
                     entry.notice_ids(id).all(|id| acks.is_acknowledged(&self.consumer, id))
                 })
             })
         };
         let open: Vec<TaskId> = all.iter().copied().filter(|id| !is_settled(*id)).collect();
-        let (look, ended) = self.scan_tasks(&open, &told);
+        let (pending, ended) = self.scan_tasks(&open, &all_acks);
         let new = ended.into_iter().filter(|(id, _)| index.get(*id).is_none()).collect();
         index.merge_and_write(self.root, new, &all);
-        Ok(look)
+        Ok(pending)
     }
 
     /// Reads the pending notices of these tasks.
@@ -220,32 +220,33 @@ impl<'r> Outbox<'r> {
     fn scan_tasks(
         &self,
         tasks: &[TaskId],
-        told: &HashMap<SessionId, Acks>,
+        all_acks: &HashMap<SessionId, Acks>,
     ) -> (PendingNotices, Vec<(TaskId, EndedTaskNotices)>) {
         let now = clock::monotonic_now();
         let found = listing::map_in_threads(tasks, |ids| {
-            ids.iter().map(|id| (*id, self.scan_task(*id, told, now))).collect()
+            ids.iter().map(|id| (*id, self.scan_task(*id, all_acks, now))).collect()
         });
-        let (mut look, mut ended, mut placed) = (PendingNotices::default(), Vec::new(), Vec::new());
+        let (mut pending, mut ended, mut placed) =
+            (PendingNotices::default(), Vec::new(), Vec::new());
         for (id, one) in found {
             match one {
                 Ok(one) => {
                     placed.extend(one.pending);
-                    look.due_later.extend(one.due_later.map(|at| (id, at)));
+                    pending.due_later.extend(one.due_later.map(|at| (id, at)));
                     ended.extend(one.ended.map(|entry| (id, entry)));
                 }
-                Err(error) => look.unreadable.push((id, error)),
+                Err(error) => pending.unreadable.push((id, error)),
             }
         }
         placed.sort_by_key(|(notice, _)| notice.sort_key());
-        look.notices = placed.into_iter().map(|(_, view)| view).collect();
-        (look, ended)
+        pending.notices = placed.into_iter().map(|(_, view)| view).collect();
+        (pending, ended)
     }
 
     fn scan_task(
         &self,
         id: TaskId,
-        told: &HashMap<SessionId, Acks>,
+        all_acks: &HashMap<SessionId, Acks>,
         now: MonotonicMs,
     ) -> Result<PendingTask, JournalReadError> {
         let dir = match self.root.task_dir(id) {
@@ -267,7 +268,7 @@ impl<'r> Outbox<'r> {
             let seqs = notices.iter().map(|notice| notice.id.seq).collect();
             one.ended = Some(EndedTaskNotices { session: state.spec.session_id.clone(), seqs });
         }
-        let Some(acks) = told.get(&state.spec.session_id) else { return Ok(one) };
+        let Some(acks) = all_acks.get(&state.spec.session_id) else { return Ok(one) };
         for notice in notices {
             if acks.is_acknowledged(&self.consumer, notice.id) {
                 continue;

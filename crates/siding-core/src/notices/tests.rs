@@ -94,12 +94,34 @@ fn truncation_at_any_byte_loses_only_the_last_record() {
     }
 }
 
+/// Format 1 had another name for the records of an acknowledgement.
+#[test]
+fn a_file_of_format_1_is_read_and_continued() {
+    let place = OutboxFixture::new();
+    place.add(None, &[notice(9, 9)]);
+    let consumer = Consumer::agent();
+    let (header, record) = (
+        serde_json::json!({"record": "acks", "format": 1, "kept": 0}),
+        serde_json::json!({"record": "told", "consumer": consumer, "notices": [notice(1, 2)]}),
+    );
+    let mut lines = Vec::new();
+    siding_model::record::write_line(&mut lines, 0, &header);
+    siding_model::record::write_line(&mut lines, 1, &record);
+    std::fs::write(place.file(), lines).expect("written");
+    place.add(Some(&consumer), &[notice(1, 3)]);
+    let acks = place.read();
+    for seq in [2, 3] {
+        assert!(acks.is_acknowledged(&consumer, notice(1, seq)), "{seq}");
+    }
+    assert!(!acks.is_acknowledged(&consumer, notice(9, 9)));
+}
+
 #[test]
 fn a_file_of_a_newer_format_is_refused_and_unchanged() {
     let place = OutboxFixture::new();
     place.add(None, &[notice(1, 2)]);
     let mut line = Vec::new();
-    let newer = serde_json::json!({"record": "acks", "format": 2, "kept": 0});
+    let newer = serde_json::json!({"record": "acks", "format": 3, "kept": 0});
     siding_model::record::write_line(&mut line, 0, &newer);
     std::fs::write(place.file(), line).expect("written");
     let error = Acks::read(&place.root, &place.session).expect_err("too new");

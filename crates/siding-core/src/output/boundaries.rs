@@ -31,13 +31,16 @@ pub(super) fn next_line_start(chunks: &Chunks, from: u64) -> io::Result<u64> {
     Ok(from + newline.unwrap_or(character) as u64)
 }
 
-/// Returns the offset at which the last `count` lines between two offsets start.
+/// Returns the offset at which the last `count` lines between two offsets start: `to` for none.
 pub(super) fn last_lines_start(
     chunks: &Chunks,
     from: u64,
     to: u64,
     count: usize,
 ) -> io::Result<u64> {
+    if count == 0 {
+        return Ok(to);
+    }
     let mut remaining = count;
     let mut bytes = vec![0; usize::try_from(SCAN_STEP_BYTES).unwrap_or(0)];
     let mut end = to;

@@ -51,8 +51,8 @@ pub fn open(dir: impl AsFd) -> io::Result<OwnedFd> {
         // The task could have created the link; only the journal proves that siding created it.
         Err(error) if error.raw_os_error() == Some(file::SYMLINK_ERRNO) => {
             let to = file::read_link(&dir, OUTPUT_FILE)?;
-            let story = journal_file::read_notices(&dir).map_err(io::Error::other)?;
-            match story.state.adopted.and_then(|adopted| adopted.output) {
+            let notices = journal_file::read_notices(&dir).map_err(io::Error::other)?;
+            match notices.state.adopted.and_then(|adopted| adopted.output) {
                 Some(host) if host == to => open_user_file(Path::new(&host), false),
                 Some(_) | None => Err(error),
             }

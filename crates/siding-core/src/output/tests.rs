@@ -255,6 +255,7 @@ fn the_last_lines_are_found_by_scanning_backwards() {
         ("a\nb\nc", 9, "a\nb\nc"),
         ("\n\n\n", 1, "\n"),
         ("", 3, ""),
+        ("a\nb\n", 0, ""),
     ] {
         let stage = OutputFixture::new(output.as_bytes());
         assert_eq!(stage.read(KEEP_HEAD_BYTES, &query(last)).0, expected, "{output:?}");

@@ -64,13 +64,13 @@ fn is_held_by_index(row: &[SessionState], place: usize) -> bool {
 /// Returns a session and its ancestors, in this order, as far as they are readable.
 fn ancestor_chain<S, E>(
     first: &SessionId,
-    mut look: impl FnMut(&SessionId) -> Result<Option<S>, E>,
+    mut find: impl FnMut(&SessionId) -> Result<Option<S>, E>,
     under: impl Fn(&S) -> Option<&SessionId>,
 ) -> Result<Vec<S>, E> {
     let mut row = Vec::new();
     let mut next = Some(first.clone());
     while let Some(id) = next.take().filter(|_| row.len() < MAX_ANCESTORS) {
-        let Some(found) = look(&id)? else { break };
+        let Some(found) = find(&id)? else { break };
         next = under(&found).cloned();
         row.push(found);
     }
@@ -186,12 +186,12 @@ fn subagent_chains(root: &StateDir) -> Result<Vec<(SessionId, Vec<Session>)>, St
     // Siding creates only entries with valid names.
     let ids = names.filter_map(|name| name.parse().ok()).filter(is_subagent_id);
     let mut known: HashMap<SessionId, Option<Session>> = HashMap::new();
-    let mut look = |id: &SessionId| {
+    let mut find = |id: &SessionId| {
         let read = || read(root, id).ok().flatten();
         Ok::<_, Infallible>(known.entry(id.clone()).or_insert_with(read).clone())
     };
     let row = |id: SessionId| {
-        let Ok(row) = ancestor_chain(&id, &mut look, parent_session);
+        let Ok(row) = ancestor_chain(&id, &mut find, parent_session);
         (id, row)
     };
     Ok(ids.map(row).collect())
@@ -244,11 +244,11 @@ mod tests {
         #[test]
         fn the_ancestor_chain_is_finite_even_with_cycles(under in prop::collection::vec(prop::option::of(0..8_usize), 1..8)) {
             let under: Vec<Option<SessionId>> = under.iter().map(|it| it.map(name)).collect();
-            let look = |id: &SessionId| {
+            let find = |id: &SessionId| {
                 let at: usize = id.as_str()[1..].parse().expect("a number");
                 Ok::<_, Infallible>(under.get(at).cloned())
             };
-            let Ok(row) = ancestor_chain(&name(0), look, Option::as_ref);
+            let Ok(row) = ancestor_chain(&name(0), find, Option::as_ref);
             prop_assert!(!row.is_empty() && row.len() <= MAX_ANCESTORS);
         }
 
@@ -259,12 +259,12 @@ mod tests {
                 prop::sample::select(vec![SessionState::Live, SessionState::Ended, SessionState::Unknown]), 1..6,
             ),
         ) {
-            let told: Vec<usize> = (0..row.len())
+            let reported: Vec<usize> = (0..row.len())
                 .filter(|at| *at == 0 || is_held_by_index(&row, *at))
                 .filter(|at| row[*at] == SessionState::Live)
                 .collect();
-            prop_assert!(told.len() <= 1, "{told:?}");
-            prop_assert_eq!(told.first().copied(), holder_index(&row));
+            prop_assert!(reported.len() <= 1, "{reported:?}");
+            prop_assert_eq!(reported.first().copied(), holder_index(&row));
             // Inheritance never passes a session of unknown state.
             let unknown = row.iter().position(|one| *one == SessionState::Unknown);
             if let (Some(unknown), Some(holder)) = (unknown, holder_index(&row)) {

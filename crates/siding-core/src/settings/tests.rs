@@ -152,7 +152,7 @@ fn errors_name_file_line_key_value_and_allowed_values() {
     for (text, message) in [
         (
             "# a\n\nmax_elapsed = 1800\n",
-            "line 3: `max_elapsed`: `1800` has no unit; write `1800s` for seconds, or another of ms, s, m, h, d",
+            "line 3: `max_elapsed`: `1800` has no unit; write `1800s` for seconds, or another of ms, s, m, h, d, w",
         ),
         (
             "shell = 'sh'\nkil_grace = '1s'\n",

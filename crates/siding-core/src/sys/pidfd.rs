@@ -261,13 +261,13 @@ mod tests {
     #[test]
     fn a_thread_id_is_not_opened_as_a_process() {
         let own = procfs::self_ref().expect("this process");
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let (end, ended) = mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
-            tell.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("is received");
+            sender.send(rustix::thread::gettid().as_raw_nonzero().get()).expect("is received");
             let _peer_gone = ended.recv();
         });
-        let thread_number = told.recv().expect("is sent");
+        let thread_number = receiver.recv().expect("is sent");
         assert!(is_not_found(ProcRef { pid: thread_number, ..own }) && !is_not_found(own));
         drop(end);
         thread.join().expect("ends");

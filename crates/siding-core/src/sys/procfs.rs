@@ -468,8 +468,8 @@ mod tests {
         let done =
             inner.args(["-c", line]).arg(this).args(["--ignored", "--exact", INNER_TEST]).output();
         let done = done.expect("bash is installed");
-        let said = String::from_utf8_lossy(&done.stdout);
-        assert!(done.status.success() && said.contains("1 passed"), "{said}");
+        let stdout = String::from_utf8_lossy(&done.stdout);
+        assert!(done.status.success() && stdout.contains("1 passed"), "{stdout}");
     }
 
     #[test]

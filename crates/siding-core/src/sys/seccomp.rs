@@ -54,13 +54,13 @@ impl SeccompFilter {
         for (call, argument) in
             [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)]
         {
-            let looks = [
+            let checks = [
                 load_instruction(argument_offset(argument)),
                 skip_next_unless_any_bit(MSG_FASTOPEN),
                 return_errno(libc::EOPNOTSUPP),
                 RET_ALLOW,
             ];
-            program.if_equal(syscall_number(call), &looks);
+            program.if_equal(syscall_number(call), &checks);
         }
         let is_ulp = [
             load_instruction(argument_offset(1)),

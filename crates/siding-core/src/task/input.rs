@@ -166,7 +166,10 @@ impl<'r> TaskInput<'r> {
         // At most one request per second, not one per block of a file: the shim records no stall so
         // soon after a write.
         let now = clock::monotonic_now();
-        if self.last_notified.is_none_or(|told| now.ms_since(told) >= INPUT_WRITTEN_INTERVAL_MS) {
+        if self
+            .last_notified
+            .is_none_or(|sent_at| now.ms_since(sent_at) >= INPUT_WRITTEN_INTERVAL_MS)
+        {
             self.last_notified = Some(now);
             // A shim of an older version does not know the request; the bytes are in the pipe in
             // any case.

@@ -87,22 +87,22 @@ pub fn read_views<T: Send>(
     })?;
     Ok(map_in_threads(ids, |ids| {
         let mut buffer = vec![0; JOURNAL_BUFFER_BYTES];
-        let look = |id: &TaskId| {
+        let read_one = |id: &TaskId| {
             let view = read_view(root, &tasks, *id, &mut buffer);
             (*id, view.map(|view| view.map(&keep)))
         };
-        ids.iter().map(look).collect()
+        ids.iter().map(read_one).collect()
     }))
 }
 
 /// Splits tasks among several threads and returns their results in the order of `ids`.
 pub(crate) fn map_in_threads<T: Send>(
     ids: &[TaskId],
-    look: impl Fn(&[TaskId]) -> Vec<T> + Sync,
+    read_one: impl Fn(&[TaskId]) -> Vec<T> + Sync,
 ) -> Vec<T> {
     let most = std::thread::available_parallelism().map_or(1, usize::from).min(READER_THREADS);
     let shares: Vec<_> = ids.chunks(ids.len().div_ceil(most).max(MIN_TASKS_PER_THREAD)).collect();
-    parallel::map(&shares, most, |ids| look(ids)).into_iter().flatten().collect()
+    parallel::map(&shares, most, |ids| read_one(ids)).into_iter().flatten().collect()
 }
 
 /// Returns the `count` tasks with the most recently written journals, in no particular order.

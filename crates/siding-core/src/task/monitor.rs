@@ -83,7 +83,7 @@ impl LineWatch {
 
     /// Returns the next record if the rate allows one now.
     pub fn next_due_record(&mut self, at: MonotonicMs) -> Option<Record> {
-        self.coalescer().next_batch(at).map(|told| monitor_record(at, told))
+        self.coalescer().next_batch(at).map(|batch| monitor_record(at, batch))
     }
 
     /// Returns the remaining records at the end of the task, regardless of the rate. A last line
@@ -93,7 +93,7 @@ impl LineWatch {
         let coalescer = self.coalescer();
         let mut batches: Vec<LineBatch> = std::iter::from_fn(|| coalescer.next_batch(at)).collect();
         batches.extend(coalescer.flush());
-        batches.into_iter().map(|told| monitor_record(at, told)).collect()
+        batches.into_iter().map(|batch| monitor_record(at, batch)).collect()
     }
 
     const fn coalescer(&mut self) -> &mut LineCoalescer {
@@ -110,7 +110,7 @@ pub fn lines_after_shim_loss(dir: &TaskDir, state: &TaskState, at: MonotonicMs) 
     LineWatch::resume(monitor, dir, state, at).map_or_else(|_| Vec::new(), |mut all| all.flush(at))
 }
 
-fn monitor_record(at: MonotonicMs, told: LineBatch) -> Record {
-    let LineBatch { text, lines, dropped_lines: dropped, end_offset: to } = told;
+fn monitor_record(at: MonotonicMs, batch: LineBatch) -> Record {
+    let LineBatch { text, lines, dropped_lines: dropped, end_offset: to } = batch;
     Record::Matched { at, text, lines, dropped, to }
 }

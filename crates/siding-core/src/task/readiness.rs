@@ -142,10 +142,10 @@ impl Readiness {
         Some(ReadyRecord { at, by })
     }
 
-    fn for_each_scan(&mut self, mut look: impl FnMut(&mut OutputScan) -> Option<WaitDetail>) {
+    fn for_each_scan(&mut self, mut check: impl FnMut(&mut OutputScan) -> Option<WaitDetail>) {
         for one in &mut self.conditions {
             if let ConditionCheck::Output(scan) = &mut one.check {
-                let found = look(scan);
+                let found = check(scan);
                 one.set_met(found);
             }
         }
@@ -168,7 +168,7 @@ impl Readiness {
 
 impl OpenCondition {
     fn new(condition: &Condition) -> io::Result<Self> {
-        let look = match condition {
+        let check = match condition {
             Condition::Output(pattern) => {
                 let pattern = Regex::new(pattern)
                     .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
@@ -178,7 +178,7 @@ impl OpenCondition {
                 ConditionCheck::Periodic
             }
         };
-        Ok(Self { condition: condition.clone(), check: look })
+        Ok(Self { condition: condition.clone(), check })
     }
 
     fn set_met(&mut self, found: Option<WaitDetail>) {

@@ -167,7 +167,7 @@ impl<'r> TaskWatch<'r> {
     pub fn read_notices(&self) -> Result<(TaskDir, TaskNotices), WatchError> {
         let dir = self.root.task_dir(self.id)?;
         match dir.read_notices() {
-            Ok(story) => Ok((dir, story)),
+            Ok(notices) => Ok((dir, notices)),
             Err(source) => Err(WatchError::Journal { id: self.id, source }),
         }
     }

@@ -51,8 +51,8 @@ fn resumed_agent_keeps_its_tasks_and_runs_nothing_twice() {
         "expected exactly once"
     );
     let lines = transcript(&sandbox, &session);
-    assert_eq!(entries_of_kind(&lines, "started").len(), 1, "{lines:#?}");
-    assert_eq!(entries_of_kind(&lines, "done").len(), 1, "{lines:#?}");
+    assert_eq!(entries_of_kind(&lines, "call_started").len(), 1, "{lines:#?}");
+    assert_eq!(entries_of_kind(&lines, "call_finished").len(), 1, "{lines:#?}");
 }
 
 /// Number of transcript lines that the agent in [`kill_after_lines`] writes if it is not killed.
@@ -120,14 +120,14 @@ fn kill_after_lines(lines: usize) {
     }
     let list = std::fs::read_to_string(sandbox.path(".siding/todo.jsonl")).unwrap_or_default();
     assert!(list.matches("\"created\"").count() <= 1, "{list} {}", context());
-    let results = entries_of_kind(&transcript, "done");
+    let results = entries_of_kind(&transcript, "call_finished");
     let mut calls: Vec<&str> =
         results.iter().filter_map(|entry| entry["result"]["call"].as_str()).collect();
     calls.sort_unstable();
     calls.dedup();
     assert_eq!((results.len(), calls.len()), (3, 3), "{}", context());
-    let delivered = entries_of_kind(&transcript, "told");
-    let notices = delivered.iter().filter(|entry| entry["told"][0]["told"] == "notice").count();
+    let delivered = entries_of_kind(&transcript, "input");
+    let notices = delivered.iter().filter(|entry| entry["content"][0]["type"] == "notice").count();
     // There is no notice if the agent was killed before it had recorded whether the command
     // started.
     assert!(notices <= 1, "{}", context());

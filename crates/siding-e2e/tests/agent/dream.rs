@@ -62,6 +62,25 @@ fn dream_writes_notes_that_the_next_one_receives() {
     assert!(same.stdout_text().starts_with("nothing to change: Fine.\n"), "{same}");
 }
 
+/// The conversation of an ended session can be read, but the session cannot own the task, also if
+/// `SIDING_SESSION` still names it.
+#[test]
+fn dream_of_an_ended_session_belongs_to_the_implicit_session() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let session = finished_conversation(&sandbox);
+    let args = ["--background", "--json"];
+    let started = dream_call(&sandbox, &session, WRITE_NOTES_SCRIPT, &args)
+        .env("SIDING_SESSION", &session)
+        .run()
+        .expect_code(0)
+        .json();
+    assert_eq!(started["session_id"], "cli", "{started}");
+    let id = started["task_id"].as_str().expect("an id");
+    let _ended = sandbox.siding(&["wait", id]).run().expect_code(0);
+    assert_eq!(read_notes(&sandbox).as_deref(), Some("- built with ninja\n"));
+}
+
 /// A dream that is stopped during its request leaves the notes unchanged and creates no second
 /// file.
 #[test]

@@ -50,9 +50,9 @@ fn end_of_a_background_task_wakes_the_model() {
     assert_eq!(done["text"], "It has failed.");
     assert_eq!(done["end"]["kind"], "done");
     let lines = transcript(&sandbox, done["session_id"].as_str().expect("an id"));
-    let delivered = entries_of_kind(&lines, "told");
+    let delivered = entries_of_kind(&lines, "input");
     let notices: Vec<_> =
-        delivered.iter().filter(|entry| entry["told"][0]["told"] == "notice").collect();
+        delivered.iter().filter(|entry| entry["content"][0]["type"] == "notice").collect();
     assert_eq!(notices.len(), 1, "{lines:#?}");
 }
 

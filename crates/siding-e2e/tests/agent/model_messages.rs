@@ -36,18 +36,18 @@ fn results_and_notices_share_one_message_results_first() {
         agent_with_script(&sandbox, script, &["-p", "go", "--json"]).run().expect_code(0).json();
     assert_eq!(done["text"], "All at once.", "{done:#}");
     let lines = transcript(&sandbox, done["session_id"].as_str().expect("an id"));
-    let request_count = lines.iter().filter(|line| line["entry"] == "asked").count();
+    let request_count = lines.iter().filter(|line| line["entry"] == "request_sent").count();
     assert_eq!(request_count, 3, "the notice must not cost a request: {lines:#?}");
     // The result of a call that starts a background task is recorded immediately and names the
     // task.
-    let placeholder = &entries_of_kind(&lines, "done")[0]["result"];
-    let bound = &entries_of_kind(&lines, "bound")[0];
+    let placeholder = &entries_of_kind(&lines, "call_finished")[0]["result"];
+    let bound = &entries_of_kind(&lines, "task_bound")[0];
     assert_eq!(placeholder["call"], bound["call"]);
     let text = placeholder["text"].as_str().expect("a text");
     assert!(text.contains(bound["task"].as_str().expect("an id")), "{text}");
     // The notice is a separate entry and not the result of a call.
-    let delivered = entries_of_kind(&lines, "told");
-    let notices = delivered.iter().filter(|entry| entry["told"][0]["told"] == "notice");
+    let delivered = entries_of_kind(&lines, "input");
+    let notices = delivered.iter().filter(|entry| entry["content"][0]["type"] == "notice");
     assert_eq!(notices.count(), 1, "{lines:#?}");
 }
 
@@ -124,7 +124,7 @@ fn unread_background_task_is_mentioned_once() {
 fn running_tasks_are_listed_every_twentieth_batch() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    let look = "[[answer]]\n[[answer.call]]\ntool = \"list_tasks\"\n";
+    let list_call = "[[answer]]\n[[answer.call]]\ntool = \"list_tasks\"\n";
     let silent = "[[answer]]\nexpect = '\\A[^B]*\\z'\n[[answer.call]]\ntool = \"list_tasks\"\n";
     let start_task = r#"
         [[answer]]
@@ -143,7 +143,7 @@ fn running_tasks_are_listed_every_twentieth_batch() {
     "#;
     // The start of the task is the first batch. The reminder of the unread task is part of one of
     // the next two requests.
-    let script = format!("{start_task}{}{}{end}", look.repeat(2), silent.repeat(17));
+    let script = format!("{start_task}{}{}{end}", list_call.repeat(2), silent.repeat(17));
     let done = agent_with_script(&sandbox, &script, &["-p", "go"]).run().expect_code(0);
     assert_eq!(done.stdout_text(), "done\n");
 }
@@ -176,7 +176,7 @@ fn running_tasks_are_listed_after_a_context_summary() {
         agent_with_script(&sandbox, &script, &["-p", "go", "--json"]).run().expect_code(0).json();
     assert_eq!(done["text"], "done", "{done:#}");
     let lines = transcript(&sandbox, done["session_id"].as_str().expect("an id"));
-    assert_eq!(entries_of_kind(&lines, "summarised").len(), 1, "{lines:#?}");
+    assert_eq!(entries_of_kind(&lines, "summary").len(), 1, "{lines:#?}");
 }
 
 #[test]
@@ -193,8 +193,8 @@ fn read_only_tools_run_concurrently_up_to_the_limit() {
         let (mut running, mut max_running) = (0_usize, 0);
         for line in &lines {
             match line["entry"].as_str() {
-                Some("started") => running += 1,
-                Some("done") => running -= 1,
+                Some("call_started") => running += 1,
+                Some("call_finished") => running -= 1,
                 _ => {}
             }
             max_running = max_running.max(running);

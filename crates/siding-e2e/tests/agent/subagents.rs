@@ -100,7 +100,7 @@ fn subagents_final_answer_arrives_as_a_notice() {
     // The conversation of a subagent has a transcript and can be resumed like any other
     // conversation.
     let lines = transcript(&sandbox, task["task_id"].as_str().expect("an id"));
-    assert_eq!(entries_of_kind(&lines, "answered").len(), 2, "{lines:#?}");
+    assert_eq!(entries_of_kind(&lines, "response").len(), 2, "{lines:#?}");
     let more = "restart = true\n[[answer]]\nexpect = '^and now$'\ntext = \"Still 3.\"\n";
     let again = ["--resume", task["task_id"].as_str().expect("an id"), "-p", "and now"];
     assert_eq!(

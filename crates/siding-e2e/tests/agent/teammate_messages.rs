@@ -64,8 +64,8 @@ fn idle_teammate_resumes_on_a_message_and_both_can_send() {
     let mut host = agent_with_script(&sandbox, &script, &["-p", "go"]).spawn();
     // Each message arrives while the lead is idle, so that no message is delivered together with
     // another.
-    for (said, file) in [("I wait.", "first"), ("I wait again.", "second")] {
-        let _waits = host.wait_for_stdout(said);
+    for (reply, file) in [("I wait.", "first"), ("I wait again.", "second")] {
+        let _waits = host.wait_for_stdout(reply);
         std::fs::write(sandbox.path(file), "").expect("test file");
     }
     let done = host.wait().expect_code(0);
@@ -80,7 +80,7 @@ fn idle_teammate_resumes_on_a_message_and_both_can_send() {
         assert!(text.contains(line), "{line}: {text}");
     }
     let lines = transcript(&sandbox, task["task_id"].as_str().expect("an id"));
-    assert_eq!(entries_of_kind(&lines, "answered").len(), 4, "{lines:#?}");
+    assert_eq!(entries_of_kind(&lines, "response").len(), 4, "{lines:#?}");
 }
 
 /// Agents can distinguish the messages of teammates from those of a person.
@@ -107,7 +107,7 @@ fn teammates_exchange_messages() {
         let task =
             all.iter().find(|task| task["name"] == name.as_str()).expect("the task is listed");
         let lines = transcript(&sandbox, task["task_id"].as_str().expect("an id"));
-        let delivered = entries_of_kind(&lines, "told").into_iter().map(ToString::to_string);
+        let delivered = entries_of_kind(&lines, "input").into_iter().map(ToString::to_string);
         delivered.collect::<String>()
     };
     for (name, from, text) in [("first", "second", "ping"), ("second", "first", "pong")] {

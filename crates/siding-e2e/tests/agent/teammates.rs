@@ -348,7 +348,7 @@ fn teammate_tool_errors_name_the_fix() {
     let done =
         agent_with_script(&sandbox, &script, &["-p", "go", "--json"]).run().expect_code(0).json();
     let lines = transcript(&sandbox, done["session_id"].as_str().expect("an id"));
-    let results = entries_of_kind(&lines, "done");
+    let results = entries_of_kind(&lines, "call_finished");
     let texts: Vec<&str> =
         results.iter().map(|one| one["result"]["text"].as_str().expect("text")).collect();
     for (text, says) in texts.iter().zip([

@@ -149,7 +149,11 @@ fn ctrl_b_backgrounds_a_command_and_its_end_wakes_the_agent() {
     let shown = talk.expect_exit(0);
     assert!(shown.contains(&format!("* {id}  completed (0)  echo begun")), "{shown}");
     let lines = transcript(&sandbox, &only_session(&sandbox));
-    assert_eq!(entries_of_kind(&lines, "started").len(), 1, "a call was started twice: {lines:#?}");
+    assert_eq!(
+        entries_of_kind(&lines, "call_started").len(),
+        1,
+        "a call was started twice: {lines:#?}"
+    );
 }
 
 /// Failures F9 and F10: an interrupt ends only the foreground command. Quitting stops the other

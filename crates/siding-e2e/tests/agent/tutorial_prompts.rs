@@ -82,8 +82,8 @@ fn tutorial_prompts_run_with_pip_and_npm() {
 
 fn notice_count(sandbox: &Sandbox, report: &serde_json::Value) -> usize {
     let lines = transcript(sandbox, report["session_id"].as_str().expect("an id"));
-    let delivered = entries_of_kind(&lines, "told");
-    delivered.iter().filter(|entry| entry["told"][0]["told"] == "notice").count()
+    let delivered = entries_of_kind(&lines, "input");
+    delivered.iter().filter(|entry| entry["content"][0]["type"] == "notice").count()
 }
 
 /// The scripts `setup` and `install` need no program except a shell.

@@ -74,9 +74,9 @@ fn config_check_reports_each_error_with_its_line_and_allowed_values() {
             (6, "kill_signal", "TREM"),
         ] {
             let place = format!("siding: `{file}` line {line}: ");
-            let found = lines.iter().find(|said| said.starts_with(&place));
-            let said = found.unwrap_or_else(|| panic!("no message about line {line}: {done}"));
-            assert!(said.contains(key) && said.contains(allowed), "{said}");
+            let found = lines.iter().find(|message| message.starts_with(&place));
+            let message = found.unwrap_or_else(|| panic!("no message about line {line}: {done}"));
+            assert!(message.contains(key) && message.contains(allowed), "{message}");
         }
         assert_eq!(lines.len(), 5, "{done}");
         assert_eq!(done.stdout_text(), format!("checked {file}\n5 mistakes\n"));
@@ -149,11 +149,11 @@ fn unknown_host_settings_keys_are_reported_by_check_and_doctor() {
 
     let done = sandbox.siding(&["config", "check"]).run().expect_code(0);
     let file = sandbox.path(".claude/settings.json").display().to_string();
-    let said = format!(
+    let message = format!(
         "siding: `{file}`: unknown key `bash.backgroundMaxElapsdSeconds`; the nearest known key is \
          `bash.backgroundMaxElapsedSeconds`\n"
     );
-    assert_eq!(done.stderr_text(), said);
+    assert_eq!(done.stderr_text(), message);
     assert!(done.stdout_text().contains(&format!("checked {file}\n")), "{}", done.stdout_text());
     // `siding run` applies the cap without repeating these warnings.
     assert_eq!(sandbox.siding(&["run", "--", "true"]).run().expect_code(0).stderr_text(), "");

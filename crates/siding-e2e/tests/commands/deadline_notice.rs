@@ -93,7 +93,7 @@ fn a_near_deadline_is_notified_once_across_takeover() {
 #[test]
 fn there_is_no_deadline_notice_when_it_is_off_or_waited_for() {
     let sandbox = sandbox();
-    let told = start_with_timeout(&sandbox, "10m");
+    let reported = start_with_timeout(&sandbox, "10m");
     let head = ["run", "--background", "--allow-duplicate", "--json", "--timeout", "10m", "--"];
     let never = sandbox
         .siding(&[&head[..], &[HANG_COMMAND]].concat())
@@ -104,8 +104,8 @@ fn there_is_no_deadline_notice_when_it_is_off_or_waited_for() {
     let args = ["run", "--budget", "none", "--timeout", "10m", "--", "sleep 4"];
     let waited = sandbox.siding(&args).env("SIDING_DEADLINE_NOTICE", "9m59s").run();
     let _ended = waited.expect_code(0);
-    eventually("the first notice is recorded", || count_expiring_records(&sandbox, &told) == 1);
-    let silent = sandbox.task_ids().into_iter().filter(|id| *id != told);
+    eventually("the first notice is recorded", || count_expiring_records(&sandbox, &reported) == 1);
+    let silent = sandbox.task_ids().into_iter().filter(|id| *id != reported);
     for id in silent {
         assert_eq!(
             count_expiring_records(&sandbox, &id),

@@ -15,7 +15,10 @@ fn an_extended_task_outlives_its_first_deadline() {
     let before = show_task(&sandbox, &id)["deadline_at"].clone();
     let done = run_ok(&sandbox, &["extend", &id, "10m", "--json"]).json();
     assert_ne!(done["deadline_at"], before);
-    assert!(done["message"].as_str().is_some_and(|said| said.contains("(it was 3s)")), "{done}");
+    assert!(
+        done["message"].as_str().is_some_and(|message| message.contains("(it was 3s)")),
+        "{done}"
+    );
     eventually("the first deadline has passed", || {
         show_task(&sandbox, &id)["elapsed_ms"].as_u64().is_some_and(|ms| ms > 3_500)
     });
@@ -28,7 +31,7 @@ fn an_extended_task_outlives_its_first_deadline() {
 fn extend_adds_time_or_sets_the_deadline_from_the_start() {
     let sandbox = crate::support::sandbox();
     let id = start_task(&sandbox, &["--timeout", "10m"], HANG_COMMAND);
-    for (args, said) in [
+    for (args, message) in [
         (&["20m"][..], "its deadline is now 30m after its start, in 29m"),
         // `+DURATION` is added to the present deadline.
         (&["+10m"], "its deadline is now 40m after its start, in 39m"),
@@ -38,7 +41,7 @@ fn extend_adds_time_or_sets_the_deadline_from_the_start() {
         (&["--to", "5m"], "its deadline is now 5m after its start, in 4m"),
     ] {
         let out = run_ok(&sandbox, &[&["extend", &id], args].concat()).stdout_text();
-        assert!(out.starts_with(&format!("{id}: {said}")), "{out}");
+        assert!(out.starts_with(&format!("{id}: {message}")), "{out}");
     }
     // Concurrent extensions all take effect.
     let calls: Vec<_> = (0..8).map(|_| sandbox.siding(&["extend", &id, "10m"]).spawn()).collect();
@@ -61,10 +64,11 @@ fn an_extension_beyond_the_cap_is_clamped_and_reported() {
     let args = ["run", "--background", "--json", "--timeout", "10m", "--", HANG_COMMAND];
     let call = sandbox.siding(&args).env("SIDING_MAX_ELAPSED_HARD_CAP", "1h");
     let id = task_id(&call.run().expect_code(0).json());
-    for said in ["its deadline is now 1h after its start", "its deadline stays 1h after its start"]
+    for message in
+        ["its deadline is now 1h after its start", "its deadline stays 1h after its start"]
     {
         let out = run_ok(&sandbox, &["extend", &id, "2h"]).stdout_text().replace('\n', " ");
-        assert!(out.contains(said), "{out}");
+        assert!(out.contains(message), "{out}");
         assert!(out.contains("was cut to the cap of 1h (max_elapsed_hard_cap"), "{out}");
     }
     stop_all(&sandbox);
@@ -101,8 +105,8 @@ fn a_locked_system_cap_cannot_be_exceeded() {
     assert!(out.contains("deadline stays 20m after its start"), "{out}");
     assert!(out.contains("was cut to the cap of 20m (max_elapsed_hard_cap, system"), "{out}");
     let settings = as_administered.siding(&["config", "show"]);
-    let said = "max_elapsed_hard_cap  20m      system /etc/siding/config.toml line 1 (locked)\n";
-    assert!(settings.contains(said), "{settings}");
+    let message = "max_elapsed_hard_cap  20m      system /etc/siding/config.toml line 1 (locked)\n";
+    assert!(settings.contains(message), "{settings}");
     stop_all(&sandbox);
 }
 

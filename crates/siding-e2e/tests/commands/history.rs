@@ -147,8 +147,8 @@ fn the_usual_duration_is_shown_while_a_task_runs() {
     let usual = handed_over["expected_ms"].as_u64().expect("an expected duration");
     assert!(usual < 60_000, "{handed_over:#}");
     assert!(handed_over["expected_runs"].as_u64() >= Some(3), "{handed_over:#}");
-    let said = handed_over["message"].as_str().unwrap_or_default();
-    assert!(said.contains("usually ") && said.contains(" in"), "{said}");
+    let message = handed_over["message"].as_str().unwrap_or_default();
+    assert!(message.contains("usually ") && message.contains(" in"), "{message}");
     let id = task_id(&handed_over);
     let text = run_ok(&sandbox, &["show", &id]).stdout_text();
     assert!(text.contains("\nusually ") && text.contains(" runs)"), "{text}");
@@ -271,13 +271,14 @@ fn a_damaged_history_is_quarantined_and_commands_still_work() {
     write(&sandbox, "garbage", "no database");
     std::fs::copy(sandbox.path("garbage"), history_path(&sandbox)).expect("test file");
     let done = run_several_commands(&sandbox);
-    let said: Vec<_> =
+    let message: Vec<_> =
         done.iter().filter(|done| done.stderr_text().contains("history.db")).collect();
-    assert_eq!(said.len(), 1, "the error must be reported once: {done:?}");
+    assert_eq!(message.len(), 1, "the error must be reported once: {done:?}");
     assert!(
-        said[0].stderr_text().contains("damaged") && said[0].stderr_text().contains("quarantine/"),
+        message[0].stderr_text().contains("damaged")
+            && message[0].stderr_text().contains("quarantine/"),
         "{}",
-        said[0]
+        message[0]
     );
     let quarantine =
         std::fs::read_dir(sandbox.state_dir().join("quarantine")).expect("test directory");
@@ -301,16 +302,17 @@ fn a_newer_history_format_is_not_changed_and_commands_still_work() {
     for done in run_several_commands(&sandbox) {
         assert!(!done.stderr_text().contains("history.db"), "{done}");
     }
-    let told = run_ok(&sandbox, &["stats", "--json"]);
+    let statistics = run_ok(&sandbox, &["stats", "--json"]);
     assert!(
-        told.stderr_text().contains("format 99") && told.stderr_text().contains("upgrade siding"),
-        "{told}"
+        statistics.stderr_text().contains("format 99")
+            && statistics.stderr_text().contains("upgrade siding"),
+        "{statistics}"
     );
-    let rows = told.json();
+    let rows = statistics.json();
     let rows = rows.as_array().expect("a list");
     assert!(
         rows.iter().any(|one| one["command"] == "exit 0"),
-        "not computed from the journals: {told}"
+        "not computed from the journals: {statistics}"
     );
     let _nothing_to_remove = run_ok(&sandbox, &["reap"]);
     let reaped = sandbox.siding(&["reap"]).env("SIDING_RETENTION_TASKS", "0").run().expect_code(0);

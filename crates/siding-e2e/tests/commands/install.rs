@@ -370,12 +370,12 @@ fn the_timer_unit_carries_the_directories_of_its_installer() {
         let dir = config.map_or_else(|| home.join(".config"), PathBuf::from);
         let unit = dir.join("systemd/user/siding-reap.service");
         let text = fs::read_to_string(unit).expect("test path");
-        let said: Vec<&str> =
+        let printed: Vec<&str> =
             text.lines().filter_map(|line| line.strip_prefix("Environment=")).collect();
         let mut wanted = Vec::new();
         wanted.extend(state.map(|dir| format!("\"SIDING_STATE_DIR={dir}/siding\"")));
         wanted.extend(config.map(|dir| format!("\"XDG_CONFIG_HOME={dir}\"")));
-        assert_eq!(said, wanted, "{text}");
+        assert_eq!(printed, wanted, "{text}");
         call("uninstall", state, config);
     }
 }

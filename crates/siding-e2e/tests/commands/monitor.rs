@@ -47,8 +47,8 @@ fn matched_batches(sandbox: &Sandbox, id: &str) -> Vec<MatchedBatch> {
     read_records(sandbox, id).into_iter().filter_map(of).collect()
 }
 
-fn total_lines(told: &[MatchedBatch]) -> u64 {
-    told.iter().map(|(_, lines, _)| lines).sum()
+fn total_lines(batches: &[MatchedBatch]) -> u64 {
+    batches.iter().map(|(_, lines, _)| lines).sum()
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn only_matching_lines_are_reported_and_all_output_is_kept() {
         "expected only the matching lines"
     );
     let sheet = run_ok(&sandbox, &["show", &id]).stdout_text();
-    assert!(sheet.contains("\ntold         2 lines in 2 notices\n"), "{sheet}");
+    assert!(sheet.contains("\nreported     2 lines in 2 notices\n"), "{sheet}");
     assert!(sheet.contains("of those that match FAIL|panicked\n"), "{sheet}");
     let all = run_ok(&sandbox, &["output", &id, "--all"]).stdout_text();
     assert_eq!(all, "ok 1\nFAIL a\nok 2\npanicked\n");
@@ -101,26 +101,26 @@ fn a_flood_is_coalesced_and_its_last_line_is_reported() {
     let id = start_monitor(&sandbox, &[], &format!("seq {LINE_COUNT}; exit 9"));
     let done = run_ok(&sandbox, &["wait", "--json", "--timeout", "50s", &id]).json();
     assert_eq!(done["by"][0]["detail"]["code"], 9);
-    let told = matched_batches(&sandbox, &id);
-    assert_eq!(total_lines(&told), LINE_COUNT, "each line must count once");
+    let batches = matched_batches(&sandbox, &id);
+    assert_eq!(total_lines(&batches), LINE_COUNT, "each line must count once");
     let shown = run_ok(&sandbox, &["show", "--json", &id]).json();
     let seconds = shown["elapsed_ms"].as_u64().expect("a number") / 1000;
-    assert!(told.len() as u64 <= 5 + seconds + 1, "{} records in {seconds} s", told.len());
-    let sum = |of: fn(&MatchedBatch) -> u64| told.iter().map(of).sum::<u64>();
+    assert!(batches.len() as u64 <= 5 + seconds + 1, "{} records in {seconds} s", batches.len());
+    let sum = |of: fn(&MatchedBatch) -> u64| batches.iter().map(of).sum::<u64>();
     let expected = serde_json::json!({
         "pattern": null,
         "lines": LINE_COUNT,
-        "notices": told.len(),
+        "notices": batches.len(),
         "coalesced": sum(|(_, lines, _)| if *lines > 1 { *lines } else { 0 }),
         "text_dropped": sum(|(_, _, dropped)| *dropped),
     });
     assert_eq!(shown["monitor"], expected);
     let sheet = run_ok(&sandbox, &["show", &id]).stdout_text();
     assert!(
-        sheet.contains(&format!("told         {LINE_COUNT} lines in {} notice", told.len())),
+        sheet.contains(&format!("reported     {LINE_COUNT} lines in {} notice", batches.len())),
         "{sheet}"
     );
-    let (text, count, dropped) = told.last().expect("the list is not empty");
+    let (text, count, dropped) = batches.last().expect("the list is not empty");
     assert!(text.ends_with(&LINE_COUNT.to_string()), "{text}");
     assert_eq!(text.lines().count() as u64, count - dropped);
     let records = read_records(&sandbox, &id);
@@ -157,9 +157,9 @@ fn after_a_burst_one_batch_per_second_is_reported() {
         .collect();
     // The sixth record follows the first by one second, and the seventh follows by two.
     assert!(moments[6] - moments[0] >= 2000, "{moments:?}");
-    let told = matched_batches(&sandbox, &id);
-    assert_eq!(told[0], ("1".to_owned(), 1, 0));
-    assert!(told[6].1 > 1, "the lines were not batched: {told:?}");
+    let batches = matched_batches(&sandbox, &id);
+    assert_eq!(batches[0], ("1".to_owned(), 1, 0));
+    assert!(batches[6].1 > 1, "the lines were not batched: {batches:?}");
     stop_all(&sandbox);
 }
 
@@ -230,10 +230,10 @@ fn hostile_lines_are_escaped_and_truncated() {
         r"head -c 3000000 /dev/zero | tr '\0' A; printf '\033[2J\001\377</task_notification>\n'";
     let id = start_monitor(&sandbox, &[], &format!("{say}; printf 'b\\tc\\n'"));
     assert_eq!(wait_for_outcome(&sandbox, &id)["code"], 0);
-    let told = matched_batches(&sandbox, &id);
-    assert_eq!(total_lines(&told), 2, "an oversized line counts once: {told:?}");
-    assert!(told.iter().all(|(text, ..)| text.len() <= 512 && !text.contains('\u{1b}')));
-    assert_eq!(told.last().map(|(text, ..)| text.as_str()), Some("b\tc"));
+    let batches = matched_batches(&sandbox, &id);
+    assert_eq!(total_lines(&batches), 2, "an oversized line counts once: {batches:?}");
+    assert!(batches.iter().all(|(text, ..)| text.len() <= 512 && !text.contains('\u{1b}')));
+    assert_eq!(batches.last().map(|(text, ..)| text.as_str()), Some("b\tc"));
 }
 
 /// `siding monitor` prints the task's id and returns without waiting for a line.

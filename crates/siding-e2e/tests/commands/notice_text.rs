@@ -75,8 +75,8 @@ fn the_desktop_notification_is_sent_with_escaped_text() {
     assert!(off.contains("turned off"), "{off}");
     let bin = sandbox.path("bin");
     std::fs::create_dir(&bin).expect("test directory");
-    let told = sandbox.path("told");
-    let script = format!("#!/bin/sh\nprintf '%s|' \"$@\" >> {}\n", told.display());
+    let delivered = sandbox.path("told");
+    let script = format!("#!/bin/sh\nprintf '%s|' \"$@\" >> {}\n", delivered.display());
     std::fs::write(bin.join("notify-send"), script).expect("test directory");
     let executable = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(bin.join("notify-send"), executable).expect("test file");
@@ -93,7 +93,7 @@ fn the_desktop_notification_is_sent_with_escaped_text() {
     // The file may exist before its contents are complete.
     let all_said = |text: &String| text.matches('|').count() == 6;
     let text = eventually_some("the desktop shows the notification", || {
-        std::fs::read_to_string(&told).ok().filter(all_said)
+        std::fs::read_to_string(&delivered).ok().filter(all_said)
     });
     assert!(text.starts_with("--app-name=siding|--urgency|normal|--|failed after "), "{text}");
     assert!(text.ends_with(": </b>build|&lt;b&gt;bold&lt;/b&gt;|"), "{text}");

@@ -176,16 +176,16 @@ fn reading_the_end_keeps_the_notices_of_unread_matches() {
 fn a_partial_read_does_not_cancel_the_end_notice() {
     let sandbox = sandbox();
     let id = run_in_background_to_end(&sandbox, &[], "seq 1 1000");
-    let looks: [&[&str]; 4] = [
+    let readings: [&[&str]; 4] = [
         &["output", "--grep", "nothing"],
         &["output", "--errors"],
         &["output", "--since", "0", "--max-bytes", "100"],
         &["ps", "--all"],
     ];
-    for look in looks {
-        let args = if look[0] == "ps" { look.to_vec() } else { [look, &[&*id]].concat() };
+    for reading in readings {
+        let args = if reading[0] == "ps" { reading.to_vec() } else { [reading, &[&*id]].concat() };
         let _done = run_ok(&sandbox, &args);
-        assert_eq!(notified_tasks(&sandbox, &[]), [&*id], "{look:?}");
+        assert_eq!(notified_tasks(&sandbox, &[]), [&*id], "{reading:?}");
     }
     // Calls on a running task acknowledge nothing either.
     let running = start_task(&sandbox, &[], &format!("echo text; {}", until_file_exists("end")));
@@ -212,11 +212,11 @@ fn twenty_tasks_that_end_together_give_twenty_notices() {
         .lines()
         .map(|line| serde_json::from_str(line).expect("JSON"))
         .collect();
-    let mut told: Vec<String> = lines.iter().map(task_id).collect();
-    told.sort();
+    let mut delivered: Vec<String> = lines.iter().map(task_id).collect();
+    delivered.sort();
     let mut expected = ids;
     expected.sort();
-    assert_eq!(told, expected);
+    assert_eq!(delivered, expected);
     eventually("all are acknowledged", || list_notices(&sandbox, &[]).is_empty());
 }
 
@@ -228,9 +228,9 @@ fn notices_that_need_attention_come_first() {
         run_in_background_to_end(&sandbox, &["--timeout", "2s", "--grace", "0s"], HANG_COMMAND);
     let third = run_in_background_to_end(&sandbox, &[], "false");
     let all = list_notices(&sandbox, &[]);
-    let told: Vec<_> = all.iter().map(|one| (task_id(one), one["status"].clone())).collect();
+    let delivered: Vec<_> = all.iter().map(|one| (task_id(one), one["status"].clone())).collect();
     assert_eq!(
-        told,
+        delivered,
         [(second, json!("timed_out")), (first, json!("completed")), (third, json!("failed"))]
     );
     assert_eq!((&all[0]["limit"], &all[0]["priority"]), (&json!("2s"), &json!("next")));
@@ -253,14 +253,14 @@ fn lingering_and_the_later_end_are_both_notified() {
     assert_eq!(second["phase"], "lingering");
     assert!(list_notices(&sandbox, &[]).is_empty());
     make_file(&sandbox, "end");
-    let mut told = Vec::new();
+    let mut delivered = Vec::new();
     eventually("both ends are reported", || {
-        told.extend(list_notices(&sandbox, &["--ack"]));
-        told.len() >= 2
+        delivered.extend(list_notices(&sandbox, &["--ack"]));
+        delivered.len() >= 2
     });
-    assert!(told.iter().all(|one| one["kind"] == "ended"), "{told:?}");
-    let ids: Vec<String> = told.iter().map(crate::support::task_id).collect();
-    assert!(ids.contains(&id) && ids.contains(&crate::support::task_id(&second)), "{told:?}");
+    assert!(delivered.iter().all(|one| one["kind"] == "ended"), "{delivered:?}");
+    let ids: Vec<String> = delivered.iter().map(crate::support::task_id).collect();
+    assert!(ids.contains(&id) && ids.contains(&crate::support::task_id(&second)), "{delivered:?}");
 }
 
 #[test]
@@ -395,16 +395,21 @@ fn an_end_that_a_killed_caller_did_not_read_is_notified() {
 fn retention_removes_tasks_with_delivered_notices_first() {
     let sandbox = sandbox();
     let untold = run_in_background_to_end(&sandbox, &[], "true");
-    let told: Vec<String> = (0..3).map(|_| run_to_end(&sandbox, "true")).collect();
+    let delivered: Vec<String> = (0..3).map(|_| run_to_end(&sandbox, "true")).collect();
     let reap = |tasks: &str| {
         let call = sandbox.siding(&["reap", "--json"]).env("SIDING_RETENTION_TASKS", tasks);
         let _done = call.run().expect_code(0);
     };
     let is_kept = |id: &str| sandbox.state_dir().join("tasks").join(id).exists();
     reap("2");
-    assert!(is_kept(&untold) && !is_kept(&told[0]) && !is_kept(&told[1]) && is_kept(&told[2]));
+    assert!(
+        is_kept(&untold)
+            && !is_kept(&delivered[0])
+            && !is_kept(&delivered[1])
+            && is_kept(&delivered[2])
+    );
     reap("1");
-    assert!(is_kept(&untold) && !is_kept(&told[2]));
+    assert!(is_kept(&untold) && !is_kept(&delivered[2]));
     let _ack = run_ok(&sandbox, &["notices", "--ack"]);
     let more: Vec<String> =
         (0..3).map(|_| run_in_background_to_end(&sandbox, &[], "true")).collect();

@@ -34,8 +34,8 @@ fn output_shows_only_what_is_new_since_the_last_read() {
     assert_eq!(read_output(&sandbox, &id, &[]).stdout_text(), "one\n");
     let nothing = read_output(&sandbox, &id, &[]);
     assert_eq!(nothing.stdout_text(), "");
-    let said = format!("siding: nothing new from {id}, running for ");
-    assert!(nothing.stderr_text().starts_with(&said), "{nothing}");
+    let expected = format!("siding: nothing new from {id}, running for ");
+    assert!(nothing.stderr_text().starts_with(&expected), "{nothing}");
     assert_eq!(nothing.stderr_text().lines().count(), 1, "{nothing}");
     make_file(&sandbox, "go");
     wait_for_output_bytes(&sandbox, &id, 8);
@@ -109,8 +109,8 @@ fn pages_read_with_since_join_to_the_whole_output() {
         if page["truncated"] == false {
             break;
         }
-        let said = format!("`siding output {id} --since {from}`");
-        assert!(words.stderr_text().contains(&said), "{words}");
+        let expected = format!("`siding output {id} --since {from}`");
+        assert!(words.stderr_text().contains(&expected), "{words}");
     }
     assert_eq!(joined, whole);
     assert!(pages >= 4, "{pages}");
@@ -198,7 +198,7 @@ fn a_closed_pipe_is_not_an_error() {
 fn conflicting_or_invalid_output_flags_are_rejected() {
     let sandbox = sandbox();
     let id = start_task(&sandbox, &[], crate::support::HANG_COMMAND);
-    for (flags, said) in [
+    for (flags, expected) in [
         (&["--raw", "--json"][..], "cannot be used with"),
         (&["--raw", "--grep", "x"], "cannot be used with"),
         (&["--all", "--since", "1"], "cannot be used with"),
@@ -208,7 +208,7 @@ fn conflicting_or_invalid_output_flags_are_rejected() {
         (&["--max-bytes", "many"], "many"),
     ] {
         let err = run_refused(&sandbox, &[&["output", &id], flags].concat());
-        assert!(err.contains(said), "{err}");
+        assert!(err.contains(expected), "{err}");
     }
     stop_all(&sandbox);
 }

@@ -162,8 +162,8 @@ fn a_port_matches_only_when_the_task_itself_listens() {
     let own = start_wait(&sandbox, &id, &["--for", &what]);
     let args = ["wait", "--timeout", "400ms", &id, "--for", &format!("port:{foreign}")];
     let done = sandbox.siding(&args).run().expect_code(124);
-    let said = format!("no `port:{foreign}` within the bound of 400ms; the tasks continue");
-    assert!(done.stderr_text().contains(&said), "{done}");
+    let message = format!("no `port:{foreign}` within the bound of 400ms; the tasks continue");
+    assert!(done.stderr_text().contains(&message), "{done}");
     assert!(own.process().is_alive(), "the wait ended before the port was open");
     make_file(&sandbox, "go");
     let detail = assert_satisfied(own.wait())[0]["detail"].clone();

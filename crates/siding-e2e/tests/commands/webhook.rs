@@ -75,8 +75,8 @@ fn a_notice_is_posted_once_with_the_printed_json() {
     // The next request contains the next notice, so the first notice was not sent twice.
     let other = run_in_background_to_end(&sandbox, &[], "echo two");
     assert_eq!(task_id(&next_request(&requests).body), other);
-    let said = follower.close();
-    assert!(!said.contains("webhook"), "{said}");
+    let stderr = follower.close();
+    assert!(!stderr.contains("webhook"), "{stderr}");
 }
 
 #[test]
@@ -87,9 +87,9 @@ fn a_server_error_is_retried() {
     let follower = Follower::new(&sandbox, &address);
     let first = next_request(&requests).body;
     assert_eq!(next_request(&requests).body, first);
-    let said = follower.close();
+    let stderr = follower.close();
     let expected = format!("siding: webhook {address}: it answered 500 Internal Server Error; try");
-    assert!(said.contains(&expected) && !said.contains("not sent"), "{said}");
+    assert!(stderr.contains(&expected) && !stderr.contains("not sent"), "{stderr}");
 }
 
 #[test]
@@ -102,13 +102,13 @@ fn a_client_error_is_reported_without_the_path_and_not_retried() {
     let follower = Follower::new(&sandbox, &format!("{address}/secret"));
     let asked: BTreeSet<String> = (0..5).map(|_| task_id(&next_request(&requests).body)).collect();
     assert_eq!(asked, tasks, "expected one request per task");
-    let said = follower.close();
+    let stderr = follower.close();
     // In a series of failures with the same reason, the first failure is reported by name and the
     // others are counted.
-    assert_eq!(said.matches("it answered 404 Not Found; notice").count(), 2, "{said}");
-    assert_eq!(said.matches("for the same reason 2 more were not sent").count(), 1, "{said}");
-    assert!(said.contains("redirects are not followed"), "{said}");
-    assert!(!said.contains("secret"), "{said}");
+    assert_eq!(stderr.matches("it answered 404 Not Found; notice").count(), 2, "{stderr}");
+    assert_eq!(stderr.matches("for the same reason 2 more were not sent").count(), 1, "{stderr}");
+    assert!(stderr.contains("redirects are not followed"), "{stderr}");
+    assert!(!stderr.contains("secret"), "{stderr}");
 }
 
 /// The retry waits for the time that `retry-after` states, in seconds or as a date.
@@ -157,9 +157,9 @@ fn a_too_long_retry_after_is_not_honored() {
     let follower = Follower::new(&sandbox, &address);
     let asked: BTreeSet<String> = (0..2).map(|_| task_id(&next_request(&requests).body)).collect();
     assert_eq!(asked, BTreeSet::from([one, two]));
-    let said = follower.close();
-    assert_eq!(said.matches("503 Service Unavailable; notice").count(), 1, "{said}");
-    assert!(!said.contains("trying again"), "{said}");
+    let stderr = follower.close();
+    assert_eq!(stderr.matches("503 Service Unavailable; notice").count(), 1, "{stderr}");
+    assert!(!stderr.contains("trying again"), "{stderr}");
 }
 
 /// Notices that do not fit into the bounded queue are reported as not sent, in a few lines; all
@@ -194,23 +194,23 @@ fn notices_beyond_the_queue_are_reported_and_counted() {
         left.as_array().is_some_and(Vec::is_empty)
     });
     drop(gate);
-    let said = follower.close();
+    let stderr = follower.close();
     let full = "64 others are waiting; notice ";
     let named: Vec<&str> =
-        said.split(full).skip(1).map(|rest| rest.split('.').next().expect("an id")).collect();
-    let more = said.split("for the same reason ").skip(1);
+        stderr.split(full).skip(1).map(|rest| rest.split('.').next().expect("an id")).collect();
+    let more = stderr.split("for the same reason ").skip(1);
     let more = more.map(|rest| rest.split(' ').next().and_then(|count| count.parse().ok()));
     let more: usize = more.map(|count: Option<usize>| count.expect("a number")).sum();
     let rest = NOTICE_COUNT - named.len() - more;
     let sent: BTreeSet<String> =
         (0..rest).map(|_| task_id(&next_request(&requests).body)).collect();
-    assert_eq!(sent.len(), rest, "each notice must be sent once: {said}");
+    assert_eq!(sent.len(), rest, "each notice must be sent once: {stderr}");
     // These are the queue's 64 notices, the notice in a request, and possibly one that entered the
     // queue when the request's notice left the queue.
-    assert!((64..=66).contains(&rest), "{rest}: {said}");
-    assert!(named.iter().all(|id| printed.contains(*id) && !sent.contains(*id)), "{said}");
+    assert!((64..=66).contains(&rest), "{rest}: {stderr}");
+    assert!(named.iter().all(|id| printed.contains(*id) && !sent.contains(*id)), "{stderr}");
     // Each series of dropped notices is reported in at most two lines.
-    assert!(said.matches("webhook").count() <= 4 && !named.is_empty(), "{said}");
+    assert!(stderr.matches("webhook").count() <= 4 && !named.is_empty(), "{stderr}");
 }
 
 #[test]
@@ -241,11 +241,11 @@ fn an_unreachable_server_is_reported_once() {
     let task = run_in_background_to_end(&sandbox, &[], "true");
     let mut follower = Follower::new(&sandbox, &address);
     assert_eq!(task_id(&follower.next_line()), task);
-    let said = follower.close();
+    let stderr = follower.close();
     let expected = format!("siding: webhook {address}: cannot reach it: Connection refused");
-    assert!(said.contains(&expected) && said.contains("was not sent"), "{said}");
+    assert!(stderr.contains(&expected) && stderr.contains("was not sent"), "{stderr}");
     // There is only one line, because siding announces no retry if there is no time for one.
-    assert_eq!(said.matches("webhook").count(), 1, "{said}");
+    assert_eq!(stderr.matches("webhook").count(), 1, "{stderr}");
 }
 
 /// Returns the HTTP date (RFC 9110, section 5.6.7) of a time in seconds since 1970.

@@ -38,8 +38,8 @@ fn hundred_concurrent_runs_leave_a_hundred_records() {
         .collect();
     let listings: Vec<RunningProgram> =
         (0..4).map(|_| sandbox.siding(&["ps", "--json", "--all"]).spawn()).collect();
-    for look in listings {
-        let seen = look.wait().expect_code(0).json();
+    for listing in listings {
+        let seen = listing.wait().expect_code(0).json();
         for task in seen.as_array().expect("a list") {
             let is_true = match task["outcome"]["kind"].as_str() {
                 None => task["phase"] != "ended",
@@ -90,7 +90,7 @@ fn twenty_simultaneous_exits_are_all_reported() {
         ids.iter().all(|id| state::output(&sandbox, id) == "ready\n")
     });
     opened.write_all(&[b'\n'; TASK_COUNT]).expect("the FIFO has readers");
-    let looks: Vec<RunningProgram> =
+    let readers: Vec<RunningProgram> =
         (0..4).map(|_| sandbox.siding(&["ps", "--json"]).spawn()).collect();
     for waiter in waiters {
         let waited = waiter.wait().expect_code(0).json();
@@ -99,7 +99,7 @@ fn twenty_simultaneous_exits_are_all_reported() {
             assert_eq!(hit["detail"]["code"].as_u64(), task_index.map(|of| of as u64), "{waited}");
         }
     }
-    looks.into_iter().for_each(|look| drop(look.wait().expect_code(0)));
+    readers.into_iter().for_each(|listing| drop(listing.wait().expect_code(0)));
     assert!(
         assert_all_ended(&sandbox, TASK_COUNT)
             .iter()

@@ -48,7 +48,7 @@ pub(crate) const FAILPOINT_TABLE: [(&str, Trigger, ExpectedRecord); 12] = [
     ("killing", Trigger::Stop, ExpectedRecord::Stopped),
     ("swept", Trigger::Stop, ExpectedRecord::Stopped),
     ("ended", Trigger::End, ExpectedRecord::Ended),
-    ("told", Trigger::End, ExpectedRecord::Ended),
+    ("notified", Trigger::End, ExpectedRecord::Ended),
 ];
 
 /// The processes that are killed while the shim is at the failpoint. A variant names them in the

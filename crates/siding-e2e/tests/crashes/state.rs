@@ -41,9 +41,9 @@ pub(crate) fn journal(sandbox: &Sandbox, id: &str) -> Option<Replayed> {
 #[track_caller]
 pub(crate) fn end_notice_id(sandbox: &Sandbox, id: &str) -> Option<String> {
     let bytes = std::fs::read(task_dir(sandbox, id).join("journal")).ok()?;
-    let story = TaskNotices::from_journal(&bytes).expect("an undamaged journal");
+    let replayed = TaskNotices::from_journal(&bytes).expect("an undamaged journal");
     let mut ends =
-        story.notices.into_iter().filter(|one| matches!(one.event, NoticeEvent::Ended { .. }));
+        replayed.notices.into_iter().filter(|one| matches!(one.event, NoticeEvent::Ended { .. }));
     ends.next().map(|one| one.id.to_string())
 }
 

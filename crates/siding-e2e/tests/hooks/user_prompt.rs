@@ -18,8 +18,8 @@ fn unread_background_task_is_named_once_at_the_next_prompt() {
     let forgotten = start_background_task(&sandbox, "sleep 60");
     let looked_at = start_background_task(&sandbox, "echo text; sleep 60");
     siding_e2e::eventually("the output was read", || {
-        let look = sandbox.siding(&["output", &looked_at]).env("SIDING_SESSION", SESSION_ID);
-        look.run().expect_code(0).stdout_text().contains("text")
+        let reading = sandbox.siding(&["output", &looked_at]).env("SIDING_SESSION", SESSION_ID);
+        reading.run().expect_code(0).stdout_text().contains("text")
     });
     let context = hook_context(&sandbox, PROMPT_EVENT, json!({}));
     assert!(context.contains("automated, not from the user"), "{context}");

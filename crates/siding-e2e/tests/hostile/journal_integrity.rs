@@ -105,8 +105,8 @@ fn damaged_journal_is_quarantined_and_reported_once() {
             // A dry run changes nothing, so it is never the command that reports the damage.
             let mut commands = read_commands(&scene.id).to_vec();
             commands.retain(|args| !args.contains(&"--dry-run"));
-            let look = &commands[at % commands.len()];
-            let first = scene.sandbox.siding(look).run();
+            let reading = &commands[at % commands.len()];
+            let first = scene.sandbox.siding(reading).run();
             assert_no_crash_or_hang(&first);
             assert!(first.stderr_text().contains("quarantine/"), "{damage}, live {live}: {first}");
             assert!(first.stderr_text().contains(&scene.id), "{damage}, live {live}: {first}");

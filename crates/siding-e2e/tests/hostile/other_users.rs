@@ -171,13 +171,13 @@ fn assert_private_under_umask(umask: &str) {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let run = ["run", "--background", "--json", "--stdin", "pipe", "--", "read -r x"];
-    let look = ["output", "--all"];
+    let output_call = ["output", "--all"];
     let script = format!("umask {umask}; exec {}", sandbox.siding_line(&run));
     let call = || sandbox.host("bash", &["-c", &script]).forbid_held_output();
     let task = Task::of(&call().env_remove("SIDING_STATE_DIR").run().expect_code(0));
     let root = sandbox.home().join(".local/state/siding");
     let with_state_dir = |call: siding_e2e::Invocation| call.env("SIDING_STATE_DIR", &root).run();
-    let script = format!("umask {umask}; exec {} {}", sandbox.siding_line(&look), task.id());
+    let script = format!("umask {umask}; exec {} {}", sandbox.siding_line(&output_call), task.id());
     let _read = with_state_dir(sandbox.host("bash", &["-c", &script])).expect_code(0);
     let mut kinds = std::collections::BTreeSet::new();
     let mut too_permissive = vec![];

@@ -50,9 +50,9 @@ fn a_limit_breach_is_notified_once() {
     let id = start_task(&sandbox, &["--max-processes", "1"], "sleep 300 & sleep 300");
     let _breach = wait_for_breach(&sandbox, &id, "processes");
     let notices = || sandbox.siding(&["notices", "--json", "--ack"]).run().expect_code(0).json();
-    let told = notices();
-    let [notice] = &told.as_array().expect("a list")[..] else {
-        panic!("expected exactly one: {told:#}")
+    let delivered = notices();
+    let [notice] = &delivered.as_array().expect("a list")[..] else {
+        panic!("expected exactly one: {delivered:#}")
     };
     for (key, value) in
         [("kind", "limit"), ("status", "limit"), ("limit", "processes"), ("priority", "next")]

@@ -49,12 +49,12 @@ fn fd_watchdog_reports_a_leak_but_not_many_processes_with_few_fds() {
     assert!(detail.starts_with("watch_fds: 4,"), "{detail}");
     assert_eq!(show_task(&sandbox, &leak)["phase"], "running", "a notice must not end the task");
     let notices = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
-    let told = notices.as_array().expect("a list").iter().find(|one| one["task_id"] == *leak);
-    let told = told.unwrap_or_else(|| panic!("{notices:#}"));
-    assert_eq!((&told["kind"], &told["priority"]), (&"limit".into(), &"next".into()));
+    let reported = notices.as_array().expect("a list").iter().find(|one| one["task_id"] == *leak);
+    let reported = reported.unwrap_or_else(|| panic!("{notices:#}"));
+    assert_eq!((&reported["kind"], &reported["priority"]), (&"limit".into(), &"next".into()));
     assert!(
-        told["summary"].as_str().is_some_and(|text| text.contains("it continues: ")),
-        "{told:#}"
+        reported["summary"].as_str().is_some_and(|text| text.contains("it continues: ")),
+        "{reported:#}"
     );
     // The shim of `browser` took its first sample before the leak was reported.
     assert!(limit_breaches(&sandbox, &browser).is_empty());
@@ -167,12 +167,12 @@ fn a_watchdog_only_notifies_and_an_explicit_limit_replaces_it() {
     let leak = fd_holders_command(&sandbox, 1, "600");
     let limited = start_with_settings(&sandbox, &settings, &["--max-fds", "100000"], &leak);
     let stops = ["--max-processes", "100", "--on-limit", "stop"];
-    let told = start_with_settings(&sandbox, &settings, &stops, &leak);
-    let breach = wait_for_breach(&sandbox, &told, "fds");
+    let reported = start_with_settings(&sandbox, &settings, &stops, &leak);
+    let breach = wait_for_breach(&sandbox, &reported, "fds");
     assert_eq!(breach["watchdog"], true);
-    assert_eq!(show_task(&sandbox, &told)["phase"], "running");
+    assert_eq!(show_task(&sandbox, &reported)["phase"], "running");
     let notices = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
-    assert_eq!((&notices[0]["task_id"], &notices[0]["kind"]), (&told.into(), &"limit".into()));
+    assert_eq!((&notices[0]["task_id"], &notices[0]["kind"]), (&reported.into(), &"limit".into()));
     assert!(limit_breaches(&sandbox, &limited).is_empty());
     stop_all(&sandbox);
 }

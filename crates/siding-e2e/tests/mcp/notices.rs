@@ -103,9 +103,9 @@ fn exceeded_limit_is_reported_in_the_answer() {
     let sandbox = sandbox();
     let server = sandbox.siding(&["mcp"]).env("SIDING_MAX_PROCESSES", "2").stdin_pipe().spawn();
     let mut client = Client::from_server(server).initialize();
-    let look = r#"until grep -q '"record":"limit"' "$SIDING_STATE_DIR"/tasks/*/journal; do sleep .1; done"#;
-    let answer =
-        client.call("run", json!({"command": format!("sleep 60 & sleep 60 & {look}; kill %1 %2")}));
+    let limit_wait = r#"until grep -q '"record":"limit"' "$SIDING_STATE_DIR"/tasks/*/journal; do sleep .1; done"#;
+    let answer = client
+        .call("run", json!({"command": format!("sleep 60 & sleep 60 & {limit_wait}; kill %1 %2")}));
     assert!(answer.message.contains("max-processes: "), "{answer:?}");
     client.shutdown();
 }

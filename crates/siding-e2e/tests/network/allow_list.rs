@@ -32,12 +32,13 @@ fn an_allowed_host_is_reached_and_a_denied_one_is_notified_once() {
         );
         assert!(output.contains("Connection refused"), "{output}");
         assert_eq!(server.accepted(), 1);
-        let told = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
-        let told = told.as_array().expect("a list").iter().filter(|one| one["limit"] == "net");
-        let told: Vec<_> = told.collect();
-        let summary = told[0]["summary"].as_str().expect("a text");
+        let notices = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
+        let notices =
+            notices.as_array().expect("a list").iter().filter(|one| one["limit"] == "net");
+        let notices: Vec<_> = notices.collect();
+        let summary = notices[0]["summary"].as_str().expect("a text");
         assert!(summary.contains(&format!("net: 127.0.0.1:{port} was refused")), "{summary}");
-        assert_eq!((told.len(), &told[0]["kind"]), (1, &"limit".into()));
+        assert_eq!((notices.len(), &notices[0]["kind"]), (1, &"limit".into()));
         eventually("the proxy has exited", || proxy_processes(&id).is_empty());
     }
 }
@@ -56,8 +57,8 @@ fn the_proxy_environment_variables_are_set() {
         ] {
             let args = ["run", "--allow-duplicate", "--net", policy, "--", text];
             let done = sandbox.siding(&args).env("NO_PROXY", "*").env("http_proxy", "x").run();
-            let told = format!("{address} {address} {address} [{own} {own}]\n");
-            assert_eq!(done.expect_code(0).stdout_text(), told, "{policy}");
+            let notices = format!("{address} {address} {address} [{own} {own}]\n");
+            assert_eq!(done.expect_code(0).stdout_text(), notices, "{policy}");
         }
         let open = run_with_policy(&sandbox, "host", text).expect_code(0);
         assert_eq!(open.stdout_text(), "[ ]\n");

@@ -68,9 +68,9 @@ fn the_unexpected_exit_of_a_proxy_is_notified() {
         eventually("the record exists", || {
             std::fs::read_to_string(&journal).is_ok_and(|text| text.contains("\"denied\""))
         });
-        let told = sandbox.siding(&["notices"]).run().expect_code(0).stdout_text();
+        let notices = sandbox.siding(&["notices"]).run().expect_code(0).stdout_text();
         let says = "net: every host (the task's proxy has ended) was refused";
-        assert!(told.replace('\n', " ").contains(says), "{told}");
+        assert!(notices.replace('\n', " ").contains(says), "{notices}");
         std::fs::write(sandbox.path("go"), "").expect("test directory");
         let output = wait_for_end(&sandbox, &id);
         assert!(output.contains("Connection refused"), "{output}");

@@ -27,10 +27,10 @@ fn project_settings_can_tighten_but_not_loosen_the_network() {
     write(&user, "net = \"loopback\"\n");
     write(&project, "net = \"host\"\n");
     let warned = run(&[]).expect_code(1);
-    let said = warned.stderr_text().split_whitespace().collect::<Vec<_>>().join(" ");
+    let warning = warned.stderr_text().split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
-        said.contains("`net` is `host`, which is not stricter than `loopback` (user"),
-        "{said}"
+        warning.contains("`net` is `host`, which is not stricter than `loopback` (user"),
+        "{warning}"
     );
 }
 

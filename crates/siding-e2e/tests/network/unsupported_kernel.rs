@@ -34,8 +34,9 @@ fn an_unenforceable_policy_is_rejected_before_anything_starts() {
         ] {
             for policy in policies {
                 let refused = run_without_syscall(&sandbox, policy, missing).expect_code(125);
-                let said = format!("the network policy `{policy}` cannot be enforced here: could");
-                assert!(refused.stderr_text().contains(&said), "{refused}");
+                let message =
+                    format!("the network policy `{policy}` cannot be enforced here: could");
+                assert!(refused.stderr_text().contains(&message), "{refused}");
                 let line = refused.stderr_text().split_whitespace().collect::<Vec<_>>().join(" ");
                 assert!(line.contains("nothing was started") && line.contains(works), "{refused}");
                 let doctor =

@@ -52,8 +52,8 @@ fn idiom_script(sandbox: &Sandbox, idiom: &str) -> String {
 }
 
 fn is_installed(sandbox: &Sandbox, program: &str) -> bool {
-    let look = format!("{program} --version >/dev/null 2>&1");
-    program.is_empty() || sandbox.host("bash", &["-c", &look]).run().code == Some(0)
+    let version_call = format!("{program} --version >/dev/null 2>&1");
+    program.is_empty() || sandbox.host("bash", &["-c", &version_call]).run().code == Some(0)
 }
 
 #[test]

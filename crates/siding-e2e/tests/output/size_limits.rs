@@ -138,14 +138,14 @@ fn a_late_reader_is_told_how_many_bytes_are_gone() {
     eventually("the flood is stored", || len() == TOTAL_BYTES);
     let done = call.wait().expect_code(9);
     assert!(!done.stdout.contains(&0), "discarded bytes were shown as zeros");
-    let said = done.stderr_text();
-    let gone: u64 = said
+    let stderr = done.stderr_text();
+    let gone: u64 = stderr
         .lines()
         .rev()
         .find(|line| line.contains("were lost: the reader was too slow"))
         .and_then(|line| line.split(' ').nth(1)?.parse().ok())
-        .unwrap_or_else(|| panic!("no message about the discarded bytes: {said}"));
-    assert_eq!(done.stdout.len() as u64 + gone, TOTAL_BYTES, "{said}");
+        .unwrap_or_else(|| panic!("no message about the discarded bytes: {stderr}"));
+    assert_eq!(done.stdout.len() as u64 + gone, TOTAL_BYTES, "{stderr}");
 }
 
 /// With the built-in settings, at most 64 MiB of 3 GiB of output are stored on disk. Runs only if

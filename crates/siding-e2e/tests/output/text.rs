@@ -196,7 +196,7 @@ fn every_task_field_is_escaped_for_the_terminal() {
     assert_safe_output(&started);
     let id = started.stdout_text().trim().to_owned();
     let _up = sandbox.wait_for_mark("up");
-    let look = |args: &[&str]| {
+    let read = |args: &[&str]| {
         let done = sandbox.siding(args).run();
         assert_safe_output(&done);
         assert!(
@@ -207,17 +207,17 @@ fn every_task_field_is_escaped_for_the_terminal() {
         done.stdout_text()
     };
     for args in [&["show", &id][..], &["ps"], &["ps", "--all"], &["reap", "--dry-run"]] {
-        let _text = look(args);
+        let _text = read(args);
     }
-    let _bound = look(&["wait", "--timeout", "1ms", &id]);
-    let stopped = look(&["stop", "--grace", "0s", &id]);
+    let _bound = read(&["wait", "--timeout", "1ms", &id]);
+    let stopped = read(&["stop", "--grace", "0s", &id]);
     assert!(stopped.contains("stopped"), "{stopped}");
     for args in [&["show", &id][..], &["ps"], &["wait", &id]] {
-        assert!(look(args).contains(&id));
+        assert!(read(args).contains(&id));
     }
     let missing = format!("/nowhere/{HOSTILE_TEXT}");
     let call = ["run", "--background", "--", &missing, "argument"];
     assert_safe_output(&sandbox.siding(&call).run().expect_code(127));
-    let _failed = look(&["ps"]);
+    let _failed = read(&["ps"]);
     eventually("nothing of it is left", || siding_e2e::processes::with_birthmark(&id).is_empty());
 }

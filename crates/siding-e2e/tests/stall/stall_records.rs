@@ -184,8 +184,8 @@ fn active_and_unwatched_tasks_record_no_stall() {
 #[test]
 fn the_stall_after_flag_overrides_the_setting() {
     let sandbox = sandbox();
-    let told = start_task(&sandbox, &["--stall-after", "300ms"], "10m", "sleep 300");
-    let _stall = eventually_some("the record exists", || read_stalls(&sandbox, &told).pop());
+    let reported = start_task(&sandbox, &["--stall-after", "300ms"], "10m", "sleep 300");
+    let _stall = eventually_some("the record exists", || read_stalls(&sandbox, &reported).pop());
     let silent = start_task(&sandbox, &["--stall-after", "0s"], "200ms", "sleep 300");
     let other = start_task(&sandbox, &[], "200ms", "sleep 300");
     let _stall = eventually_some("the stall of the other task is recorded", || {

@@ -48,20 +48,27 @@ fn why_names_the_process_or_peer_that_is_waited_for() {
         })
     };
     let lock = "flock lock sleep 300 & until [ -e lock ]; do :; done; sleep .2; flock lock true";
-    let told = named(lock, "lock");
-    assert!(told.contains("/lock") && told.contains("flock lock sleep 300"), "{told}");
+    let explained = named(lock, "lock");
+    assert!(
+        explained.contains("/lock") && explained.contains("flock lock sleep 300"),
+        "{explained}"
+    );
     let shared = "(exec 9>shared; flock 9; exec sleep 302) & until [ -e shared ]; do :; done; \
                   sleep .2; flock shared true";
-    let told = named(shared, "lock");
-    assert!(told.contains("/shared") && told.contains("sleep 302"), "{told}");
-    let told = named("yes | sleep 301", "pipe");
-    assert!(told.contains("full; its reader is") && told.contains("sleep 301"), "{told}");
-    let told = named("mkfifo fifo; cat fifo", "fifo");
-    assert!(told.contains("fifo"), "{told}");
+    let explained = named(shared, "lock");
+    assert!(explained.contains("/shared") && explained.contains("sleep 302"), "{explained}");
+    let explained = named("yes | sleep 301", "pipe");
+    assert!(
+        explained.contains("full; its reader is") && explained.contains("sleep 301"),
+        "{explained}"
+    );
+    let explained = named("mkfifo fifo; cat fifo", "fifo");
+    assert!(explained.contains("fifo"), "{explained}");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("a local address");
-    let told = named(&format!("exec 7<>/dev/tcp/127.0.0.1/{}; cat <&7", address.port()), "network");
-    assert!(told.contains(&address.to_string()), "{told}");
+    let explained =
+        named(&format!("exec 7<>/dev/tcp/127.0.0.1/{}; cat <&7", address.port()), "network");
+    assert!(explained.contains(&address.to_string()), "{explained}");
     stop_all(&sandbox);
 }
 

@@ -182,13 +182,16 @@ fn has_code_option(fields: &[Field]) -> bool {
     fields.iter().any(|field| field.text == "-c" || field.text == "-lc")
 }
 
-/// Returns at most [`MAX_CHOICES`] combinations of the words in the groups after `:::`. A word from
-/// a file (`::::`) is unknown.
+/// Returns at most [`MAX_CHOICES`] combinations of the words in the groups after `:::`. The words of
+/// a group after `::::` come from files and are unknown. `given` starts with one of these separators.
 fn argument_combinations(given: &[Field]) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = vec![vec![]];
-    for group in given.split(|field| field.text.starts_with(":::")).skip(1) {
-        let is_files = given.iter().any(|field| field.text.starts_with("::::"));
-        let values: Vec<String> = match is_files {
+    let mut rest = given;
+    while let Some((separator, words)) = rest.split_first() {
+        let end = words.iter().position(|field| field.text.starts_with(":::"));
+        let (group, next) = words.split_at(end.unwrap_or(words.len()));
+        rest = next;
+        let values: Vec<String> = match separator.text.starts_with("::::") {
             true => vec![UNKNOWN_MARKER.to_string()],
             false => group.iter().map(|field| field.text.clone()).collect(),
         };

@@ -96,6 +96,7 @@ fn parallel_passes_code_to_shells() {
         "parallel -q bash -c 'rm -rf {}' ::: ~",
         "parallel bash -c '\"rm -rf ~\"' ::: 1 2",
         "parallel rm {1} {2} ::: -rf ::: ~",
+        "parallel rm -rf {2} :::: names.txt ::: ~",
         "parallel eval ::: 'rm -rf ~'",
         "env_parallel bash -c ::: 'rm -rf ~'",
         "sem bash -c \"'rm -rf ~'\"",

@@ -73,9 +73,9 @@ pub(super) fn diff_lines(old: &str, new: &str, pattern: Option<&Regex>) -> LineD
         ),
         ([old], [new]) => format_changed_line(old, new),
         (gone, come) => {
-            let said = format!("{} became {}{note}", format_count(gone.len(), "line"), come.len());
+            let title = format!("{} became {}{note}", format_count(gone.len(), "line"), come.len());
             let (gone, come) = (shown(gone), shown(come));
-            format_line(&said, if come.is_empty() { &gone } else { &come }, ShownEnd::First)
+            format_line(&title, if come.is_empty() { &gone } else { &come }, ShownEnd::First)
         }
     };
     LineDiff { text, matches_pattern: is_wanted }
@@ -89,8 +89,8 @@ enum ShownEnd {
 }
 
 /// Returns `said` followed by as many lines as fit, but at least one if there are any.
-fn format_line(said: &str, lines: &[impl AsRef<str>], end: ShownEnd) -> String {
-    let room = LINE_COLUMNS.saturating_sub(said.len() + ELLIPSIS.len() + LINE_SEPARATOR.len());
+fn format_line(title: &str, lines: &[impl AsRef<str>], end: ShownEnd) -> String {
+    let room = LINE_COLUMNS.saturating_sub(title.len() + ELLIPSIS.len() + LINE_SEPARATOR.len());
     let mut used = 0;
     let mut fits = |line: &&str| {
         let is_first = used == 0;
@@ -110,9 +110,9 @@ fn format_line(said: &str, lines: &[impl AsRef<str>], end: ShownEnd) -> String {
         shown.reverse();
     }
     if shown.is_empty() {
-        return said.to_owned();
+        return title.to_owned();
     }
-    one_line(&format!("{said}: {}", shown.join(LINE_SEPARATOR)), LINE_COLUMNS)
+    one_line(&format!("{title}: {}", shown.join(LINE_SEPARATOR)), LINE_COLUMNS)
 }
 
 /// Describes a changed line, starting a few characters before the first difference.

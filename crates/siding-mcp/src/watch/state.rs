@@ -189,24 +189,24 @@ mod tests {
         let mut server = watch_state(10_000, 5, None);
         let up = server.step(WatchEvent::Connected { is_subscribed: false }, MonotonicMs(0));
         assert_eq!(up, (vec![], WatchAction::Poll { after_ms: 0 }));
-        let mut said = |text: &str| {
+        let mut lines_of = |text: &str| {
             let (lines, next) = server.step(read(text), MonotonicMs(0));
             assert_eq!(next, WatchAction::Poll { after_ms: 10_000 });
             lines
         };
-        assert_eq!(said("a\n"), ["= first: 1 line, 2 bytes: a"]);
-        assert_eq!(said("a\n"), [""; 0]);
-        assert_eq!(said("a\nb\n"), ["* 1 line more: b"]);
-        assert_eq!(said("a\nb\n"), [""; 0]);
+        assert_eq!(lines_of("a\n"), ["= first: 1 line, 2 bytes: a"]);
+        assert_eq!(lines_of("a\n"), [""; 0]);
+        assert_eq!(lines_of("a\nb\n"), ["* 1 line more: b"]);
+        assert_eq!(lines_of("a\nb\n"), [""; 0]);
     }
 
     #[test]
     fn a_change_without_a_match_is_logged_but_not_notified() {
         let mut server = watch_state(10_000, 5, Some("FAIL"));
-        let mut said = |text: &str| server.step(read(text), MonotonicMs(0)).0.concat();
-        let _first = said("");
-        assert_eq!(said("ok 1\n"), "= 1 line more: ok 1");
-        assert_eq!(said("ok 1\nFAIL 2\nok 3\n"), "* 2 lines more, 1 matches: FAIL 2");
+        let mut lines_of = |text: &str| server.step(read(text), MonotonicMs(0)).0.concat();
+        let _first = lines_of("");
+        assert_eq!(lines_of("ok 1\n"), "= 1 line more: ok 1");
+        assert_eq!(lines_of("ok 1\nFAIL 2\nok 3\n"), "* 2 lines more, 1 matches: FAIL 2");
     }
 
     #[test]
@@ -266,7 +266,7 @@ mod tests {
                 now = now.plus_ms(passed);
                 let (lines, next) = server.step(event.clone(), now);
                 prop_assert!(lines.iter().all(|line| !line.contains('\n')));
-                let told = |mark: char| lines.iter().filter(|line| line.starts_with(mark)).count();
+                let count_lines = |mark: char| lines.iter().filter(|line| line.starts_with(mark)).count();
                 let (asks_after, connects_after) = match &next {
                     WatchAction::Poll { after_ms } => (Some(*after_ms), None),
                     WatchAction::Connect { after_ms } => (None, Some(*after_ms)),
@@ -278,14 +278,14 @@ mod tests {
                     WatchEvent::Read(text) => {
                         let has_changed = last.as_ref().is_some_and(|last| *last != text);
                         prop_assert_eq!(
-                            told('*'),
+                            count_lines('*'),
                             usize::from(has_changed) + usize::from(in_trouble)
                         );
                         prop_assert!(asks_after.is_some_and(|after| after >= every_ms));
                         (last, in_trouble) = (Some(text), false);
                     }
                     WatchEvent::Refused(_) => {
-                        prop_assert_eq!(told('!'), usize::from(!in_trouble));
+                        prop_assert_eq!(count_lines('!'), usize::from(!in_trouble));
                         let longest = every_ms.max(MAX_BACKOFF_MS);
                         let allowed = every_ms..=longest;
                         prop_assert!(asks_after.is_some_and(|after| allowed.contains(&after)));
@@ -298,7 +298,7 @@ mod tests {
                             prop_assert!(is_over);
                             break;
                         }
-                        prop_assert_eq!(told('!'), usize::from(!in_trouble));
+                        prop_assert_eq!(count_lines('!'), usize::from(!in_trouble));
                         let allowed = MIN_BACKOFF_MS..=MAX_BACKOFF_MS;
                         prop_assert!(connects_after.is_some_and(|after| allowed.contains(&after)));
                         in_trouble = true;

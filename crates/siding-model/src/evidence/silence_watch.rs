@@ -49,7 +49,7 @@ pub enum SampleResult {
 impl SilenceWatch {
     /// Starts a watch. `is_told` says that the stall of this silence has already been recorded.
     #[must_use]
-    pub const fn new(after_ms: u64, silent_since: MonotonicMs, is_told: bool) -> Self {
+    pub const fn new(after_ms: u64, silent_since: MonotonicMs, is_recorded: bool) -> Self {
         let since = silent_since;
         Self {
             record_after_ms: after_ms,
@@ -57,7 +57,7 @@ impl SilenceWatch {
             watching_since: since,
             interval_ms: FIRST_SAMPLE_DELAY_MS,
             last_sample: None,
-            is_recorded: is_told,
+            is_recorded,
         }
     }
 
@@ -131,21 +131,21 @@ mod tests {
         found: impl Fn(MonotonicMs) -> SampleResult,
     ) -> (Vec<u64>, Option<u64>) {
         let mut watch = SilenceWatch::new(after_ms, MonotonicMs(0), false);
-        let mut looks = Vec::new();
+        let mut samples = Vec::new();
         while let Some(at) = watch.wake_at().filter(|at| at.0 <= 3_600_000) {
-            looks.push(at.0);
+            samples.push(at.0);
             if watch.record_sample(at, found(at)) {
-                return (looks, Some(at.0));
+                return (samples, Some(at.0));
             }
         }
-        (looks, None)
+        (samples, None)
     }
 
     #[test]
     fn a_quiet_build_is_recorded_once_at_45_s() {
-        let (looks, told) = run_silence(45_000, |_| SampleResult::Inconclusive);
-        assert_eq!(looks, [2_000, 14_000, 45_000]);
-        assert_eq!(told, Some(45_000));
+        let (samples, recorded_at) = run_silence(45_000, |_| SampleResult::Inconclusive);
+        assert_eq!(samples, [2_000, 14_000, 45_000]);
+        assert_eq!(recorded_at, Some(45_000));
     }
 
     #[test]
@@ -182,10 +182,10 @@ mod tests {
 
     #[test]
     fn long_waits_are_sampled_once_a_minute() {
-        let (looks, told) = run_silence(1_800_000, |_| SampleResult::Inconclusive);
-        assert!(looks.windows(2).all(|pair| pair[1] - pair[0] <= 60_000));
-        assert!(looks.len() < 37, "{looks:?}");
-        assert_eq!(told, Some(1_800_000));
+        let (samples, recorded_at) = run_silence(1_800_000, |_| SampleResult::Inconclusive);
+        assert!(samples.windows(2).all(|pair| pair[1] - pair[0] <= 60_000));
+        assert!(samples.len() < 37, "{samples:?}");
+        assert_eq!(recorded_at, Some(1_800_000));
     }
 
     proptest! {
@@ -196,24 +196,24 @@ mod tests {
             written in prop::collection::vec(any::<bool>(), 40),
         ) {
             let mut watch = SilenceWatch::new(after_ms, MonotonicMs(0), false);
-            let mut looks = 0;
+            let mut samples = 0;
             for (found, written) in found.into_iter().zip(written) {
                 let Some(at) = watch.wake_at() else { break };
                 // The next sample is never due before the silence began.
                 prop_assert!(at >= watch.silent_since);
-                looks += 1;
+                samples += 1;
                 let found = match found {
                     0 => SampleResult::Inconclusive,
                     1 => SampleResult::Suspicious,
                     _ => SampleResult::Certain { since: MonotonicMs(at.0.saturating_sub(FIRST_SAMPLE_DELAY_MS)) },
                 };
                 let is_recorded = watch.record_sample(at, found);
-                prop_assert!(!is_recorded || looks > 1, "one sample recorded a stall");
+                prop_assert!(!is_recorded || samples > 1, "one sample recorded a stall");
                 prop_assert!(is_recorded || watch.wake_at().is_some_and(|next| next > at), "busy loop");
                 prop_assert!(!is_recorded || watch.wake_at().is_none(), "stall recorded twice");
                 if is_recorded && written {
                     watch.record_output(at.plus_ms(1));
-                    looks = 0;
+                    samples = 0;
                 }
             }
         }

@@ -131,10 +131,10 @@ mod tests {
     use super::*;
 
     /// Advances the time until no scan is due, and returns the times of the scans.
-    fn run_until_idle(looks: &mut ScanSchedule) -> Vec<u64> {
+    fn run_until_idle(schedule: &mut ScanSchedule) -> Vec<u64> {
         let mut taken = Vec::new();
-        while let Some(at) = looks.wake_at() {
-            looks.record_scan(at);
+        while let Some(at) = schedule.wake_at() {
+            schedule.record_scan(at);
             taken.push(at.0);
             assert!(taken.len() < 100, "the schedule never becomes idle");
         }
@@ -148,22 +148,22 @@ mod tests {
 
     #[test]
     fn a_scan_byte_schedules_an_immediate_and_a_delayed_scan() {
-        let mut looks = ScanSchedule::default();
-        looks.record_bell(&[BellByte::Scan.to_byte()], MonotonicMs(1_000));
-        assert!(looks.is_due(MonotonicMs(1_000)));
-        assert_eq!(run_until_idle(&mut looks), [1_000, 1_500]);
+        let mut schedule = ScanSchedule::default();
+        schedule.record_bell(&[BellByte::Scan.to_byte()], MonotonicMs(1_000));
+        assert!(schedule.is_due(MonotonicMs(1_000)));
+        assert_eq!(run_until_idle(&mut schedule), [1_000, 1_500]);
     }
 
     #[test]
     fn a_call_is_scanned_with_growing_delays_until_it_returns() {
-        let mut looks = ScanSchedule::default();
-        looks.record_bell(&[BellByte::CallStarted.to_byte()], MonotonicMs(0));
-        let taken = run_until_idle(&mut looks);
+        let mut schedule = ScanSchedule::default();
+        schedule.record_bell(&[BellByte::CallStarted.to_byte()], MonotonicMs(0));
+        let taken = run_until_idle(&mut schedule);
         assert_eq!(&taken[..5], [250, 500, 1_000, 2_000, 4_000]);
         assert_eq!(taken.len(), ScanSchedule::CALL_SCAN_DELAYS_MS.len());
-        looks.record_bell(&[BellByte::CallStarted.to_byte()], MonotonicMs(100_000));
-        looks.record_bell(&[BellByte::CallReturned.to_byte()], MonotonicMs(100_010));
-        assert_eq!(run_until_idle(&mut looks), [100_010, 100_510]);
+        schedule.record_bell(&[BellByte::CallStarted.to_byte()], MonotonicMs(100_000));
+        schedule.record_bell(&[BellByte::CallReturned.to_byte()], MonotonicMs(100_010));
+        assert_eq!(run_until_idle(&mut schedule), [100_010, 100_510]);
     }
 
     proptest! {
@@ -171,18 +171,18 @@ mod tests {
         fn at_most_ten_scans_run_per_second(
             rings in prop::collection::vec((0_u64..40, any::<u8>()), 1..400),
         ) {
-            let mut looks = ScanSchedule::default();
+            let mut schedule = ScanSchedule::default();
             let (mut now, mut last) = (MonotonicMs(0), None::<MonotonicMs>);
             for (pause, byte) in rings {
                 now = now.plus_ms(pause);
-                looks.record_bell(&[byte; 3], now);
-                if looks.is_due(now) {
+                schedule.record_bell(&[byte; 3], now);
+                if schedule.is_due(now) {
                     prop_assert!(last.is_none_or(|last| now.ms_since(last) >= ScanSchedule::MIN_SCAN_INTERVAL_MS));
-                    looks.record_scan(now);
+                    schedule.record_scan(now);
                     last = Some(now);
                 }
             }
-            prop_assert!(run_until_idle(&mut looks).len() <= ScanSchedule::CALL_SCAN_DELAYS_MS.len() + 2);
+            prop_assert!(run_until_idle(&mut schedule).len() <= ScanSchedule::CALL_SCAN_DELAYS_MS.len() + 2);
         }
     }
 }

@@ -76,12 +76,12 @@ mod tests {
     #[test]
     fn quiet_tasks_are_sampled_less_often_and_busy_ones_each_second() {
         let mut pace = SampleSchedule::new(MonotonicMs(0));
-        let mut looks = Vec::new();
+        let mut samples = Vec::new();
         for _ in 0..7 {
-            looks.push(pace.next_sample_at().0);
+            samples.push(pace.next_sample_at().0);
             pace.record_sample(pace.next_sample_at(), 50, false);
         }
-        assert_eq!(looks, [1_000, 3_000, 7_000, 15_000, 31_000, 47_000, 63_000]);
+        assert_eq!(samples, [1_000, 3_000, 7_000, 15_000, 31_000, 47_000, 63_000]);
         let now = pace.next_sample_at();
         pace.record_sample(now, 50, true);
         assert_eq!(pace.next_sample_at().ms_since(now), 1_000);

@@ -68,10 +68,12 @@ impl Episodes {
         value: u64,
         limit: u64,
     ) -> bool {
-        let is_told = || {
-            self.remotes.iter().any(|(told, other)| (*told, other.as_str()) == (limit_kind, remote))
+        let is_reported = || {
+            self.remotes
+                .iter()
+                .any(|(reported, other)| (*reported, other.as_str()) == (limit_kind, remote))
         };
-        if value <= limit || is_told() || !self.count_breach(limit_kind) {
+        if value <= limit || is_reported() || !self.count_breach(limit_kind) {
             return false;
         }
         self.remotes.push((limit_kind, remote.to_owned()));

@@ -210,7 +210,7 @@ fn errors_name_source_key_value_and_allowed_values() {
         (
             Key::MaxElapsed,
             RawValue::Integer(1800),
-            "`/u/config.toml` line 2: `max_elapsed`: `1800` has no unit; write `1800s` for seconds, or another of ms, s, m, h, d",
+            "`/u/config.toml` line 2: `max_elapsed`: `1800` has no unit; write `1800s` for seconds, or another of ms, s, m, h, d, w",
         ),
         (
             Key::MaxElapsed,

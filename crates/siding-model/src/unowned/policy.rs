@@ -112,13 +112,13 @@ impl<'a> ProcessIndex<'a> {
         }
         let rules =
             rules.iter().filter_map(|rule| Some((rule, rule.compile()?))).collect::<Vec<_>>();
-        let mut look =
+        let mut lookup =
             Self { by_pid, children, rules, requester: viewer, requester_chain: HashSet::new() };
         let above =
-            look.by_pid.get(&viewer.pid).map(|one| look.ancestors(one).0).unwrap_or_default();
-        look.requester_chain = above.iter().map(|one| one.process.pid).collect();
-        look.requester_chain.insert(viewer.pid);
-        look
+            lookup.by_pid.get(&viewer.pid).map(|one| lookup.ancestors(one).0).unwrap_or_default();
+        lookup.requester_chain = above.iter().map(|one| one.process.pid).collect();
+        lookup.requester_chain.insert(viewer.pid);
+        lookup
     }
 
     /// Returns the ancestors of a process, the nearest first, and whether the chain is complete up

@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn errors_say_what_to_write() {
-        for (text, said) in [
+        for (text, expected) in [
             ("", "`` is not a condition; write exit, output:REGEX"),
             ("exited", "`exited` is not a condition"),
             ("ports:80", "write exit, output:REGEX, port:N"),
@@ -253,7 +253,7 @@ mod tests {
             ("http:https://a/", "https is not supported"),
         ] {
             let error = text.parse::<Condition>().expect_err(text).to_string();
-            assert!(error.contains(said), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 

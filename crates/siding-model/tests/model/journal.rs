@@ -32,8 +32,8 @@ proptest! {
 
     /// A differential test of the replay against the live lifecycle that wrote the journal.
     #[test]
-    fn a_replayed_lifecycle_equals_the_live_one(story in random_histories::any_history()) {
-        let (life, records) = run_live(&story);
+    fn a_replayed_lifecycle_equals_the_live_one(history in random_histories::any_history()) {
+        let (life, records) = run_live(&history);
         let lines = sample_records::journal_lines(&records);
         let folded = replay(&lines.concat());
         let state = folded.as_ref().map(|folded| &folded.state);
@@ -46,10 +46,10 @@ proptest! {
     /// time of day moves no deadline.
     #[test]
     fn wall_time_moves_no_deadline(
-        story in random_histories::any_history(),
+        history in random_histories::any_history(),
         wall in any::<i64>(),
     ) {
-        let (life, mut records) = run_live(&story);
+        let (life, mut records) = run_live(&history);
         for record in &mut records {
             if let Record::Accepted(accepted) = record {
                 accepted.wall = UnixMs(wall);
@@ -66,10 +66,10 @@ proptest! {
     /// An event without effect is never recorded, so a journal that contains one is corrupt.
     #[test]
     fn an_event_without_effect_is_corruption(
-        story in random_histories::any_history(),
+        history in random_histories::any_history(),
         idle in random_histories::any_event(),
     ) {
-        let (life, mut records) = run_live(&story);
+        let (life, mut records) = run_live(&history);
         let at = last_record_time(&records);
         prop_assume!(life.step(&idle, at).0 == life);
         let seq = records.len() as u64;
@@ -85,12 +85,12 @@ proptest! {
 }
 
 /// Runs a history and returns the final lifecycle with the records that a shim would have written.
-fn run_live(story: &EventHistory) -> (Lifecycle, Vec<Record>) {
+fn run_live(history: &EventHistory) -> (Lifecycle, Vec<Record>) {
     let mut records =
-        vec![Record::Accepted(Box::new(sample_records::accepted_task(story.spec.clone())))];
-    let mut life = Lifecycle::new(&story.spec, STARTED);
+        vec![Record::Accepted(Box::new(sample_records::accepted_task(history.spec.clone())))];
+    let mut life = Lifecycle::new(&history.spec, STARTED);
     let mut now = STARTED;
-    for step in &story.steps {
+    for step in &history.steps {
         now = now.plus_ms(step.wait_ms);
         let event = match &step.action {
             StepAction::Deliver(TaskEvent::Extended { deadline }) => {

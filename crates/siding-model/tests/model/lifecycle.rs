@@ -20,8 +20,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
 
     #[test]
-    fn every_rule_holds_in_every_history(story in random_histories::any_history()) {
-        let trace = trace_history::<Lifecycle>(&story);
+    fn every_rule_holds_in_every_history(history in random_histories::any_history()) {
+        let trace = trace_history::<Lifecycle>(&history);
         for rule in Rule::ALL {
             let verdict = rule.check(&trace);
             prop_assert!(verdict.is_ok(), "{rule:?}: {}", verdict.unwrap_err());
@@ -31,15 +31,15 @@ proptest! {
 
 #[test]
 fn simultaneous_stop_deadline_and_hand_over_give_one_outcome() {
-    for story in random_histories::simultaneous_histories() {
-        let trace = trace_history::<Lifecycle>(&story);
+    for history in random_histories::simultaneous_histories() {
+        let trace = trace_history::<Lifecycle>(&history);
         for rule in Rule::ALL {
-            assert_eq!(rule.check(&trace), Ok(()), "{rule:?} in {story:#?}");
+            assert_eq!(rule.check(&trace), Ok(()), "{rule:?} in {history:#?}");
         }
         // The rules did not hold vacuously: each history ends its task, in the background.
         let last = trace.steps.last().expect("a history has steps");
         assert!(matches!(last.after.phase, Phase::Ended { .. }), "{trace:#?}");
-        assert_ne!(last.after.placement, story.spec.placement, "{trace:#?}");
+        assert_ne!(last.after.placement, history.spec.placement, "{trace:#?}");
     }
 }
 
@@ -47,8 +47,8 @@ fn simultaneous_stop_deadline_and_hand_over_give_one_outcome() {
 #[test]
 fn random_histories_reach_every_phase() {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-    for story in deterministic_histories(1_000) {
-        let trace = trace_history::<Lifecycle>(&story);
+    for history in deterministic_histories(1_000) {
+        let trace = trace_history::<Lifecycle>(&history);
         for turn in trace.steps.iter().filter(|turn| turn.before.phase != turn.after.phase) {
             *seen.entry(random_histories::phase_label(&turn.after.phase)).or_default() += 1;
         }
@@ -60,9 +60,10 @@ fn random_histories_reach_every_phase() {
 /// Returns the same random histories in every run.
 pub(crate) fn deterministic_histories(count: usize) -> Vec<EventHistory> {
     let mut runner = TestRunner::deterministic();
-    let stories = random_histories::any_history();
-    let mut story = || stories.new_tree(&mut runner).expect("a history can be generated").current();
-    (0..count).map(|_| story()).collect()
+    let histories = random_histories::any_history();
+    let mut history =
+        || histories.new_tree(&mut runner).expect("a history can be generated").current();
+    (0..count).map(|_| history()).collect()
 }
 
 /// A stop with a long grace must not let a task exceed its cap.

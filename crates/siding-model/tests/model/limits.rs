@@ -70,7 +70,7 @@ fn shared_memory_counts_once() {
 #[test]
 fn low_system_memory_is_reported_for_tasks_large_enough_to_fix_it() {
     let limits = Limits { min_available: 1 << 30, ..Limits::default() };
-    let look = |second: u64, available: u64, used: u64| Usage {
+    let sample = |second: u64, available: u64, used: u64| Usage {
         available_bytes: Some(available << 20),
         ..usage(second * 1_000, vec![ProcessUsage { resident_bytes: used << 20, ..process(9) }])
     };
@@ -78,16 +78,16 @@ fn low_system_memory_is_reported_for_tasks_large_enough_to_fix_it() {
     let mut small = TrackedTask::new(limits);
     let mut reported = Vec::new();
     for (second, available) in [(1, 2_000), (2, 900), (3, 500), (4, 1_030), (5, 900), (6, 1_200)] {
-        reported.extend(large.breach_details(look(second, available, 700)));
-        assert_eq!(small.breach_details(look(second, available, 100)), [""; 0]);
+        reported.extend(large.breach_details(sample(second, available, 700)));
+        assert_eq!(small.breach_details(sample(second, available, 100)), [""; 0]);
     }
     let text = "min-available: 900MiB of memory left on the machine, limit 1GiB; stopping this task \
                 would free 700MiB, most of it in pid 9 (p9)";
     assert_eq!(reported, [text], "once, because the memory did not recover by the margin");
-    assert_eq!(large.breach_details(look(7, 800, 700)).len(), 1, "the memory had recovered");
+    assert_eq!(large.breach_details(sample(7, 800, 700)).len(), 1, "the memory had recovered");
     assert!(TrackedTask::new(limits).breach_details(usage(1_000, vec![process(9)])).is_empty());
 
-    let breaches = TrackedTask::new(limits).record_usage(look(1, 900, 700)).breaches;
+    let breaches = TrackedTask::new(limits).record_usage(sample(1, 900, 700)).breaches;
     assert_eq!((breaches[0].limit_kind, breaches[0].value), (LimitKind::Memory, 900 << 20));
     let on_record = |limits| {
         TrackedTask(
@@ -96,20 +96,20 @@ fn low_system_memory_is_reported_for_tasks_large_enough_to_fix_it() {
         )
     };
     assert!(
-        on_record(limits).breach_details(look(2, 900, 700)).is_empty(),
+        on_record(limits).breach_details(sample(2, 900, 700)).is_empty(),
         "reported before the takeover"
     );
     let own = Limits { memory: 600 << 20, ..limits };
-    assert_eq!(on_record(own).breach_details(look(2, 900, 700)).len(), 1, "another limit");
+    assert_eq!(on_record(own).breach_details(sample(2, 900, 700)).len(), 1, "another limit");
 }
 
 /// A shim that is killed between the record of a breach and the record of the stop has not stopped
 /// the task. The next shim stops the task.
 #[test]
 fn a_missed_limit_stop_is_started_after_a_takeover() {
-    let fds = |limits, told: &[Breach]| {
+    let fds = |limits, earlier: &[Breach]| {
         let mut gauges = TrackedTask(
-            LimitTracker::new(limits, MonotonicMs(0), 0, told),
+            LimitTracker::new(limits, MonotonicMs(0), 0, earlier),
             ConnectionLog::default(),
         );
         gauges.record_usage(usage(1_000, vec![ProcessUsage { fds: 150, ..process(9) }])).breaches
@@ -121,14 +121,14 @@ fn a_missed_limit_stop_is_started_after_a_takeover() {
         (recorded.len(), fds(notice, &recorded).len(), fds(stop, &recorded).len()),
         (1, 0, 1)
     );
-    let short = |limits, told: &[Breach]| {
+    let short = |limits, earlier: &[Breach]| {
         let mut gauges = TrackedTask(
-            LimitTracker::new(limits, MonotonicMs(0), 0, told),
+            LimitTracker::new(limits, MonotonicMs(0), 0, earlier),
             ConnectionLog::default(),
         );
         let large = ProcessUsage { resident_bytes: 1 << 30, ..process(9) };
-        let look = Usage { available_bytes: Some(900 << 20), ..usage(1_000, vec![large]) };
-        gauges.record_usage(look).breaches
+        let sample = Usage { available_bytes: Some(900 << 20), ..usage(1_000, vec![large]) };
+        gauges.record_usage(sample).breaches
     };
     let stop = Limits { min_available: 1 << 30, on_limit: OnLimit::Stop, ..Limits::default() };
     let recorded = short(stop, &[]);
@@ -141,16 +141,16 @@ fn a_missed_limit_stop_is_started_after_a_takeover() {
 fn unsampled_time_does_not_count_as_computing() {
     let limits = Limits { cpu_spin_ms: 10_000, ..Limits::default() };
     let mut watched = TrackedTask::new(limits);
-    let look = |at: u64, cpu_ms: u64| usage(at, vec![ProcessUsage { cpu_ms, ..process(3) }]);
-    assert!(watched.record_usage(look(1_000, 0)).breaches.is_empty());
-    assert!(watched.record_usage(look(17_000, 16_000)).breaches.is_empty(), "a burst");
+    let sample = |at: u64, cpu_ms: u64| usage(at, vec![ProcessUsage { cpu_ms, ..process(3) }]);
+    assert!(watched.record_usage(sample(1_000, 0)).breaches.is_empty());
+    assert!(watched.record_usage(sample(17_000, 16_000)).breaches.is_empty(), "a burst");
     for second in 18..=27 {
         assert!(
-            watched.record_usage(look(second * 1_000, second * 1_000)).breaches.is_empty(),
+            watched.record_usage(sample(second * 1_000, second * 1_000)).breaches.is_empty(),
             "{second}"
         );
     }
-    let breaches = watched.record_usage(look(28_000, 28_000)).breaches;
+    let breaches = watched.record_usage(sample(28_000, 28_000)).breaches;
     assert_eq!(breaches.first().map(|breach| breach.value), Some(11_000));
 }
 
@@ -166,8 +166,8 @@ fn run_cpu_load(cpu_ms: u64, runnable_ms: u64, written: u64, seconds: u64) -> Ve
             ..process(3)
         };
         let output_bytes = second * written;
-        let look = Usage { output_bytes, ..usage(second * 1_000, vec![one]) };
-        breaches.extend(watched.record_usage(look).breaches);
+        let sample = Usage { output_bytes, ..usage(second * 1_000, vec![one]) };
+        breaches.extend(watched.record_usage(sample).breaches);
     }
     breaches
 }
@@ -208,9 +208,9 @@ fn a_burst_does_not_exceed_the_output_rate() {
         let mut reported = Vec::new();
         for (second, written) in (1..).zip(seconds) {
             output_bytes += written;
-            let look = Usage { output_bytes, ..usage(second * 1_000, vec![process(1)]) };
+            let sample = Usage { output_bytes, ..usage(second * 1_000, vec![process(1)]) };
             reported
-                .extend(watched.breach_details(look).into_iter().map(|detail| (second, detail)));
+                .extend(watched.breach_details(sample).into_iter().map(|detail| (second, detail)));
         }
         reported
     };
@@ -229,36 +229,40 @@ fn connection(cookie: u64, remote: &str, sent: u64) -> Connection {
 #[test]
 fn sent_bytes_are_summed_per_remote_over_all_connections() {
     let mut watched = TrackedTask::new(Limits { sent: 1_000, ..Limits::default() });
-    let mut look = |second: u64, connections: Vec<Connection>| {
+    let mut sample = |second: u64, connections: Vec<Connection>| {
         let connections = Some(connections);
         watched.breach_details(Usage { connections, ..usage(second * 1_000, vec![process(5)]) })
     };
     let a = "192.0.2.1";
     let b = "192.0.2.2";
-    assert!(look(1, vec![connection(1, a, 600), connection(2, b, 600)]).is_empty());
+    assert!(sample(1, vec![connection(1, a, 600), connection(2, b, 600)]).is_empty());
     // The first connection has closed; its bytes are still part of the sum.
     assert_eq!(
-        look(2, vec![connection(3, a, 500), connection(2, b, 700)]),
+        sample(2, vec![connection(3, a, 500), connection(2, b, 700)]),
         ["max-sent: 1KiB sent to 192.0.2.1, limit 1000B; by pid 5 (p5)"]
     );
-    assert!(look(3, vec![connection(3, a, 900), connection(2, b, 900)]).is_empty());
-    assert_eq!(look(4, vec![connection(2, b, 2_000)]).len(), 1, "another remote is another breach");
-    assert!(look(5, vec![connection(2, b, 3_000)]).is_empty());
+    assert!(sample(3, vec![connection(3, a, 900), connection(2, b, 900)]).is_empty());
+    assert_eq!(
+        sample(4, vec![connection(2, b, 2_000)]).len(),
+        1,
+        "another remote is another breach"
+    );
+    assert!(sample(5, vec![connection(2, b, 3_000)]).is_empty());
 }
 
 #[test]
 fn only_a_single_long_connection_exceeds_the_age_limit() {
     let limits = Limits { connection_age_ms: 5_000, ..Limits::default() };
-    let look = |watched: &mut TrackedTask, second: u64, cookie: u64| {
+    let sample = |watched: &mut TrackedTask, second: u64, cookie: u64| {
         let connections = Some(vec![connection(cookie, "192.0.2.1", 0)]);
         watched.breach_details(Usage { connections, ..usage(second * 1_000, vec![process(5)]) })
     };
     let mut short = TrackedTask::new(limits);
     let reported: Vec<_> =
-        (1..30).flat_map(|second| look(&mut short, second, second / 3)).collect();
+        (1..30).flat_map(|second| sample(&mut short, second, second / 3)).collect();
     assert!(reported.is_empty(), "{reported:?}");
     let mut long = TrackedTask::new(limits);
-    let reported: Vec<_> = (1..30).flat_map(|second| look(&mut long, second, 1)).collect();
+    let reported: Vec<_> = (1..30).flat_map(|second| sample(&mut long, second, 1)).collect();
     let text = "max-connection-age: 6s of a connection with 192.0.2.1, limit 5s; by pid 5 (p5)";
     assert_eq!(reported, [text]);
 }

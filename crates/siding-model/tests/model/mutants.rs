@@ -77,9 +77,9 @@ fn unchanged(life: &Lifecycle) -> (Lifecycle, Vec<LifecycleEffect>) {
 /// Returns the requester, the grace in milliseconds and the time of each stop request, the oldest
 /// first.
 fn stop_requests(
-    told: &[(TaskEvent, MonotonicMs)],
+    events: &[(TaskEvent, MonotonicMs)],
 ) -> impl DoubleEndedIterator<Item = (&String, Option<u64>, MonotonicMs)> {
-    told.iter().filter_map(|(event, at)| {
+    events.iter().filter_map(|(event, at)| {
         let TaskEvent::StopAsked { by, grace_ms, .. } = event else { return None };
         Some((by, *grace_ms, *at))
     })
@@ -145,17 +145,17 @@ mutants! {
     }
     /// Accepts every extension, even beyond the cap.
     ObeysAnyExtension breaks DeadlineStaysBelowCap {
-        fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
-            if let Some((TaskEvent::Extended { deadline }, _)) = told.last() {
+        fn distort(view: &mut LifecycleView, events: &[(TaskEvent, MonotonicMs)]) {
+            if let Some((TaskEvent::Extended { deadline }, _)) = events.last() {
                 view.deadline = *deadline;
             }
         }
     }
     /// Lets a later placement replace the first reason.
     MovesTwice breaks BackgroundOnce {
-        fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
+        fn distort(view: &mut LifecycleView, events: &[(TaskEvent, MonotonicMs)]) {
             if let (Some((TaskEvent::Placed { why }, _)), false) =
-                (told.last(), matches!(view.phase, Phase::Ended { .. }))
+                (events.last(), matches!(view.phase, Phase::Ended { .. }))
             {
                 view.placement = Placement::Background { why: *why };
             }
@@ -171,9 +171,9 @@ mutants! {
     }
     /// Moves an ended task to the background.
     MovesTheDead breaks BackgroundOnce {
-        fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
+        fn distort(view: &mut LifecycleView, events: &[(TaskEvent, MonotonicMs)]) {
             if let (Some((TaskEvent::Placed { why }, _)), Phase::Ended { .. }) =
-                (told.last(), &view.phase)
+                (events.last(), &view.phase)
             {
                 view.placement = Placement::Background { why: *why };
             }
@@ -207,9 +207,9 @@ mutants! {
     }
     /// Restarts the grace with every stop request.
     StretchesTheGrace breaks SecondStopShortens {
-        fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
+        fn distort(view: &mut LifecycleView, events: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Stopping { intent, kill_at, .. }, Some((_, grace, at))) =
-                (&mut view.phase, stop_requests(told).last())
+                (&mut view.phase, stop_requests(events).last())
             {
                 let own = u64::try_from(intent.grace.as_millis()).expect("short graces");
                 *kill_at = (*kill_at).max(at.plus_ms(grace.unwrap_or(own)));
@@ -236,9 +236,9 @@ mutants! {
     }
     /// Lets a stop with a long grace keep the task alive beyond its deadline.
     StopsToLive breaks StopIsNoExtension {
-        fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
+        fn distort(view: &mut LifecycleView, events: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Stopping { kill_at, .. }, Some((_, Some(grace), at))) =
-                (&mut view.phase, stop_requests(told).next())
+                (&mut view.phase, stop_requests(events).next())
             {
                 *kill_at = at.plus_ms(grace);
             }
@@ -302,9 +302,9 @@ mutants! {
     }
     /// Names the last requester of a stop instead of the first.
     NamesTheLastAsker breaks FirstAskerIsNamed {
-        fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
+        fn distort(view: &mut LifecycleView, events: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Ended { outcome: Outcome::Stopped { by }, .. }, Some((last, _, _))) =
-                (&mut view.phase, stop_requests(told).last())
+                (&mut view.phase, stop_requests(events).last())
             {
                 by.clone_from(last);
             }
@@ -319,9 +319,9 @@ mutants! {
     }
     /// Reports a leader's own end as a stop that was requested later.
     TakesCreditForTheEnd breaks OwnEndStays {
-        fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
+        fn distort(view: &mut LifecycleView, events: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Ended { outcome, leader: Some(_) }, Some((by, _, _))) =
-                (&mut view.phase, stop_requests(told).next())
+                (&mut view.phase, stop_requests(events).next())
             {
                 *outcome = Outcome::Stopped { by: by.clone() };
             }
@@ -337,9 +337,9 @@ mutants! {
     }
     /// Changes the outcome when the tree is reported empty after the end.
     ChangesItsMind breaks OneOutcomeInOneInstant {
-        fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
+        fn distort(view: &mut LifecycleView, events: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Ended { outcome: outcome @ Outcome::Stopped { .. }, .. }, true) =
-                (&mut view.phase, told.last().is_some_and(|(event, _)| *event == TaskEvent::TreeEmpty))
+                (&mut view.phase, events.last().is_some_and(|(event, _)| *event == TaskEvent::TreeEmpty))
             {
                 *outcome = Outcome::Deadline { limit_ms: 0 };
             }
@@ -347,9 +347,9 @@ mutants! {
     }
     /// Replaces the reason of a stop in progress with a later request.
     ReplacesTheReason breaks SecondStopShortens {
-        fn distort(view: &mut LifecycleView, told: &[(TaskEvent, MonotonicMs)]) {
+        fn distort(view: &mut LifecycleView, events: &[(TaskEvent, MonotonicMs)]) {
             if let (Phase::Stopping { intent, .. }, Some((by, _, _))) =
-                (&mut view.phase, stop_requests(told).last())
+                (&mut view.phase, stop_requests(events).last())
             {
                 intent.reason = StopReason::Stop { by: by.clone() };
             }
@@ -363,22 +363,24 @@ struct NoFault;
 impl Fault for NoFault {}
 
 /// Whether the rule detects the fault in any of these histories.
-fn is_caught<F: Fault>(rule: Rule, stories: &[EventHistory]) -> bool {
-    stories.iter().any(|story| rule.check(&trace_history::<FaultyLifecycle<F>>(story)).is_err())
+fn is_caught<F: Fault>(rule: Rule, histories: &[EventHistory]) -> bool {
+    histories
+        .iter()
+        .any(|history| rule.check(&trace_history::<FaultyLifecycle<F>>(history)).is_err())
 }
 
 fn all_histories(random: usize) -> Vec<EventHistory> {
-    let mut stories = random_histories::simultaneous_histories();
-    stories.extend(deterministic_histories(random));
-    stories
+    let mut histories = random_histories::simultaneous_histories();
+    histories.extend(deterministic_histories(random));
+    histories
 }
 
 #[test]
 fn every_mutant_is_detected_by_its_rule() {
-    let stories = all_histories(1_500);
+    let histories = all_histories(1_500);
     let escaped: Vec<_> = MUTANTS
         .iter()
-        .filter(|(_, rule, is_caught)| !is_caught(*rule, &stories))
+        .filter(|(_, rule, is_caught)| !is_caught(*rule, &histories))
         .map(|(name, rule, _)| format!("{name} escapes {rule:?}"))
         .collect();
     assert!(escaped.is_empty(), "{escaped:#?}");
@@ -386,9 +388,9 @@ fn every_mutant_is_detected_by_its_rule() {
 
 #[test]
 fn every_rule_has_a_mutant() {
-    let stories = all_histories(100);
+    let histories = all_histories(100);
     for rule in Rule::ALL {
         assert!(MUTANTS.iter().any(|(_, broken, _)| *broken == rule), "{rule:?} has no mutant");
-        assert!(!is_caught::<NoFault>(rule, &stories), "{rule:?} rejects the correct lifecycle");
+        assert!(!is_caught::<NoFault>(rule, &histories), "{rule:?} rejects the correct lifecycle");
     }
 }

@@ -147,12 +147,12 @@ fn a_masked_pipeline_failure_is_reported() {
         pipeline: Some(pipeline),
     };
     for (stages, shown) in [(vec![3, 0], Some(vec![3, 0])), (vec![0, 0], None)] {
-        let story = read_notices(
+        let replayed = read_notices(
             background_spec(),
             &[event_record(1, SPAWNED), event_record(2, end(stages))],
         );
         let output = NoticeOutput { path: String::new(), bytes: 0 };
-        let view = NoticeView::new(&story.state, &story.notices[0], output, "");
+        let view = NoticeView::new(&replayed.state, &replayed.notices[0], output, "");
         assert_eq!(view.pipeline_statuses, shown);
         assert_eq!(format_notice_xml(&view).contains("<pipeline_statuses>3 0</"), shown.is_some());
     }

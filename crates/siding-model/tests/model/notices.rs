@@ -36,8 +36,8 @@ pub(super) fn read_notices(spec: TaskSpec, rest: &[Record]) -> TaskNotices {
         .expect("a valid sequence of records")
 }
 
-fn seqs_and_kinds(story: &TaskNotices) -> Vec<(u64, NoticeKind)> {
-    story.notices.iter().map(|notice| (notice.id.seq, notice.event.kind())).collect()
+fn seqs_and_kinds(replayed: &TaskNotices) -> Vec<(u64, NoticeKind)> {
+    replayed.notices.iter().map(|notice| (notice.id.seq, notice.event.kind())).collect()
 }
 
 #[test]
@@ -72,9 +72,9 @@ fn each_outcome_gives_one_notice() {
             (1..).zip(events).map(|(n, one)| event_record(n * 60_000, one.clone())).collect();
         let last = records.len() as u64;
         let records = [records, vec![closed_record(last * 60_000)]].concat();
-        let story = read_notices(background_spec(), &records);
-        assert_eq!(seqs_and_kinds(&story), [(last, NoticeKind::Ended)], "{events:?}");
-        assert_eq!(story.notices[0].event.status(), status, "{events:?}");
+        let replayed = read_notices(background_spec(), &records);
+        assert_eq!(seqs_and_kinds(&replayed), [(last, NoticeKind::Ended)], "{events:?}");
+        assert_eq!(replayed.notices[0].event.status(), status, "{events:?}");
     }
 }
 
@@ -109,9 +109,9 @@ fn a_lingering_notice_lasts_until_the_task_ends() {
 #[test]
 fn only_the_last_stall_is_reported_with_the_count() {
     let stall = |after_ms| Record::Stalled(Box::new(sample_records::stall_record(after_ms)));
-    let says = |story: &TaskNotices| {
-        let NoticeEvent::Stalled { text: says, .. } = &story.notices[0].event else {
-            panic!("{story:?}")
+    let says = |replayed: &TaskNotices| {
+        let NoticeEvent::Stalled { text: says, .. } = &replayed.notices[0].event else {
+            panic!("{replayed:?}")
         };
         says.clone()
     };
@@ -167,9 +167,9 @@ fn expiring_record(after_ms: u64, deadline_ms: u64) -> Record {
 fn an_expiring_notice_lasts_until_the_deadline_moves_or_a_stop() {
     let spec = spec_with_deadline_notice();
     let near = [event_record(1, SPAWNED), expiring_record(780_000, 900_000)];
-    let story = read_notices_with_format(spec.clone(), &near);
-    assert_eq!(seqs_and_kinds(&story), [(2, NoticeKind::Expiring)]);
-    let news = &story.notices[0].event;
+    let replayed = read_notices_with_format(spec.clone(), &near);
+    assert_eq!(seqs_and_kinds(&replayed), [(2, NoticeKind::Expiring)]);
+    let news = &replayed.notices[0].event;
     assert_eq!((news.status(), news.priority()), (NoticeStatus::Expiring, Priority::Next));
     let NoticeEvent::Expiring { text: says, evidence, .. } = news else { panic!("{news:?}") };
     let id = sample_records::task_id();
@@ -212,10 +212,10 @@ fn a_watchdog_breach_is_reported_even_when_limits_stop_the_task() {
         read_notices(spec.clone(), &[event_record(1, SPAWNED), Record::Limit(Box::new(breach))])
     };
     assert_eq!(seqs_and_kinds(&told_of(limit)), [], "the notice of the end reports it");
-    let story = told_of(watchdog);
-    assert_eq!(seqs_and_kinds(&story), [(2, NoticeKind::Limit)]);
-    let NoticeEvent::Limit { text: says, .. } = &story.notices[0].event else {
-        panic!("{story:?}")
+    let replayed = told_of(watchdog);
+    assert_eq!(seqs_and_kinds(&replayed), [(2, NoticeKind::Limit)]);
+    let NoticeEvent::Limit { text: says, .. } = &replayed.notices[0].event else {
+        panic!("{replayed:?}")
     };
     assert!(says.contains("; it continues: `siding why b-"), "{says}");
 }
@@ -224,12 +224,12 @@ fn a_watchdog_breach_is_reported_even_when_limits_stop_the_task() {
 fn a_notice_at_the_cap_says_the_deadline_cannot_move() {
     let says = |cap_ms| {
         let spec = TaskSpec { cap_ms, ..spec_with_deadline_notice() };
-        let story = read_notices_with_format(
+        let replayed = read_notices_with_format(
             spec,
             &[event_record(1, SPAWNED), expiring_record(780_000, 900_000)],
         );
-        let NoticeEvent::Expiring { text: says, .. } = &story.notices[0].event else {
-            panic!("{story:?}")
+        let NoticeEvent::Expiring { text: says, .. } = &replayed.notices[0].event else {
+            panic!("{replayed:?}")
         };
         says.split("; ").nth(1).expect("three parts").to_owned()
     };
@@ -281,9 +281,9 @@ fn the_foreground_caller_has_priority_for_the_notice() {
         closed_record(9),
     ];
     let boot = &accepted_task(task_spec()).boot;
-    let turn = |story: &TaskNotices, boot: &BootId, ms: u64| {
+    let turn = |replayed: &TaskNotices, boot: &BootId, ms: u64| {
         let now = sample_records::STARTED.plus_ms(ms);
-        story.notices[0].caller_priority_until(&story.state, boot, now)
+        replayed.notices[0].caller_priority_until(&replayed.state, boot, now)
     };
     let foreground = read_notices(task_spec(), &end);
     assert_eq!(turn(&foreground, boot, 9), Some(sample_records::STARTED.plus_ms(5_009)));
@@ -398,13 +398,13 @@ proptest! {
     /// In all histories, an ended task has exactly one notice of its end, whose id contains the
     /// number of the record that ended the task. A live task has no such notice.
     #[test]
-    fn every_end_gives_exactly_one_notice(story in any_history()) {
+    fn every_end_gives_exactly_one_notice(replayed in any_history()) {
         let mut at = sample_records::STARTED;
-        let first = accepted_task(TaskSpec { task_id: sample_records::task_id(), ..story.spec.clone() });
+        let first = accepted_task(TaskSpec { task_id: sample_records::task_id(), ..replayed.spec.clone() });
         let mut state = TaskState::new(first.clone());
         let mut records = vec![Record::Accepted(Box::new(first))];
         let mut end = None;
-        for one in &story.steps {
+        for one in &replayed.steps {
             at = at.plus_ms(one.wait_ms);
             let crate::random_histories::StepAction::Deliver(event) = &one.action else { continue };
             let record = Record::Event { at, event: event.clone() };
@@ -422,8 +422,8 @@ proptest! {
             .filter(|notice| notice.event.kind() == NoticeKind::Ended).map(|notice| notice.id.seq).collect();
         prop_assert_eq!(ends, end.into_iter().collect::<Vec<_>>());
         let lingers = matches!(read.state.lifecycle.phase(), Phase::Lingering { .. });
-        let told = read.notices.iter().any(|notice| notice.event.kind() == NoticeKind::Lingering);
-        prop_assert!(told || !lingers, "a lingering task has a notice");
+        let is_told = read.notices.iter().any(|notice| notice.event.kind() == NoticeKind::Lingering);
+        prop_assert!(is_told || !lingers, "a lingering task has a notice");
         prop_assert!(read.notices.len() <= 1 || end.is_none());
         // Ids are permanent: a further record leaves an existing notice unchanged or lets it
         // expire.

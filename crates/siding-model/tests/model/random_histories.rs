@@ -172,7 +172,7 @@ pub(crate) fn simultaneous_histories() -> Vec<EventHistory> {
             TaskEvent::Swept { survivors: 0 },
         ],
     ];
-    let mut stories = Vec::new();
+    let mut histories = Vec::new();
     for (before, order) in before.iter().flat_map(|before| orders.map(|order| (before, order))) {
         for after in &after {
             let spec = TaskSpec { deadline_ms: 50, grace_ms: 10, ..sample_records::task_spec() };
@@ -190,10 +190,10 @@ pub(crate) fn simultaneous_histories() -> Vec<EventHistory> {
             };
             moves.extend(after.iter().map(later));
             moves.push(later(&TaskEvent::TreeEmpty));
-            stories.push(EventHistory { spec, steps: moves });
+            histories.push(EventHistory { spec, steps: moves });
         }
     }
-    stories
+    histories
 }
 
 /// Returns a name of the phase without its times, by which tests count phases.

@@ -34,23 +34,23 @@ fn read_notices(spec: TaskSpec, rest: &[Record]) -> TaskNotices {
         .expect("a valid sequence of records")
 }
 
-fn seqs_and_kinds(story: &TaskNotices) -> Vec<(u64, NoticeKind)> {
-    story.notices.iter().map(|notice| (notice.id.seq, notice.event.kind())).collect()
+fn seqs_and_kinds(replayed: &TaskNotices) -> Vec<(u64, NoticeKind)> {
+    replayed.notices.iter().map(|notice| (notice.id.seq, notice.event.kind())).collect()
 }
 
-fn notice_view(story: &TaskNotices) -> NoticeView {
+fn notice_view(replayed: &TaskNotices) -> NoticeView {
     let output = NoticeOutput { path: "/state/output".to_owned(), bytes: 5 };
-    NoticeView::new(&story.state, &story.notices[0], output, "out\n")
+    NoticeView::new(&replayed.state, &replayed.notices[0], output, "out\n")
 }
 
 #[test]
 fn a_ready_notice_reports_the_satisfied_conditions() {
-    let story = read_notices(
+    let replayed = read_notices(
         spec_with_condition(),
         &[event_record(1, SPAWNED), sample_records::ready_record(2_100)],
     );
-    assert_eq!(seqs_and_kinds(&story), [(2, NoticeKind::Ready)]);
-    let notice = notice_view(&story);
+    assert_eq!(seqs_and_kinds(&replayed), [(2, NoticeKind::Ready)]);
+    let notice = notice_view(&replayed);
     assert_eq!((notice.priority, notice.elapsed_ms), (Priority::Next, 2_100));
     assert_eq!(notice.summary, "ready after 2.1s: port:3000 (process 4243 listens)\nout");
     let evidence = serde_json::Value::Object(notice.evidence.clone().expect("evidence"));
@@ -59,7 +59,7 @@ fn a_ready_notice_reports_the_satisfied_conditions() {
     ]);
     assert_eq!(evidence, serde_json::json!({"after_ms": 2_100, "by": seen}));
     assert!(format_notice_xml(&notice).contains("<status>ready</status>"));
-    let view = ReadyView::from_state(&story.state).expect("a readiness condition");
+    let view = ReadyView::from_state(&replayed.state).expect("a readiness condition");
     assert_eq!((view.after_ms, view.by.len()), (Some(2_100), 1));
     assert_eq!(
         ReadyView::from_state(&TaskState::new(accepted_task(task_spec()))),
@@ -76,9 +76,9 @@ fn no_ready_notice_after_the_end() {
         event_record(9_000, exited_event(0, TreeLiveness::Empty)),
         closed_record(9_000),
     ];
-    let story = read_notices(spec_with_condition(), &records);
-    assert_eq!(seqs_and_kinds(&story), [(3, NoticeKind::Ended)]);
-    assert_eq!(notice_view(&story).summary, "out", "the task was ready before");
+    let replayed = read_notices(spec_with_condition(), &records);
+    assert_eq!(seqs_and_kinds(&replayed), [(3, NoticeKind::Ended)]);
+    assert_eq!(notice_view(&replayed).summary, "out", "the task was ready before");
 }
 
 /// A reader must learn that the task was never ready. If no shim checked the condition for some
@@ -151,10 +151,10 @@ proptest! {
         let mut records = vec![event_record(1, SPAWNED)];
         records.extend(moments.into_iter().map(|(_, record)| record));
         records.extend(end_ms.map(|ms| event_record(2 + ms, exited_event(0, TreeLiveness::Empty))));
-        let story = read_notices(spec_with_condition(), &records);
-        let told = story.notices.iter().filter(|one| one.event.kind() == NoticeKind::Ready).count();
-        prop_assert_eq!(told, usize::from(was_ready && end_ms.is_none()));
-        let unready = story.notices.iter().any(|one| {
+        let replayed = read_notices(spec_with_condition(), &records);
+        let ready_notices = replayed.notices.iter().filter(|one| one.event.kind() == NoticeKind::Ready).count();
+        prop_assert_eq!(ready_notices, usize::from(was_ready && end_ms.is_none()));
+        let unready = replayed.notices.iter().any(|one| {
             matches!(&one.event, NoticeEvent::Ended { readiness_note: Some(_), .. })
         });
         prop_assert_eq!(unready, end_ms.is_some() && !was_ready);

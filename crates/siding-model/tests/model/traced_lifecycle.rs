@@ -90,16 +90,16 @@ pub(crate) struct Trace {
 const START_TIMES: [MonotonicMs; 2] = [MonotonicMs(1 << 20), MonotonicMs((1 << 20) + 999_983)];
 
 /// Runs a history on two new lifecycles with different start times.
-pub(crate) fn trace_history<M: TracedLifecycle>(story: &EventHistory) -> Trace {
-    let [turns, elsewhen] = START_TIMES.map(|started| run_history::<M>(story, started));
-    Trace { spec: story.spec.clone(), steps: turns, shifted_steps: elsewhen }
+pub(crate) fn trace_history<M: TracedLifecycle>(history: &EventHistory) -> Trace {
+    let [turns, elsewhen] = START_TIMES.map(|started| run_history::<M>(history, started));
+    Trace { spec: history.spec.clone(), steps: turns, shifted_steps: elsewhen }
 }
 
-fn run_history<M: TracedLifecycle>(story: &EventHistory, started: MonotonicMs) -> Vec<TraceStep> {
-    let mut machine = M::start(&story.spec, started);
+fn run_history<M: TracedLifecycle>(history: &EventHistory, started: MonotonicMs) -> Vec<TraceStep> {
+    let mut machine = M::start(&history.spec, started);
     let mut now = started;
     let mut turns = Vec::new();
-    for step in &story.steps {
+    for step in &history.steps {
         now = now.plus_ms(step.wait_ms);
         let event = match &step.action {
             StepAction::Deliver(event) => to_absolute(event, started),

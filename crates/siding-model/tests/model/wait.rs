@@ -47,17 +47,17 @@ fn any_history() -> impl Strategy<Value = WaitHistory> {
 
 /// Computes the verdict from the first `upto` events of a history, as a simple reference. For each
 /// pair of a task and a condition, the first event about the pair decides.
-fn expected_verdict(story: &WaitHistory, upto: usize) -> Option<WaitVerdict> {
-    let pairs = (0..story.tasks)
-        .flat_map(|task| (0..story.conditions.len()).map(move |condition| (task, condition)));
+fn expected_verdict(history: &WaitHistory, upto: usize) -> Option<WaitVerdict> {
+    let pairs = (0..history.tasks)
+        .flat_map(|task| (0..history.conditions.len()).map(move |condition| (task, condition)));
     let settled: Vec<Option<bool>> = pairs
         .map(|(task, condition)| {
-            story.events[..upto].iter().find_map(|(event, _)| match event {
+            history.events[..upto].iter().find_map(|(event, _)| match event {
                 WaitEvent::Satisfied { task: t, condition: c } if (*t, *c) == (task, condition) => {
                     Some(true)
                 }
                 WaitEvent::Ended { task: t } if *t == task => {
-                    Some(story.conditions[condition] == Condition::Exit)
+                    Some(history.conditions[condition] == Condition::Exit)
                 }
                 WaitEvent::Satisfied { .. } | WaitEvent::Ended { .. } | WaitEvent::TimerFired => {
                     None
@@ -66,7 +66,7 @@ fn expected_verdict(story: &WaitHistory, upto: usize) -> Option<WaitVerdict> {
         })
         .collect();
     let (yes, no) = (Some(true), Some(false));
-    let (satisfied, hopeless) = match story.quantifier {
+    let (satisfied, hopeless) = match history.quantifier {
         Quantifier::All => (settled.iter().all(|one| *one == yes), settled.contains(&no)),
         Quantifier::Any => (settled.contains(&yes), settled.iter().all(|one| *one == no)),
     };
@@ -78,15 +78,15 @@ fn expected_verdict(story: &WaitHistory, upto: usize) -> Option<WaitVerdict> {
     }
     let late =
         |(event, at): &(WaitEvent, MonotonicMs)| *event == WaitEvent::TimerFired && *at >= BOUND_AT;
-    story.events[..upto].iter().any(late).then_some(WaitVerdict::Timeout)
+    history.events[..upto].iter().any(late).then_some(WaitVerdict::Timeout)
 }
 
 proptest! {
     /// A wait ends at the first event after which the history so far determines the verdict.
     #[test]
-    fn a_wait_finishes_at_the_first_deciding_event(story in any_history()) {
-        let mut wait = WaitState::new(story.quantifier, story.tasks, &story.conditions, BOUND_AT);
-        for (at, (event, now)) in story.events.iter().enumerate() {
+    fn a_wait_finishes_at_the_first_deciding_event(history in any_history()) {
+        let mut wait = WaitState::new(history.quantifier, history.tasks, &history.conditions, BOUND_AT);
+        for (at, (event, now)) in history.events.iter().enumerate() {
             let before = wait.clone();
             let verdict = wait.step(*event, *now);
             prop_assert_eq!(verdict, wait.verdict());
@@ -95,15 +95,15 @@ proptest! {
                 prop_assert_eq!(&wait, &before);
                 continue;
             }
-            prop_assert_eq!(verdict, expected_verdict(&story, at + 1));
+            prop_assert_eq!(verdict, expected_verdict(&history, at + 1));
         }
     }
 
     /// The timer event at the bound ends a wait in every state.
     #[test]
-    fn every_wait_is_bounded(story in any_history()) {
-        let mut wait = WaitState::new(story.quantifier, story.tasks, &story.conditions, BOUND_AT);
-        for (event, now) in &story.events {
+    fn every_wait_is_bounded(history in any_history()) {
+        let mut wait = WaitState::new(history.quantifier, history.tasks, &history.conditions, BOUND_AT);
+        for (event, now) in &history.events {
             let _verdict = wait.step(*event, *now);
         }
         prop_assert!(wait.step(WaitEvent::TimerFired, wait.wake_at()).is_some());
@@ -111,13 +111,13 @@ proptest! {
 
     /// A satisfied condition remains satisfied, and a missed condition remains missed.
     #[test]
-    fn a_settled_condition_stays_settled(story in any_history()) {
-        let mut wait = WaitState::new(story.quantifier, story.tasks, &story.conditions, BOUND_AT);
-        for (event, now) in &story.events {
+    fn a_settled_condition_stays_settled(history in any_history()) {
+        let mut wait = WaitState::new(history.quantifier, history.tasks, &history.conditions, BOUND_AT);
+        for (event, now) in &history.events {
             let before = wait.clone();
             let _verdict = wait.step(*event, *now);
-            for (task, condition) in (0..story.tasks)
-                .flat_map(|task| (0..story.conditions.len()).map(move |one| (task, one)))
+            for (task, condition) in (0..history.tasks)
+                .flat_map(|task| (0..history.conditions.len()).map(move |one| (task, one)))
             {
                 if !before.is_pending(task, condition) {
                     prop_assert_eq!(
@@ -125,7 +125,7 @@ proptest! {
                     );
                     prop_assert!(!wait.is_pending(task, condition));
                 }
-                let exit = story.conditions[condition] == Condition::Exit;
+                let exit = history.conditions[condition] == Condition::Exit;
                 prop_assert!(!(exit && wait.is_missed(task, condition)), "an end is an exit");
             }
         }

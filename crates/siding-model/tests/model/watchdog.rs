@@ -51,11 +51,11 @@ struct WatchResult {
 /// the breaches that an earlier shim recorded.
 fn run_watchdog(
     settings: &Settings,
-    told: &[Breach],
+    earlier: &[Breach],
     for_ms: u64,
     task: UsageAt<'_>,
 ) -> WatchResult {
-    let mut watchdog = Watchdog::new(settings.watchdog_thresholds(), MonotonicMs(0), told);
+    let mut watchdog = Watchdog::new(settings.watchdog_thresholds(), MonotonicMs(0), earlier);
     let (mut ledger, mut watched) = (ConnectionLog::default(), WatchResult::default());
     while watchdog.next_sample_at().0 <= for_ms {
         let now = watchdog.next_sample_at();
@@ -97,9 +97,9 @@ fn assert_no_breach(task: UsageAt<'_>) {
 /// Returns the only breach and the time in milliseconds at which it was reported.
 #[track_caller]
 fn single_breach(watched: WatchResult) -> (u64, Breach) {
-    let [told] = <[_; 1]>::try_from(watched.breaches).expect("a single breach");
-    assert!(told.1.watchdog);
-    told
+    let [earlier] = <[_; 1]>::try_from(watched.breaches).expect("a single breach");
+    assert!(earlier.1.watchdog);
+    earlier
 }
 
 /// Promise P95, busy loop: a task that uses nine tenths of a core without output for five minutes

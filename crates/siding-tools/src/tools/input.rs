@@ -55,8 +55,11 @@ pub(super) async fn call<C: CallContext>(
         }
         let (output, wait) =
             (context.dialect.format_tool("output"), context.dialect.format_tool("wait"));
-        let said = format!("{line}; {output} shows its reaction, {wait} waits for its end");
+        let line_text = format!("{line}; {output} shows its reaction, {wait} waits for its end");
         let details = InputDetails { task_id: id, written_bytes: written.len(), closed: args.eof };
-        Ok(ToolAnswer { details: structured::to_fields(&details), ..ToolAnswer::from_line(said) })
+        Ok(ToolAnswer {
+            details: structured::to_fields(&details),
+            ..ToolAnswer::from_line(line_text)
+        })
     })
 }

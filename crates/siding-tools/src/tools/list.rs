@@ -44,8 +44,8 @@ pub(super) async fn call<C: CallContext>(
         running.iter().chain(ended.iter().take(MAX_SHOWN_ENDED_TASKS)).map(TaskSummary::from);
     let details = structured::to_fields(&ListDetails { tasks: shown.collect() });
     if running.is_empty() && ended.is_empty() {
-        let said = format!("no tasks; {} starts one", context.dialect.format_tool("run"));
-        return Ok(ToolAnswer { details, ..ToolAnswer::from_line(said) });
+        let text = format!("no tasks; {} starts one", context.dialect.format_tool("run"));
+        return Ok(ToolAnswer { details, ..ToolAnswer::from_line(text) });
     }
     let mut answer = ToolAnswer { details, ..ToolAnswer::default() };
     for view in &running {

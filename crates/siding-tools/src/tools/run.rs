@@ -114,14 +114,14 @@ pub(super) async fn call<C: CallContext>(
         LaunchResult::Duplicate(first) => {
             let details =
                 RunDetails { task: None, duplicate_of: Some(first), output_truncated: false };
-            let said = format!(
+            let line = format!(
                 "not started: the same command runs already in the same directory as {first}; \
                  {} waits for it, `allow_duplicate` starts another",
                 context.dialect.format_tool("wait")
             );
             return Ok(ToolAnswer {
                 details: structured::to_fields(&details),
-                ..ToolAnswer::from_line(said)
+                ..ToolAnswer::from_line(line)
             });
         }
     };

@@ -100,8 +100,8 @@ fn mistakes_are_reported_with_the_allowed_values() {
         ("[[step]]\nrun = \"x\"".to_owned(), "`id`"),
     ];
     for (text, part) in cases {
-        let told = plan_error(&text);
-        assert!(told.starts_with("flow.toml:") && told.contains(part), "{told}\n{text}");
+        let error = plan_error(&text);
+        assert!(error.starts_with("flow.toml:") && error.contains(part), "{error}\n{text}");
     }
     let second = format!("{}[[step]]\nid = \"b\"\nrun = \"x\"\nneeds = [\"c\"]\n", run(""));
     assert!(plan_error(&second).starts_with("flow.toml:8: step `b`"), "{}", plan_error(&second));
@@ -120,11 +120,11 @@ fn a_cycle_is_reported_in_order() {
         step("c", r#""b""#),
     ]
     .concat();
-    let told = plan_error(&text);
+    let error = plan_error(&text);
     let circles =
         ["b needs a needs c needs b", "a needs c needs b needs a", "c needs b needs a needs c"];
-    assert!(circles.iter().any(|circle| told.contains(circle)), "{told}");
-    assert!(!told.contains("behind") && !told.contains("free"), "{told}");
+    assert!(circles.iter().any(|circle| error.contains(circle)), "{error}");
+    assert!(!error.contains("behind") && !error.contains("free"), "{error}");
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_mistake_is_reported_with_its_own_line() {
     for text in marked {
         let line =
             text.lines().position(|line| line.ends_with("#!")).expect("one line is marked") + 1;
-        let told = plan_error(text);
-        assert!(told.starts_with(&format!("flow.toml:{line}: ")), "{told}\n{text}");
+        let error = plan_error(text);
+        assert!(error.starts_with(&format!("flow.toml:{line}: ")), "{error}\n{text}");
     }
 }

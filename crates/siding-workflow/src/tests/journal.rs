@@ -54,17 +54,17 @@ fn a_truncated_journal_replays_every_complete_record() {
     let first = encode_records(&records[..1]).len();
     for cut in first..bytes.len() {
         let kept = bytes[..cut].iter().filter(|byte| **byte == b'\n').count() as u64;
-        let story =
+        let workflow =
             LoadedWorkflow::read(&bytes[..cut]).unwrap_or_else(|error| panic!("{cut}: {error}"));
         // A record that lacks only its newline is valid.
-        assert!(story.next_seq == kept || story.next_seq == kept + 1, "{cut}");
-        assert_eq!(story.torn, !bytes[..cut].ends_with(b"\n"), "{cut}");
+        assert!(workflow.next_seq == kept || workflow.next_seq == kept + 1, "{cut}");
+        assert_eq!(workflow.torn, !bytes[..cut].ends_with(b"\n"), "{cut}");
         // The next record after a torn line is read correctly.
         let mut more = bytes[..cut].to_vec();
         let at = UnixMs(100);
         let next = WorkflowRecord::Stopping { at, by: "SIGINT".to_owned() };
-        if story.state.recorded_verdict().is_none() {
-            more.extend(story.encode_record(&next));
+        if workflow.state.recorded_verdict().is_none() {
+            more.extend(workflow.encode_record(&next));
             assert_eq!(
                 LoadedWorkflow::read(&more).expect("the next record is valid").last_recorded_at,
                 at,

@@ -111,7 +111,7 @@ impl Simulation {
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Record(entry) => {
-                if let Entry::Done { result } = &entry {
+                if let Entry::CallFinished { result } = &entry {
                     *self.results.entry(result.call.clone()).or_default() += 1;
                 }
                 self.transcript.push(entry);
@@ -199,11 +199,11 @@ impl Simulation {
             return self.handle_event(Event::Summary { request, text, usage });
         }
         let Some(request) = self.active_request.take() else { return };
-        let mut said: Vec<AssistantContent> = vec![AssistantContent::Thinking {
+        let mut content: Vec<AssistantContent> = vec![AssistantContent::Thinking {
             text: "hm".to_owned(),
             signature: Some("s".to_owned()),
         }];
-        said.extend(words.then(|| text("words")));
+        content.extend(words.then(|| text("words")));
         // Some providers number the calls of each answer from the start, so ids repeat.
         let calls = calls.iter().enumerate().map(|(number, called)| {
             AssistantContent::Call(ToolCall {
@@ -212,8 +212,8 @@ impl Simulation {
                 input: if called.is_object { json!({}) } else { json!("{no") },
             })
         });
-        said.extend(calls);
-        self.handle_event(Event::Response { request, said, stop, usage });
+        content.extend(calls);
+        self.handle_event(Event::Response { request, content, stop, usage });
     }
 
     /// Answers every request and finishes every call until nothing is in flight.
@@ -258,8 +258,8 @@ proptest! {
         }
         let mut known = HashSet::new();
         for entry in &world.transcript {
-            let Entry::Told { told } = entry else { continue };
-            for one in told {
+            let Entry::Input { content } = entry else { continue };
+            for one in content {
                 if let UserContent::Notice { id, .. } = one {
                     prop_assert!(known.insert(*id), "{} was told twice", id);
                 }

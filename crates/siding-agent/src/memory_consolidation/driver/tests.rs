@@ -28,9 +28,9 @@ impl Provider for FakeModel {
         _listen: &mut dyn FnMut(ResponsePart<'_>),
     ) -> Result<ModelResponse, ProviderError> {
         let last = match request.messages.last().expect("at least one message") {
-            Message::User { results, content: told } => {
+            Message::User { results, content } => {
                 let results = results.iter().map(|result| result.text.as_str());
-                results.chain(told.iter().map(UserContent::text)).collect::<Vec<_>>().join("\n")
+                results.chain(content.iter().map(UserContent::text)).collect::<Vec<_>>().join("\n")
             }
             Message::Assistant(_) => panic!("the model has the last word"),
         };
@@ -46,13 +46,13 @@ fn fake_model(plays: Vec<FakeReply>) -> FakeModel {
 
 /// Returns a reply with text and, if given, a call of the tool with this input.
 fn reply_with(text: &str, input: Option<Value>) -> FakeReply {
-    let mut said = vec![AssistantContent::Text { text: text.to_owned() }];
-    said.extend(input.map(|input| {
+    let mut content = vec![AssistantContent::Text { text: text.to_owned() }];
+    content.extend(input.map(|input| {
         AssistantContent::Call(ToolCall { id: CallId::new("a"), name: TOOL_NAME.to_owned(), input })
     }));
     let usage = Usage { input: 100, output: 10, ..Usage::default() };
     Box::new(move |_| {
-        Ok(ModelResponse { content: said.clone(), finish_reason: FinishReason::EndTurn, usage })
+        Ok(ModelResponse { content: content.clone(), finish_reason: FinishReason::EndTurn, usage })
     })
 }
 
@@ -79,7 +79,8 @@ impl TestProject {
             TranscriptHeader { cwd: cwd.display().to_string(), model: "script:x".to_owned() };
         let mut transcript =
             Transcript::create(&root, &session, opened).expect("create the transcript");
-        for entry in [prompt("build it with ninja"), Entry::Asked, assistant_entry("It is built.")]
+        for entry in
+            [prompt("build it with ninja"), Entry::RequestSent, assistant_entry("It is built.")]
         {
             transcript.add_entry(&entry).expect("append the entry");
         }
@@ -108,12 +109,12 @@ impl TestProject {
 const LIMITS: ConsolidationLimits = ConsolidationLimits { max_tokens: 32_000, dry_run: false };
 
 fn prompt(text: &str) -> Entry {
-    Entry::Told { told: vec![UserContent::Prompt { text: text.to_owned() }] }
+    Entry::Input { content: vec![UserContent::Prompt { text: text.to_owned() }] }
 }
 
 fn assistant_entry(text: &str) -> Entry {
-    let said = vec![AssistantContent::Text { text: text.to_owned() }];
-    Entry::Answered { said, stop: FinishReason::EndTurn, usage: Usage::default() }
+    let content = vec![AssistantContent::Text { text: text.to_owned() }];
+    Entry::Response { content, stop: FinishReason::EndTurn, usage: Usage::default() }
 }
 
 #[test]

@@ -34,21 +34,21 @@ pub(super) fn build_request(dialect: ApiDialect, asking: &ModelRequest<'_>) -> C
     for (number, message) in asking.messages.iter().enumerate() {
         let is_kept = number + 2 >= last;
         match (dialect, message) {
-            (ApiDialect::Anthropic, Message::User { results, content: told }) => {
-                let message = ChatMessage::user(user_blocks(results, told));
+            (ApiDialect::Anthropic, Message::User { results, content }) => {
+                let message = ChatMessage::user(user_blocks(results, content));
                 messages.push(if is_kept { cached(message) } else { message });
             }
-            (ApiDialect::Anthropic, Message::Assistant(said)) => {
-                let blocks: Vec<ContentPart> = said.iter().filter_map(assistant_block).collect();
+            (ApiDialect::Anthropic, Message::Assistant(content)) => {
+                let blocks: Vec<ContentPart> = content.iter().filter_map(assistant_block).collect();
                 messages.push(ChatMessage::assistant(blocks));
             }
-            (ApiDialect::OpenAi, Message::User { results, content: told }) => {
+            (ApiDialect::OpenAi, Message::User { results, content }) => {
                 messages.extend(tool_responses(results));
-                let message = user_texts(told);
+                let message = user_texts(content);
                 messages.extend(message.map(|one| if is_kept { cached(one) } else { one }));
             }
-            (ApiDialect::OpenAi, Message::Assistant(said)) => {
-                let parts: Vec<ContentPart> = said.iter().filter_map(assistant_part).collect();
+            (ApiDialect::OpenAi, Message::Assistant(content)) => {
+                let parts: Vec<ContentPart> = content.iter().filter_map(assistant_part).collect();
                 messages.push(ChatMessage::assistant(parts));
             }
         }
@@ -128,8 +128,8 @@ fn user_blocks(results: &[ToolResult], content: &[UserContent]) -> Vec<ContentPa
 
 /// Returns a part of an answer in Anthropic's format. Unsigned reasoning is omitted, because
 /// Anthropic would reject it.
-fn assistant_block(said: &AssistantContent) -> Option<ContentPart> {
-    Some(custom_part(match said {
+fn assistant_block(content: &AssistantContent) -> Option<ContentPart> {
+    Some(custom_part(match content {
         AssistantContent::Text { text } => json!({ "type": "text", "text": text }),
         AssistantContent::Thinking { signature: None, .. } => return None,
         AssistantContent::Thinking { text, signature: Some(signature) } => {
@@ -165,8 +165,8 @@ fn user_texts(content: &[UserContent]) -> Option<ChatMessage> {
 /// Returns a part of an answer for chat completions. Signed reasoning comes from another provider
 /// and is omitted. Unsigned reasoning is kept, because some servers require their own reasoning to
 /// be sent back together with the calls.
-fn assistant_part(said: &AssistantContent) -> Option<ContentPart> {
-    match said {
+fn assistant_part(content: &AssistantContent) -> Option<ContentPart> {
+    match content {
         AssistantContent::Text { text } => Some(ContentPart::from_text(text)),
         AssistantContent::Thinking { text, signature: None } => {
             Some(ContentPart::ReasoningContent(text.clone()))

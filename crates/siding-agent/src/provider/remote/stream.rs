@@ -71,16 +71,16 @@ impl ResponseAssembler {
         let reason = end.captured_stop_reason.as_ref();
         let is_cut = matches!(reason, Some(StopReason::MaxTokens(_)));
         let mut signature = None;
-        let mut said = Vec::new();
+        let mut content = Vec::new();
         let mut calls = Vec::new();
         for part in end.captured_content.into_iter().flat_map(|content| content.into_parts()) {
             match part {
                 // A signature precedes the reasoning that it signs.
                 ContentPart::ThoughtSignature(next) => signature = Some(next),
                 ContentPart::ReasoningContent(text) => {
-                    said.push(AssistantContent::Thinking { text, signature: signature.take() });
+                    content.push(AssistantContent::Thinking { text, signature: signature.take() });
                 }
-                ContentPart::Custom(custom) => said.extend(redacted_thinking(&custom.data)),
+                ContentPart::Custom(custom) => content.extend(redacted_thinking(&custom.data)),
                 ContentPart::ToolCall(call) => {
                     let id = call.call_id.clone();
                     calls.push((id, convert_call(call, is_cut)));
@@ -89,25 +89,25 @@ impl ResponseAssembler {
             }
         }
         if let Some(text) = end.captured_reasoning_content
-            && said.is_empty()
+            && content.is_empty()
             && !text.is_empty()
         {
-            said.push(AssistantContent::Thinking { text, signature: None });
+            content.push(AssistantContent::Thinking { text, signature: None });
         }
         let stop = finish_reason(reason, !calls.is_empty());
         for piece in std::mem::take(&mut self.segments) {
             match piece {
-                Segment::Text(text) => said.push(AssistantContent::Text { text }),
+                Segment::Text(text) => content.push(AssistantContent::Text { text }),
                 Segment::Call(id) => {
                     let position = calls.iter().position(|(known, _)| *known == id);
-                    said.extend(position.map(|at| AssistantContent::Call(calls.remove(at).1)));
+                    content.extend(position.map(|at| AssistantContent::Call(calls.remove(at).1)));
                 }
             }
         }
         // Calls with duplicate ids are appended here; the conversation makes the ids unique.
-        said.extend(calls.into_iter().map(|(_, call)| AssistantContent::Call(call)));
+        content.extend(calls.into_iter().map(|(_, call)| AssistantContent::Call(call)));
         let usage = end.captured_usage.map(convert_usage).unwrap_or_default();
-        ModelResponse { content: said, finish_reason: stop, usage }
+        ModelResponse { content, finish_reason: stop, usage }
     }
 }
 

@@ -79,18 +79,18 @@ fn send_until(
     let tools = [tool("bash"), tool("read_file")];
     let asking =
         ModelRequest { system: "Be brief.", messages, tools: &tools, max_tokens: 77, cancel };
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     let answer = model.send_request(&asking, &mut |part| {
-        heard.push(match part {
+        received.push(match part {
             ResponsePart::Text(text) => text.to_owned(),
             ResponsePart::Thinking(text) => format!("({text})"),
             ResponsePart::Retry { reason: why, .. } => format!("again: {why}"),
         });
-        if let Some(part) = heard.last() {
+        if let Some(part) = received.last() {
             also(part);
         }
     });
-    (answer, heard)
+    (answer, received)
 }
 
 fn refusal_text(model: &RemoteProvider) -> String {

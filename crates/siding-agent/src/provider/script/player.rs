@@ -75,16 +75,16 @@ impl ScriptedProvider {
         let state = state.get_or_insert_with(|| self.replay_position(messages));
         let Some(answer) = self.script.answers.get(state.next_answer) else { return Ok(None) };
         let number = state.next_answer + 1;
-        let told = last_user_text(messages);
+        let prompt = last_user_text(messages);
         let refused = |what: String| {
             let place = format!("{}:{}", display_path(&self.path), answer.line);
             ProviderError::Refused(format!("{place}: answer {number} {what}"))
         };
         if let Some(expect) = &answer.expect
-            && !answer.matches_expectation(&told, &mut state.captures)
+            && !answer.matches_expectation(&prompt, &mut state.captures)
         {
-            let told = one_line(&told, SHOWN_COLUMNS);
-            return Err(refused(format!("expects `{expect}`, but the model received: {told}")));
+            let prompt = one_line(&prompt, SHOWN_COLUMNS);
+            return Err(refused(format!("expects `{expect}`, but the model received: {prompt}")));
         }
         let turn = answer.fill(number, &state.captures).map_err(|name| {
             refused(format!("needs `${{{name}}}`, whose group has not matched so far"))
@@ -148,12 +148,8 @@ impl Provider for ScriptedProvider {
             let failure = match turn.end {
                 FilledEnd::Failure(failure) => failure,
                 FilledEnd::Complete { calls, stop, usage } => {
-                    let said = response_content(turn.thinking, turn.signature, turn.text, calls);
-                    return Ok(provider::ModelResponse {
-                        content: said,
-                        finish_reason: stop,
-                        usage,
-                    });
+                    let content = response_content(turn.thinking, turn.signature, turn.text, calls);
+                    return Ok(provider::ModelResponse { content, finish_reason: stop, usage });
                 }
             };
             failures += 1;
@@ -181,9 +177,9 @@ impl Provider for ScriptedProvider {
 impl ScriptAnswer {
     /// Matches the input of the model against the pattern and stores the captured groups. Returns
     /// whether the input matches.
-    fn matches_expectation(&self, told: &str, found: &mut Captures) -> bool {
+    fn matches_expectation(&self, prompt: &str, found: &mut Captures) -> bool {
         let Some(expect) = &self.expect else { return true };
-        let Some(captures) = expect.captures(told) else { return false };
+        let Some(captures) = expect.captures(prompt) else { return false };
         let groups = expect.capture_names().flatten();
         let matched = groups.filter_map(|name| Some((name, captures.name(name)?)));
         found.extend(matched.map(|(name, text)| (name.to_owned(), text.as_str().to_owned())));
@@ -261,12 +257,12 @@ fn for_each_word(text: &str, listen: &mut dyn FnMut(&str)) {
 /// Returns the texts of the last user message, including its results.
 fn last_user_text(messages: &[Message]) -> String {
     let last = messages.iter().rev().find_map(|message| match message {
-        Message::User { results, content: told } => Some((results, told)),
+        Message::User { results, content: prompt } => Some((results, prompt)),
         Message::Assistant(_) => None,
     });
-    let Some((results, told)) = last else { return String::new() };
+    let Some((results, prompt)) = last else { return String::new() };
     let results = results.iter().map(|result| result.text.as_str());
-    let texts: Vec<&str> = results.chain(told.iter().map(|one| one.text())).collect();
+    let texts: Vec<&str> = results.chain(prompt.iter().map(|one| one.text())).collect();
     texts.join("\n")
 }
 

@@ -39,15 +39,15 @@ fn send(
 ) -> (Result<ModelResponse, ProviderError>, Vec<String>) {
     let cancel = CancelFlag::default();
     let asking = ModelRequest { system: "", messages, tools: &[], max_tokens: 1, cancel: &cancel };
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     let answer = script.send_request(&asking, &mut |part| {
-        heard.push(match part {
+        received.push(match part {
             ResponsePart::Text(text) => text.to_owned(),
             ResponsePart::Thinking(text) => format!("({text})"),
             ResponsePart::Retry { reason: why, .. } => format!("again: {why}"),
         });
     });
-    (answer, heard)
+    (answer, received)
 }
 
 fn response(script: &ScriptedProvider, messages: &[Message]) -> ModelResponse {
@@ -100,9 +100,9 @@ fn an_answer_consists_of_thinking_texts_and_calls() {
         input = "{ no json"
         "#,
     );
-    let (answer, heard) = send(&script, &[prompt("do it")]);
+    let (answer, received) = send(&script, &[prompt("do it")]);
     let answer = answer.expect("the request succeeds");
-    assert_eq!(heard, ["(let )", "(me )", "(see)", "I ", "look ", "at ", "it."]);
+    assert_eq!(received, ["(let )", "(me )", "(see)", "I ", "look ", "at ", "it."]);
     let call = |nth: u32, name: &str, input| {
         let id = CallId::new(&format!("script_1_{nth}"));
         AssistantContent::Call(ToolCall { id, name: name.to_owned(), input })
@@ -142,9 +142,11 @@ fn captured_groups_fill_later_answers() {
     );
     let begin = prompt("please count to 12");
     assert_eq!(response(&script, std::slice::from_ref(&begin)).content, [assistant_text("To 12.")]);
-    let said = Message::Assistant(vec![assistant_text("To 12.")]);
-    let told = response(&script, &[begin, said, result("c", "began task t-a7 now")]);
-    let Some(AssistantContent::Call(call)) = told.content.last() else { panic!("{told:?}") };
+    let answer = Message::Assistant(vec![assistant_text("To 12.")]);
+    let response = response(&script, &[begin, answer, result("c", "began task t-a7 now")]);
+    let Some(AssistantContent::Call(call)) = response.content.last() else {
+        panic!("{response:?}")
+    };
     assert_eq!(call.input, json!({ "ids": ["t-a7"], "shell": "echo ${HOME} 12" }));
 }
 
@@ -195,8 +197,8 @@ fn a_resumed_conversation_continues_at_the_next_answer() {
         [[answer]]
         text = "three, ${first}"
     "#;
-    let said = |one: &str| Message::Assistant(vec![assistant_text(one)]);
-    let conversation = [prompt("hello"), said("one"), prompt("b"), said("two"), prompt("c")];
+    let answer = |one: &str| Message::Assistant(vec![assistant_text(one)]);
+    let conversation = [prompt("hello"), answer("one"), prompt("b"), answer("two"), prompt("c")];
     assert_eq!(response(&script(file), &conversation).content, [assistant_text("three, hello")]);
     // With `restart`, playback starts at the first answer in any conversation.
     let anew = script(&format!("restart = true\n{file}"));
@@ -216,10 +218,10 @@ fn played_failures_are_retried_like_those_of_servers() {
         text = "whole"
         "#,
     );
-    let (answer, heard) = send(&script, &[prompt("go")]);
+    let (answer, received) = send(&script, &[prompt("go")]);
     assert_eq!(answer.expect("the last attempt succeeds").content, [assistant_text("whole")]);
     let broken = "again: the answer broke off: simulated by the script";
-    assert_eq!(heard, ["again: 429: slow down", "half ", "an", broken, "whole"]);
+    assert_eq!(received, ["again: 429: slow down", "half ", "an", broken, "whole"]);
 }
 
 #[test]
@@ -227,9 +229,9 @@ fn a_permanent_failure_or_too_many_failures_end_the_request() {
     let refused = script("[[answer]]\nerror = { status = 401, message = \"no\" }\n");
     assert_eq!(refusal_text(&refused, &[prompt("go")]), "s.toml simulates a failure: 401: no");
     let often = script(&"[[answer]]\nerror = { status = 529 }\n".repeat(3));
-    let (answer, heard) = send(&often, &[prompt("go")]);
+    let (answer, received) = send(&often, &[prompt("go")]);
     assert!(matches!(answer, Err(ProviderError::Refused(_))), "{answer:?}");
-    assert_eq!(heard.len(), 2);
+    assert_eq!(received.len(), 2);
     let long = script("[[answer]]\nerror = { status = 429, retry_after_ms = 21 }\n");
     assert!(matches!(send(&long, &[prompt("go")]).0, Err(ProviderError::Refused(_))));
 }
@@ -262,7 +264,7 @@ fn cancellation_interrupts_every_delay() {
 
 #[test]
 fn a_mistake_is_reported_with_line_key_and_allowed_values() {
-    for (text, told) in [
+    for (text, expected) in [
         ("", "s.toml:1: it has no answer: start one with `[[answer]]`"),
         ("[[answer]]\ntext = \"a\"\n\n[[answer]]\n", "s.toml:4: answer 2: it has no content: give"),
         (
@@ -308,7 +310,7 @@ fn a_mistake_is_reported_with_line_key_and_allowed_values() {
         ("[[answer]]\ndelay_ms = -1\ntext = \"a\"\n", "s.toml:2: "),
     ] {
         let error = read(text).err().unwrap_or_else(|| panic!("{text:?} is taken")).to_string();
-        assert!(error.starts_with(told), "{text:?}: {error}");
+        assert!(error.starts_with(expected), "{text:?}: {error}");
     }
     let gone = ScriptedProvider::read(Path::new("/nowhere/s.toml"), quick_retries())
         .err()

@@ -185,18 +185,18 @@ mod tests {
     #[test]
     fn a_stalled_terminal_blocks_nobody_and_completion_is_reported() {
         let (mut reader, writer) = std::io::pipe().expect("create a pipe");
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let writer = Writer::start(writer.into(), move || {
-            let _receiver_dropped = tell.send(());
+            let _receiver_dropped = sender.send(());
         });
         writer.write(&"x".repeat(MORE_THAN_PIPE_BYTES)).expect("queue the text");
         assert!(!writer.is_done());
         assert!(!writer.flush(FLUSH_TIMEOUT), "nobody reads");
-        assert!(told.try_recv().is_err());
+        assert!(receiver.try_recv().is_err());
         let mut text = vec![0; MORE_THAN_PIPE_BYTES];
         reader.read_exact(&mut text).expect("read everything");
         assert!(writer.flush(Duration::from_secs(10)));
-        told.recv_timeout(Duration::from_secs(10)).expect("completion is reported");
+        receiver.recv_timeout(Duration::from_secs(10)).expect("completion is reported");
         assert!(writer.is_done());
     }
 

@@ -23,7 +23,7 @@ impl View {
         for (number, message) in messages.iter().enumerate() {
             match message {
                 Message::User { content, .. } => self.recall_prompts(content, number >= from),
-                Message::Assistant(said) if number >= from => self.print_response(said),
+                Message::Assistant(content) if number >= from => self.print_response(content),
                 Message::Assistant(_) => {}
             }
         }
@@ -57,14 +57,14 @@ impl View {
                 self.activity = Activity::Summarizing { since };
             }
             UiEvent::ResponsePart(part) => self.on_response_part(part),
-            UiEvent::Response(said) => {
+            UiEvent::Response(content) => {
                 self.partial_response.clear();
-                self.print_response(said);
+                self.print_response(content);
                 self.activity = Activity::RunningCalls;
             }
             UiEvent::CallStarted(call) => self.on_call_started(call),
             UiEvent::CallFinished(result) => self.on_call_finished(result),
-            UiEvent::Input(told) => self.on_user_content(told),
+            UiEvent::Input(content) => self.on_user_content(content),
             UiEvent::RequestFailed(why) => self.push_text(TextStyle::Error, "! ", why),
             UiEvent::Label(label) => self.push_line(TextStyle::Faint, format!("= {}", label.text)),
             UiEvent::Usage(usage) => self.total_usage = self.total_usage.plus(usage),
@@ -121,8 +121,8 @@ impl View {
         }
     }
 
-    fn on_user_content(&mut self, told: &UserContent) {
-        match told {
+    fn on_user_content(&mut self, content: &UserContent) {
+        match content {
             UserContent::Prompt { text } => {
                 if let Some(at) = self.queued_prompts.iter().position(|queued| queued == text) {
                     self.queued_prompts.remove(at);
@@ -184,9 +184,9 @@ impl View {
 
     /// Prints the received part of an answer that was cancelled.
     fn print_partial_response(&mut self) {
-        let heard = std::mem::take(&mut self.partial_response);
-        if !heard.trim().is_empty() {
-            self.push_text(TextStyle::Plain, "", &format!("{heard} …"));
+        let partial = std::mem::take(&mut self.partial_response);
+        if !partial.trim().is_empty() {
+            self.push_text(TextStyle::Plain, "", &format!("{partial} …"));
         }
     }
 

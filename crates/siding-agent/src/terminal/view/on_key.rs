@@ -94,8 +94,8 @@ impl View {
 
     fn answer_question(&mut self, yes: bool) -> Option<UserAction> {
         let PendingQuestion { call, command, .. } = self.pending_questions.pop_front()?;
-        let said = if yes { "yes" } else { "no" };
-        self.push_line(TextStyle::Strong, format!("{said}: {command}"));
+        let answer = if yes { "yes" } else { "no" };
+        self.push_line(TextStyle::Strong, format!("{answer}: {command}"));
         Some(UserAction::AnswerQuestion { call, yes })
     }
 

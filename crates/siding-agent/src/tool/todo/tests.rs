@@ -77,15 +77,15 @@ impl Simulation {
     fn apply(&mut self, agent: usize, act: &Action) -> Option<()> {
         let mut board = TodoState::replay(&self.journal).expect("supported format").state;
         let who = self.owner_of(agent);
-        let looks = |other: &TodoOwner| self.presence(other);
+        let presence_of = |other: &TodoOwner| self.presence(other);
         let deeds = match act {
             Action::Create(blockers) => create(
                 &board,
                 &draft_blocked_by(blockers.iter().map(|number| id(*number)).collect()),
             ),
-            Action::Claim(number) => claim(&board, id(*number), &who, looks),
-            Action::Complete(number) => complete(&board, id(*number), &who, looks),
-            Action::GiveBack(number) => give_back(&board, id(*number), &who, looks),
+            Action::Claim(number) => claim(&board, id(*number), &who, presence_of),
+            Action::Complete(number) => complete(&board, id(*number), &who, presence_of),
+            Action::GiveBack(number) => give_back(&board, id(*number), &who, presence_of),
             Action::Die => {
                 *self.restarts.entry(agent).or_default() += 1;
                 self.owned.remove(&agent);

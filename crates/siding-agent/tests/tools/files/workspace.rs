@@ -102,9 +102,9 @@ pub(super) fn assert_refused(outcome: ToolOutcome, parts: &[&str]) {
 
 #[track_caller]
 pub(super) fn assert_accepted(outcome: ToolOutcome, parts: &[&str]) -> String {
-    let said = outcome.unwrap_or_else(|why| panic!("refused: {why}"));
+    let text = outcome.unwrap_or_else(|why| panic!("refused: {why}"));
     for part in parts {
-        assert!(said.contains(part), "no {part:?} in {said}");
+        assert!(text.contains(part), "no {part:?} in {text}");
     }
-    said
+    text
 }

@@ -21,8 +21,8 @@ use crate::stdout;
 pub(super) fn show_event(sight: UiEvent<'_>) {
     match sight {
         UiEvent::Started(session) => errln!("siding: conversation {session}"),
-        UiEvent::Response(said) => {
-            for one in said {
+        UiEvent::Response(content) => {
+            for one in content {
                 if let AssistantContent::Text { text } = one {
                     // If standard output is closed, the agent continues.
                     let _peer_gone = stdout::print_text(&format!("{}\n", make_visible(text)));

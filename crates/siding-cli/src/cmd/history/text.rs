@@ -92,8 +92,8 @@ mod tests {
     #[test]
     fn age_is_formatted_in_one_unit() {
         let ago = |ms: i64| format_age(UnixMs(0), UnixMs(ms));
-        let told = [0, 59_999, 61_000, 7_300_000, 200_000_000].map(ago);
-        assert_eq!(told, ["0s ago", "59s ago", "1m ago", "2h ago", "2d ago"]);
+        let texts = [0, 59_999, 61_000, 7_300_000, 200_000_000].map(ago);
+        assert_eq!(texts, ["0s ago", "59s ago", "1m ago", "2h ago", "2d ago"]);
         assert_eq!(ago(-5), "0s ago");
     }
 

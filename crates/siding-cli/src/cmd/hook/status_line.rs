@@ -97,10 +97,10 @@ mod tests {
 
     #[test]
     fn a_task_that_needs_input_is_shown_first() {
-        let said = format_line(&[running_task(), asking_task(WhyVerdict::InputWait)]);
+        let shown = format_line(&[running_task(), asking_task(WhyVerdict::InputWait)]);
         let expected = "siding: b-4k7q0n2m8x5t needs input: npm test · 2 run, longest 15s";
-        assert_eq!(said, expected);
-        let said = format_line(&[running_task(), asking_task(WhyVerdict::Busy)]);
-        assert_eq!(said, "siding: 2 run, longest npm test for 15s");
+        assert_eq!(shown, expected);
+        let shown = format_line(&[running_task(), asking_task(WhyVerdict::Busy)]);
+        assert_eq!(shown, "siding: 2 run, longest npm test for 15s");
     }
 }

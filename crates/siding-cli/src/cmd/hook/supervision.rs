@@ -16,7 +16,7 @@ use crate::context::{self, SHIM_PROGRAM};
 use crate::failure::Failure;
 
 /// Name of the file that records that the session's agent was warned about unsupervised commands.
-const UNSUPERVISED_MARKER: &str = "told-unsupervised";
+const UNSUPERVISED_MARKER: &str = "unsupervised-warned";
 
 /// Starts the host's supervisor if the settings enable it. If that fails, returns a warning for the
 /// agent, once in each conversation.

@@ -45,9 +45,9 @@ fn append_paragraph(page: &mut Roff, lines: &[&str], heading: &str) {
             is_literal = !is_literal;
             page.control(if is_literal { "EX" } else { "EE" }, []);
         }
-        let said =
+        let rendered =
             if heading == "EXIT STATUS" { line.strip_prefix(EXIT_CODES_PREFIX) } else { None };
-        page.text([roman(literal.or(said).unwrap_or(line))]);
+        page.text([roman(literal.or(rendered).unwrap_or(line))]);
     }
     if is_literal {
         page.control("EE", []);

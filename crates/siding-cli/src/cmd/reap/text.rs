@@ -81,8 +81,8 @@ fn step_noun(kind: &str) -> &str {
 }
 
 fn format_step(step: &ReapStep, dry_run: bool) -> String {
-    let (subject, said) = step_text(step, dry_run);
-    let paragraph = stdout::wrap_indented(&said, INDENT_COLUMNS, stdout::TEXT_COLUMNS);
+    let (subject, clause) = step_text(step, dry_run);
+    let paragraph = stdout::wrap_indented(&clause, INDENT_COLUMNS, stdout::TEXT_COLUMNS);
     // The subject of the step takes the place of the first line's indentation.
     format!("{subject:<INDENT_COLUMNS$}{}\n", paragraph.trim_start())
 }
@@ -93,7 +93,7 @@ fn step_text(step: &ReapStep, dry_run: bool) -> (String, String) {
     let verb = |done: &str, will: &str| {
         if dry_run { format!("would {will}") } else { done.to_owned() }
     };
-    let (task, said) = match step {
+    let (task, clause) = match step {
         ReapStep::Continued { task_id } => {
             (task_id, verb("continued", "continue") + " its shim, which a signal had stopped")
         }
@@ -136,8 +136,8 @@ fn step_text(step: &ReapStep, dry_run: bool) -> (String, String) {
             (task_id, format!("{}: ended {ended_at}, {size}", verb("removed", "remove")))
         }
         ReapStep::Unclaimed { task, .. } => {
-            let said = verb("removed", "remove") + " its claim on its command; it does not run";
-            return (one_line(task, INDENT_COLUMNS - 2), said);
+            let clause = verb("removed", "remove") + " its claim on its command; it does not run";
+            return (one_line(task, INDENT_COLUMNS - 2), clause);
         }
         ReapStep::Failed { task_id, why } => (task_id, format!("FAILED: {why}")),
         ReapStep::SessionExpired { .. }
@@ -154,7 +154,7 @@ fn step_text(step: &ReapStep, dry_run: bool) -> (String, String) {
         | ReapStep::ForeignSpared { .. }
         | ReapStep::ForeignFailed { .. } => return unowned::step_text(step, &verb),
     };
-    (task.to_string(), said)
+    (task.to_string(), clause)
 }
 
 /// Formats how far the shim has stopped the task of an ended session.

@@ -116,9 +116,9 @@ impl CloseReport {
     fn format_text(&self) -> String {
         let closed = format!("session `{}` is closed", self.session_id);
         let mut text = stdout::wrap_indented(&closed, 0, stdout::TEXT_COLUMNS) + "\n";
-        let mut line = |id: TaskId, said: &str| {
-            let said = stdout::wrap_indented(said, 16, stdout::TEXT_COLUMNS);
-            text.push_str(&format!("{:<16}{}\n", id.to_string(), said.trim_start()));
+        let mut line = |id: TaskId, detail: &str| {
+            let detail = stdout::wrap_indented(detail, 16, stdout::TEXT_COLUMNS);
+            text.push_str(&format!("{:<16}{}\n", id.to_string(), detail.trim_start()));
         };
         for view in &self.stopped {
             let outcome = view.outcome.as_ref().map_or_else(String::new, ToString::to_string);

@@ -30,18 +30,19 @@ impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
         let id = find_workflow(&root, &self.id)?;
-        let (story, view) = show::load_workflow(&root, id)?;
+        let (workflow, view) = show::load_workflow(&root, id)?;
         match view.state {
             RunState::Running => return Err(WorkflowError::Busy { id }.into()),
             RunState::Ok | RunState::Failed => {
-                let (word, file) = (view.state.as_str(), story.header.file.into());
+                let (word, file) = (view.state.as_str(), workflow.header.file.into());
                 return Err(WorkflowError::Finished { id, word, file }.into());
             }
             RunState::Interrupted | RunState::Stopped | RunState::Planned => {}
         }
         let words = vec![task::RESUME_FLAG.to_owned(), id.to_string()];
-        let plan = story.state.plan();
-        let (name, timeout) = (task::workflow_name(plan, story.header.file.as_ref()), plan.timeout);
-        self.how.start(name, words, Some(story.header.cwd.into()), timeout)
+        let plan = workflow.state.plan();
+        let (name, timeout) =
+            (task::workflow_name(plan, workflow.header.file.as_ref()), plan.timeout);
+        self.how.start(name, words, Some(workflow.header.cwd.into()), timeout)
     }
 }

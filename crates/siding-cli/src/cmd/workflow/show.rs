@@ -85,23 +85,23 @@ pub(super) fn load_workflow(
     root: &StateDir,
     id: TaskId,
 ) -> Result<(LoadedWorkflow, WorkflowView), WorkflowError> {
-    let mut story = read_journal(root, id)?;
+    let mut workflow = read_journal(root, id)?;
     let is_running = loop {
-        if is_running(root, &story) {
+        if is_running(root, &workflow) {
             break true;
         }
         // Since the journal was read, the workflow may have ended, or another call may have resumed
         // it, so the journal is read again.
-        let before = std::mem::replace(&mut story, read_journal(root, id)?);
-        if story.tasks == before.tasks {
+        let before = std::mem::replace(&mut workflow, read_journal(root, id)?);
+        if workflow.tasks == before.tasks {
             // No process runs the workflow, so none has recorded the ends of its steps, which run
             // until the session's grace has passed.
-            siding_workflow::apply_ended_steps(root, &mut story);
+            siding_workflow::apply_ended_steps(root, &mut workflow);
             break false;
         }
     };
-    let view = WorkflowView::from_workflow(&story, is_running, clock::unix_now());
-    Ok((story, view))
+    let view = WorkflowView::from_workflow(&workflow, is_running, clock::unix_now());
+    Ok((workflow, view))
 }
 
 /// Returns the view of a workflow whose task runs but has not written the journal yet; `None` if
@@ -116,13 +116,13 @@ fn starting_view(root: &StateDir, id: TaskId) -> Option<WorkflowView> {
 }
 
 /// Returns whether a task is running the workflow.
-fn is_running(root: &StateDir, story: &LoadedWorkflow) -> bool {
+fn is_running(root: &StateDir, workflow: &LoadedWorkflow) -> bool {
     let lives = |id: &TaskId| {
         // A task that cannot be read was removed, so it has ended.
         context::recover(root, *id).is_ok()
             && Task::read(root, *id).is_ok_and(|task| task.state.is_live())
     };
-    story.tasks.last().is_some_and(lives)
+    workflow.tasks.last().is_some_and(lives)
 }
 
 fn format_text(view: &WorkflowView, colour: ColorMode) -> String {

@@ -28,11 +28,11 @@ pub(super) fn query_version(program: &Path) -> Result<String, String> {
         // After a timeout the receiver is dropped.
         let _receiver_dropped = sender.send(read.map(|_| text));
     });
-    let said = receiver.recv_timeout(VERSION_TIMEOUT);
+    let answer = receiver.recv_timeout(VERSION_TIMEOUT);
     // The answer is complete or too late, so the process is no longer needed.
     let _already_ended = child.kill();
     let _already_ended = child.wait();
-    match said {
+    match answer {
         Ok(Ok(text)) => match text.lines().find(|line| !line.trim().is_empty()) {
             Some(line) => Ok(one_line(line.trim(), VERSION_COLUMNS)),
             None => Err("it prints nothing".to_owned()),

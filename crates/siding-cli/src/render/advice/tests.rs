@@ -57,7 +57,8 @@ fn requested_background_tasks_get_shorter_advice() {
 
 #[test]
 fn a_notice_is_promised_only_in_background_with_a_channel() {
-    let said = |view: &TaskView, channel| advice_at(view, channel, NOW).expect("there is advice");
+    let advice_text =
+        |view: &TaskView, channel| advice_at(view, channel, NOW).expect("there is advice");
     let promise =
         "output in /s/tasks/b-4k7q0n2m8x5t/output; you will be notified when it ends; `siding wait";
     for why in [
@@ -69,14 +70,14 @@ fn a_notice_is_promised_only_in_background_with_a_channel() {
     ] {
         let placement = PlacementView { kind: PlacementKind::Background, why: Some(why) };
         let view = TaskView { placement, ..running_task() };
-        let text = said(&view, NoticeChannel::Pushed);
+        let text = advice_text(&view, NoticeChannel::Pushed);
         assert!(text.contains(promise), "{text}");
-        let text = said(&view, NoticeChannel::WithToolResults);
+        let text = advice_text(&view, NoticeChannel::WithToolResults);
         assert!(text.contains("you will be notified when it ends, in a later result"), "{text}");
-        assert!(!said(&view, NoticeChannel::PollOnly).contains("told"));
+        assert!(!advice_text(&view, NoticeChannel::PollOnly).contains("told"));
     }
     let placement = PlacementView { kind: PlacementKind::Foreground, why: None };
-    let text = said(&TaskView { placement, ..running_task() }, NoticeChannel::Pushed);
+    let text = advice_text(&TaskView { placement, ..running_task() }, NoticeChannel::Pushed);
     assert!(!text.contains("told"), "{text}");
 }
 

@@ -44,8 +44,8 @@ impl ProxyState {
     /// were reported before.
     pub(super) fn report_refused(&self, host: &str) {
         let host = cut_head(host, MAX_DENIED_HOST_BYTES);
-        let mut told = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.len() < MAX_RECORDED_DENIALS && told.insert(host.to_owned()) {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.len() < MAX_RECORDED_DENIALS && reported.insert(host.to_owned()) {
             // A busy shim reads the report later. If the shim has exited, this process exits too.
             let _peer_gone = unix_socket::send(&self.control, host.as_bytes(), true);
         }

@@ -44,12 +44,12 @@ pub(super) fn task_environment(task: &PreparedTask) -> Result<Vec<CString>, RunE
     }
     add_policy_variables(&spec.net, &mut variables);
     for (name, value) in env {
-        set_unless_given(&mut variables, name, value.as_ref());
+        set_variable(&mut variables, name, value.as_ref());
     }
-    set_unless_given(&mut variables, "SIDING_TASK", spec.task_id.to_string().as_ref());
+    set_variable(&mut variables, "SIDING_TASK", spec.task_id.to_string().as_ref());
     // A `siding run` inside the task then belongs to the session of that task.
     if !spec.session_id.is_implicit() {
-        set_unless_given(&mut variables, "SIDING_SESSION", spec.session_id.as_str().as_ref());
+        set_variable(&mut variables, "SIDING_SESSION", spec.session_id.as_str().as_ref());
     }
     variables.iter().map(|(name, value)| assignment(name, value)).collect()
 }
@@ -78,15 +78,15 @@ fn add_policy_variables(policy: &NetPolicy, variables: &mut Vec<(OsString, OsStr
             let address = format!("http://127.0.0.1:{}", proxy::PROXY_PORT);
             let proxies = PROXY_VARIABLES.map(|name| (name, address.as_str()));
             for (name, value) in proxies.into_iter().chain([("NO_PROXY", own.as_str())]) {
-                set_unless_given(variables, name, value.as_ref());
-                set_unless_given(variables, &name.to_ascii_lowercase(), value.as_ref());
+                set_variable(variables, name, value.as_ref());
+                set_variable(variables, &name.to_ascii_lowercase(), value.as_ref());
             }
         }
         NetPolicy::Ports(_) | NetPolicy::Unrestricted | NetPolicy::None | NetPolicy::Loopback => {}
     }
 }
 
-fn set_unless_given(variables: &mut Vec<(OsString, OsString)>, name: &str, value: &OsStr) {
+fn set_variable(variables: &mut Vec<(OsString, OsString)>, name: &str, value: &OsStr) {
     variables.retain(|(known, _)| known != name);
     variables.push((name.into(), value.into()));
 }

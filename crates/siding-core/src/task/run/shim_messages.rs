@@ -36,7 +36,7 @@ impl ShimEvent {
     #[must_use]
     pub fn call_event(&self) -> Option<CallEvent> {
         match self {
-            Self::Finished(_, story) if story.state.is_live() => Some(CallEvent::LeaderEnded),
+            Self::Finished(_, notices) if notices.state.is_live() => Some(CallEvent::LeaderEnded),
             Self::Finished(..) => Some(CallEvent::Ended),
             Self::Ready(..) => Some(CallEvent::Ready),
             Self::Running | Self::MayBeNewShim => Some(CallEvent::Started),
@@ -72,15 +72,15 @@ pub fn recv_event(watch: &mut TaskWatch<'_>) -> Result<ShimEvent, RunError> {
 }
 
 fn finished_event(watch: &TaskWatch<'_>) -> Result<Option<ShimEvent>, RunError> {
-    let (dir, story) = watch.read_notices()?;
-    let state = &story.state;
+    let (dir, notices) = watch.read_notices()?;
+    let state = &notices.state;
     let lingers =
         matches!(state.lifecycle.phase(), Phase::Lingering { .. }) && !state.is_waiting_for_ready();
     Ok(if !state.is_live() {
-        Some(ShimEvent::Finished(dir, Box::new(story)))
+        Some(ShimEvent::Finished(dir, Box::new(notices)))
     } else if state.ready.is_some() {
-        Some(ShimEvent::Ready(dir, Box::new(story)))
+        Some(ShimEvent::Ready(dir, Box::new(notices)))
     } else {
-        lingers.then(|| ShimEvent::Finished(dir, Box::new(story)))
+        lingers.then(|| ShimEvent::Finished(dir, Box::new(notices)))
     })
 }

@@ -86,8 +86,8 @@ fn inotify() -> Check {
         weight: CheckWeight::Comfort,
         found: instances.map_or_else(
             || "not present".to_owned(),
-            |instances| format!("{instances} instances per user; waits use none"),
+            |instances| format!("{instances} instances per user; a wait for a file and a follower of notices use one each"),
         ),
-        missing_guarantee: "nothing: waits and recovery do not need it",
+        missing_guarantee: "`siding notices --follow` fails, and a wait for a file checks at intervals",
     }
 }

@@ -99,13 +99,13 @@ pub(super) fn end_orphans(
 pub(super) fn end_found_orphans(
     root: &StateDir,
     survey: &TaskSurvey,
-    look: OrphanScan,
+    orphan_scan: OrphanScan,
 ) -> (Vec<ReapStep>, HashSet<TaskId>) {
     let (mut steps, mut kept) = (Vec::new(), HashSet::new());
-    let trouble = if look.orphans.is_empty() {
-        look.incomplete_step()
+    let trouble = if orphan_scan.orphans.is_empty() {
+        orphan_scan.incomplete_step()
     } else {
-        sweep_tasks(root, survey, look, &mut steps, &mut kept).incomplete_step()
+        sweep_tasks(root, survey, orphan_scan, &mut steps, &mut kept).incomplete_step()
     };
     if let Some(trouble) = trouble {
         steps.push(trouble);
@@ -120,19 +120,19 @@ pub(super) fn end_found_orphans(
 fn sweep_tasks(
     root: &StateDir,
     survey: &TaskSurvey,
-    look: OrphanScan,
+    orphan_scan: OrphanScan,
     steps: &mut Vec<ReapStep>,
     kept: &mut HashSet<TaskId>,
 ) -> OrphanScan {
-    let (held, busy): (Vec<_>, HashSet<TaskId>) = lock_tasks(root, survey, &look.orphans);
+    let (held, busy): (Vec<_>, HashSet<TaskId>) = lock_tasks(root, survey, &orphan_scan.orphans);
     kept.extend(busy);
     let wanted: HashSet<TaskId> = held.iter().map(|(id, _)| *id).collect();
     if wanted.is_empty() {
-        return look;
+        return orphan_scan;
     }
     std::thread::sleep(RECHECK_DELAY);
     let mut sweep = OrphanSweep { root, survey, wanted, signaled: HashMap::new() };
-    sweep.terminate_all(look.orphans);
+    sweep.terminate_all(orphan_scan.orphans);
     let left = sweep.kill_remaining();
     kept.extend(left.orphans.keys());
     for (process, touched) in sweep.signaled {
@@ -158,14 +158,14 @@ fn sweep_tasks(
 
 /// Returns the strays that exist now. Repeats an incomplete scan.
 pub(super) fn find_orphans(root: &StateDir, survey: &TaskSurvey) -> OrphanScan {
-    let mut look = scan_once(root, survey);
+    let mut orphan_scan = scan_once(root, survey);
     for _ in 1..MAX_SCANS {
-        if look.is_complete {
+        if orphan_scan.is_complete {
             break;
         }
-        look = scan_once(root, survey);
+        orphan_scan = scan_once(root, survey);
     }
-    look
+    orphan_scan
 }
 
 fn scan_once(root: &StateDir, survey: &TaskSurvey) -> OrphanScan {
@@ -334,12 +334,12 @@ impl OrphanSweep<'_> {
     fn kill_remaining(&mut self) -> OrphanScan {
         let started = clock::monotonic_now();
         loop {
-            let mut look = find_orphans(self.root, self.survey);
-            look.orphans.retain(|id, _| self.wanted.contains(id));
+            let mut orphan_scan = find_orphans(self.root, self.survey);
+            orphan_scan.orphans.retain(|id, _| self.wanted.contains(id));
             // Strays for which no descriptor was left are killed in the next round, which reuses
             // the descriptors of this one.
-            let mut mortal = !look.is_complete;
-            look.orphans.retain(|id, strays| {
+            let mut mortal = !orphan_scan.is_complete;
+            orphan_scan.orphans.retain(|id, strays| {
                 strays.pidfds.retain(|held| !held.is_dead());
                 for held in &strays.pidfds {
                     mortal |= self.send_signal(*id, held, Signal::KILL);
@@ -348,9 +348,9 @@ impl OrphanSweep<'_> {
                 strays.processes().next().is_some()
             });
             if !mortal || clock::monotonic_now().ms_since(started) > KILL_TIMEOUT_MS {
-                return look;
+                return orphan_scan;
             }
-            drop(look);
+            drop(orphan_scan);
             std::thread::sleep(SWEEP_PAUSE);
         }
     }

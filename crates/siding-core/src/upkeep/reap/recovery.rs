@@ -55,13 +55,14 @@ fn recover_tasks(
 ) -> Result<Vec<ReapStep>, ReapError> {
     let recovery = Recovery::new(root, program)?;
     let next = AtomicUsize::new(0);
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     parallel::run_in_threads(
         if ids.len() < MIN_PARALLEL_TASKS { 1 } else { RECOVERY_THREADS },
         || {
             let mut crowd = BatchRecovery::new(&recovery);
             let mut each = |(id, found)| {
-                let _receiver_dropped = recovery_step(root, id, found).map(|step| tell.send(step));
+                let _receiver_dropped =
+                    recovery_step(root, id, found).map(|step| sender.send(step));
             };
             while let Some(id) = ids.get(next.fetch_add(1, Ordering::Relaxed)) {
                 crowd.recover_task(*id, &mut each);
@@ -69,8 +70,8 @@ fn recover_tasks(
             crowd.flush(&mut each);
         },
     );
-    drop(tell);
-    Ok(told.into_iter().collect())
+    drop(sender);
+    Ok(receiver.into_iter().collect())
 }
 
 /// Returns the step for an outcome of recovery, or `None` if there was nothing to do.

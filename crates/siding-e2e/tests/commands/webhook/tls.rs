@@ -46,8 +46,8 @@ fn a_notice_is_posted_over_tls() {
     let got = next_request(&requests);
     assert!(got.head.starts_with("post /secret http/1.1\r\n"), "{}", got.head);
     assert_eq!((task_id(&got.body), &got.body), (task, &printed));
-    let said = follower.close();
-    assert!(!said.contains("webhook"), "{said}");
+    let stderr = follower.close();
+    assert!(!stderr.contains("webhook"), "{stderr}");
 }
 
 /// If a server's certificate is not valid, siding sends nothing to the server, does not retry, and
@@ -75,11 +75,11 @@ fn an_invalid_certificate_is_rejected_and_reported() {
         let task = run_in_background_to_end(&sandbox, &[], "true");
         let mut follower = start_follower(&sandbox, &format!("{address}/secret"), authorities);
         assert_eq!(task_id(&follower.next_line()), task);
-        let said = follower.close();
+        let stderr = follower.close();
         let expected = format!("siding: webhook {address}: its certificate is rejected: {why}");
-        assert!(said.contains(&expected) && said.contains("was not sent"), "{said}");
-        assert_eq!(said.matches("webhook").count(), 1, "{said}");
-        assert!(!said.contains("secret") && !said.contains("trying again"), "{said}");
+        assert!(stderr.contains(&expected) && stderr.contains("was not sent"), "{stderr}");
+        assert_eq!(stderr.matches("webhook").count(), 1, "{stderr}");
+        assert!(!stderr.contains("secret") && !stderr.contains("trying again"), "{stderr}");
         assert!(requests.try_recv().is_err(), "nothing was sent");
     }
 }
@@ -94,7 +94,7 @@ fn a_server_without_tls_receives_nothing() {
     let address = address.replace("http:", "https:");
     let mut follower = start_follower(&sandbox, &address, CA_CERTIFICATE);
     assert_eq!(task_id(&follower.next_line()), task);
-    let said = follower.close();
-    assert_eq!(said.matches("was not sent").count(), 1, "{said}");
+    let stderr = follower.close();
+    assert_eq!(stderr.matches("was not sent").count(), 1, "{stderr}");
     assert!(requests.recv_timeout(POLL_DEADLINE).is_err(), "nothing was sent");
 }

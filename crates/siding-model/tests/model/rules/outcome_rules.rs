@@ -64,15 +64,15 @@ pub(super) fn outcome_was_observed(trace: &Trace) -> RuleResult {
             &|turn| matches!(&turn.event, TaskEvent::StopAsked { by: asker, .. } if asker == by),
         ),
         Outcome::FailedToStart { error } => any_step(
-            &|turn| matches!(&turn.event, TaskEvent::SpawnFailed { error: told, .. } if told == error),
+            &|turn| matches!(&turn.event, TaskEvent::SpawnFailed { error: recorded, .. } if recorded == error),
         ),
         Outcome::Released { by } => any_step(&|turn| {
-            matches!(&turn.event, TaskEvent::Released { by: told } if told == by)
+            matches!(&turn.event, TaskEvent::Released { by: recorded } if recorded == by)
                 && matches!(turn.before.phase, Phase::Running { .. } | Phase::Lingering { .. })
         }),
         Outcome::Lost { why } => {
             let vanished = any_step(
-                &|turn| matches!(&turn.event, TaskEvent::Vanished { why: told } if told == why),
+                &|turn| matches!(&turn.event, TaskEvent::Vanished { why: recorded } if recorded == why),
             );
             vanished || leader_told(&LeaderEnd::Unknown { why: why.clone() })
         }

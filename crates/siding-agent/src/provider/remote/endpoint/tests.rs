@@ -52,8 +52,8 @@ fn an_invalid_base_url_is_reported_with_an_example() {
 #[test]
 fn a_missing_key_error_names_the_variables() {
     let error = endpoint_from(ApiDialect::Anthropic, &[("ANTHROPIC_API_KEY", " ")]).err();
-    let told = "anthropic:m needs a key: set ANTHROPIC_API_KEY (or ANTHROPIC_AUTH_TOKEN)";
-    assert_eq!(error.as_deref(), Some(told));
+    let expected = "anthropic:m needs a key: set ANTHROPIC_API_KEY (or ANTHROPIC_AUTH_TOKEN)";
+    assert_eq!(error.as_deref(), Some(expected));
     let error = endpoint_from(ApiDialect::OpenAi, &[]).err();
     assert_eq!(error.as_deref(), Some("openai:m needs a key: set OPENAI_API_KEY"));
     let bad = endpoint_from(ApiDialect::OpenAi, &[("OPENAI_API_KEY", "a\nb")])

@@ -178,9 +178,9 @@ fn arguments_that_are_not_json_are_kept_as_text() {
 fn unsigned_thinking_is_not_sent_back() {
     let server = Server::new(vec![stream(&[json!({ "type": "text", "text": "a" })], "end_turn")]);
     let unsigned = AssistantContent::Thinking { text: "another's".to_owned(), signature: None };
-    let said = Message::Assistant(vec![unsigned, assistant_text("b")]);
+    let message = Message::Assistant(vec![unsigned, assistant_text("b")]);
     let (answer, _) =
-        send(&model(ApiDialect::Anthropic, &server), &[prompt("1"), said, prompt("2")]);
+        send(&model(ApiDialect::Anthropic, &server), &[prompt("1"), message, prompt("2")]);
     assert!(answer.is_ok(), "{answer:?}");
     let body = &server.requests()[0].body;
     assert_eq!(body["messages"][1]["content"], json!([{ "type": "text", "text": "b" }]));
@@ -195,9 +195,9 @@ fn texts_and_calls_keep_their_order() {
     ];
     let server = Server::new(vec![stream(&blocks, "tool_use")]);
     let (answer, _) = send(&model(ApiDialect::Anthropic, &server), &[prompt("hi")]);
-    let said = answer.expect("the request succeeds").content;
+    let content = answer.expect("the request succeeds").content;
     assert_eq!(
-        said,
+        content,
         [assistant_text("first"), call("toolu_1", json!({})), assistant_text("second")]
     );
 }

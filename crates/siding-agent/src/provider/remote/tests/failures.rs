@@ -35,10 +35,10 @@ fn truncated_reply() -> Reply {
 fn received_parts(replies: Vec<Reply>) -> Vec<String> {
     let tries = replies.len();
     let server = Server::new(replies);
-    let (answer, heard) = send(&model(ApiDialect::Anthropic, &server), &[prompt("hi")]);
+    let (answer, received) = send(&model(ApiDialect::Anthropic, &server), &[prompt("hi")]);
     assert_eq!(answer.expect("the last attempt succeeds").content, [assistant_text("Hello there")]);
     assert_eq!(server.requests().len(), tries);
-    heard
+    received
 }
 
 #[test]
@@ -66,13 +66,13 @@ fn an_overloaded_server_is_retried_for_any_form_of_the_error() {
 fn parts_of_a_truncated_response_are_discarded() {
     // The first reply ends with a broken connection. The second ends cleanly, but before the
     // message is complete.
-    let heard = received_parts(vec![
+    let received = received_parts(vec![
         truncated_reply().then_disconnect(),
         truncated_reply(),
         complete_reply(),
     ]);
-    let [good, night, broke, good_too, night_too, ended, hello, there] = &heard[..] else {
-        panic!("{heard:?}");
+    let [good, night, broke, good_too, night_too, ended, hello, there] = &received[..] else {
+        panic!("{received:?}");
     };
     assert_eq!([good, night, good_too, night_too], ["Good ", "night", "Good ", "night"]);
     assert!(broke.starts_with("again: the connection broke: "), "{broke}");
@@ -85,9 +85,9 @@ fn a_stalled_response_is_requested_again() {
     let server = Server::new(vec![truncated_reply().then_stall(), complete_reply()]);
     let patience = ResponseTimeouts { next_part: Duration::from_secs(2), ..long_timeouts() };
     let model = model_at(ApiDialect::Anthropic, &server.url(), "some-model", patience);
-    let (answer, heard) = send(&model, &[prompt("hi")]);
+    let (answer, received) = send(&model, &[prompt("hi")]);
     assert_eq!(answer.expect("the request succeeds").content, [assistant_text("Hello there")]);
-    assert_eq!(heard[2], "again: the answer stopped coming");
+    assert_eq!(received[2], "again: the answer stopped coming");
 }
 
 #[test]
@@ -98,11 +98,11 @@ fn a_server_that_never_responds_times_out() {
     let url = format!("http://{}", silent.local_addr().expect("local address of the listener"));
     let patience = ResponseTimeouts { first_part: Duration::from_millis(50), ..long_timeouts() };
     let why = refusal_text(&model_at(ApiDialect::Anthropic, &url, "some-model", patience));
-    let told = format!(
+    let expected = format!(
         "anthropic:some-model, tried 3 times: no complete answer from {url}/v1/messages (the server \
          did not answer in time)"
     );
-    assert_eq!(why, told);
+    assert_eq!(why, expected);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_long_retry_after_ends_the_request() {
 #[test]
 fn a_permanent_error_suggests_a_fix_and_is_not_retried() {
     let error = r#"{"error":{"type":"e","message":"m"}}"#;
-    for (dialect, status, said) in [
+    for (dialect, status, reason) in [
         (
             ApiDialect::Anthropic,
             401,
@@ -143,7 +143,7 @@ fn a_permanent_error_suggests_a_fix_and_is_not_retried() {
     ] {
         let server = Server::new(vec![Reply::error(status, &[], error)]);
         let why = refusal_text(&model(dialect, &server));
-        assert!(why.contains(&server.url()) && why.ends_with(said), "{why}");
+        assert!(why.contains(&server.url()) && why.ends_with(reason), "{why}");
         assert_eq!(server.requests().len(), 1);
     }
 }
@@ -154,8 +154,8 @@ fn a_redirect_is_not_followed() {
     let location = format!("location: {}/v1/messages", other.url());
     let server = Server::new(vec![Reply::error(307, &[&location], "")]);
     let why = refusal_text(&model(ApiDialect::Anthropic, &server));
-    let told = format!("redirects (307 to {}/v1/messages), which is not followed", other.url());
-    assert!(why.contains(&told) && why.ends_with("is ANTHROPIC_BASE_URL right?"), "{why}");
+    let expected = format!("redirects (307 to {}/v1/messages), which is not followed", other.url());
+    assert!(why.contains(&expected) && why.ends_with("is ANTHROPIC_BASE_URL right?"), "{why}");
     assert!(other.requests().is_empty());
 }
 
@@ -194,14 +194,14 @@ fn cancellation_interrupts_a_response() {
     let server = Server::new(vec![truncated_reply().then_stall()]);
     let (cancel, mut wished) = (CancelFlag::default(), None);
     let model = model(ApiDialect::Anthropic, &server);
-    let (answer, heard) = send_until(&model, &[prompt("hi")], &cancel, &mut |part| {
+    let (answer, received) = send_until(&model, &[prompt("hi")], &cancel, &mut |part| {
         if part == "night" {
             cancel.set();
             wished = Some(Instant::now());
         }
     });
     assert_eq!(answer, Err(ProviderError::Cancelled));
-    assert_eq!(heard, ["Good ", "night"]);
+    assert_eq!(received, ["Good ", "night"]);
     // The bound is far below the timeout of 60 s. A tighter one would fail on a busy machine.
     assert!(wished.is_some_and(|wished| wished.elapsed() < Duration::from_secs(10)));
 }

@@ -50,13 +50,13 @@ pub(super) fn step_text(step: &ReapStep, verb: &dyn Fn(&str, &str) -> String) ->
         ReapStep::SessionExpired { session_id, last_at } => {
             let removed = verb("removed", "remove");
             let why = format!("it is over, no task of it is left, and it was last seen {last_at}");
-            let said = format!("{removed} what was kept of session `{session_id}`: {why}");
-            ("session".to_owned(), said)
+            let line = format!("{removed} what was kept of session `{session_id}`: {why}");
+            ("session".to_owned(), line)
         }
         ReapStep::QuarantineExpired { path, quarantined_at } => {
             let path = one_line(path, COMMAND_COLUMNS);
-            let said = format!("{} {path}, set aside {quarantined_at}", verb("removed", "remove"));
-            ("quarantine".to_owned(), said)
+            let line = format!("{} {path}, set aside {quarantined_at}", verb("removed", "remove"));
+            ("quarantine".to_owned(), line)
         }
         ReapStep::HostProcessEnded { host, pid, command, signal } => {
             let done =

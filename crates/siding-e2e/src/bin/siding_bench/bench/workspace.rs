@@ -223,8 +223,8 @@ impl RowDir {
     ) -> Result<serde_json::Value> {
         let output = self.siding_command(words).stdout(Stdio::piped()).output()?;
         if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            bail!("`siding {}` failed: {}", words.join(" "), said.trim());
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            bail!("`siding {}` failed: {}", words.join(" "), stderr.trim());
         }
         Ok(serde_json::from_slice(&output.stdout)?)
     }

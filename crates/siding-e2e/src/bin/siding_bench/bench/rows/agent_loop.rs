@@ -81,23 +81,23 @@ fn measure_conversations(bench: &Bench, place: &RowDir) -> Result<(TurnTimes, Ve
         "[[answer]]\ndelay_ms = 600000\ntext = \"never\"\n".repeat(LONG_CONVERSATION_TURNS),
     )?;
     let labelled = ["--small-model".to_owned(), format!("script:{}", labels.display())];
-    let (look, run) = (
+    let (list_call, run) = (
         repeat_call(LIST_TASKS_CALL, LONG_CONVERSATION_TURNS),
         repeat_call(BASH_CALL, COMMAND_TURNS),
     );
-    let crowded = start_tasks_answer(bench) + &look;
+    let crowded = start_tasks_answer(bench) + &list_call;
 
     let conversations = RefCell::new(Vec::new());
     let mut turns: [Contender<'_>; 5] = [
         Box::new(time_bash),
         Box::new(|| {
-            let talk = run_conversation(place, &look, &[], EXIT_NO_TASKS_LEFT)?;
+            let talk = run_conversation(place, &list_call, &[], EXIT_NO_TASKS_LEFT)?;
             let took = talk.time_per_turn(0..LONG_CONVERSATION_TURNS);
             conversations.borrow_mut().push(talk);
             Ok(took)
         }),
         Box::new(|| {
-            Ok(run_conversation(place, &look, &labelled, EXIT_NO_TASKS_LEFT)?
+            Ok(run_conversation(place, &list_call, &labelled, EXIT_NO_TASKS_LEFT)?
                 .time_per_turn(0..LONG_CONVERSATION_TURNS))
         }),
         // The first turn starts the background tasks, so the measurement begins with the second
@@ -270,7 +270,7 @@ fn read_request_times(place: &RowDir, session: &str) -> Result<Vec<i64>> {
     let mut asked = Vec::new();
     for line in fs::read_to_string(path)?.lines() {
         let line: Value = serde_json::from_str(line)?;
-        if line["entry"] == "asked" {
+        if line["entry"] == "request_sent" {
             asked.push(line["wall"].as_i64().context("the entry has no time")?);
         }
     }

@@ -13,7 +13,7 @@ use crate::bench::interleaved_runs::{self, Contender, InterleavedRounds};
 use crate::bench::syscalls::{self, SharedTimestamp};
 use crate::bench::table::{ResultTable, TableLine, Target, Unit};
 
-const ROW_NAME: &str = "told";
+const ROW_NAME: &str = "exit";
 
 pub(super) const ROW: Row = Row {
     name: ROW_NAME,
