@@ -71,7 +71,7 @@ impl Connection {
     }
 
     /// Sends a request, and returns the event that ended it: one of the last four variants of
-    /// [`Event`]. Earlier events are sent to `heard` with the number of this request.
+    /// [`Event`]. Earlier events are sent to `sender` with the number of this request.
     pub(super) async fn send_request(
         &self,
         ask: ClientRequest,

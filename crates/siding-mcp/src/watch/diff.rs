@@ -88,7 +88,7 @@ enum ShownEnd {
     Last,
 }
 
-/// Returns `said` followed by as many lines as fit, but at least one if there are any.
+/// Returns `title` followed by as many lines as fit, but at least one if there are any.
 fn format_line(title: &str, lines: &[impl AsRef<str>], end: ShownEnd) -> String {
     let room = LINE_COLUMNS.saturating_sub(title.len() + ELLIPSIS.len() + LINE_SEPARATOR.len());
     let mut used = 0;

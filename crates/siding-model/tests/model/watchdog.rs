@@ -47,7 +47,7 @@ struct WatchResult {
     breaches: Vec<(u64, Breach)>,
 }
 
-/// Samples a task for `for_ms` milliseconds, at the times that the watchdog requests. `told` are
+/// Samples a task for `for_ms` milliseconds, at the times that the watchdog requests. `earlier` are
 /// the breaches that an earlier shim recorded.
 fn run_watchdog(
     settings: &Settings,
