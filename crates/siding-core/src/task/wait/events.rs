@@ -89,7 +89,10 @@ impl Waiter<'_> {
                 // Output that was written before the request took effect is checked now.
                 Some(ShimMessage::Done) => grown = true,
                 Some(ShimMessage::Record { record, .. }) => match record.as_deref() {
-                    Some(Record::Closed(_)) => over = true,
+                    // The end is recorded, so the wait need not continue until the shim has
+                    // cleaned up. A later message is not received: the end of the connection would
+                    // start a recovery, which repeats the cleanup.
+                    Some(Record::Closed(_)) => return self.finish_task(task),
                     Some(_) => {}
                     None => over |= !one.watch.state()?.1.is_live(),
                 },
@@ -110,7 +113,6 @@ impl Waiter<'_> {
             one.watch.send(&ShimRequest::Subscribe { follow: true })?;
         }
         if over {
-            // The end is recorded, so the wait need not continue until the shim has cleaned up.
             return self.finish_task(task);
         }
         if grown {
