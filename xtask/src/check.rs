@@ -45,7 +45,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "crates",
-        about: "crates depend only on what ARCHITECTURE.md allows",
+        about: "crates depend only on those that xtask/src/check/crates.rs allows",
         tier: StepTier::Quick,
         run: crates::check,
     },

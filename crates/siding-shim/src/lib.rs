@@ -1,7 +1,7 @@
 //! The shim: the small process that supervises one task, or several that are about to be stopped.
 //!
 //! The shim starts the leader, and is the only writer of the task's journal and output. It enforces
-//! the deadline and the session's lease, serves its clients, and kills the process tree of a task
+//! the deadline and the task's lease, serves its clients, and kills the process tree of a task
 //! that is stopped. It records how the task ended, and exits. The shim has one thread, which waits
 //! for the events of recorded tasks only in the poll of `event_loop`; a second thread exists only
 //! while an HTTP condition of the task's readiness is checked. While it supervises a task, the shim
@@ -14,7 +14,7 @@
 mod adopt;
 mod adopted_output;
 mod clients;
-mod deadline;
+mod deadline_notice;
 mod event_loop;
 mod excluded_programs;
 mod failpoints;

@@ -21,7 +21,7 @@ use siding_model::record::{CloseSummary, Record};
 use siding_model::signal::Signal;
 
 use crate::clients::{Client, ClientEvent, ClientId, Clients};
-use crate::deadline::DeadlineTimer;
+use crate::deadline_notice::DeadlineNoticeTimer;
 use crate::excluded_programs::release_excluded;
 use crate::failpoints;
 use crate::lease::Lease;
@@ -52,7 +52,7 @@ pub(crate) struct TaskSupervisor {
     proxy: ProxyHandle,
     clients: Clients,
     lease: Lease,
-    deadline: DeadlineTimer,
+    deadline_notice: DeadlineNoticeTimer,
     readiness: ReadinessProbe,
     stall: StallWatch,
     resources: ResourceMonitor,
@@ -91,7 +91,7 @@ impl TaskSupervisor {
             proxy: ProxyHandle::default(),
             clients,
             lease,
-            deadline: DeadlineTimer::default(),
+            deadline_notice: DeadlineNoticeTimer::default(),
             readiness: ReadinessProbe::default(),
             stall,
             resources,
@@ -164,7 +164,7 @@ impl TaskSupervisor {
         let wake_at = [
             self.task.retry_at(),
             self.task.state().lifecycle.wake_at(),
-            self.deadline.wake_at(self.task.state()),
+            self.deadline_notice.wake_at(self.task.state()),
             self.output.wake_at(),
             self.output_poll_at(),
             self.lease.wake_at(),

@@ -25,7 +25,7 @@ impl SchemaCheckedClient {
             let name = tool["name"].as_str().expect("a name").to_owned();
             checked.schemas.insert(name, Schema::new(schema));
         }
-        assert_eq!(checked.schemas.len(), 7);
+        assert!(!checked.schemas.is_empty(), "{list}");
         checked
     }
 

@@ -36,11 +36,11 @@ impl TaskSupervisor {
 
     /// Records the notice of the approaching deadline, once it is due.
     pub(super) fn record_near_deadline(&mut self, now: MonotonicMs) {
-        let Some(notice) = self.deadline.check(self.task.state(), now) else { return };
+        let Some(notice) = self.deadline_notice.check(self.task.state(), now) else { return };
         if self.task.has_room() {
             self.record(vec![notice]);
         } else {
-            self.deadline.postpone(now);
+            self.deadline_notice.postpone(now);
         }
     }
 

@@ -9,12 +9,12 @@ use crate::journal_writer::OPTIONAL_RECORD_RETRY_MS;
 
 /// Decides when the notice of the current deadline is recorded.
 #[derive(Debug, Default)]
-pub(crate) struct DeadlineTimer {
+pub(crate) struct DeadlineNoticeTimer {
     /// The time at which the journal is checked again, after it had no space for the notice.
     retry_at: Option<MonotonicMs>,
 }
 
-impl DeadlineTimer {
+impl DeadlineNoticeTimer {
     /// Returns when the notice is due; `None` once the notice is recorded, and for a task without
     /// such a notice.
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
