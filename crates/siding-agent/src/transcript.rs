@@ -1,9 +1,9 @@
 //! The transcript of a conversation: an append-only file with one JSON entry per line.
 //!
-//! The file is in the directory of its session. The holder of its lock is the only writer. A writer
-//! that is killed within a line leaves a torn line; the next writer terminates that line and
-//! appends another one that marks it as torn. So existing bytes are never changed, and only marked
-//! lines and an incomplete last line are ignored.
+//! The file is in the directory of its session. The process that holds the transcript's lock is the
+//! only writer. A writer that is killed while it writes a line leaves a torn line; the next writer
+//! terminates that line and appends a line that marks it as torn. Existing bytes are thus never
+//! changed. Readers ignore only marked lines and an incomplete last line.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -20,10 +20,10 @@ use crate::conversation::Entry;
 
 /// The version of the format that is written. Version 1 is read as well ([`upgrade_line`]).
 const FORMAT_VERSION: u32 = 2;
-/// Maximum bytes of a transcript that is read: many times what any model accepts.
+/// Maximum size in bytes of a transcript that can be read: many times the context of any model.
 const MAX_TRANSCRIPT_BYTES: u64 = 1 << 30;
 
-/// Maximum bytes of the first line, which has a path and a name.
+/// Maximum size in bytes of the first line, which contains a path and a model's name.
 const MAX_HEADER_BYTES: usize = 64 << 10;
 
 /// Why a transcript cannot be used.
@@ -35,10 +35,10 @@ pub enum TranscriptError {
     /// The session has no transcript.
     #[error("there is no conversation `{session}`; `siding session list` shows the sessions")]
     Missing {
-        /// The session without a transcript.
+        /// The session that was asked for.
         session: SessionId,
     },
-    /// Another process holds the lock.
+    /// Another process holds the transcript's lock.
     #[error("conversation `{session}` is open in another process; end that one first")]
     Busy {
         /// The session whose transcript is locked.
@@ -47,7 +47,7 @@ pub enum TranscriptError {
     /// A line cannot be parsed.
     #[error("conversation `{session}`, line {line} of its {NAME}: {why}")]
     Damaged {
-        /// The session of the damaged transcript.
+        /// The session whose transcript is damaged.
         session: SessionId,
         /// The line number, from 1.
         line: usize,
@@ -61,12 +61,12 @@ pub enum TranscriptError {
         session: SessionId,
         /// The failed action as a verb, such as `read`.
         doing: &'static str,
-        /// The error of the system call.
+        /// The error that the system call returned.
         source: io::Error,
     },
 }
 
-/// The settings of a conversation at its start.
+/// The directory and the model with which a conversation was started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TranscriptHeader {
     /// The working directory, which a resumed conversation uses again.
@@ -145,8 +145,8 @@ impl Transcript {
         transcript.len = bytes.len() as u64;
         let (opened, entries) = parse(session, &bytes)?;
         if !bytes.ends_with(b"\n") {
-            // The newline and the mark are one write: a crash between two writes would leave an
-            // unmarked line.
+            // The newline and the mark are one write: a crash between two writes would leave a
+            // terminated line without a mark.
             transcript.write_line_after(
                 b"\n",
                 &TranscriptLine::Torn { torn: true, wall: clock::unix_now() },
@@ -155,8 +155,8 @@ impl Transcript {
         Ok((transcript, opened, entries))
     }
 
-    /// Reads the transcript of a session without taking its lock, so readers and the writer do not
-    /// block each other. Returns the header and the complete entries of the transcript.
+    /// Reads the transcript of a session without locking it, so readers and the writer do not block
+    /// each other. Returns the header and the complete entries of the transcript.
     ///
     /// # Errors
     ///
@@ -179,7 +179,7 @@ impl Transcript {
         self.write_line(&TranscriptLine::Entry { wall: clock::unix_now(), entry: entry.clone() })
     }
 
-    /// Syncs the file to disk, so that a power failure does not lose appended entries.
+    /// Syncs the file to disk, so that entries appended so far survive a power failure.
     ///
     /// # Errors
     ///
@@ -232,7 +232,7 @@ impl Transcript {
     }
 }
 
-/// Returns the header of a conversation without taking its lock.
+/// Returns the header of a session's transcript without locking the transcript.
 ///
 /// # Errors
 ///
@@ -289,15 +289,15 @@ fn parse(
         let entries_before = before.replace(entries.len());
         match (torn.take(), parsed) {
             (Some(_), Ok(TranscriptLine::Torn { .. })) => {}
-            // The preceding line lacked only its newline, so it parses. Its readers have ignored it
-            // as torn, so its entry is dropped here.
+            // The preceding line can be parsed, because only its newline was missing. Earlier
+            // readers ignored it as torn, so its entry is dropped here as well.
             (None, Ok(TranscriptLine::Torn { .. })) => {
                 entries.truncate(entries_before.unwrap_or(0))
             }
-            // The writer was killed again while it marked the torn line.
+            // The next writer was killed as well, while it marked the torn line.
             (Some(before), Err(_)) => torn = Some(before),
-            // After a crash the next writer marks the torn line before it appends anything, so an
-            // unmarked torn line before another entry is damage.
+            // After a crash the next writer marks the torn line before it appends an entry. A torn
+            // line without a mark before another entry is therefore damage.
             (Some(before), Ok(_)) => return Err(before),
             (None, Ok(TranscriptLine::Opened { transcript, opened: first, .. })) if number == 0 => {
                 if !(1..=FORMAT_VERSION).contains(&transcript) {
@@ -329,7 +329,8 @@ fn parse(
 }
 
 /// Parses a line after a header of format 1, which had other names for the same entries and fields.
-/// A line that a newer siding has added has the names of format 2.
+/// Lines that a newer siding has appended to such a transcript have the names of format 2 and parse
+/// as well.
 fn upgrade_line(line: &[u8]) -> serde_json::Result<TranscriptLine> {
     const ENTRIES: [(&str, &str); 8] = [
         ("told", "input"),

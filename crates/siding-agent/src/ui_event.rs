@@ -15,7 +15,7 @@ pub enum UiEvent<'a> {
     Started(&'a SessionId),
     /// A request is about to be sent to the model.
     RequestSent,
-    /// A part of a streamed answer, or the report of a retry.
+    /// A part of a streamed answer, or the announcement of a retry.
     ResponsePart(ResponsePart<'a>),
     /// A complete answer of the model, which replaces the parts received before.
     Response(&'a [AssistantContent]),
@@ -23,11 +23,12 @@ pub enum UiEvent<'a> {
     CallStarted(&'a ToolCall),
     /// A tool call has finished.
     CallFinished(&'a ToolResult),
-    /// Content for the model was recorded; it is sent with the next request.
+    /// Content for the model was recorded. The next request sends it.
     Input(&'a UserContent),
-    /// A request to the model failed, or the notes could not be consolidated. The text says why.
+    /// A request to the model failed, or the notes could not be consolidated. The text is the
+    /// reason.
     RequestFailed(&'a str),
-    /// A label for a finished batch of calls.
+    /// The small model has labeled a finished batch of calls.
     Label(&'a Label),
     /// The tokens used by an answer or a summary.
     Usage(Usage),
@@ -37,12 +38,12 @@ pub enum UiEvent<'a> {
     ApprovalRequested {
         /// The call that waits for the approval.
         call: &'a CallId,
-        /// The command as the person should see it.
+        /// The command, as it is shown to the person.
         command: &'a str,
-        /// The guard's objection.
+        /// The guard's reason for asking.
         reason: &'a str,
     },
-    /// The agent is idle until the next event.
+    /// The agent waits for the next event, and no request to the model is in progress.
     Idle(&'a IdleReason),
 }
 

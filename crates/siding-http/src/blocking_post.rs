@@ -20,7 +20,8 @@ pub struct BlockingPost {
 /// The response to a request, without its body.
 #[derive(Debug)]
 pub struct PostResponse {
-    /// HTTP status. A status of an error is not a [`TransportError`], so the caller must check it.
+    /// HTTP status. An error status is not a [`TransportError`], so the caller must check the
+    /// status.
     pub status: StatusCode,
     /// Value of the header `Retry-After` as the server sent it: seconds or a date.
     pub retry_after: Option<String>,

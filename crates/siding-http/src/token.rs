@@ -14,7 +14,7 @@ const MIN_TOKEN_CHARS: usize = 16;
 /// The scheme in the `Authorization` header.
 const BEARER_PREFIX: &[u8] = b"Bearer ";
 
-/// The names that distinguish siding's servers.
+/// The names by which the tokens of siding's servers differ.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerKind {
     /// Prefix of the token file's name.

@@ -33,7 +33,7 @@ pub enum McpError {
     /// A system call failed.
     #[error("could not {doing}: {source}")]
     Io {
-        /// The action, as an infinitive.
+        /// The action that failed, as an infinitive.
         doing: &'static str,
         /// The error of the operating system.
         source: io::Error,

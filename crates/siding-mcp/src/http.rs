@@ -25,8 +25,9 @@ const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 const TOKEN_KIND: ServerKind =
     ServerKind { token_file_prefix: "mcp", token_variable: "SIDING_MCP_TOKEN" };
 
-/// Silence after which the connection of a client of the older handshake is dropped. It is long,
-/// because an agent may think for hours. A dropped client loses no task, and needs a new handshake.
+/// Silence after which the connection of a client of the older handshake is dropped. The timeout is
+/// long, because an agent may think for hours. A dropped client loses no task, and needs a new
+/// handshake.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// Options of the server for MCP over HTTP.

@@ -14,8 +14,8 @@ use siding_model::text::one_line;
 use siding_tools::text::{self, millis};
 use siding_tools::{AsyncCaller, CallContext, CancelReason, TaskSnapshot, ToolContext, async_fd};
 
-/// The delay of the first progress notification, and the interval between two. Clients give up
-/// after 30 to 60 s of silence (docs/mcp.md).
+/// The delay of the first progress notification, and the interval between two. Clients abandon a
+/// call after 30 to 60 s without a message (docs/mcp.md).
 const PROGRESS_FIRST_AND_INTERVAL: (Duration, Duration) =
     (Duration::from_secs(1), Duration::from_secs(5));
 /// Maximum wait of a call whose client may give up despite progress notifications. The TypeScript

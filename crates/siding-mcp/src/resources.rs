@@ -180,15 +180,15 @@ impl UpdateSink {
     }
 }
 
-/// A task's output, and the number of bytes that the client is assumed to know.
+/// A task's output, and the number of bytes that the client is assumed to have received.
 struct OutputGrowth {
     id: TaskId,
     known_bytes: u64,
 }
 
 impl OutputGrowth {
-    /// Returns a value for which the current output is known. The subscription must not have been
-    /// confirmed yet, so that the client is notified of all later growth.
+    /// Returns a value for which the client has received the current output. The subscription must
+    /// not have been confirmed yet, so that the client is notified of all later growth.
     fn from_now(tool_context: &ToolContext, id: TaskId) -> Self {
         Self { id, known_bytes: output_bytes(tool_context, id).unwrap_or(0) }
     }
@@ -228,7 +228,7 @@ async fn notify_growth(tool_context: Arc<ToolContext>, mut growth: OutputGrowth,
             Ok(Some(ShimMessage::Output { .. })) => true,
             // From here on the shim reports growth; earlier growth is checked below.
             Ok(Some(ShimMessage::Done)) => false,
-            // A new shim has taken over, which has not received this subscription.
+            // A new shim has taken over, and has not received this subscription.
             Ok(None) => true,
             Ok(Some(_)) => continue,
             Err(_) => break,

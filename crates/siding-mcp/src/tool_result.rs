@@ -14,8 +14,8 @@ pub(crate) fn tool_result(answer: ToolAnswer) -> CallToolResult {
     result
 }
 
-/// Converts a tool's error to an MCP result, because clients show a result to the model, but not an
-/// error of the protocol.
+/// Converts a tool's error to an MCP result, because clients show the model a result, but not a
+/// protocol error.
 pub(crate) fn error_result(refusal: &ToolError) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(refusal.format_line(Dialect::Tools))])
 }

@@ -71,7 +71,7 @@ pub enum McpTarget {
 pub struct WatchSpec {
     /// The server to start or to connect to.
     pub server: WatchedServer,
-    /// What to read from the server.
+    /// The resource to read, or the tool to call.
     pub target: McpTarget,
     /// The polling interval for a server that does not notify of changes.
     pub interval: Duration,

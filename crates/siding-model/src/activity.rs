@@ -18,9 +18,9 @@ use crate::text::{cut_head, make_visible};
 /// Maximum number of entries in each list; [`ActivityCounts`] includes the tasks that a list leaves
 /// out.
 const MAX_LISTED_ENTRIES: usize = 20;
-/// Longest command in the report, in bytes.
+/// Maximum length of a command in the report, in bytes.
 const MAX_COMMAND_BYTES: usize = 1 << 10;
-/// Shortest time between two daily reports, in milliseconds: less than a day, so that a person who
+/// Minimum time between two daily reports, in milliseconds: less than a day, so that a person who
 /// starts work a little earlier than on the day before still gets a report.
 const MIN_DAILY_REPORT_INTERVAL_MS: i64 = 20 * 60 * 60 * 1000;
 /// Time that a daily report covers, in milliseconds, unless the last report is older.

@@ -47,7 +47,7 @@ pub fn is_wrapper_program(program: &str) -> bool {
 }
 
 /// Returns the session name for a host that has opened no session. The name contains the host
-/// process's pid and start time, so every process has a name of its own.
+/// process's pid and start time, so the names of two host processes differ.
 ///
 /// # Panics
 ///

@@ -99,7 +99,7 @@ const READY_COLUMNS: usize = 400;
 /// Maximum number of columns of a command line inside a sentence.
 const COMMAND_COLUMNS: usize = 40;
 
-/// Minimum number of columns for a command line and the two blanks before it. With less space
+/// Minimum number of columns for a command line and the two spaces before it. With less space
 /// [`format_task_line`] leaves the command line out.
 const MIN_COMMAND_COLUMNS: usize = 14;
 

@@ -28,8 +28,8 @@ pub struct BudgetPolicy {
 pub struct BudgetCall {
     /// The wait that the call specifies, which has precedence over the policy.
     pub request: WaitRequest,
-    /// Whether a subagent calls. A subagent gets no budget: it ends with its answer, so the notice
-    /// about a command in the background could not reach it.
+    /// Whether the caller is a subagent. A subagent gets no budget: it ends with its answer, so the
+    /// notice about a command in the background could not reach it.
     pub is_subagent: bool,
     /// Whether the output goes to a person's terminal. With `assistant_mode = "auto"`, such a call
     /// gets no budget.
@@ -117,7 +117,7 @@ pub struct HostCall<'c> {
     pub timeout: Duration,
     /// Whether the call asks for the background.
     pub is_background: bool,
-    /// Whether a subagent of the host calls.
+    /// Whether the caller is a subagent of the host.
     pub is_subagent: bool,
     /// Whether the host can move commands to the background. Any other host kills each command at
     /// its timeout.

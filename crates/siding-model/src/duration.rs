@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::fmt::friendly::{Spacing, SpanParser, SpanPrinter};
 use jiff::{SignedDuration, Span, SpanRelativeTo, SpanRound, Unit};
 
-/// Longest accepted duration: ten years. The sum of a few durations of this length still fits in 64
+/// Maximum accepted duration: ten years. The sum of a few durations of this length still fits in 64
 /// bits as nanoseconds.
 pub const MAX_DURATION: Duration = Duration::from_secs(3650 * DAY_SECONDS);
 
@@ -93,7 +93,7 @@ pub fn parse(text: &str) -> Result<Duration, DurationError> {
     Ok(duration)
 }
 
-/// Returns a text without blanks that [`parse`] converts back to the same duration, such as
+/// Returns a text without spaces that [`parse`] converts back to the same duration, such as
 /// `1h30m`.
 ///
 /// `parse` rejects the text of a duration above [`MAX_DURATION`].

@@ -83,7 +83,7 @@ impl CallPolicy {
 /// An event that a driver reports to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallEvent {
-    /// The command runs, possibly under another shim than before.
+    /// The command runs, possibly under a different shim than before.
     Started,
     /// The task has become ready.
     Ready,
@@ -126,7 +126,7 @@ pub enum CallAction {
 pub enum InterruptGrace {
     /// The grace in the task's specification.
     OfTask,
-    /// No time: the command was interrupted before.
+    /// No time, because the command was already interrupted once.
     Zero,
 }
 
@@ -173,7 +173,7 @@ pub struct ForegroundCall {
     /// and after the hand-over. The budget starts with the command, so that even a caller with a
     /// budget of zero learns of a command that does not exist.
     budget_end: Option<MonotonicMs>,
-    /// Whether the background was requested before the command ran.
+    /// Whether the move to the background was requested before the command ran.
     wants_background: bool,
     interrupts: u32,
 }
@@ -344,7 +344,7 @@ mod tests {
         })
     }
 
-    /// Generates events, each with the milliseconds since the event before.
+    /// Generates events, each with the milliseconds since the previous event.
     fn histories() -> impl Strategy<Value = Vec<(CallEvent, u64)>> {
         prop::collection::vec((prop::sample::select(ALL_EVENTS.to_vec()), 0..200u64), 0..30)
     }

@@ -76,8 +76,8 @@ impl TaskKind {
         }
     }
 
-    /// Returns whether a task of this kind is an agent with a session of its own, named after the
-    /// task. When the agent ends, its tasks pass to the session that started the agent.
+    /// Returns whether a task of this kind is an agent with its own session, named after the task.
+    /// When the agent ends, its tasks pass to the session that started the agent.
     #[must_use]
     pub const fn has_session(self) -> bool {
         match self {
@@ -413,7 +413,7 @@ pub struct BadSessionId {
 }
 
 impl SessionId {
-    /// Longest name, in bytes.
+    /// Maximum length of a name, in bytes.
     pub const MAX_BYTES: usize = 64;
 
     /// Returns the session for commands that specify no session. This session has no owner and

@@ -95,7 +95,7 @@ pub struct TaskState {
     /// a stall also ends when the output exceeds the size in the stall's record, or when the task
     /// ends.
     pub stall: Option<StallRecord>,
-    /// The recorded breaches. A later breach of the same limit replaces the earlier one.
+    /// The last recorded breach of each limit.
     pub breaches: Vec<Breach>,
     /// The last deadline for which a notice is recorded.
     pub announced_deadline: Option<MonotonicMs>,
@@ -114,7 +114,7 @@ pub struct MatchTotals {
     pub records: u32,
     /// Number of lines that these records represent.
     pub lines: u64,
-    /// Number of the represented lines that have no record of their own.
+    /// Number of the represented lines that share a record with other lines.
     pub coalesced_lines: u64,
     /// Number of the coalesced lines whose text is in no record.
     pub dropped_lines: u64,

@@ -30,7 +30,7 @@ impl Monitor {
     pub const BURST_RECORDS: u32 = 5;
     /// Default interval between two records, in milliseconds.
     pub const RECORD_INTERVAL_MS: u64 = 1000;
-    /// Longest text of one record, in bytes.
+    /// Maximum length of a record's text, in bytes.
     pub const MAX_TEXT_BYTES: usize = 512;
     /// Number of records after which the interval is multiplied by `SLOW_DOWN_FACTOR`, so that the
     /// journal of a task with a long lifetime stays small. At one record per second the number is
@@ -60,7 +60,8 @@ pub struct LineBatch {
     pub end_offset: u64,
 }
 
-/// Groups lines into records at the rate of a [`Monitor`]. The amount of held text is bounded.
+/// Groups lines into records at the rate of a [`Monitor`]. The length of the text that waits for a
+/// record is bounded.
 #[derive(Debug)]
 pub struct LineCoalescer {
     burst: u32,

@@ -16,6 +16,6 @@ pub use remote_hosts::RemoteHosts;
 /// Maximum number of refused hosts that are recorded for a task.
 pub const MAX_RECORDED_DENIALS: usize = 16;
 
-/// Longest recorded host with its port, in bytes. A valid name has at most 253 bytes (RFC 1035),
-/// but a client may request a longer, invalid name.
+/// Maximum length of a recorded host with its port, in bytes. A valid name has at most 253 bytes
+/// (RFC 1035), but a client may request a longer, invalid name.
 pub const MAX_DENIED_HOST_BYTES: usize = 300;

@@ -1,7 +1,7 @@
 //! The outcome of a task, and its placement while it runs.
 //!
-//! Death by a signal is an outcome of its own, never an exit code of `128 + n`. A task whose end
-//! was not observed is `lost`, never a success.
+//! Death by a signal is a separate outcome, never an exit code of `128 + n`. A task whose end was
+//! not observed is `lost`, never a success.
 
 use std::fmt;
 
@@ -149,8 +149,7 @@ pub enum Outcome {
 }
 
 impl LeaderEnd {
-    /// The recorded sender of a signal with which the kernel killed a process because memory ran
-    /// out.
+    /// The sender that is recorded when the kernel killed a process because memory ran out.
     pub const OOM_SENDER: &str = "oom";
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A process, distinguished from later processes with the same pid.
 ///
-/// Pids are reused within seconds on a busy machine, so a bare pid is never an identity.
+/// A busy machine may reuse a pid within seconds, so a pid alone is never an identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProcRef {
     /// The pid, which a later process may reuse.

@@ -49,8 +49,8 @@ pub enum ShimRequest {
     },
     /// Move the deadline.
     Extend {
-        /// New deadline, in milliseconds after the start. A time beyond the cap is replaced by the
-        /// cap.
+        /// New deadline, in milliseconds after the start. A deadline beyond the cap is replaced by
+        /// the cap.
         to_ms: u64,
         /// Milliseconds to add to the current deadline, used instead of `to_ms`. The shim adds
         /// them, so that two concurrent requests both extend the deadline.

@@ -36,8 +36,8 @@ pub const FORMAT_WITH_LIMIT_KIND: u32 = 6;
 /// Newest journal format that this build reads.
 pub const NEWEST_FORMAT: u32 = FORMAT_WITH_LIMIT_KIND;
 
-/// Longest line that is read, in bytes. A command can have 2 MiB, and JSON escaping can make it six
-/// times as long.
+/// Maximum length of a line that is read, in bytes. A command can have 2 MiB, and JSON escaping can
+/// make the command six times as long.
 pub const MAX_LINE_BYTES: usize = 16 << 20;
 
 /// One record of a task's journal.
@@ -135,7 +135,7 @@ pub struct AcceptedTask {
     /// Pid and start time of the task's first shim.
     pub shim: ProcRef,
     /// Directory of the control group that the shim tries to create after this record; `None` for a
-    /// task without a control group. The directory is missing if its creation failed.
+    /// task without a control group. The directory does not exist if its creation failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
     /// The facts that were found at the adoption; `None` for a command that siding started.
@@ -218,7 +218,7 @@ impl StopReport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EndedProcess {
-    /// Pid that the process had.
+    /// Pid of the process before its end.
     pub pid: i32,
     /// Command line of the process, shortened.
     pub command: String,

@@ -14,8 +14,8 @@ use crate::size::Bytes;
 pub struct EndedTask<Id> {
     /// Id that is returned if the task is to be deleted.
     pub id: Id,
-    /// Time of the end. A time in the future, as after the clock was set back, is treated as the
-    /// present.
+    /// Time of the end. A time in the future, for example after the clock was set back, is treated
+    /// as the present.
     pub ended_at: UnixMs,
     /// Disk usage of the task's directory.
     pub bytes: Bytes,
@@ -46,7 +46,7 @@ const UNREAD_LIMIT_FACTOR: u64 = 2;
 /// deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionLimits {
-    /// Longest time for which an ended task is kept.
+    /// Maximum time for which an ended task is kept.
     pub age: Duration,
     /// Maximum number of ended tasks that are kept.
     pub tasks: u32,
@@ -107,8 +107,8 @@ pub fn expired_tasks<Id: Copy + Ord>(
     delete
 }
 
-/// Returns whether a time is at least `age` ago. The result is false for a time in the future, as
-/// after the clock was set back.
+/// Returns whether a time is at least `age` ago. The result is false for a time in the future, for
+/// example after the clock was set back.
 #[must_use]
 pub fn is_older_than(at: UnixMs, age: Duration, now: UnixMs) -> bool {
     at <= now && self::age_at(at, now) >= age

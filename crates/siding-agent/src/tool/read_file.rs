@@ -37,7 +37,7 @@ pub struct ReadFileArgs {
     /// The number of the first line to show, from 1 (default 1).
     #[serde(default)]
     offset: u64,
-    /// How many lines to show (default 2000).
+    /// The maximum number of lines to show (default 2000).
     #[serde(default)]
     limit: Option<NonZeroU64>,
 }
@@ -75,7 +75,8 @@ struct ReadResult {
     bytes: u64,
     /// Whether the end of the file was reached.
     is_end_of_file: bool,
-    /// The hash of the content, if all of it was read and the file is small enough to be edited.
+    /// The hasher of the complete content; `None` if the file was not read to its end or is too
+    /// large to be edited.
     content_hasher: Option<ContentHasher>,
 }
 
@@ -164,7 +165,8 @@ impl ReadResult {
     }
 }
 
-/// Reads some bytes, and retries after a signal.
+/// Reads at least one byte, or none at the end of the file; retries if a signal interrupts the
+/// read.
 fn read_some(file: &mut File, into: &mut [u8]) -> io::Result<usize> {
     loop {
         match file.read(into) {

@@ -1,4 +1,4 @@
-//! Tracking of the files that an agent has read, to detect changes by others.
+//! Tracks the files that an agent has read, to detect changes that others make to them.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher as _};
@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use super::file_entry::FileKey;
 
-/// Maximum number of tracked files. When it is exceeded, the oldest file is forgotten and treated
-/// as never read.
+/// Maximum number of tracked files. Beyond it, the file recorded the longest ago is forgotten and
+/// treated as never read.
 const MAX_TRACKED_FILES: usize = 4096;
 
 /// A hash of a file's content, valid within this process.
@@ -15,7 +15,7 @@ const MAX_TRACKED_FILES: usize = 4096;
 pub(super) struct ContentHash(u64);
 
 impl ContentHash {
-    /// Returns the hash of a complete content.
+    /// Returns the hash of a file's complete content.
     pub(super) fn of_content(content: &[u8]) -> Self {
         let mut printing = ContentHasher::default();
         printing.update(content);
@@ -23,7 +23,7 @@ impl ContentHash {
     }
 }
 
-/// Hashes a content that arrives in chunks.
+/// Hashes the content of a file, which is read in chunks.
 #[derive(Debug, Default)]
 pub(super) struct ContentHasher {
     hasher: DefaultHasher,
@@ -38,7 +38,7 @@ impl ContentHasher {
         self.len += bytes.len() as u64;
     }
 
-    /// Returns the number of bytes so far.
+    /// Returns the number of bytes hashed so far.
     pub(super) const fn len(&self) -> u64 {
         self.len
     }
@@ -55,8 +55,8 @@ pub(super) struct ReadTracker(Mutex<TrackedFiles>);
 #[derive(Debug, Default)]
 struct TrackedFiles {
     hashes: HashMap<FileKey, (u64, ContentHash)>,
-    /// Number of hashes recorded so far. Each file is stored with this number, so that the file
-    /// recorded the longest ago is evicted.
+    /// Number of hashes recorded so far. Each file is stored with the number of its last record, so
+    /// that the file recorded the longest ago can be evicted.
     reads: u64,
 }
 

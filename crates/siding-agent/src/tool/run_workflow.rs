@@ -21,7 +21,7 @@ pub struct RunWorkflow {
     pub host: Arc<ToolContext>,
     /// The working directory of the workflow.
     pub cwd: PathBuf,
-    /// Decides whether the commands of the steps may run.
+    /// Decides whether the command of a step may run.
     pub guard: CommandGuard,
     /// Whether commands that need a person's approval may run without it.
     pub yes_to_ask: bool,
@@ -31,7 +31,7 @@ pub struct RunWorkflow {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RunWorkflowArgs {
-    /// The workflow's file, relative to the working directory or absolute.
+    /// Path of the workflow's file, relative to the working directory or absolute.
     file: String,
 }
 

@@ -1,4 +1,4 @@
-//! Replacement of a text in the content of a file. Pure.
+//! Replaces a text in the content of a file. Pure.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ const MAX_LINE_BYTES: usize = 200;
 /// How many matches are replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReplaceScope {
-    /// The only match. More than one is an error.
+    /// The only match; several matches are an error.
     One,
     /// All matches.
     All,
@@ -30,22 +30,23 @@ pub(super) struct Replacement {
 /// Why nothing was replaced. The messages are for the model.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ReplaceError {
-    /// The text to replace is empty.
+    /// `old` is empty.
     #[error("`old` is empty: use write_file to write the complete file")]
     Empty,
-    /// The replacement equals the text.
+    /// `old` and `new` are equal, as given or after the adjustment of their line endings.
     #[error("`old` and `new` are the same")]
     Same,
     /// The content contains zero bytes, so it is not text.
     #[error("it contains zero bytes, so it is not text; change it in bash")]
     Binary,
-    /// The text does not occur.
+    /// `old` does not occur in the content.
     #[error("`old` does not occur{hint}")]
     NotFound {
-        /// The rest of the sentence: the probable reason, or empty if it is unknown.
+        /// The end of the message, which states the probable reason; empty if the reason is
+        /// unknown.
         hint: String,
     },
-    /// The text occurs more than once.
+    /// `old` occurs more than once.
     #[error(
         "`old` occurs {count} times; include more of the text around the intended one, or set \
          `replace_all`:\n{lines}"
@@ -53,13 +54,14 @@ pub(super) enum ReplaceError {
     Ambiguous {
         /// The number of matches, or two for matches that overlap.
         count: usize,
-        /// The first line of each match, after its number.
+        /// The number and the text of the line in which each match starts, for the first ten
+        /// matches.
         lines: String,
     },
 }
 
-/// Replaces `old` with `new`. If all lines of the file have the same ending, the lines of `new` get
-/// that ending, and the lines of `old` match whatever ending they have.
+/// Replaces `old` with `new`. If all lines of the file have the same ending, the line endings in
+/// `old` and `new` are converted to it first.
 pub(super) fn replace_text(
     content: &[u8],
     old: &str,
@@ -99,7 +101,7 @@ pub(super) fn replace_text(
     Err(ReplaceError::NotFound { hint: not_found_hint(content, old) })
 }
 
-/// The kinds of line endings that occur in a file.
+/// Which line endings occur in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineEndings {
     None,
@@ -139,9 +141,8 @@ fn to_crlf(text: &str) -> Cow<'_, str> {
     if text.contains('\n') { to_lf(text).replace('\n', "\r\n").into() } else { text.into() }
 }
 
-/// Returns the offsets of the matches, which do not overlap. Invalid UTF-8 never matches: the first
-/// byte of a character differs from all continuation bytes, so a match cannot start within a
-/// character.
+/// Returns the offsets of the matches, which do not overlap. Only valid UTF-8 is searched, so a
+/// match never starts or ends within a character.
 fn find_matches(content: &[u8], wanted: &str) -> Vec<usize> {
     let mut places = Vec::new();
     let mut from = 0;
@@ -152,7 +153,7 @@ fn find_matches(content: &[u8], wanted: &str) -> Vec<usize> {
     places
 }
 
-/// Returns whether another match overlaps the one at this offset, which makes the edit ambiguous.
+/// Returns whether another match overlaps the match at this offset. The edit is then ambiguous.
 fn overlaps_itself(content: &[u8], wanted: &str, at: usize) -> bool {
     let first = wanted.chars().next().map_or(1, char::len_utf8);
     let end = content.len().min(at + 2 * wanted.len() - 1);
@@ -173,7 +174,7 @@ fn replace_matches(content: &[u8], places: &[usize], old: &str, new: &str) -> Re
 
 fn ambiguous(content: &[u8], count: usize, places: &[usize]) -> ReplaceError {
     let mut lines = String::new();
-    // Newlines are counted from match to match, because there may be many matches.
+    // Newlines are counted from match to match, so that no part of the content is counted twice.
     let (mut number, mut seen) = (1, 0);
     for &at in places.iter().take(MAX_SHOWN_MATCHES) {
         number += count_newlines(&content[seen..at]);
@@ -207,7 +208,7 @@ fn not_found_hint(content: &[u8], old: &str) -> String {
     let Some(begins_with) = begins_with else { return String::new() };
     let lines: Vec<&str> = plain.lines().collect();
     let candidates = (0..lines.len()).filter(|&at| lines[at].trim() == wanted[begins_with]);
-    // Chooses the candidate with the most matching lines.
+    // The candidate with the most consecutive matching lines is shown.
     let alike = |at: usize| {
         let there = lines[at..].iter().zip(&wanted[begins_with..]);
         there.take_while(|(line, wanted)| line.trim() == **wanted).count()
@@ -224,7 +225,7 @@ fn not_found_hint(content: &[u8], old: &str) -> String {
     format!(" exactly like that, including white space. Similar text:\n{shown}")
 }
 
-/// Returns a text without the line numbers of `read_file`, if all its lines have one.
+/// Removes the line numbers that `read_file` adds; returns `None` if a line has no number.
 fn strip_line_numbers(text: &str) -> Option<String> {
     let lines: Option<Vec<&str>> = text.lines().map(strip_line_number).collect();
     lines.map(|lines| lines.join("\n"))
@@ -243,7 +244,7 @@ fn first_line(content: &[u8]) -> &[u8] {
     content.split(|&byte| byte == b'\n').next().unwrap_or_default()
 }
 
-/// Appends a line after its number, in the format of `read_file`.
+/// Appends the number of a line and the line, in the format of `read_file`.
 fn push_numbered_line(out: &mut String, number: usize, line: &[u8]) {
     // Only the start is converted, because a line may be megabytes long.
     let line = String::from_utf8_lossy(&line[..line.len().min(MAX_LINE_BYTES + 4)]);

@@ -1,18 +1,18 @@
 //! The to-do list that the agents of a project share.
 //!
-//! A *to-do* is an item of work for an agent; nothing runs for it. It is not a *task*, which is a
-//! command that siding runs.
+//! A *to-do* is an item of work for an agent. No command runs for a to-do; a command that siding
+//! runs is a *task*.
 //!
 //! [`TodoState`] replays the records of the list's journal; `commands` validates an agent's request
 //! and returns the records for it. Both are pure. [`TodoList`] owns the file and lets one process
-//! at a time change it. If two processes nevertheless write changes based on the same state, the
-//! replay accepts the first and ignores the other.
+//! at a time change it. If two processes nevertheless write conflicting changes, the replay accepts
+//! the first and ignores the second.
 //!
-//! **Ownership.** The agent that has claimed a to-do owns it until it is completed or returned.
-//! Another agent may claim it only when the owner's process has certainly ended: the machine was
-//! booted since, or no process here has the same PID and start time. Processes of other machines
-//! and other PID namespaces cannot be observed, so their to-dos are never taken over; a person can
-//! delete the line of such a claim.
+//! **Ownership.** The agent that has claimed a to-do owns the to-do until it completes or returns
+//! it. Another agent may claim it only when the owner's process has certainly ended: the machine
+//! has been rebooted since the claim, or no process has the recorded PID and start time. Processes
+//! of other machines and other PID namespaces cannot be observed, so their to-dos are never taken
+//! over. A person can free such a to-do: delete the line of the claim from the journal.
 
 mod claim;
 mod commands;

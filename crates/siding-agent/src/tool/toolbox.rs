@@ -1,4 +1,4 @@
-//! The set of tools that is offered to a model.
+//! The set of tools that a model may call.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::cancel_flag::CancelFlag;
 
-/// A set of tools, in the order of their specifications for the model.
+/// A set of tools, in the order in which they were added.
 #[derive(Default)]
 pub struct Toolbox {
     tools: Vec<Box<dyn AnyTool>>,
@@ -25,7 +25,7 @@ impl Toolbox {
         Self::default()
     }
 
-    /// Adds a tool after the existing ones.
+    /// Adds a tool at the end of the set.
     #[must_use]
     pub fn with_tool(mut self, tool: impl AnyTool + 'static) -> Self {
         self.specs.push(tool.spec());
@@ -63,11 +63,12 @@ impl Toolbox {
         reading.map(|(_, spec)| spec.name.to_owned()).collect()
     }
 
-    /// Parses the input and runs the tool with this name.
+    /// Runs the tool with this name on the input, after checking the input against the tool's
+    /// arguments.
     ///
     /// # Errors
     ///
-    /// The message for the model; for an unknown name, the message lists the tools that exist.
+    /// A message for the model; if no tool has this name, the message lists the names of all tools.
     pub fn run(
         &self,
         context: &AgentToolContext,

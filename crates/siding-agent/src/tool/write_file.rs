@@ -56,16 +56,16 @@ Write a complete file, new or in place of an existing one. To change a part of a
     }
 }
 
-/// Added to the answer for a file that had several hard links.
+/// Note that is added to the answer if the replaced file had several hard links.
 pub(super) const HARD_LINK_NOTE: &str =
     "; it had other names (hard links), which keep the old content";
 
-/// Checks that a file still has the content that this agent has last seen. A file that the agent
-/// has not read passes.
+/// Checks that a file still has the content that the agent last read or wrote. A file that the
+/// agent has neither read nor written passes.
 ///
 /// # Errors
 ///
-/// The message for the model about the change.
+/// A message for the model if the content has changed or cannot be read.
 pub(super) fn check_unchanged(context: &AgentToolContext, file: &FileEntry) -> Result<(), String> {
     match context.read_tracker.last_seen(&file.key) {
         Some(seen) if ContentHash::of_content(&file.read_all()?) != seen => {
@@ -75,7 +75,7 @@ pub(super) fn check_unchanged(context: &AgentToolContext, file: &FileEntry) -> R
     }
 }
 
-/// Returns the message about a file that was changed by others.
+/// Returns the message that a file has changed since the agent read it.
 pub(super) fn changed_since_read(file: &FileEntry) -> String {
     format!(
         "`{}` has changed since you read it, and nothing was written: read it again, then make your \
@@ -84,7 +84,7 @@ pub(super) fn changed_since_read(file: &FileEntry) -> String {
     )
 }
 
-/// Formats the number of lines and bytes of a content.
+/// Formats the numbers of lines and bytes in a file's content.
 fn format_size(content: &[u8]) -> String {
     let newlines = content.iter().filter(|&&byte| byte == b'\n').count();
     let unended = usize::from(!content.is_empty() && !content.ends_with(b"\n"));

@@ -1,4 +1,5 @@
-//! Torn, damaged and locked transcripts: which entries survive, and which transcripts are refused.
+//! Tests which entries of torn transcripts survive, and which damaged or locked transcripts are
+//! refused.
 
 use siding_model::id::SessionId;
 
@@ -42,7 +43,7 @@ fn a_crash_loses_at_most_the_torn_line() {
     }
 }
 
-/// The next writer may also be killed while it marks the torn line.
+/// The second writer may also be killed while it marks the torn line.
 #[test]
 fn a_torn_line_is_marked_even_after_repeated_crashes() {
     let directory = tempfile::tempdir().expect("create a temporary directory");
@@ -84,7 +85,7 @@ fn damage_is_reported_and_a_second_writer_is_refused() {
     assert!(matches!(damaged, TranscriptError::Damaged { line: 2, .. }), "{damaged}");
 }
 
-/// A conversation of format 1 continues in the same file, with lines of the present format.
+/// A transcript of format 1 is continued in the same file with lines of the present format.
 #[test]
 fn a_transcript_of_format_1_is_read_and_continued() {
     const LINES: &str = r#"{"transcript":1,"session":"talk","wall":1,"cwd":"/","model":"script:x"}

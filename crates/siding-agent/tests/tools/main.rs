@@ -1,4 +1,4 @@
-//! The tools for files and for to-dos, with real files and processes.
+//! Tests of the tools for files and for to-dos, with real files and processes.
 
 #![forbid(unsafe_code)]
 

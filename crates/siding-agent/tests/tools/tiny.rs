@@ -1,4 +1,4 @@
-//! A file system that fills up quickly.
+//! A small file system for tests of a full disk.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -164,7 +164,7 @@ fn a_todo_of_an_exited_process_can_be_claimed() {
     assert_accepted(one.claim("t1"), "t1 is yours; the process of its owner lost has ended");
     assert_refused(TodoAgent::with_owner(&project, gone).complete("t1"), &["belongs to one"]);
     assert_refused(one.claim("t2"), &["on another,", "cannot be observed", "delete the line"]);
-    // A later process of the same agent owns the to-dos of the earlier one.
+    // A later process of an agent owns the to-dos that an earlier process of the agent claimed.
     let again = TodoAgent::with_owner(&project, here);
     assert_accepted(again.complete("t3"), "t3 is completed");
 }
@@ -176,7 +176,7 @@ fn a_torn_line_is_skipped_and_terminated() {
     agent.create("Do it", &[]).unwrap();
     let whole = std::fs::read(journal_path(&project)).unwrap();
     for cut in 0..whole.len() {
-        // The file is in the state after a crash during the write of a second line.
+        // The file is as a crash during the write of a second line leaves it.
         let torn = [&whole[..], &whole[..cut]].concat();
         std::fs::write(journal_path(&project), torn).unwrap();
         assert!(agent.list().starts_with("t1 Do it [pending]\n"), "{cut}");
@@ -237,7 +237,7 @@ fn a_full_disk_changes_nothing() {
     let before = std::fs::read(journal_path(&project)).unwrap();
     let filler = project.join("filler");
     let _best_effort = std::fs::write(&filler, vec![0; 128 << 10]).expect_err("the disk is full");
-    // The start of the record still fits on the disk.
+    // The disk has room only for the start of this record.
     let input = json!({ "subject": "Then", "description": "x".repeat(10_000) });
     assert_refused(agent.call("create_task", input.clone()), &["could not write", "No space left"]);
     assert_eq!(std::fs::read(journal_path(&project)).unwrap(), before);
@@ -245,12 +245,13 @@ fn a_full_disk_changes_nothing() {
     assert_accepted(agent.call("create_task", input), "t2 is on the to-do list");
 }
 
-/// Number of lists in the race, and of to-dos in each. Four racers claim every to-do: 1,000 claims.
+/// Number of lists in the race, and of to-dos in each. Each of four racers tries to claim every
+/// to-do: 1,000 attempts.
 const RACE_LISTS: usize = 10;
 const TODOS_PER_LIST: usize = 25;
-/// Environment variable with the directory of the race, for a racer process.
+/// Environment variable that tells a racer process the directory of the race.
 const RACE_DIRECTORY_VARIABLE: &str = "SIDING_TODO_RACE";
-/// Environment variable with the name of a racer process.
+/// Environment variable that tells a racer process its name.
 const RACER_NAME_VARIABLE: &str = "SIDING_TODO_RACER";
 
 /// Claims as many to-dos of each list as possible, and completes every second one. Returns the

@@ -21,7 +21,8 @@ use super::server_process::{self, ServerProcess};
 use super::state::WatchEvent;
 use super::{LineOutput, McpTarget, WatchSpec, WatchedServer, http_transport};
 
-/// Timeout of the handshake. It is long, because a package runner may first download the server.
+/// Timeout of the handshake. The timeout is long, because a package runner may first download the
+/// server.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Timeout of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -91,9 +92,9 @@ impl Connection {
     /// Starts or connects to the server, performs the handshake, and subscribes if the server
     /// supports subscriptions.
     ///
-    /// The older handshake is tried first: every server supports it so far, and some exit on a
-    /// method that they do not know. A server that refuses the older handshake is tried with the
-    /// newer one.
+    /// The older handshake is tried first: every server supports it so far, and some exit when they
+    /// receive an unknown method. A server that refuses the older handshake is tried with the newer
+    /// one.
     pub(super) async fn open(watch: &WatchSpec, say: &LineOutput) -> Result<Self, ConnectionError> {
         match Self::handshake(watch, say, ClientLifecycleMode::Initialize).await {
             Err(HandshakeError::Refused(_)) => {

@@ -10,9 +10,9 @@ use super::connection::ConnectionError;
 
 /// Creates the transport to a server, without sending anything yet.
 ///
-/// The transport follows no redirection, because the token is for one server. It does not open a
-/// new session when the server has dropped the old one, because that would lose the subscriptions
-/// unnoticed.
+/// The transport follows no redirects, because the token is for one server. The transport does not
+/// open a new session when the server has dropped the old one, because that would lose the
+/// subscriptions unnoticed.
 ///
 /// # Errors
 ///

@@ -88,7 +88,8 @@ pub(super) fn is_missing_program(status: ExitStatus) -> bool {
 }
 
 impl ServerProcess {
-    /// Waits up to `max_wait` for the process to exit. Returns its status, `None` if it still runs.
+    /// Waits up to `max_wait` for the process to exit. Returns the status of the process, or `None`
+    /// if the process still runs.
     pub(super) async fn wait_exit(&mut self, max_wait: Duration) -> Option<ExitStatus> {
         let mut remaining = max_wait;
         loop {

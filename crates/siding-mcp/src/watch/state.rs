@@ -12,7 +12,7 @@ const MIN_BACKOFF_MS: u64 = 1_000;
 const MAX_BACKOFF_MS: u64 = 60_000;
 /// Uptime after which a disconnect is no longer counted with earlier ones, in milliseconds.
 const STABLE_UPTIME_MS: u64 = 60_000;
-/// Shortest polling interval for a server that notifies of changes, in milliseconds. The server is
+/// Minimum polling interval for a server that notifies of changes, in milliseconds. The server is
 /// polled in addition, because it may lose a notification or never send one.
 const RECHECK_MS: u64 = 300_000;
 
@@ -52,11 +52,11 @@ pub(super) enum WatchAction {
     Poll { after_ms: u64 },
     /// Start the server or connect to it after this time.
     Connect { after_ms: u64 },
-    /// End the watch for a reason that the user is shown.
+    /// End the watch, and show the user the reason.
     GiveUp { why: String },
 }
 
-/// What is known about the watched server, and what has been reported.
+/// The state of the watched server, and what has been reported.
 #[derive(Debug)]
 pub(super) struct WatchState {
     config: WatchConfig,
@@ -68,8 +68,8 @@ pub(super) struct WatchState {
     /// Consecutive failed reads on an open connection, over all connections since the last
     /// successful read.
     refusals: u32,
-    /// Consecutive disconnects and failed attempts to connect. The disconnect of a connection that
-    /// stood for [`STABLE_UPTIME_MS`] is the first again.
+    /// Consecutive disconnects and failed attempts to connect. A disconnect after an uptime of at
+    /// least [`STABLE_UPTIME_MS`] restarts the count at one.
     disconnects: u32,
     /// When the current connection was established; `None` while there is no connection.
     connected_at: Option<MonotonicMs>,

@@ -339,7 +339,7 @@ impl<'s> Evaluation<'s> {
         let Finding { verdict, waiting_on, certainty, subject } = found;
         let pid = subject.map(|one| one.process.process.pid);
         let path = pid.map(|pid| self.ancestor_path(pid)).unwrap_or_default();
-        // An ancestor that reads the task's input and runs its child on a terminal of its own, such
+        // An ancestor that reads the task's input and runs its child on a separate terminal, such
         // as script(1), forwards typed text to the child. The answer has to go to the task's input.
         let passes_on = |one: &&ClassifiedProcess<'s>| {
             path.contains(&one.process.process.pid)

@@ -16,7 +16,8 @@ use crate::text::{self, RenderOptions};
 
 /// Maximum number of bytes at the end of the output that are searched for a prompt.
 pub const MAX_TAIL_BYTES: usize = 1024;
-/// Longest line that can be a prompt, in characters. A longer line is treated as ordinary output.
+/// Maximum length of a line that can be a prompt, in characters. A longer line is treated as
+/// ordinary output.
 const MAX_PROMPT_CHARS: usize = 200;
 /// Columns to which [`OutputTail::line`] is cut.
 const LAST_LINE_COLUMNS: usize = 200;

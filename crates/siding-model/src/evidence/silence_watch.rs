@@ -9,12 +9,12 @@
 
 use crate::process::MonotonicMs;
 
-/// Longest silence before the first sample, in milliseconds. A state that requires action must also
+/// Maximum silence before the first sample, in milliseconds. A state that requires action must also
 /// last this long before it is recorded as a stall.
 pub const FIRST_SAMPLE_DELAY_MS: u64 = 2_000;
 /// Factor by which the interval between two samples grows.
 const INTERVAL_GROWTH_FACTOR: u64 = 6;
-/// Longest interval between two samples, in milliseconds.
+/// Maximum interval between two samples, in milliseconds.
 const MAX_SAMPLE_INTERVAL_MS: u64 = 60_000;
 
 /// The sampling schedule of one task. Times are those of `CLOCK_MONOTONIC`.
@@ -47,7 +47,8 @@ pub enum SampleResult {
 }
 
 impl SilenceWatch {
-    /// Starts a watch. `is_told` says that the stall of this silence has already been recorded.
+    /// Starts a watch. `is_recorded` is true if the stall of this silence has already been
+    /// recorded.
     #[must_use]
     pub const fn new(after_ms: u64, silent_since: MonotonicMs, is_recorded: bool) -> Self {
         let since = silent_since;

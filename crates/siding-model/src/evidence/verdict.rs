@@ -154,7 +154,7 @@ pub enum Certainty {
     Hard,
     /// The facts fit the verdict, but other explanations remain.
     Soft,
-    /// No fact supports the verdict except that no other verdict applies.
+    /// No fact supports the verdict; it is reported because no other verdict applies.
     None,
 }
 

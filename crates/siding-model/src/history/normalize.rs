@@ -2,8 +2,8 @@
 
 use crate::record;
 
-/// Longest normalized text, in bytes. A longer text is cut, and a checksum of the whole text is
-/// appended.
+/// Maximum length of a normalized text, in bytes. A longer text is cut, and a checksum of the whole
+/// text is appended.
 pub const MAX_NORMALIZED_BYTES: usize = 1_000;
 
 /// Commands that take assignments as arguments: `export A=1`, `env A=1 make`.

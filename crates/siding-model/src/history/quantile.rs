@@ -55,7 +55,7 @@ pub fn quantile(samples: &[RunSample], q: f64) -> Option<Quantile> {
     sorted.sort_unstable_by_key(|sample| sample.ms);
     let longest = sorted.last()?.ms;
     let mut at_risk: f64 = sorted.iter().map(|sample| sample.weight).sum();
-    // The estimated share of runs that take longer than the lengths processed so far.
+    // The estimated share of runs that take longer than every length processed so far.
     let mut survival = 1.0;
     for same in sorted.chunk_by(|a, b| a.ms == b.ms) {
         let all: f64 = same.iter().map(|sample| sample.weight).sum();

@@ -12,7 +12,7 @@ const EDITORS_GROUP: &str = "editors";
 /// Name of the group [`BROWSERS`] in a list of programs.
 const BROWSERS_GROUP: &str = "browsers";
 
-/// Editors with a window of their own.
+/// Editors that open their own window.
 pub const EDITORS: [&str; 18] = [
     "code",
     "code-insiders",

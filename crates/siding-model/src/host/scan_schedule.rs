@@ -55,7 +55,7 @@ pub struct ScanSchedule {
 }
 
 impl ScanSchedule {
-    /// Shortest interval between two scans, in milliseconds.
+    /// Minimum interval between two scans, in milliseconds.
     pub const MIN_SCAN_INTERVAL_MS: u64 = 100;
     /// Time from a bell byte to the second scan, in milliseconds.
     pub const SECOND_SCAN_DELAY_MS: u64 = 500;

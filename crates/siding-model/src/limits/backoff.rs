@@ -4,7 +4,7 @@ use crate::process::MonotonicMs;
 
 /// Interval between two samples of an active task, in milliseconds.
 pub(super) const ACTIVE_INTERVAL_MS: u64 = 1_000;
-/// Longest interval between two samples of an idle task, in milliseconds.
+/// Maximum interval between two samples of an idle task, in milliseconds.
 const MAX_IDLE_INTERVAL_MS: u64 = 16_000;
 /// Minimum ratio of the interval to the processor time of a sample: 100, so that sampling uses at
 /// most a hundredth of a core. The resulting interval is at most [`MAX_IDLE_INTERVAL_MS`].
@@ -18,7 +18,7 @@ const COST_FACTOR: u64 = 100;
 /// growing intervals while it is idle. After an expensive sample, such as that of a tree of
 /// hundreds of processes, the next sample is taken later, so that sampling uses at most a hundredth
 /// of a core. The interval never exceeds the longest idle interval: samples are slow when the
-/// machine has no free memory, and limits matter most at this time.
+/// machine has no free memory, and limits matter most then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SampleSchedule {
     last_sample: MonotonicMs,

@@ -6,7 +6,8 @@ use super::usage::{Connection, SentToRemote};
 use crate::process::MonotonicMs;
 
 /// Maximum number of tracked connections, and of tracked remotes. The shim's memory must not grow
-/// with a task that connects to thousands of remotes, so more entries are ignored.
+/// with a task that connects to thousands of remotes, so further connections and remotes are
+/// ignored.
 const MAX_TRACKED_ENTRIES: usize = 1_024;
 /// Rate at and above which a connection is an upload, in bytes per second. The rate of keepalives
 /// is lower.
@@ -63,8 +64,8 @@ impl TrackedConnection {
         }
     }
 
-    /// Updates the connection from another sample. Returns the number of bytes sent since the last
-    /// sample.
+    /// Updates the connection from a new sample. Returns the number of bytes sent since the
+    /// previous sample.
     fn update(&mut self, now: MonotonicMs, one: &Connection) -> u64 {
         let more = one.sent.saturating_sub(self.sent);
         self.window = TransferWindow {

@@ -90,7 +90,8 @@ impl Episodes {
     }
 }
 
-/// Returns `percent` percent of a number. No step overflows while `percent` is at most 100.
+/// Returns the share of `of` that is `percent` percent. No step overflows while `percent` is at
+/// most 100.
 pub(super) const fn percent_of(of: u64, percent: u64) -> u64 {
     of / 100 * percent + of % 100 * percent / 100
 }

@@ -24,8 +24,8 @@ pub struct Usage {
     pub ended_cpu_ms: u64,
     /// Output that the task has written so far, in bytes.
     pub output_bytes: u64,
-    /// Bytes that the processes have written to other places than the output that siding stores,
-    /// such as files. `None` when they were not measured.
+    /// Bytes that the processes have written, for example to files, in addition to the output that
+    /// siding stores. `None` when they were not measured.
     pub written_bytes: Option<u64>,
     /// The TCP connections; `None` when they were not sampled.
     pub connections: Option<Vec<Connection>>,

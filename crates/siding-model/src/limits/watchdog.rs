@@ -5,9 +5,10 @@
 //! a threshold is left out: descriptors of processes that each have few, connections that were
 //! accepted or stay within the tree, and busy trees that write files.
 //!
-//! An idle task must cost next to nothing. So the shim samples a task when the shim is awake for
-//! another reason, and otherwise at intervals that double while the task is idle. A sample includes
-//! connections only if the task used processor time since the last sample with connections.
+//! An idle task must use almost no processor time. So the shim samples a task when the shim is
+//! awake for another reason, and otherwise at intervals that double while the task is idle. A
+//! sample includes connections only if the task used processor time since the last sample with
+//! connections.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,13 +39,13 @@ const SUSPICIOUS_PERCENT: u64 = 25;
 const ACTIVE_PERCENT: u64 = 1;
 const ACTIVE_CPU_MS: u64 = 20;
 /// Divisor of the threshold for descriptors. Processes with fewer descriptors than the quotient are
-/// left out, because a tree of many processes, such as a browser's, has thousands of descriptors
-/// without a leak.
+/// left out, because a tree of many processes, such as that of a browser, has thousands of
+/// descriptors without a leak.
 const LEAK_SHARE_DIVISOR: u64 = 16;
-/// Longest interval between the samples of an active task and of an idle task, in milliseconds.
+/// Maximum interval between the samples of an active task and of an idle task, in milliseconds.
 const ACTIVE_INTERVAL_MS: u64 = 60_000;
 const MAX_IDLE_INTERVAL_MS: u64 = 240_000;
-/// Shortest interval, for a low threshold or a value close to its threshold, in milliseconds.
+/// Minimum interval, for a low threshold or a value close to its threshold, in milliseconds.
 const MIN_INTERVAL_MS: u64 = 1_000;
 /// Number of samples that an active task gets within the shortest threshold that is a duration.
 const SAMPLES_PER_THRESHOLD: u64 = 5;

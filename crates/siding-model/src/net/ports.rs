@@ -10,7 +10,7 @@ use super::policy::BadNetPolicy;
 pub struct Ports(Vec<RangeInclusive<u16>>);
 
 impl Ports {
-    /// Maximum number of ports in a set. Each port needs a Landlock rule of its own (landlock(7)),
+    /// Maximum number of ports in a set. Each port needs a separate Landlock rule (landlock(7)),
     /// which takes about a microsecond to add.
     pub const MAX_PORTS: usize = 1_024;
 

@@ -5,7 +5,7 @@ use super::remote_hosts::split_port;
 /// A parsed request header, which ends at the empty line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxyRequest {
-    /// The target host as the client wrote it: untrusted text of a task.
+    /// The target host as the client wrote it, which is untrusted text of a task.
     pub host: String,
     /// The target port: 80 if the client specified none in a request to forward.
     pub port: u16,
@@ -22,7 +22,7 @@ pub enum ProxyRequestKind {
     Forward(Vec<u8>),
 }
 
-/// Longest header of a request, in bytes.
+/// Maximum length of a request's header, in bytes.
 pub const MAX_HEADER_BYTES: usize = 16 << 10;
 /// Maximum number of fields of a header. Clients send up to about twenty.
 const MAX_HEADER_FIELDS: usize = 128;
@@ -30,7 +30,7 @@ const MAX_HEADER_FIELDS: usize = 128;
 /// Headers that apply only to the connection between a client and its proxy, and are not forwarded.
 const HOP_BY_HOP_HEADERS: [&str; 4] =
     ["connection", "proxy-connection", "keep-alive", "proxy-authorization"];
-/// The header by which a server with several sites selects one.
+/// The header by which a server with several sites selects the requested site.
 const HOST_HEADER: &str = "host";
 
 impl ProxyRequest {
@@ -133,8 +133,8 @@ mod tests {
         );
     }
 
-    /// A server with several sites selects one by the `Host` header. A client must not reach a site
-    /// that the policy does not allow on a server with a site that it allows.
+    /// A server with several sites selects the requested site by the `Host` header. A client must
+    /// not reach a site that the policy does not allow on a server with a site that it allows.
     #[test]
     fn the_forwarded_host_header_is_the_admitted_host() {
         let text = "GET http://u:p@Example.org:8080/ HTTP/1.1\r\nA: b\r\nhOsT: other.net\r\n\

@@ -29,7 +29,7 @@ enum HostPattern {
     Address(IpAddr),
 }
 
-/// Longest name, in bytes (RFC 1035).
+/// Maximum length of a name, in bytes (RFC 1035).
 const MAX_HOSTNAME_BYTES: usize = 253;
 
 impl RemoteHosts {

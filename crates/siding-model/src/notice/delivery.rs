@@ -10,7 +10,7 @@ use crate::process::UnixMs;
 
 /// Delay after the first failure. Each further failure doubles the delay.
 const INITIAL_RETRY_DELAY: Duration = Duration::from_secs(1);
-/// Longest delay between two attempts, unless the server requests a longer one.
+/// Maximum delay between two attempts, unless the server requests a longer one.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
 /// Time after the first attempt during which more attempts are made. Most servers restart in less
 /// time.

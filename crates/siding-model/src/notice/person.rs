@@ -15,7 +15,7 @@ pub fn needs_person(notice: &NoticeView) -> bool {
     match notice.kind {
         NoticeKind::Stalled => is_waiting_for_input(notice),
         NoticeKind::Limit | NoticeKind::Expiring => true,
-        // A stopped task is left out, because the requester of the stop knows about it.
+        // A stopped task is left out, because the requester already expects the end.
         NoticeKind::Ended => matches!(
             notice.status,
             NoticeStatus::Failed

@@ -63,7 +63,7 @@ pub(super) fn expiring_event(
 }
 
 /// Returns the note that a task ended before it was ready. If the condition was not checked until
-/// the end, the note says that the task was not seen to be ready.
+/// the end, the note says that readiness was not observed.
 pub(super) fn readiness_note(outcome: &Outcome, state: &TaskState) -> Option<String> {
     if !state.is_waiting_for_ready() {
         return None;

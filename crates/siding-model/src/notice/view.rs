@@ -18,14 +18,14 @@ use crate::outcome::{LeaderEnd, Outcome};
 use crate::settings::Key;
 use crate::text::{cut_head, cut_tail, make_visible};
 
-/// Longest summary, in bytes.
+/// Maximum length of a summary, in bytes.
 pub const MAX_SUMMARY_BYTES: usize = 2 << 10;
-/// Longest command and name in a notice, in bytes. The start of a command suffices to recognize it;
-/// a whole command can have two megabytes.
+/// Maximum length of the command, and of the name, in a notice, in bytes. The start of a command
+/// suffices to recognize it; a whole command can have 2 MiB.
 const MAX_COMMAND_BYTES: usize = 1 << 10;
 const MAX_NAME_BYTES: usize = 128;
-/// Longest headline before the output, in bytes. A headline with matched lines may be longer by the
-/// text of one record.
+/// Maximum length of the headline before the output, in bytes. A headline with matched lines may be
+/// longer by the text of one record.
 const MAX_HEADLINE_BYTES: usize = 512;
 
 /// One notice, as printed by `siding notices --json`.

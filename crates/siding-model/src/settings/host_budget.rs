@@ -23,7 +23,7 @@ pub enum HostBudget {
 
 impl HostBudget {
     const ALLOWED: &'static str = "`off` or a duration of at least a second, such as `15s`";
-    /// Shortest budget. With a shorter one the host would move most commands to the background
+    /// Minimum budget. With a shorter one the host would move most commands to the background
     /// before they print anything.
     const MIN_BUDGET: Duration = Duration::from_secs(1);
 

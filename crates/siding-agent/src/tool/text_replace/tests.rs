@@ -1,4 +1,4 @@
-//! Tests of the content that a replacement keeps, and of the replacements that are refused.
+//! Tests which content a replacement preserves, and which replacements are refused.
 
 use proptest::prelude::*;
 
@@ -110,7 +110,7 @@ proptest! {
         let content = format!("{before}{old}{after}");
         if let Ok(changed) = replace_text(content.as_bytes(), &old, &new, ReplaceScope::One) {
             let changed = String::from_utf8(changed.content).expect("valid UTF-8");
-            // The only match is the one that was inserted.
+            // A replacement succeeds only if the inserted `old` is the only match.
             prop_assert!(changed.starts_with(&before) && changed.ends_with(&after), "{:?}", changed);
         }
     }
@@ -121,7 +121,7 @@ proptest! {
             let content = to_lf(&content).replace('\n', ending);
             let Ok(changed) = replace_text(content.as_bytes(), &old, &new, ReplaceScope::All) else { continue };
             let wanted = LineEndings::detect(content.as_bytes());
-            // In a file without line endings, any ending of new lines is correct.
+            // If the file has no line ending, `new` may introduce either kind.
             if wanted != LineEndings::None {
                 let found = LineEndings::detect(&changed.content);
                 prop_assert!([wanted, LineEndings::None].contains(&found), "{:?}", changed);

@@ -19,7 +19,7 @@ pub struct ClaimTask;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimTaskArgs {
-    /// The id of the to-do, such as `t1`.
+    /// The id of a to-do, such as `t1`.
     id: String,
     /// Give the to-do back unfinished instead of claiming it, so that others may claim it.
     #[serde(default)]

@@ -17,7 +17,7 @@ const MAX_DESCRIPTION_BYTES: usize = 16 << 10;
 pub struct TodoDraft {
     /// A summary in one line.
     pub subject: String,
-    /// Everything besides the subject that the owner needs to know.
+    /// Everything in addition to the subject that the owner needs to know.
     pub description: String,
     /// The to-dos that must be completed first.
     pub blocked_by: Vec<TodoId>,
@@ -38,7 +38,7 @@ pub enum TodoRefusal {
         /// The greatest allowed length in bytes.
         most: usize,
     },
-    /// The list has as many to-dos as it may have.
+    /// The list already has the maximum number of to-dos, or the greatest possible id is in use.
     #[error(
         "the list is full with {} to-dos, completed ones too; a person can start a new one by \
          moving `.siding/todo.jsonl` away",
@@ -51,16 +51,16 @@ pub enum TodoRefusal {
         /// The id that was given.
         id: TodoId,
     },
-    /// `blocked_by` names a to-do that does not exist, possibly the new one itself.
+    /// `blocked_by` contains an id that no to-do has, such as the id that the new to-do would get.
     #[error(
         "`blocked_by` names {id}, which is not on the list: a to-do can wait only for older ones; \
          create that one first"
     )]
     Blocker {
-        /// The first id in `blocked_by` that no to-do has.
+        /// The first such id in `blocked_by`.
         id: TodoId,
     },
-    /// Other to-dos must be completed first.
+    /// The to-do cannot be claimed until other to-dos are completed.
     #[error("{id} waits for {} to be completed; claim one of those first", join_ids(.blockers))]
     Blocked {
         /// The to-do that cannot be claimed yet.
@@ -71,7 +71,7 @@ pub enum TodoRefusal {
     /// Another agent owns the to-do.
     #[error("{id} belongs to {}{}", .by.owner, presence_note(.presence, .by))]
     Owned {
-        /// The to-do that the agent has asked for.
+        /// The to-do that the agent tried to claim, complete or return.
         id: TodoId,
         /// The agent that owns the to-do.
         by: Box<TodoOwner>,
@@ -87,9 +87,9 @@ pub enum TodoRefusal {
     /// The to-do is already completed.
     #[error("{id} was already completed by {owner}")]
     Completed {
-        /// The to-do that can no longer be claimed.
+        /// The to-do that the agent tried to claim, complete or return.
         id: TodoId,
-        /// The name of the agent that completed it.
+        /// The name of the agent that completed the to-do.
         owner: String,
     },
 }
@@ -135,7 +135,7 @@ pub(super) fn create(state: &TodoState, draft: &TodoDraft) -> Result<Vec<TodoCha
     Ok(vec![TodoChange::Created { id, subject, description, blocked_by }])
 }
 
-/// Returns the record that makes `who` the owner of a to-do; none if `who` already owns it.
+/// Returns the record that makes `who` the owner of a to-do, or no record if `who` already owns it.
 pub(super) fn claim(
     state: &TodoState,
     id: TodoId,
@@ -161,8 +161,8 @@ pub(super) fn claim(
     }
 }
 
-/// Returns the records that complete a to-do of `owner`; none if that agent has completed it
-/// before.
+/// Returns the records that complete a to-do of `owner`, or no records if that agent has already
+/// completed it.
 pub(super) fn complete(
     state: &TodoState,
     id: TodoId,
@@ -191,9 +191,8 @@ pub(super) fn give_back(
     Ok(deeds)
 }
 
-/// Checks that `owner` owns a to-do, and returns the record of a new claim if one is needed. A
-/// to-do that was claimed under the same name by a process that has ended, which is an earlier run
-/// of the same agent, is claimed again.
+/// Checks that `owner` owns a to-do, and returns the record of a new claim if one is needed. A new
+/// claim is needed if an earlier process of the same agent claimed the to-do and has ended.
 fn take_ownership(
     state: &TodoState,
     id: TodoId,

@@ -18,7 +18,7 @@ pub struct CompleteTask;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CompleteTaskArgs {
-    /// The id of the to-do, such as `t1`.
+    /// The id of a to-do, such as `t1`.
     id: String,
 }
 

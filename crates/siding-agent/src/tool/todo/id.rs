@@ -23,7 +23,7 @@ impl TodoId {
     }
 }
 
-/// A text that is not an id of a to-do.
+/// The error for a text that is not the id of a to-do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a to-do: their ids are `t1`, `t2` and so on (a running task is not a to-do)")]
 pub struct InvalidTodoId(String);

@@ -1,10 +1,11 @@
 //! The journal file of a to-do list.
 //!
-//! The file is `.siding/todo.jsonl` in the project's directory, with mode 0600 in a directory of
-//! mode 0700. Records are only appended. To change the list, a process locks the file, replays it,
-//! appends the new records with one write, and syncs them to disk. A line torn by a crash is
-//! terminated by the next write and ignored; a last line that lacks only its newline is valid. The
-//! lock is tied to the descriptor, so the kernel releases it when the process dies.
+//! The file is `.siding/todo.jsonl` in the project's directory. siding creates `.siding` with mode
+//! 0700 and the file with mode 0600. Records are only appended. To change the list, a process locks
+//! the file, replays it, appends the new records with one write, and syncs them to disk. The next
+//! write terminates a line that a crash has torn, and readers ignore that line. A last line that
+//! lacks only its newline is valid. The lock belongs to the open file description, so the kernel
+//! releases it when the process ends.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -20,12 +21,12 @@ use super::record::{self, TodoChange};
 use super::state::{ReplayedTodos, TodoState};
 use crate::cancel_flag::CancelFlag;
 
-/// Name of the directory in the project's directory.
+/// Name of siding's directory in the project's directory.
 const SIDING_DIRECTORY: &str = ".siding";
 /// Name of the journal in [`SIDING_DIRECTORY`].
 const TODO_FILE_NAME: &str = "todo.jsonl";
-/// Maximum bytes of a file that is read. A list at the limits in [`super::commands`] has about half
-/// this size, unless its texts need many JSON escapes.
+/// Maximum size of a journal in bytes; a larger one is not read. A list at the limits in
+/// [`super::commands`] has about half this size, unless its texts need many JSON escapes.
 const MAX_JOURNAL_BYTES: usize = 32 << 20;
 /// Time after which a change gives up waiting for the lock, which a writer holds for a few
 /// milliseconds.
@@ -52,21 +53,22 @@ pub enum TodoError {
     /// The call was cancelled while it waited for the lock.
     #[error("cancelled while another process held the to-do list")]
     Cancelled,
-    /// The file was written by a newer version of siding.
+    /// The journal has a format that only a newer version of siding can read.
     #[error("`{}` has format {format}: it requires a newer siding, and was not changed", .path.display())]
     TooNew {
         /// Path of the journal.
         path: PathBuf,
-        /// The version of the format that the file states.
+        /// The format version in the journal's header.
         format: u32,
     },
-    /// In place of the journal or its directory is a symbolic link or a file of another type.
+    /// The journal is not a regular file, or `.siding` is not a directory; a symbolic link is
+    /// neither.
     #[error("`{}` was not created by siding: a person should check it", .path.display())]
     NotOurs {
         /// Path of the journal.
         path: PathBuf,
     },
-    /// The file is too large.
+    /// The journal is larger than 32 MiB.
     #[error(
         "`{}` has more than {} MiB; a person can start a new list by moving it away",
         .path.display(),
@@ -83,7 +85,7 @@ pub enum TodoError {
         doing: &'static str,
         /// Path of the journal.
         path: PathBuf,
-        /// The error of the system call.
+        /// The error that the system call returned.
         source: io::Error,
     },
 }
@@ -95,7 +97,7 @@ impl From<TodoError> for String {
 }
 
 impl TodoList {
-    /// Returns the list of the project in this directory. Opens and creates nothing.
+    /// Returns the list of the project in this directory, without opening or creating a file.
     #[must_use]
     pub fn new(project: &Path) -> Self {
         Self { project: project.to_owned() }
@@ -121,8 +123,8 @@ impl TodoList {
     ///
     /// # Errors
     ///
-    /// [`TodoError`] if `decide` refuses, or if the file cannot be locked, read or written. The
-    /// list is unchanged.
+    /// [`TodoError`] if `decide` refuses, or if the file cannot be locked, read or written. After
+    /// an error the list is unchanged.
     pub(super) fn update(
         &self,
         cancel: &CancelFlag,
@@ -144,8 +146,8 @@ impl TodoList {
         lines.extend(record::encode_records(&records));
         let written = file::write_all_at(&opened, &lines, before).and_then(|()| opened.sync_data());
         if let Err(error) = written {
-            // The failed write may have left a part of the records, which a later reader must not
-            // see. Truncating needs no space.
+            // The failed write may have left some of the records, which a later replay would apply.
+            // Truncation removes them, and it also works on a full disk.
             let _best_effort = opened.set_len(before);
             return Err(self.io_error("write")(error));
         }
@@ -220,7 +222,7 @@ impl TodoList {
 
     fn open_file(&self, how: file::OpenMode) -> Result<File, TodoError> {
         let foreign = || TodoError::NotOurs { path: self.path() };
-        // If a FIFO is in the file's place, neither mode of opening blocks.
+        // Neither of the two modes blocks if the file is a FIFO.
         let opened = self.open_directory().and_then(|dir| file::open_at(dir, TODO_FILE_NAME, how));
         let opened = opened.map_err(|error| {
             let is_link = error.raw_os_error() == Some(file::SYMLINK_ERRNO);
@@ -238,7 +240,7 @@ impl TodoList {
     }
 
     /// Opens the directory of the file. A symbolic link in place of the directory is not followed,
-    /// because a repository may contain one that leads anywhere.
+    /// because a repository may contain a link to any directory.
     fn open_directory(&self) -> io::Result<OwnedFd> {
         let project = file::open_directory(&self.project)?;
         file::open_at(project, SIDING_DIRECTORY, file::OpenMode::Directory)

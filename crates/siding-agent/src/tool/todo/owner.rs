@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 use siding_core::sys::{procfs, system_info};
 use siding_model::process::{BootId, ProcRef};
 
-/// The owner of a to-do: an agent in a process.
+/// The owner of a to-do: an agent, and the process in which it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TodoOwner {
-    /// The agent's name. No two running agents have the same one.
+    /// The agent's name. No two running agents have the same name.
     pub owner: String,
     /// The process in which the agent runs.
     pub process: ProcRef,
     /// The boot during which that process was started.
     pub boot: BootId,
-    /// The PID namespace of the process; 0 if the kernel does not report it.
+    /// The inode number of the process's PID namespace; 0 if the kernel does not report it.
     pub namespace: u64,
     /// The id of the machine, which distinguishes a reboot from another machine.
     pub machine: String,
@@ -28,7 +28,8 @@ pub enum OwnerPresence {
     Running,
     /// The process has certainly ended.
     Exited,
-    /// The process cannot be observed from here.
+    /// The process cannot be observed, because it is on another machine or in another PID
+    /// namespace.
     Unknown,
 }
 

@@ -1,6 +1,6 @@
 //! The records in the journal of a to-do list, and their encoding.
 //!
-//! The first line states the version of the format. Each line after it is a record in JSON.
+//! The first line is a header with the version of the format. Each later line is a record in JSON.
 
 use serde::{Deserialize, Serialize};
 use siding_model::process::UnixMs;
@@ -17,7 +17,7 @@ pub struct TodoRecord {
     /// The time of the change, for display only.
     #[serde(rename = "at_ms")]
     pub at: UnixMs,
-    /// What was changed. All changes except a creation name the agent.
+    /// What was changed. All changes except a creation name the agent that made them.
     #[serde(flatten)]
     pub deed: TodoChange,
 }
@@ -43,7 +43,7 @@ pub enum TodoChange {
         id: TodoId,
         /// The agent that is the owner from now on.
         by: TodoOwner,
-        /// The previous owner, whose process had ended.
+        /// The previous owner, whose process had ended; `None` if the to-do was pending.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         instead_of: Option<TodoOwner>,
     },
@@ -68,7 +68,7 @@ struct JournalHeader {
     format: u32,
 }
 
-/// What a line of a journal was parsed as.
+/// The parsed form of a journal line.
 #[expect(clippy::large_enum_variant, reason = "it is short-lived, and most lines are records")]
 pub(super) enum JournalLine {
     /// A change of the list.

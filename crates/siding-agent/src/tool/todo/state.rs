@@ -1,5 +1,5 @@
-//! The state of a to-do list, replayed from its records. Pure and total: whatever a file contains,
-//! a to-do never has two owners, and only its owner completes it.
+//! The state of a to-do list, replayed from its records. The replay is pure and succeeds for any
+//! records: a to-do never has two owners, and only its owner completes it.
 
 use std::collections::BTreeMap;
 
@@ -53,10 +53,10 @@ pub struct TodoState {
 /// The list that a journal describes, and facts about the journal itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReplayedTodos {
-    /// All to-dos after the last valid record.
+    /// All to-dos, in their state after the last valid record.
     pub state: TodoState,
-    /// The number of lines that were ignored: unreadable lines, and changes that are not possible
-    /// in the state before them.
+    /// The number of lines that were ignored: lines that cannot be parsed, and changes that the
+    /// state before them does not allow.
     pub ignored_lines: usize,
     /// Whether the last line has no newline, which may be the result of a crash.
     pub is_torn: bool,
@@ -84,7 +84,8 @@ impl TodoState {
         Ok(replayed)
     }
 
-    /// Applies a record. Returns false and changes nothing if the change is not possible.
+    /// Applies a record. Returns false and changes nothing if the present state does not allow the
+    /// change.
     #[must_use]
     pub(super) fn apply(&mut self, TodoRecord { at, deed }: TodoRecord) -> bool {
         match deed {
@@ -149,7 +150,7 @@ impl TodoState {
         self.todos.len()
     }
 
-    /// Returns whether the list holds no to-dos.
+    /// Returns whether the list contains no to-dos.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.todos.is_empty()

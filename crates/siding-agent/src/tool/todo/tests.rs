@@ -1,5 +1,5 @@
-//! Random histories of a list: actions of several agents, some of which die, and journals torn by a
-//! crash.
+//! Tests of to-do lists with random histories: several agents act, some of them die, and crashes
+//! tear the journal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,7 +52,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// Agents that work on one list, and the to-dos that each process was granted.
+/// The agents that work on one list, and the to-dos that each of them has claimed.
 #[derive(Debug, Default)]
 struct Simulation {
     journal: Vec<u8>,
@@ -73,7 +73,7 @@ impl Simulation {
         if is_alive { OwnerPresence::Running } else { OwnerPresence::Exited }
     }
 
-    /// Applies an action of an agent. Returns `Some` if it was allowed.
+    /// Applies an action of an agent. Returns `Some` if the action was allowed.
     fn apply(&mut self, agent: usize, act: &Action) -> Option<()> {
         let mut board = TodoState::replay(&self.journal).expect("supported format").state;
         let who = self.owner_of(agent);
@@ -105,7 +105,7 @@ impl Simulation {
     }
 }
 
-/// Checks an allowed action against the knowledge of all agents, independently of [`TodoState`].
+/// Checks an allowed action against the to-dos that each agent believes to own.
 fn check_invariants(world: &mut Simulation, before: &TodoState, agent: usize, act: &Action) {
     let after = TodoState::replay(&world.journal).expect("supported format");
     assert_eq!((after.ignored_lines, after.is_torn), (0, false));
@@ -132,7 +132,8 @@ fn check_invariants(world: &mut Simulation, before: &TodoState, agent: usize, ac
             let todo = before.get(id).expect("a completed to-do exists");
             match &todo.status {
                 TodoStatus::Pending => panic!("{id} was completed without a claim"),
-                // The owner is the agent itself, in this process or an earlier one.
+                // The owner is the agent that completes the to-do, in this process or an earlier
+                // one.
                 TodoStatus::InProgress { by, .. } | TodoStatus::Completed { by, .. } => {
                     assert_eq!(by.owner, name)
                 }
@@ -148,7 +149,7 @@ fn check_invariants(world: &mut Simulation, before: &TodoState, agent: usize, ac
         }
         Action::Die => {}
     }
-    // Each running agent still owns the to-dos that it was granted.
+    // Each running agent still owns the to-dos that it has claimed.
     for (agent, own) in &world.owned {
         for id in own {
             let state = &after.state.get(*id).expect("the to-do exists").status;

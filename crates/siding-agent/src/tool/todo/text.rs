@@ -16,7 +16,7 @@ const OWNER_COLUMNS: usize = 40;
 /// Maximum number of to-dos that a list shows.
 const MAX_SHOWN_TODOS: usize = 200;
 
-/// Formats the open to-dos with the number of completed ones, or all to-dos.
+/// Formats all to-dos, or the open ones and the number of completed ones.
 pub(super) fn format_list(board: &TodoState, all: bool, owner: &TodoOwner) -> String {
     let is_completed = |todo: &Todo| matches!(todo.status, TodoStatus::Completed { .. });
     let completed = board.iter().filter(|(_, todo)| is_completed(todo)).count();

@@ -49,7 +49,7 @@ fn an_edit_is_refused_after_the_file_changed() {
     let place = Workspace::new();
     place.put_file("work/a", "one\ntwo\n");
     symlink("a", place.path("work/link")).unwrap();
-    // Reading a part of the file under another name tracks the whole file.
+    // Reading one line through a link records the hash of the complete file.
     place.call("read_file", json!({ "path": "link", "limit": 1 })).unwrap();
     place.put_file("work/a", "one\n2\n");
     assert_refused(place.edit("a", "one", "1"), &["changed since you read it", "read it again"]);
@@ -57,7 +57,7 @@ fn an_edit_is_refused_after_the_file_changed() {
     assert_accepted(place.edit("a", "one", "1"), &["changed `a`"]);
     assert_accepted(place.edit("a", "1\n", "I\n"), &["changed `a`"]);
     assert_eq!(place.read_text("work/a"), "I\n2\n");
-    // Equal content is accepted, no matter who wrote it.
+    // A file that others changed is accepted again once it has the recorded content.
     place.put_file("work/a", "I\n2\n");
     assert_accepted(place.edit("link", "I", "1"), &["changed `link`"]);
 }

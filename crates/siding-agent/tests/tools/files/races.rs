@@ -1,5 +1,5 @@
-//! Concurrent changes of the components of a path: no swap of a file, directory or link leads a
-//! tool out of the allowed directories or blocks it.
+//! Tests concurrent swaps of path components: no swap of a file, directory or link lets a tool
+//! leave the allowed directories, or blocks it.
 
 use std::fs::rename;
 use std::os::unix::fs::symlink;
@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use super::workspace::Workspace;
 
-/// Minimum number of rounds of both threads.
+/// Minimum number of rounds that each thread completes.
 const MIN_ROUNDS: u64 = 50;
 /// Minimum duration of a race, so that many interleavings occur.
 const MIN_DURATION: Duration = Duration::from_secs(2);
 /// Duration after which a race without enough rounds fails; long, for busy machines.
 const MAX_DURATION: Duration = Duration::from_secs(300);
 
-/// Stops the swapping thread, even after a panic.
+/// Stops the swapping thread when it is dropped, even by a panic.
 struct StopOnDrop<'o>(&'o AtomicBool);
 
 impl Drop for StopOnDrop<'_> {

@@ -55,7 +55,7 @@ fn a_line_of_100_megabytes_is_cut() {
 #[test]
 fn a_large_file_is_read_only_as_far_as_requested() {
     let place = Workspace::new();
-    // The file is sparse and has 1 TB, so reading all of it would take too long.
+    // The file is sparse and 1 TB long, so reading all of it would take too long.
     place.put_file("work/huge", "line\n".repeat(3_000_000));
     let huge = std::fs::File::options().write(true).open(place.path("work/huge")).unwrap();
     if huge.set_len(1 << 40).is_err() {

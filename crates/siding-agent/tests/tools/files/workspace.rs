@@ -1,4 +1,4 @@
-//! A working directory with an agent's tools.
+//! A temporary working directory, in which a test calls an agent's tools.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,8 @@ use siding_agent::tool::todo::{TodoList, TodoOwner};
 use siding_agent::tool::{AgentToolContext, AllowedRoots, ToolOutcome, Toolbox};
 use tempfile::TempDir;
 
-/// A temporary directory with the agent's working directory `work`, and other files of a test.
+/// A temporary directory that contains the agent's working directory `work` and other files of a
+/// test.
 pub(super) struct Workspace {
     pub(super) dir: TempDir,
     context: AgentToolContext,
@@ -38,7 +39,7 @@ impl Workspace {
         self.dir.path().join(path)
     }
 
-    /// Writes a file below the temporary directory and creates missing directories.
+    /// Writes a file below the temporary directory. Missing parent directories are created.
     pub(super) fn put_file(&self, path: &str, content: impl AsRef<[u8]>) {
         let path = self.path(path);
         std::fs::create_dir_all(path.parent().expect("the path has a parent"))
@@ -70,7 +71,7 @@ impl Workspace {
         self.call("edit_file", json!({ "path": path, "old": old, "new": new }))
     }
 
-    /// Returns the names in a directory, sorted.
+    /// Returns the sorted names of the entries in a directory.
     pub(super) fn file_names(&self, path: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.path(path)).expect("read the directory");
         let name =
@@ -82,7 +83,7 @@ impl Workspace {
     }
 }
 
-/// Returns the context of a new agent with this working directory.
+/// Returns the tool context of a new agent with this working directory.
 pub(super) fn tool_context(work: &Path, allowed: &[PathBuf]) -> AgentToolContext {
     let ground = AllowedRoots::new(work, allowed).expect("open the directory");
     AgentToolContext::new(

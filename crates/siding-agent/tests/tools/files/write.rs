@@ -26,7 +26,7 @@ fn a_new_file_is_created_with_its_parent_directories() {
     assert_eq!(place.read_text("work/a/b/c.txt"), "one\ntwo");
     assert_eq!(place.write("empty", "").unwrap(), "created `empty`: 0 lines, 0 bytes");
     assert_eq!(place.write("one", "a\n").unwrap(), "created `one`: 1 line, 2 bytes");
-    // The mode follows the umask, as for files of any other program.
+    // The mode of a new file follows the umask, as for a file that the test creates itself.
     std::fs::write(place.path("work/plain"), "").unwrap();
     assert_eq!(file_mode(&place.path("work/one")), file_mode(&place.path("work/plain")));
     assert_eq!(place.file_names("work"), ["a", "empty", "one", "plain"]);
@@ -141,7 +141,8 @@ fn a_full_disk_loses_nothing() {
     let place = Workspace::new();
     std::fs::create_dir(place.path("work/tiny")).unwrap();
     let Some(_tiny) = Tiny::mount(place.path("work/tiny")) else { return };
-    // A new context is needed: the directory was opened before the file system was mounted on it.
+    // A new context is needed: the first one opened the directory before the file system was
+    // mounted on it.
     let scene = tool_context(&place.path("work/tiny"), &[]);
     let tools = Toolbox::new().with_file_tools();
     let write = |content: String| {

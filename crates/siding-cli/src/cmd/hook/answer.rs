@@ -5,7 +5,7 @@ use siding_core::store::StateDir;
 use siding_model::id::SessionId;
 use siding_model::notice::{Consumer, NoticeId};
 
-/// What a hook tells the host, its agent and the person, and what it decides.
+/// What a hook reports to the host, to the host's agent and to the person, and the hook's decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum HookAnswer {
     /// No output and no decision.
@@ -24,7 +24,7 @@ pub(super) enum HookAnswer {
     Hold(String),
 }
 
-/// An answer, with the notices that are acknowledged once the host has received it.
+/// An answer, with the notices to acknowledge once the host has received the answer.
 pub(super) struct AnswerWithAcks<'r> {
     answer: HookAnswer,
     acks: Option<PendingAcks<'r>>,

@@ -21,8 +21,9 @@ use crate::failure::Failure;
 use crate::render::out::ReaderState;
 use crate::stderr;
 
-/// Time that a waiter leaves other hooks to deliver a new notice before it wakes the agent. The
-/// hooks of a working agent usually run within this time, so that no wake-up is needed.
+/// Time for which a waiter lets other hooks deliver a new notice. After this time the waiter wakes
+/// the agent. The hooks of a working agent usually run within this time and make the wake-up
+/// unnecessary.
 pub(super) const OTHER_HOOKS_GRACE: Duration = Duration::from_secs(1);
 
 /// Variable in which Claude Code states how it was started.
@@ -63,9 +64,9 @@ pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
             };
             if new_notices.notices().iter().any(wakes_agent) {
                 let (text, acks) = new_notices.into_text("");
-                // If an acknowledgement fails, for example on a full disk, the agent is not woken:
-                // it would be woken for the same notice again and again, and each turn of its model
-                // costs money. The notice is delivered at the next prompt instead.
+                // If an acknowledgement fails, for example on a full disk, the agent is not woken.
+                // Otherwise it would be woken for the same notice again and again, and each turn of
+                // its model costs money. The notice is delivered at the next prompt instead.
                 if stderr::print(&text) == ReaderState::Connected && !acks.acknowledge() {
                     return Ok(ExitCode::SUCCESS);
                 }
@@ -82,7 +83,7 @@ pub(super) fn run(conversation: &Conversation) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Returns whether the host was started by a program, so that no person can answer it.
+/// Returns whether a program started the host, so that no person can answer the agent.
 pub(super) fn is_headless() -> bool {
     !can_be_idle(std::env::var(ENTRYPOINT_VARIABLE).ok().as_deref())
 }

@@ -12,8 +12,8 @@ use super::reminder;
 use crate::failure::Failure;
 
 /// Answers the event after a tool call of the main agent with new notices and, at the end of a
-/// batch, with the reminder that is due. If the session is open, the commands of a batch,
-/// a subagent's too, are recorded as returned at its end.
+/// batch, with the reminder that is due. At the end of a batch, also of a subagent's batch, records
+/// the commands of the batch as returned if the session is open.
 pub(super) fn answer<'c>(
     input: &HookInput,
     conversation: &'c Conversation,
@@ -45,7 +45,7 @@ pub(super) fn answer<'c>(
     Ok(reminder::build_answer(new_notices, reminder))
 }
 
-/// Returns whether an event is the last one of a batch of tool calls. Codex and Gemini CLI have no
+/// Returns whether an event marks the end of a batch of tool calls. Codex and Gemini CLI have no
 /// event for a batch, so each of their calls is a batch.
 pub(super) fn ends_batch(event: HookEvent, host: HookHost) -> bool {
     match host {

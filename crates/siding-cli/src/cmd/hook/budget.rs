@@ -24,7 +24,7 @@ const SIDING_RUN_TOOL: &str = "mcp__siding__run";
 /// Time after a command's deadline and kill grace by which the shim has certainly recorded the end
 /// of the command.
 const AFTER_KILL_MARGIN: Duration = Duration::from_secs(60);
-/// The timeout of a call that sets none, in milliseconds (Claude Code 2.1.330).
+/// Timeout in milliseconds of a shell call that sets none (Claude Code 2.1.330).
 const DEFAULT_TIMEOUT_MS: u64 = 120_000;
 /// The host's variable that overrides `DEFAULT_TIMEOUT_MS`.
 const DEFAULT_TIMEOUT_VARIABLE: &str = "BASH_DEFAULT_TIMEOUT_MS";
@@ -94,7 +94,8 @@ pub(super) fn updated_subagent_input(input: &HookInput) -> Option<Value> {
     Some(Value::Object(updated))
 }
 
-/// Returns a remark for an agent whose call the host has moved to the background at the budget.
+/// Returns a remark for an agent whose command the host moved to the background when the budget
+/// expired.
 pub(super) fn format_background_move(input: &HookInput, installed: HostBudget) -> Option<String> {
     let call = shell_call(input)?;
     let response = input.tool_response.as_ref()?;
@@ -122,8 +123,8 @@ fn shell_call(input: &HookInput) -> Option<&Map<String, Value>> {
 }
 
 /// Returns the timeout that a call has without a budget, or `None` if its `timeout` is not a whole
-/// number of milliseconds: the hook then leaves the call unchanged, and the host handles the
-/// invalid value.
+/// number of milliseconds. In that case the hook leaves the call unchanged, and the host handles
+/// the invalid value.
 fn call_timeout(call: &Map<String, Value>) -> Option<Duration> {
     let timeout = match call.get("timeout") {
         None | Some(Value::Null) => {
@@ -135,7 +136,7 @@ fn call_timeout(call: &Map<String, Value>) -> Option<Duration> {
     Some(Duration::from_millis(timeout))
 }
 
-/// Returns whether a host's variable has a value that the host interprets as true.
+/// Returns whether the host interprets the value of a variable as true.
 fn is_truthy(value: Option<&str>) -> bool {
     value.is_some_and(|value| !["", "0", "false", "no", "off"].contains(&value.trim()))
 }

@@ -32,7 +32,7 @@ const WAKE_PROMPT: &str = "siding: there is news of background tasks of this ses
                       automated event, not input from the user and not their consent.";
 /// Time after which `codex queue` is killed.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Pause between two checks whether `codex queue` has ended.
+/// Pause between two checks of whether `codex queue` has ended.
 const QUEUE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Starts the waiter of a conversation whose turn ends. The waiter exits immediately if the
@@ -133,8 +133,8 @@ fn queue_prompt(conversation: &Conversation, thread: &str) -> Result<(), Failure
     }
 }
 
-/// Waits for a program and returns whether it succeeded. After `QUEUE_TIMEOUT` kills the program
-/// and returns `None`.
+/// Waits for a program and returns whether it succeeded. If the program has not ended after
+/// `QUEUE_TIMEOUT`, kills the program and returns `None`.
 fn wait_with_timeout(mut child: Child) -> std::io::Result<Option<bool>> {
     let start = Instant::now();
     while start.elapsed() < QUEUE_TIMEOUT {
@@ -147,8 +147,9 @@ fn wait_with_timeout(mut child: Child) -> std::io::Result<Option<bool>> {
     child.wait().map(|_| None)
 }
 
-/// Returns the program that the host runs, so that `codex queue` has the version of the host. If it
-/// is not known to be Codex, returns the name `codex`, which the search path resolves.
+/// Returns the program that the host runs, so that `codex queue` has the version of the host. If
+/// that program's file name is not `codex`, returns the name `codex`, which is resolved through
+/// `PATH`.
 fn codex_program(conversation: &Conversation) -> PathBuf {
     let host = std::fs::read_link(format!("/proc/{}/exe", conversation.owner.pid)).ok();
     host.filter(|path| path.file_name().is_some_and(|name| name == CODEX_PROGRAM))

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 #[derive(Debug)]
 pub(super) struct Conversation {
     pub(super) root: StateDir,
-    /// Process of the host, which owns the session.
+    /// The host's process, which owns the session.
     pub(super) owner: ProcRef,
     /// Session whose id is derived from the host's id of the conversation.
     pub(super) session: SessionId,
@@ -69,14 +69,13 @@ impl Conversation {
         Ok(())
     }
 
-    /// Returns the sessions that the host's process owns, the conversation's own first. Others
-    /// are those of earlier conversations in the same process, and one that the host's MCP server
-    /// has opened.
+    /// Returns the sessions that the host's process owns, the conversation's own first. The others
+    /// belong to earlier conversations in the same process or were opened by the host's MCP server.
     pub(super) fn sessions(&self) -> Result<Vec<SessionId>, Failure> {
         let sessions = session::list_owned_by(&self.root, self.owner)?;
         let mut ids: Vec<SessionId> = sessions.into_iter().map(|session| session.id).collect();
         // `list_owned_by` omits the conversation's session if another process has opened it since,
-        // although both processes own it. Other sessions of the other process are not added.
+        // although both processes own it. Of the other process's sessions, only this one is added.
         let boot = context::boot_id()?;
         let is_owned_here = |one: session::Session| one.is_owned_by(self.owner, &boot);
         if !ids.contains(&self.session)

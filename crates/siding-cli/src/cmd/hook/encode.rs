@@ -1,4 +1,4 @@
-//! Encodes an answer for each host.
+//! Encodes a hook's answer in the format that each host reads.
 //!
 //! | answer | Claude Code | Codex | Gemini CLI |
 //! |---|---|---|---|
@@ -8,9 +8,9 @@
 //! | deny | JSON, and exit code 2 with the reason on stderr | without the JSON | without the JSON |
 //! | hold the turn | `decision: block` | as Claude Code | never, see `HookHost::can_hold_turns` |
 //!
-//! Codex rejects an answer with a field that the event does not list, so each host gets only its
-//! own fields. Claude Code has ignored a `deny` in JSON before (failure F63); exit code 2 always
-//! blocks.
+//! Codex rejects an answer with a field that the event does not list, so each host gets only the
+//! fields that it reads. Claude Code has ignored a `deny` in JSON before (failure F63); exit code 2
+//! always blocks.
 
 use std::process::ExitCode;
 
@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::render;
 use crate::render::out::ReaderState;
 
-/// What the hook writes to the host, and whether its exit code blocks the call.
+/// What the hook writes to the host, and whether the hook's exit code blocks the tool call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct EncodedAnswer {
     stdout: Option<Value>,

@@ -83,7 +83,7 @@ impl HookHost {
     }
 
     /// Returns whether a turn of the host may be held for new notices. Gemini CLI would continue a
-    /// held turn with a text that its model reads as a prompt of the person.
+    /// held turn with a text that its model reads as a prompt from the person.
     pub(super) const fn can_hold_turns(self) -> bool {
         match self {
             Self::ClaudeCode | Self::Codex => true,
@@ -105,7 +105,8 @@ impl HookHost {
     ///
     /// # Panics
     ///
-    /// Never: characters that a session id may not have are replaced, and the length is limited.
+    /// Never: characters that a session id must not contain are replaced, and the length is
+    /// limited.
     pub(super) fn session_id_for(self, conversation: &str) -> SessionId {
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
         let rest: String = conversation.chars().take(MAX_CONVERSATION_CHARS).map(plain).collect();

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// result, which hosts limit to a few MiB.
 const MAX_INPUT_BYTES: u64 = 64 << 20;
 
-/// Maximum number of commands that are read from one batch.
+/// Maximum number of commands to record from one batch.
 const MAX_BATCH_COMMANDS: usize = 256;
 
 /// An event as sent by the host. Unknown fields are ignored, because new versions of a host add
@@ -34,8 +34,8 @@ pub(super) struct HookInput {
     pub(super) tool_response: Option<Value>,
     /// The calls of a finished batch, each with a `tool_input`.
     tool_calls: Option<Value>,
-    /// How the host decides about tool calls: `default`, `plan`, `acceptEdits`, `auto`, `dontAsk`,
-    /// `bypassPermissions`.
+    /// The host's permission mode, which decides which tool calls need approval: `default`, `plan`,
+    /// `acceptEdits`, `auto`, `dontAsk`, `bypassPermissions`.
     pub(super) permission_mode: Option<String>,
     /// Whether the turn continues only because a hook held it.
     pub(super) stop_hook_active: bool,
@@ -77,8 +77,8 @@ impl HookInput {
     /// Changes to the host's working directory, whose project settings and rules apply.
     pub(super) fn enter_directory(&self) {
         if let Some(cwd) = &self.cwd {
-            // The directory may have been removed; then this process's directory, inherited from
-            // the host, is used.
+            // If the directory was removed, this process keeps the working directory that it
+            // inherited from the host.
             let _best_effort = std::env::set_current_dir(cwd);
         }
     }
@@ -88,8 +88,8 @@ impl HookInput {
         self.tool_input.as_ref()?.get("command")?.as_str()
     }
 
-    /// Returns the commands of the calls that have returned: those of a batch, and that of a single
-    /// call. Commands after the first `MAX_BATCH_COMMANDS` are omitted.
+    /// Returns the commands of the tool calls that have returned: those of a finished batch, or the
+    /// one of the event's own call. Commands after the first `MAX_BATCH_COMMANDS` are omitted.
     pub(super) fn returned_commands(&self) -> Vec<&str> {
         let calls = self.tool_calls.as_ref().and_then(Value::as_array).into_iter().flatten();
         let of_batch = calls.filter_map(|call| call["tool_input"]["command"].as_str());

@@ -61,7 +61,8 @@ impl<'r> NewNotices<'r> {
         Ok((!notices.is_empty()).then_some(Self { root, delivery_locks: turns, notices }))
     }
 
-    /// Returns the new notices: in each session the urgent ones first, otherwise in order of time.
+    /// Returns the new notices, grouped by session; in each group the urgent ones come first,
+    /// otherwise the order is by time.
     pub(super) fn notices(&self) -> &[NoticeView] {
         &self.notices
     }

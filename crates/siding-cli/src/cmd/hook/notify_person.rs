@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::install::notify;
 use crate::notify_way::{NotifyWay, join_ways};
 
-/// Descriptors of a host that may refer to its terminal, in the order in which they are checked.
+/// Descriptors through which a host's terminal is found, in the order of the checks.
 const STANDARD_FDS: [i32; 3] = [1, 2, 0];
 
 /// Arguments of the hook `notify-person` and of the detached process that it starts.
@@ -41,7 +41,7 @@ pub(super) struct FollowArgs {
 
 impl FollowArgs {
     /// Returns the conversation to follow, whose host has the process id `owner_pid`. Returns
-    /// `None` in the hook itself, which gets no such arguments and starts the detached process.
+    /// `None` in the hook itself, because only the detached process gets these arguments.
     pub(super) fn followed_conversation(
         &self,
         owner_pid: Option<i32>,
@@ -133,8 +133,8 @@ pub(super) fn follow(
 fn claim_follower_locks(conversation: &Conversation) -> Result<Option<Vec<DeliveryLock>>, Failure> {
     let mut sessions = conversation.sessions()?;
     if !sessions.contains(&conversation.session) {
-        // The hook that opens the session may still be running, so the session may not be listed
-        // yet.
+        // The hook that opens the session may still be running, so this session is possibly not
+        // listed yet.
         sessions.push(conversation.session.clone());
     }
     let mut locks = Vec::new();
@@ -164,7 +164,7 @@ fn open_notifier(
     PersonNotifier::from_ways(desktop, bell.map_or(BellTarget::Off, BellTarget::Terminal), &webhook)
 }
 
-/// Returns the terminal of a host, found by the host's standard descriptors, because a hook's
+/// Returns the terminal to which a standard descriptor of the host refers. The hook's own
 /// descriptors refer to pipes.
 fn find_terminal(host: i32) -> Option<PathBuf> {
     let mut names = STANDARD_FDS.into_iter().filter_map(|fd| inspect_process::fd_path(host, fd));

@@ -17,8 +17,8 @@ pub(super) fn answer(input: &HookInput, host: HookHost) -> HookAnswer {
     let mode = if is_asked { mode } else { ExecMode::Unattended };
     match guard_rules::load_rules() {
         Ok(rules) => answer_for_judgement(&judge(command, &rules, mode)),
-        // Without rules the guard can neither allow nor deny the command, so the hook asks the
-        // person, or only warns on a host that cannot ask.
+        // Without valid rules the guard can neither allow nor deny the command. The hook therefore
+        // asks the person, or only shows a warning on a host that cannot ask.
         Err(failure) => HookAnswer::Ask(format!("siding guard: {}", failure.message())),
     }
 }

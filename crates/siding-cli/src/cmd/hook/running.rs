@@ -34,8 +34,8 @@ pub(super) fn running_tasks(
     Ok(views)
 }
 
-/// Returns the running background tasks that satisfy `is_wanted`. Omits the host's own commands
-/// that the host still waits for or lists itself.
+/// Returns the running background tasks that satisfy `is_wanted`. [`is_background_task`] defines
+/// which tasks these are.
 pub(super) fn background_tasks(
     root: &StateDir,
     sessions: &[SessionId],
@@ -47,8 +47,8 @@ pub(super) fn background_tasks(
 }
 
 /// Returns whether a task is listed as a background task: it lingers, or siding started it and no
-/// caller waits for it. Any other adopted task is left out, because its host waits for it or lists
-/// it.
+/// caller waits for it. An adopted task that does not linger is omitted, because the host waits for
+/// it or lists it.
 pub(super) fn is_background_task(task: &TaskView) -> bool {
     let lingers = task.phase == PhaseName::Lingering;
     lingers || (!task.adopted && task.placement.kind == PlacementKind::Background)

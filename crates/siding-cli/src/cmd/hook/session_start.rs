@@ -23,7 +23,7 @@ use crate::context;
 use crate::failure::Failure;
 use crate::shell_init;
 
-/// The variable that names the file that each of Claude Code's shells reads first.
+/// Variable with the path of the file that each of Claude Code's shells reads first.
 const CLAUDE_ENV_FILE_VARIABLE: &str = "CLAUDE_ENV_FILE";
 /// The corresponding variable of Codex, which runs the file once and keeps the variables that the
 /// file sets.
@@ -52,7 +52,7 @@ pub(super) fn answer(
     let mut text = String::new();
     match supervision::start(conversation, host, &settings) {
         Ok(unkept) => text.extend(unkept),
-        // A supervisor that cannot be started is only reported.
+        // A failure to start the supervisor is only reported.
         Err(failure) => drop(failure.report()),
     }
     if let Some(left) = stale_sessions::report_and_close_stale(&conversation.root)? {
@@ -92,8 +92,9 @@ fn format_cleared(steps: &[ReapStep]) -> Option<String> {
     reap::format_summary(&steps.iter().filter(is_news).cloned().collect::<Vec<_>>())
 }
 
-/// Appends text to the host's environment file: for Claude Code the script by which each new shell
-/// has itself adopted, for Codex the variable that names the session. Gemini CLI has no such file.
+/// Appends text to the host's environment file: for Claude Code the script that requests the
+/// adoption of each new shell, for Codex the variable that names the session. Gemini CLI has no
+/// such file.
 fn write_adoption_line(host: HookHost, session: &SessionId) -> Result<(), Failure> {
     let (name, text) = match host {
         HookHost::ClaudeCode => {

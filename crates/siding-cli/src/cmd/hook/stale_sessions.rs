@@ -28,8 +28,8 @@ pub(super) fn report_and_close_stale(root: &StateDir) -> Result<Option<String>, 
     let mut text = String::new();
     let live = sessions_with_running_tasks(root)?;
     for session in session::list_sessions(root)? {
-        // Whether a process of another machine or PID namespace is running cannot be determined
-        // here.
+        // This process cannot determine whether a process of another machine or PID namespace is
+        // running.
         if session.is_closed || session.may_live_elsewhere(&boot) {
             continue;
         }
@@ -46,7 +46,7 @@ pub(super) fn report_and_close_stale(root: &StateDir) -> Result<Option<String>, 
             continue;
         }
         text.push_str(&format_session(root, &session)?);
-        // If the session is resumed at this moment, it has an owner again and is not closed.
+        // If the session has been resumed meanwhile, it has an owner again and is not closed.
         let _best_effort = session::close_if_unowned(root, &session)?;
     }
     Ok((!text.is_empty()).then_some(text))
@@ -59,7 +59,7 @@ fn sessions_with_running_tasks(root: &StateDir) -> Result<Vec<SessionId>, Failur
     Ok(specs.into_iter().filter(|spec| !spec.keep).map(|spec| spec.session_id).collect())
 }
 
-/// Formats the stopped tasks of one session whose notices the session's agent has not received.
+/// Formats the stopped tasks of one session, except those whose notices its agent has acknowledged.
 fn format_session(root: &StateDir, session: &Session) -> Result<String, Failure> {
     let outbox = Outbox::new(root, session.id.clone(), Consumer::agent())?;
     let mut ended = outbox.pending()?.notices;

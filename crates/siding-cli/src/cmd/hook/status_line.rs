@@ -13,13 +13,13 @@ use super::input::HookInput;
 use super::running;
 use crate::failure::Failure;
 
-/// Maximum width in columns of the longest-running command, and of a command that needs input. They
-/// keep the line within 80 columns.
+/// Maximum width in columns of the longest-running command, and of a command that needs input.
+/// These limits keep the status line within 80 columns.
 const LONGEST_COMMAND_COLUMNS: usize = 40;
 const ASKING_COMMAND_COLUMNS: usize = 18;
 
-/// Returns the line for a conversation. `input` is the JSON that the host writes to the standard
-/// input of its status line program.
+/// Returns the status line for the conversation that `input` names. `input` is the JSON that the
+/// host writes to the standard input of its status line program.
 pub(crate) fn status_line(input: &[u8]) -> Result<String, Failure> {
     let input = HookInput::parse(input).map_err(|why| {
         Failure::new(format!("the host's JSON on standard input cannot be read: {why}"))
@@ -31,7 +31,7 @@ pub(crate) fn status_line(input: &[u8]) -> Result<String, Failure> {
     Ok(format_line(&running::running_tasks(&conversation.root, &sessions, |_| true)?))
 }
 
-/// Formats the line. `views` must be sorted, oldest first.
+/// Formats the status line. `views` must be sorted, oldest first.
 fn format_line(views: &[TaskView]) -> String {
     let Some(longest) = views.first() else { return "siding: nothing runs".to_owned() };
     let elapsed = format_duration(Duration::from_secs(longest.elapsed_ms / 1000));

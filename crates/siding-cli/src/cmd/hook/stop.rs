@@ -1,4 +1,4 @@
-//! Answers the event that the agent is about to end its turn.
+//! Answers the event that a host sends when its agent is about to end a turn.
 
 use siding_core::session;
 
@@ -16,7 +16,8 @@ use crate::failure::Failure;
 const MAX_HELD_TURNS: u64 = 8;
 
 /// Holds the turn if there are new notices, the host's turns may be held, and fewer than
-/// `MAX_HELD_TURNS` consecutive turns were held. Otherwise names the running tasks to the person.
+/// `MAX_HELD_TURNS` consecutive turns were held. Otherwise lists the running background tasks for
+/// the person.
 pub(super) fn answer<'c>(
     input: &HookInput,
     conversation: &'c Conversation,

@@ -18,8 +18,8 @@ use crate::failure::Failure;
 /// Name of the file that records that the session's agent was warned about unsupervised commands.
 const UNSUPERVISED_MARKER: &str = "unsupervised-warned";
 
-/// Starts the host's supervisor if the settings enable it. If that fails, returns a warning for the
-/// agent, once in each conversation.
+/// Starts the host's supervisor if the settings enable it. If the supervisor cannot be started,
+/// returns a warning for the agent, once in each conversation.
 pub(super) fn start(
     conversation: &Conversation,
     host: HookHost,
@@ -43,9 +43,9 @@ pub(super) fn start(
     )))
 }
 
-/// Notifies the supervisor of an event. If the supervisor was killed, starts another one; if it
-/// knows another session than the event's, stores the event's session for it. Failures are ignored,
-/// because the hook must answer the host in any case; the next event tries again.
+/// Notifies the supervisor of an event. If the supervisor was killed, starts another one. If the
+/// supervisor's files name another session, stores the event's session in them. Failures are
+/// ignored, because the hook must answer the host in any case; the next event tries again.
 pub(super) fn notify_supervisor(input: &HookInput, host: HookHost, event: HookEvent) {
     let ring = match event {
         HookEvent::PreToolUse if input.command().is_some() => BellByte::CallStarted,
@@ -60,9 +60,9 @@ pub(super) fn notify_supervisor(input: &HookInput, host: HookHost, event: HookEv
             return;
         }
     };
-    // A supervised host passes its mark on to each process, including this one. Without a mark
-    // there is no supervisor to notify, and the state directory must not be created for an event
-    // that needs no record.
+    // Every descendant of a supervised host inherits the host's mark, this process too. Without a
+    // mark there is no supervisor to notify, and the state directory must not be created for an
+    // event that needs no record.
     if birthmark::own_birthmark().and_then(Birthmark::host_mark).is_none() {
         return;
     }

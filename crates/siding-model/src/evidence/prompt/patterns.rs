@@ -1,7 +1,7 @@
 //! Patterns for prompts: each function matches one kind of prompt, or one kind of line that only
 //! resembles a prompt. `lowercase` is the line in lower case.
 
-/// Removes blanks and the punctuation `:`, `?`, `>`, `›` and `-` from the end of a line.
+/// Removes white space and the punctuation `:`, `?`, `>`, `›` and `-` from the end of a line.
 fn trim_prompt_suffix(line: &str) -> &str {
     line.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, ':' | '?' | '>' | '›' | '-'))
 }
@@ -13,7 +13,7 @@ pub(super) fn ends_with_choice(lowercase: &str) -> bool {
     let pairs = [('(', ')'), ('[', ']')];
     pairs.into_iter().any(|(open, close)| {
         let Some(inner) = line.strip_suffix(close) else { return false };
-        // Tries each opening bracket from the left, because choices contain brackets of their own.
+        // Tries each opening bracket from the left, because a choice may itself contain brackets.
         inner.match_indices(open).any(|(at, _)| is_yes_no_choice(&inner[at + 1..]))
     })
 }
