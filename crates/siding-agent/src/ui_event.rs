@@ -47,11 +47,11 @@ pub enum UiEvent<'a> {
     Idle(&'a IdleReason),
 }
 
-/// A label for a batch of calls.
+/// A label for a finished batch of tool calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Label {
-    /// The label, in past tense like the subject of a commit.
+    /// A short phrase in the past tense that says what the calls did.
     pub text: String,
-    /// The ids of the calls of the batch.
+    /// The ids of the tool calls in the batch.
     pub calls: Vec<String>,
 }

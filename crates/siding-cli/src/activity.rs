@@ -1,4 +1,5 @@
-//! Collects the data for an activity report: journals, the history and the reaper's log.
+//! Collects the data for an activity report from the tasks' journals, the history and the reaper's
+//! log.
 
 use std::collections::HashSet;
 
@@ -15,9 +16,8 @@ use crate::failure::Failure;
 /// Maximum number of runs to read from the history; a busy week has fewer.
 pub(crate) const MAX_HISTORY_RUNS: usize = 20_000;
 
-/// Builds the activity report of a period. `history_runs` are runs from the history, which keeps
-/// them after their tasks have been removed. A task that cannot be read is named on stderr and left
-/// out.
+/// Builds the activity report of a period from the present tasks and from those `history_runs`
+/// whose tasks have been removed. A task that cannot be read is reported on stderr and omitted.
 pub(crate) fn build_report(
     root: &StateDir,
     period: Period,

@@ -1,4 +1,4 @@
-//! The commands, each in a file with its arguments, help and implementation.
+//! The commands. Each command has a file with its arguments, help and implementation.
 
 mod a2a;
 pub(crate) mod adopt;
@@ -47,8 +47,8 @@ use siding_core::task::launch::IdleShim;
 use crate::context::SHIM_PROGRAM;
 use crate::failure::Failure;
 
-/// Runs slow commands outside an agent's main loop: moves them to the background in place, watches
-/// them, stops them with everything they started, and reports how they ended.
+/// Runs slow commands outside an agent's main loop: moves them to the background without a restart,
+/// watches them, stops them with everything that they started, and reports how they ended.
 #[derive(Debug, Parser)]
 #[command(name = "siding", version, max_term_width = 80, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -132,8 +132,8 @@ impl Cli {
 
 impl Command {
     /// Runs a command for which no shim has been started. This function is not inlined into
-    /// [`Cli::run`], because its stack frame has room for the arguments of every command, and a
-    /// `run` or `adopt` that touched this memory would start later.
+    /// [`Cli::run`]: its stack frame has room for the arguments of every command, and the page
+    /// faults on this memory would delay `run` and `adopt`.
     #[inline(never)]
     fn run(self) -> Result<ExitCode, Failure> {
         match self {
@@ -177,9 +177,9 @@ impl Command {
 }
 
 /// Parses the arguments of one command with a parser for this command alone. The commands that
-/// agents call most often use it, because building the parser of all commands takes longer than
-/// recording a task. Returns `None` for a request for help and for a mistake: the complete parser
-/// handles these, because its messages refer to other commands.
+/// agents call most often use this function, because building the parser of all commands takes
+/// longer than recording a task. Returns `None` if the arguments ask for help or contain a mistake.
+/// The complete parser handles these cases, because the messages refer to other commands.
 fn parse_alone<A: Args>(name: &'static str) -> Option<A> {
     let words = std::env::args_os().skip(1);
     let parser = A::augment_args(clap::Command::new(name));

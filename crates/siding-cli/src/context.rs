@@ -24,7 +24,7 @@ use siding_model::text::one_line;
 
 use crate::failure::Failure;
 
-/// Columns to which a hostname in a message is shortened.
+/// Maximum width in columns of a hostname in a message.
 const MACHINE_NAME_COLUMNS: usize = 100;
 
 /// The program that runs shims: siding itself.
@@ -105,14 +105,15 @@ impl Task {
 }
 
 /// Repairs a task: continues a stopped shim, replaces a killed one, or records the task's end. Sets
-/// a task with a damaged journal aside. Prints what was done.
+/// aside a task whose journal is damaged. Prints what was done.
 pub(crate) fn recover(root: &StateDir, id: TaskId) -> Result<(), Failure> {
     let recovery = prepare_recovery(root)?;
     report_recovery(id, &recovery.recover_task(id)?);
     Ok(())
 }
 
-/// Repairs all live tasks, each as [`recover`] does. Returns whether every task could be recovered.
+/// Repairs all live tasks, each as [`recover`] does. Returns whether no repair failed; a task on
+/// another machine does not count as a failure.
 pub(crate) fn recover_all(root: &StateDir) -> Result<bool, Failure> {
     let mut all_recovered = true;
     let mut other_machines = OtherMachineTasks::default();
@@ -203,9 +204,9 @@ pub(crate) fn current_session() -> SessionId {
         .unwrap_or_else(SessionId::implicit)
 }
 
-/// Acknowledges the notices that repeat what the caller was shown of a task, so that the agent of
-/// the task's session does not receive them. Has no effect if the two sessions have no owner
-/// in common.
+/// Acknowledges the notices about a task that repeat what the caller was shown, so that the agent
+/// of the task's session does not receive them. Has no effect unless the task's session and the
+/// caller's session have an owner in common.
 pub(crate) fn mark_consumed(root: &StateDir, state: &TaskState, shown: Coverage) {
     report_consume_error(notices::ack_shown(root, state, &current_session(), shown));
 }
@@ -225,7 +226,7 @@ fn report_consume_error(result: Result<(), notices::NoticesError>) {
     }
 }
 
-/// Advances a consumer's read cursor to `offset`, unless the cursor is already further.
+/// Advances a consumer's read cursor to `offset`, and never moves the cursor back.
 pub(crate) fn advance_read_cursor(dir: &TaskDir, consumer: &SessionId, offset: u64) {
     let noted = output::load_read_cursor(dir, consumer).and_then(|seen| {
         if offset > seen { output::advance_read_cursor(dir, consumer, offset) } else { Ok(()) }

@@ -29,7 +29,8 @@ pub(crate) const SIDING_FAILED: u8 = 125;
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// The command was not found. Shells use the same code.
 pub(crate) const NOT_FOUND: u8 = 127;
-/// Added to the number of the signal that ended the command, as shells do.
+/// Base of the exit code of a command that a signal ended: the number of the signal is added to it,
+/// as in shells.
 pub(crate) const SIGNAL_BASE: u8 = 128;
 
 /// `ENOENT` and `ENOTDIR` (errno(3)): the program does not exist.
@@ -62,7 +63,8 @@ pub(crate) fn code_for_task(state: &TaskState) -> ExitCode {
     ExitCode::from(if code == 0 && state.is_waiting_for_ready() { TASK_ENDED_FIRST } else { code })
 }
 
-/// Returns a nonzero code: a stopped command failed, even if it exits with 0 after SIGTERM.
+/// Returns a nonzero code: a stopped command counts as failed, even if it exits with 0 after
+/// SIGTERM.
 fn code_for_stopped(end: &LeaderEnd) -> u8 {
     match code_for_leader_end(end) {
         0 => SIGNAL_BASE + 15,

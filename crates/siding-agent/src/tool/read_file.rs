@@ -70,7 +70,7 @@ is missing and with which `offset` to continue. Read a file before you change it
 /// The lines to show, and how much of the file was read for them.
 struct ReadResult {
     page: ExcerptPage,
-    /// Number of lines read; if [`Self::is_end_of_file`] is set, all lines of the file.
+    /// Number of lines read: all lines of the file if [`Self::is_end_of_file`] is set.
     lines: u64,
     bytes: u64,
     /// Whether the end of the file was reached.
@@ -176,7 +176,7 @@ fn read_some(file: &mut File, into: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Returns the message about a binary file, with its probable kind.
+/// Returns the message that a file is binary, with the file's probable kind.
 fn binary_file_error(spot: &FileEntry, beginning: &[u8]) -> String {
     let kind = match beginning {
         [0x7f, b'E', b'L', b'F', ..] => " (a program)",

@@ -10,8 +10,8 @@ use crate::failure::Failure;
 
 /// Exchanges tasks with other agents over A2A 1.0.
 ///
-/// `send` gives a task to another agent and supervises it as a task of this machine. `serve` offers
-/// siding's own agent to others.
+/// `send` gives work to another agent and supervises it as a task on this machine. `serve` offers
+/// siding's own agent to other programs.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

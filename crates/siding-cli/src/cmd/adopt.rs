@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::render;
 use crate::stdout;
 
-/// Supervises a process that already runs: a shell of an agent, with everything it starts.
+/// Supervises a process that already runs, such as an agent's shell, and everything that it starts.
 ///
 /// The process gets a deadline, belongs to a session, and is checked for stalls. Its command,
 /// directory, output and exit code do not change. A process that ends within adopt_keep_after (2s)
@@ -36,10 +36,11 @@ pub(crate) struct Args {
     #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pid: i32,
     /// Session that owns the task (default: $SIDING_SESSION); if it is not open, the session of the
-    /// program above the process
+    /// agent that started the process
     #[arg(long, value_name = "ID")]
     session: Option<SessionId>,
-    /// Print as soon as the process is marked, before a shim supervises it: for a shell that waits
+    /// Print as soon as the process is marked, before a shim supervises it (for a shell that waits
+    /// for the output)
     #[arg(long, conflicts_with = "json")]
     at_once: bool,
     /// Print JSON
@@ -51,7 +52,7 @@ pub(crate) struct Args {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "adopt")]
 pub(super) struct AdoptView {
-    /// The process id that was given.
+    /// The PID that was given as the argument.
     pid: i32,
     /// The id of the process's task. The task is not recorded if the process ends within
     /// `adopt_keep_after` and leaves nothing behind.
@@ -63,14 +64,14 @@ pub(super) struct AdoptView {
 }
 
 impl Args {
-    /// Adopts the process and hands it to `shim`, which supervises it.
+    /// Adopts the process, lets `shim` supervise it, and prints the result.
     pub(crate) fn run(self, shim: io::Result<IdleShim>) -> Result<ExitCode, Failure> {
         if self.at_once {
             return self.run_at_once(shim);
         }
         let root = context::open_state_dir()?;
-        // Loaded first, so that a mistake in the settings fails the call before the process is
-        // marked.
+        // The settings are loaded first, so that a mistake in them is reported before the process
+        // is marked.
         let settings = context::load_settings()?;
         let view = match claim(&root, self.pid, self.session)? {
             ClaimOutcome::Marked(claim) => {
@@ -128,11 +129,12 @@ impl Args {
     }
 
     /// Asks the host supervisor to adopt a shell in a sandbox, and prints the session that will own
-    /// the task, if known. Without `files` the supervisor cannot be reached and is not asked.
+    /// the task, if known. `files` is `None` if the supervisor cannot be reached; it is then not
+    /// asked.
     fn notify_supervisor(self, files: Option<&HostFiles>) -> Result<ExitCode, Failure> {
         if let Some(files) = files {
-            // If the supervisor was killed, the bell has no reader. The next hook starts another
-            // supervisor, which scans for shells.
+            // If the supervisor was killed, the bell has no reader and the write fails. The next
+            // hook then starts another supervisor, which scans for shells.
             let _receiver_dropped = files.ring_bell(BellByte::Scan);
         }
         let current = || Some(files?.context().ok()?.session);
@@ -146,7 +148,7 @@ impl Args {
     }
 }
 
-/// Word that the shell reads instead of a task id if it runs in a sandbox.
+/// Word that is printed instead of a task id for a shell in a sandbox.
 const IN_SANDBOX_WORD: &str = "in-sandbox";
 
 fn claim(root: &StateDir, pid: i32, session: Option<SessionId>) -> Result<ClaimOutcome, Failure> {
@@ -177,12 +179,12 @@ fn session_of_task(root: &StateDir, task: TaskId) -> Option<SessionId> {
     Task::read(root, task).ok().map(|task| task.state.spec.session_id)
 }
 
-/// Returns whether the task whose mark a process carries was released.
+/// Returns whether this task, whose mark a process has, was released.
 fn was_released(root: &StateDir, task: TaskId) -> bool {
     Task::read(root, task).is_ok_and(|task| release::is_released(&task))
 }
 
-/// Returns the line that the shell reads: the task's id and, if known, its session.
+/// Returns the line for the calling shell: the task's id and, if known, the task's session.
 fn format_line(view: &AdoptView) -> String {
     match &view.session_id {
         Some(session) => format!("{} {session}\n", view.task_id),

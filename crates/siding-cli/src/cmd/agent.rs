@@ -37,9 +37,9 @@ const MAX_CONCURRENT_TOOLS: usize = 10;
 const CONCURRENT_TOOLS_VARIABLE: &str = "SIDING_MAX_TOOL_CONCURRENCY";
 /// Environment variable that names the small model if `--small-model` is not given.
 pub(super) const SMALL_MODEL_VARIABLE: &str = "SIDING_SMALL_MODEL";
-/// Default size of a model's context in tokens: the smallest context of the current large models.
-/// The conversation is summarized at three quarters of this size. `SIDING_CONTEXT_TOKENS` overrides
-/// the default with a value of at least `MIN_CONTEXT_TOKENS`.
+/// Default size of a model's context in tokens. It is the smallest context of the current large
+/// models. The conversation is summarized at three quarters of this size. `SIDING_CONTEXT_TOKENS`
+/// overrides the default with a value of at least `MIN_CONTEXT_TOKENS`.
 const CONTEXT_TOKENS: usize = 200_000;
 const CONTEXT_TOKENS_VARIABLE: &str = "SIDING_CONTEXT_TOKENS";
 const MIN_CONTEXT_TOKENS: usize = 4_000;
@@ -53,15 +53,15 @@ const SUBAGENTS_VARIABLE: &str = "SIDING_MAX_SUBAGENTS";
 /// Maximum width in columns of the line that shows a tool call.
 const CALL_COLUMNS: usize = stdout::TEXT_COLUMNS;
 
-/// Works on prompts with a model and tools: at a terminal, or on a single prompt with -p.
+/// Lets a model work on prompts with tools: at a terminal, or on a single prompt with -p.
 ///
 /// Slow commands continue in the background, and the model gets a notice when they end or need
-/// something. At a terminal Ctrl-B moves the running command to the background, Esc interrupts the
-/// current wait, and Ctrl-D quits, which stops every task that still runs.
+/// something. At a terminal, Ctrl-B moves the running command to the background, Esc interrupts the
+/// current wait, and Ctrl-D quits and stops every task that still runs.
 ///
 /// With -p, the agent waits at most --drain-timeout for the tasks that still run when the model has
-/// ended its turn. It then stops them and exits with 124. The model's answers go to standard
-/// output, its tool calls to standard error.
+/// ended its turn. If tasks still run after that time, the agent stops them and exits with 124. The
+/// model's answers go to standard output, its tool calls to standard error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -79,19 +79,19 @@ default model is that of the conversation.
 Exit codes: 0 when the agent is done, 1 when it could not continue, 124 when
 tasks were stopped after --drain-timeout.")]
 pub(crate) struct Args {
-    /// Prompt for the agent; without it the agent asks at the terminal
+    /// Prompt for the agent; without one, the agent reads prompts at the terminal
     #[arg(short, long, value_name = "TEXT", value_parser = parse_prompt)]
     prompt: Option<String>,
     /// Model: PROVIDER:NAME (default: $SIDING_MODEL)
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
-    /// Small, fast model that labels what was done: PROVIDER:NAME (default: $SIDING_SMALL_MODEL)
+    /// Small, fast model that labels finished work: PROVIDER:NAME (default: $SIDING_SMALL_MODEL)
     #[arg(long, value_name = "MODEL")]
     small_model: Option<String>,
     /// Working directory (default: the current one)
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     cwd: Option<PathBuf>,
-    /// Continue this conversation
+    /// Id of the conversation to continue
     #[arg(long, value_name = "ID")]
     resume: Option<SessionId>,
     /// Run as the subagent of this task
@@ -103,7 +103,7 @@ pub(crate) struct Args {
     /// Maximum number of requests to the model for one prompt
     #[arg(long, value_name = "N", default_value_t = MAX_TURNS)]
     max_turns: u32,
-    /// Maximum time to wait for running tasks at the end
+    /// Maximum time to wait for running tasks after the model has ended its turn
     #[arg(long, alias = "wait-bound", value_name = "D", default_value = "10m", value_parser = super::parse_duration)]
     drain_timeout: Duration,
     /// Run commands for which the guard would ask a person
@@ -131,7 +131,8 @@ enum OutputFormat {
     Text,
     /// One JSON object at the end
     Json,
-    /// One JSON object a line for each event: text, calls, results, notices, labels, usage, the end
+    /// One line with a JSON object for each event: text, calls, results, notices, labels, usage,
+    /// the end
     StreamJson,
 }
 
@@ -142,8 +143,9 @@ impl Args {
         }
         let format = self.effective_format();
         let is_subagent = self.subagent.is_some();
-        // The console must be opened before the first thread starts: a thread that does not inherit
-        // the blocked signals would receive them instead of the console's signalfd.
+        // The console must be opened before the first thread starts. A thread that starts earlier
+        // does not inherit the blocked signals, and would receive them instead of the console's
+        // signalfd.
         let console = self.open_console()?;
         let root = context::open_state_dir()?;
         let settings = context::load_settings()?;
@@ -154,11 +156,11 @@ impl Args {
         };
         let ask_policy = self.ask_policy(console.is_some());
         let source = match (self.subagent, self.resume) {
-            // No reaper run here: it would delay the stop of the tasks that the resumed session
-            // left running.
+            // The reaper does not run here: it would delay the stop of the tasks that the resumed
+            // session left running.
             (None, Some(session)) => ConversationSource::Resumed(session),
             (subagent, _) => {
-                // As at every start of a session, the reaper first removes what earlier sessions
+                // As before every start of a session, the reaper removes what earlier sessions
                 // left.
                 reap::run_quietly(&root, &settings)?;
                 subagent
@@ -215,7 +217,7 @@ impl Args {
     }
 }
 
-/// Runs the proxy task of a teammate, which lives on a thread of the process `host`.
+/// Runs the proxy task of a teammate that runs on a thread of the process `host`.
 fn run_proxy(host: &str) -> Result<ExitCode, Failure> {
     Ok(match run_teammate_proxy(host).map_err(Failure::new)? {
         ProxyExit::Done => ExitCode::SUCCESS,
@@ -223,11 +225,11 @@ fn run_proxy(host: &str) -> Result<ExitCode, Failure> {
     })
 }
 
-/// The models that the arguments, the environment or the resumed conversation name.
+/// The models that the arguments, the environment or the resumed conversation select.
 struct AgentModels {
     provider: Arc<dyn Provider>,
-    /// Provider of the small model, which labels the work; `None` if no small model is named, and
-    /// always in a subagent.
+    /// Provider of the small model, which labels the finished work; `None` in a subagent, or if no
+    /// small model is selected.
     labeller: Option<Arc<dyn Provider>>,
     main: Model,
     small: Option<Model>,
@@ -269,8 +271,8 @@ impl Args {
         if self.json { OutputFormat::Json } else { self.output_format }
     }
 
-    /// Returns the terminal for an interactive conversation, or `None` for a subagent and if a
-    /// prompt was given. If the standard streams are no terminal, or the output is JSON, a resumed
+    /// Returns the terminal for an interactive conversation, or `None` if the agent is a subagent
+    /// or has a prompt. If the standard streams are no terminal, or the output is JSON, a resumed
     /// conversation continues without a terminal, and a new conversation fails.
     fn open_console(&self) -> Result<Option<Console>, Failure> {
         if self.prompt.is_some() || self.subagent.is_some() {
@@ -309,8 +311,8 @@ fn with_absolute_script_path(model: Model) -> Result<Model, Failure> {
     })
 }
 
-/// Parses a variable's value as a count of at least `least`. Returns `usual` if the variable is
-/// unset or empty.
+/// Parses the value of an environment variable as a count of at least `least`. Returns `usual` if
+/// the variable is unset or empty.
 fn read_count_variable(
     name: &str,
     given: Option<&str>,

@@ -15,7 +15,8 @@ use crate::{render, stdout};
 ///
 /// Settings come from /etc/siding/config.toml, the host's own file, ~/.config/siding/config.toml,
 /// the project's .siding/config.toml, SIDING_ variables, and the command line. A later source takes
-/// precedence, except over a key that the first file locks and over the cap in the first file.
+/// precedence, but no source can set a key that the first file locks, or raise the cap that an
+/// earlier source set.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

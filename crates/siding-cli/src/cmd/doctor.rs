@@ -19,21 +19,22 @@ use crate::install::program::SidingProgram;
 use crate::install::verify::Findings;
 use crate::{render, stdout};
 
-/// Name of the check of the host's own settings files.
+/// Name of the check that reads the host's settings files.
 const HOST_SETTINGS_CHECK_NAME: &str = "host settings";
 /// Name of the layer of a default value, which is not shown after the value.
 const BUILT_IN_LAYER: &str = "built-in";
-/// Text shown for a failure class that no setting arms, because the guard detects it.
+/// Text shown in place of a setting for a failure class that the guard's rules detect.
 const GUARD_RULES_TEXT: &str = "rules of `siding guard rules`";
 
-/// Exit code if siding works but a guarantee is weaker.
+/// Exit code if siding works but at least one guarantee is weaker.
 const WEAKER_EXIT_CODE: u8 = 1;
 
 /// Reports which features this system has, and which guarantee is weaker without them.
 ///
-/// Tests each feature by using it, in the state directory, where that is harmless. With --host it
-/// checks instead what `siding install` added to an agent, and names the command that repairs it.
-/// With --watch it lists the failure classes that siding detects in tasks started here.
+/// Tests each feature by using it in the state directory, if that is harmless. With --host it
+/// checks the installation in an agent instead, and names the command that repairs the
+/// installation. With --watch it lists the failure classes that siding detects in tasks started
+/// here.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -66,7 +67,7 @@ pub(super) struct DoctorReport {
     /// Name of the host that was checked; present only with `--host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     host: Option<&'static str>,
-    /// Repair instructions by the name of the failed check; present only with `--host`.
+    /// Repair instructions, keyed by the name of the failed check; present only with `--host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     repairs: Option<BTreeMap<&'static str, String>>,
 }
@@ -78,7 +79,7 @@ pub(super) struct WatchTable {
     classes: Vec<FailureClass>,
 }
 
-/// Subject of the final line, which states the verdict.
+/// What the verdict in the final line is about.
 #[derive(Debug, Clone, Copy)]
 enum VerdictSubject {
     Machine,

@@ -10,7 +10,7 @@ use super::Cli;
 enum Extent {
     /// A line of a `sh` or `console` block: a complete command.
     Complete,
-    /// Code within a sentence, which may end before the command is complete: `siding wait --for`.
+    /// Code within a sentence, where the command may be incomplete: `siding wait --for`.
     Partial,
 }
 
@@ -82,9 +82,9 @@ fn shown_commands(text: &str) -> Vec<(usize, Extent, String)> {
     commands
 }
 
-/// Returns the words after `siding` up to the shell's next operator. Returns `None` for a call of
-/// another program, for a message of siding (`siding guard, rule …`), and for an internal command
-/// (`siding __proxy`).
+/// Returns the words after `siding` up to the next shell operator. Returns `None` for a call of
+/// another program, for a message that starts with `siding` (`siding guard, rule …`), and for an
+/// internal command (`siding __proxy`).
 fn siding_words(command: &str) -> Option<Vec<String>> {
     let is_assignment = |word: &String| {
         word.split_once('=')

@@ -1,8 +1,7 @@
-//! `siding dream`: lets a model update the notes on a project.
+//! `siding dream`: lets a model update the notes on a project from a conversation.
 //!
-//! The command starts this program again in a task, which reads the transcript and queries the
-//! model. The task can be stopped, has a deadline and gives notices; stopping it leaves the notes
-//! unchanged.
+//! The command starts this program again in a task. The task reads the transcript and queries the
+//! model. It has a deadline and can be stopped; a stop leaves the notes unchanged.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,16 +26,16 @@ use crate::exit;
 use crate::failure::Failure;
 use crate::stdout;
 
-/// Default maximum of the tokens that the model reads and writes in total. They suffice for notes
-/// of the maximum size as input and again as output, and for a conversation three times that size.
+/// Default maximum number of tokens that the model reads and writes in total. It suffices for notes
+/// of the maximum size as input and as output, and for a conversation of three times that size.
 const MAX_TOKENS: u64 = 48_000;
 /// Default deadline of the task: enough for one answer of the model with a few retries.
 const DEFAULT_TIMEOUT: &str = "5m";
-/// Maximum width in columns of the model's answer if it changes nothing. An error may be twice as
-/// wide.
+/// Maximum width in columns of the model's answer if it changes nothing. An error message may be
+/// twice as wide.
 const ANSWER_COLUMNS: usize = 400;
 
-/// Lets a model read a conversation and update the notes on its project.
+/// Lets a model read a conversation and update the notes on the conversation's project.
 ///
 /// The notes are in `.siding/memory.md` in the directory of the conversation. siding's agent reads
 /// the notes at the start of every conversation there. Changes are shown as a diff. Nothing is
@@ -87,8 +86,8 @@ impl Args {
         })?;
         let (opened, _entries) = Transcript::read_snapshot(&root, &session)?;
         let model = choose_model(self.model.as_deref())?;
-        // The provider is opened only as a check, so that a missing API key is reported before the
-        // task starts.
+        // The provider is opened here only so that a missing API key is reported before the task
+        // starts.
         let _best_effort = provider::open(&model, &read_variable).map_err(Failure::new)?;
         let cwd = self.cwd.unwrap_or_else(|| PathBuf::from(opened.cwd));
         let cwd = std::path::absolute(&cwd)
@@ -107,7 +106,7 @@ impl Args {
         // ends.
         run.budget = (!self.background).then(|| "none".to_owned());
         run.timeout = Some(self.timeout);
-        // No stall detection: a model is silent while it thinks.
+        // No stall detection: the task prints nothing while the model thinks.
         run.stall_after = Some("0s".to_owned());
         // The task queries the model over the network, as the agent does; the policy restricts only
         // the agent's commands.
@@ -126,8 +125,8 @@ impl Args {
     }
 }
 
-/// Returns the configuration for updates that an idle agent starts itself, if the user enabled
-/// them.
+/// Returns the configuration for the updates that an idle agent starts, or `None` if the user has
+/// not enabled them.
 pub(super) fn idle_dreams(model: &Model) -> Result<Option<IdleConsolidationConfig>, Failure> {
     let idle = IdleTime::read(read_variable(memory_consolidation::IDLE_TIME_VARIABLE).as_deref())
         .map_err(Failure::new)?;
@@ -163,7 +162,7 @@ fn choose_model(named: Option<&str>) -> Result<Model, Failure> {
     })
 }
 
-/// Arguments of `siding __dream`, the program that runs in the task.
+/// Arguments of `siding __dream`, the command that runs in the task.
 #[derive(Debug, clap::Parser)]
 #[command(name = "siding __dream", disable_help_flag = true)]
 struct DreamTaskArgs {

@@ -24,9 +24,9 @@ const SHIM_ANSWER_TIMEOUT_MS: u64 = 10_000;
 
 /// Moves the deadline of a running task.
 ///
-/// Deadlines count only the time the system is awake. A deadline cannot be later than the cap
-/// (max_elapsed_hard_cap) that was set when the task started; a later one is cut to the cap, and
-/// the answer says so.
+/// A deadline counts only the time during which the system is awake. A deadline cannot be later
+/// than the cap (max_elapsed_hard_cap) that was set when the task started. A later deadline is cut
+/// to the cap, and the output says so.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Id of the task, or a unique prefix
     #[arg(value_name = "ID")]
     id: String,
-    /// How much to add to the deadline, such as 30m
+    /// Duration to add to the deadline, such as 30m
     #[arg(
         value_name = "DURATION",
         value_parser = parse_extension,
@@ -91,7 +91,7 @@ impl Args {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Returns the requested deadline, in milliseconds after the start.
+    /// Returns the requested deadline in milliseconds after the task's start.
     fn requested_deadline_ms(&self, state: &TaskState) -> u64 {
         let now_set = state.lifecycle.deadline().ms_since(state.started);
         match (self.to, self.more) {
@@ -115,7 +115,7 @@ fn refusal(id: TaskId, why: &str) -> Failure {
         .with_hint(format!("`siding show {id}` shows its state"))
 }
 
-/// The result of a change to a deadline. The `_ms` fields are times after the task's start.
+/// The result of a request to change a deadline. The `_ms` fields count from the task's start.
 #[derive(Debug, Clone, Copy)]
 struct DeadlineChange {
     started: MonotonicMs,
@@ -137,8 +137,8 @@ impl DeadlineChange {
         }
     }
 
-    /// Formats the change as one sentence. If the request exceeded the cap, the sentence names the
-    /// cap and the setting that it comes from.
+    /// Formats the change as one sentence. If the request exceeded the cap, the sentence states the
+    /// cap and where the cap was set.
     fn format_change(self, id: TaskId, now: MonotonicMs, settings: &Settings) -> String {
         let human = |ms| duration::format_duration(Duration::from_millis(ms));
         let left = self.started.plus_ms(self.after_ms).ms_since(now);

@@ -18,12 +18,12 @@ use crate::render::{json, out};
 
 /// Judges a command before it runs: allow, ask or deny, with the rule and the position in the text.
 ///
-/// The text is parsed, not searched. The guard checks every program in it: behind sudo, env, xargs
-/// and find, in the scripts of bash -c, eval and ssh, and in what a heredoc or a pipe feeds to a
-/// shell. A commit message or a heredoc for cat is data. For text that it cannot follow the verdict
-/// is ask.
+/// The text is parsed, not searched. The guard checks every program that the text runs: behind
+/// sudo, env, xargs and find, in the scripts of bash -c, eval and ssh, and in what a heredoc or a
+/// pipe feeds to a shell. A commit message or a heredoc for cat is data. If the guard cannot follow
+/// a text, the verdict is ask.
 ///
-/// The guard is not a sandbox. It catches mistakes; it does not stop a careful attacker.
+/// The guard is not a sandbox. It catches mistakes, but it does not stop a careful attacker.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// wait for a person, or detach
     #[arg(long)]
     background: bool,
-    /// No person can answer: in the background, deny instead of ask
+    /// Deny instead of ask, because no person can answer
     #[arg(long, requires = "background")]
     unattended: bool,
     /// Print JSON
@@ -100,8 +100,8 @@ fn exit_code(verdict: GuardVerdict) -> ExitCode {
     }
 }
 
-/// Returns a single argument unchanged, as shell text, and joins several into one quoted command
-/// line.
+/// Returns the shell text of a command: a single argument unchanged, several arguments quoted and
+/// joined.
 fn shell_text(words: Vec<OsString>) -> Result<String, Failure> {
     let words = words.into_iter().map(|word| {
         word.into_string().map_err(|word| {

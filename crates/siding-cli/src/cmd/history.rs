@@ -27,9 +27,9 @@ const DEFAULT_LISTED_RUNS: usize = 20;
 
 /// Shows earlier runs of commands: when they ran, their duration, memory and outcome.
 ///
-/// The history identifies runs by command and directory and keeps them after the task has been
-/// removed. Whitespace is ignored, as are the values of variables that are assigned before the
-/// command.
+/// The history identifies runs by command and directory, and keeps each run after its task has been
+/// removed. Differences in whitespace are ignored, as are the values of variables that are assigned
+/// before the command.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -60,7 +60,8 @@ impl Args {
         let filter = build_filter(&self.command, self.cwd)?;
         let limit = self.limit.and_then(|limit| usize::try_from(limit).ok());
         let limit = limit.unwrap_or(if self.json { usize::MAX } else { DEFAULT_LISTED_RUNS });
-        // The query asks for one run more than the limit, to find out whether there are more.
+        // The query asks for one run more than the limit, to determine whether the table omits
+        // runs.
         let mut runs =
             run_history::query(&root, |history| history.runs(&filter, limit.saturating_add(1)))?;
         let more = runs.len() > limit;

@@ -1,10 +1,12 @@
 //! `siding hook`: the program that an agent calls at the events of a conversation.
+//!
 //! ```text
 //! stdin ─ HookInput ─► event ─► HookAnswer ─ encode ─► stdout, stderr, exit code
 //! ```
-//! Each event has a file with its action and the [`HookAnswer`] it returns. Only `encode` knows how
-//! to write an answer for each host. Unknown fields of the input are ignored. After an error in the
-//! input, the hook prints the error on stderr and decides nothing.
+//!
+//! Each event has a file with the code that acts on it and returns a [`HookAnswer`]. Only `encode`
+//! depends on the format in which each host expects an answer. Unknown fields of the input are
+//! ignored. If the input is invalid, the hook prints an error on stderr and makes no decision.
 
 mod answer;
 mod attendance;
@@ -46,12 +48,12 @@ use crate::failure::Failure;
 use crate::install::hosts::HookHost;
 use crate::render::out::ReaderState;
 
-/// Answers an event of an agent's conversation: JSON on stdin, JSON on stdout.
+/// Answers an event of an agent's conversation; reads JSON on stdin and writes JSON on stdout.
 ///
 /// `siding install` adds this command to the host's settings. session-start opens the session,
-/// removes what earlier sessions left, and lets the host's shells be adopted; pre-tool-use asks the
-/// guard; the other tool and turn events report new notices of background tasks, each once;
-/// await-notice wakes an idle host; notify-person notifies the person until the host ends.
+/// removes what earlier sessions left, and arranges the adoption of the host's shells; pre-tool-use
+/// asks the guard; the other tool and turn events report new notices of background tasks, each
+/// once; await-notice wakes an idle host; notify-person notifies the person until the host ends.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -71,7 +73,7 @@ pub(crate) struct Args {
     /// siding's settings takes precedence
     #[arg(long, value_name = "D", default_value_t)]
     budget: HostBudget,
-    /// Process id of the host, for a caller that is not its child
+    /// Process id of the host, for a caller that is not the host's child
     #[arg(long, value_name = "PID", hide = true)]
     owner_pid: Option<i32>,
     #[command(flatten)]
@@ -90,8 +92,9 @@ impl Args {
             HookEvent::PreToolUse => {
                 let answer = pre_tool_use::answer(&input, self.host);
                 let encoded = encode::encode_answer(&answer, self.host, self.event);
-                // Only a host that can move calls to the background gets a changed input or a
-                // remark. A denied call gets neither, because it never runs.
+                // Only a host that can move calls to the background receives a changed input or a
+                // remark. The answer to a denied call contains neither, because the call never
+                // runs.
                 let call_proceeds =
                     self.host.moves_calls() && !matches!(answer, HookAnswer::Deny(_));
                 let updated = call_proceeds
@@ -149,7 +152,8 @@ impl Args {
         }
     }
 
-    /// Runs `act` for the conversation that the input names; does nothing if it names none.
+    /// Runs `act` for the conversation that the input names, or does nothing if the input names
+    /// none.
     fn with_conversation(
         &self,
         input: &HookInput,
@@ -182,8 +186,8 @@ impl Args {
     }
 }
 
-/// Returns the exit code that makes the host deny the call or wake its agent. The hosts define the
-/// value.
+/// Returns the exit code on which a host denies the call or wakes its agent. The value is defined
+/// by the hosts.
 fn block_exit_code() -> ExitCode {
     ExitCode::from(exit::HOOK_BLOCKS)
 }

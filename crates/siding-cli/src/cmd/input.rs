@@ -14,7 +14,7 @@ use crate::context::{self, SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 use crate::render;
 
-/// Maximum number of bytes read from a file in one call.
+/// Maximum number of bytes to read from the file and write to the task in one step.
 const BLOCK_BYTES: usize = 64 << 10;
 
 /// Writes to the standard input of a task that was started with `--stdin pipe`.

@@ -1,4 +1,4 @@
-//! `siding install`: adds siding to an agent program.
+//! `siding install`: adds siding to a host.
 
 use std::process::ExitCode;
 use std::sync::LazyLock;
@@ -21,7 +21,7 @@ use crate::install::{InstallRecords, timer};
 use crate::notify_way::NotifyWay;
 use crate::{render, stdout};
 
-/// Installs siding in an agent: its hooks and siding's MCP server.
+/// Adds siding's hooks and MCP server to a host.
 ///
 /// Shows each change as a diff, saves a backup next to each changed file, and changes nothing else
 /// in the file. A second call changes nothing. An installation of an earlier version, or of a
@@ -53,12 +53,12 @@ pub(super) struct InstallOptions {
     /// (default: off)
     #[arg(long, value_name = "D")]
     budget: Option<HostBudget>,
-    /// Notify me of what needs me (an answer, a failure, a deadline, a limit) while the host runs:
-    /// desktop, bell, webhook, webhook=URL, separated by commas; off removes it
+    /// Notify me when a task needs me (an answer, a failure, a deadline, a limit) while the host
+    /// runs: desktop, bell, webhook, webhook=URL, separated by commas; off removes the hook
     #[arg(long, value_name = "WAYS")]
     notify: Option<NotifyChoice>,
-    /// Show running tasks in the status line; an existing one is kept and called first. claude-code
-    /// only
+    /// Show running tasks in the status line; an existing program for it is kept and called first.
+    /// claude-code only
     #[arg(long)]
     statusline: bool,
 }

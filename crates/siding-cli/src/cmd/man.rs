@@ -40,7 +40,7 @@ impl Args {
 /// Returns the tree of all commands. `build` lets clap fill in the names and texts that commands
 /// inherit from their parents.
 fn command_tree() -> clap::Command {
-    // `help` has a copy of every other command below it, so it gets no page.
+    // The subcommand `help` contains a copy of every other command, so it gets no page.
     let mut commands = super::Cli::command().disable_help_subcommand(true);
     commands.build();
     commands

@@ -44,8 +44,8 @@ impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
         let settings = context::load_settings()?;
-        // As at every start of a session, the reaper first removes what earlier sessions left. It
-        // runs on a separate thread, because the client waits for the first answer.
+        // As at every start of a session, the reaper removes what earlier sessions left. It runs on
+        // a separate thread, because the client waits for the first answer.
         std::thread::spawn(move || {
             let cleared =
                 context::open_state_dir().and_then(|root| reap::run_quietly(&root, &settings));
@@ -60,7 +60,7 @@ impl Args {
         });
         let options = McpOptions { session: self.session, http };
         siding_mcp::serve(root, options, |line| {
-            // Over HTTP the server prints nothing else to standard output, and continues if
+            // Over HTTP this line is the only text on standard output. The server continues if
             // standard output is closed.
             let _peer_gone = stdout::print_text(&format!("{line}\n"));
         })?;

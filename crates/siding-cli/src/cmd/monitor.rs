@@ -10,15 +10,14 @@ use super::run;
 use crate::context::{self, SHIM_PROGRAM};
 use crate::failure::Failure;
 
-/// Default lifetime of a monitor: long enough to see an event, short enough that a forgotten
-/// monitor does no harm.
+/// Default lifetime of a monitor. It is short, so that a forgotten monitor does little harm.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Runs a command in the background and gives a notice for each line of its output.
 ///
 /// Lines of standard output and standard error give notices; with --match only matching ones. The
 /// rate is limited: a burst of five notices, then one a second. Further lines are combined into one
-/// notice with their count and the text of the last line. The task's output has all lines. The
+/// notice with their count and the text of the last line. The task's output contains all lines. The
 /// end of the command gives a notice, as for every task.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -72,8 +71,8 @@ pub(crate) struct Args {
     command: Vec<std::ffi::OsString>,
 }
 
-/// Returns the pattern unchanged, or an error if it is no regular expression, before a task is
-/// started.
+/// Returns the pattern unchanged. An invalid regular expression is an error, so that it is reported
+/// before a task is started.
 fn check_pattern(text: &str) -> Result<String, String> {
     regex::Regex::new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }

@@ -1,7 +1,8 @@
 //! `siding monitor-mcp`: watches a resource or a tool of another MCP server.
 //!
-//! The command starts this program again in a background task with a monitor. That process is the
-//! server's client, so the watch can be stopped, has a deadline and gives notices like any task.
+//! The command starts this program again in a background task with a monitor. The process in the
+//! task is the server's client, so the watch can be stopped, has a deadline and gives notices like
+//! any task.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,7 +24,7 @@ use crate::exit;
 use crate::failure::Failure;
 use crate::stdout;
 
-/// First argument that makes this program watch a server, as the program of the task.
+/// First argument with which this program runs inside the task and watches a server.
 pub(crate) const WATCH_ARGUMENT: &str = siding_model::spec::self_command::WATCH_MCP_ARG;
 /// Minimum pause between two requests for the same resource or tool.
 const MIN_POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -37,10 +38,11 @@ const TASK_NAME_COLUMNS: usize = 80;
 
 /// Watches a resource or a tool of another MCP server and gives a notice for each change.
 ///
-/// The resource is subscribed to if the server supports that, otherwise it is read every --every; a
-/// tool is called every --every. Each change of the text gives a notice that summarizes the
-/// difference in one line: a burst of five notices, then one a second. The first reading is only in
-/// the output. A server that ends is started again; after --restarts attempts the task fails.
+/// siding subscribes to a resource if the server supports that, and otherwise reads the resource
+/// every --every. A tool is called every --every. Each change of the text gives a notice that
+/// summarizes the difference in one line. The rate is limited: a burst of five notices, then one a
+/// second. The first reading is only in the output. A server that ends is started again; after
+/// --restarts consecutive attempts the task fails.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -127,8 +129,8 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
     Ok(every)
 }
 
-/// Returns the address of a server unchanged, or an error. An address must not contain a password,
-/// because it is recorded in the journal and visible on a command line.
+/// Returns the address of a server unchanged, or an error. The address must not contain a password,
+/// because the address is recorded in the journal and visible on a command line.
 fn parse_url(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let host = rest.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
@@ -148,7 +150,7 @@ impl Args {
         run.kind = TaskKind::MonitorMcp;
         run.timeout = Some(monitor::resolve_deadline(self.timeout.as_deref(), self.persistent)?);
         run.background = true;
-        // Silence is normal for a watch, and the watch reports failures of its connection itself.
+        // Silence is normal for a watch, and the watch itself reports failures of its connection.
         run.stall_after = Some("0s".to_owned());
         // The server must end with the watch that started it.
         run.on_leader_exit = Some("reap".to_owned());
@@ -176,7 +178,8 @@ impl WatchTarget {
         Ok(Some(format!("{name}={}", token.0)))
     }
 
-    /// Returns the default task name: the resource or tool, and the server's URL or command.
+    /// Returns the default task name, which consists of the resource or tool and the server's URL
+    /// or command.
     fn default_name(&self) -> String {
         let watched = self.resource.as_ref().or(self.tool.as_ref());
         let server = self.url.clone().unwrap_or_else(|| self.command.join(" "));

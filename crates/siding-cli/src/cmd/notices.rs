@@ -59,14 +59,14 @@ pub(crate) struct Args {
     /// Print one XML element for each notice, for a model
     #[arg(long)]
     xml: bool,
-    /// Acknowledge the notices after all of them were printed
+    /// Acknowledge the notices after all of them have been printed
     #[arg(long)]
     ack: bool,
     /// Continue until the reader closes the output
     #[arg(long)]
     follow: bool,
-    /// With --follow: also notify the person, as notify_desktop, notify_bell and notify_webhook
-    /// say; the default consumer is then `person`
+    /// With --follow: also notify the person in the ways that notify_desktop, notify_bell and
+    /// notify_webhook enable; the default consumer is then `person`
     #[arg(long, requires = "follow")]
     notify: bool,
 }
@@ -91,7 +91,7 @@ impl Args {
         // Recovery may record that tasks have ended, and each such record is a new notice.
         let recovered = context::recover_all(&root)?;
         let consumer = self.consumer.clone().unwrap_or_else(|| match self.notify {
-            // A reader for a person must not acknowledge the agent's notices.
+            // A call that notifies a person must not acknowledge notices for the agent.
             true => Consumer::person(),
             false => Consumer::agent(),
         });

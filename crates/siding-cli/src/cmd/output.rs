@@ -75,7 +75,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The value of `--max-bytes`; `None` is no limit.
+/// The value of `--max-bytes`; `None` means no limit.
 #[derive(Debug, Clone, Copy)]
 enum MaxBytes {
     Some(Bytes),
@@ -140,7 +140,8 @@ impl Args {
         Ok(ReadStart { from, cursor })
     }
 
-    /// Returns the offset at which the last `--tail` lines start, or `from` without `--tail`.
+    /// Returns the offset at which the lines requested by `--tail` start, or `from` without
+    /// `--tail`.
     fn tail_offset(&self, task: &Task, from: u64) -> Result<u64, Failure> {
         let Some(last) = self.tail else { return Ok(from) };
         output::last_lines_offset(&task.dir, task.state.spec.keep_head, from, last.get())
@@ -173,8 +174,8 @@ impl Args {
             None => context::load_valid_settings().output_max_bytes,
         };
         let max = max.to_usize();
-        // A caller that gives an offset reads page by page; without one, the beginning and the end
-        // are shown.
+        // A caller that gives an offset reads page by page. Without an offset, the beginning and
+        // the end are shown.
         let pages = self.since.is_some() && self.is_unfiltered();
         if pages { TextLimit::Page(max) } else { TextLimit::HeadTail(max) }
     }
@@ -260,8 +261,8 @@ impl Args {
     }
 }
 
-/// Returns the size limit that truncated the text, if it is too small for the truncation mark that
-/// would report this in the text.
+/// Returns the size limit that truncated the text if the limit is too small for the mark that would
+/// report the truncation in the text.
 fn unreported_truncation(query: &OutputQuery, reading: &ReadSummary) -> Option<usize> {
     match query.limit {
         TextLimit::HeadTail(max) if reading.truncated && max < MIN_MARKED_TEXT_BYTES => Some(max),
@@ -284,7 +285,7 @@ fn read_output(
     out: impl FnMut(&str) -> std::io::Result<()>,
 ) -> std::io::Result<ReadSummary> {
     // The state was read before the output: if the state says that the task has ended, all output
-    // had been written.
+    // had been written by then.
     let stream = if task.state.is_live() { StreamState::Growing } else { StreamState::Finished };
     output::read(&task.dir, task.state.spec.keep_head, stream, query, out)
 }

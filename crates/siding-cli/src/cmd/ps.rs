@@ -20,7 +20,8 @@ use crate::run_history;
 
 /// Maximum number of ended tasks in the table, unless `--all` or `--session` is given.
 const SHOWN_ENDED_TASKS: usize = 10;
-/// Number of ended tasks whose journals are read to find the `SHOWN_ENDED_TASKS` that ended last.
+/// Maximum number of ended tasks whose journals are read to find the `SHOWN_ENDED_TASKS` that ended
+/// last.
 const ENDED_CANDIDATES: usize = 64;
 
 /// Lists tasks: those that run, and those that ended last.
@@ -75,7 +76,7 @@ impl Args {
         let mut ids = if self.running { Vec::new() } else { root.all_tasks()? };
         let kept = ids.len();
         if self.shows_recent_only() {
-            // Few ended tasks are shown, so most journals need not be read.
+            // Few ended tasks are shown, so the journals of older ended tasks need not be read.
             ids = listing::most_recent(root, ids, ENDED_CANDIDATES);
         }
         ids.extend(live);
@@ -157,7 +158,7 @@ fn print_json(root: &StateDir, found: TaskList) -> Result<(), Failure> {
     render::json::print_list(views.chain(ended.into_iter().map(|task| task.text)))
 }
 
-/// What is stored of a task until all tasks have been read.
+/// The part of a task that is stored until all tasks have been read.
 enum Row {
     View(Box<TaskView>),
     /// An ended task for JSON output, already serialized because it cannot change any more.
@@ -166,7 +167,7 @@ enum Row {
     Other,
 }
 
-/// An ended task as JSON text. The order is by the time of the end, latest first.
+/// An ended task as JSON text. Ordered by the time of the end, latest first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct EndedTask {
     sort_time: Reverse<String>,
@@ -180,7 +181,7 @@ struct TaskList {
     views: Vec<TaskView>,
     /// Ended tasks, if the output is JSON.
     ended: Vec<EndedTask>,
-    /// Number of tasks whose journals were not read because they ended too long ago.
+    /// Number of ended tasks whose journals were not read, because enough tasks ended later.
     unopened: usize,
     /// Number of tasks that could be neither read nor recovered; if nonzero, the command fails.
     unreadable: usize,
@@ -217,7 +218,7 @@ fn report_unreadable(root: &StateDir, id: TaskId, error: &JournalReadError) -> U
     }
 }
 
-/// Sorts running tasks first, newest on top; then ended ones, the last to end on top.
+/// Sorts running tasks first, the newest at the top, then ended tasks, the last to end at the top.
 fn sort_views(views: &mut [TaskView]) {
     views.sort_by(|a, b| {
         fn sort_time(view: &TaskView) -> &str {

@@ -29,12 +29,12 @@ const INCOMPLETE_EXIT_CODE: u8 = 1;
 /// Replaces killed shims, records ends that no shim saw, waits for the tasks of ended sessions,
 /// ends processes whose task has ended, and removes old tasks: by default those that ended more
 /// than 7 days ago or exceed 1,000 tasks or 2 GiB (retention_age, retention_tasks,
-/// retention_bytes). Removes unused socket files that match reap_sockets. Other processes and files
-/// that no record explains are never touched.
+/// retention_bytes). Removes unused socket files that match reap_sockets. Any other process or file
+/// that no record explains is left alone, unless one of the following rules applies.
 ///
-/// Processes that other programs left behind are ended by rules: whole trees of your processes that
-/// match a rule, are older than 4h by default, and whose host has ended. The built-in rules run on
-/// every call, as foreign_reap says; the first time they only report. With --foreign, all rules of
+/// Ends processes that other programs left behind, if a rule matches: whole trees of your processes
+/// whose host has ended and which are older than 4h by default. The built-in rules apply on every
+/// call, as foreign_reap says; the first time they only report. With --foreign, all rules of
 /// reap_foreign apply, including your own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -149,8 +149,8 @@ pub(super) fn run_quietly(root: &StateDir, settings: &Settings) -> Result<Vec<Re
     Ok(steps)
 }
 
-/// Removes what crashes and ended hosts left behind when a session is opened. The caller prints
-/// the text of [`format_report`] and then calls [`record_report_shown`].
+/// Removes what crashes and ended hosts left behind. Called when a session is opened. The caller
+/// prints the text of [`format_report`] and then calls [`record_report_shown`].
 pub(super) fn run_for_session(
     root: &StateDir,
     settings: &Settings,
@@ -163,7 +163,8 @@ pub(super) fn run_for_session(
 }
 
 /// Does the urgent part of [`run_for_session`], for a caller that must not wait long: repairs
-/// tasks, ends left processes and removes unused sockets. Old tasks and other leftovers stay.
+/// tasks, ends processes that tasks or hosts left behind, and removes unused sockets. Old tasks and
+/// other leftovers stay.
 pub(super) fn run_for_session_fast(
     root: &StateDir,
     settings: &Settings,

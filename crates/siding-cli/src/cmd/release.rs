@@ -26,9 +26,9 @@ const COMMAND_COLUMNS: usize = 40;
 
 /// Ends the supervision of an adopted process, which continues to run.
 ///
-/// No deadline, limit or end of a session stops it or what it starts any more, and the task is
-/// recorded as `released`. Only adopted processes can be released; use `siding stop` to end what
-/// siding started. A released process cannot be adopted again, because its mark stays.
+/// Afterwards no deadline, limit or end of a session stops the process or what it starts, and the
+/// task is recorded as `released`. Only adopted processes can be released; use `siding stop` to end
+/// what siding started. A released process cannot be adopted again, because its mark stays.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -71,8 +71,8 @@ impl Args {
                 stdout::wrap_indented(&text, 0, stdout::TEXT_COLUMNS)
             ))?;
         }
-        // The caller has seen the outcome, so the notice of the task's end is acknowledged if the
-        // caller is the agent of the task's session.
+        // The caller has received the outcome, so the notice of the task's end is acknowledged if
+        // the caller's session and the task's session have an owner in common.
         context::mark_consumed(&root, &task.state, Coverage::Status);
         Ok(ExitCode::SUCCESS)
     }

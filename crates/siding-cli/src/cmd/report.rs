@@ -20,7 +20,7 @@ use crate::run_history;
 pub(crate) use text::{format_headline, format_screen};
 
 /// Shows what ran in the last 24 hours: how much failed, what was stopped or reaped and by which
-/// rule, what lingers, the slowest and the noisiest tasks, and their disk usage.
+/// rule, what lingers, the slowest and the noisiest tasks, and the disk usage.
 ///
 /// Covers the tasks of all sessions and projects; removed tasks are included if the history has
 /// them. With report_daily, the first hook of a host delivers the same report once a day.

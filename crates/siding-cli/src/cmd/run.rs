@@ -32,8 +32,8 @@ use crate::stderr;
 /// Runs a command as a task.
 ///
 /// A single argument is a shell command line; several are a program and its arguments. The call
-/// returns when the shell ends, or after the budget; then the same process continues in the
-/// background. At its deadline, the task is stopped with everything it started.
+/// returns when the shell ends, or after the budget; after the budget the same process continues in
+/// the background. At its deadline, the task is stopped with everything it started.
 #[derive(Debug, Default, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -48,9 +48,9 @@ pub(crate) struct Args {
     /// runs, otherwise by its words (`cargo build`, `npm install`, `make` …)
     #[arg(long)]
     auto_background: bool,
-    /// Notify the agent, once, when this is true: `output:REGEX`, `port:N`, `http:URL`,
-    /// `file:PATH`; if repeated, when all are. Without --background the call returns then, or after
-    /// the budget, and the command continues
+    /// Notify the agent once when this condition holds: `output:REGEX`, `port:N`, `http:URL`,
+    /// `file:PATH`; if repeated, when all conditions hold. Without --background the call returns at
+    /// that time or after the budget, and the command continues
     #[arg(long, value_name = "WHAT", value_parser = super::wait::parse_readiness_condition)]
     wait_for: Vec<Condition>,
     /// With --background: how long to wait for an early end (default: settle, 0s)
@@ -211,7 +211,7 @@ impl Args {
             Some(signal) => ExitCode::from(
                 exit::SIGNAL_BASE.saturating_add(u8::try_from(signal.number()).unwrap_or(0)),
             ),
-            // The call was asked to start a background task, and has done so.
+            // The caller requested a background task, and the task has started.
             None if self.background && task.state.is_live() => ExitCode::SUCCESS,
             None => exit::code_for_task(&task.state),
         })
@@ -266,8 +266,8 @@ impl Args {
                 let _peer_gone = stderr::print(&excerpt.text);
             }
         }
-        // A limit that was exceeded without stopping the task is reported here, because this call
-        // acknowledges its notice.
+        // A breach that did not stop the task is reported here, because this call acknowledges the
+        // notice of the breach.
         let limits = &task.state.spec.limits;
         let breaches = view.breaches.iter().filter(|breach| !limits.stops_at(breach));
         breaches.for_each(|breach| render::print_note(&breach.detail));
@@ -300,8 +300,8 @@ impl Args {
     }
 }
 
-/// Adds the usual duration of a command that was handed over, unless the caller requested the
-/// background: such a call must return immediately.
+/// Adds the command's usual duration from the history, unless the caller requested the background.
+/// Such a call must return immediately, without opening the history.
 fn add_expectation(root: &siding_core::store::StateDir, view: &mut TaskView) {
     if view.placement.why != Some(BackgroundReason::Asked) {
         run_history::add_expectations(root, std::slice::from_mut(view));

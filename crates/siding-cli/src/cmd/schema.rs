@@ -21,8 +21,8 @@ use super::{adopt, config, doctor, guard, input, install, output, reap, session}
 use crate::failure::Failure;
 use crate::stdout;
 
-/// The schema of all outputs. A test generates the file from the types, because the generating code
-/// would make the program larger by three times the size of the file.
+/// The schema of all outputs. A test generates the file from the types, because the code that
+/// generates it would enlarge the program by three times the file's size.
 const DOCUMENT: &str = include_str!("../../../../docs/schema/siding.schema.json");
 
 /// Prints the JSON Schema of what `--json` prints.
@@ -136,7 +136,7 @@ fn collect_definitions(part: &Value, document: &Value, used: &mut Map<String, Va
     }
 }
 
-/// Returns the schema of all outputs as the types define it.
+/// Generates the schema of all outputs from their types.
 #[cfg(test)]
 fn generate_document() -> schemars::Schema {
     // The schema describes serialized values, in which an optional field is present and null.
@@ -159,8 +159,8 @@ mod tests {
     const COMMITTED: &str =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/siding.schema.json");
 
-    /// Writes the file if `UPDATE_SCHEMAS` is set. A change that breaks a reader of the output is
-    /// written only with `UPDATE_SCHEMAS=breaking`.
+    /// Writes the committed schema if `UPDATE_SCHEMAS` is set. A change that breaks a reader of the
+    /// output is written only with `UPDATE_SCHEMAS=breaking`.
     #[test]
     fn committed_schema_matches_the_code() {
         let text = render::schema::schema_text(generate_document());
@@ -175,7 +175,8 @@ mod tests {
         assert_eq!(committed, text, "run this test once with UPDATE_SCHEMAS=1 to write it");
     }
 
-    /// [`compatibility::find_all`] distinguishes outputs from shared definitions by this letter.
+    /// [`compatibility::find_all`] distinguishes outputs from shared definitions by the case of the
+    /// first letter.
     #[test]
     fn exactly_the_names_of_outputs_begin_with_a_lower_case_letter() {
         let schema = generate_document().to_value();
@@ -198,7 +199,8 @@ mod tests {
         names
     }
 
-    /// A script can rely on every field, such as `.outcome` of a task: an unknown value is null.
+    /// A script can rely on the presence of every field, such as `.outcome` of a task; an unknown
+    /// value is null.
     #[test]
     fn every_field_of_a_task_a_wait_and_a_notice_is_present() {
         let schema = generate_document().to_value();

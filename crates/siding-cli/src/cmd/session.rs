@@ -1,4 +1,4 @@
-//! `siding session`: manages sessions, the conversations that own tasks.
+//! `siding session`: opens, closes and lists sessions, which are named groups of tasks.
 
 pub(super) mod close;
 mod list;
@@ -19,11 +19,11 @@ use siding_model::spec::TaskSpec;
 use crate::context::Task;
 use crate::failure::Failure;
 
-/// Opens, closes and lists sessions: conversations that own tasks.
+/// Opens, closes and lists sessions: named groups of tasks, such as those of one conversation.
 ///
 /// A session ends with its owner, the process named when the session was opened, however that
-/// process ends. A session with several owners ends with the last one. Its tasks are then stopped,
-/// except those started with --keep.
+/// process ends. A session with several owners ends with the last one. After a grace period
+/// (session_grace) its tasks are stopped, except those started with --keep.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -78,7 +78,7 @@ enum SessionStatus {
     Elsewhere,
     /// The session was closed, and no owner has opened it again.
     Closed,
-    /// The session's journal is corrupt, so that its owners are unknown.
+    /// The session's journal is corrupt, so its owners are unknown.
     Damaged,
 }
 
@@ -107,10 +107,10 @@ impl SessionStatus {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "session")]
 pub(super) struct SessionView {
-    /// Id of the session, which its opener chose.
+    /// Id of the session, chosen by the caller that opened it.
     session_id: SessionId,
-    /// Id of the owner process, whose end ends the session; of several owners, the newest running
-    /// one. Null for the implicit session and for a session that cannot be read.
+    /// PID of the owner; if there are several owners, of the newest running one. Null for the
+    /// implicit session and for a session that cannot be read.
     owner_pid: Option<i32>,
     /// Whether the session is in use.
     state: SessionStatus,
@@ -123,7 +123,7 @@ pub(super) struct SessionView {
     /// subagent.
     #[serde(skip_serializing_if = "Option::is_none")]
     parent_session: Option<SessionId>,
-    /// Steps of the reaper that ran when the session was opened; present only in the output of
+    /// Steps that the reaper performed when the session was opened; present only in the output of
     /// `session open`.
     #[serde(skip_serializing_if = "Option::is_none")]
     reaped: Option<Vec<ReapStep>>,

@@ -14,8 +14,8 @@ use crate::stdout;
 /// The agent's shells read the script from BASH_ENV (bash) or from ZDOTDIR (zsh). Set that variable
 /// for the agent alone: every script that inherits it gets a deadline.
 ///
-/// The shell and everything it starts then have a deadline and belong to the agent's session, and
-/// SIDING_SESSION is set. The shell waits for siding for a tenth of a second at most, prints
+/// The shell and everything it starts then have a deadline and belong to the agent's session, whose
+/// id is in SIDING_SESSION. The shell waits for siding for a tenth of a second at most, prints
 /// nothing if siding is missing or broken, and keeps its options, traps, arguments and `$?`. A
 /// person's shells and shells inside an adopted one are not adopted.
 #[derive(Debug, clap::Args)]

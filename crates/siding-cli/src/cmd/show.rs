@@ -48,7 +48,8 @@ impl Args {
                     views.push(view);
                     states.push(state);
                 }
-                // An unknown id is only reported, so that the other tasks are shown.
+                // An error, such as an unknown id, is only reported, so that the other tasks are
+                // shown.
                 Err(failure) => {
                     failed = true;
                     failure.report();
@@ -69,7 +70,8 @@ impl Args {
             }
         };
         if reader == out::ReaderState::Connected {
-            // Outcome and last output were shown, so the notices about the end are acknowledged.
+            // The outcome and the last output were shown, so the notices about the end are
+            // acknowledged.
             let ended = states.iter().filter(|state| !state.is_live());
             ended.for_each(|state| context::mark_consumed(&root, state, Coverage::Details));
         }

@@ -17,8 +17,8 @@ const OUTPUT_MAX_BYTES: u64 = 64 << 10;
 /// the next update, and siding's own line would then be lost too.
 const PREVIOUS_LINE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Prints one line about the tasks of a conversation: how many run, the longest, and tasks that
-/// need an answer.
+/// Prints one line about the tasks of a conversation: how many run, the longest-running one, and
+/// those that need an answer.
 ///
 /// Reads what Claude Code writes to its status line program: a JSON object with the session_id.
 /// `siding install claude-code --statusline` adds this command to the settings.
@@ -104,7 +104,7 @@ impl PreviousStatusLine {
     }
 
     /// Returns the command's output, or nothing if it is incomplete after `PREVIOUS_LINE_TIMEOUT`.
-    /// Kills the command's shell if it still runs.
+    /// Kills the command's shell if the shell still runs.
     fn wait_for_output(mut self) -> Vec<u8> {
         let text = self.output.recv_timeout(PREVIOUS_LINE_TIMEOUT).unwrap_or_default();
         let _already_ended = self.child.kill();

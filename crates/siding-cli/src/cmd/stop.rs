@@ -88,7 +88,8 @@ impl Args {
             out::print(&views.iter().map(format_stopped).collect::<String>())?
         };
         if reader == out::ReaderState::Connected {
-            // The caller has seen the outcome, so the agent of its session needs no notice.
+            // The caller has received the outcome, so the agent of the caller's session needs no
+            // notice.
             tasks
                 .iter()
                 .for_each(|task| context::mark_consumed(&root, &task.state, Coverage::Status));
@@ -103,9 +104,9 @@ impl Args {
         })
     }
 
-    /// Returns the tasks to stop, and the number of failures: names that match no task, and
-    /// unreadable tasks that may belong to the session. Failures are reported, and the other tasks
-    /// are stopped.
+    /// Returns the tasks to stop, and the number of failures: ids that do not match exactly one
+    /// task, and unreadable tasks that may belong to the session. Reports each failure; the caller
+    /// stops the other tasks.
     fn select_tasks(&self, root: &StateDir) -> Result<(Vec<TaskId>, usize), Failure> {
         if !self.all {
             let mut unknown = 0;

@@ -1,5 +1,5 @@
 //! `siding wait`: waits for tasks to end or for other conditions, with a bound. Only conditions
-//! that send no event, such as a listening port, are polled.
+//! without an event, such as a listening port, are polled.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -27,7 +27,7 @@ use crate::stdout;
 ///
 /// Returns soon after the event (within milliseconds of a task's end), at the bound, or immediately
 /// if a task ends and the condition can no longer become true. A condition that was true once stays
-/// met. Works on tasks of every session, including ended ones.
+/// met. Works on running and ended tasks of every session.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -127,8 +127,8 @@ impl Args {
         Ok(code)
     }
 
-    /// Prints a line for each met condition. `ended` has the task of each condition that was met by
-    /// the task's end, in the order of the conditions.
+    /// Prints a line for each met condition. `ended` contains the task of each condition that was
+    /// met by the task's end, in the order of the conditions.
     fn print_text(
         &self,
         root: &StateDir,
@@ -192,7 +192,7 @@ fn resolve_bound(timeout: Option<Duration>) -> Result<Duration, Failure> {
     Ok(context::load_settings_from(&sources)?.wait_bound)
 }
 
-/// Returns the tasks in the given order, without duplicates.
+/// Returns the ids of the tasks in the given order, without duplicates.
 fn resolve_distinct(root: &StateDir, texts: &[String]) -> Result<Vec<TaskId>, Failure> {
     let mut known = std::collections::HashSet::new();
     let mut ids = Vec::new();

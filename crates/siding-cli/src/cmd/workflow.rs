@@ -1,4 +1,4 @@
-//! `siding workflow`: files of steps that depend on each other.
+//! `siding workflow`: runs, resumes, shows and checks workflows.
 
 mod check;
 pub(crate) mod exec;
@@ -25,9 +25,9 @@ use crate::failure::Failure;
 /// Runs, resumes and shows workflows: files of steps that depend on each other.
 ///
 /// A workflow is a task, and so is each of its steps: `siding ps`, `output`, `wait` and `stop` work
-/// on them. Steps whose dependencies are done run concurrently. When one fails the others are
+/// on them. Steps whose dependencies are done run concurrently. When a step fails, the others are
 /// stopped, unless the file or the call requests otherwise. After a crash or a kill, `resume`
-/// continues and repeats no finished step.
+/// continues the workflow and repeats no finished step.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -83,7 +83,7 @@ struct WorkflowRunArgs {
 }
 
 impl WorkflowRunArgs {
-    /// Starts a task that runs this program with `words`, the arguments of the workflow's run.
+    /// Starts the task of a workflow, which calls this program with the arguments `words`.
     fn start(
         self,
         name: String,
@@ -104,7 +104,8 @@ impl WorkflowRunArgs {
         // The workflow's process catches only this signal, so the setting for the signal does not
         // apply.
         run.signal = Some(task::STOP_SIGNAL.to_string());
-        // No stall detection: a workflow is silent while its steps run, and each step has its own.
+        // Stall detection is off, because a workflow is silent while its steps run; each step has
+        // its own detection.
         run.stall_after = Some("0s".to_owned());
         run.session = self.session;
         run.cwd = cwd;
@@ -124,7 +125,8 @@ fn format_millis(time: Duration) -> String {
     format!("{}ms", time.as_millis())
 }
 
-/// Returns the workflow that a task runs or resumes; `text` is the task's id or a unique prefix.
+/// Returns the id of the workflow that a task runs or resumes; `text` is the task's id or a unique
+/// prefix.
 fn find_workflow(root: &StateDir, text: &str) -> Result<TaskId, Failure> {
     let id = match (listing::resolve_id(root, text), text.parse::<TaskId>()) {
         (Ok(id), _) => id,
@@ -141,7 +143,8 @@ fn find_workflow(root: &StateDir, text: &str) -> Result<TaskId, Failure> {
     Ok(Task::read(root, id).map_or(id, |task| workflow_of_task(&task.state)))
 }
 
-/// Returns the id of the workflow: that of the resumed task, otherwise the task's own id.
+/// Returns the id of a task's workflow: the id of the workflow that the task resumes, otherwise the
+/// task's own id.
 fn workflow_of_task(state: &TaskState) -> TaskId {
     let id = argument_after(state, task::RESUME_FLAG).and_then(|text| text.parse().ok());
     id.unwrap_or(state.spec.task_id)
@@ -153,7 +156,7 @@ fn argument_after<'s>(state: &'s TaskState, flag: &str) -> Option<&'s str> {
     argv.get(at + 1).map(String::as_str)
 }
 
-/// Returns the tasks that run or resume a workflow of this file.
+/// Returns the live tasks that run or resume a workflow of this file.
 fn running_workflows_of_file(root: &StateDir, file: &str) -> Result<Vec<TaskId>, Failure> {
     let is_of_file = |id: &TaskId| {
         let Ok(task) = Task::read(root, *id) else { return false };

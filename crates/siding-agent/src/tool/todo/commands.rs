@@ -48,7 +48,7 @@ pub enum TodoRefusal {
     /// No to-do has this id.
     #[error("there is no to-do {id}; list_tasks shows the existing ones")]
     Unknown {
-        /// The id that was given.
+        /// The id that the agent gave.
         id: TodoId,
     },
     /// `blocked_by` contains an id that no to-do has, such as the id that the new to-do would get.

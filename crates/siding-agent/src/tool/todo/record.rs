@@ -39,9 +39,9 @@ pub enum TodoChange {
     },
     /// An agent claimed a to-do.
     Claimed {
-        /// The claimed to-do.
+        /// The id of the claimed to-do.
         id: TodoId,
-        /// The agent that is the owner from now on.
+        /// The new owner.
         by: TodoOwner,
         /// The previous owner, whose process had ended; `None` if the to-do was pending.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,14 +49,14 @@ pub enum TodoChange {
     },
     /// The owner returned a to-do unfinished.
     Returned {
-        /// The returned to-do, which is pending again.
+        /// The id of the returned to-do, which is pending again.
         id: TodoId,
         /// The previous owner.
         by: TodoOwner,
     },
     /// The owner completed a to-do.
     Completed {
-        /// The completed to-do.
+        /// The id of the completed to-do.
         id: TodoId,
         /// The owner, which remains recorded as the agent that completed it.
         by: TodoOwner,

@@ -9,7 +9,7 @@ use siding_model::process::{BootId, ProcRef, UnixMs};
 use super::commands::{claim, complete, create, give_back};
 use super::*;
 
-/// Returns the owner for an agent in its process number `life`.
+/// Returns agent number `agent` as an owner, in the agent's process number `life`.
 fn todo_owner(agent: usize, life: u64) -> TodoOwner {
     TodoOwner {
         owner: format!("agent {agent}"),
@@ -31,7 +31,7 @@ fn draft_blocked_by(blocked_by: Vec<TodoId>) -> TodoDraft {
     TodoDraft { subject: "work\n".to_owned(), description: String::new(), blocked_by }
 }
 
-/// An action of an agent, or its restart.
+/// An action of an agent. `Die` replaces the agent's process with a new one.
 #[derive(Debug, Clone)]
 enum Action {
     Create(Vec<usize>),
@@ -166,7 +166,8 @@ fn check_invariants(world: &mut Simulation, before: &TodoState, agent: usize, ac
     }
 }
 
-/// Generates arbitrary records, as after a lost lock, a merge of two files or an edit by hand.
+/// Generates arbitrary records, such as those after a lost lock, a merge of two files or an edit by
+/// hand.
 fn any_record() -> impl Strategy<Value = TodoRecord> {
     let number = 1_usize..5;
     let holders = || (0_usize..2, 0_u64..2).prop_map(|(agent, life)| todo_owner(agent, life));
@@ -255,7 +256,7 @@ proptest! {
             let _best_effort = wanted.apply(record.clone());
         }
         prop_assert_eq!(&folded.state, &wanted);
-        // The next write terminates the torn line, and its record is valid.
+        // The next write terminates the torn line. The record that it then appends is valid.
         let mut longer = torn.to_vec();
         if folded.is_torn {
             longer.push(b'\n');

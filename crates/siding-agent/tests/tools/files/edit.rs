@@ -57,7 +57,7 @@ fn an_edit_is_refused_after_the_file_changed() {
     assert_accepted(place.edit("a", "one", "1"), &["changed `a`"]);
     assert_accepted(place.edit("a", "1\n", "I\n"), &["changed `a`"]);
     assert_eq!(place.read_text("work/a"), "I\n2\n");
-    // A file that others changed is accepted again once it has the recorded content.
+    // A file that is rewritten with the recorded content counts as unchanged.
     place.put_file("work/a", "I\n2\n");
     assert_accepted(place.edit("link", "I", "1"), &["changed `link`"]);
 }

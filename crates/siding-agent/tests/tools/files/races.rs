@@ -24,7 +24,8 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Runs `swap` and `use_it` concurrently until both have completed their rounds.
+/// Runs `swap` and `use_it` concurrently, each for at least the minimum number of rounds and the
+/// minimum duration.
 fn run_concurrently(swap: impl Fn() + Sync, mut use_it: impl FnMut()) {
     let swaps = AtomicU64::new(0);
     let is_over = AtomicBool::new(false);

@@ -7,11 +7,11 @@ use siding_a2a::client::{self, RemoteTask};
 
 use crate::failure::Failure;
 
-/// Name of the hidden subcommand, which `siding a2a send` runs in its task.
+/// Name of the hidden subcommand that `siding a2a send` runs in a task.
 pub(super) const FOLLOW_COMMAND: &str = siding_model::spec::self_command::FOLLOW_ARG;
 
-/// Sends a message to an A2A server and writes its answer to standard output. `siding a2a send`
-/// runs this command in its task.
+/// Sends a message to an A2A server and writes the server's answer to standard output. `siding a2a
+/// send` runs this command in a task.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,7 +36,7 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// Returns the words after `siding` that parse to these arguments.
+    /// Returns the command line, without `siding`, that parses to these arguments.
     pub(super) fn to_argv(&self) -> Vec<String> {
         let given = |flag: &str, value: &Option<String>| {
             value.as_ref().map(|value| format!("--{flag}={value}"))
@@ -51,8 +51,8 @@ impl Args {
         words
     }
 
-    /// Returns the server's token, or `None` without `--bearer-env`. An unset or empty variable is
-    /// an error.
+    /// Returns the server's token, or `None` without `--bearer-env`. Fails if the variable is unset
+    /// or empty.
     pub(super) fn read_bearer_token(&self) -> Result<Option<String>, Failure> {
         let Some(name) = &self.bearer_env else { return Ok(None) };
         let token = std::env::var(name).unwrap_or_default();

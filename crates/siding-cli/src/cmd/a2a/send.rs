@@ -1,4 +1,5 @@
-//! `siding a2a send`: runs a task on another agent's server and supervises it here.
+//! `siding a2a send`: sends a message to another agent's server, and supervises the agent's work as
+//! a local task.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,16 +16,16 @@ use crate::context::SHIM_PROGRAM;
 use crate::failure::Failure;
 use crate::install::program::SidingProgram;
 
-/// Maximum width in columns of the default task name, which is the URL and the message.
+/// Maximum width in columns of the default task name, which consists of the URL and the message.
 const TASK_NAME_COLUMNS: usize = 80;
 
-/// Gives a task to another agent and supervises it until it ends.
+/// Gives work to another agent and supervises it until it ends.
 ///
-/// The work becomes a task of this machine like any other: it moves to the background after its
-/// budget, appears in `siding ps`, can be stopped, and gives a notice when it ends. The task's
-/// output is what the server sends. A notice is given immediately when the agent needs an answer or
-/// a permission; the notice says how to answer. Stopping the task makes the server cancel it. A
-/// broken connection is restored.
+/// The work becomes a task on this machine like any other: it moves to the background after its
+/// budget, appears in `siding ps`, can be stopped, and causes a notice when it ends. The task's
+/// output is what the server sends. When the agent needs an answer or a permission, a notice
+/// reports this immediately and says how to answer. Stopping the task makes the server cancel it.
+/// If the connection breaks, it is restored.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,7 +37,7 @@ Examples:
 Exit codes: 0 completed, 1 failed, rejected or refused, 3 canceled, 4 server
 unreachable; 75, 124 and 125 as for `siding run`.")]
 pub(super) struct Args {
-    /// URL of the agent: its card, or the part before /.well-known/agent-card.json
+    /// URL of the agent's card, or the part of this URL before /.well-known/agent-card.json
     #[arg(value_name = "URL")]
     url: String,
     /// Text of the message
@@ -66,7 +67,7 @@ pub(super) struct Args {
     /// Session that owns the task (default: $SIDING_SESSION, otherwise the implicit one)
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Send the message even if the same one is being processed already
+    /// Send the message even if an identical one is already being processed
     #[arg(long)]
     allow_duplicate: bool,
     /// Display name of the task
@@ -89,8 +90,8 @@ impl Args {
         };
         let bearer = follow.read_bearer_token()?;
         let mut run = run::Args::default();
-        // The token goes into the environment only: arguments can be read by every user of the
-        // machine and are written to the journal.
+        // The token is passed only in the environment: every user of the machine can read a
+        // process's arguments, and the journal records them.
         let variable = |(name, token): (String, String)| format!("{name}={token}");
         run.env = follow.bearer_env.clone().zip(bearer).map(variable).into_iter().collect();
         run.kind = TaskKind::RemoteAgent;
@@ -98,8 +99,8 @@ impl Args {
         run.budget = self.budget;
         run.background = self.background;
         run.timeout = self.timeout;
-        // No stall detection: an agent may think in silence for a long time, and its questions
-        // arrive as monitor notices.
+        // No stall detection: an agent may send nothing for a long time while it thinks, and its
+        // questions arrive as monitor notices.
         run.stall_after = Some("0s".to_owned());
         run.session = self.session;
         run.allow_duplicate = self.allow_duplicate;

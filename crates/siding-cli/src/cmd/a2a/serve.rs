@@ -1,4 +1,4 @@
-//! `siding a2a serve`: offers siding's own agent as a server.
+//! `siding a2a serve`: runs an A2A server that offers siding's own agent.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,16 +17,16 @@ use crate::failure::Failure;
 use crate::install::program::SidingProgram;
 use crate::stdout;
 
-/// Default maximum number of concurrent tasks. The limit is low because each task is an agent,
-/// which starts commands itself.
+/// Default maximum number of concurrent tasks. The limit is low, because each task runs an agent,
+/// and the agent starts commands as well.
 const DEFAULT_MAX_TASKS: usize = 8;
 
 /// Offers siding's own agent as an A2A 1.0 server.
 ///
-/// Each task that the server receives runs `siding agent` in a task of its own: `siding ps` lists
-/// it, `siding stop` stops it, and a server that is restarted on the same port finds it again.
-/// Every request needs the token that is printed at the start, or the one in $SIDING_A2A_TOKEN.
-/// Anyone who holds the token can run commands as you.
+/// For each task that it receives, the server starts a siding task that runs `siding agent`.
+/// `siding ps` lists this task, `siding stop` stops it, and a server that is restarted on the same
+/// port finds it again. Every request needs a token: the one in $SIDING_A2A_TOKEN, otherwise the
+/// one that the server prints at its start. Anyone who holds the token can run commands as you.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -42,7 +42,8 @@ pub(super) struct Args {
     /// Accept connections from other machines; ADDR need not be a loopback address
     #[arg(long)]
     allow_remote: bool,
-    /// Host name that clients may use, in addition to those of loopback; may be repeated
+    /// Host name that clients may use for the server, in addition to the loopback names; may be
+    /// repeated
     #[arg(long, value_name = "HOST")]
     allow_host: Vec<String>,
     /// Model: PROVIDER:NAME (default: $SIDING_MODEL)
@@ -78,7 +79,7 @@ impl Args {
             None => sources,
         };
         let settings = context::load_settings_from(&sources)?;
-        // As at every start of a session, the reaper first removes what earlier sessions left.
+        // As before every start of a session, the reaper removes what earlier sessions left.
         reap::run_quietly(&root, &settings)?;
         let named = std::env::var(provider::MODEL_VARIABLE).ok();
         let model = Model::choose(self.model.as_deref(), named.as_deref()).map_err(Failure::new)?;

@@ -1,4 +1,4 @@
-//! Writes the events of an agent as JSON, one object a line.
+//! Writes the events of an agent as JSON, one object per line.
 
 use std::cell::OnceCell;
 use std::io;
@@ -11,10 +11,10 @@ use crate::render::{json, out};
 
 /// Maximum size of an atomic write to a pipe, in bytes (`PIPE_BUF`, pipe(7)).
 const PIPE_BUF_BYTES: usize = 4 << 10;
-/// Requested capacity of the pipe in bytes, so that long lines fit: the maximum that an
-/// unprivileged user may set by default (`pipe-max-size`, proc_sys_fs(5)).
+/// Capacity in bytes that is requested for the pipe on standard output, so that long lines fit. It
+/// is the default maximum for an unprivileged user (`pipe-max-size`, proc_sys_fs(5)).
 const LARGE_PIPE_BYTES: usize = 1 << 20;
-/// Default capacity of a pipe in bytes, used if it cannot be enlarged.
+/// Default capacity of a pipe in bytes, which is assumed if the pipe cannot be enlarged.
 const DEFAULT_PIPE_BYTES: usize = 64 << 10;
 /// Pause between two checks for room in the pipe, in milliseconds.
 const ROOM_POLL_MS: u64 = 10;
@@ -22,9 +22,9 @@ const ROOM_POLL_MS: u64 = 10;
 /// Writes complete lines to standard output, even if the agent is killed, unless a line is too long
 /// for the pipe.
 ///
-/// A write for which the pipe has room is never cut short by SIGKILL, which the kernel handles only
-/// while the writer waits for room. A line that an empty pipe can hold is therefore written only
-/// once there is room for all of it.
+/// SIGKILL never cuts short a write for which the pipe has room, because a pipe write checks for
+/// signals only while it waits for room. A line that an empty pipe can hold is therefore written
+/// only once there is room for all of it.
 #[derive(Debug, Default)]
 pub(super) struct LineWriter {
     /// Capacity of the pipe in bytes; `None` if standard output is no pipe. The capacity is
@@ -38,8 +38,8 @@ impl LineWriter {
     fn enlarge_pipe() -> Option<usize> {
         match pipe::set_size(io::stdout(), LARGE_PIPE_BYTES) {
             Ok(()) => Some(LARGE_PIPE_BYTES),
-            // The pipes of this user hold as many pages as the kernel allows, or the administrator
-            // has lowered the maximum size (pipe(7)), so this pipe keeps its size.
+            // The pipe keeps its size: either the pipes of this user have reached the limit on
+            // pages, or the administrator has lowered the maximum size (pipe(7)).
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 Some(DEFAULT_PIPE_BYTES)
             }
@@ -47,8 +47,8 @@ impl LineWriter {
         }
     }
 
-    /// Prints each line as soon as [`Self::wait_for_room`] has returned. A reader that has closed
-    /// the pipe does not stop the agent.
+    /// Prints each line as soon as [`Self::wait_for_room`] has returned. A pipe that the reader has
+    /// closed does not stop the agent.
     pub(super) fn print_lines(&self, lines: &[StreamLine<'_>]) {
         for line in lines {
             let Ok(line) = json::to_line(line) else { continue };
@@ -57,15 +57,15 @@ impl LineWriter {
         }
     }
 
-    /// Waits until the pipe has room for `bytes` or its reader has closed it. Does not wait for a
-    /// line that an empty pipe could not hold: a kill may cut such a line short.
+    /// Waits until the pipe has room for a line of `bytes`, or the reader has closed the pipe. Does
+    /// not wait if even an empty pipe has too little room; a kill may then cut the line short.
     fn wait_for_room(&self, bytes: usize) {
         if bytes <= PIPE_BUF_BYTES {
             return;
         }
         let Some(capacity) = *self.pipe_bytes.get_or_init(Self::enlarge_pipe) else { return };
         // A write that does not fit into the remainder of a page starts a new page, so every page
-        // may be half empty: the bytes in the pipe may occupy twice their number.
+        // may be half empty: the bytes in the pipe may occupy twice their size.
         let fits = |held: usize| {
             held.saturating_mul(2).saturating_add(bytes + 2 * PIPE_BUF_BYTES) <= capacity
         };

@@ -16,8 +16,8 @@ use crate::exit;
 use crate::failure::Failure;
 use crate::stdout;
 
-/// Prints the model's text to standard output, and the other events, if they are shown, as lines on
-/// standard error.
+/// Prints the model's text to standard output and the other visible events as lines on standard
+/// error.
 pub(super) fn show_event(sight: UiEvent<'_>) {
     match sight {
         UiEvent::Started(session) => errln!("siding: conversation {session}"),
@@ -56,15 +56,15 @@ pub(super) fn show_event(sight: UiEvent<'_>) {
     }
 }
 
-/// Returns the first of the arguments `command`, `path`, `subject` and `id` that a call has; if it
-/// has none of them, all of its arguments as JSON.
+/// Returns the first of the arguments `command`, `path`, `subject` and `id` that a tool call has,
+/// or all arguments as JSON if the call has none of these.
 fn call_summary(input: &Value) -> String {
     let first = ["command", "path", "subject", "id"].iter().find_map(|name| input[*name].as_str());
     first.map_or_else(|| input.to_string(), str::to_owned)
 }
 
-/// Prints the tool calls and retries of a subagent. [`print_subagent_end`] prints the answer of the
-/// subagent, so that the answer is the last text in the output.
+/// Prints the tool calls and retries of a subagent, but not its answer: [`print_subagent_end`]
+/// prints the answer last.
 pub(super) fn show_subagent_event(sight: UiEvent<'_>) {
     match sight {
         UiEvent::CallStarted(_) | UiEvent::ResponsePart(ResponsePart::Retry { .. }) => show_event(sight),
@@ -112,7 +112,7 @@ pub(super) fn print_end(report: &AgentReport) {
 }
 
 /// Prints the end of a subagent for the agent that started it: the tasks that the starting agent
-/// inherits, the reason of an early end, and last the final answer.
+/// inherits, the reason for an early end, and last the final answer.
 pub(super) fn print_subagent_end(report: &AgentReport) -> Result<(), Failure> {
     let mut text = String::new();
     for view in &report.inherited_tasks {

@@ -1,4 +1,4 @@
-//! `siding config check`: reports mistakes in settings.
+//! `siding config check`: reports mistakes in settings files and variables.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -71,8 +71,8 @@ impl Args {
 
 /// Reads the settings from one file only, by the rules of its layer.
 fn read_file(file: &Path, layer: FileLayer) -> Result<LoadedSettings, Failure> {
-    // Elsewhere a missing settings file is treated as empty. Here the user named the file, so it
-    // must exist.
+    // `settings::read` treats a missing file as empty, but a file that the user has named must
+    // exist.
     std::fs::metadata(file).map_err(|error| {
         Failure::new(format!("could not read `{}`: {error}", file.display()))
             .with_hint("`siding config check` without a file checks all settings that apply here")

@@ -14,8 +14,8 @@ use crate::{render, stdout};
 
 /// Shows every setting with its value and origin.
 ///
-/// A mistake in a file or variable is reported with its line, and the setting is ignored; commands
-/// that need settings, such as `run`, refuse to start until it is corrected.
+/// A mistake in a file or variable is reported with its line, and the mistaken value is ignored.
+/// Commands that need settings, such as `run`, fail until the mistake is corrected.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -40,7 +40,7 @@ pub(in crate::cmd) struct SettingView {
     /// The layer that sets the value: `built-in`, `system`, `host`, `user`, `project` or
     /// `environment`.
     origin: &'static str,
-    /// Path of the file or name of the variable that sets the value; null for a default.
+    /// Path of the file, or name of the variable, that sets the value; null for a default.
     source: Option<String>,
     /// Line in the file, counted from 1; null if the value is not from a file.
     line: Option<usize>,
@@ -86,15 +86,15 @@ impl Args {
     }
 }
 
-/// Prints a warning for each valid value that has no effect, for example because its key is locked.
+/// Prints a warning for each valid value that has no effect, such as a value for a locked key.
 pub(super) fn print_warnings(settings: &Settings) {
     for warning in settings.warnings() {
         errln!("siding: {warning}");
     }
 }
 
-/// Formats the settings as a table. A long list is wrapped; an origin that does not fit moves to a
-/// line of its own.
+/// Formats the settings as a table. If a row would be too long, its value is wrapped and its origin
+/// is on a separate line.
 fn format_table(views: &[SettingView], home: Option<&Path>) -> String {
     let key = views.iter().map(|view| view.key.len()).max().unwrap_or(0);
     // Only values of at most 12 characters determine the column's width, so that one long list does
@@ -158,7 +158,8 @@ mod tests {
     #[test]
     fn the_table_shows_each_value_with_its_origin() {
         let text = format_table(&sample_views("/home/me/s.toml"), Some(Path::new("/home/me")));
-        // The origin of a long list is on an indented line of its own.
+        // A separate line with an origin is indented, and so are the later lines of a wrapped
+        // value.
         let rows = text.lines().filter(|line| !line.starts_with(' '));
         assert_eq!(rows.count(), Key::ALL.len());
         assert!(text.contains("kill_grace            2s"), "{text}");

@@ -43,7 +43,7 @@ pub(super) struct Args {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "guard_explain")]
 pub(in crate::cmd) struct Explanation {
-    /// The verdict, with the findings that lead to it.
+    /// The verdict, with the findings that led to it.
     judgement: GuardReport,
     /// The programs that the command would run: wrappers such as `sudo`, and the programs that they
     /// start.

@@ -35,7 +35,7 @@ pub(in crate::cmd) struct RuleView<'r> {
     verdict: GuardVerdict,
     /// Whether the rule applies only to commands that will run in the background.
     background: bool,
-    /// The reason for the verdict, as text for the agent or person.
+    /// The reason for the verdict, as text for an agent or a person.
     reason: &'r str,
     /// Advice on what to run instead; null if the rule has none.
     suggestion: Option<&'r str>,
@@ -44,7 +44,7 @@ pub(in crate::cmd) struct RuleView<'r> {
     layer: &'r str,
     /// Path of the rule file; null for a built-in rule.
     path: Option<String>,
-    /// Example commands that the rule matches, and some that it does not.
+    /// Example commands: those that the rule must match, and those that it must not match.
     examples: &'r Examples,
 }
 

@@ -12,13 +12,13 @@ use crate::guard_rules;
 use crate::render::{json, out};
 use crate::stdout::TEXT_COLUMNS;
 
-/// Exit code if an example failed.
+/// Exit code if a rule fails on one of its examples.
 const EXAMPLES_FAILED_EXIT_CODE: u8 = 1;
 
 /// Tests the examples of rules: the rule must match each `match` and no `mismatch`.
 ///
-/// With a file, its rules are added to the built-in ones and their examples are tested. Without
-/// one, all rules that apply in this directory are tested.
+/// With a file, adds its rules to the built-in ones and tests the examples of the file's rules.
+/// Without one, tests all rules that apply in this directory.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -80,8 +80,8 @@ fn test_file(file: &Path, layer: RuleFileLayer) -> Result<ExampleResults, Failur
     };
     let source = RuleSource { layer, path: Some(file.to_owned()) };
     let mut rules = Rules::builtin();
-    // A project's file is first loaded as a user's file, because mistakes in a project's file are
-    // only warnings, and here they must be errors.
+    // A project's file is first loaded as a user's file: mistakes in it must be errors here, but
+    // the loader only warns about mistakes in a project's file.
     if layer == Layer::Project {
         Rules::builtin()
             .add_layer(&text, RuleSource { layer: Layer::User, path: Some(file.to_owned()) })

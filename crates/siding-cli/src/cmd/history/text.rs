@@ -10,10 +10,10 @@ use siding_model::text::one_line;
 
 use crate::failure::Failure;
 
-/// Maximum width in columns of the directory before a command.
+/// Maximum width in columns of the directory that precedes a command in a listing.
 const DIRECTORY_COLUMNS: usize = 20;
 
-/// Whether a listing has to show directories.
+/// Whether the runs of a listing were in one directory. If they were, the listing omits it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DirectoryCount {
     /// All runs were in the same directory.
@@ -22,8 +22,8 @@ pub(crate) enum DirectoryCount {
     Several,
 }
 
-/// Returns the filter for runs of a command, given by its first words, in a directory. No words, or
-/// no directory, select all.
+/// Returns the filter for runs of a command, given by its first words, in a directory. Without
+/// words it selects all commands, and without a directory all directories.
 pub(crate) fn build_filter(command: &[String], cwd: Option<PathBuf>) -> Result<Filter, Failure> {
     let bad = |why: &dyn std::fmt::Display| Failure::new(format!("--cwd: {why}"));
     let cwd = match cwd {
@@ -46,14 +46,14 @@ pub(crate) fn report_no_runs(filter: &Filter) {
     }
 }
 
-/// Formats the age of an event with one unit: `3h ago`.
+/// Formats the age of an event in its largest unit: `3h ago`.
 pub(crate) fn format_age(then: UnixMs, now: UnixMs) -> String {
     let ms = u64::try_from(now.0.saturating_sub(then.0)).unwrap_or(0);
     let seconds = format_duration(Duration::from_secs(ms / 1000));
     format!("{} ago", seconds.split(' ').next().unwrap_or(&seconds))
 }
 
-/// Returns whether all runs were in the same directory.
+/// Returns whether these directories of runs are all the same.
 pub(crate) fn count_directories<'d>(
     mut directories: impl Iterator<Item = &'d str>,
 ) -> DirectoryCount {
@@ -65,8 +65,8 @@ pub(crate) fn count_directories<'d>(
     }
 }
 
-/// Formats a command. If the runs were in different directories, the end of this run's directory
-/// precedes the command: `…/p/web$ make`.
+/// Formats the command of a run. If the listed runs were in different directories, the end of this
+/// run's directory precedes the command: `…/p/web$ make`.
 pub(crate) fn format_command(
     command: &str,
     directory: &str,

@@ -28,7 +28,8 @@ pub(super) enum HookAnswer {
 pub(super) struct AnswerWithAcks<'r> {
     answer: HookAnswer,
     acks: Option<PendingAcks<'r>>,
-    /// Writes a record that is true only after the delivery, such as that a report was shown.
+    /// Writes a record that must not exist before the delivery, for example the record that a
+    /// report was shown.
     on_delivered: Option<Box<dyn FnOnce() + 'r>>,
 }
 
@@ -36,8 +37,8 @@ pub(super) struct AnswerWithAcks<'r> {
 #[derive(Debug)]
 pub(super) struct PendingAcks<'r> {
     root: &'r StateDir,
-    /// Held from the read until the acknowledgement, so that no other process delivers the same
-    /// notices.
+    /// Locks that are held from the read of the notices until their acknowledgement, so that no
+    /// other process delivers the same notices.
     delivery_locks: Vec<DeliveryLock>,
     notices: Vec<(SessionId, Vec<NoticeId>)>,
 }

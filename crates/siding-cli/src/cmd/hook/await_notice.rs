@@ -26,7 +26,7 @@ use crate::stderr;
 /// unnecessary.
 pub(super) const OTHER_HOOKS_GRACE: Duration = Duration::from_secs(1);
 
-/// Variable in which Claude Code states how it was started.
+/// Environment variable in which Claude Code states how it was started.
 pub(super) const ENTRYPOINT_VARIABLE: &str = "CLAUDE_CODE_ENTRYPOINT";
 
 /// Waits for a notice that should wake the agent, prints it, and returns the exit code that wakes

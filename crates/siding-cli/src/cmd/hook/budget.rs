@@ -1,7 +1,7 @@
 //! The blocking budget of the host's own shell calls.
 //!
-//! PreToolUse sets the `timeout` of a call, and Claude Code moves the command to the background in
-//! place when the timeout expires. PostToolUse then explains the timeout, because the host's
+//! PreToolUse sets the `timeout` of a call, and Claude Code moves the running command to the
+//! background when the timeout expires. PostToolUse then explains the timeout, because the host's
 //! message names a timeout that the agent never set. Nothing else in a shell call changes.
 //!
 //! In a subagent's call of siding's tool `run`, PreToolUse may set the `budget` instead.

@@ -1,10 +1,11 @@
 //! Wakes an idle Codex.
 //!
 //! Codex has no hook that wakes its agent. `codex queue --thread ID --message TEXT` adds a prompt
-//! to a thread, and an idle thread processes it immediately, both in the background server and in a
-//! terminal that runs without that server (0.169.0). The Stop hook therefore starts a waiter, and
-//! the waiter queues one prompt when a notice should wake the agent. The prompt contains no notice:
-//! the UserPromptSubmit hook adds the notices and acknowledges them, as for every prompt.
+//! to a thread. An idle thread processes the prompt immediately, in Codex's background server as
+//! well as in a terminal that runs without that server (0.169.0). The Stop hook therefore starts a
+//! waiter, and the waiter queues one prompt when a notice should wake the agent. The prompt
+//! contains no notice: the UserPromptSubmit hook adds the notices and acknowledges them, as for
+//! every prompt.
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;

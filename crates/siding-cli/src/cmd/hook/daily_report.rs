@@ -24,8 +24,8 @@ pub(super) struct DailyReport {
     pub(super) person: String,
 }
 
-/// Returns the daily report if the settings enable it, none was delivered today, and at least one
-/// task ran. A failure is only reported on stderr, so that the event is still answered.
+/// Returns the daily report if the settings enable it, [`claim_daily_report`] finds it due, and at
+/// least one task ran. A failure is only reported on stderr, so that the event is still answered.
 pub(super) fn due_report(root: &StateDir, settings: &Settings) -> Option<DailyReport> {
     if !settings.report_daily {
         return None;

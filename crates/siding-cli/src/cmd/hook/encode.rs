@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | facts | `additionalContext` | as Claude Code | as Claude Code |
 //! | a line for the person | `systemMessage` | as Claude Code | as Claude Code |
-//! | ask | `permissionDecision: ask` | a `systemMessage`: it rejects `ask` | a `systemMessage` |
+//! | ask | `permissionDecision: ask` | a `systemMessage` | a `systemMessage` |
 //! | deny | JSON, and exit code 2 with the reason on stderr | without the JSON | without the JSON |
 //! | hold the turn | `decision: block` | as Claude Code | never, see `HookHost::can_hold_turns` |
 //!

@@ -8,7 +8,7 @@ pub(super) use crate::install::hosts::HookHost;
 /// An event at which a host calls `siding hook`. The aliases are Gemini CLI's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum HookEvent {
-    /// A conversation starts, is resumed, cleared or compacted
+    /// A conversation starts, or is resumed, cleared or compacted
     SessionStart,
     /// A tool is about to run
     #[value(alias = "before-tool")]
@@ -35,8 +35,8 @@ pub(super) enum HookEvent {
 }
 
 impl HookEvent {
-    /// Returns the name of the event in the host's JSON and settings; for the waiter, whose answer
-    /// is not JSON, the name of the argument.
+    /// Returns the name of the event in the host's JSON and settings. For the waiter, whose answer
+    /// is not JSON, returns the name of the argument.
     pub(super) const fn name(self, host: HookHost) -> &'static str {
         let is_gemini = matches!(host, HookHost::Gemini);
         match self {

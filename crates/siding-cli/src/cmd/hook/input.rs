@@ -26,7 +26,7 @@ pub(super) struct HookInput {
     cwd: Option<String>,
     /// Why a conversation starts: `startup`, `resume`, `clear`, `compact`, `fork`.
     pub(super) source: Option<String>,
-    /// The subagent that caused the event; `None` for the main agent.
+    /// The id of the subagent that caused the event; `None` for the main agent.
     pub(super) agent_id: Option<String>,
     pub(super) tool_name: Option<String>,
     pub(super) tool_input: Option<Map<String, Value>>,

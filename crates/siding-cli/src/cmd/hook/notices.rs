@@ -16,7 +16,8 @@ use crate::failure::Failure;
 pub(super) use agent_text::{NoticeWithSurvivors, NoticesText, escape_xml};
 
 /// Maximum time to wait for another process that is delivering notices, in milliseconds. The agent
-/// is blocked meanwhile, and notices that the other process delivers need no second delivery.
+/// is blocked during this wait, and notices that the other process delivers need no second
+/// delivery.
 const DELIVERY_LOCK_TIMEOUT_MS: u64 = 100;
 
 /// New notices, with the locks that allow this process to deliver them.

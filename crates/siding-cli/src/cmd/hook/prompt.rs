@@ -18,7 +18,8 @@ pub(super) fn answer(conversation: &Conversation) -> Result<AnswerWithAcks<'_>, 
         true => reminder::remind_outlived_calls(conversation, new_notices.as_ref())?,
         false => None,
     };
-    // A conversation may stay open for days, so SessionStart alone cannot give the daily report.
+    // A conversation may stay open for days, so SessionStart alone cannot deliver the report every
+    // day.
     let (report, headline) =
         match daily_report::due_report(&conversation.root, &context::load_valid_settings()) {
             Some(report) => (Some(escape_xml(&report.context)), Some(report.person)),

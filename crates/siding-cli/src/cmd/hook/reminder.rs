@@ -96,7 +96,7 @@ fn hosted_tasks(
     })
 }
 
-/// Returns an answer with the notices followed by the reminder; either may be missing.
+/// Returns an answer with the notices followed by the reminder. Either part may be missing.
 pub(super) fn build_answer<'c>(
     news: Option<NewNotices<'c>>,
     reminder: Option<String>,

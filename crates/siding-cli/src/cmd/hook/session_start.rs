@@ -45,7 +45,7 @@ pub(super) fn answer(
     let settings = context::load_settings()?;
     let steps =
         reap::run_for_session_fast(&conversation.root, &settings).unwrap_or_else(|failure| {
-            // A failure of the reaper is only reported; the session is open in any case.
+            // A failure of the reaper is only reported, because the session is already open.
             failure.report();
             Vec::new()
         });

@@ -1,5 +1,5 @@
-//! Reports to a new conversation which tasks siding stopped because their session ended without
-//! being closed.
+//! Reports to a new conversation which tasks siding stopped because their session was stale: it had
+//! ended without being closed.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -20,9 +20,9 @@ const MAX_NAMED_TASKS: usize = 10;
 /// Maximum width in columns of a command.
 const COMMAND_COLUMNS: usize = 100;
 
-/// Returns a report of the tasks that siding stopped with stale sessions; `None` if there are none.
-/// Closes each stale session that has no running task, so that the session is reported only once. A
-/// closed session can be opened again.
+/// Returns a report of the tasks that siding stopped, or is stopping, because their session is
+/// stale; `None` if there are none. Closes each stale session that has no running task, so that the
+/// session is reported only once. A closed session can be opened again.
 pub(super) fn report_and_close_stale(root: &StateDir) -> Result<Option<String>, Failure> {
     let boot = context::boot_id()?;
     let mut text = String::new();

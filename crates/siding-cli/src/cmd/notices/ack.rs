@@ -12,7 +12,7 @@ use crate::context;
 use crate::exit;
 use crate::failure::Failure;
 
-/// Acknowledges notices: this consumer does not receive them again.
+/// Acknowledges notices, so that the consumer does not receive them again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -6,8 +6,8 @@ use siding_model::notice::NoticeId;
 /// Delivery failures since the last success.
 ///
 /// The first failure is reported with its reason. Later failures for the same reason are counted,
-/// and the number is reported when the reason changes or a delivery succeeds. A server that rejects
-/// a thousand notices thus neither fills the screen nor hides another error.
+/// and their number is reported when the reason changes, a delivery succeeds, or siding ends. A
+/// server that rejects a thousand notices thus neither fills the screen nor hides another error.
 #[derive(Debug)]
 pub(super) struct DeliveryFailures {
     server: String,

@@ -1,5 +1,5 @@
 //! Notifies a person by a desktop notification, the terminal's bell or a webhook. Each of these
-//! ways is off unless a setting or the hook's entry enables it.
+//! ways is off unless a setting or the flag `--via` of the hook `notify-person` enables it.
 
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,8 @@ const NOTIFY_SEND_PROGRAM: &str = "notify-send";
 const NOTIFICATION_COLUMNS: usize = 100;
 /// The BEL character, at which a terminal rings its bell.
 const BELL_BYTES: &[u8] = b"\x07";
-/// Maximum number of lines to show from the end of the summary, which has the result.
+/// Maximum number of summary lines in a notification. They are the last ones, which have the
+/// result.
 const MAX_SUMMARY_LINES: usize = 3;
 
 /// The terminal on which the bell rings.
@@ -67,7 +68,8 @@ impl PersonNotifier {
     }
 
     /// Rings the bell once for all notices, and sends each notice in every other enabled way. A
-    /// failure of the desktop turns off desktop notifications and does not affect the other ways.
+    /// failure to start `notify-send` turns off desktop notifications and does not affect the other
+    /// ways.
     pub(crate) fn notify(&mut self, notices: &[&NoticeView]) {
         if notices.is_empty() {
             return;

@@ -8,7 +8,7 @@ use siding_model::text::one_line;
 
 use crate::stdout::TEXT_COLUMNS;
 
-/// Number of lines of a long summary that are shown from its start, which has the errors, and from
+/// Numbers of lines that are shown from the start of a long summary, where the errors are, and from
 /// its end.
 const FIRST_LINES: usize = 3;
 const LAST_LINES: usize = 5;

@@ -1,4 +1,4 @@
-//! Sends each notice to a webhook as a POST, in order, on a separate thread.
+//! Sends notices to a webhook on a separate thread, in order, each in one POST request.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use super::webhook_client::WebhookClient;
 use crate::failure::Failure;
 use crate::render::json;
 
-/// Maximum number of queued notices. A server that was unreachable receives up to this many when it
-/// can be reached again.
+/// Maximum number of queued notices. A server that was unreachable receives up to this number of
+/// notices when it can be reached again.
 const MAX_QUEUED_NOTICES: usize = 64;
 /// Maximum time that siding waits before its exit for queued requests to finish.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum time after a failed request before the failure is reported, because most failures are
-/// brief; it is reported earlier if the next attempt is due earlier. If siding ends before that, it
-/// reports only that the notice was not sent.
+/// Maximum time between a failed request and the report of its error. If the next attempt is due
+/// earlier, the error is reported before that attempt. If siding ends during this time, it reports
+/// only that the notice was not sent.
 const REPORT_DELAY: Duration = Duration::from_secs(2);
 
 /// A notice in the queue, as the body of its request.
@@ -42,7 +42,7 @@ pub(super) struct WebhookSender {
     queue: SyncSender<WebhookRequest>,
     /// Failures to queue a notice; the thread has its own record of failed requests.
     failures: DeliveryFailures,
-    /// Number of queued notices that were neither delivered nor abandoned yet.
+    /// Number of queued notices that are not yet delivered or abandoned.
     in_flight: Arc<AtomicUsize>,
     /// Dropping this sender makes the thread stop retrying.
     retry_token: std::sync::mpsc::Sender<()>,
@@ -77,7 +77,7 @@ impl WebhookSender {
         Ok(Some(Self { server, queue, failures: losses, in_flight: under_way, retry_token, done }))
     }
 
-    /// Queues a notice. If the queue is full or its thread has ended, reports that the notice is
+    /// Queues a notice. If the queue is full or its thread has ended, reports that the notice was
     /// not sent to the server.
     pub(super) fn send(&mut self, notice: &NoticeView) {
         let id = notice.notice_id;
@@ -100,7 +100,8 @@ impl WebhookSender {
         self.failures.record_failure(id, &why);
     }
 
-    /// Stops retries, and waits up to `DRAIN_TIMEOUT` until each queued notice was tried once more.
+    /// Stops retries, and waits up to `DRAIN_TIMEOUT` until each queued notice has been tried once
+    /// more.
     pub(super) fn finish(self) {
         let Self {
             server,
@@ -125,8 +126,8 @@ struct WebhookWorker {
     client: WebhookClient,
     retry_cancelled: Receiver<()>,
     failures: DeliveryFailures,
-    /// The error that was reported last. It is not reported again until a request succeeds or
-    /// another error was reported.
+    /// The error that was reported last. It is not reported again until a request has succeeded or
+    /// another error has been reported.
     reported_error: Option<String>,
 }
 

@@ -28,7 +28,7 @@ pub(super) struct RequestFailure {
     pub(super) answer: DeliveryStatus,
     /// Reason for the failure, as text for a person.
     pub(super) why: String,
-    /// Time to wait before the next request, as the server asks in the header `Retry-After`.
+    /// Time to wait before the next request, from the header `Retry-After` of the response.
     pub(super) retry_after: Option<Duration>,
 }
 

@@ -118,7 +118,7 @@ fn recv_messages(watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
             | ShimMessage::CannotStart { .. } => {}
         }
     }
-    // After a reconnection there is a new shim, which has not received the previous request.
+    // After a reconnection the shim may be a new one, which has not received the previous request.
     if again || watch.reconnects() != renewed {
         watch.send(&ShimRequest::Subscribe { follow: true })?;
     }

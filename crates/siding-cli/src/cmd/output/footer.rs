@@ -1,4 +1,5 @@
-//! The line after the output: the state of the task, and the command for what comes next.
+//! The footer of `siding output`: a line with the state of the task or with the command to call
+//! next.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use siding_model::text::one_line;
 
 use crate::context::Task;
 
-/// Maximum width in columns of the outcome in the line.
+/// Maximum width in columns of the outcome in the footer.
 const OUTCOME_COLUMNS: usize = 200;
 
 /// Part of the output that the call requested.
@@ -32,7 +33,7 @@ pub(super) enum Printed {
     Nothing,
 }
 
-/// Returns the line for standard error; `None` if there is nothing to add.
+/// Returns the footer, a line for standard error; `None` if there is nothing to add.
 pub(super) fn format_footer(
     task: &Task,
     mode: ReadMode,

@@ -23,7 +23,8 @@ pub(in crate::cmd) struct OutputView {
     pub(super) gap: Option<OutputGap>,
     /// The readable text that `siding output` prints without `--json`.
     pub(super) text: String,
-    /// Whether text between `from` and `bytes` is missing.
+    /// Whether output after `from` is missing from the text, because of the size limit or because
+    /// it is no longer kept.
     pub(super) truncated: bool,
     /// Phase of the task at the time of the read.
     pub(super) phase: PhaseName,

@@ -157,7 +157,7 @@ fn step_text(step: &ReapStep, dry_run: bool) -> (String, String) {
     (task.to_string(), clause)
 }
 
-/// Formats how far the shim has stopped the task of an ended session.
+/// Formats the progress of a shim that stops the task of an ended session.
 fn format_leaving(outcome: Option<&Outcome>, dry_run: bool) -> String {
     match outcome {
         _ if dry_run => "its shim ends it".to_owned(),

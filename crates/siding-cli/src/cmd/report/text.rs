@@ -12,7 +12,8 @@ use crate::render::short_outcome;
 use crate::render::table_layout::{Align, format_grid};
 use crate::stdout::{TEXT_COLUMNS, wrap_indented};
 
-/// Maximum number of rows of a group, and of the groups `reaped by` and `lingering`.
+/// Maximum number of rows of a group. The groups `reaped by` and `lingering` have the lower
+/// maximum.
 const MAX_GROUP_ROWS: usize = 3;
 const MAX_MINOR_GROUP_ROWS: usize = 2;
 /// Maximum width in columns of a rule's name.

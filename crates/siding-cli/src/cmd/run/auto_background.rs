@@ -11,11 +11,11 @@ use siding_model::spec::TaskCommand;
 use super::{Args, OnTimeout};
 use crate::run_history;
 
-/// The placement in which a command starts, and how long its caller waits.
+/// The placement in which a command starts, and the caller's maximum wait.
 #[derive(Debug)]
 pub(super) struct ChosenPlacement {
     pub(super) placement: Placement,
-    /// Maximum wait of the caller; `None` waits until the end.
+    /// Maximum time that the caller waits; with `None` the caller waits until the command ends.
     pub(super) budget: Option<Duration>,
     /// Explanation for a caller that did not request the background; `None` if none is needed.
     pub(super) note: Option<String>,
@@ -60,8 +60,8 @@ fn requested_mode(
     let limit = budget.unwrap_or(settings.blocking_budget);
     let waits_to_the_end =
         args.budget.as_deref() == Some("none") || args.on_timeout == Some(OnTimeout::Stop);
-    // By default a person at a terminal has no budget, sees the output and waits; then only a
-    // flag lets the command start in the background.
+    // By default a person at a terminal has no budget, sees the output and waits. Without a budget,
+    // only a flag lets the command start in the background.
     let may_decide = settings.auto_background
         && settings.background_tasks
         && !waits_to_the_end

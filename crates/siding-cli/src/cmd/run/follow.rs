@@ -1,7 +1,7 @@
 //! Waits for the task of `siding run`, shows its output, and turns signals into requests.
 //!
-//! [`wait_in_foreground`] has the loop, and `siding_model::foreground_call` decides when the call
-//! returns.
+//! [`wait_in_foreground`] contains the loop, and `siding_model::foreground_call` decides when the
+//! call returns.
 
 use std::os::fd::{AsFd as _, BorrowedFd};
 
@@ -20,7 +20,7 @@ use super::plan::RunPlan;
 use crate::context::{SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 
-/// What a caller sees of the command's output while it waits.
+/// The part of the command's output that the caller sees during the wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ShownOutput {
     /// The output, as it is written.
@@ -31,8 +31,8 @@ pub(super) enum ShownOutput {
 /// Why the wait ended.
 #[derive(Debug)]
 pub(super) enum FollowEnd {
-    /// The task or its shell has ended, or the task continues in the background. Holds the task's
-    /// state at that time.
+    /// The task or its shell has ended, or the task continues in the background. Contains the
+    /// task's state at that time.
     Finished(Box<Task>),
     /// A signal ended the wait, or the reader closed standard output (`SIGPIPE`). The task
     /// continues, unless it was asked to stop.
@@ -134,11 +134,12 @@ impl ForegroundCaller for RunCaller<'_> {
     ) -> Result<(), Failure> {
         let Some(live) = &mut self.output else { return Ok(()) };
         match event {
-            // A new shim that has taken over has not received this caller's request.
+            // The shim has not received this caller's request yet: the wait has just started, or a
+            // new shim may have taken over.
             None | Some(ShimEvent::MayBeNewShim) => live.subscribe_growth(watch),
             Some(ShimEvent::OutputGrown) => live.on_growth(watch),
-            // With `RequestDone` the shim reports growth from here on; output that was written
-            // earlier is already stored and is read now. With `Finished` no more output follows.
+            // After `RequestDone` the shim reports growth. Output that was written earlier is
+            // already stored and is read now. After `Finished` no more output follows.
             Some(ShimEvent::RequestDone | ShimEvent::Finished(..)) => live.refresh_written(watch),
             Some(ShimEvent::Ready(..) | ShimEvent::Running | ShimEvent::Nothing) => Ok(()),
         }

@@ -30,7 +30,8 @@ pub(super) struct OutputStream {
     shown: u64,
     /// Offset up to which the command is known to have written.
     written: u64,
-    /// The chunk of output at `shown`, and how much of it was written.
+    /// The current chunk of the output, and the number of its bytes that were written to standard
+    /// output.
     piece: Vec<u8>,
     piece_offset: usize,
     /// Whether a growth message must be requested from the shim once all known output is shown.
@@ -79,8 +80,8 @@ impl OutputStream {
         Ok(watch.send(&ShimRequest::Subscribe { follow: true })?)
     }
 
-    /// Updates the size after a growth message. The next message is requested only after this
-    /// output was shown, because output that cannot be shown yet need not be reported.
+    /// Updates the number of written bytes after a growth message. The next message is requested
+    /// only after this output was shown, because the growth is irrelevant until then.
     pub(super) fn on_growth(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
         self.growth_pending = true;
         self.refresh_written(watch)?;
@@ -138,15 +139,15 @@ impl OutputStream {
         Ok(WriteResult::Continue)
     }
 
-    /// Reports the lost bytes that were not reported yet.
+    /// Reports the total of lost bytes if bytes were lost after the first report.
     pub(super) fn report_lost_bytes(&self) {
         if self.reported_lost_bytes < self.lost_bytes {
             render::print_note(&format!("{} bytes in total {TOO_FAST_TEXT}", self.lost_bytes));
         }
     }
 
-    /// Reads the next chunk. Output that was lost because the reader is too slow is skipped and
-    /// reported: the first gap immediately, the others as one sum.
+    /// Reads the next chunk. Output that was lost because the reader is too slow is skipped. The
+    /// first gap is reported immediately; after further gaps the total is reported at the end.
     fn read_piece(&mut self) -> Result<(), Failure> {
         self.piece_offset = 0;
         self.piece.clear();

@@ -1,4 +1,4 @@
-//! Decides how a task runs from the arguments and settings, records the task, and starts it.
+//! Decides from the arguments and settings how a task runs, records the task, and starts it.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -22,13 +22,13 @@ use crate::failure::Failure;
 #[derive(Debug)]
 pub(super) struct RunPlan {
     pub(super) task: PreparedTask,
-    /// Maximum wait of the caller; `None` waits until the end.
+    /// Maximum time that the caller waits; with `None` it waits until the task ends.
     pub(super) budget: Option<Duration>,
     /// Reason that is recorded when the budget moves the task to the background.
     pub(super) hand_over: BackgroundReason,
-    /// Maximum bytes of an excerpt of the output: in the JSON of an ended command, and in any other
-    /// answer.
+    /// Maximum size in bytes of the output excerpt in the JSON of an ended command.
     pub(super) output_max_bytes: usize,
+    /// Maximum size in bytes of the output excerpt in any other answer.
     pub(super) handover_max_bytes: usize,
     /// Remarks for the caller about these decisions.
     pub(super) notes: Vec<String>,
@@ -86,7 +86,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     })
 }
 
-/// Returns the sources of the settings. The flags are the last source, which takes precedence
+/// Returns the sources of the settings. The flags are the last source, so they take precedence,
 /// except over locked keys.
 fn settings_sources(args: &Args) -> Environment {
     // With `--on-timeout background` the timeout ends the wait, not the task.
@@ -116,7 +116,7 @@ fn settings_sources(args: &Args) -> Environment {
         })
 }
 
-/// Returns the timeout if it ends the wait and no budget is given.
+/// Returns the value of `--timeout` if it ends the wait and `--budget` sets no duration.
 fn timeout_as_budget(args: &Args) -> Option<&String> {
     let is_budget = args.on_timeout == Some(OnTimeout::Background)
         && args.budget.as_ref().is_none_or(|text| text == "none");
@@ -125,11 +125,11 @@ fn timeout_as_budget(args: &Args) -> Option<&String> {
 
 struct TimeLimits {
     budget: Option<Duration>,
-    /// Maximum duration of the task; `None` for the one in the settings.
+    /// Maximum duration of the task; `None` means the one in the settings.
     timeout: Option<Duration>,
 }
 
-/// Returns the maximum wait and the maximum duration of the task.
+/// Returns the caller's maximum wait and the task's maximum duration.
 fn time_limits(args: &Args, settings: &Settings, is_subagent: bool) -> TimeLimits {
     let call = BudgetCall {
         request: requested_wait(args),

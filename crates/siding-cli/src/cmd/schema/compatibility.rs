@@ -1,13 +1,14 @@
-//! Finds changes of a schema that break programs that read the output.
+//! Finds schema changes that break programs that read the output.
 //!
-//! A change is compatible if every promised field, value and alternative remains, and no value has
-//! a wider type. Added fields, values and alternatives are compatible.
+//! A change is compatible if every promised field, value and alternative remains, no required field
+//! becomes optional, and no value can have an additional type. Added fields, values and
+//! alternatives are compatible.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// Returns one line for each change by which the outputs in `own` break a reader of the outputs in
+/// Returns one line for each difference that makes the outputs in `own` incompatible with those in
 /// `promised`.
 pub(super) fn find_all(promised: &Value, own: &Value) -> Vec<String> {
     let mut breaks = Vec::new();
@@ -21,7 +22,7 @@ pub(super) fn find_all(promised: &Value, own: &Value) -> Vec<String> {
     breaks
 }
 
-/// Returns a schema with each reference replaced by the definition in `root`.
+/// Returns a schema with each reference replaced by the definition that it names in `root`.
 fn inline(schema: &Value, root: &Value) -> Value {
     match schema {
         Value::Object(fields) => {
@@ -57,7 +58,8 @@ fn compare(promised: &Value, own: &Value, at: &str, breaks: &mut Vec<String>) {
     }
     for object in promised.iter().filter(|one| one.get("properties").is_some()) {
         let same_tag = own.iter().filter(|one| tag(one) == tag(object));
-        // Objects without a tag differ only in their fields: the best match counts.
+        // Objects without a tag differ only in their fields, so the most similar one is the
+        // counterpart.
         match same_tag.map(|own| compare_objects(object, own, at)).min_by_key(Vec::len) {
             None => breaks.push(format!("{at} is never {}", tag(object).unwrap_or(&Value::Null))),
             Some(found) => breaks.extend(found),
@@ -82,7 +84,7 @@ fn compare_objects(promised: &Value, own: &Value, at: &str) -> Vec<String> {
     breaks
 }
 
-/// Returns the alternatives of a schema without nesting, or the schema itself if it has none.
+/// Returns a schema's alternatives as a flat list, or the schema itself if it has none.
 fn alternatives(schema: &Value) -> Vec<&Value> {
     match ["anyOf", "oneOf"].iter().find_map(|word| schema.get(word)?.as_array()) {
         Some(inner) => inner.iter().flat_map(alternatives).collect(),
@@ -107,7 +109,7 @@ fn values<'s>(alternatives: &[&'s Value]) -> Vec<&'s Value> {
     constants.chain(enumerations.flat_map(elements)).collect()
 }
 
-/// Returns the elements of a list, or a single value.
+/// Returns the elements of an array, or any other value as the only element.
 fn elements(value: &Value) -> &[Value] {
     value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice)
 }

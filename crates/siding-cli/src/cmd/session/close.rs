@@ -27,7 +27,7 @@ Examples:
   siding session close chat-7
   siding session close chat-7 --json")]
 pub(super) struct Args {
-    /// Name of the session
+    /// Id of the session
     #[arg(value_name = "ID", value_parser = super::parse_session_id)]
     id: SessionId,
     /// Print what was stopped as JSON
@@ -53,7 +53,7 @@ pub(in crate::cmd) struct CloseReport {
 struct FailedTask {
     /// Id of the task.
     task_id: TaskId,
-    /// The error that prevented the stop.
+    /// The error that prevented reading or stopping the task.
     why: String,
 }
 
@@ -61,7 +61,8 @@ impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
         descriptor::raise_open_limit();
-        // The session is closed first, so that no task can be started in it meanwhile.
+        // The session is closed first, so that no new task can start in it while its tasks are
+        // stopped.
         session::close(&root, &self.id)?;
         // The tasks of the session's subagents are stopped too, because the session would inherit
         // them when a subagent ends.
@@ -102,7 +103,7 @@ impl Args {
 }
 
 fn stop_task(root: &StateDir, id: TaskId) -> Result<TaskView, Failure> {
-    // This stops only one task: the caller's list has the tasks of a subagent too.
+    // `stop_one` does not stop a subagent's tasks; the caller's list contains them too.
     stop::stop_one(
         root,
         SHIM_PROGRAM,

@@ -32,8 +32,8 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
-        // A task whose shim was killed may have ended without a record, so dead shims are replaced
-        // before the running tasks are listed.
+        // A task whose shim was killed may have ended without a record, so all tasks are repaired
+        // before the running ones are listed.
         let _logged_by_callee = context::recover_all(&root)?;
         let mut views = session_views(&root)?;
         if self.json {
@@ -101,8 +101,8 @@ fn format_table(views: &[SessionView]) -> String {
         return "no session is open and no task runs\n".to_owned();
     }
     let widest = views.iter().map(|view| view.session_id.as_str().len()).max().unwrap_or(0);
-    // An id may have 64 characters. The other columns need 48 of the 80 columns, so an id of more
-    // than 30 characters gets a line of its own.
+    // An id may have 64 characters. The other columns need 48 of the 80 columns, so the first one
+    // gets at most 30; a longer id is printed on a separate line.
     let width = widest.clamp("SESSION".len(), 30);
     let mut text = format!("{:<width$}  STATE      OWNER    TASKS  OPENED\n", "SESSION");
     for view in views {

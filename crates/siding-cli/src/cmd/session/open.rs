@@ -17,16 +17,16 @@ use crate::{render, stdout};
 
 /// Opens a session, or adds an owner to it.
 ///
-/// The session's tasks are stopped when its last owner has ended and a grace period (session_grace)
-/// has passed, in which a resumed conversation may open the session again with a new owner. Also
-/// removes what crashes and dead agents left behind, as `siding reap` does.
+/// After the last owner has ended, a resumed conversation can open the session again within a grace
+/// period (session_grace). Otherwise the session's tasks are stopped. Also removes what crashes and
+/// dead agents left behind, as `siding reap` does.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   siding session open chat-7 --owner-pid $PPID
   siding session open chat-7 --owner-pid 4242 --json")]
 pub(super) struct Args {
-    /// Name of the session
+    /// Id of the session
     #[arg(value_name = "ID", value_parser = super::parse_session_id)]
     id: SessionId,
     /// Process whose end ends the session, if no other owner runs
@@ -44,7 +44,7 @@ impl Args {
         let session = session::open(&root, &self.id, self.owner_pid)?;
         descriptor::raise_open_limit();
         let reaped = reap::run_for_session(&root, &settings).unwrap_or_else(|failure| {
-            // A failure of the reaper is only reported; the session is open in any case.
+            // A failure of the reaper is only reported, because the session is already open.
             failure.report();
             Vec::new()
         });

@@ -36,7 +36,7 @@ struct Args {
     checked: Option<u32>,
 }
 
-/// Runs a new or resumed workflow, whose task this process belongs to.
+/// Runs a new or resumed workflow in the task that this process belongs to.
 pub(crate) fn main() -> ExitCode {
     match Args::try_parse_from(std::env::args_os().skip(1)) {
         Ok(args) => args.run().unwrap_or_else(|failure| failure.report()),

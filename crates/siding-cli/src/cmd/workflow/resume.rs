@@ -11,8 +11,8 @@ use crate::failure::Failure;
 /// Continues a workflow that was killed or stopped.
 ///
 /// Steps that still run are supervised again, finished ones are kept, and those that were stopped
-/// with the workflow start again. The file's text from the first start is used. A workflow that has
-/// failed cannot be resumed: run the file again.
+/// with the workflow start again. The text that the file had at the first start is used. A workflow
+/// that has failed cannot be resumed: run the file again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -12,7 +12,7 @@ use crate::render;
 
 /// Runs a workflow: a file of steps that depend on each other.
 ///
-/// Returns when all steps are finished, or after the budget; then the workflow continues in the
+/// Returns when all steps are finished. If the budget passes first, the workflow continues in the
 /// background. Prints a line for each step that starts or ends. The steps end with the workflow,
 /// however it ends.
 #[derive(Debug, clap::Args)]

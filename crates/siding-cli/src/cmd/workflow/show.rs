@@ -25,7 +25,7 @@ use crate::stdout;
 /// The value of `--svg` that means standard output.
 const STDOUT_PATH: &str = "-";
 
-/// Shows the state of the steps of a workflow, or the steps of a file.
+/// Shows the state of a workflow's steps, or the steps in a workflow file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -94,8 +94,8 @@ pub(super) fn load_workflow(
         // it, so the journal is read again.
         let before = std::mem::replace(&mut workflow, read_journal(root, id)?);
         if workflow.tasks == before.tasks {
-            // No process runs the workflow, so none has recorded the ends of its steps, which run
-            // until the session's grace has passed.
+            // No process runs the workflow. Its steps run until the session's grace has passed, so
+            // the journal does not record their ends.
             siding_workflow::apply_ended_steps(root, &mut workflow);
             break false;
         }
@@ -147,7 +147,7 @@ fn format_row(step: &StepView) -> ([String; 3], String) {
     let mut last = step.id.clone();
     if step.attempt > 1 {
         // A resumed workflow may have used more attempts than the limit, because lost and stopped
-        // ones are not counted.
+        // attempts do not count toward the limit.
         let attempts = step.attempts.max(step.attempt);
         last += &format!(" (attempt {} of {attempts})", step.attempt);
     }
@@ -157,7 +157,7 @@ fn format_row(step: &StepView) -> ([String; 3], String) {
     ([step.state.as_str().replace('_', " "), took, task], last)
 }
 
-/// Returns a sentence with the command that is useful next; `None` if there is none.
+/// Returns a sentence that names a useful next command; `None` if there is none.
 fn format_next_step(view: &WorkflowView) -> Option<String> {
     let id = view.workflow_id?;
     match view.state {

@@ -7,15 +7,15 @@ use siding_model::task_view::TaskView;
 use siding_model::text::{cut_head, cut_tail, one_line};
 
 /// Maximum length of a text that the host passes on in full, in UTF-16 code units, as JavaScript
-/// counts (Claude Code 2.1.240 turns a longer one into a file and a preview).
+/// counts. Claude Code 2.1.240 writes a longer text to a file and passes on a preview.
 const MAX_TEXT_UTF16_UNITS: usize = 10_000;
 /// Length reserved for the text around the notices, in UTF-16 code units.
 const RESERVED_UTF16_UNITS: usize = 400;
-/// Maximum bytes of the command, and of each end of the summary, in a shortened notice. Escaping
-/// may make a text five times as long.
+/// Maximum number of bytes of the command, and of each end of the summary, in a shortened notice.
+/// Escaping may make a text five times as long.
 const SHORTENED_BYTES: usize = 600;
-/// Maximum width in columns of a process's command. Also the maximum bytes of the task's command in
-/// a notice that is reduced to a reference.
+/// Maximum width in columns of a process's command. Also the maximum number of bytes of the task's
+/// command in a notice that is reduced to a reference.
 const COMMAND_COLUMNS: usize = 80;
 /// Maximum number of processes to name. The text gives the number of the others.
 const MAX_NAMED_PROCESSES: usize = 8;
@@ -44,8 +44,8 @@ impl NoticesText {
         Self { blocks: String::new(), included: 0, omitted: 0, max_units: most }
     }
 
-    /// Adds a notice if there is room for it, and returns whether it was added. The first notice is
-    /// always added, shortened if necessary.
+    /// Adds a notice if there is room for it, and returns whether the notice was added. The first
+    /// notice is always added, shortened if necessary.
     pub(in crate::cmd::hook) fn try_add(&mut self, mut fact: NoticeWithSurvivors) -> bool {
         let room = self.max_units.saturating_sub(utf16_len(&self.blocks));
         let mut text = fact.format_notice();
@@ -112,8 +112,8 @@ impl NoticeWithSurvivors {
         *evidence = None;
     }
 
-    /// Replaces every text whose length a task controls, so that a long notice cannot block the
-    /// notices after it.
+    /// Replaces or truncates every text whose length a task controls, so that a long notice cannot
+    /// block the notices after it.
     fn reduce_to_reference(&mut self) {
         let NoticeView { summary, command, task_id, .. } = &mut self.notice;
         *summary = format!("too long to be shown here: siding show {task_id}");

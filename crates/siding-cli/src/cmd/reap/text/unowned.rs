@@ -13,7 +13,8 @@ use super::{COMMAND_COLUMNS, INDENT_COLUMNS};
 /// Maximum width in columns of a socket's path.
 const PATH_COLUMNS: usize = 120;
 
-/// Maximum number of processes that a report names. Its last line gives the number of the others.
+/// Maximum number of processes that a report names. The last line of the list gives the number of
+/// the others.
 const MAX_REPORTED_PROCESSES: usize = 5;
 
 /// Returns the subject of a step and the text that follows the subject. `verb` returns its first
@@ -133,7 +134,8 @@ fn format_found_step(step: &ReapStep) -> Option<String> {
     Some(format!("- {} (rule {rule})\n", format_process((*pid, *top_pid), "", *age_ms, command)))
 }
 
-/// Returns the text that says what happens next to the reported processes, and how to change that.
+/// Returns the text that says what happens next to the reported processes and which setting changes
+/// it.
 pub(super) fn format_next_steps(settings: &Settings) -> String {
     if *settings.origin(Key::ForeignReap) == Origin::BuiltIn {
         "This first time they are only reported. The next session start, or the timer, ends them; \
