@@ -290,7 +290,7 @@ fn parse(
         match (torn.take(), parsed) {
             (Some(_), Ok(TranscriptLine::Torn { .. })) => {}
             // The preceding line can be parsed, because only its newline was missing. Earlier
-            // readers ignored it as torn, so its entry is dropped here as well.
+            // readers ignored that line as torn, so the line's entry is dropped here as well.
             (None, Ok(TranscriptLine::Torn { .. })) => {
                 entries.truncate(entries_before.unwrap_or(0))
             }

@@ -1,5 +1,6 @@
-//! The error type of all commands. The errors of siding-core that several commands share are
-//! converted to a message and a hint here, other errors in the module that meets them.
+//! The error type of all commands. Errors of siding-core that occur in several commands are
+//! converted here to a message and a hint; other errors are converted in the module where they
+//! occur.
 
 use std::fmt::Display;
 use std::io::ErrorKind;

@@ -1,5 +1,5 @@
-//! Loads the guard's rules that apply in this directory: the built-in ones and the files of each
-//! layer.
+//! Loads the guard's rules that apply in the working directory: the built-in ones and the files of
+//! each layer.
 
 use std::fmt::Write as _;
 
@@ -10,14 +10,14 @@ use siding_model::text::one_line;
 
 use crate::failure::Failure;
 
-/// Maximum columns of the command text in a finding.
+/// Maximum width in columns of the command text in a finding.
 const FINDING_COLUMNS: usize = 200;
 
 /// Returns the rules in force, and prints a warning for each file that was ignored.
 ///
-/// A mistake in the administrator's or the user's file is a failure, because rules that protect the
-/// user must not be missing without a message. A mistake in a project's file excludes only that
-/// file: its rules could only have made the guard stricter.
+/// A mistake in the administrator's or the user's file is a failure, because a command must not
+/// pass while rules that protect the user are missing. A mistake in a project's file excludes only
+/// that file: its rules could only have made the guard stricter.
 pub(crate) fn load_rules() -> Result<Rules, Failure> {
     let found = settings::read_rule_files(&Environment::from_process());
     for warning in &found.warnings {
@@ -56,7 +56,7 @@ const fn layer_of_origin(origin: &Origin) -> Layer {
     }
 }
 
-/// Formats the findings that led to the verdict, one on each line.
+/// Formats the findings that led to the verdict, one per line.
 pub(crate) fn format_reason(judgement: &GuardReport) -> String {
     let mut text = String::new();
     let strictest = |finding: &&Finding| finding.verdict == judgement.verdict;

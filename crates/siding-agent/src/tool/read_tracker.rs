@@ -10,7 +10,7 @@ use super::file_entry::FileKey;
 /// treated as never read.
 const MAX_TRACKED_FILES: usize = 4096;
 
-/// A hash of a file's content, valid within this process.
+/// A hash of a file's content, comparable only with hashes of the same process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ContentHash(u64);
 

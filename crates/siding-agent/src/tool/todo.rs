@@ -8,11 +8,12 @@
 //! at a time change it. If two processes nevertheless write conflicting changes, the replay accepts
 //! the first and ignores the second.
 //!
-//! **Ownership.** The agent that has claimed a to-do owns the to-do until it completes or returns
-//! it. Another agent may claim it only when the owner's process has certainly ended: the machine
-//! has been rebooted since the claim, or no process has the recorded PID and start time. Processes
-//! of other machines and other PID namespaces cannot be observed, so their to-dos are never taken
-//! over. A person can free such a to-do: delete the line of the claim from the journal.
+//! **Ownership.** An agent that has claimed a to-do is its owner until it completes or returns the
+//! to-do. Another agent may claim the to-do only when the owner's process has certainly ended: the
+//! machine has been rebooted since the claim, or no process has the recorded PID and start time.
+//! Processes of other machines and other PID namespaces cannot be observed, so their to-dos are
+//! never taken over. A person can free such a to-do by deleting the line of the claim from the
+//! journal.
 
 mod claim;
 mod commands;

@@ -143,8 +143,8 @@ impl Args {
         }
         let format = self.effective_format();
         let is_subagent = self.subagent.is_some();
-        // The console must be opened before the first thread starts. A thread that starts earlier
-        // does not inherit the blocked signals, and would receive them instead of the console's
+        // The console must be opened before the first thread starts. An earlier thread would not
+        // inherit the blocked signals, and would receive these signals instead of the console's
         // signalfd.
         let console = self.open_console()?;
         let root = context::open_state_dir()?;

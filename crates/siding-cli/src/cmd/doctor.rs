@@ -1,5 +1,5 @@
-//! `siding doctor`: checks which features the system has and which guarantees are weaker without
-//! them.
+//! `siding doctor`: checks which features the system has and which guarantees are weaker because a
+//! feature is missing.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ use crate::{render, stdout};
 
 /// Name of the check that reads the host's settings files.
 const HOST_SETTINGS_CHECK_NAME: &str = "host settings";
-/// Name of the layer of a default value, which is not shown after the value.
+/// Name of the layer that contains the default values. It is not shown after a value.
 const BUILT_IN_LAYER: &str = "built-in";
 /// Text shown in place of a setting for a failure class that the guard's rules detect.
 const GUARD_RULES_TEXT: &str = "rules of `siding guard rules`";
@@ -29,7 +29,8 @@ const GUARD_RULES_TEXT: &str = "rules of `siding guard rules`";
 /// Exit code if siding works but at least one guarantee is weaker.
 const WEAKER_EXIT_CODE: u8 = 1;
 
-/// Reports which features this system has, and which guarantee is weaker without them.
+/// Reports which features this system has, and which guarantees are weaker because a feature is
+/// missing.
 ///
 /// Tests each feature by using it in the state directory, if that is harmless. With --host it
 /// checks the installation in an agent instead, and names the command that repairs the

@@ -109,8 +109,8 @@ impl SessionStatus {
 pub(super) struct SessionView {
     /// Id of the session, chosen by the caller that opened it.
     session_id: SessionId,
-    /// PID of the owner; if there are several owners, of the newest running one. Null for the
-    /// implicit session and for a session that cannot be read.
+    /// PID of the owner; of several owners, the newest running one, or the newest one if none runs.
+    /// Null for the implicit session and for a session that cannot be read.
     owner_pid: Option<i32>,
     /// Whether the session is in use.
     state: SessionStatus,

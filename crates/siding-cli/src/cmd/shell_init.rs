@@ -41,9 +41,9 @@ pub(crate) struct Args {
 /// A shell that reads a file, named by a variable, before it runs a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shell {
-    /// By BASH_ENV; version 4.4 or later
+    /// Reads the file in BASH_ENV; version 4.4 or later
     Bash,
-    /// By .zshenv in ZDOTDIR
+    /// Reads .zshenv in ZDOTDIR
     Zsh,
 }
 

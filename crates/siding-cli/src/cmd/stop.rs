@@ -1,4 +1,4 @@
-//! `siding stop`: stops tasks with everything they started.
+//! `siding stop`: stops tasks and everything they started.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const OUTCOME_COLUMNS: usize = 64;
 /// Maximum width in columns of the reason why a process survived.
 const REASON_COLUMNS: usize = 400;
 
-/// Stops tasks with everything they started.
+/// Stops tasks and everything they started.
 ///
 /// Sends the termination signal to the whole process tree, kills what is left after the grace, and
 /// reports what it ended. Fails unless it is proven that nothing is left.

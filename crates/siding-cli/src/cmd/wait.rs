@@ -79,8 +79,8 @@ fn parse_condition(text: &str) -> Result<Condition, String> {
     Ok(condition)
 }
 
-/// Parses a condition for a task that does not run yet. `exit` is rejected, because the end of a
-/// task is always reported.
+/// Parses a condition of `run --wait-for`, for a task that does not run yet. `exit` is rejected,
+/// because the end of a task is always reported.
 pub(super) fn parse_readiness_condition(text: &str) -> Result<Condition, String> {
     let condition = parse_condition(text)?;
     if condition == Condition::Exit {

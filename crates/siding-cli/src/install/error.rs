@@ -1,4 +1,4 @@
-//! The error of reading or changing a host's files.
+//! The error type for reading and changing the files of hosts.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ pub(crate) enum InstallError {
     InvalidText {
         path: PathBuf,
         fault: TextError,
-        /// Whether the host accepts only standard JSON.
+        /// Whether the text was parsed as standard JSON, without comments and trailing commas.
         strict: bool,
     },
     /// A file is not UTF-8.
@@ -26,7 +26,7 @@ pub(crate) enum InstallError {
     /// The path exists but is not a regular file.
     #[error("`{path}` is not a regular file")]
     NotAFile { path: PathBuf },
-    /// The file is larger than any host's settings.
+    /// The file exceeds the maximum size of a host's file.
     #[error("`{path}` has {len} bytes; the maximum is {max}")]
     TooLarge { path: PathBuf, len: u64, max: u64 },
     /// The target of a symbolic link does not exist.

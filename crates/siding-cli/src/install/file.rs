@@ -1,4 +1,4 @@
-//! Reads files of hosts as a whole, and replaces them atomically.
+//! Reads hosts' files as a whole, and replaces them atomically.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
@@ -14,11 +14,11 @@ use super::error::InstallError;
 
 /// Maximum size of a host's settings file, in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 20;
-/// Permissions of a created file: it may contain secrets.
+/// Permissions of a created file, which may contain secrets.
 const NEW_FILE_MODE: u32 = 0o600;
 /// Permissions of a created directory: only its owner may enter it.
 const NEW_DIRECTORY_MODE: u32 = 0o700;
-/// Placed between a file's name and the time in the name of its backup.
+/// Separates a file's name from the time in the name of a backup.
 const BACKUP_INFIX: &str = ".siding-backup-";
 
 /// A file's content and attributes when it was read. A later write first checks that no other
@@ -38,8 +38,8 @@ impl OriginalFile {
     ///
     /// # Errors
     ///
-    /// The path is a dangling link or not a regular file, or the file is too large or cannot be
-    /// read.
+    /// The path is a dangling symbolic link or not a regular file, or the file is too large or
+    /// cannot be read.
     pub(crate) fn read(path: &Path) -> Result<Self, InstallError> {
         let missing = |path: PathBuf| Self { path, bytes: None, mode: NEW_FILE_MODE, owner: None };
         let path = match path.canonicalize() {
@@ -84,7 +84,7 @@ impl OriginalFile {
         Ok(Some(text))
     }
 
-    /// Replaces the file's text atomically, by rename(2). Permissions and owner are kept.
+    /// Replaces the file's text atomically, by rename(2). The permissions and the owner are kept.
     ///
     /// # Errors
     ///
@@ -114,8 +114,8 @@ impl OriginalFile {
         self.sync_directory()
     }
 
-    /// Copies the file into the same directory and returns the path of the copy; `None` if the file
-    /// did not exist.
+    /// Writes a copy of the content that was read into the same directory, and returns the copy's
+    /// path; `None` if the file did not exist.
     ///
     /// # Errors
     ///
@@ -135,7 +135,7 @@ impl OriginalFile {
         Ok(Some(path))
     }
 
-    /// Returns the backups of the file whose contents equal `text`.
+    /// Returns those of the file's backups whose content equals `text`.
     pub(crate) fn backups_equal_to(&self, text: &str) -> Vec<PathBuf> {
         let (Some(dir), Some(name)) = (self.path.parent(), self.path.file_name()) else {
             return Vec::new();
@@ -151,8 +151,8 @@ impl OriginalFile {
         same
     }
 
-    /// Creates the file's directory and its missing parents. Returns the created directories, the
-    /// uppermost first.
+    /// Creates the missing directories on the path to the file. Returns the created directories,
+    /// the uppermost first.
     ///
     /// # Errors
     ///
@@ -206,7 +206,8 @@ impl OriginalFile {
     }
 }
 
-/// Reads a file up to one byte beyond [`MAX_FILE_BYTES`], in case it has grown since the check.
+/// Reads a file up to one byte beyond [`MAX_FILE_BYTES`], in case the file has grown since its size
+/// was checked.
 fn read_bytes(path: &Path) -> Result<Vec<u8>, InstallError> {
     let io = |source| InstallError::io("read", path)(source);
     let mut bytes = Vec::new();

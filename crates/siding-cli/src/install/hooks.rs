@@ -8,10 +8,10 @@ use super::json_value::JsonValue;
 use super::program::ProgramNames;
 use super::record::{self, InstallRecord};
 
-/// Key of the object with all hooks, and in a group the key of the list of handlers.
+/// Key of the object that contains all hooks; in a group, the key of the list of handlers.
 const HOOKS_KEY: &str = "hooks";
 
-/// A call of `siding hook` to install for one event of a host.
+/// A call of `siding hook` that an install adds for one event of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HookEntry {
     /// Name of the event as the host spells it.
@@ -83,7 +83,7 @@ pub(crate) fn find(json: &JsonDocument, names: &ProgramNames) -> Vec<InstalledHo
     all
 }
 
-/// Adds missing entries, updates changed ones, and removes outdated ones of siding.
+/// Adds siding's missing entries, updates its changed ones, and removes its outdated ones.
 ///
 /// # Errors
 ///

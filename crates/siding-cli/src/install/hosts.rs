@@ -13,7 +13,7 @@ use crate::failure::Failure;
 
 pub(crate) use self::claude_code::Scope;
 
-/// The directories that the paths of a host's files start from.
+/// The directories from which the paths of a host's files are built.
 #[derive(Debug, Clone)]
 pub(crate) struct BaseDirs {
     pub(crate) home: PathBuf,
@@ -37,7 +37,7 @@ impl BaseDirs {
         Ok(Self { home, cwd })
     }
 
-    /// Returns the directory in a variable, if its value is an absolute path.
+    /// Returns the value of an environment variable, if it is an absolute path.
     pub(crate) fn variable_dir(&self, variable: &str) -> Option<PathBuf> {
         absolute_path_variable(variable)
     }
@@ -66,7 +66,7 @@ pub(crate) enum HookHost {
 }
 
 impl HookHost {
-    /// Returns the beginning of the ids of the host's sessions.
+    /// Returns the prefix of the host's session ids.
     pub(crate) const fn session_prefix(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-",
@@ -90,7 +90,7 @@ pub(crate) enum Host {
 }
 
 impl Host {
-    /// Returns the name for messages.
+    /// Returns the host's name for messages.
     pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::ClaudeCode => "Claude Code",
@@ -100,7 +100,7 @@ impl Host {
         }
     }
 
-    /// Returns the name on the command line.
+    /// Returns the host's name on the command line.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -133,8 +133,8 @@ impl Host {
         self.hook_host().is_some()
     }
 
-    /// Returns whether the host's own shell calls can have a budget: the host moves a call to the
-    /// background at the call's timeout.
+    /// Returns whether the host's own shell calls can have a budget, because the host moves a call
+    /// to the background at the call's timeout.
     pub(crate) const fn has_budget(self) -> bool {
         match self {
             Self::ClaudeCode => true,
@@ -151,7 +151,8 @@ impl Host {
         }
     }
 
-    /// Returns the key of the setting that disables the host's hooks.
+    /// Returns the key of the setting that disables the host's hooks; `None` if siding knows no
+    /// such setting.
     pub(crate) const fn disable_hooks_key(self) -> Option<&'static str> {
         match self {
             Self::ClaudeCode => Some("disableAllHooks"),
@@ -167,7 +168,7 @@ impl Host {
         }
     }
 
-    /// Returns remarks for the person, such as remaining manual steps.
+    /// Returns remarks to print after an install, such as remaining manual steps.
     pub(crate) fn notes(
         self,
         places: &BaseDirs,
@@ -211,7 +212,7 @@ impl Host {
     }
 }
 
-/// Returns the command line of `siding hook` for a host that uses a shell.
+/// Returns the command line of `siding hook` for a host that runs hooks in a shell.
 fn hook_command_line(program: &SidingProgram, host: &str, word: &str) -> String {
     format!("{} hook --host {host} {word}", shell_quote(&program.path))
 }

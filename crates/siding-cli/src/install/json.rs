@@ -1,9 +1,9 @@
 //! Edits JSON text and keeps every byte outside the edited members.
 //!
-//! `jsonc-parser` finds the positions of values, commas and comments; an edit inserts or removes
-//! text at one position. [`JsonDocument::remove`] restores the exact text, including comments and
-//! trailing commas, that a container with members had before [`JsonDocument::insert`]. For a
-//! container that was empty, the caller must record the text between its brackets
+//! `jsonc-parser` finds the positions of values, commas and comments; an edit inserts, removes or
+//! replaces text at these positions. [`JsonDocument::remove`] restores the exact text, including
+//! comments and trailing commas, that a container with members had before [`JsonDocument::insert`].
+//! For a container that was empty, the caller must record the text between its brackets
 //! ([`super::record`]).
 
 mod error;
@@ -49,7 +49,7 @@ pub(crate) struct JsonDocument {
     dialect: Dialect,
 }
 
-/// The mark that some editors write at the start of a file. It is not part of the JSON text.
+/// A mark that some editors write at the start of a file, before the JSON text.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 impl JsonDocument {
@@ -65,12 +65,12 @@ impl JsonDocument {
         Ok(json)
     }
 
-    /// Returns whether a text is empty or only whitespace.
+    /// Returns whether a text contains nothing except whitespace and a byte order mark.
     pub(crate) fn is_blank(text: &str) -> bool {
         text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text).trim().is_empty()
     }
 
-    /// Returns the edited text, with the byte order mark that the parsed text had.
+    /// Returns the edited text, with a byte order mark if the parsed text had one.
     pub(crate) fn into_text(self) -> String {
         self.text
     }
@@ -92,7 +92,7 @@ impl JsonDocument {
         self.spans().value(path)
     }
 
-    /// Returns the number of members of a container; `None` if there is no container.
+    /// Returns the number of members of the object or array at a path; `None` if there is none.
     pub(crate) fn len(&self, path: JsonPath<'_>) -> Option<usize> {
         Some(self.spans().container(path)?.members.len())
     }
@@ -115,7 +115,7 @@ impl JsonDocument {
         self.apply_edits(vec![(range, text.to_owned())]);
     }
 
-    /// Returns an error at a value, for a caller that expects another type.
+    /// Returns an error with the position of a value, for a caller that expects another type.
     pub(crate) fn error_at(&self, path: JsonPath<'_>, what: String) -> TextError {
         let places = self.spans();
         let start = places.value_span(path).map_or(0, |range| range.start);
@@ -172,7 +172,7 @@ impl JsonDocument {
                 edits.extend(places.comma_before(range.start).map(|comma| (comma, String::new())))
             }
         }
-        // A line comment must not swallow the text after the edit.
+        // A line comment must not extend over the text after the edit.
         let newline = body[end..].trim_start_matches([' ', '\t']).starts_with(['\n', '\r']);
         let kept = if before.ends_line && !newline { detect_newline(body) } else { "" };
         edits.push((before.end..end, kept.to_owned()));
@@ -200,8 +200,8 @@ impl JsonDocument {
     fn apply_edits(&mut self, mut edits: Vec<(Range<usize>, String)>) {
         let mark = if self.has_byte_order_mark() { BYTE_ORDER_MARK } else { "" };
         let mut body = self.body().to_owned();
-        // Applied from the end, so that the positions of earlier edits stay valid. Of two edits at
-        // one position the first is applied last, so its text comes first.
+        // The edits are applied from the end, so that the positions of earlier edits stay valid. Of
+        // two edits at one position, the first is applied last, so its text comes first.
         edits.sort_by_key(|(range, _)| range.start);
         for (range, text) in edits.into_iter().rev() {
             body.replace_range(range, &text);
@@ -214,7 +214,7 @@ struct InsertStyle {
     layout: Layout,
     /// Whether the inserted member is the container's first.
     is_first_member: bool,
-    /// Indentation of the closing bracket, if the bracket moves to a line of its own.
+    /// Indentation of the closing bracket, if the bracket moves to a separate line.
     outer_indent: String,
 }
 
@@ -252,12 +252,12 @@ impl InsertStyle {
         }
     }
 
-    /// Returns whether the closing bracket must move to a line of its own.
+    /// Returns whether the closing bracket must move to a separate line.
     fn needs_closing_line(&self, rest: &str) -> bool {
         matches!(self.layout, Layout::Lines { .. }) && !rest.contains('\n')
     }
 
-    /// Returns the whitespace before the closing bracket if the bracket moves to a line of its own.
+    /// Returns the whitespace before the closing bracket if the bracket moves to a separate line.
     fn before_closing_bracket(&self) -> String {
         match &self.layout {
             Layout::Line { .. } => String::new(),

@@ -16,7 +16,7 @@ pub(crate) enum JsonValue {
 /// The line breaks and indentation with which a value is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Layout {
-    /// On one line, with `gap` after each comma and colon: empty or a space.
+    /// On one line; `gap` follows each comma and colon, and is empty or a space.
     Line { gap: &'static str },
     /// One line for each member.
     Lines {

@@ -10,14 +10,15 @@ use super::record::{self, InstallRecord, key_path};
 /// Key of the server's entry in the files of all hosts.
 pub(crate) const SERVER_NAME: &str = "siding";
 
-/// Keys of the entry whose values the person sets; an install keeps these values.
+/// Keys of the entry whose values belong to the user; a repeated install keeps these values.
 const USER_KEYS: [&str; 1] = ["env"];
 
 /// Adds or updates the entry, as a member of the object at `keys`.
 ///
 /// # Errors
 ///
-/// A value on the path is not an object, or the entry with that name starts another program.
+/// A value on the path is not an object, a key occurs twice, or an entry named `siding` starts
+/// another program.
 pub(crate) fn install(
     json: &mut JsonDocument,
     keys: &[&str],
@@ -62,8 +63,8 @@ pub(crate) fn remove(
     }
 }
 
-/// Returns siding's entry and the program in it. Returns `None` if another program's entry has the
-/// name.
+/// Returns the program in siding's entry, and the entry. Returns `None` if there is no entry named
+/// `siding`, or if that entry starts another program.
 pub(crate) fn find(
     json: &JsonDocument,
     keys: &[&str],

@@ -1,5 +1,5 @@
-//! `siding install HOST --notify`: the hook entry that notifies a person, and the webhook's
-//! address.
+//! `siding install HOST --notify`: the hook entry that notifies a person, and the stored address of
+//! a webhook.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ const NOTIFY_PERSON_ARG: &str = "notify-person";
 pub(crate) enum NotifyChoice {
     /// No entry is installed, and an existing one is removed.
     Off,
-    /// Notify the person in each of these ways.
+    /// Notify a person in each of these ways.
     Ways {
         /// Without duplicates, in the order given.
         ways: Vec<NotifyWay>,
@@ -70,8 +70,8 @@ impl std::str::FromStr for NotifyChoice {
     }
 }
 
-/// Adds the entry to a host's files if requested. If `asked` is `None`, the choice of an earlier
-/// install stays. Returns the installed ways.
+/// Adds the entry that notifies to the hooks of a host's files, if requested. If `asked` is `None`,
+/// the choice of an earlier install stays. Returns the installed ways.
 pub(crate) fn add_entry(
     targets: &mut [TargetFile],
     asked: Option<&NotifyChoice>,
@@ -153,8 +153,8 @@ fn to_notify_value(tree: &JsonValue, ways: &str) -> JsonValue {
     }
 }
 
-/// Returns the path of a host's webhook address: in siding's own directory, because other users may
-/// be able to read a host's file.
+/// Returns the path of the file with a host's webhook address. This file is in siding's own
+/// directory, because other users may be able to read a host's files.
 fn address_path(state: &Path, host: &str) -> PathBuf {
     state.join("installed").join(format!("notify-webhook.{host}"))
 }

@@ -1,4 +1,4 @@
-//! Plans the changes to files, and shows the changes before it makes them.
+//! Plans changes to files, shows them as diffs, and makes them.
 
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ pub(crate) enum ChangeKind {
     Created,
     /// The file's content changes.
     Changed,
-    /// The file is removed, because nothing else is in it.
+    /// The file is removed, because it contains only what siding added.
     Removed,
 }
 
@@ -65,9 +65,9 @@ pub(crate) struct FileChange {
     pub(crate) change: ChangeKind,
     /// The change as a unified diff; empty if there is none.
     pub(crate) diff: String,
-    /// Path of the backup; null if none was needed.
+    /// Path of the backup; null if none was made.
     pub(crate) backup: Option<PathBuf>,
-    /// Earlier backups with the new text, which were removed.
+    /// Earlier backups, which were removed because their text equals the new text.
     pub(crate) backups_removed: Vec<PathBuf>,
 }
 
@@ -78,13 +78,13 @@ impl FileChange {
     }
 }
 
-/// Installs into files or uninstalls from them. Every change is planned before any file is written;
-/// with `dry_run` no file is written.
+/// Installs siding into files, or removes siding from them. Every change is planned before any file
+/// is written; with `dry_run` no file is written.
 ///
 /// # Errors
 ///
-/// A file cannot be read or written. The files before it in the list may have been changed; a
-/// message names them.
+/// A file cannot be read, parsed or written. The files before it in the list may have been changed;
+/// a message names them.
 pub(crate) fn apply_plan(
     targets: &[TargetFile],
     action: Action,
@@ -117,7 +117,7 @@ pub(crate) fn apply_plan(
         // comes first, because only an empty directory can be removed.
         directories.sort();
         for dir in directories.iter().rev() {
-            // Fails if another program has put a file into the directory, which then stays.
+            // Fails if another program has put a file into the directory; the directory then stays.
             let _best_effort = std::fs::remove_dir(dir);
         }
     }
@@ -209,7 +209,7 @@ impl PlannedChange {
     /// # Errors
     ///
     /// The file was changed in the meantime, or it, its backup or its record cannot be written. The
-    /// file does not have the planned text then, unless only the fsync(2) of its directory failed.
+    /// file is then unchanged, unless only the fsync(2) of its directory failed.
     fn apply_install(mut self, records: &InstallRecords) -> Result<FileChange, InstallError> {
         let mut done = self.preview()?;
         if self.kind == ChangeKind::Unchanged {
@@ -221,7 +221,8 @@ impl PlannedChange {
         if !directories.is_empty() {
             record.directories = directories;
         }
-        // The record must precede the file: a record of a change that was never made does no harm.
+        // The record is saved before the file is written, because a record of a change that was
+        // never made does no harm.
         records.save(self.original.path(), &record)?;
         self.original.replace(self.after.as_deref().unwrap_or_default())?;
         Ok(done)
@@ -250,7 +251,8 @@ impl PlannedChange {
         for backup in &done.backups_removed {
             std::fs::remove_file(backup).map_err(InstallError::io("remove", backup))?;
         }
-        // A remaining scope needs the record for its own uninstall: both scopes share one record.
+        // A remaining scope needs the record for its own uninstall, because both scopes share one
+        // record.
         if !self.is_shared {
             records.remove(self.original.path())?;
         }

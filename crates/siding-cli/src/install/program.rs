@@ -1,4 +1,4 @@
-//! The program that hosts call, and the recognition of its calls in a host's files.
+//! Determines the program that hosts call, and recognizes its calls in a host's files.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ const PROGRAM_NAME: &str = "siding";
 pub(crate) struct SidingProgram {
     /// Absolute path, preferably of a link in the search path.
     pub(crate) path: String,
-    /// Whether the search path finds this program by its name.
+    /// Whether `siding` in the search path is this program.
     pub(crate) on_path: bool,
     /// Names by which calls of this program are recognized.
     pub(crate) names: ProgramNames,
@@ -36,7 +36,7 @@ impl SidingProgram {
             let message = format!("`{}` is no longer a program", own.display());
             return Err(Failure::new(message).with_hint("call siding again by its new path"));
         }
-        // Prefer a link in the search path, which stays valid after an upgrade.
+        // Prefer a link in the search path, because the link stays valid after an upgrade.
         let on_path = find_in_path(PROGRAM_NAME).filter(|found| file::is_same_file(found, &own));
         let path = on_path.as_deref().unwrap_or(&own);
         let Some(text) = path.to_str() else {
@@ -47,8 +47,8 @@ impl SidingProgram {
         Ok(Self { path: text.to_owned(), on_path: on_path.is_some(), names })
     }
 
-    /// Returns the program for a file that is shared with other people: its name alone if the
-    /// search path finds it by that name, otherwise its path.
+    /// Returns the command for a file that is shared with other people: `siding` if the search path
+    /// contains this program under that name, otherwise the path.
     pub(crate) fn shared_path(&self) -> &str {
         if self.on_path { PROGRAM_NAME } else { &self.path }
     }
@@ -107,8 +107,8 @@ impl ProgramNames {
         args.next().map(str::to_owned)
     }
 
-    /// Returns the program of a server entry that starts `siding mcp`: either `command` with
-    /// `args`, or `command` as a list.
+    /// Returns the program in a server entry that starts `siding mcp`. The entry has either
+    /// `command` and `args`, or a list as `command`.
     pub(crate) fn parse_server_entry(&self, entry: &Value) -> Option<String> {
         let (program, first) = match &entry["command"] {
             Value::String(program) => (program.as_str(), entry["args"][0].as_str()),
@@ -128,7 +128,7 @@ pub(crate) fn shell_quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Splits a line of words that [`shell_quote`] quoted.
+/// Splits a command line into the words that [`shell_quote`] quoted.
 pub(super) fn split_words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut inside = false;

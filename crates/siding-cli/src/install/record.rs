@@ -1,10 +1,10 @@
 //! The record of what an install changed in a file, from which an uninstall restores the original
 //! file exactly.
 //!
-//! An uninstall recognizes most of what the install added in the file itself. The record holds the
-//! rest: which containers, directories and the file existed before, the text between the brackets
-//! of empty containers, the block that was appended, and the values that were replaced. Nothing
-//! else of the file is stored.
+//! An uninstall recognizes in the file itself most of what the install added. The record holds the
+//! rest: whether the file existed, which containers and directories the install created, the text
+//! between the brackets of empty containers, the block that was appended, and the values that were
+//! replaced. No other content of the file is stored.
 
 use std::path::PathBuf;
 
@@ -100,8 +100,8 @@ pub(crate) fn ensure_objects(json: &JsonDocument, keys: &[&str]) -> Result<(), T
     Ok(())
 }
 
-/// Inserts a value under the last of `keys`, which must not exist yet, and creates missing objects
-/// on the path.
+/// Inserts a value at the path `keys`, where no value may exist yet, and creates missing objects on
+/// the path.
 pub(crate) fn insert_at(
     json: &mut JsonDocument,
     keys: &[&str],

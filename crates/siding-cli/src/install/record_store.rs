@@ -21,7 +21,7 @@ pub(crate) struct InstallRecords {
     dir: PathBuf,
 }
 
-/// The JSON content of a record's file. `path` reveals a record of another file with the same hash.
+/// The JSON content of a record's file. `path` distinguishes files whose paths have the same hash.
 #[derive(Debug, Serialize, Deserialize)]
 struct RecordFile {
     format: u64,
@@ -43,7 +43,7 @@ impl InstallRecords {
         Ok(Self { dir: state.join("installed") })
     }
 
-    /// Returns the record of a file; `None` if there is none or it is damaged.
+    /// Returns the record of a file; `None` if there is none, or if it is damaged.
     ///
     /// # Errors
     ///

@@ -2,8 +2,8 @@
 //!
 //! An existing status line is kept: only its `command` is replaced, by a call of siding that prints
 //! the output of the original command before its own line. The original command is recorded, so
-//! that an uninstall restores its text byte for byte; without the record, the command is extracted
-//! from the call.
+//! that an uninstall restores its text byte for byte. Without the record, the uninstall extracts
+//! the command from the call.
 
 use serde_json::Value;
 
@@ -21,13 +21,13 @@ const COMMAND_KEY: &str = "command";
 const REFRESH_SECONDS: u64 = 10;
 /// The subcommand of siding that the status line calls.
 const SUBCOMMAND: &str = "statusline";
-/// The flag whose value is the person's own command.
+/// The flag whose value is the original command.
 const BEFORE_FLAG: &str = "--before";
 
 /// A parsed call of `siding statusline`.
 #[derive(Debug, PartialEq, Eq)]
 struct StatusLineCall {
-    /// The person's own command, whose output siding prints before its own line.
+    /// The original command, whose output siding prints before its own line.
     before: Option<String>,
 }
 
@@ -50,7 +50,7 @@ impl StatusLineCall {
     }
 }
 
-/// Returns the command of the status line in the file, siding's or the person's own.
+/// Returns the command of the status line in the file: siding's or the original one.
 fn installed_command(json: &JsonDocument) -> Option<String> {
     let Value::String(command) = json.get(&command_path())? else { return None };
     Some(command)
@@ -65,7 +65,7 @@ const fn command_path() -> [PathStep<'static>; 2] {
 ///
 /// # Errors
 ///
-/// The existing status line is not a command.
+/// The existing status line has no command, or its key occurs twice.
 pub(super) fn install(
     json: &mut JsonDocument,
     is_requested: bool,
@@ -106,7 +106,7 @@ pub(super) fn install(
     Ok(())
 }
 
-/// Removes siding from the status line, and restores the person's own command.
+/// Removes siding from the status line, and restores the original command.
 pub(super) fn remove(
     json: &mut JsonDocument,
     names: &ProgramNames,
@@ -123,8 +123,7 @@ pub(super) fn remove(
         return;
     };
     let remembered = record.and_then(|made| made.replaced_text(&[STATUS_LINE_KEY, COMMAND_KEY]));
-    // The recorded text is restored only if the person has not edited the command in the call
-    // since.
+    // The recorded text is restored only if the command in the call has not been edited since.
     let same = |text: &&str| serde_json::from_str::<String>(text).is_ok_and(|text| text == theirs);
     match remembered.filter(same) {
         Some(text) => json.set_raw_text(&command_path(), text),
@@ -154,7 +153,7 @@ mod tests {
         let mut json = install_twice(theirs, &mut made);
         let line = installed_command(&json).expect("a command");
         assert_eq!(line, r"'/opt/my tools/siding' statusline --before 'it'\''s /x'");
-        // A plain install keeps the status line and updates the program.
+        // An install without `--statusline` keeps the status line and updates the program.
         install(&mut json, false, "/new/siding", &ProgramNames::with_name(None), &mut made)
             .expect("kept");
         assert!(

@@ -25,7 +25,7 @@ pub(crate) enum FileContent {
     Json {
         /// The JSON variant that the host accepts.
         dialect: Dialect,
-        /// Empty if the host has its hooks in another file, or none.
+        /// Empty if the host has its hooks in another file, or has none.
         hooks: Vec<HookEntry>,
         /// The server's entry, with the path of the object that contains it.
         server: Option<(Vec<String>, JsonValue)>,
@@ -155,7 +155,7 @@ impl TargetFile {
             FileContent::Toml(_) => toml::remove(old, names, record),
             FileContent::Owned(text) => {
                 // The first line is the same in every version of siding, so a file with a different
-                // first line was written by a person.
+                // first line was not written by siding.
                 let ours = old.lines().next() == text.lines().next();
                 Ok(match record.and_then(|made| made.blank.as_ref()) {
                     Some(OriginalEmptyFile::NoFile) if ours => None,
@@ -166,8 +166,8 @@ impl TargetFile {
         }
     }
 
-    /// Returns whether a text still contains siding's entries. After an uninstall these belong to
-    /// another scope with the same file.
+    /// Returns whether a text still contains siding's entries. After an uninstall, such entries
+    /// belong to another scope that uses the same file.
     pub(crate) fn is_shared(&self, text: &str, names: &ProgramNames) -> bool {
         matches!(self.content, FileContent::Json { .. })
             && JsonDocument::parse(text, Dialect::Loose)

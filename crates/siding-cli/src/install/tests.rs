@@ -140,7 +140,7 @@ fn reinstall_replaces_the_old_program_path() {
     let first = install_into(&target("/old/siding", Dialect::Strict), Some(text), &mut made);
     let second = install_into(&target("/new/siding", Dialect::Strict), Some(&first), &mut made);
     assert_eq!(second, first.replace("/old/", "/new/"));
-    // An argument that only an older siding knew.
+    // This stands for an argument that only an older siding installed.
     let stale = second.replacen("\"post-tool-batch\"", "\"of-old-times\"", 1);
     assert_eq!(
         sorted_hooks(&install_into(
@@ -191,7 +191,7 @@ fn unexpected_structures_are_rejected_and_left_unchanged() {
     }
 }
 
-/// A variable that a person has set for the server belongs to the person.
+/// A reinstall keeps a variable that a person has set for the server.
 #[test]
 fn reinstall_keeps_the_users_server_environment() {
     let mut made = InstallRecord::default();

@@ -16,14 +16,15 @@ use crate::failure::Failure;
 const TIMER_UNIT: &str = "siding-reap.timer";
 /// The unit that the timer starts.
 const SERVICE_UNIT: &str = "siding-reap.service";
-/// Maximum columns of systemctl's error message.
+/// Maximum width in columns of systemctl's error message.
 const ERROR_COLUMNS: usize = 200;
 
-/// Installs or uninstalls the timer. Returns whether anything changed, and the files.
+/// Installs or uninstalls the timer. Returns whether anything changed, and the change to each file.
 ///
 /// # Errors
 ///
-/// No systemd user manager is running, or the timer does not start; the files are then restored.
+/// No systemd user manager is running, a unit file cannot be changed, or the timer does not start.
+/// Unit files that were changed for a timer that does not start are uninstalled.
 pub(crate) fn apply_timer(
     places: &BaseDirs,
     action: Action,
@@ -78,8 +79,8 @@ fn unit_files(places: &BaseDirs, program: &SidingProgram) -> Vec<TargetFile> {
     ]
 }
 
-/// Returns the variables by which the reaper finds this process's state and settings: the manager
-/// does not have the environment of the person's shell.
+/// Returns the variables by which the reaper finds this process's state and settings. They are
+/// needed because the manager does not inherit the environment of this process.
 fn unit_environment(places: &BaseDirs) -> Vec<(&'static str, String)> {
     let usual = places.home.join(".local/state/siding");
     let state = StateDir::default_path().filter(|path| *path != usual);
@@ -136,7 +137,7 @@ fn unit_quote(word: &str) -> String {
 ///
 /// # Errors
 ///
-/// None is running; the hint shows the alternatives.
+/// No manager is running; the hint shows the alternatives.
 fn ensure_manager(places: &BaseDirs, program: &SidingProgram) -> Result<(), Failure> {
     systemctl(&["show-environment"]).map(drop).map_err(|why| {
         let message = format!("no systemd user manager is running: {why}");
@@ -148,7 +149,8 @@ fn ensure_manager(places: &BaseDirs, program: &SidingProgram) -> Result<(), Fail
     })
 }
 
-/// Returns an equivalent line for a crontab, where each `%` needs a backslash (crontab(5)).
+/// Returns a crontab line that is equivalent to the timer; in a crontab, each `%` needs a backslash
+/// (crontab(5)).
 fn crontab_line(program: &str, carried: &[(&str, String)]) -> String {
     let word = |text: &str| super::program::shell_quote(text).replace('%', "\\%");
     let environment: String =

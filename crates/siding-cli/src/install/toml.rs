@@ -11,7 +11,7 @@ use super::record::{InstallRecord, OriginalEmptyFile};
 pub(crate) struct CodexBlock {
     /// Path of siding, which is the program of the MCP server.
     pub(crate) program: String,
-    /// Path of the script that the host's shells read first, by `BASH_ENV`.
+    /// Path of the script that the host's shells read first, because `BASH_ENV` names it.
     pub(crate) shell_file: String,
 }
 
@@ -26,7 +26,7 @@ const SET_TABLE: &str = "set";
 /// The variable that names the file which bash reads before a command (bash(1)).
 const SHELL_FILE_VARIABLE: &str = "BASH_ENV";
 
-/// Returns the text with the block appended, in the place of an earlier block. Returns the text
+/// Returns the text with the block appended and an earlier block removed. Returns the text
 /// unchanged if its server entry starts this program and the policy has a table `set`.
 ///
 /// # Errors
@@ -145,8 +145,8 @@ fn remove_block(
     {
         return Ok(format!("{}{}", &text[..start], &text[start + added.len()..]));
     }
-    // The person has edited the block, or there is no record of the block, so its entries are
-    // removed one by one.
+    // A person has edited the block, or there is no record of the block, so its entries are removed
+    // one by one.
     if server_program(text, names)?.is_none() {
         return Ok(text.to_owned());
     }

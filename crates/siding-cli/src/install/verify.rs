@@ -1,4 +1,5 @@
-//! Checks whether siding's installation in a host is complete, and finds the repairs.
+//! Checks whether siding's installation in a host is complete, and finds a repair for what is
+//! missing.
 
 mod host_file;
 mod supervision;
@@ -19,12 +20,12 @@ use super::target::{FileContent, TargetFile};
 use super::{timer, toml};
 use crate::failure::Failure;
 
-/// The checks of a host, with the repair of each failed one.
+/// The results of a host's checks, with repairs for the failed ones.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     /// The checks, in display order.
     pub(crate) checks: Vec<Check>,
-    /// Repairs of failed checks, as a command or an instruction, by the name of the check.
+    /// Repairs of failed checks, by the name of the check; each is a command or an instruction.
     pub(crate) repairs: BTreeMap<&'static str, String>,
 }
 
@@ -178,7 +179,7 @@ impl Findings {
         );
     }
 
-    /// Checks for the hook that lets the session's shells be adopted.
+    /// Checks for the hook through which the session's shells are adopted.
     fn check_session_start(&mut self, host: Host, there: bool, install: &str) {
         if !host.adopts_by_hook() {
             return;
@@ -260,8 +261,8 @@ impl Findings {
         self.add_guarantee(name, (worst, found), missing_guarantee, Some(install.to_owned()));
     }
 
-    /// Checks whether an event calls siding more than once: a host runs identical handlers only
-    /// once, but runs each of several different ones.
+    /// Checks whether an event calls siding with several different handlers. A host runs each of
+    /// them, but runs identical handlers only once.
     fn check_duplicates(&mut self, host: Host, all: &[(Scope, &TargetFile, InstalledHook)]) {
         let mut twice: Vec<String> = Vec::new();
         let mut extra = None;
@@ -358,8 +359,8 @@ fn install_command(host: Host, scope: Scope) -> String {
 mod tests {
     use super::*;
 
-    /// The user scope and the local scope of Claude Code share `~/.claude.json`, and the files of
-    /// the project scope are between them.
+    /// The user scope and the local scope of Claude Code share `~/.claude.json`; in the list, the
+    /// files of the project scope are between the two entries.
     #[test]
     fn a_file_of_two_scopes_is_listed_once() {
         let file = |name: &str, error: Option<&str>| HostSettingsFile {

@@ -5,7 +5,7 @@
 //! the file, replays it, appends the new records with one write, and syncs them to disk. The next
 //! write terminates a line that a crash has torn, and readers ignore that line. A last line that
 //! lacks only its newline is valid. The lock belongs to the open file description, so the kernel
-//! releases it when the process ends.
+//! releases the lock when the process ends.
 
 use std::fs::{File, TryLockError};
 use std::io;

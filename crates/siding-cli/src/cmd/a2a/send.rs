@@ -24,8 +24,8 @@ const TASK_NAME_COLUMNS: usize = 80;
 /// The work becomes a task on this machine like any other: it moves to the background after its
 /// budget, appears in `siding ps`, can be stopped, and causes a notice when it ends. The task's
 /// output is what the server sends. When the agent needs an answer or a permission, a notice
-/// reports this immediately and says how to answer. Stopping the task makes the server cancel it.
-/// If the connection breaks, it is restored.
+/// reports this immediately and says how to answer. If the task is stopped, the server is asked to
+/// cancel the work. If the connection breaks, it is restored.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -1,10 +1,10 @@
 //! Claude Code: its hooks and the locations of its files.
 //!
-//! Observed with 2.1.197: a settings file with a comment or a trailing comma is ignored as a whole;
-//! `args` next to `command` makes a call without a shell. A person's MCP servers are in
-//! `.claude.json` in the home directory or `CLAUDE_CONFIG_DIR`; those for a single project are
-//! there under the repository's root. The MCP servers that everyone in a project gets are in
-//! `.mcp.json`.
+//! Observed with 2.1.197: the host ignores a settings file with a comment or a trailing comma as a
+//! whole, and calls a hook that has `args` next to `command` without a shell. A person's MCP
+//! servers are in `.claude.json`, which is in `CLAUDE_CONFIG_DIR` or the home directory; those for
+//! a single project are in the same file, under the path of the repository's root. The MCP servers
+//! for everyone in a project are in `.mcp.json`.
 
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,7 @@ impl Scope {
         }
     }
 
-    /// Returns a description of whose settings these are.
+    /// Returns a description of the people and projects that the scope applies to.
     pub(crate) const fn description(self) -> &'static str {
         match self {
             Self::User => "for you in all projects",
@@ -83,8 +83,8 @@ const fn hook_row(
 const COMMAND_TOOLS: Option<&str> = Some("Bash|Monitor|mcp__siding__run");
 /// Matcher for the host's shell tool.
 const BASH_TOOL: Option<&str> = Some("Bash");
-/// Maximum life of a waiter: eight hours, longer than a person usually leaves a session with
-/// running tasks unattended.
+/// Timeout of a hook that waits for a notice: eight hours, longer than a person usually leaves a
+/// session with running tasks unattended.
 const WAITER_TIMEOUT_SECONDS: u64 = 28_800;
 
 /// The hook entries of siding for this host, except the one that `--notify` adds.
@@ -128,7 +128,8 @@ fn hook_entries(program: &str, budget: Option<&str>) -> Vec<HookEntry> {
                 ("args".to_owned(), JsonValue::texts(args)),
             ];
             if row.wakes_host {
-                // Without `async`, 2.1.197 waits for the hook in a headless run (`claude -p`).
+                // Without `async`, Claude Code 2.1.197 waits for the hook in a headless run
+                // (`claude -p`).
                 handler.push(("async".to_owned(), JsonValue::Flag(true)));
                 handler.push(("asyncRewake".to_owned(), JsonValue::Flag(true)));
             }
@@ -139,7 +140,7 @@ fn hook_entries(program: &str, budget: Option<&str>) -> Vec<HookEntry> {
         .collect()
 }
 
-/// Returns the server's entry in the form of `claude mcp add`.
+/// Returns the server's entry in the form that `claude mcp add` writes.
 fn server_entry(program: &str) -> JsonValue {
     JsonValue::map([
         ("type", JsonValue::text("stdio")),
@@ -189,7 +190,7 @@ pub(super) fn targets(
     ]
 }
 
-/// Returns what the person must know or do after an install.
+/// Returns what a person must know or do after an install.
 pub(super) fn notes(scope: Scope, program: &SidingProgram) -> Vec<String> {
     let mut notes = Vec::new();
     if scope == Scope::Project {

@@ -1,4 +1,4 @@
-//! Codex: hooks, MCP server, and adoption of its shells by `BASH_ENV`.
+//! Codex: hooks, MCP server, and adoption of its shells through `BASH_ENV`.
 //!
 //! According to Codex's source (`codex-rs/hooks`, `codex-rs/config`), `hooks.json` next to
 //! `config.toml` has the format of Claude Code's hooks. Commands are shell command lines, timeouts
@@ -63,7 +63,7 @@ fn shell_file(places: &BaseDirs) -> PathBuf {
     places.config_dir().join("siding/bash-env")
 }
 
-/// Returns what the person must know or do after an install.
+/// Returns what a person must know or do after an install.
 pub(super) fn notes(places: &BaseDirs) -> Vec<String> {
     vec![
         "Codex runs new hooks only after you have approved them: call `/hooks` in a session and \

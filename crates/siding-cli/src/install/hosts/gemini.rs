@@ -1,6 +1,6 @@
 //! Gemini CLI: hooks and MCP server, both in one file that may have comments.
 //!
-//! According to `docs/hooks/reference.md` in its source, Gemini CLI has its own names of events,
+//! According to `docs/hooks/reference.md` in its source, Gemini CLI has its own event names,
 //! commands are shell command lines, and timeouts are in milliseconds.
 
 use super::{BaseDirs, hook_command_line};

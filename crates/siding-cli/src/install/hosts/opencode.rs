@@ -1,7 +1,7 @@
 //! opencode: MCP server only, because opencode has no hooks that call a program.
 //!
-//! According to opencode's documentation, its file is `opencode.json` or `opencode.jsonc` in
-//! `~/.config/opencode`. Both may have comments and trailing commas, and a server's command is a
+//! According to opencode's documentation, its settings file is `opencode.json` or `opencode.jsonc`
+//! in `~/.config/opencode`. Both may have comments and trailing commas, and a server's command is a
 //! list.
 
 use super::BaseDirs;
@@ -26,7 +26,7 @@ pub(super) fn targets(places: &BaseDirs, program: &SidingProgram) -> Vec<TargetF
     vec![TargetFile { path, content }]
 }
 
-/// Returns what the person must know or do after an install.
+/// Returns what a person must know or do after an install.
 pub(super) fn notes() -> Vec<String> {
     vec![
         "opencode calls no hooks; to let its shells be adopted: `siding shell-init bash > \

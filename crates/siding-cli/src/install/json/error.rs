@@ -1,8 +1,9 @@
-//! The error for a mistake in the text of a host's file, JSON or TOML.
+//! The error for a mistake in the JSON or TOML text of a host's file.
 
 use jsonc_parser::errors::ParseError;
 
-/// A mistake in a text, with its position. Lines and columns count from 1, columns in characters.
+/// A mistake in a text, with its position. Lines and columns are numbered from 1; a column is one
+/// character.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {what}")]
 pub(crate) struct TextError {
@@ -20,7 +21,8 @@ impl TextError {
         Self { line, column: before[start..].chars().count() + 1, what }
     }
 
-    /// Converts an error of `jsonc-parser`; the message then starts in lower case.
+    /// Converts an error of `jsonc-parser`, and changes the first letter of its message to lower
+    /// case.
     pub(super) fn from_parse_error(text: &str, error: &ParseError) -> Self {
         let what = error.kind().to_string();
         let mut chars = what.chars();
@@ -28,7 +30,8 @@ impl TextError {
         Self::at_offset(text, error.range().start, lower.unwrap_or_default())
     }
 
-    /// Adds 1 to a column in the first line if the parsed text followed a byte order mark.
+    /// Adds 1 to the column of a mistake in the first line if a byte order mark precedes the parsed
+    /// text.
     pub(super) fn after_byte_order_mark(mut self, mark: bool) -> Self {
         if mark && self.line == 1 {
             self.column += 1;

@@ -94,7 +94,7 @@ impl<'t> JsonSpans<'t> {
         self.node(path).map(|node| node.start()..node.end())
     }
 
-    /// Returns the position of a member, including its key, or of an element.
+    /// Returns the range of a member, including its key, or of an element.
     pub(super) fn member_span(&self, path: JsonPath<'_>) -> Option<Range<usize>> {
         let (step, above) = path.split_last()?;
         match (step, self.node(above)?) {
@@ -107,7 +107,7 @@ impl<'t> JsonSpans<'t> {
         }
     }
 
-    /// Returns the first key of a path that occurs twice in its object, with the position of its
+    /// Returns the first key of a path that occurs twice in its object, with the offset of the
     /// second occurrence.
     pub(super) fn find_duplicate_key(&self, path: JsonPath<'_>) -> Option<(usize, String)> {
         path.iter().enumerate().find_map(|(depth, step)| {
@@ -142,7 +142,8 @@ impl<'t> JsonSpans<'t> {
         Some(Container { range: range.start..range.end, inside, members })
     }
 
-    /// Returns the end of the last token or comment in a container, or of the opening bracket.
+    /// Returns the end of the last token or comment in a container, or of the opening bracket if
+    /// the container is empty.
     pub(super) fn last_token_in(&self, container: &Container) -> TokenEnd {
         self.token_before(container.inside.end)
     }

@@ -1,4 +1,4 @@
-//! Reads a host's file for the checks, which also describe a file that cannot be read.
+//! Reads a host's file for the checks, and stores the error of a file that cannot be read.
 
 use crate::install::file::OriginalFile;
 use crate::install::hosts::Scope;
