@@ -52,7 +52,7 @@ impl Workspace {
         })
     }
 
-    /// Returns a call of cargo in the root directory.
+    /// Returns a cargo command that runs in the root directory.
     pub(crate) fn cargo(&self, arguments: &[&str]) -> PreparedCommand {
         self.command(&self.cargo, arguments).with_display_name("cargo")
     }

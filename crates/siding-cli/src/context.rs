@@ -238,7 +238,8 @@ pub(crate) fn advance_read_cursor(dir: &TaskDir, consumer: &SessionId, offset: u
     }
 }
 
-/// Prints what a recovery did to a task, or nothing if the task needed none.
+/// Prints what a recovery did to a task, or why it changed nothing. Prints nothing about a task
+/// that needed no recovery, or that another process is recovering.
 pub(crate) fn report_recovery(id: TaskId, found: &RecoveryOutcome) {
     match found {
         RecoveryOutcome::Continued => {

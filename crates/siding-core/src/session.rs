@@ -64,7 +64,7 @@ pub enum SessionError {
         /// The process id that the caller gave.
         pid: i32,
     },
-    /// The implicit session has no owner and never ends.
+    /// The caller tried to open or close the implicit session, which has no owner and never ends.
     #[error("session `cli` is siding's own and never ends; choose another name")]
     Implicit,
     /// The session's journal is corrupt or has an unknown format.
@@ -154,13 +154,13 @@ pub fn close(root: &StateDir, id: &SessionId) -> Result<(), SessionError> {
     append_record(root, id, &SessionRecord::Closed { wall: clock::unix_now() })
 }
 
-/// Closes a session without a living owner, unless it was opened or closed since it was read as
-/// `seen`. Returns whether this call closed it.
+/// Closes a session, unless it was opened or closed since it was read as `seen`. The caller must
+/// have found that `seen` has no living owner. Returns whether this call closed it.
 ///
 /// # Errors
 ///
 /// [`SessionError`].
-pub fn close_if_unowned(root: &StateDir, seen: &Session) -> Result<bool, SessionError> {
+pub fn close_if_unchanged(root: &StateDir, seen: &Session) -> Result<bool, SessionError> {
     let id = &seen.id;
     append_record_if(root, id, &SessionRecord::Closed { wall: clock::unix_now() }, || {
         Ok(read(root, id)?.as_ref() == Some(seen))

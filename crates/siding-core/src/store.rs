@@ -221,7 +221,8 @@ impl StateDir {
         }
     }
 
-    /// Creates a task's live marker.
+    /// Creates a task's live marker: an empty file in `live`, which exists until the task has
+    /// ended.
     ///
     /// # Errors
     ///

@@ -60,7 +60,7 @@ impl ChildStdio {
         self.stdout = None;
     }
 
-    /// Whether stdout or stderr has not reached its end of file yet.
+    /// Returns whether stdout or stderr has not reached its end of file yet.
     pub(crate) fn is_output_open(&self) -> bool {
         self.stdout.is_some() || self.stderr.is_some()
     }

@@ -104,7 +104,7 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    /// Returns an empty list of clients, which connect through `listener`.
+    /// Returns an empty list, whose future clients connect through `listener`.
     pub(crate) const fn new(listener: OwnedFd) -> Self {
         Self { listener, clients: Vec::new(), next_id: 0, accept_paused_until: None }
     }

@@ -319,8 +319,8 @@ fn task_descendants(root: &StateDir, mark: Birthmark) -> Vec<i32> {
     procfs::descendants(current_pid(), |pid| tree::is_of_other_task(root, mark, pid))
 }
 
-/// Reaps children, and returns whether any process is left. The flag is false if the descendants
-/// could not be read: in that case, no signal reports the end of the last process.
+/// Reaps children. Returns the status of the leader and the tree, and whether the descendants could
+/// be read. If they could not, no signal reports the end of the last process.
 fn check_descendants(
     leader: &mut Option<LeaderRef>,
     root: &StateDir,

@@ -45,7 +45,8 @@ pub(crate) struct Transferred {
 }
 
 impl SpliceStore {
-    /// Creates the stage, and the marker file next to the FIFO in `runtime_dir`.
+    /// Creates the stage, and opens the marker file next to the FIFO in `runtime_dir`, which is
+    /// created if it is missing.
     pub(crate) fn prepare(runtime_dir: impl AsFd, marker_file: &str) -> io::Result<Self> {
         let (read, write) = pipe::create_pipe()?;
         let marker = match file::open_at(&runtime_dir, marker_file, file::OpenMode::CreateNew) {
@@ -89,7 +90,8 @@ impl SpliceStore {
             Ok(()) => moved.bytes = stored,
             Err(error) => moved.failure = Some(error),
         }
-        // A marker that cannot be cleared does no harm: a takeover finds that the bytes differ.
+        // A marker that is not cleared seldom does harm: a takeover drops bytes from the FIFO only
+        // if they equal the bytes in the file.
         let _best_effort = self.write_marker(0, 0);
         moved
     }
@@ -102,7 +104,8 @@ impl SpliceStore {
     }
 }
 
-/// Drops from the FIFO the bytes that a killed shim had stored, but not yet dropped.
+/// Drops from the FIFO the bytes that a killed shim had stored, but not yet dropped, and removes
+/// the marker.
 pub(crate) fn discard_stored(
     runtime_dir: impl AsFd,
     marker_file: &str,
@@ -127,7 +130,7 @@ pub(crate) fn discard_stored(
     file::remove(runtime_dir, marker_file)
 }
 
-/// Drops `bytes` from the FIFO if they equal those at `offset` of the file.
+/// Drops the first `bytes` bytes from the FIFO if they equal those at `offset` of the file.
 fn discard_if_equal(
     fifo: impl AsFd,
     stored: impl AsFd,

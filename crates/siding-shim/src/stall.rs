@@ -17,8 +17,8 @@ use siding_model::process::MonotonicMs;
 
 use crate::task_context::TaskContext;
 
-/// Time between the two samples for a `why` request, in milliseconds: fifteen clock ticks, so that
-/// a program that computes has used some of them.
+/// Minimum time between the two samples for a `why` request, in milliseconds: fifteen clock ticks,
+/// so that a program that computes has used some of them.
 const WHY_SAMPLE_GAP_MS: u64 = 150;
 
 /// The result of a check, which determines what the supervisor does next.
@@ -26,7 +26,7 @@ const WHY_SAMPLE_GAP_MS: u64 = 150;
 pub(crate) enum StallCheck {
     /// No sample was due.
     NotDue,
-    /// A sample was taken that shows no stall yet.
+    /// A sample was taken, and there is no stall to record.
     NoStall,
     /// Evidence for the clients that have sent a `why` request.
     Answer(Box<Evidence>),
@@ -38,14 +38,14 @@ pub(crate) enum StallCheck {
 #[derive(Debug)]
 pub(crate) struct StallWatch {
     watch: SilenceWatch,
-    /// The descriptors that the task inherited from siding, read with the first sample.
+    /// The FIFOs of the task's input and output; `None` before the first sample.
     known_fds: Option<KnownFds>,
     previous: Option<TaskSample>,
     /// The last diagnosis, and the time of the first sample that led to it.
     last_finding: Option<(StallKey, MonotonicMs)>,
-    /// The first sample for a `why` request.
+    /// The first sample for a `why` request; `None` if no request is pending.
     why_sample: Option<TaskSample>,
-    /// The usage of the processes in the last sample, for the resource monitor.
+    /// The usage of the processes in the last sample, until the resource monitor takes it.
     usage: Option<Vec<ProcessUsage>>,
 }
 
@@ -82,7 +82,7 @@ impl StallWatch {
         self.last_finding = None;
     }
 
-    /// Returns when to call [`Self::check`].
+    /// Returns when to call [`Self::check`]; `None` if no sample will be due.
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
         let asked = self.why_sample.as_ref().map(|first| first.taken_at.plus_ms(WHY_SAMPLE_GAP_MS));
         // A lingering service is silent by nature, and a task that is being stopped needs no
@@ -92,14 +92,16 @@ impl StallWatch {
         [asked, watch].into_iter().flatten().min()
     }
 
-    /// Takes the first sample for a `why` request. [`Self::check`] later returns the evidence.
+    /// Takes the first sample for a `why` request, unless an earlier request is pending.
+    /// [`Self::check`] later returns the evidence.
     pub(crate) fn request_evidence(&mut self, context: &TaskContext<'_>) {
         if self.why_sample.is_none() {
             self.why_sample = Some(self.sample(context));
         }
     }
 
-    /// Returns the usage of the processes in a sample that was just taken, once.
+    /// Returns the usage of the processes in the last sample; `None` if this function has already
+    /// returned it.
     pub(crate) const fn take_usage(&mut self) -> Option<Vec<ProcessUsage>> {
         self.usage.take()
     }

@@ -179,7 +179,8 @@ impl Shim {
     }
 }
 
-/// Starts a new task. Reports a failure to the starter.
+/// Starts a new task. If the task cannot be recorded, reports the error to the starter. If the
+/// command cannot be started, the task ends with the outcome `failed_to_start`.
 pub(crate) fn run(
     id: TaskId,
     prepared: PreparedShim,
@@ -449,7 +450,8 @@ fn set_memory_limit(spec: &TaskSpec, group: BorrowedFd<'_>) {
     }
 }
 
-/// Returns the text of an error of [`start_leader`], with the name of the program.
+/// Returns the text of an error of [`start_leader`]. An error with an errno gets the name of the
+/// program.
 fn format_spawn_error(spec: &TaskSpec, error: &io::Error) -> String {
     // An error without an errno already has a text for the user; an errno usually comes from
     // execve(2).

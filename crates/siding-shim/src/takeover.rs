@@ -63,7 +63,8 @@ pub(crate) fn run(
 /// that follow.
 ///
 /// All commands are received before the first scan of the system, so that one scan serves all
-/// tasks.
+/// tasks. If this process cannot become a shim, the connection is closed without a message, and the
+/// starter starts a shim for each task.
 pub(crate) fn run_batch(
     id: TaskId,
     prepared: PreparedShim,
@@ -96,7 +97,8 @@ pub(crate) fn run_batch(
     Ok(TaskSet::new(supervisors, shim.signals))
 }
 
-/// Waits for the next command of a batch. `None` if no command follows.
+/// Waits for the next command of a batch. `None` if no command follows, or none that belongs to a
+/// batch.
 fn next_command(starter: &OwnedFd) -> Option<(TaskId, ShimFds)> {
     let ready = poll::wait_readable(&[starter.as_fd()], Some(NEXT_COMMAND_WAIT_MS)).ok()?;
     match ready.contains(&true).then(|| ShimFds::receive(starter))? {
@@ -170,8 +172,8 @@ fn known_processes(memory: &OwnedFd) -> Vec<ProcRef> {
         .unwrap_or_default()
 }
 
-/// Reopens the task's output. If the task has removed its FIFO, creates a new one, so that the shim
-/// can supervise the task.
+/// Reopens the task's output. If the FIFO or the file was removed, creates a new one, so that the
+/// shim can supervise the task.
 fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Result<OutputPump> {
     if let Some(adopted) = &state.adopted {
         return Ok(OutputPump::Adopted(AdoptedOutput::resume(dir, adopted)));

@@ -139,7 +139,8 @@ pub(crate) struct StopDetails {
 pub(crate) struct StopResult {
     /// The id or prefix that the call named.
     pub(crate) requested_id: String,
-    /// The state of the task; omitted when no task was found, or while the stop is in progress.
+    /// The state of the task after the stop; omitted while the stop is in progress, and when
+    /// `error` is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) task: Option<TaskSummary>,
     /// The processes that the stop ended, and the survivors, if there were any.

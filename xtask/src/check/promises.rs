@@ -171,8 +171,8 @@ fn duplicates(rows: &[Row]) -> Vec<(usize, String)> {
     faults
 }
 
-/// Returns the errors of a row, with its line. `find_source` returns the text of a file below
-/// `crates/`.
+/// Returns the errors of a row, each with the row's line number. `find_source` returns the text of
+/// a file below `crates/`.
 fn row_faults(
     row: &Row,
     find_source: &mut impl FnMut(&str) -> Option<String>,
@@ -359,7 +359,7 @@ P2 is no row, | Px | is none | either |
     fn citations_are_found_in_every_form() {
         let text = "\
 /// Promise P12: the deadline holds (failures F3, F7 and F9).
-// See kernel facts K1 and K2. F5 and P9 alone are keys.
+// See kernel facts K1 and K2. F5 and P9 do not follow such a word.
 /// A failure of F1 is not cited, nor is promise F2.
 ";
         let expected = ["P12", "F3", "F7", "F9", "K1", "K2"];

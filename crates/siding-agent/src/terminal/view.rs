@@ -167,7 +167,7 @@ impl View {
         }
     }
 
-    /// Sets the time from which the durations on the screen are computed.
+    /// Sets the current time. The durations on the screen are measured up to this time.
     pub fn set_now(&mut self, now: MonotonicMs) {
         self.now = now;
     }

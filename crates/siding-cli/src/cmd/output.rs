@@ -261,8 +261,8 @@ impl Args {
     }
 }
 
-/// Returns the size limit that truncated the text if the limit is too small for the mark that would
-/// report the truncation in the text.
+/// Returns the size limit if the text was truncated and the limit is too small for an omission line
+/// in the text.
 fn unreported_truncation(query: &OutputQuery, reading: &ReadSummary) -> Option<usize> {
     match query.limit {
         TextLimit::HeadTail(max) if reading.truncated && max < MIN_MARKED_TEXT_BYTES => Some(max),

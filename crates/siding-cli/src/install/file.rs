@@ -206,12 +206,19 @@ impl OriginalFile {
     }
 }
 
-/// Reads a file up to one byte beyond [`MAX_FILE_BYTES`], in case the file has grown since its size
-/// was checked.
+/// Reads a file, which may have grown since its size was checked.
+///
+/// # Errors
+///
+/// [`InstallError::TooLarge`] beyond [`MAX_FILE_BYTES`]; otherwise the I/O error.
 fn read_bytes(path: &Path) -> Result<Vec<u8>, InstallError> {
     let io = |source| InstallError::io("read", path)(source);
     let mut bytes = Vec::new();
     File::open(path).map_err(io)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+    let len = bytes.len() as u64;
+    if len > MAX_FILE_BYTES {
+        return Err(InstallError::TooLarge { path: path.to_owned(), len, max: MAX_FILE_BYTES });
+    }
     Ok(bytes)
 }
 

@@ -70,8 +70,8 @@ impl std::str::FromStr for NotifyChoice {
     }
 }
 
-/// Adds the entry that notifies to the hooks of a host's files, if requested. If `asked` is `None`,
-/// the choice of an earlier install stays. Returns the installed ways.
+/// Adds the entry that notifies a person to the hooks of a host, if `asked` names ways. If `asked`
+/// is `None`, the ways of an earlier install are kept. Returns the installed ways.
 pub(crate) fn add_entry(
     targets: &mut [TargetFile],
     asked: Option<&NotifyChoice>,

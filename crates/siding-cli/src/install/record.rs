@@ -1,10 +1,10 @@
 //! The record of what an install changed in a file, from which an uninstall restores the original
 //! file exactly.
 //!
-//! An uninstall recognizes in the file itself most of what the install added. The record holds the
-//! rest: whether the file existed, which containers and directories the install created, the text
-//! between the brackets of empty containers, the block that was appended, and the values that were
-//! replaced. No other content of the file is stored.
+//! An uninstall recognizes most of what the install added by the content of the file itself. The
+//! record holds the rest: whether the file existed, which containers and directories the install
+//! created, the text between the brackets of empty containers, the block that was appended, and the
+//! values that were replaced. No other content of the file is stored.
 
 use std::path::PathBuf;
 

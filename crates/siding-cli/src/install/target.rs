@@ -58,8 +58,9 @@ impl TargetFile {
         hooks::find(&json, names).iter().find_map(|found| names.hook_budget(&found.handler))
     }
 
-    /// Returns the file's text with the intended content. `old` is `None` if the file does not
-    /// exist. `record` is the record of an earlier install, and is updated for this install.
+    /// Returns the file's new text, which includes the intended content. `old` is `None` if the
+    /// file does not exist. `record` is the record of an earlier install, and is updated for this
+    /// install.
     ///
     /// # Errors
     ///

@@ -52,7 +52,7 @@ pub(crate) fn apply_timer(
                 }
                 go(Action::Uninstall)?;
                 let _best_effort = reload();
-                return Err(failure.with_hint("the files were restored; nothing was changed"));
+                return Err(failure.with_hint("the units of the timer were removed"));
             }
             Ok((changed || !was_on, files))
         }

@@ -116,7 +116,8 @@ fn write_cache(root: &StateDir, entries: &[(TaskId, EndedTaskNotices)]) -> io::R
             if clock::unix_now().0.saturating_sub(written) > STALE_TEMP_FILE_MS {
                 file::remove(root, CACHE_TEMP_FILE)?;
             }
-            // Another process is writing nearly the same content.
+            // Another process is writing nearly the same content, or was killed while it did so. A
+            // later reader writes the file.
             return Err(error);
         }
         result => result?,

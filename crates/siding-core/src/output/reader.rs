@@ -64,7 +64,7 @@ pub struct OutputQuery {
 /// The range of the output that a read covered, and whether the text lacks a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadSummary {
-    /// Offset at which the text starts.
+    /// Offset in the output at which the text starts, in bytes.
     pub from: u64,
     /// Offset at which the next read must start.
     pub next: u64,

@@ -19,11 +19,11 @@ fn a_session_that_was_resumed_meanwhile_is_not_closed() {
     let _already_ended = owner.wait().expect("its child");
     assert!(require_live(&root, &id).is_err(), "over");
     open(&root, &id, pid(std::process::id())).expect("resumed");
-    assert!(!close_if_unowned(&root, &opened).expect("asked"));
+    assert!(!close_if_unchanged(&root, &opened).expect("asked"));
     let seen = require_live(&root, &id).expect("still open");
-    assert!(close_if_unowned(&root, &seen).expect("asked"));
+    assert!(close_if_unchanged(&root, &seen).expect("asked"));
     assert!(matches!(require_live(&root, &id), Err(SessionError::Ended { .. })));
-    assert!(!close_if_unowned(&root, &seen).expect("asked"), "once");
+    assert!(!close_if_unchanged(&root, &seen).expect("asked"), "once");
 }
 
 #[test]

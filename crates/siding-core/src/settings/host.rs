@@ -31,7 +31,8 @@ const MANAGED_DIRECTORY: &str = "managed-settings.d";
 /// The values of all host settings files.
 #[derive(Debug, Default)]
 pub(super) struct HostSettings {
-    /// Two layers for each readable file, the lowest first.
+    /// Two layers for each valid file, one for each spelling of the keys, in ascending order of
+    /// precedence.
     pub(super) layers: Vec<Layer>,
     /// The existing files that are not empty, in the order of their layers.
     pub(super) files: Vec<PathBuf>,

@@ -49,7 +49,8 @@ impl Inotify {
     ///
     /// # Errors
     ///
-    /// `EMFILE` if the user has no instance left; otherwise the I/O error of the system call.
+    /// The I/O error of the system call; `EMFILE` if the user has no instance left, or this process
+    /// no descriptor.
     pub fn new() -> io::Result<Self> {
         Ok(Self(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?))
     }
@@ -74,8 +75,9 @@ impl Inotify {
         Ok(WatchId(inotify::add_watch(&self.0, path, WatchFlags::MODIFY)?))
     }
 
-    /// Watches the names that appear in a directory, and the removal or move of the directory
-    /// itself. If the directory is already watched, the watch keeps its identifier.
+    /// Watches the names that appear in a directory. The removal or move of the directory itself
+    /// makes the descriptor readable, although [`Self::read_events`] returns no event for it. If the
+    /// directory is already watched, the watch keeps its identifier.
     ///
     /// # Errors
     ///
@@ -122,8 +124,8 @@ fn convert_event(event: &inotify::Event<'_>) -> Option<InotifyEvent> {
     if event.events().contains(ReadFlags::MODIFY) {
         return Some(InotifyEvent::Modified(watched));
     }
-    // Every name that siding creates is UTF-8. The event that ends a watch has no name, and is not
-    // reported.
+    // Every name that siding creates is UTF-8. Events about the watched directory itself, such as
+    // the end of the watch, have no name, and are not reported.
     let name = event.file_name()?.to_str().ok()?.to_owned();
     Some(InotifyEvent::Entry { watch_id: watched, name })
 }

@@ -68,7 +68,8 @@ fn resolve_target(dir: impl AsFd, path: &str) -> Option<FdTarget> {
     Some(FdTarget { kind, device: facts.st_dev, inode: facts.st_ino, device_numbers: special })
 }
 
-/// Returns the object that a descriptor of a process refers to.
+/// Returns the object that a descriptor of a process refers to; `None` if there is no such
+/// descriptor, or if this process may not inspect the other.
 #[must_use]
 pub fn fd_target(pid: i32, fd: i32) -> Option<FdTarget> {
     resolve_target(CWD, &format!("/proc/{pid}/fd/{fd}"))
@@ -88,7 +89,7 @@ pub fn fd_path(pid: i32, fd: i32) -> Option<String> {
 }
 
 /// Returns the descriptors of a process; the flags of each tell whether it is open for reading, and
-/// whether it is open for writing.
+/// whether it is open for writing. Returns none if this process may not inspect the other.
 #[must_use]
 pub fn open_fds(pid: i32) -> Vec<(i32, bool, bool)> {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
@@ -108,7 +109,8 @@ pub fn open_fds(pid: i32) -> Vec<(i32, bool, bool)> {
 pub struct SocketInfo {
     /// Whether the socket listens for connections.
     pub is_listening: bool,
-    /// The local address as text; `None` for a Unix socket without a name.
+    /// The local address as text; `None` for a Unix socket without a name, and for a socket that
+    /// is neither an IP nor a Unix socket.
     pub local: Option<String>,
     /// The address of the peer as text; `None` if there is no peer, or if it has no name.
     pub remote: Option<String>,

@@ -71,7 +71,8 @@ impl PortRules {
         if added == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Enforces the rules on the calling thread and everything that it starts.
+    /// Enforces the rules on the calling thread and everything that it starts. Returns -1 on
+    /// failure, with the error in `errno`.
     ///
     /// # Safety
     ///

@@ -68,8 +68,8 @@ const RED_ZONE_BYTES: usize = 8 << 10;
 /// observed to use more.
 const STACK_RELEASE_BYTES: usize = 64 << 10;
 
-/// Releases the unused memory of this thread's stack and of the allocator. Takes about 10 µs, and a
-/// page fault for each page that is needed again.
+/// Releases the unused memory of this thread's stack and, with glibc, of the allocator. Takes about
+/// 10 µs, and a page fault for each page that is needed again.
 pub fn release_unused() {
     #[cfg(target_env = "gnu")]
     // SAFETY: the call only frees memory that is not in use.

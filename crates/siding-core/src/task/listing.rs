@@ -117,8 +117,8 @@ pub fn most_recent(root: &StateDir, ids: Vec<TaskId>, count: usize) -> Vec<TaskI
     let Ok(tasks) = file::open_at(root, TASKS_DIR, file::OpenMode::Directory) else { return ids };
     let mut dated: Vec<_> = ids
         .into_iter()
-        // A journal without a time is treated as the newest, so that reading it reports the error
-        // or the removal.
+        // A journal whose modification time cannot be read counts as the newest, so that reading it
+        // reports the error or finds that the task was removed.
         .map(|id| (file::modified_ms(&tasks, journal_path(id)).unwrap_or(i64::MAX), id))
         .collect();
     if count > 0 {

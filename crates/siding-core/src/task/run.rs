@@ -1,9 +1,9 @@
 //! Starts a task: turns a request into a command that a shim supervises.
 //!
-//! All callers take these steps: [`TaskRequest::prepare`](request::TaskRequest::prepare) combines a
+//! A caller takes these steps: [`TaskRequest::prepare`](request::TaskRequest::prepare) combines a
 //! request and the settings, [`PreparedTask::start`] passes the task to a shim, and
 //! [`wait_in_foreground`] waits until the command ends or moves to the background. A caller with
-//! its own event loop interprets the shim's messages with [`recv_event`].
+//! its own event loop does not wait, but interprets the shim's messages with [`recv_event`].
 
 mod environment;
 mod error;

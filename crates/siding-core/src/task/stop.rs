@@ -79,8 +79,9 @@ pub fn stop(
     })
 }
 
-/// Stops the tasks that `list` returns, until a list contains no new task. A `siding run` inside a
-/// stopped task may have passed a new task to a shim just before it was killed.
+/// Stops the tasks that `list` returns, until a list contains no new task, in at most
+/// [`MAX_LIST_ROUNDS`] rounds. A `siding run` inside a stopped task may have passed a new task to a
+/// shim just before it was killed.
 fn stop_until_none_left(
     list: impl Fn() -> Result<RunningTasks, StoreError>,
     stop: impl Fn(&[TaskSpec]) -> Vec<Result<(), WatchError>>,

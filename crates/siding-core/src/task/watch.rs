@@ -268,7 +268,7 @@ impl<'r> TaskWatch<'r> {
                 }
                 RecoveryOutcome::Busy => {}
             }
-            // The shim, or a recovering process, is starting or exiting.
+            // The shim, or a process that recovers the task, is starting or exiting.
             if clock::monotonic_now() >= until {
                 return Err(self.io_error("connect to its shim", io::ErrorKind::TimedOut.into()));
             }

@@ -51,9 +51,9 @@ fn results_and_notices_share_one_message_results_first() {
     assert_eq!(notices.count(), 1, "{lines:#?}");
 }
 
-/// A task that one result shows as running ends while another call of the same answer still runs.
-/// The notice of this end is not part of the message with these results and wakes the agent
-/// afterwards.
+/// One result reports a task as running, and the task ends while another call of the same answer
+/// still runs. The notice of this end is not part of the message with these results and wakes the
+/// agent afterwards.
 #[test]
 fn end_during_another_call_wakes_the_agent_after_the_results() {
     let mut sandbox = Sandbox::new();

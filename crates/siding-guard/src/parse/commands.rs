@@ -1,4 +1,4 @@
-//! Converts the commands of the parser crate's tree.
+//! Converts the commands of the parser crate's tree into the types in [`ast`](crate::ast).
 
 use std::rc::Rc;
 

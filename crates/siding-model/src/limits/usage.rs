@@ -88,7 +88,7 @@ pub struct PeakUsage {
     pub memory_bytes: Option<u64>,
     /// CPU time of the whole tree, in milliseconds.
     pub cpu_ms: Option<u64>,
-    /// Maximum number of concurrent processes.
+    /// Largest number of processes that ran at the same time.
     pub processes: Option<u64>,
     /// Maximum number of open descriptors at one time.
     pub fds: Option<u64>,

@@ -58,7 +58,9 @@ const BUSY_INTERVAL_MS: u64 = 10_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Thresholds {
-    /// Time at nine tenths of a core or more without any output, in milliseconds.
+    /// Time in milliseconds for which a tree may compute at nine tenths of a core or more without
+    /// writing output or files. The time for which a process is runnable without getting a core
+    /// counts as computing.
     pub cpu_spin_ms: u64,
     /// Open descriptors of all processes together.
     pub fds: u64,

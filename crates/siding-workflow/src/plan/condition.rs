@@ -34,8 +34,8 @@ pub struct NamedSteps {
 }
 
 impl Condition {
-    /// Parses a condition. `find` returns the steps with a given name; `None` if they are not needs
-    /// of the step.
+    /// Parses a condition. `find` returns the indexes of the steps with a given name; `None` if
+    /// there are none, or if the step's `needs` lack one of them.
     ///
     /// # Errors
     ///

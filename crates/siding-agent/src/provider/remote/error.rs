@@ -102,7 +102,8 @@ impl RequestError {
     }
 
     /// Converts an error event of a stream. Such a response has the HTTP status 200, so the status
-    /// is derived from Anthropic's error type. <https://docs.anthropic.com/en/api/errors>
+    /// is derived from the error type, which is one of Anthropic's
+    /// (<https://docs.anthropic.com/en/api/errors>) or OpenAI's `server_error`.
     fn from_event(body: &Value) -> Self {
         let kind = body.pointer("/error/type").or_else(|| body.get("type")).and_then(Value::as_str);
         let status = match kind {

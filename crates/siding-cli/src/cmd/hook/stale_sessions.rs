@@ -47,7 +47,7 @@ pub(super) fn report_and_close_stale(root: &StateDir) -> Result<Option<String>, 
         }
         text.push_str(&format_session(root, &session)?);
         // If the session has been resumed meanwhile, it has an owner again and is not closed.
-        let _best_effort = session::close_if_unowned(root, &session)?;
+        let _best_effort = session::close_if_unchanged(root, &session)?;
     }
     Ok((!text.is_empty()).then_some(text))
 }

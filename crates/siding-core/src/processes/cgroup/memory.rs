@@ -41,7 +41,7 @@ impl<D: AsFd> GroupMemory<D> {
     /// therefore not reported as using much memory.
     ///
     /// Charged memory below `enough` is returned with the cache included, because subtracting the
-    /// cache takes a read of a second file.
+    /// cache takes a read of a second file. `None` if a file cannot be read.
     #[must_use]
     pub fn used_bytes(&self, enough: u64) -> Option<u64> {
         let charged = cgroupfs::read_number(&self.0, "memory.current").ok()?;

@@ -12,13 +12,15 @@ use crate::sys::{inspect_process, procfs};
 
 /// The maximum width of a name or a detail, in columns.
 const TEXT_COLUMNS: usize = 160;
-/// Maximum number of listed processes of a chain. The middle of a longer chain is left out.
+/// Maximum number of listed processes of a chain, without a process that waits for input while
+/// others work. The middle of a longer chain is left out.
 const MAX_CHAIN_LINKS: usize = 12;
 /// Maximum number of processes that are named as holders of a lock or of the other end of a pipe.
 const MAX_NAMED_HOLDERS: usize = 3;
 
-/// Returns the chain of a diagnosis, from the topmost process to the one that explains the verdict.
-/// `command` returns the command of a process.
+/// Returns the chain of a diagnosis, from the topmost process to the one that explains the verdict,
+/// then a process that waits for input while others work. `command` returns the command of a
+/// process.
 #[must_use]
 pub fn explain_chain(
     sample: &TaskSample,
@@ -30,7 +32,6 @@ pub fn explain_chain(
         let _between = pids.drain(MAX_CHAIN_LINKS / 2..pids.len() - MAX_CHAIN_LINKS / 2);
     }
     let last = pids.last().copied();
-    // A process that waits for input while others work comes last in the chain.
     pids.extend(judged.concurrent_reader);
     let named = pids.iter().filter_map(|pid| sample.process(*pid));
     named
@@ -169,7 +170,8 @@ impl ProcessExplainer<'_> {
         }
     }
 
-    /// Returns a text that names the processes of the task that hold the other end of a pipe.
+    /// Returns a text about the other end of a pipe: it names at most three processes of the task
+    /// that hold this end, or says that none does.
     fn pipe_peer_name(&self, inode: u64, to_read: bool) -> Option<String> {
         let name = format!("pipe:[{inode}]");
         let holds = |pid: i32| {
@@ -192,7 +194,7 @@ impl ProcessExplainer<'_> {
         })
     }
 
-    /// Returns a text that names the holders of a file's lock.
+    /// Returns a text that names the holders of a file's lock; `None` if the kernel lists no lock.
     fn lock_holder_name(&self, fd: i32) -> Option<String> {
         let target = inspect_process::fd_target(self.process.process.pid, fd)?;
         let table = std::fs::read_to_string("/proc/locks").ok()?;
@@ -221,7 +223,7 @@ impl ProcessExplainer<'_> {
         Some(format!("held by {}", named.collect::<Vec<_>>().join(", ")))
     }
 
-    /// Returns the path that the thread is opening.
+    /// Returns the path that the thread is opening; `None` if it cannot be read.
     fn path_being_opened(&self) -> Option<String> {
         let (pid, tid) = (self.process.process.pid, self.thread?.tid);
         let Ok(ThreadLocation::Syscall { arguments, .. }) = threads::thread_location(pid, tid)
@@ -238,8 +240,8 @@ impl ProcessExplainer<'_> {
     }
 }
 
-/// Returns the process ID in a line of `/proc/locks` if the line describes a held lock of the file
-/// with this inode (proc_locks(5)).
+/// Returns the process ID in a line of `/proc/locks` if the line describes a held lock of a file
+/// with this inode (proc_locks(5)). The ID is -1 if an open file description owns the lock.
 fn parse_lock_holder(line: &str, inode: u64) -> Option<i32> {
     // `1: FLOCK ADVISORY WRITE 123 fe:01:456 0 EOF`; a waiter has `->` after the number.
     let mut words = line.split_ascii_whitespace().skip(1);

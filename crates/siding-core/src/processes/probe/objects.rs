@@ -38,7 +38,8 @@ impl KnownFds {
         }
     }
 
-    /// Returns the kind of object that a descriptor of a process refers to.
+    /// Returns the kind of object that a descriptor of a process refers to, [`FdObject::Other`] if
+    /// the descriptor cannot be inspected.
     pub(super) fn classify(&self, pid: i32, fd: i32) -> FdObject {
         let Some(target) = inspect_process::fd_target(pid, fd) else { return FdObject::Other };
         let is = |known: Option<FdTarget>| {
@@ -92,6 +93,7 @@ fn anonymous_object(name: &str) -> FdObject {
 #[derive(Debug, Default)]
 pub(super) struct WaitSet {
     pub(super) objects: Vec<BlockedOn>,
+    /// Whether the call has no timeout.
     pub(super) is_endless: bool,
     /// Whether the call waits for a file lock, as only some commands of `fcntl` do.
     pub(super) is_lock: bool,

@@ -16,9 +16,9 @@ use crate::sys::{clock, inspect_process};
 /// sampled, so that a fork storm does not keep a shim busy for seconds.
 pub(super) const MAX_SAMPLED: usize = 512;
 
-/// Samples all descendants of a process that has one thread, without the process itself. `skip` is
-/// called for each descendant; if it returns true, the descendant is left out together with its own
-/// descendants.
+/// Samples the descendants of a process that has one thread, at most 512, without the process
+/// itself. `skip` is called for each descendant; if it returns true, the descendant is left out
+/// together with its own descendants.
 #[must_use]
 pub fn sample_descendants(
     known_fds: &KnownFds,
@@ -54,8 +54,8 @@ impl ProcessGlance {
     }
 }
 
-/// Walks all descendants of a process that has one thread. `look` returns the result for one
-/// process, and the threads of that process, whose children are walked next.
+/// Walks the descendants of a process that has one thread, at most 512. `look` returns the result
+/// for one process, and the threads of that process, whose children are walked next.
 pub(super) fn walk_tree<T>(
     root: i32,
     mut skip: impl FnMut(i32, &ProcessStatus) -> bool,
@@ -97,9 +97,9 @@ pub(super) fn thread_ids(pid: i32, status: &ProcessStatus) -> Vec<i32> {
     if status.threads < 2 { vec![pid] } else { threads::list_threads(pid) }
 }
 
-/// Returns a new sample with the content of `before` if none of its processes has run since,
-/// because each is then in the same state. The check takes one system call for each process, and a
-/// new sample takes a dozen.
+/// Returns a new sample with the content of `before` if none of its processes has run since: each
+/// is then in the same state. The check takes one system call for each process, and a new sample
+/// takes a dozen.
 ///
 /// A process that was started, has exited, was stopped or was continued has run, or its parent has.
 /// Also returns `None` if `before` is empty or may be truncated, or if a thread was not known to be
@@ -176,7 +176,8 @@ fn thread_state(known_fds: &KnownFds, pid: i32, tid: i32, status: &ProcessStatus
             )
         }
         Err(error) if error.kind() == ErrorKind::PermissionDenied => ThreadState::Denied,
-        // The file `syscall` is masked, or this kernel lacks it, so only the wait channel is left.
+        // The file `syscall` is masked or missing, so only the wait channel is left. Of a thread that
+        // has exited, the wait channel cannot be read either.
         Err(_) => blocking_syscalls::by_wait_channel(&threads::wait_channel(pid, tid)).map_or(
             ThreadState::Hidden,
             |known| {

@@ -13,8 +13,8 @@ use crate::sys::{procfs, sock_diag, tcp_sockets};
 /// Milliseconds per clock tick.
 const TICK_MS: u64 = 1_000 / procfs::TICKS_PER_SECOND;
 
-/// The fields of [`ProcessUsage`] to measure that take an extra read of `/proc` for each process.
-/// The others are always measured.
+/// Selects fields of [`ProcessUsage`] whose measurement takes an extra read of `/proc` for each
+/// process; a field that is not selected is 0. All other fields are always measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UsageFields {
     /// The time that the main thread of each process was running or waiting for a CPU.
@@ -23,7 +23,7 @@ pub struct UsageFields {
     pub fds: bool,
 }
 
-/// Measures all descendants of a process: the processes that [`super::sample_descendants`] samples.
+/// Measures the processes that [`super::sample_descendants`] would sample.
 #[must_use]
 pub fn usage_of_descendants(
     root: i32,
@@ -105,9 +105,9 @@ pub fn written_bytes(uses: &[ProcessUsage], anywhere: bool) -> Option<u64> {
     uses.iter().map(|one| count(one.process.pid)).sum()
 }
 
-/// Returns the TCP connections of these processes. Also returns connections whose socket no process
-/// has open, if `is_known` returns true for their cookie. `None` if the kernel does not list
-/// connections.
+/// Returns the TCP connections of these processes. Also returns connections whose socket none of
+/// these processes has open, with pid 0, if `is_known` returns true for their cookie. `None` if the
+/// kernel does not list connections.
 #[must_use]
 pub fn connections(
     uses: &[ProcessUsage],

@@ -63,8 +63,8 @@ impl<'r> BatchRecovery<'r> {
             each((
                 id,
                 given.unwrap_or_else(|| {
-                    // The shared shim was killed, or has started without this task. Each remaining
-                    // task gets its own shim.
+                    // No shared shim was started, or it was killed, or it has started without this
+                    // task. This task and each remaining task get a shim of their own.
                     shim = None;
                     self.recovery.start_takeover(&orphan)
                 }),
@@ -81,8 +81,8 @@ impl<'r> BatchRecovery<'r> {
         let id = orphan.locked.dir().id();
         match shim.add_task(self.recovery.root, &orphan.locked, &orphan.processes) {
             Ok(link) => match await_takeover(id, link) {
-                // The shim closed the connection without an answer: the task was sent after the
-                // shim had started to supervise.
+                // The shim closed the connection without an answer: it was killed, or the task was
+                // sent after the shim had started to supervise.
                 Ok(RecoveryOutcome::Busy) => None,
                 taken => Some(taken),
             },

@@ -201,11 +201,8 @@ pub(super) fn report(actor: &PuppetProcess) {
     };
     let Some(stat) = processes::stat(pid) else { actor.fail_verb("report", &"no /proc") };
     let mark = processes::read_birthmark(pid).map_or("none".to_owned(), |mark| mark.to_string());
-    // The list includes the descriptor through which /proc/PID/fd was read; this descriptor is
-    // already closed.
     let fds: Vec<String> = processes::descriptors(pid)
         .into_iter()
-        .filter(|(_, leads_to)| !leads_to.starts_with(format!("/proc/{pid}/fd")))
         .map(|(fd, leads_to)| format!("{fd}={}", leads_to.display()))
         .collect();
     let cwd = std::env::current_dir().unwrap_or_default();
