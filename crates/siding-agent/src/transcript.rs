@@ -32,7 +32,7 @@ pub enum TranscriptError {
     /// The state directory is unusable.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The session has no transcript.
+    /// The session has no transcript, or its transcript has no complete first line.
     #[error("there is no conversation `{session}`; `siding session list` shows the sessions")]
     Missing {
         /// The session that was asked for.

@@ -1,6 +1,7 @@
 //! Formats results as text and JSON.
 //!
-//! Text fits into 80 columns. Only a path may be longer, because a cut path could not be copied.
+//! Text fits into 80 columns. Only two things may be wider: a path, because a cut path could not be
+//! copied, and a table with many columns.
 //! Text from a task (its command, names, paths, command lines of processes) is printed through
 //! `one_line`, so that it can neither move the cursor nor forge a line.
 

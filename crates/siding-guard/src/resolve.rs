@@ -1,4 +1,4 @@
-//! Finds every command that a shell text runs, including commands in wrappers and nested texts.
+//! Finds the commands that a shell text runs, including commands in wrappers and nested texts.
 //!
 //! Owns siding's knowledge of programs that run other programs, such as `sudo`, `env`, `xargs`,
 //! `find -exec`, `bash -c`, `eval`, `ssh`, and shells that read a pipe or a heredoc. The values of

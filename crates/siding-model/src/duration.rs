@@ -47,7 +47,7 @@ pub enum DurationError {
         /// The rejected text as it was passed, not escaped.
         text: String,
     },
-    /// The text is malformed in another way.
+    /// The text is malformed in another way, or contains a number that is too large to be parsed.
     #[error(
         "`{text}` is not a duration; write numbers with ms, s, m, h, d or w, the largest first, such as `500ms`, `15s` or `1h30m`, at most `3650d`"
     )]
@@ -111,7 +111,7 @@ pub fn format_duration_exact(duration: Duration) -> String {
 /// 4h`.
 ///
 /// The value is rounded down, so that a task is not reported to have run longer than it did. A
-/// duration below a millisecond is formatted in microseconds, zero as `0s`.
+/// duration below a millisecond is formatted in microseconds, one below a microsecond as `0s`.
 #[must_use]
 pub fn format_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();

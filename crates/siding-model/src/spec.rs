@@ -16,7 +16,7 @@ use crate::wait::Condition;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TaskCommand {
-    /// A text that a shell executes with `-c`.
+    /// A text that a shell interprets as after `-c`.
     Shell {
         /// The text as the caller passed it.
         text: String,

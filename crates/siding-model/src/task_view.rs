@@ -125,7 +125,7 @@ impl TaskView {
         matches!(self.phase, PhaseName::Starting | PhaseName::Running)
     }
 
-    /// Sets the usual duration of the command if the task is in progress.
+    /// Sets the usual duration of the command if the task is in progress and the median is known.
     pub fn set_expectation(&mut self, usual: &Expectation) {
         if self.is_in_progress()
             && let Some(median) = usual.median.exact_ms()

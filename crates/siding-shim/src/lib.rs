@@ -95,6 +95,7 @@ fn execute_shim_command(starter: OwnedFd) -> Result<Option<TaskSet>, u8> {
         }
         ShimCommand::Adopt(id) => adopt::run(id, prepared, handed, starter),
     };
-    // The starter received the error as a message; the standard error of a shim is /dev/null.
+    // The starter received the error as a message, or, from a shim for several tasks, finds the
+    // connection closed. The standard error of a shim is /dev/null.
     tasks.map_err(|_| 1)
 }

@@ -1,4 +1,4 @@
-//! Kills a process tree, and proves that it is empty.
+//! Kills a process tree, and establishes whether it is empty.
 //!
 //! The kill reaps no process before all are dead: each reaped process frees a slot that a fork bomb
 //! at its RLIMIT_NPROC fills immediately. In a measurement, loops that reap while they kill did not
@@ -23,14 +23,16 @@ use siding_model::signal::Signal;
 
 use crate::process_tree::ProcessTree;
 
-/// Time without progress after which the live processes count as survivors, in milliseconds. Each
-/// process that dies is progress, so that hundreds of them can take longer on a busy system.
+/// Time without progress after which the live processes count as survivors, in milliseconds. It
+/// is progress when fewer processes are alive than in any round before, so that the end of hundreds
+/// of processes can take longer on a busy system.
 const NO_PROGRESS_LIMIT_MS: u64 = 10_000;
 /// Maximum duration of a kill, in milliseconds, regardless of its progress, so that every stop
 /// returns.
 const MAX_KILL_MS: u64 = 25_000;
-/// Time after which the live processes count as survivors if all belong to other users and cannot
-/// be signaled, in milliseconds. A relay such as sudo terminates its own child within that time.
+/// Time after which the live processes count as survivors if none of them can be signaled, for
+/// example because all belong to other users, in milliseconds. A relay such as sudo terminates its
+/// own child within that time.
 const UNSIGNALABLE_LIMIT_MS: u64 = 2_000;
 /// First and longest pause between two rounds of the kill.
 const SWEEP_PAUSE_RANGE: (Duration, Duration) =
@@ -41,14 +43,14 @@ const ROUNDS_PER_RESEND: u32 = 8;
 /// The signals that a task's tree received, and their result.
 #[derive(Debug, Default)]
 pub(crate) struct TreeKill {
-    /// The processes that received a signal.
+    /// The processes that received a signal, or whose group was sent one.
     signaled: HashSet<ProcRef>,
-    /// The first of the processes that received a signal, for the report.
+    /// At most [`StopReport::MAX_LISTED_PROCESSES`] of these processes, by pid.
     reported: BTreeMap<i32, ReportedProcess>,
-    /// The TCP ports on which the tree listened before its first signal.
+    /// The TCP ports on which the tree listened when [`Self::signal`] was called.
     ports: BTreeSet<u16>,
     survivors: Vec<Survivor>,
-    /// The reason why it is unknown whether a process is left.
+    /// The reason why it is unknown whether a process is left; `None` if that is known.
     unproven: Option<String>,
     gave_up: bool,
 }
@@ -56,7 +58,7 @@ pub(crate) struct TreeKill {
 /// The result of a kill of the whole tree.
 #[derive(Debug)]
 pub(crate) struct KillResult {
-    /// Number of processes that could not be killed.
+    /// Number of processes known to be alive when the kill gave up.
     pub(crate) survivors: u32,
     /// The leader's end, if the kill found it.
     pub(crate) leader: Option<LeaderEnd>,
@@ -73,7 +75,7 @@ struct ReportedProcess {
 #[derive(Debug, Default)]
 struct LiveMembers {
     processes: Vec<ProcRef>,
-    /// Whether this user can signal any of these processes.
+    /// Whether SIGKILL was sent to any of these processes without an error.
     any_signalable: bool,
 }
 
@@ -106,7 +108,7 @@ impl TreeKill {
     }
 
     /// Sends a signal to the leader's group if [`leader_group_id`] returns one, then SIGCONT.
-    /// Returns the live processes outside the group.
+    /// Returns the members that still exist, as zombies or alive, and are not in that group.
     fn signal_group(
         &mut self,
         tree: &ProcessTree,
@@ -136,7 +138,8 @@ impl TreeKill {
         others
     }
 
-    /// Kills the whole tree. Returns once no process is left, or once a time limit has passed.
+    /// Kills the whole tree. Returns once it is proven that no process is left, or once a time limit
+    /// has passed.
     pub(crate) fn kill(
         &mut self,
         tree: &mut ProcessTree,
@@ -208,8 +211,8 @@ impl TreeKill {
         }
     }
 
-    /// Sends SIGKILL to each live member that has not received one. `killed` stores, for each
-    /// member that was sent SIGKILL, whether the signal was delivered.
+    /// Sends SIGKILL to each live member that is not in `killed`, and adds the member to `killed`
+    /// with whether the signal was delivered. Returns the live members.
     fn kill_round(
         &mut self,
         members: &[ProcRef],
@@ -227,8 +230,8 @@ impl TreeKill {
             alive.processes.push(process);
             let Some(held) = held else { continue };
             alive.any_signalable |= *killed.entry(process).or_insert_with(|| {
-                // The call fails for a child of sudo, which root owns and which ends when sudo
-                // relays SIGTERM.
+                // The call fails for a process of another user, such as a child of sudo, which
+                // usually ends when sudo relays SIGTERM.
                 self.send_and_record(process, Signal::KILL, || {
                     held.send_signal(Signal::KILL).is_ok()
                 })
@@ -237,9 +240,9 @@ impl TreeKill {
         alive
     }
 
-    /// Sends a signal, and records it if it was delivered. Returns whether the signal was
-    /// delivered. The command line is read before the first signal, while the process still has
-    /// one.
+    /// Calls `send`, which returns whether it delivered the signal, and records the process if so.
+    /// Returns the result of `send`. If the report has room for the process, its command line is
+    /// read before the first signal, while the process still has one.
     fn send_and_record(
         &mut self,
         process: ProcRef,
@@ -268,7 +271,8 @@ impl TreeKill {
         self.gave_up
     }
 
-    /// Returns the report; `None` if no process had to be signaled.
+    /// Returns the report; `None` if no process received a signal and the tree is not known to have
+    /// survivors or an unproven end.
     pub(crate) fn report(&self) -> Option<StopReport> {
         if self.signaled.is_empty() && self.survivors.is_empty() && self.unproven.is_none() {
             return None;
@@ -301,7 +305,7 @@ impl TreeKill {
 }
 
 /// Returns the leader's process group, while its number cannot be reused: the leader is a child of
-/// this shim and not reaped.
+/// this shim and not reaped. Otherwise returns `None`.
 fn leader_group_id(tree: &ProcessTree) -> Option<i32> {
     match tree {
         ProcessTree::Descendants { leader, .. } => leader.map(LeaderRef::pid),

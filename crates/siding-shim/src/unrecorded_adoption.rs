@@ -23,7 +23,9 @@ use crate::tree_kill::TreeKill;
 /// for minutes.
 const RECORD_RETRY_MS: u64 = 2_000;
 
-/// Supervises the process until the next attempt to record it. Returns whether any process is left.
+/// Supervises the process until the next attempt to record it, or until the deadline or a change of
+/// the leader or owner. Stops the tree if its deadline or lease has expired. Returns whether any
+/// process is left.
 pub(crate) fn supervise_until_retry(pending: &PendingAdoption, lease: &mut Lease) -> bool {
     let spec = &pending.adoption.spec;
     let deadline = pending.adoption.at.plus_ms(spec.deadline_ms);
@@ -49,7 +51,8 @@ pub(crate) fn supervise_until_retry(pending: &PendingAdoption, lease: &mut Lease
     !pending.leader.is_dead() || pending.has_other_processes()
 }
 
-/// Stops the whole tree, and appends a line about it to the host's output file.
+/// Stops the tree, first with the polite signal. Appends a line about the stop to the host's output
+/// file if there is such a file.
 fn stop_tree(pending: &PendingAdoption, cause: &str) {
     let spec = &pending.adoption.spec;
     let state = TaskState::new(pending.accepted_record());

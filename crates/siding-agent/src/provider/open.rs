@@ -60,7 +60,8 @@ pub enum OpenError {
 ///
 /// # Errors
 ///
-/// [`OpenError`] names the missing or invalid value and its source.
+/// [`OpenError`] if the script cannot be used, a key or a URL is missing or invalid, or the HTTP
+/// client cannot be created.
 pub fn open(
     model: &Model,
     variable: &dyn Fn(&str) -> Option<String>,

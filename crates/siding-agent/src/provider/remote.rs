@@ -80,7 +80,8 @@ impl RemoteProvider {
     ///
     /// # Errors
     ///
-    /// [`OpenError`] if the machine has no root certificates or a thread cannot be created.
+    /// [`OpenError`] if the machine has no root certificates, or if the client or its thread cannot
+    /// be created.
     pub(super) fn open(
         endpoint: Endpoint,
         name: &str,
@@ -125,8 +126,8 @@ impl RemoteProvider {
         }
     }
 
-    /// Returns the message for a request that has failed permanently: the model, the cause and the
-    /// remedy.
+    /// Returns the message for a failed request that is not sent again: the model and the cause, in
+    /// most cases with a remedy.
     fn describe_failure(&self, error: &RequestError, next: RetryDecision, tries: u32) -> String {
         let who = format!(
             "{}:{}",

@@ -7,7 +7,7 @@ use siding_model::advice::{self, Dialect, NoticeChannel};
 use siding_model::process::UnixMs;
 use siding_model::task_view::{PhaseName, TaskView};
 
-/// Returns advice about a task; `None` if the task's outcome needs no explanation.
+/// Returns advice about a task; `None` if there is nothing to explain.
 pub(crate) fn advice(root: &StateDir, view: &TaskView) -> Option<String> {
     // Only the advice about a running task says how the task's end will be reported.
     let is_running = view.phase == PhaseName::Running;

@@ -1,4 +1,4 @@
-//! Draws progress and past durations with block characters.
+//! Draws progress as a bar, and past durations with block characters.
 
 pub(super) use siding_model::advice::{format_progress, progress_bar};
 

@@ -52,7 +52,7 @@ impl Column {
 
 /// Formats a table of tasks, in the given order. The columns for attention, sessions, ports and
 /// usual durations appear only if a task has a value for them; the implicit session does not count
-/// as a value.
+/// as a value. The column for usual durations also needs enough room.
 pub(crate) fn task_table(views: &[TaskView], colour: ColorMode) -> String {
     let mut columns = build_columns(views);
     let behind_elapsed = columns.iter().take_while(|column| column.title != "ELAPSED").count() + 1;

@@ -56,7 +56,7 @@ impl HostFiles {
     ///
     /// # Errors
     ///
-    /// The I/O error of the system call.
+    /// The I/O error of a system call; `Other` if the directory could not be created.
     pub(super) fn create(root: &StateDir, record: &HostRecord) -> io::Result<Self> {
         let dir = root.create_host(record.mark).map_err(io::Error::other)?;
         let files = Self { mark: record.mark, dir };
@@ -69,7 +69,8 @@ impl HostFiles {
     ///
     /// # Errors
     ///
-    /// The I/O error of the system call; `InvalidData` if the file is not a record.
+    /// The I/O error of the system call; `InvalidData` or `UnexpectedEof` if the file has no valid
+    /// content.
     pub fn record(&self) -> io::Result<HostRecord> {
         self.read_json(RECORD_FILE)
     }
@@ -142,7 +143,7 @@ impl HostFiles {
     }
 
     /// Returns the claimed tasks. Processes may carry the mark of such a task although no shim
-    /// supervises the task.
+    /// supervises the task. An unreadable directory counts as one without claims.
     #[must_use]
     pub fn list_claims(&self) -> Vec<TaskId> {
         let names = file::open_at(&self.dir, ".", OpenMode::Directory).and_then(file::list_names);
@@ -170,7 +171,8 @@ impl HostFiles {
 /// The process that can adopt a process with a host's mark.
 #[derive(Debug)]
 pub enum AdoptionRoute {
-    /// This process, which sees the same processes as the host's supervisor.
+    /// This process: it sees the same processes as the host's supervisor, or no host of this state
+    /// directory marked it.
     ThisProcess,
     /// The host's supervisor, to whose bell this process can write.
     Supervisor(HostFiles),
@@ -186,7 +188,7 @@ pub fn adoption_route(root: Option<&StateDir>) -> AdoptionRoute {
     let mark = birthmark::own_birthmark();
     let Some(mark) = mark.and_then(Birthmark::host_mark) else {
         let is_task = mark.is_some_and(|mark| mark.task_id().is_some());
-        // The supervisor has already adopted the command.
+        // A sandboxed command has the mark of a task once the supervisor has adopted the command.
         let is_taken = is_task && is_in_other_pid_namespace(None);
         return if is_taken { AdoptionRoute::Unreachable } else { AdoptionRoute::ThisProcess };
     };
@@ -197,7 +199,8 @@ pub fn adoption_route(root: Option<&StateDir>) -> AdoptionRoute {
             let is_beyond = !is_writable || is_in_other_pid_namespace(record.as_ref());
             if is_beyond { AdoptionRoute::Supervisor(files) } else { AdoptionRoute::ThisProcess }
         }
-        // The mark belongs to a host of another state directory.
+        // The mark belongs to a host of another state directory, or the host's directory cannot be
+        // opened.
         None if is_writable && !is_in_other_pid_namespace(None) => AdoptionRoute::ThisProcess,
         None => AdoptionRoute::Unreachable,
     }

@@ -26,8 +26,8 @@ pub fn mark_host(host: ProcRef, mark: HostMark) -> io::Result<()> {
         birthmark::set_birthmark_of(host.pid, mark.birthmark())?;
     }
     let own = process::effective_uid();
-    // A listed process may fork before it is marked, and its child then has no mark. A round that
-    // marks nothing proves that there is no such child.
+    // A listed process may fork before it is marked, and its child then has no mark. So
+    // the rounds are repeated until one marks no process.
     for _ in 0..MAX_MARK_ROUNDS {
         let below = procfs::descendants(host.pid, |_| false);
         let is_bare = |pid: &&i32| {
@@ -62,7 +62,8 @@ pub(super) fn mark_tree(top: i32, from: Birthmark, to: Birthmark) -> io::Result<
     Ok(())
 }
 
-/// Returns the processes that carry exactly this mark, except this process and `except`.
+/// Returns the processes that carry exactly this mark, except this process, `except`, zombies
+/// and processes whose command line cannot be read.
 #[must_use]
 pub fn processes_with_mark(mark: Birthmark, except: i32) -> Vec<MarkedProcess> {
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);

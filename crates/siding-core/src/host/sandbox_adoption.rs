@@ -17,7 +17,7 @@ use crate::task::launch::IdleShim;
 /// `commands_since` is the start time of the host's first command, in clock ticks since boot.
 /// `program` holds the program to execute as a shim, and a function that is called for each command
 /// after the marking and before the start of the shim. Returns the number of commands that were
-/// adopted.
+/// adopted; 0 if the host's session and settings cannot be read.
 pub fn adopt_sandboxed_commands(
     root: &StateDir,
     files: &HostFiles,
@@ -67,7 +67,8 @@ fn adopt_command(
     Ok(())
 }
 
-/// Starts shims for the commands that an earlier supervisor has claimed but not handed to a shim.
+/// Starts shims for the commands that a supervisor has claimed but not handed to a shim. Removes each
+/// claim whose task has a shim or no process left.
 pub fn retry_claims(root: &StateDir, files: &HostFiles, record: &HostRecord, program: &CStr) {
     for task in files.list_claims() {
         let mark = task.birthmark();
@@ -108,15 +109,15 @@ fn has_shim(mark: Birthmark) -> bool {
     procfs::all_pids().iter().any(is_shim)
 }
 
-/// Returns whether no shim supervises a claimed task. The processes with its mark are then treated
-/// as the host's.
+/// Returns whether a claimed task has neither a live marker nor a shim. The processes with its mark
+/// are then treated as the host's.
 #[must_use]
 pub fn is_unsupervised(root: &StateDir, task: TaskId) -> bool {
     !root.is_marked_live(task) && !has_shim(task.birthmark())
 }
 
 /// Returns the working directory of a sandboxed command's shell; if it cannot be read, that of the
-/// command's leader.
+/// command's leader, and otherwise `/`.
 fn sandbox_view(command: &SandboxedCommand) -> SandboxView {
     let shell = command.shell.unwrap_or(command.leader);
     let cwd = procfs::working_directory(shell.pid)

@@ -8,7 +8,8 @@
 //! The tasks of an ended session belong to the nearest live session above it: the tasks of `a-1` to
 //! `agent-4711-99`, and the tasks of `a-2` as well once `a-2` has ended. No file changes when the
 //! owner changes. Shims, outboxes and the reaper compute the owner from the session journals, which
-//! are only appended to, so a crash cannot lose the owner, and all of them find the same owner.
+//! are only appended to, so a crash cannot lose the owner. A session whose state is unknown, such as
+//! one of another machine, passes on no tasks.
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
@@ -61,7 +62,8 @@ fn is_held_by_index(row: &[SessionState], place: usize) -> bool {
     place > 0 && row[..place].iter().all(|one| *one == SessionState::Ended)
 }
 
-/// Returns a session and its ancestors, in this order, as far as they are readable.
+/// Returns a session and its ancestors, in this order, up to the first that `find` does not find
+/// and at most [`MAX_ANCESTORS`] sessions.
 fn ancestor_chain<S, E>(
     first: &SessionId,
     mut find: impl FnMut(&SessionId) -> Result<Option<S>, E>,
@@ -127,8 +129,9 @@ pub fn is_subagent(id: &SessionId) -> bool {
     id.as_str().parse().is_ok_and(|task: TaskId| task.kind() == TaskKind::LocalAgent)
 }
 
-/// Returns the session that owns the tasks of `id`: the session itself while it is live, otherwise
-/// its nearest live ancestor. `None` if none of these sessions is live.
+/// Returns the session that owns the tasks of `id`: the session itself while it is live, once it
+/// has ended, its nearest ancestor that has not. `None` if all of them have ended, or if it is
+/// unknown whether that session is live.
 ///
 /// # Errors
 ///
@@ -180,7 +183,8 @@ pub fn session_tree(root: &StateDir, id: &SessionId) -> Result<HashSet<SessionId
     Ok(under.map(|(id, _)| id).chain([id.clone()]).collect())
 }
 
-/// Returns the sessions of subagents, each with its ancestors.
+/// Returns the ids of the sessions of subagents and teammates, each with the session and its
+/// ancestors as far as they are readable.
 fn subagent_chains(root: &StateDir) -> Result<Vec<(SessionId, Vec<Session>)>, StoreError> {
     let names = root.session_names()?.into_iter();
     // Siding creates only entries with valid names.

@@ -81,13 +81,13 @@ impl SessionOwner {
 pub struct Session {
     /// The name of the session, which is also the name of its directory.
     pub id: SessionId,
-    /// The owners that were added since the session was last closed, each once, the newest last.
-    /// The session ends when all owners have exited. The list is never empty.
+    /// The owners, each once, the newest last. An opening after a close replaces the list. The
+    /// session ends when it is closed or when all owners have exited. The list is never empty.
     owners: Vec<SessionOwner>,
     /// The parent session, which inherits the tasks of a subagent. Set when the session is first
     /// opened.
     pub parent: Option<SessionId>,
-    /// Time at which the session was last opened.
+    /// Time at which the session was last opened, or an owner was last added.
     pub opened_at: UnixMs,
     /// Time of the session's last record.
     pub last_activity: UnixMs,
@@ -123,7 +123,7 @@ impl Session {
         self.owners.iter().any(|owner| owner.process == process && owner.is_observable(boot))
     }
 
-    /// Returns the newest living owner.
+    /// Returns the newest owner that this process can see alive, even if the session is closed.
     #[must_use]
     pub fn living_owner(&self, boot: &BootId) -> Option<ProcRef> {
         let lives =
@@ -143,7 +143,7 @@ impl Session {
     }
 }
 
-/// Replays a session's journal; returns `None` if it contains no record. Skips torn lines, which a
+/// Replays a session's journal; returns `None` if it records no opening. Skips torn lines, which a
 /// crash can leave at the end or before a whole line.
 pub(super) fn replay(id: &SessionId, bytes: &[u8]) -> Result<Option<Session>, JournalError> {
     let mut session: Option<Session> = None;

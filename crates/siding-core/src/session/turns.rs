@@ -33,8 +33,8 @@ pub struct TurnStart {
     pub last_started: Option<UnixMs>,
 }
 
-/// Counts a turn of the session's agent that a hook holds open. `is_first` restarts the count.
-/// Returns whether the turn may be held: at most `max_in_a_row` consecutive turns may be held.
+/// Returns whether a hook may hold the turn of the session's agent open, and counts the turn if so.
+/// At most `max_in_a_row` consecutive turns may be held; `is_first` restarts the count.
 ///
 /// # Errors
 ///
@@ -48,7 +48,7 @@ pub fn count_hold(
     let io = |source| io_error(id, "count held turns", source);
     let dir = root.session_dir(id.as_str(), false)?;
     let _lock = root.lock_session(&dir)?;
-    // The rename fails if no earlier version has counted turns of this session.
+    // The rename fails unless an earlier version has counted turns of this session.
     let _best_effort = file::rename_noreplace(&dir, OLD_HELD_TURNS_FILE, &dir, HELD_TURNS_FILE);
     if is_first {
         match file::remove(&dir, HELD_TURNS_FILE) {

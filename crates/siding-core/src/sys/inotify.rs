@@ -76,8 +76,8 @@ impl Inotify {
     }
 
     /// Watches the names that appear in a directory. The removal or move of the directory itself
-    /// makes the descriptor readable, although [`Self::read_events`] returns no event for it. If the
-    /// directory is already watched, the watch keeps its identifier.
+    /// makes the descriptor readable, although [`Self::read_events`] returns no event for it. If
+    /// the directory is already watched, the watch keeps its identifier.
     ///
     /// # Errors
     ///

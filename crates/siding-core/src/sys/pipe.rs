@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, OwnedFd};
 ///
 /// # Errors
 ///
-/// `EPERM` if an ordinary user has used up the pages for pipes (pipe(7)), `EBUSY` if the pipe holds
-/// more than `bytes`.
+/// `EPERM` if an ordinary user has used up the pages for pipes, or exceeds the maximum size of a
+/// pipe (pipe(7)); `EBUSY` if the pipe holds more than `bytes`.
 pub fn set_size(fd: impl AsFd, bytes: usize) -> io::Result<()> {
     rustix::pipe::fcntl_setpipe_size(fd, bytes)?;
     Ok(())
@@ -21,8 +21,8 @@ pub fn set_size(fd: impl AsFd, bytes: usize) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// The I/O error of the system call: `EAGAIN` if the pipe is empty, `EINVAL` if the file system
-/// does not support splice(2).
+/// The I/O error of the system call: `EAGAIN` if the pipe is empty and has a writer, `EINVAL` if the
+/// file system does not support splice(2).
 pub fn splice_to_file(
     pipe: impl AsFd,
     to: impl AsFd,
@@ -39,7 +39,7 @@ pub fn splice_to_file(
     }
 }
 
-/// Creates a pipe, and returns its read end and its write end.
+/// Creates a pipe, and returns its read end and its write end. Neither end blocks.
 ///
 /// # Errors
 ///
@@ -50,11 +50,13 @@ pub fn create_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// Duplicates at most `most` bytes of a pipe into another pipe. The bytes also stay in the first
-/// pipe, and none is copied (tee(2)). Returns the number of bytes.
+/// pipe, and none is copied (tee(2)). Returns the number of bytes; 0 means that the first pipe is
+/// empty and has no writer.
 ///
 /// # Errors
 ///
-/// The I/O error of the system call: `EAGAIN` if the first pipe is empty or the second is full.
+/// The I/O error of the system call: `EAGAIN` if the first pipe is empty and has a writer, or if the
+/// second pipe is full.
 pub fn tee(pipe: impl AsFd, with: impl AsFd, most: usize) -> io::Result<usize> {
     let how = rustix::pipe::SpliceFlags::NONBLOCK;
     loop {
@@ -71,7 +73,7 @@ pub fn tee(pipe: impl AsFd, with: impl AsFd, most: usize) -> io::Result<usize> {
 ///
 /// # Errors
 ///
-/// The I/O error of the system call.
+/// The I/O error of the system call: `EAGAIN` or `UnexpectedEof` if the pipe holds fewer bytes.
 pub fn discard(pipe: impl AsFd, null: impl AsFd, bytes: usize) -> io::Result<()> {
     let how = rustix::pipe::SpliceFlags::NONBLOCK;
     let mut remaining = bytes;

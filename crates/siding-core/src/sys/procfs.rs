@@ -24,7 +24,8 @@ pub struct ProcessStat {
     pub cpu_ticks: u64,
     /// The start time, in clock ticks since boot.
     pub start_ticks: u64,
-    /// The wait status of a zombie, if this process may see it.
+    /// The wait status of a zombie; 0 if the process is no zombie, or if this process may not see
+    /// the status. `None` if the kernel shows no such field.
     pub exit_code: Option<i32>,
 }
 
@@ -88,7 +89,7 @@ fn parse_stat(bytes: &[u8]) -> Option<ProcessStat> {
     })
 }
 
-/// Returns the identity of the process that has this number now.
+/// Returns the identity of the process that has this number now; `None` as for [`stat`].
 #[must_use]
 pub fn identify(pid: i32) -> Option<ProcRef> {
     stat(pid).map(|stat| ProcRef { pid, start_ticks: stat.start_ticks })
@@ -146,8 +147,8 @@ pub fn self_cgroups() -> std::io::Result<String> {
     Ok(text)
 }
 
-/// Returns whether exactly this process still runs. False for a zombie, and for a process whose
-/// main thread has exited, even if other threads run.
+/// Returns whether exactly this process still runs. False for a zombie, for a process whose main
+/// thread has exited, even if other threads run, and if [`stat`] returns `None`.
 #[must_use]
 pub fn is_running(process: ProcRef) -> bool {
     stat(process.pid)
@@ -240,7 +241,7 @@ fn parse_birthmark(limits: &[u8]) -> Option<Birthmark> {
 }
 
 /// Returns the effective user ID of a process, or root's if the memory of the process is protected
-/// (proc(5)).
+/// (proc(5)). `None` if the process no longer exists.
 #[must_use]
 pub fn uid(pid: i32) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
@@ -280,7 +281,7 @@ pub fn command_words(pid: i32, max: usize) -> Option<(Vec<String>, String)> {
 }
 
 /// Returns the words of a process's command line joined by spaces, as far as `buffer` has room.
-/// `None` if the process no longer exists.
+/// `None` if the process no longer exists or its file in `/proc` cannot be read.
 #[must_use]
 pub fn joined_command_words(pid: i32, buffer: &mut [u8]) -> Option<Cow<'_, str>> {
     let len = read_into(&format!("/proc/{pid}/cmdline"), buffer)?.len();
@@ -298,8 +299,8 @@ pub fn process_name(pid: i32) -> Option<String> {
     Some(String::from_utf8_lossy(&name).trim_end().to_owned())
 }
 
-/// Returns the path of the program that a process executes. `None` if this process may not read the
-/// file in `/proc`.
+/// Returns the path of the program that a process executes. `None` for a zombie or a kernel thread,
+/// and if this process may not read the file in `/proc`.
 #[must_use]
 pub fn executable_path(pid: i32) -> Option<String> {
     let path = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
@@ -314,8 +315,8 @@ pub fn executable_name(pid: i32) -> Option<String> {
     Some(executable_path(pid)?.rsplit('/').next()?.to_owned())
 }
 
-/// Returns the working directory of a process. `None` if this process may not read the file in
-/// `/proc`.
+/// Returns the working directory of a process. `None` if the process has ended, or if this process
+/// may not read the file in `/proc`.
 #[must_use]
 pub fn working_directory(pid: i32) -> Option<String> {
     let path = std::fs::read_link(format!("/proc/{pid}/cwd")).ok()?;

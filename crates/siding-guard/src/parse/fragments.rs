@@ -17,7 +17,7 @@ impl AstConverter<'_> {
     }
 
     /// Returns the name of an array element, such as `a[0]`, or of all elements, such as `a[@]`.
-    /// Returns `None` if the index is computed or there is no subscript.
+    /// Returns `None` for any other subscript, and without a subscript.
     pub(super) fn element_name(&self, reference: &VarRef) -> Option<String> {
         let subscript = reference.subscript.as_deref()?.syntax_text(self.text);
         let is_number = !subscript.is_empty() && subscript.bytes().all(|b| b.is_ascii_digit());

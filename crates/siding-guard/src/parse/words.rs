@@ -117,7 +117,7 @@ impl AstConverter<'_> {
         Piece::Unknown { words, is_arithmetic: false }
     }
 
-    /// Returns the piece for a literal, without its backslashes.
+    /// Returns the piece for a literal, without the backslashes that escape a character.
     fn literal_piece(&mut self, raw: &str, span: shuck_ast::Span, quoting: Quoting) -> Piece {
         // The parser removes the backslashes before some quoted characters. In this case the source
         // text, which still has all backslashes, is used instead.
@@ -222,8 +222,8 @@ impl AstConverter<'_> {
         }
     }
 
-    /// Returns the piece for the substitutions `${ cmd; }` and `${| cmd; }` of bash 5.3. The parser
-    /// returns these substitutions as variables without a name.
+    /// Returns the piece for the substitutions `${ cmd; }` and `${| cmd; }` of bash 5.3, which the
+    /// parser returns as variables without a name. Returns `None` for any other part of a word.
     fn nofork_substitution(&self, span: shuck_ast::Span) -> Option<Piece> {
         let source = self.text.get(span.start.offset()..span.end.offset())?;
         let inner = source.strip_prefix("${")?.strip_suffix('}')?;

@@ -1,7 +1,7 @@
 //! Decodes escapes, base64 and hexadecimal digits, and applies the formats of `printf`.
 
-/// Returns the output of `printf` for these arguments, or `None` if the format has conversions
-/// other than `%s`, `%b`, `%c` and `%q`.
+/// Returns the output of `printf` for these arguments. Returns `None` without a format, for an
+/// option, and if the format has conversions other than `%s`, `%b`, `%c` and `%q`.
 pub(super) fn format_printf(args: &[&str]) -> Option<String> {
     let args = args.strip_prefix(&["--"]).unwrap_or(args);
     let (format, values) = args.split_first()?;
@@ -66,7 +66,8 @@ pub(super) fn unescape(text: &str) -> String {
     out
 }
 
-/// Decodes base64 (RFC 4648), ignoring whitespace. Returns `None` for invalid input.
+/// Decodes base64 in either alphabet of RFC 4648, ignoring whitespace and padding. Returns `None`
+/// if the text contains any other character.
 pub(super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let (mut bits, mut bit_count, mut out) = (0_u32, 0, vec![]);
     for byte in text.bytes().filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=') {
@@ -88,7 +89,8 @@ pub(super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Decodes pairs of hexadecimal digits into text. Returns `None` for invalid input.
+/// Decodes pairs of hexadecimal digits into text, ignoring whitespace. Returns `None` if the text
+/// contains any other character, or the result is not UTF-8.
 pub(super) fn decode_hex(text: &str) -> Option<String> {
     let digits: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let bytes =

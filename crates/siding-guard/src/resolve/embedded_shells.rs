@@ -28,7 +28,7 @@ const COMMAND_OPTIONS: &[(&str, &[&str])] = &[
 ];
 
 /// Queues the shell commands in `vim -c '!…'`, `gdb -ex 'shell …'` and `psql -c '\! …'`, and the
-/// shell commands in command lines on standard input.
+/// shell commands in command lines on standard input. Resolves the program that a debugger starts.
 pub(super) fn resolve_shell_escapes(
     walker: &mut Walker,
     program: &str,

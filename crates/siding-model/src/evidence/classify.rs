@@ -9,7 +9,7 @@ use super::sample::{
 /// variant comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ProcessActivity {
-    /// Blocked reading only the task's input, a terminal, or the output pipe.
+    /// Blocked reading, or polling nothing but, the task's input, a terminal or the output pipe.
     ReadingInput,
     /// Stopped by a signal or a debugger.
     Stopped,
@@ -131,7 +131,7 @@ fn classify_process<'s>(
     first.unwrap_or(ClassifiedProcess { process, thread: None, activity: ProcessActivity::Idle })
 }
 
-/// Finds the thread of a process that does independent work.
+/// Returns the thread that does independent work; `None` if no thread of the process does.
 fn find_working_thread<'s>(
     sample: &'s TaskSample,
     process: &'s ProcessFacts,

@@ -42,7 +42,7 @@ pub enum Prompt {
 /// The last line of a task's output, and the prompt that was detected in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputTail {
-    /// The last line with text, sanitized, and cut to 200 columns.
+    /// The last line with text, sanitized, and cut to 200 columns; empty if no line has text.
     pub line: String,
     /// The kind of prompt that this line is; `None` when it matches no prompt.
     pub prompt: Option<Prompt>,

@@ -167,7 +167,8 @@ impl LimitTracker {
         self.previous.processes.iter().find(|before| before.process == one.process)
     }
 
-    /// Returns the value to compare with a limit, and the process that contributes most.
+    /// Returns the value to compare with a limit, and the process that contributes most, if such a
+    /// process is known. [`Self::measure_sent`] measures [`LimitKind::Sent`].
     fn measure(
         &self,
         limit_kind: LimitKind,
@@ -200,8 +201,8 @@ impl LimitTracker {
                 Measurement { source: part, ..Measurement::from_value(value) }
             }
             LimitKind::ConnectionAge => oldest_connection(usage, ledger),
-            // The limit is exceeded while the bucket is above its burst size; the reported value is
-            // the current rate.
+            // The limit is exceeded while the bucket is above its burst size. The reported value is
+            // the current rate, which may already be below the limit, but at least `limit + 1`.
             LimitKind::OutputRate
                 if self.output_bucket > limit.saturating_mul(OUTPUT_BURST_SECONDS) =>
             {
@@ -249,7 +250,7 @@ impl LimitTracker {
     }
 }
 
-/// Returns the age of the oldest connection that a process holds.
+/// Returns the age of the oldest connection that a process holds; 0 without a connection.
 fn oldest_connection(usage: &Usage, ledger: &ConnectionLog) -> Measurement {
     let held = usage.connections.iter().flatten().filter(|one| one.pid > 0);
     let oldest = held.max_by_key(|one| ledger.age_ms(one.cookie, usage.at));

@@ -390,7 +390,7 @@ fn busiest_process(before: &[ProcessUsage], now: &[ProcessUsage]) -> Option<Brea
 }
 
 /// Returns the time until a value reaches its threshold at its current rate of growth, in
-/// milliseconds.
+/// milliseconds; the maximum if the value does not grow, or has reached the threshold.
 fn ms_until_threshold(threshold: u64, (before, now): (u64, u64), elapsed: u64) -> u64 {
     let (grown, missing) = (now.saturating_sub(before), threshold.saturating_sub(now));
     if threshold == 0 || grown == 0 || missing == 0 {

@@ -10,7 +10,7 @@ use crate::provider::open::OpenError;
 ///
 /// # Errors
 ///
-/// [`OpenError`] if the machine has no root certificates or the TLS configuration fails.
+/// [`OpenError`] if the machine has no root certificates or the client cannot be created.
 pub(super) fn build_client(endpoint: &Endpoint) -> Result<Client, OpenError> {
     let failed = |why: String| OpenError::Client { why };
     let builder = client::client_builder(endpoint.url()).map_err(|error| match error {

@@ -181,7 +181,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns an error of this server as text, with the URL, the cause and a remedy.
+    /// Returns an error of this server as text, with the URL, the cause and in most cases a remedy.
     pub(super) fn explain(&self, error: &RequestError) -> String {
         let (url, why) = (&self.display_url, &error.message);
         let keys = self.dialect.key_variables_text();

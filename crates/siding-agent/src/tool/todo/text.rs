@@ -16,7 +16,7 @@ const OWNER_COLUMNS: usize = 40;
 /// Maximum number of to-dos that a list shows.
 const MAX_SHOWN_TODOS: usize = 200;
 
-/// Formats all to-dos, or the open ones and the number of completed ones.
+/// Formats all to-dos, or the open ones and the number of completed ones. At most 200 are listed.
 pub(super) fn format_list(board: &TodoState, all: bool, owner: &TodoOwner) -> String {
     let is_completed = |todo: &Todo| matches!(todo.status, TodoStatus::Completed { .. });
     let completed = board.iter().filter(|(_, todo)| is_completed(todo)).count();

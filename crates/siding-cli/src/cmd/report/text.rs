@@ -20,7 +20,8 @@ const MAX_MINOR_GROUP_ROWS: usize = 2;
 const RULE_COLUMNS: usize = 16;
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 
-/// The cells of a row before its command: group, result, time or count, and task id.
+/// The cells of a row before its command: group; result or rule; time, count or size; and task id,
+/// `-` without one.
 type RowCells = [String; 4];
 
 /// Formats the headline, a table of the most important tasks, and the disk usage.
@@ -66,7 +67,7 @@ pub(crate) fn format_headline(report: &ActivityReport, since: Duration) -> Strin
     format!("last {period}: {} {tasks}, {}", counts.ran, parts.join(", "))
 }
 
-/// Formats a period: `24 hours`, `7 days`.
+/// Formats a period: `24 hours`, `7 days`, or, if it is no number of days, for example `8h`.
 fn format_period(since: Duration) -> String {
     let seconds = since.as_secs();
     match seconds / DAY_SECONDS {

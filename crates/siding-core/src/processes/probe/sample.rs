@@ -176,7 +176,7 @@ fn thread_state(known_fds: &KnownFds, pid: i32, tid: i32, status: &ProcessStatus
             )
         }
         Err(error) if error.kind() == ErrorKind::PermissionDenied => ThreadState::Denied,
-        // The file `syscall` is masked or missing, so only the wait channel is left. Of a thread that
+        // The file `syscall` is masked or missing, so only the wait channel is left. If the thread
         // has exited, the wait channel cannot be read either.
         Err(_) => blocking_syscalls::by_wait_channel(&threads::wait_channel(pid, tid)).map_or(
             ThreadState::Hidden,

@@ -37,7 +37,7 @@ pub enum RunError {
         /// The name of the rejected variable.
         name: String,
     },
-    /// The working directory does not exist or cannot be entered.
+    /// The working directory does not exist, cannot be entered, or has a path that is not UTF-8.
     #[error("the directory `{}` cannot be used: {why}", path.display())]
     Directory {
         /// The path as the caller gave it.

@@ -121,7 +121,7 @@ pub fn wait_in_foreground<C: ForegroundCaller>(
     })
 }
 
-/// Waits until the command of a task runs.
+/// Waits until the command of a task runs or has ended.
 ///
 /// # Errors
 ///

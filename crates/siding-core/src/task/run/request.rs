@@ -209,12 +209,13 @@ impl TaskRequest {
         self
     }
 
-    /// Combines the request with the settings, and creates the id of the task. Nothing is written
-    /// to disk.
+    /// Combines the request with the settings, and creates the id of the task, unless
+    /// [`Self::id`] has set one. Nothing is written to disk.
     ///
     /// # Errors
     ///
-    /// [`RunError::Id`]; [`RunError::Net`] if the network policy cannot be enforced on this system.
+    /// [`RunError::Id`]; [`RunError::Net`] if the network policy of the settings cannot be enforced
+    /// on this system, even if the task is exempt from this policy.
     pub fn prepare(self, root: &StateDir, settings: &Settings) -> Result<PreparedTask, RunError> {
         let task_id = match self.identity {
             Identity::New(kind) => root.new_id(kind).map_err(RunError::Id)?,
@@ -337,7 +338,7 @@ pub fn self_command(arguments: Vec<String>) -> TaskCommand {
 }
 
 /// Returns the path by which a task executes this program: its installed path, or `/proc/self/exe`
-/// if another file has replaced it since.
+/// if the file was replaced or removed since, or its path is not UTF-8.
 #[must_use]
 pub fn self_program_path() -> String {
     /// A task's process executes its shim's program, which is this one, until it calls execve(2).
