@@ -1,7 +1,7 @@
 //! `cargo xtask demo`: demonstrates siding with real commands.
 //!
-//! The demo runs every command that it shows and prints the command's real output. An unexpected
-//! result ends the demo with a failure.
+//! The demo runs every command that it shows, except the suggestions at its end, and prints the
+//! command's real output. An unexpected result ends the demo with a failure.
 
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,9 @@
 //! `cargo xtask prose`: checks the language of comments and documents.
 //!
 //! The command counts markers: phrases of unidiomatic English that readers of this project did not
-//! understand. It also draws a random sample of sentences. A marker is only a hint that a sentence
-//! is unclear. The measure is the sample, read by a person who did not write the sentences.
+//! understand. With `--sample`, it draws a random sample of sentences instead. A marker is only a
+//! hint that a sentence is unclear. The measure is the sample, read by a person who did not write
+//! the sentences.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -134,7 +135,7 @@ fn command(arguments: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The number of hits of each marker, and the sentences with a hit.
+/// The number of hits of each marker, and the sentences with a hit, once for each marker.
 struct MarkerCount<'s> {
     sentences: usize,
     per_marker: Vec<usize>,
@@ -184,7 +185,8 @@ fn count_markers(sentences: &[Sentence]) -> Result<MarkerCount<'_>> {
     Ok(count)
 }
 
-/// Reads every sentence in the files below the paths, or in the whole workspace without paths.
+/// Reads every sentence in the Rust and Markdown files below the paths, or in the whole workspace
+/// without paths. Test data is left out.
 fn read(workspace: &Workspace, paths: &[PathBuf]) -> Result<Vec<Sentence>> {
     let root = [workspace.root.clone()];
     let mut files = Vec::new();
@@ -234,7 +236,8 @@ fn paragraphs(text: &str) -> Vec<(usize, Vec<String>)> {
     blocks.finish()
 }
 
-/// Returns the comments of Rust source. Adjacent comment lines of one kind form a paragraph.
+/// Returns the comments of Rust source that start a line. Adjacent comment lines of one kind form a
+/// paragraph.
 fn comments(text: &str) -> Vec<(usize, Vec<String>)> {
     let mut blocks = Blocks::default();
     let mut open = "";

@@ -37,8 +37,8 @@ pub mod exit {
 /// The message to send, and its destination.
 #[derive(Clone)]
 pub struct RemoteTask {
-    /// URL of the agent card if it ends in `.json`. Otherwise the card has its usual path below
-    /// this URL, or below the root of the server.
+    /// URL of the agent card if its path ends in `.json`. Otherwise the card has its usual path
+    /// below this URL, or below the root of the server.
     pub url: String,
     /// Text part of the message, which precedes the files.
     pub text: String,

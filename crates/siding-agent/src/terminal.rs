@@ -29,7 +29,7 @@ pub enum TerminalEvent {
     Signal(Signal),
     /// The terminal was closed.
     Closed,
-    /// The terminal has accepted all output after [`Console::draw`] skipped a frame, which can now
-    /// be drawn.
+    /// The terminal has accepted all output, or a write has failed, after [`Console::draw`] skipped
+    /// a frame. The next frame can now be drawn, or returns the error.
     Drained,
 }

@@ -165,7 +165,7 @@ pub(crate) fn prepare_recovery(root: &StateDir) -> Result<Recovery<'_>, Failure>
 }
 
 /// Returns the requested session: `named`, otherwise the one in `SIDING_SESSION`, otherwise the
-/// implicit session.
+/// implicit session. A `SIDING_SESSION` that is not UTF-8 is treated as unset.
 ///
 /// # Errors
 ///

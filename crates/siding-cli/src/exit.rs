@@ -23,7 +23,8 @@ pub(crate) const STILL_RUNNING: u8 = 75;
 /// `run`: the deadline passed; `wait`: the bound was reached; `agent`: tasks were stopped after
 /// `--drain-timeout`. timeout(1) uses the same code.
 pub(crate) const TIMED_OUT: u8 = 124;
-/// siding itself failed, or its arguments are wrong. timeout(1) and docker use the same code.
+/// siding itself failed, its arguments are wrong, or it is unknown how the command ended.
+/// timeout(1) and docker use the same code for their own failures.
 pub(crate) const SIDING_FAILED: u8 = 125;
 /// The command was found and could not be executed. Shells use the same code.
 pub(crate) const NOT_EXECUTABLE: u8 = 126;

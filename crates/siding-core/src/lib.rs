@@ -10,13 +10,14 @@
 //! and results. Three values occur in most calls:
 //!
 //! - the *state directory*, a [`StateDir`](store::StateDir), which all processes of a user share,
-//!   and which is the only connection between them;
+//!   and through which they find each other;
 //! - the *program* that becomes a shim: a path to an installed `siding` of the same version. A
 //!   program that calls `siding_shim::main` when its first argument is `__shim` can use
 //!   [`SELF_EXE`](processes::siding_process::SELF_EXE), its own executable. Most functions take the
 //!   program because they start a new shim for a task whose shim was killed;
 //! - the *session* that owns the tasks. The owners of a session are processes: when the last owner
-//!   exits, the shims stop the tasks of the session.
+//!   has exited and `session_grace` has passed, the shims stop the tasks of the session, except
+//!   those that are kept (`--keep`).
 //!
 //! Every function blocks until it is done. A caller with its own event loop can drive a wait
 //! ([`Waiter`](task::wait::Waiter)), and can follow a started task with
@@ -90,8 +91,8 @@
 //!
 //! ## Stopping a task
 //!
-//! [`stop`](task::stop::stop) terminates the whole process tree. The function returns when the shim
-//! has recorded the end. The report in the task's last record names the survivors.
+//! [`stop`](task::stop::stop) terminates the whole process tree. The function returns when the end
+//! is recorded. The report in the task's last record names the survivors.
 //!
 //! ```no_run
 //! use siding_core::store::StateDir;
@@ -145,9 +146,9 @@
 //!
 //! An [`Outbox`](notices::Outbox) holds the notices of a session that a consumer has not
 //! acknowledged. A consumer that is killed between reading and acknowledging notices receives these
-//! notices again. The example runs a recovery first, because only a recovery records the end of a
-//! task whose shim was killed. A host that has reported the end of a task in another way
-//! acknowledges the task's notices with [`ack_shown`](notices::ack_shown).
+//! notices again. The example runs a recovery first, because a killed shim cannot record the end of
+//! its task. A host that has reported the end of a task in another way acknowledges the task's
+//! notices with [`ack_shown`](notices::ack_shown).
 //!
 //! ```no_run
 //! use std::os::fd::AsFd as _;

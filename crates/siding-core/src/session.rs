@@ -46,7 +46,8 @@ pub enum SessionError {
         /// The id that the caller gave.
         id: SessionId,
     },
-    /// The session was closed, or its owners have exited.
+    /// The session was closed, its owners have exited, or this process cannot see whether an owner
+    /// lives.
     #[error(
         "session `{id}` has ended ({why}); open it again with `siding session open {id} --owner-pid PID`"
     )]
@@ -90,8 +91,8 @@ pub enum SessionError {
     },
 }
 
-/// Opens a session, or adds an owner to an open one. The session ends when all its owners have
-/// exited.
+/// Opens a session, or adds an owner to an open one. The session ends when it is closed, or when
+/// all its owners have exited.
 ///
 /// # Errors
 ///
@@ -189,8 +190,8 @@ pub fn require_live(root: &StateDir, id: &SessionId) -> Result<Session, SessionE
     Ok(session)
 }
 
-/// Returns whether two sessions are the same, or have the same living owner directly or through the
-/// sessions that inherit them.
+/// Returns whether two sessions are the same, or have the same newest living owner directly or
+/// through the sessions that inherit them. False if an owner cannot be determined.
 #[must_use]
 pub fn share_owner(root: &StateDir, one: &SessionId, other: &SessionId) -> bool {
     let owner = |id| {
@@ -200,8 +201,8 @@ pub fn share_owner(root: &StateDir, one: &SessionId, other: &SessionId) -> bool 
     one == other || owner(one).is_some_and(|owner_of_one| owner(other) == Some(owner_of_one))
 }
 
-/// Returns whether no live session owns the tasks of this session any more. False if that cannot be
-/// determined.
+/// Returns whether this process sees no live session that owns the tasks of this session. Also true
+/// if the owner may live elsewhere; false if the session or an ancestor cannot be read.
 #[must_use]
 pub fn is_ended(root: &StateDir, id: &SessionId, boot: &BootId) -> bool {
     matches!(inheriting_session(root, id, boot), Ok(None))
@@ -239,7 +240,7 @@ pub fn list_sessions(root: &StateDir) -> Result<Vec<Session>, SessionError> {
     Ok(ids.filter_map(|id| read(root, &id).ok().flatten()).collect())
 }
 
-/// Returns the sessions that a process owns at present.
+/// Returns the open sessions whose newest living owner is this process.
 ///
 /// # Errors
 ///

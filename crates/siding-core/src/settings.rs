@@ -1,10 +1,10 @@
 //! Finds and reads the sources of settings.
 //!
-//! The layers for [`siding_model::settings`] are one for each of siding's files, two for each of
-//! the host's files, one for the environment variables, and one for the values of the call. The
-//! lowest layer comes first. The module in siding-model decides which values are legal and which
-//! layer wins. Every `siding run` reads the settings, so a missing file must cost only one failed
-//! system call.
+//! The layers for [`siding_model::settings`] are one for each readable file of siding, two for each
+//! valid file of the host, one for the environment variables, and one for the values of the call.
+//! The lowest layer comes first. The module in siding-model decides which values are legal and
+//! which layer wins. Every `siding run` reads the settings, so a missing file must cost only one
+//! failed system call.
 
 mod environment;
 mod error;

@@ -1,4 +1,5 @@
-//! The operating system: every system call and every `unsafe` of the project.
+//! The operating system: every `unsafe` block of the project, and every system call for which the
+//! standard library has no function.
 //!
 //! Nothing here makes a decision: each function wraps one kernel mechanism, and its documentation
 //! states the kernel's rule. No type of `libc` or `rustix` appears in the interface of this module:

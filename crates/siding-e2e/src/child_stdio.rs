@@ -60,7 +60,8 @@ impl ChildStdio {
         self.stdout = None;
     }
 
-    /// Returns whether stdout or stderr has not reached its end of file yet.
+    /// Returns whether stdout or stderr is still open: it was piped, and has neither been closed by
+    /// [`Self::hang_up`] nor reached its end of file.
     pub(crate) fn is_output_open(&self) -> bool {
         self.stdout.is_some() || self.stderr.is_some()
     }

@@ -164,7 +164,8 @@ pub fn descendants(pid: u32) -> Vec<u32> {
     found.split_off(1)
 }
 
-/// Returns the number of voluntary context switches of a process; 0 when there is no such process.
+/// Returns the number of voluntary context switches of a process's main thread; 0 when there is no
+/// such process.
 pub fn voluntary_switches(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));

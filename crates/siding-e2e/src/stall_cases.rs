@@ -1,6 +1,6 @@
-//! Real programs that wait, and the verdict of `siding why` that is correct for each: programs that
-//! block on input, and programs that only appear to do so. Tests print the name of each program
-//! that the machine lacks, and skip its cases.
+//! Silent real programs, and the verdict of `siding why` that is correct for each: programs that
+//! wait for input, and programs that wait for something else or compute. Tests print the name of
+//! each program that the machine lacks, and skip its cases.
 
 use std::path::Path;
 
@@ -60,7 +60,7 @@ pub fn reports_input_wait(why: &serde_json::Value) -> bool {
     matches!(verdict, "input_wait" | "input_likely" | "password_likely" | "tty_stopped")
 }
 
-/// One shell command and the verdict that is correct while it waits.
+/// One shell command and the verdict that is correct while it runs.
 #[derive(Debug, Clone, Copy)]
 pub struct StallCase {
     /// Name of the case in failure messages and benchmark reports.

@@ -104,7 +104,7 @@ pub(crate) enum GroupKind {
 #[derive(Debug)]
 pub(crate) struct Loop {
     pub(crate) kind: LoopKind,
-    /// The variable of a `for` loop, which receives the values of `words`.
+    /// The variable of a `for` or `select` loop, which receives the values of `words`.
     pub(crate) variable: Option<String>,
     pub(crate) words: Vec<Word>,
     pub(crate) condition: Vec<Statement>,

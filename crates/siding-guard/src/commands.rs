@@ -10,7 +10,7 @@ use crate::parse::parse;
 /// is longer than [`MAX_SCRIPT_BYTES`](crate::MAX_SCRIPT_BYTES).
 ///
 /// Background commands (`&`, `coproc`), bodies of functions, commands inside words such as `$(…)`,
-/// declarations such as `export`, and jumps such as `exit` are omitted.
+/// declarations such as `export`, jumps such as `exit`, and `[[ … ]]` and `(( … ))` are omitted.
 #[must_use]
 pub fn simple_commands(text: &str) -> Option<Vec<SimpleCommand>> {
     let parsed = parse(text, Origin::Verbatim(0));

@@ -6,7 +6,7 @@
 //! ```
 //! Owns the parser of shell texts, the knowledge of programs that run other programs, and the
 //! rules. The parser is private. The crate is pure: it reads no file and no clock, and starts no
-//! process. The guard is not a sandbox: a command that is written to evade it is allowed.
+//! process. The guard is not a sandbox: a command that is written to evade it can be allowed.
 
 #![forbid(unsafe_code)]
 

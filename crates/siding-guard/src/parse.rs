@@ -38,8 +38,8 @@ const MAX_PREFIX_WORDS: usize = 16;
 pub(crate) struct Parsed {
     /// The commands of all parts of the text that could be parsed, in order.
     pub(crate) statements: Vec<Statement>,
-    /// The parts that could not be parsed, or the whole text if it exceeds a limit. If bash accepts
-    /// the text and the text is within the limits, the list is empty.
+    /// The first parts that could not be parsed, or the whole text if it exceeds a limit. If bash
+    /// accepts the text and the text is within the limits, the list is empty.
     pub(crate) errors: Vec<ParseError>,
 }
 

@@ -41,13 +41,14 @@ pub struct HistoryOutcome<T> {
 
 /// Opens the history and runs `work` on it. A missing file is created.
 ///
-/// A damaged file is moved to `quarantine/`, and `work` runs again on a new file. Therefore `work`
-/// must have no side effects except those on the history.
+/// After a sign of damage, `work` runs again. If the file is still damaged, it is moved to
+/// `quarantine/`, and `work` runs on a new file. Therefore `work` must have no side effects except
+/// those on the history.
 ///
 /// # Errors
 ///
-/// When the database file cannot be used. [`HistoryError::Damaged`] is returned only if the new
-/// file is damaged too.
+/// When the database file cannot be used, or a damaged one cannot be moved.
+/// [`HistoryError::Damaged`] is returned only if the new file is damaged too.
 pub fn with_history<T>(
     root: &StateDir,
     work: impl Fn(&mut History) -> Result<T, HistoryError>,

@@ -29,7 +29,8 @@ const FORGET_BATCH_TASKS: usize = 256;
 
 impl History {
     /// Ingests at most `limit` ended tasks that are not in the history yet, starting with the
-    /// newest. Returns the number of ingested tasks.
+    /// newest. Returns the number of these tasks, including those that another process has ingested
+    /// at the same time.
     ///
     /// Each task is ingested once, even if several processes call this function concurrently. A
     /// task with an unreadable journal is skipped, and the next call tries to ingest this task

@@ -182,9 +182,9 @@ where
     let _peer_gone = connection.await;
 }
 
-/// Returns whether the peer of a connection runs as this user or as root. The kernel's socket
-/// tables show the owner only of a peer on this machine; a peer on another machine is accepted
-/// here, and its requests need the token.
+/// Returns whether a connection is accepted: its peer runs as this user or as root, or may be on
+/// another machine. The kernel's socket tables show the owner only of a peer on this machine, so
+/// requests from another machine are protected only by the token.
 fn is_same_user(stream: &TcpStream, peer: SocketAddr, address: SocketAddr) -> bool {
     let local = stream.local_addr().unwrap_or(address);
     match tcp_sockets::connection_owner_uid(peer, local) {

@@ -208,7 +208,7 @@ fn output_bytes(tool_context: &ToolContext, id: TaskId) -> Option<u64> {
 }
 
 /// Notifies the client when the output grows, at a bounded rate, and once more when the task has
-/// ended or can no longer be watched.
+/// ended or can no longer be watched. Does nothing if the task cannot be watched at all.
 async fn notify_growth(tool_context: Arc<ToolContext>, mut growth: OutputGrowth, sink: UpdateSink) {
     let id = growth.id;
     let resubscribe = ShimRequest::Subscribe { follow: true };
@@ -228,7 +228,7 @@ async fn notify_growth(tool_context: Arc<ToolContext>, mut growth: OutputGrowth,
             Ok(Some(ShimMessage::Output { .. })) => true,
             // From here on the shim reports growth; earlier growth is checked below.
             Ok(Some(ShimMessage::Done)) => false,
-            // A new shim has taken over, and has not received this subscription.
+            // A new shim may have taken over, which has not received this subscription.
             Ok(None) => true,
             Ok(Some(_)) => continue,
             Err(_) => break,

@@ -18,7 +18,8 @@ const SESSION_NAME_PREFIX: &str = "mcp-";
 /// used only if `owner` owns it: the client may have inherited the variable from an agent that
 /// started the client, or from one that has exited. Otherwise the session is named after its owner,
 /// so that the tasks are found again when the client restarts the server. The session ends with the
-/// process `owner`; if the parent has already exited, this process is the owner.
+/// process `owner`. If `owner` is init, because the client has already exited, the session ends
+/// with this process.
 pub(crate) fn open_session(
     root: StateDir,
     named: Option<&str>,

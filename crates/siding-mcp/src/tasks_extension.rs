@@ -45,8 +45,8 @@ pub(crate) fn find_task(tool_context: &ToolContext, id: &str) -> Result<TaskSnap
     Ok(snapshot)
 }
 
-/// Returns the state of a task, with its result once the command has ended without being stopped,
-/// and the acknowledgements for what the result shows.
+/// Returns the state of a task, with its result once the command has ended without being stopped.
+/// If the state is final, also returns the acknowledgement of the task's notices.
 pub(crate) fn get_task(
     tool_context: &ToolContext,
     id: &str,

@@ -62,7 +62,8 @@ pub fn session_for_host(host: &str, process: ProcRef) -> SessionId {
     format!("{name}-{pid}-{start_ticks}").parse().expect("only allowed characters are left")
 }
 
-/// Returns the command that a process runs, derived from its argument vector.
+/// Returns the command that a process runs, derived from its argument vector; `?` if the vector is
+/// empty.
 #[must_use]
 pub fn command_from_argv(words: &[String]) -> TaskCommand {
     match dash_c_text(words) {
@@ -77,7 +78,8 @@ pub fn command_from_argv(words: &[String]) -> TaskCommand {
 
 /// Finds the command that a host runs in a shell, from the argument vector of this shell or of a
 /// program around it. The shell's `-c` text is an argument in `words`, or part of the text of an
-/// outer shell, where it is quoted once more for each shell around it.
+/// outer shell, where it is quoted once more for each shell around it. Returns `None` if no text is
+/// the wrapper text of a known host.
 #[must_use]
 pub fn find_host_command(words: &[String]) -> Option<TaskCommand> {
     /// Maximum number of outer shells whose text is searched.
@@ -180,7 +182,8 @@ fn unwrap_host_text(text: &str) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" "))
 }
 
-/// Returns the first word of a text, split as a shell does.
+/// Returns the first word of a text, split as in [`split_shell_words`]. Returns `None` if the text
+/// has no word, or if a quote in the word is not closed.
 fn first_word(text: &str) -> Option<String> {
     let mut chars = text.chars();
     let mut word = None;
@@ -192,7 +195,8 @@ fn first_word(text: &str) -> Option<String> {
     }
 }
 
-/// Returns the words of a text, split as a shell does, or `None` when a quote is not closed.
+/// Returns the words of a text, split at blanks outside quotes, without the quotes and backslashes.
+/// A backslash inside double quotes is kept. Returns `None` when a quote is not closed.
 fn split_shell_words(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -217,7 +221,7 @@ enum ShellToken {
 }
 
 /// Reads one quoted part, one character, or the separator between two words, and appends characters
-/// to `word`. Returns `None` when a quote is not closed.
+/// to `word`. Returns `None` when a quote is not closed, or a backslash is the last character.
 fn next_shell_token(
     chars: &mut std::str::Chars<'_>,
     word: &mut Option<String>,

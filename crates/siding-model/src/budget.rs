@@ -28,11 +28,11 @@ pub struct BudgetPolicy {
 pub struct BudgetCall {
     /// The wait that the call specifies, which has precedence over the policy.
     pub request: WaitRequest,
-    /// Whether the caller is a subagent. A subagent gets no budget: it ends with its answer, so the
-    /// notice about a command in the background could not reach it.
+    /// Whether the caller is a subagent. A subagent gets no budget unless the call specifies one:
+    /// it ends with its answer, so the notice about a command in the background could not reach it.
     pub is_subagent: bool,
     /// Whether the output goes to a person's terminal. With `assistant_mode = "auto"`, such a call
-    /// gets no budget.
+    /// gets no budget unless it specifies one.
     pub is_person: bool,
 }
 
@@ -107,8 +107,8 @@ impl CallerWait {
     }
 }
 
-/// A shell call of a host that moves a foreground command to the background when the call's timeout
-/// expires.
+/// A shell call of a host. When the timeout of the call expires, the host moves the command to the
+/// background, or kills it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostCall<'c> {
     /// The command text.

@@ -1,5 +1,5 @@
-//! 64-bit FNV-1a (RFC 9923): the hash in the names of files on disk, and of binary content in
-//! texts.
+//! 64-bit FNV-1a (RFC 9923): the hash in the names of files on disk, of binary content in texts,
+//! and of text that is compared with an earlier one.
 //!
 //! The standard library may change its hasher in any release, so its result cannot name a file that
 //! a later build has to find. FNV is not collision-resistant, and an attacker can construct

@@ -210,7 +210,8 @@ impl ForegroundCall {
     }
 
     /// Returns how long the reader of the remaining output may make no progress; `None` while the
-    /// call waits for its task, and after the end of a command that was not interrupted.
+    /// call waits for its task, after the end of a command that was not interrupted, and once the
+    /// caller has returned.
     #[must_use]
     pub const fn reader_timeout(&self) -> Option<Duration> {
         match self.state {
@@ -220,7 +221,8 @@ impl ForegroundCall {
         }
     }
 
-    /// Applies an event to the state, and returns the action for the driver.
+    /// Applies an event to the state, and returns the action for the driver. Once the caller has
+    /// returned, no event has an effect.
     pub fn step(&mut self, event: CallEvent, now: MonotonicMs) -> CallAction {
         if self.state == CallState::Left {
             return CallAction::Wait;

@@ -1,7 +1,7 @@
 //! Identifiers of tasks, hosts and sessions.
 //!
-//! The 60 random bits of a task id are also the task's *birthmark*: the number that every process
-//! of the task inherits as its `RLIMIT_RTTIME` (see [`Birthmark`]).
+//! The 60 bits of a task id are also the task's *birthmark*: the number that every process of the
+//! task inherits as its `RLIMIT_RTTIME` (see [`Birthmark`]).
 
 use std::fmt;
 use std::str::FromStr;
@@ -131,7 +131,8 @@ impl TaskKind {
     }
 }
 
-/// The permanent id of one task: a kind's letter, a dash, and 60 random bits.
+/// The permanent id of one task: a kind's letter, a dash, and 60 bits. The bits are random, except
+/// that the lowest twelve encode the kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(u64);
 
@@ -141,8 +142,8 @@ impl TaskId {
     pub const MIN_BITS: u64 = 1 << 40;
     /// Largest usable id: 60 bits, or 12 base32 digits.
     pub const MAX_BITS: u64 = (1 << 60) - 1;
-    /// Number of ids below a bound up to which no id is chosen: among so few, random ids would soon
-    /// collide.
+    /// If at most this many ids are left below a bound, none of them is chosen: random ids would
+    /// soon collide.
     pub const TOO_FEW_IDS: u64 = 1 << 28;
 
     /// Returns the id with these bits, or `None` when they are outside
@@ -159,7 +160,8 @@ impl TaskId {
         if bits < Self::MIN_BITS || bits > Self::MAX_BITS { None } else { Some(Self(bits)) }
     }
 
-    /// Returns the number of ids below `upper_bound`, for any one kind.
+    /// Returns the number of values below `upper_bound` among which [`Self::from_random`] chooses,
+    /// whatever the kind.
     #[must_use]
     pub const fn count_below(upper_bound: u64) -> u64 {
         let most = if upper_bound > Self::MAX_BITS { Self::MAX_BITS } else { upper_bound };
@@ -274,10 +276,10 @@ impl schemars::JsonSchema for TaskId {
 
 /// The number that marks every process of a task.
 ///
-/// The number is set as the soft and hard `RLIMIT_RTTIME` before exec. This limit is inherited
-/// across fork, exec, setsid, a cleared environment and sudo, and every user can read it in
-/// `/proc/PID/limits` (setrlimit(2)). An unprivileged process can only lower a hard limit, so a
-/// nested task gets a smaller number than its parent.
+/// The number is set as the soft and hard `RLIMIT_RTTIME`: before exec, or at the adoption of a
+/// running process. This limit is inherited across fork, exec, setsid, a cleared environment and
+/// sudo, and every user can read it in `/proc/PID/limits` (setrlimit(2)). An unprivileged process
+/// can only lower a hard limit, so a nested task gets a smaller number than its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Birthmark(pub u64);
 

@@ -71,7 +71,7 @@ pub struct TaskState {
     pub lifecycle: Lifecycle,
     /// The leader; `None` until it is running.
     pub leader: Option<LeaderRef>,
-    /// How the leader ended; `None` while it runs.
+    /// How the leader ended; `None` until that is recorded.
     pub leader_end: Option<LeaderEnd>,
     /// `errno` of the failed start, if the command could not be started.
     pub spawn_errno: Option<i32>,
@@ -87,7 +87,8 @@ pub struct TaskState {
     pub ran_until: Option<MonotonicMs>,
     /// Summary of the task from its final record; `None` until this record is written.
     pub closed: Option<CloseSummary>,
-    /// Output offset at which output was first lost, and the reason.
+    /// Output offset and reason of the last recorded loss of output. Each shim of the task records
+    /// only its first loss.
     pub output_lost: Option<(u64, String)>,
     /// Totals of the lines that the task's line monitor has recorded.
     pub matched: MatchTotals,

@@ -52,8 +52,8 @@ pub struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// Returns the initial state of a task that was recorded at `started` and has not been spawned
-    /// yet.
+    /// Returns the initial state of a task that has not been spawned yet. `started` is the time at
+    /// which the task was recorded or, for an adopted task, at which its process was marked.
     #[must_use]
     pub fn new(spec: &TaskSpec, started: MonotonicMs) -> Self {
         let cap = started.plus_ms(spec.cap_ms);
@@ -95,7 +95,8 @@ impl Lifecycle {
         self.policy.cap
     }
 
-    /// Returns the time at which the task was recorded.
+    /// Returns the time at which the task was recorded or, for an adopted task, at which its
+    /// process was marked.
     #[must_use]
     pub const fn started(&self) -> MonotonicMs {
         self.policy.started
@@ -120,8 +121,8 @@ impl Lifecycle {
         }
     }
 
-    /// Returns the time at which the deadline or the grace period ends, or `None` when only an
-    /// external event can change the state.
+    /// Returns the time at which the deadline passes or the grace period ends; `None` if the phase
+    /// does not depend on the time.
     #[must_use]
     pub const fn wake_at(&self) -> Option<MonotonicMs> {
         match &self.phase {
@@ -133,7 +134,8 @@ impl Lifecycle {
         }
     }
 
-    /// Returns the event of a deadline or grace period that has ended by `now`.
+    /// Returns the event that is due at `now`: the deadline has passed, or the grace period has
+    /// ended.
     #[must_use]
     pub fn due_event(&self, now: MonotonicMs) -> Option<TaskEvent> {
         if self.wake_at().is_none_or(|at| now < at) {
@@ -365,7 +367,7 @@ impl Lifecycle {
     ) -> (Self, Vec<LifecycleEffect>) {
         match (&self.phase, tree) {
             // In `Starting` the event comes from a takeover: the previous shim died before it
-            // recorded the leader, and the new shim found descendants of the leader.
+            // recorded the leader, and the new shim found processes of the task.
             (Phase::Starting { stop: None } | Phase::Running { .. }, TreeLiveness::Empty) => {
                 self.enter_ended(end.clone().into(), Some(end.clone()))
             }

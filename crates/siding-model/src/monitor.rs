@@ -67,7 +67,7 @@ pub struct LineCoalescer {
     burst: u32,
     every_ms: u64,
     tokens: u32,
-    /// Time at which the last token was added.
+    /// Time from which the interval until the next token is counted.
     refilled_at: MonotonicMs,
     /// Number of records so far, including those that earlier shims wrote.
     records_written: u32,
@@ -123,8 +123,8 @@ impl LineCoalescer {
         if self.pending.is_empty() || self.tokens == 0 {
             return None;
         }
-        // Each line gets its own record while tokens remain; the last token covers all remaining
-        // lines.
+        // Each line gets its own record while tokens remain. The last token covers all remaining
+        // lines, and so does any token after lines have been dropped.
         let alone = self.dropped_lines == 0 && (self.tokens > 1 || self.pending.len() == 1);
         self.tokens -= 1;
         if alone { self.take_first() } else { self.flush() }
@@ -137,7 +137,8 @@ impl LineCoalescer {
         Some(LineBatch { text, lines: 1, dropped_lines: 0, end_offset: to })
     }
 
-    /// Returns all held lines as one batch regardless of the rate. Callers do so when a task ends.
+    /// Returns all held lines as one batch regardless of the rate, or `None` if no line is held.
+    /// Other modules call this function only when a task ends.
     pub fn flush(&mut self) -> Option<LineBatch> {
         let (_, to) = self.pending.back()?;
         let to = *to;

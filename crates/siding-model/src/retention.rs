@@ -1,8 +1,8 @@
 //! The retention rule: which ended tasks may be deleted.
 //!
 //! The rule is a pure function from the existing ended tasks to those to delete. The rule uses the
-//! recorded end of a task, not the times of files, and never selects a task whose live owner has
-//! not seen the end.
+//! recorded end of a task, not the times of files, and never selects a task that may still have
+//! processes.
 
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ pub struct EndedTask<Id> {
     pub ended_at: UnixMs,
     /// Disk usage of the task's directory.
     pub bytes: Bytes,
-    /// Whether the task's owner is alive and has not seen the end of the task.
+    /// Whether the task must be kept whatever the limits are. The reaper sets this for a task that
+    /// may still have processes.
     pub has_live_owner: bool,
     /// Whether the task has unacknowledged notices, and for how long they are kept.
     pub unread_notices: UnreadNotices,
@@ -31,10 +32,11 @@ pub struct EndedTask<Id> {
 pub enum UnreadNotices {
     /// The task has no unread notices.
     NoNotices,
-    /// The session is alive, so it can request the notices at any time.
+    /// The session is alive, so it can request the notices at any time. No age limit applies to the
+    /// task.
     ForLiveSession,
-    /// The session has ended and may be resumed, or has no owner. The notices are kept up to the
-    /// age limit for ended tasks.
+    /// The session has ended and may be resumed, or has no owner. The age limit for ended tasks
+    /// applies to the task.
     ForSession,
 }
 
@@ -61,15 +63,14 @@ impl Default for RetentionLimits {
     }
 }
 
-/// Returns the tasks to delete, in the order of deletion: an interrupted deletion has then deleted
-/// the oldest tasks.
+/// Returns the tasks to delete, in the order of deletion.
 ///
-/// The result is the smallest that the limits require. Tasks without unread notices, or whose
-/// unread notices are too old and have no live session, come first. Other tasks with unread notices
-/// follow only while the remaining tasks exceed twice the limits. A task with
-/// [`EndedTask::has_live_owner`] is never returned, although its size is counted: the tasks of live
-/// owners alone may exceed the limits. Tasks that ended in the same millisecond are ordered by id,
-/// so that two concurrent cleanups delete the same tasks.
+/// In each of the two groups below, the oldest tasks come first, and tasks are taken only until the
+/// limits hold. Tasks without unread notices, or whose unread notices are too old and have no live
+/// session, come first. Other tasks with unread notices follow only while the remaining tasks
+/// exceed twice the limits. A task with [`EndedTask::has_live_owner`] is never returned, although
+/// its size is counted: such tasks alone may exceed the limits. Tasks that ended in
+/// the same millisecond are ordered by id, so that two concurrent cleanups delete the same tasks.
 #[must_use]
 pub fn expired_tasks<Id: Copy + Ord>(
     ended: &[EndedTask<Id>],

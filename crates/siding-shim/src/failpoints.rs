@@ -27,7 +27,7 @@ pub(crate) const TASK_POINTS: [&str; 12] = [
 /// A process is adopted, and its task is not recorded yet.
 pub(crate) const ADOPTED: &str = "adopted";
 
-/// A host is recorded, and does not carry its mark yet.
+/// A host is recorded. It does not carry its mark yet, unless an earlier supervisor has marked it.
 pub(crate) const HOST_RECORDED: &str = "host_recorded";
 /// A host carries its mark.
 pub(crate) const HOST_MARKED: &str = "host_marked";

@@ -2,8 +2,8 @@
 //! host runs in a sandbox, and terminates the processes that the host leaves behind.
 //!
 //! The supervisor sleeps until the host ends, a byte arrives in the bell (a FIFO), or a scan is
-//! due. If the supervisor is killed, the host's next hook starts another supervisor. If the host is
-//! killed as well, the reaper terminates the host's processes.
+//! due. If the supervisor is killed, the host's next hook starts another supervisor. If the host
+//! ends while it has no supervisor, the reaper terminates the host's processes.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ const BELL_READ_BYTES: usize = 4096;
 const MAX_BELL_READS: usize = 16;
 
 /// Runs this process as the supervisor of a host until the host has ended. Returns the exit code of
-/// the process.
+/// the process, which is 1 if the supervision could not start.
 #[must_use]
 pub fn main() -> u8 {
     let mut arguments = std::env::args_os().skip(2);
@@ -128,15 +128,16 @@ impl HostSupervisor {
         let Self { root, files, record, .. } = &self;
         let steps =
             reap::end_host(root, files, record, &|| failpoints::pause_at(failpoints::HOST_ENDING));
-        // If a process could not be terminated, the record stays, so that the reaper reports the
-        // process to the next session.
+        // If a step failed, for example because a process could not be terminated, the record
+        // stays, so that the reaper reports the process to the next session.
         if !steps.iter().any(reap::ReapStep::is_failure) {
             let _best_effort = root.remove_host(files.mark);
         }
     }
 
     /// Waits until the bell is rung, a scan is due or the host has ended; then reads the bell, and
-    /// scans if a scan is due. This is the only place where the supervisor blocks.
+    /// scans if a scan is due. While the bell is ignored, waits for the end of that time instead of
+    /// the bell. An idle supervisor blocks only here.
     fn wait_and_dispatch(&mut self) {
         let now = clock::monotonic_now();
         let is_bell_ignored = now < self.bell_ignored_until;

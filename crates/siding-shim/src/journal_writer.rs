@@ -8,8 +8,8 @@ use siding_model::record::Record;
 /// Time between two attempts to write pending records, in milliseconds. A disk that is full or
 /// disconnected usually stays so for minutes.
 const RETRY_MS: u64 = 2_000;
-/// Time until the shim tries again to write an optional record for which the journal had no space,
-/// in milliseconds.
+/// Time until the shim tries again to write an optional record for which
+/// [`JournalWriter::has_room`] returned false, in milliseconds.
 pub(crate) const OPTIONAL_RECORD_RETRY_MS: u64 = 1_000;
 
 /// The journal, and the records that could not be written to it yet.
@@ -17,7 +17,7 @@ pub(crate) const OPTIONAL_RECORD_RETRY_MS: u64 = 1_000;
 pub(crate) struct JournalWriter {
     journal: JournalFile,
     pending: Vec<Record>,
-    /// The time of the next attempt to write the pending records.
+    /// The time of the next attempt to write the pending records; `None` if no record is pending.
     retry_at: Option<MonotonicMs>,
 }
 
@@ -53,7 +53,7 @@ impl JournalWriter {
         }
     }
 
-    /// Returns when to call [`Self::retry_if_due`]; `None` while everything is written.
+    /// Returns when to call [`Self::retry_if_due`]; `None` while no record is pending.
     pub(crate) const fn retry_at(&self) -> Option<MonotonicMs> {
         self.retry_at
     }
@@ -71,7 +71,8 @@ impl JournalWriter {
         self.retry_at = None;
     }
 
-    /// Waits until all records are on the disk (fdatasync(2)).
+    /// Tries again to write the pending records, and waits until the written records are on the
+    /// disk (fdatasync(2)). Records that cannot be written stay pending.
     pub(crate) fn sync(&mut self) {
         if !self.pending.is_empty() {
             self.retry();

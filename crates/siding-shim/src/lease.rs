@@ -1,6 +1,6 @@
 //! The lease of a task: the pidfd of the newest live owner of the task's session. When the last
-//! owner of a subagent's session has ended, an owner of the parent session takes that owner's
-//! place.
+//! owner of a subagent's session has ended and a parent session has inherited the task, an owner of
+//! the parent session takes that owner's place.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -23,11 +23,11 @@ pub(crate) enum Lease {
     Free,
     /// The pidfd of a live owner of the session, or of the session that inherited the task.
     Held(PidFd),
-    /// No live owner was found. The task is not stopped if the session gets a new owner within the
-    /// grace.
+    /// No live owner was found, or the search failed. The task is not stopped if the session gets a
+    /// new owner within the grace.
     Lost {
-        /// The time of the next search for an owner. If this search finds none, the task is
-        /// stopped.
+        /// The time of the next search for an owner. If this search succeeds and finds none, the
+        /// task is stopped.
         until: MonotonicMs,
     },
 }
@@ -44,7 +44,7 @@ impl Lease {
     fn query_owner(root: &StateDir, spec: &TaskSpec) -> Self {
         match find_live_owner(root, spec) {
             Ok(Some(owner)) => Self::Held(owner),
-            // A failed search is repeated when the grace is over.
+            // The search is repeated when the grace is over.
             Ok(None) | Err(_) => {
                 Self::Lost { until: clock::monotonic_now().plus_ms(spec.session_grace_ms) }
             }
@@ -59,7 +59,7 @@ impl Lease {
         }
     }
 
-    /// Returns whether no live owner was found.
+    /// Returns whether the last search found no live owner and the lease has not expired yet.
     pub(crate) const fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })
     }
@@ -77,8 +77,8 @@ impl Lease {
         *self = Self::query_owner(root, spec);
     }
 
-    /// Returns whether the grace is over without a new owner. While the search for an owner fails,
-    /// the lease does not expire: no task is stopped on a guess.
+    /// Searches again once the grace is over. Returns true, once, if that search finds no owner.
+    /// While the search fails, the lease does not expire: no task is stopped on a guess.
     pub(crate) fn has_expired(
         &mut self,
         root: &StateDir,

@@ -1,11 +1,13 @@
 //! The shim: the small process that supervises one task, or several that are about to be stopped.
 //!
-//! The shim starts the leader, and is the only writer of the task's journal and output. It enforces
-//! the deadline and the task's lease, serves its clients, and kills the process tree of a task
-//! that is stopped. It records how the task ended, and exits. The shim has one thread, which waits
-//! for the events of recorded tasks only in the poll of `event_loop`; a second thread exists only
-//! while an HTTP condition of the task's readiness is checked. While it supervises a task, the shim
-//! waits neither for a client that does not read nor for an end of file.
+//! The shim starts the leader, adopts a running command or takes over a task whose shim is dead. It
+//! is the only writer of the task's journal and of the output that it receives through a FIFO. It
+//! enforces the deadline and the task's lease, serves its clients, and kills the process tree of a
+//! task that is stopped. It records how the task ended, and exits. The shim has one thread, which
+//! waits for the events of recorded tasks only in the poll of `event_loop`; further threads, one
+//! for each URL, exist only while HTTP conditions of a task's readiness are checked. While it
+//! supervises a task, the shim waits neither for a client that does not read nor for an end of
+//! file.
 //!
 //! The crate also contains the supervisor of a host (`host_supervisor`), which supervises no task.
 

@@ -19,13 +19,14 @@ pub(crate) struct LineMonitor {
 }
 
 impl LineMonitor {
-    /// Returns the monitor of a new task, if the task has one.
+    /// Returns the monitor of a new task; `None` if the specification contains none.
     pub(crate) fn new(spec: &TaskSpec) -> std::io::Result<Option<Box<Self>>> {
         let Some(monitor) = &spec.monitor else { return Ok(None) };
         Ok(Some(Self::from_watch(LineWatch::new(monitor, 0, clock::monotonic_now())?)))
     }
 
-    /// Returns the monitor of a task whose shim died, with the output that is not recorded yet.
+    /// Returns the monitor of a task whose shim died, after it has scanned the stored output that
+    /// follows the last recorded line; `None` if the specification contains no monitor.
     pub(crate) fn resume(dir: &TaskDir, state: &TaskState) -> std::io::Result<Option<Box<Self>>> {
         let Some(monitor) = &state.spec.monitor else { return Ok(None) };
         Ok(Some(Self::from_watch(LineWatch::resume(monitor, dir, state, clock::monotonic_now())?)))
@@ -40,7 +41,7 @@ impl LineMonitor {
         self.lines.feed(from, bytes);
     }
 
-    /// Returns when the next line is due.
+    /// Returns when the next record is due; `None` while no line waits to be recorded.
     pub(crate) fn wake_at(&mut self) -> Option<MonotonicMs> {
         Some(self.lines.wake_at()?.max(self.retry_at))
     }

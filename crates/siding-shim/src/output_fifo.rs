@@ -71,7 +71,7 @@ pub(crate) struct OutputFifo {
     /// The name of the splice store's marker file.
     pub(crate) marker_file: &'static str,
     quiet_at: Option<MonotonicMs>,
-    /// Receives all output. Most tasks have no monitor.
+    /// Receives the task's output, without siding's own lines. Most tasks have no monitor.
     pub(crate) line_monitor: Option<Box<LineMonitor>>,
 }
 
@@ -117,12 +117,13 @@ impl OutputFifo {
         self.offset
     }
 
-    /// Returns when to call [`Self::release_if_quiet`].
+    /// Returns when to call [`Self::release_if_quiet`]; `None` once that has been done, until the
+    /// shim moves data again.
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         self.quiet_at
     }
 
-    /// Returns how much output was stored and lost.
+    /// Returns the length of the stream, the released range, and how many bytes were lost.
     pub(crate) const fn totals(&self) -> OutputTotals {
         OutputTotals { bytes: self.offset, gap: self.gap, lost: self.lost }
     }
@@ -132,7 +133,8 @@ impl OutputFifo {
         self.failure.take()
     }
 
-    /// Returns the last bytes that were stored, at most `max` of them.
+    /// Returns the last bytes of the stream, at most `max`, as far as the file contains them; empty
+    /// if the read fails.
     pub(crate) fn tail(&self, max: usize) -> Vec<u8> {
         if self.offset == 0 {
             return Vec::new();
@@ -158,15 +160,15 @@ impl OutputFifo {
         (0..MAX_READS_PER_TICK).take_while(|_| self.move_once()).count() > 0
     }
 
-    /// Moves all data that is in the FIFO now, at most the maximum capacity of a FIFO: a descendant
-    /// that writes without a pause must not delay the record of the leader's end.
+    /// Moves data until the FIFO is empty or the maximum capacity of a FIFO has been moved: a
+    /// descendant that writes without a pause must not delay the record of the leader's end.
     pub(crate) fn drain(&mut self) {
         let until = self.offset + MAX_PIPE_BYTES;
         while self.offset < until && self.move_once() {}
     }
 
-    /// Frees the buffers and shrinks the FIFO once the task has been silent. Returns whether the
-    /// task has been silent.
+    /// Frees the buffers and shrinks the FIFO once the task has been silent. Returns whether it did
+    /// so, which happens once in each silence.
     pub(crate) fn release_if_quiet(&mut self, now: MonotonicMs) -> bool {
         let soon = now.plus_ms(2 * QUIET_SLACK_MS);
         let is_quiet = self.quiet_at.take_if(|at| soon >= *at).is_some();

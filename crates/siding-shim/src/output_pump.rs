@@ -1,4 +1,5 @@
-//! The output of a task, whether siding stores it or the host of an adopted task does.
+//! The output of a task: siding stores it, or the host of an adopted task has directed it
+//! elsewhere.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -21,7 +22,7 @@ pub(crate) enum OutputPump {
 }
 
 impl OutputPump {
-    /// Returns the output of a task that siding stores: the shim moves it from `fifo` to `file`.
+    /// Returns an output that siding stores: the shim moves it from `fifo` to `file`.
     pub(crate) fn new(
         fifo: OwnedFd,
         file: OwnedFd,
@@ -66,7 +67,8 @@ impl OutputPump {
         }
     }
 
-    /// Returns when to poll the output of an adopted task; see [`AdoptedOutput::wake_at`].
+    /// Returns when to poll the output of an adopted task; see [`AdoptedOutput::wake_at`]. `None`
+    /// for a task that siding started.
     pub(crate) const fn poll_at(
         &self,
         is_followed: bool,
@@ -78,7 +80,8 @@ impl OutputPump {
         }
     }
 
-    /// Returns the descriptor to poll for data; `None` if the length must be polled instead.
+    /// Returns the descriptor to poll for data; `None` for an adopted task, which is polled at the
+    /// time of [`Self::poll_at`].
     pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Fifo(fifo) => Some(fifo.source()),
@@ -102,7 +105,7 @@ impl OutputPump {
         }
     }
 
-    /// Returns when to call [`Self::release_if_quiet`].
+    /// Returns when to call [`Self::release_if_quiet`]; `None` if there are no buffers to free.
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         match self {
             Self::Fifo(fifo) => fifo.wake_at(),
@@ -134,8 +137,8 @@ impl OutputPump {
         }
     }
 
-    /// Moves available data into the output file. Returns whether any data was moved. `dir` is the
-    /// task's directory.
+    /// Moves available data into the output file, in a limited number of steps. Returns whether any
+    /// data was moved. `dir` is the task's directory.
     pub(crate) fn move_available(&mut self, dir: &TaskDir) -> bool {
         match self {
             Self::Fifo(fifo) => fifo.move_available(dir),
@@ -143,7 +146,7 @@ impl OutputPump {
         }
     }
 
-    /// Moves all data that is available now.
+    /// Moves the data that is in the FIFO now; see [`OutputFifo::drain`].
     pub(crate) fn drain(&mut self) {
         match self {
             Self::Fifo(fifo) => fifo.drain(),
@@ -151,7 +154,7 @@ impl OutputPump {
         }
     }
 
-    /// Frees buffers once the task has been silent. Returns whether the task has been silent.
+    /// Frees buffers once the task has been silent. Returns whether this call found such a silence.
     pub(crate) fn release_if_quiet(&mut self, now: MonotonicMs) -> bool {
         match self {
             Self::Fifo(fifo) => fifo.release_if_quiet(now),

@@ -1,4 +1,5 @@
-//! Waits until an adopted process must be recorded, and then creates the record of its task.
+//! Waits until an adopted process has ended or must be recorded, and creates the record of its
+//! task.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -37,7 +38,7 @@ pub(crate) struct PendingAdoption {
     shim: Shim,
 }
 
-/// The open files of a task that has just been recorded.
+/// The open files and the state of a task that has just been recorded.
 #[derive(Debug)]
 pub(crate) struct RecordedAdoption {
     dir: TaskDir,
@@ -118,7 +119,8 @@ impl PendingAdoption {
         }
     }
 
-    /// Creates the files in the task's directory, and writes the first record to the journal.
+    /// Marks the task live, creates the files in its directory, and writes the first record to the
+    /// journal.
     fn create_files(
         &self,
         dir: &TaskDir,

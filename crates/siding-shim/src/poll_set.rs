@@ -18,7 +18,7 @@ pub(crate) enum Source {
     Signals,
     /// A process of the task that is not a child of the shim has ended.
     TreeMember,
-    /// The owner of the task's session has ended.
+    /// The owner that the task's lease watches has ended.
     SessionOwner,
     /// A server that must respond before the task is ready has responded.
     Readiness,
@@ -94,8 +94,8 @@ impl ReadySources {
         self.0.contains(&Token { task: None, source })
     }
 
-    /// Returns the readable sources of the task with this index, each once, in the order in which
-    /// they are dispatched.
+    /// Returns the readable sources of the task with this index and those that all tasks share,
+    /// each once, in the order in which they are dispatched.
     pub(crate) fn for_task(&self, task: usize) -> Vec<Source> {
         let tokens = self.0.iter().filter(|token| token.task.is_none_or(|index| index == task));
         let mut sources: Vec<Source> = tokens.map(|token| token.source).collect();

@@ -40,10 +40,10 @@ pub(crate) enum ProcessTree {
     },
     /// Processes that are not descendants of this process.
     Discovered {
-        /// The leader, until it has ended.
+        /// The leader, or what is known about its end.
         leader: LeaderHandle,
-        /// Pidfds of some of the other processes. May be empty while the leader lives, or while no
-        /// descriptor is free.
+        /// Pidfds of some of the other processes. May be empty although such processes live: while
+        /// the leader lives, before the first shared scan, or while no descriptor is free.
         held: Vec<PidFd>,
         /// The scans that the tasks of this shim share, if it has several.
         shared_scan: Option<Rc<RateLimitedScan>>,
@@ -69,7 +69,8 @@ pub(crate) enum LeaderHandle {
 }
 
 impl LeaderHandle {
-    /// Returns the recorded leader.
+    /// Opens a pidfd of the recorded leader. Returns [`Self::EndMissed`] if the leader no longer
+    /// exists.
     ///
     /// # Errors
     ///
@@ -93,7 +94,7 @@ impl LeaderHandle {
         }
     }
 
-    /// Returns the leader's end, once.
+    /// Returns the leader's end, once; `None` while the leader lives.
     fn take_end(&mut self) -> Option<LeaderEnd> {
         if self.pidfd().is_some_and(|held| !held.is_dead()) {
             return None;
@@ -208,17 +209,17 @@ impl ProcessTree {
         matches!(self, Self::Discovered { .. })
     }
 
-    /// Returns the time of the next [`Self::check`], which comes earlier if a source becomes
-    /// readable.
+    /// Returns the time of the next [`Self::check`]; `None` if the sources or SIGCHLD report when a
+    /// check is due.
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         match self {
             Self::Discovered { rescan_at, .. } | Self::Descendants { rescan_at, .. } => *rescan_at,
         }
     }
 
-    /// Reaps processes that have ended, and returns whether any is left. If [`Self::wake_at`]
-    /// returns a time afterwards, the sources may not report the next end, and the next check is
-    /// due at that time.
+    /// Reaps children that have ended, and returns the status of the leader and the tree. The tree
+    /// counts as alive while this is unknown. If [`Self::wake_at`] returns a time afterwards, the
+    /// sources may not report the next end, and the next check is due at that time.
     pub(crate) fn check(&mut self, root: &StateDir, task: &TaskState) -> TreeStatus {
         match self {
             Self::Descendants { leader, rescan_at } => {
@@ -319,8 +320,8 @@ fn task_descendants(root: &StateDir, mark: Birthmark) -> Vec<i32> {
     procfs::descendants(current_pid(), |pid| tree::is_of_other_task(root, mark, pid))
 }
 
-/// Reaps children. Returns the status of the leader and the tree, and whether the descendants could
-/// be read. If they could not, no signal reports the end of the last process.
+/// Reaps children. Returns the status of the leader and the tree, and false if the descendants had
+/// to be read but could not. In that case, no signal reports the end of the last process.
 fn check_descendants(
     leader: &mut Option<LeaderRef>,
     root: &StateDir,

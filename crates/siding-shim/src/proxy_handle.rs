@@ -19,7 +19,7 @@ impl ProxyHandle {
         Self(proxy)
     }
 
-    /// Returns the descriptor to poll for denied hosts.
+    /// Returns the descriptor to poll for denied hosts; `None` without a proxy, also after its end.
     pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
         self.0.as_ref().map(AsFd::as_fd)
     }
@@ -35,7 +35,8 @@ impl ProxyHandle {
                     denied.push(Record::Denied { at, host });
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
-                // The proxy was killed. The task cannot reach any remote host from now on.
+                // The proxy has ended, or ends now that its socket is closed. The task cannot reach
+                // any remote host from now on.
                 Ok(None) | Err(_) => {
                     self.0 = None;
                     denied.push(Record::Denied { at, host: PROXY_ENDED_HOST.to_owned() });

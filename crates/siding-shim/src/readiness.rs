@@ -23,7 +23,8 @@ pub(crate) struct ReadinessProbe(Option<Box<PendingReadiness>>);
 #[derive(Debug)]
 struct PendingReadiness {
     readiness: Readiness,
-    /// The time at which the journal is checked again, after it had no space for the record.
+    /// Earliest time of the next check, after the journal had no space for the record; `None` if
+    /// no record was postponed.
     retry_at: Option<MonotonicMs>,
 }
 
@@ -47,7 +48,7 @@ impl ReadinessProbe {
         waiting.flat_map(|waiting| waiting.readiness.sources())
     }
 
-    /// Returns when to call [`Self::check`].
+    /// Returns when to call [`Self::check`]; `None` if no condition needs a check by time.
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
         let waiting = self.0.as_ref().filter(|_| can_become_ready(state))?;
         waiting.retry_at.or_else(|| waiting.readiness.wake_at())
@@ -60,8 +61,9 @@ impl ReadinessProbe {
         }
     }
 
-    /// Checks the conditions that are due. Returns the readiness record once all conditions are
-    /// met; every later call returns the record again, until [`Self::stop`].
+    /// Checks the conditions that are due. Returns the readiness record if all conditions are met,
+    /// and again in later calls until [`Self::stop`]. Returns `None` while the record is postponed,
+    /// and while the task cannot become ready.
     pub(crate) fn check(
         &mut self,
         context: &TaskContext<'_>,
@@ -87,8 +89,8 @@ impl ReadinessProbe {
         self.0 = None;
     }
 
-    /// Returns the readiness record of a task that has ended, if the last output met the
-    /// conditions. Stops checking.
+    /// Checks the output and the files of a task that has ended for the last time. Returns the
+    /// readiness record if all conditions are met and the task was not being stopped.
     pub(crate) fn check_after_end(
         &mut self,
         dir: &TaskDir,
@@ -101,7 +103,8 @@ impl ReadinessProbe {
     }
 }
 
-/// Returns whether a task can become ready in its phase. A task that is being stopped cannot.
+/// Returns whether a task can become ready in its phase. A task that is starting or is being
+/// stopped cannot.
 const fn can_become_ready(state: &TaskState) -> bool {
     matches!(state.lifecycle.phase(), Phase::Running { .. } | Phase::Lingering { .. })
 }

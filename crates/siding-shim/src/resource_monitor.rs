@@ -1,10 +1,9 @@
 //! The resource monitor: measures what the task uses, and detects that a limit is exceeded.
 //!
 //! A task with limits is sampled at intervals that are short enough to enforce them. A task without
-//! limits is sampled only when the shim is awake anyway and, in the background, at the intervals of
-//! its watchdogs; these intervals grow while the task is idle. The usage of processes that have
-//! ended comes from getrusage(2) without a sample. Between two samples, only the numbers of the
-//! earlier sample are kept.
+//! limits is sampled only when the shim is awake anyway, when a client requests the usage and, in
+//! the background, at the intervals of its watchdogs; these intervals grow while the task is idle.
+//! The usage of processes that have ended comes from getrusage(2) without a sample.
 
 use siding_core::processes::cgroup::{GroupMemory, TaskGroup};
 use siding_core::processes::probe::{self, UsageFields};
@@ -21,9 +20,9 @@ use siding_model::text;
 
 use crate::task_context::TaskContext;
 
-/// Time between two measurements of expensive values that have no limit, in milliseconds:
-/// connections, for which the links of all descriptors are read, the number of descriptors, and the
-/// kernel's count of OOM kills.
+/// Time between two measurements of expensive values that have no limit, in milliseconds, while no
+/// watchdog determines it: connections, for which the links of all descriptors are read, the number
+/// of descriptors, and the kernel's count of OOM kills.
 const THOROUGH_CHECK_MS: u64 = 60_000;
 /// Age up to which a count of OOM kills explains the end of a process, in milliseconds: two
 /// thorough checks.
@@ -42,7 +41,7 @@ const NAME_COLUMNS: usize = 60;
 pub(crate) struct ResourceMonitor {
     limits: Limits,
     limit_tracker: LimitTracker,
-    /// `None` until the task is in the background or adopted.
+    /// `None` until the task is in the background or adopted, and if all thresholds are off.
     watchdog: Option<Box<Watchdog>>,
     connection_log: ConnectionLog,
     pace: SampleSchedule,
@@ -111,7 +110,8 @@ impl ResourceMonitor {
         }
     }
 
-    /// Returns when to call [`Self::check`].
+    /// Returns when to call [`Self::check`]; `None` if the task has neither limits nor watchdogs,
+    /// or is not running.
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
         let for_limits = (!self.limits.is_none()).then(|| self.pace.next_sample_at());
         let watchdog = self.watchdog.as_ref();
@@ -131,8 +131,8 @@ impl ResourceMonitor {
         }
     }
 
-    /// Takes a sample if the schedule allows one now, even if none is due. `sampled` is the usage
-    /// in a sample that the stall watch has just taken.
+    /// Takes a sample if the task runs and the schedule allows a sample now, even if none is due.
+    /// `sampled` is the usage in a sample that the stall watch has just taken, if it took one.
     pub(crate) fn check(
         &mut self,
         context: &TaskContext<'_>,
@@ -215,7 +215,7 @@ impl ResourceMonitor {
     }
 
     /// Returns the breach to record when the kernel has killed processes at the memory limit of the
-    /// task's control group.
+    /// task's control group. `None` also if a breach of the limit does not stop the task.
     pub(crate) fn memory_limit_kill(&self, state: &TaskState, now: MonotonicMs) -> Option<Breach> {
         let Limits { memory: limit, on_limit, .. } = self.limits;
         if limit == 0 || on_limit != OnLimit::Stop || !is_running(state) {
@@ -261,8 +261,8 @@ impl ResourceMonitor {
         usage
     }
 
-    /// Returns the task's memory with shared pages counted once, if it must be compared with the
-    /// task's limit or with a shortage of the system's memory.
+    /// Returns the task's memory with shared pages counted once. `None` if no limit needs this
+    /// value, because the resident memory is already small enough.
     fn shared_once(&self, usage: &Usage) -> Option<u64> {
         let (limit, resident) = (self.limits.memory, usage.resident_bytes());
         // `used_bytes` subtracts page cache, which the kernel can reclaim, only at or above this
@@ -281,7 +281,8 @@ impl ResourceMonitor {
         }
     }
 
-    /// Returns which fields the stall watch must sample, so that this monitor can use the sample.
+    /// Returns which fields a sample must have. The stall watch samples them too, so that this
+    /// monitor can use its sample.
     pub(crate) fn required_usage(&self, now: MonotonicMs) -> UsageFields {
         UsageFields {
             runnable: self.limits.cpu_spin_ms > 0

@@ -47,7 +47,8 @@ impl DirectExec {
 }
 
 /// Returns the first program of this name in the directories of `search`. A name with a slash is a
-/// path from `cwd`, and is not searched for.
+/// path from `cwd`, and is not searched for. `None` if there is no such program, or if bash must
+/// search.
 fn find_program(name: &str, search: &[u8], cwd: &Path) -> Option<String> {
     if name.contains('/') {
         return file::is_program(&cwd.join(name)).then(|| name.to_owned());
@@ -72,7 +73,8 @@ fn env_value<'e>(environment: &'e [CString], name: &str) -> Option<&'e [u8]> {
         .find_map(|variable| variable.to_bytes().strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
 
-/// Returns the environment that bash passes to a program with which it replaces itself.
+/// Returns the environment that bash passes to a program with which it replaces itself; `None` if
+/// the working directory cannot be resolved or is not UTF-8.
 fn environment_after_bash(environment: &[CString], cwd: &Path, path: &str) -> Option<Vec<CString>> {
     let text = |name| std::str::from_utf8(env_value(environment, name)?).ok();
     // Bash keeps a PWD that names the working directory, also through symbolic links.

@@ -1,4 +1,4 @@
-//! Passes a command to a shell without showing the command in the arguments of any process.
+//! Passes a command to a shell, if possible without showing it in the arguments of any process.
 //!
 //! A command in argv would match `pkill -f` and be visible to every user of the system. For the
 //! known shells, the text is therefore in a memory file (memfd_create(2)) that the shell inherits,
@@ -19,7 +19,8 @@ use siding_model::outcome::LeaderEnd;
 /// the descriptor table of every process of the task.
 const MIN_INHERITED_FD: i32 = 60;
 
-/// Duplicates a descriptor that the task inherits to a high number, as far as RLIMIT_NOFILE allows.
+/// Duplicates a descriptor for a task to inherit. The duplicate has a high number, as far as
+/// RLIMIT_NOFILE allows.
 pub(crate) fn move_high(fd: impl AsFd) -> io::Result<OwnedFd> {
     // The numbers below the limit that stay free for the moved descriptors.
     const MAX_MOVED_FDS: i32 = 4;
@@ -27,8 +28,8 @@ pub(crate) fn move_high(fd: impl AsFd) -> io::Result<OwnedFd> {
     descriptor::duplicate_from(fd, MIN_INHERITED_FD.min(limit - MAX_MOVED_FDS).max(3))
 }
 
-/// Maximum number of bytes that are read from the report. A path has at most 4 KiB, and there may
-/// be two reports.
+/// Maximum number of bytes that are read from the report. A path has at most 4 KiB, and there are
+/// at most two reports, unless the command sources files.
 const MAX_REPORT_BYTES: usize = 12 << 10;
 
 /// A file in memory with a command's text, followed by the report of its shell.

@@ -59,7 +59,7 @@ pub(crate) fn run(
     Ok(TaskSet::new(vec![supervisor], shim.signals))
 }
 
-/// Takes over several tasks of a session that has ended: task `id`, and the tasks in the commands
+/// Takes over several tasks of sessions that have ended: task `id`, and the tasks in the commands
 /// that follow.
 ///
 /// All commands are received before the first scan of the system, so that one scan serves all

@@ -42,7 +42,8 @@ impl<'t> TaskContext<'t> {
         self.tree.member_pids(self.root, self.state)
     }
 
-    /// Samples what the processes wait for, and the resources that they use.
+    /// Samples what the processes wait for, and the resources that they use. For an adopted command
+    /// in a host's sandbox, leaves out the sandbox's own processes.
     pub(crate) fn sample(&self, known_fds: &KnownFds) -> TaskSample {
         let id = self.state.spec.task_id;
         if self.tree.is_discovered() {
@@ -78,7 +79,7 @@ impl<'t> TaskContext<'t> {
         self.state.leader.filter(|_| lives).map(LeaderRef::pid)
     }
 
-    /// Returns the command of a process in one line.
+    /// Returns the command line of a process in one line; for the live leader, the task's command.
     pub(crate) fn command_of(&self, pid: i32) -> String {
         // The arguments of a leading shell are siding's constant text, not the task's command.
         if self.live_leader() == Some(pid) {

@@ -9,7 +9,7 @@ use siding_model::spec::TaskSpec;
 
 use crate::journal_writer::JournalWriter;
 
-/// The record of one task. The state changes only when records are appended to the journal.
+/// The record of one task. The state changes only through [`Self::append`].
 #[derive(Debug)]
 pub(crate) struct TaskRecord {
     root: StateDir,
@@ -56,8 +56,9 @@ impl TaskRecord {
         self.journal.has_room()
     }
 
-    /// Appends records to the journal, passes each with its sequence number to `publish`, and
-    /// applies it to the state.
+    /// Writes records to the journal, passes each with its sequence number to `publish`, and
+    /// applies it to the state. Records that cannot be written are published and applied too, and
+    /// stay pending for [`Self::retry_if_due`].
     pub(crate) fn append(&mut self, records: Vec<Record>, mut publish: impl FnMut(u64, &Record)) {
         let first = self.journal.write(&records);
         for (seq, record) in (first..).zip(records) {
@@ -82,13 +83,13 @@ impl TaskRecord {
         self.journal.discard_pending();
     }
 
-    /// Waits until the journal is on the disk.
+    /// Tries again to write pending records, and waits until the written ones are on the disk.
     pub(crate) fn sync(&mut self) {
         self.journal.sync();
     }
 
-    /// Makes the record of a task that has ended durable, and removes the files that only a live
-    /// task needs.
+    /// Makes the record of a task that has ended durable, as far as the disk permits, and removes
+    /// the files that only a live task needs.
     pub(crate) fn close(mut self) {
         self.journal.sync();
         self.journal.finish();

@@ -47,7 +47,7 @@ pub(crate) struct TaskSupervisor {
     /// Reports the facts about the leader's end that its exit status does not contain.
     reporter: LeaderReporter,
     /// The shim's write end of the task's standard input, which stays open until a client closes
-    /// it.
+    /// it. `None` after that, after a takeover, and for a task whose input is not a pipe.
     stdin: Option<OwnedFd>,
     proxy: ProxyHandle,
     clients: Clients,
@@ -65,7 +65,7 @@ pub(crate) enum LoopStatus {
     Live,
     /// Like [`Self::Live`], and the tick used memory that will not be needed soon.
     LiveMemoryUsed,
-    /// The task has ended, and its final record is written.
+    /// The task has ended, and its final record is written or was discarded.
     Finished,
 }
 
@@ -119,8 +119,8 @@ impl TaskSupervisor {
         self.clients.add(client);
     }
 
-    /// Does everything that is due. An event may make another event due, so the loop starts again
-    /// after each event.
+    /// Does everything that is due. The loop starts again after a due event, an expired lease and a
+    /// check of the tree, because each of them may make another event due.
     pub(crate) fn tick(&mut self) -> LoopStatus {
         let mut used_memory = false;
         self.task.retry_if_due(clock::monotonic_now());
@@ -156,7 +156,7 @@ impl TaskSupervisor {
     }
 
     /// Returns the time of the next tick, which comes earlier if a source becomes readable. `None`
-    /// for an idle task without a deadline: only a source wakes the shim.
+    /// if the task has ended and its final record is not pending.
     pub(crate) fn wake_at(&mut self) -> Option<MonotonicMs> {
         if !self.task.is_live() {
             return self.task.retry_at();
@@ -178,7 +178,8 @@ impl TaskSupervisor {
         wake_at.into_iter().flatten().min()
     }
 
-    /// Adds the descriptors to poll for this task, which has this `index` in the set.
+    /// Adds the descriptors to poll for this task, which has this `index` in the set; none if the
+    /// task has ended.
     pub(crate) fn add_sources<'fd>(&'fd self, index: usize, poll_set: &mut PollSet<'fd>) {
         if !self.task.is_live() {
             return;
@@ -323,21 +324,21 @@ impl TaskSupervisor {
         if known {
             self.handle_event(&TaskEvent::TreeEmpty);
         } else {
-            // This shim took over and found no leader: the leader ended while no shim supervised
-            // the task.
+            // This shim took over a task whose leader was not recorded, and either found no process
+            // of the task or could not open a pidfd of the leader.
             let why = "its shim was killed, and it ended before another could take over";
             self.handle_event(&TaskEvent::Vanished { why: why.to_owned() });
         }
     }
 
-    /// Starts the stop of the task. Returns false if the task is being stopped or has ended
-    /// already.
+    /// Starts the stop of the task, or shortens the grace of a stop in progress. Returns false if
+    /// neither is possible, for example because the task has ended.
     fn request_stop(&mut self, by: &str, grace_ms: Option<u64>, signal: Option<Signal>) -> bool {
         self.handle_event(&TaskEvent::StopAsked { by: by.to_owned(), grace_ms, signal })
     }
 
-    /// Applies an event: steps the lifecycle, records the event, and carries out the effects.
-    /// Returns whether the event changed anything.
+    /// Applies an event: steps the lifecycle, records the event, and carries out the effects. If
+    /// the event changes nothing, does nothing and returns false.
     pub(crate) fn handle_event(&mut self, event: &TaskEvent) -> bool {
         let at = clock::monotonic_now();
         let (next, effects) = self.task.state().lifecycle.step(event, at);
@@ -376,7 +377,7 @@ impl TaskSupervisor {
         }
     }
 
-    /// Kills the tree, and records the survivors.
+    /// Kills the tree, and records the number of survivors, which may be 0.
     pub(crate) fn kill_tree(&mut self) {
         failpoints::pause_at("killing");
         release_excluded(&mut self.tree, self.task.root(), self.task.state());

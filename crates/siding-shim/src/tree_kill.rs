@@ -138,8 +138,8 @@ impl TreeKill {
         others
     }
 
-    /// Kills the whole tree. Returns once it is proven that no process is left, or once a time limit
-    /// has passed.
+    /// Kills the whole tree. Returns once it is proven that no process is left, or once a time
+    /// limit has passed.
     pub(crate) fn kill(
         &mut self,
         tree: &mut ProcessTree,

@@ -23,9 +23,9 @@ use crate::tree_kill::TreeKill;
 /// for minutes.
 const RECORD_RETRY_MS: u64 = 2_000;
 
-/// Supervises the process until the next attempt to record it, or until the deadline or a change of
-/// the leader or owner. Stops the tree if its deadline or lease has expired. Returns whether any
-/// process is left.
+/// Waits for the next attempt to record the process, or for an earlier event: the end of the leader
+/// or the owner, the deadline, or the end of the lease. Stops the tree at the deadline or the end
+/// of the lease. Returns whether any process is left.
 pub(crate) fn supervise_until_retry(pending: &PendingAdoption, lease: &mut Lease) -> bool {
     let spec = &pending.adoption.spec;
     let deadline = pending.adoption.at.plus_ms(spec.deadline_ms);

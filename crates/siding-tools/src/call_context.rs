@@ -27,7 +27,7 @@ pub trait AsyncCaller: Send {
     fn name(&self) -> &'static str;
 
     /// Resolves when the caller cancels the call. Create the future once for a whole wait: a future
-    /// that is created again in each iteration of a busy loop is never polled to completion.
+    /// that is created again in each iteration of a busy loop may never be polled to completion.
     fn cancelled(&self) -> impl Future<Output = CancelReason> + Send + 'static;
 
     /// Resolves when the caller wants the task to continue in the background. The future is created
@@ -45,7 +45,7 @@ pub trait AsyncCaller: Send {
 
     /// Reports the progress of a wait to the caller. `snapshot` is the task's state, or `None` if
     /// the wait is for several tasks or the state cannot be read; `bound` is the maximum duration
-    /// of the wait.
+    /// of the wait. The default does nothing.
     fn report_progress(
         &mut self,
         _context: &ToolContext,

@@ -145,7 +145,7 @@ impl ToolContext {
         Ok(listing::resolve_id(&self.root, text.trim())?)
     }
 
-    /// Reads the state of a task. If the task's shim was killed, a new shim is started first.
+    /// Reads the state of a task. A task whose shim is dead or stopped is repaired first.
     ///
     /// # Errors
     ///
@@ -227,7 +227,7 @@ impl ToolContext {
 /// The state of a task at one moment.
 #[derive(Debug)]
 pub struct TaskSnapshot {
-    /// The task's directory, which contains the output.
+    /// The task's open directory.
     pub dir: siding_core::store::TaskDir,
     /// The state that results from replaying the task's journal.
     pub state: TaskState,

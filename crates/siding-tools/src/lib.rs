@@ -4,7 +4,7 @@
 //! [`CallContext`] and delivers a [`ToolAnswer`] to the model in its own protocol. A tool does what
 //! a command of the program does, with the same functions of `siding-core`. Long waits are
 //! asynchronous waits for descriptors. Calls that block are short, except for a stop, which blocks
-//! a thread of the runtime until the task has ended.
+//! a thread for blocking work until the task has ended or the kill has given up.
 
 #![forbid(unsafe_code)]
 

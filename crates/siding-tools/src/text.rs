@@ -16,7 +16,7 @@ use crate::structured::{self, RunDetails, TaskSummary};
 
 pub use crate::structured::LINE_COLUMNS;
 
-/// Maximum number of bytes that are read to find the last line of an output.
+/// Maximum number of bytes of text from which the last line of an output is taken.
 const LAST_LINE_BYTES: usize = 400;
 /// Maximum width of the text about a survivor of a stop, in columns.
 const SURVIVOR_COLUMNS: usize = 120;
@@ -76,8 +76,8 @@ pub fn passed_limits(view: &TaskView, snapshot: &TaskSnapshot) -> Vec<String> {
     passed.map(|one| one_line(&one.detail, LINE_COLUMNS)).collect()
 }
 
-/// Returns the last line of a task's output that is not blank; `None` without such a line, or if
-/// the output cannot be read.
+/// Returns the last line of a task's output; `None` if the line is blank or missing, or if the
+/// output cannot be read.
 #[must_use]
 pub fn last_line(snapshot: &TaskSnapshot) -> Option<String> {
     let keep_head = snapshot.state.spec.keep_head;
@@ -97,8 +97,8 @@ pub fn last_line(snapshot: &TaskSnapshot) -> Option<String> {
     text.lines().rev().find(|line| !line.trim().is_empty()).map(str::to_owned)
 }
 
-/// Returns a text with the processes that a stop could not terminate, or with the reason why it is
-/// unproven that none is left. Returns `None` if the stop left no process.
+/// Returns a text with the processes that a stop could not terminate and, if it is unproven that no
+/// other process is left, the reason. Returns `None` if it is proven that the stop left no process.
 #[must_use]
 pub fn format_survivors(report: &StopReport) -> Option<String> {
     let all = report.survivors.iter().map(|survivor| {

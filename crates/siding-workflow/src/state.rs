@@ -41,7 +41,8 @@ pub struct StepProgress {
     pub task: Option<TaskId>,
     /// The time at which the last attempt started.
     pub started_at: Option<UnixMs>,
-    /// The time at which the last attempt ended; `None` while it is running.
+    /// The time at which the last attempt ended; `None` while it is running, and before the first
+    /// attempt.
     pub ended_at: Option<UnixMs>,
 }
 
@@ -59,12 +60,14 @@ pub struct StepStart {
     pub attempt: u32,
 }
 
-/// The next actions of the runner. All fields are empty if it must wait for an event.
+/// The next actions of the runner. Without a step to start and without a verdict, the runner waits
+/// for an event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NextActions {
     /// Steps to start, in this order.
     pub start: Vec<StepStart>,
-    /// The indexes of running steps to stop.
+    /// The indexes of running steps to stop, also of those that the runner has already asked to
+    /// stop.
     pub stop: Vec<usize>,
     /// The verdict; `None` until all steps are finished.
     pub verdict: Option<WorkflowVerdict>,

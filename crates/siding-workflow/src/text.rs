@@ -1,4 +1,5 @@
-//! Formats the output of the runner: a line for each start and each end of an attempt.
+//! Formats the output of the runner: a line for each start and each end of an attempt, the last
+//! lines of a failed step's output, and lines about a stop and about the result.
 
 use std::time::Duration;
 

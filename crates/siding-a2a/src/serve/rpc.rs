@@ -216,7 +216,7 @@ fn parse_request(body: &[u8]) -> Result<RpcRequest, RpcError> {
 }
 
 /// Checks the protocol version of a request. The version is in the header, otherwise in the query;
-/// a request without either has version 0.3 (specification 3.6).
+/// a request without either has version 0.3 (specification 3.6), which is not supported.
 fn check_version<B>(request: &Request<B>) -> Result<(), RpcError> {
     let header = request.headers().get(VERSION_HEADER).and_then(|value| value.to_str().ok());
     let query = request.uri().query().unwrap_or_default();

@@ -90,7 +90,7 @@ impl StreamSender {
     }
 
     /// Sends all updates until the task has ended. Returns `Err(Ok(ClientClosed))` when the client
-    /// has disconnected.
+    /// has disconnected, and `Err(Err(_))` with the error to send to the client.
     async fn send_updates(
         &self,
         progress: TranscriptCursor,

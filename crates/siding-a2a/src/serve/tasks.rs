@@ -167,7 +167,8 @@ impl TaskStore {
         Ok(RpcError::new(code::UNSUPPORTED_OPERATION, why))
     }
 
-    /// Parses a task's id. A task that does not belong to this server is reported as missing.
+    /// Parses a task's id. A task that does not belong to this server, or cannot be read, is
+    /// reported as missing.
     pub(super) fn find_task(&self, id: &str) -> Result<TaskId, RpcError> {
         let missing = || {
             let shown = one_line(id, ID_COLUMNS);
@@ -184,7 +185,7 @@ impl TaskStore {
             && state.spec.task_id.kind() == TaskKind::LocalAgent
     }
 
-    /// Reads the state of a task. Starts a new shim first if the task's shim was killed.
+    /// Reads the state of a task. A task whose shim is dead or stopped is repaired first.
     pub(super) fn read_state(&self, id: TaskId) -> Result<(TaskDir, TaskState), RpcError> {
         let snapshot = self.tool_context.snapshot(id).map_err(internal_error)?;
         Ok((snapshot.dir, snapshot.state))

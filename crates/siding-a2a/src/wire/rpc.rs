@@ -37,7 +37,7 @@ pub mod code {
     pub const INTERNAL_ERROR: i64 = -32603;
     /// The task does not exist.
     pub const TASK_NOT_FOUND: i64 = -32001;
-    /// The task has already ended.
+    /// The task cannot be canceled, because it has already ended.
     pub const NOT_CANCELABLE: i64 = -32002;
     /// The server supports no webhooks.
     pub const PUSH_NOT_SUPPORTED: i64 = -32003;
@@ -63,7 +63,7 @@ const ERROR_REASONS: [(i64, &str); 6] = [
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RpcError {
-    /// One of the codes in [`code`].
+    /// The error code; siding's own server uses the codes in [`code`].
     pub code: i64,
     /// A description for people.
     pub message: String,

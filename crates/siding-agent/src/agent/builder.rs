@@ -97,7 +97,7 @@ pub struct AgentBuilder {
     pub max_requests: u32,
     /// Limits on the nesting and number of subagents and teammates.
     pub subagent_limits: SubagentLimits,
-    /// When an idle interactive agent consolidates its notes; `None` disables this.
+    /// How an idle interactive agent consolidates its notes; `None` disables this.
     pub idle_consolidation: Option<IdleConsolidationConfig>,
 }
 

@@ -61,7 +61,7 @@ impl AgentCallContext {
     }
 
     /// Asks a person whether a command may run. Returns `None` when the call is cancelled or the
-    /// agent ends first.
+    /// agent ends first, and false also when the question is dropped without an answer.
     pub(crate) async fn ask_approval(&self, command: &str, why: &str) -> Option<bool> {
         let (answer, answered) = oneshot::channel();
         let (command, why) = (command.to_owned(), why.to_owned());

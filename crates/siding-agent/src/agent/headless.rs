@@ -98,8 +98,8 @@ impl Agent {
         }
     }
 
-    /// Returns whether a running task or an undelivered notice may still produce input for the
-    /// model.
+    /// Returns whether a running task, or an undelivered notice of a teammate, may still produce
+    /// input for the model.
     fn has_work_under_way(&self) -> Result<bool, AgentError> {
         let running = tasks::list_running(&self.host)?;
         Ok(match &self.team {

@@ -106,8 +106,8 @@ impl Agent {
             let until = Instant::now() + REDRAW_BATCH_TIME;
             let mut next = match first {
                 Ok(came) => Some(came),
-                // The last attempt could not deliver all notices, for example because another
-                // process held the delivery lock, so the delivery is tried again.
+                // If the last attempt could not deliver all notices, for example because another
+                // process held the delivery lock, the delivery is tried again.
                 Err(RecvTimeoutError::Timeout) => {
                     self.has_new_notices.then_some(AgentEvent::NoticesAvailable)
                 }

@@ -23,8 +23,9 @@ const MAX_SHOWN_BYTES: usize = 300;
 /// Maximum columns of a label; a longer one is cut.
 const LABEL_COLUMNS: usize = 60;
 
-/// Requests a label for the last batch of calls. The label is sent as an event when it arrives;
-/// after a failed or cancelled request, no event is sent.
+/// Requests a label for the batch of calls at the end of the conversation, if there is one. The
+/// label is sent as an event when it arrives; after a failed or cancelled request, and for an empty
+/// label, no event is sent.
 pub(super) fn request_label(
     runtime: &Runtime,
     provider: &Arc<dyn Provider>,

@@ -19,7 +19,8 @@ use crate::message::UserContent;
 /// no disk space is left.
 const NOTICE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A thread that follows the session's outbox. Dropping this value ends the thread.
+/// A thread that follows the session's outbox. Dropping this value ends the thread. While the
+/// outbox cannot be followed, only dropping the receiver of its events ends the thread.
 #[derive(Debug)]
 pub(super) struct NoticeFollower {
     /// The read end of a pipe whose write end the thread polls. Closing the read end causes an

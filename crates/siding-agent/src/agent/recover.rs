@@ -73,7 +73,8 @@ fn recover_task_call(
         .then(|| into_tool_result(call.id.clone(), host, recovered_answer(host, call, task)))
 }
 
-/// Removes a task without journal records. Returns true once no process can start the task.
+/// Removes a task without journal records. Returns false, and removes nothing, if the task has a
+/// record or another process may still start it.
 fn discard_unstarted_task(host: &ToolContext, dir: TaskDir) -> bool {
     if !dir.is_unrecorded() {
         return false;

@@ -35,7 +35,7 @@ impl Reminders {
     /// Returns the reminder for the next request. It names, once each, the session's tasks that
     /// have been running since an earlier request and whose output was not read; every
     /// [`BATCHES_PER_FULL_REMINDER`] batches it names all running tasks. Tasks in `shown` are
-    /// omitted, because results in the same request show them.
+    /// omitted, because results in the same request show them. `None` if there is no task to name.
     pub(super) fn next_reminder(
         &mut self,
         host: &ToolContext,

@@ -117,7 +117,8 @@ impl ToolDispatcher {
         }
     }
 
-    /// Runs a call on another thread. The result is sent as [`AgentEvent::CallFinished`].
+    /// Runs a call on another thread, and returns its control. The result is sent as
+    /// [`AgentEvent::CallFinished`].
     pub(super) fn start_call(
         self: &Arc<Self>,
         runtime: &Runtime,
@@ -259,8 +260,8 @@ fn runtime_tool_name(name: &str) -> Option<&'static str> {
     tools::TOOLS.iter().find(|tool| tool.agent_name == Some(name)).map(|tool| tool.name)
 }
 
-/// Converts a tool's answer to the result for the model. Also returns the acknowledgments of the
-/// task states that the answer shows.
+/// Converts a tool's answer to the result for the model. Also returns the acknowledgements to
+/// record once the model has received the result.
 pub(super) fn into_tool_result(
     call: CallId,
     host: &ToolContext,

@@ -240,8 +240,8 @@ impl Conversation {
         }
     }
 
-    /// Starts the calls that may run now: consecutive read-only calls concurrently, all others
-    /// alone and in order.
+    /// Starts the calls that may run now: consecutive read-only calls concurrently, up to a limit,
+    /// and all others alone and in order.
     fn start_calls(&mut self, effects: &mut Vec<Effect>) {
         let mut running = 0;
         let mut starting = Vec::new();

@@ -109,7 +109,8 @@ impl Console {
         })
     }
 
-    /// Sets raw mode, and passes events to `notify` until it returns false. The terminal is
+    /// Sets raw mode, and passes events to `notify` until it returns false. Has no effect if
+    /// it was called before. The terminal is
     /// restored by [`Self::close`], on drop, and on a panic.
     ///
     /// # Errors
@@ -178,7 +179,8 @@ impl Console {
         Ok(())
     }
 
-    /// Sets raw mode again after this process was stopped and continued.
+    /// Sets raw mode again after this process was stopped and continued, unless [`Self::suspend`]
+    /// has already done so.
     ///
     /// # Errors
     ///
@@ -246,7 +248,7 @@ impl Drop for Console {
 }
 
 /// Reads keys and signals, and passes them to `notify`. Returns when the write end of `stopped` is
-/// closed, when the terminal is closed, or when `notify` returns false.
+/// closed, when the terminal is closed or unreadable, or when `notify` returns false.
 fn read_events(
     input: &OwnedFd,
     signals: &SignalFd,

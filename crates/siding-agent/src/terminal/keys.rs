@@ -93,15 +93,16 @@ impl KeyDecoder {
         }
     }
 
-    /// Returns whether bytes are pending. A single Escape, which also starts all sequences, is a
-    /// key only if no more bytes follow, so the caller must wait and then call [`Self::flush`].
+    /// Returns whether bytes outside of a paste are pending. A single Escape, which also starts all
+    /// sequences, is a key only if no more bytes follow, so the caller must wait and then call
+    /// [`Self::flush`].
     #[must_use]
     pub fn has_pending(&self) -> bool {
         self.pasted.is_none() && !self.pending_bytes.is_empty()
     }
 
-    /// Ends a pending sequence because no more bytes have followed. An incomplete sequence is
-    /// discarded.
+    /// Ends a pending sequence because no more bytes have followed. A single Escape becomes a key;
+    /// any other incomplete sequence is discarded. A paste continues.
     pub fn flush(&mut self) -> Vec<Key> {
         if self.pasted.is_some() {
             return Vec::new();

@@ -89,8 +89,8 @@ impl View {
         rows
     }
 
-    /// Returns the rows of the input, at most a third of the screen, and the position of the cursor
-    /// in them.
+    /// Returns the rows of the input around the cursor, at most a third of the screen but at least
+    /// one row, and the position of the cursor in them.
     fn input_rows(&self, columns: usize, rows: usize) -> (Vec<Row>, (usize, usize)) {
         let (written, (row, column)) = self.input.wrapped_rows(columns - 2);
         let most = (rows / 3).max(1);
@@ -103,7 +103,8 @@ impl View {
         (shown.collect(), (row - from, column + 2))
     }
 
-    /// Returns the row with the current activity and the available keys.
+    /// Returns the row with the status note, or if there is none, with the current activity and the
+    /// available keys.
     fn status_row(&self, columns: usize) -> Row {
         if let Some(note) = &self.status_note {
             return Row::truncated(TextStyle::Strong, note, columns);

@@ -61,7 +61,8 @@ pub(super) enum ReplaceError {
 }
 
 /// Replaces `old` with `new`. If all lines of the file have the same ending, the line endings in
-/// `old` and `new` are converted to it first.
+/// `old` and `new` are converted to it first. In any other file, `old` is searched as given, then
+/// with CR LF if the file has both endings, or with LF if it has none.
 pub(super) fn replace_text(
     content: &[u8],
     old: &str,
@@ -188,7 +189,7 @@ fn ambiguous(content: &[u8], count: usize, places: &[usize]) -> ReplaceError {
     ReplaceError::Ambiguous { count, lines }
 }
 
-/// Returns the probable reason why a text does not occur.
+/// Returns the probable reason why a text does not occur; empty if the reason is unknown.
 fn not_found_hint(content: &[u8], old: &str) -> String {
     let plain = String::from_utf8_lossy(content).replace("\r\n", "\n");
     let old = to_lf(old);

@@ -129,8 +129,8 @@ impl Args {
     }
 
     /// Asks the host supervisor to adopt a shell in a sandbox, and prints the session that will own
-    /// the task, if known. If the supervisor cannot be reached, `files` is `None` and only the
-    /// session is printed.
+    /// the task, if known. If the supervisor cannot be reached, `files` is `None`, and nothing but
+    /// the line is printed.
     fn notify_supervisor(self, files: Option<&HostFiles>) -> Result<ExitCode, Failure> {
         if let Some(files) = files {
             // If the supervisor was killed, the bell has no reader and the write fails. The next

@@ -4,9 +4,9 @@
 //! stdin ─ HookInput ─► event ─► HookAnswer ─ encode ─► stdout, stderr, exit code
 //! ```
 //!
-//! Each event has a file with the code that acts on it and returns a [`HookAnswer`]. Only `encode`
-//! depends on the format in which each host expects an answer. Unknown fields of the input are
-//! ignored. If the input is invalid, the hook prints an error on stderr and makes no decision.
+//! Each event is handled by one of these modules, most of which return a [`HookAnswer`]. Only
+//! `encode` depends on the format in which each host expects an answer. Unknown fields of the input
+//! are ignored. If the input is invalid, the hook prints an error on stderr and makes no decision.
 
 mod answer;
 mod attendance;

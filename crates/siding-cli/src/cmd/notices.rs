@@ -1,4 +1,4 @@
-//! `siding notices`: prints a session's notices, each once.
+//! `siding notices`: prints the notices of a session that the consumer has not acknowledged.
 
 mod ack;
 mod failures;
@@ -165,7 +165,8 @@ impl NoticePrinter<'_> {
         Ok(if self.args.ack { Some(self.outbox.lock_delivery()?) } else { None })
     }
 
-    /// Prints the notices that were not printed before, and acknowledges them if requested.
+    /// Prints the notices that were not printed before. Unless the reader has closed the output,
+    /// also notifies the person and acknowledges the notices, each if requested.
     fn deliver(&mut self, pending: &PendingNotices) -> Result<out::ReaderState, Failure> {
         for (id, error) in &pending.unreadable {
             self.unreadable += 1;

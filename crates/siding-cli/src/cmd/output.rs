@@ -154,7 +154,7 @@ impl Args {
         self.tail.is_none() && self.grep.is_none() && !self.errors && !self.raw
     }
 
-    /// Returns whether the printed text includes the end of the output, which a filter may omit.
+    /// Returns whether no filter can omit the end of the output.
     const fn includes_end(&self) -> bool {
         self.grep.is_none() && !self.errors
     }

@@ -199,8 +199,8 @@ mod tests {
         names
     }
 
-    /// A script can rely on the presence of every field, such as `.outcome` of a task; an unknown
-    /// value is null.
+    /// A script can rely on the presence of every field of these outputs, such as `.outcome` of a
+    /// task; an unknown value is null.
     #[test]
     fn every_field_of_a_task_a_wait_and_a_notice_is_present() {
         let schema = generate_document().to_value();

@@ -1,5 +1,5 @@
-//! `siding wait`: waits for tasks to end or for other conditions, with a bound. Only conditions
-//! without an event, such as a listening port, are polled.
+//! `siding wait`: waits for tasks to end or for other conditions, with a bound. Only ports, HTTP
+//! servers and files are polled.
 
 use std::process::ExitCode;
 use std::time::Duration;

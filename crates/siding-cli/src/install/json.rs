@@ -97,7 +97,7 @@ impl JsonDocument {
         Some(self.spans().container(path)?.members.len())
     }
 
-    /// Returns the text between the brackets of a container.
+    /// Returns the text between the brackets of a container; `None` if the path leads to none.
     pub(crate) fn inner_text(&self, path: JsonPath<'_>) -> Option<String> {
         let container = self.spans().container(path)?;
         Some(self.body()[container.inside].to_owned())

@@ -74,7 +74,7 @@ pub(crate) fn find(
     names.parse_server_entry(&entry).map(|program| (program, entry))
 }
 
-/// Returns whether a value contains an entry of siding at any depth.
+/// Returns whether an object contains siding's entry, directly or in nested objects.
 pub(crate) fn contains_siding(value: &Value, names: &ProgramNames) -> bool {
     let Value::Object(members) = value else { return false };
     members.iter().any(|(key, value)| {

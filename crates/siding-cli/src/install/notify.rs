@@ -70,8 +70,9 @@ impl std::str::FromStr for NotifyChoice {
     }
 }
 
-/// Adds the entry that notifies a person to the hooks of a host, if `asked` names ways. If `asked`
-/// is `None`, the ways of an earlier install are kept. Returns the installed ways.
+/// Extends a host's hooks by the entry that notifies a person, if `asked` names ways. If `asked` is
+/// `None`, the ways of an earlier install are kept. Returns the ways of the entry; empty if there
+/// is no entry.
 pub(crate) fn add_entry(
     targets: &mut [TargetFile],
     asked: Option<&NotifyChoice>,
@@ -94,7 +95,8 @@ pub(crate) fn add_entry(
     ways
 }
 
-/// Returns the ways that an earlier install wrote into a file.
+/// Returns the ways that an earlier install wrote into a file; empty if the file has no such entry
+/// or cannot be parsed.
 fn installed_ways(path: &Path, names: &ProgramNames) -> Vec<NotifyWay> {
     let read = |path: &Path| {
         let original = OriginalFile::read(path).ok()?;
@@ -159,7 +161,8 @@ fn address_path(state: &Path, host: &str) -> PathBuf {
     state.join("installed").join(format!("notify-webhook.{host}"))
 }
 
-/// Returns the address that `--notify webhook=URL` has stored for a host.
+/// Returns the address that `--notify webhook=URL` has stored for a host; `None` if it has stored
+/// none.
 ///
 /// # Errors
 ///
@@ -175,13 +178,14 @@ pub(crate) fn stored_address(state: &Path, host: &str) -> Result<Option<Webhook>
     Ok(Some(address))
 }
 
-/// Returns whether an address is stored for a host.
+/// Returns whether a valid address is stored for a host.
 pub(crate) fn has_address(host: &str) -> bool {
     StateDir::default_path()
         .is_some_and(|state| stored_address(&state, host).is_ok_and(|it| it.is_some()))
 }
 
-/// Stores the address for a host. Returns whether that changed anything.
+/// Stores the address for a host. Returns whether that changed anything; false if there is no state
+/// directory.
 ///
 /// # Errors
 ///

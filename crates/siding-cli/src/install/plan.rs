@@ -46,7 +46,7 @@ pub(crate) enum ChangeKind {
 #[derive(Debug)]
 struct PlannedChange {
     original: OriginalFile,
-    /// The new text; `None` removes the file.
+    /// The new text; `None` if the file is to be removed or does not exist.
     after: Option<String>,
     /// For an install, the record to save; for an uninstall, the record that the install saved,
     /// if it still exists.
@@ -233,7 +233,8 @@ impl PlannedChange {
     ///
     /// # Errors
     ///
-    /// The same errors as [`PlannedChange::apply_install`].
+    /// The file was changed in the meantime, or it, its backup, an earlier backup or its record
+    /// cannot be written or removed. In the last two cases, the file has already been changed.
     fn apply_uninstall(self, records: &InstallRecords) -> Result<FileChange, InstallError> {
         let mut done = self.preview()?;
         if self.kind != ChangeKind::Unchanged {

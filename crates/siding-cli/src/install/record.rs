@@ -136,8 +136,9 @@ pub(crate) fn append_to_array(
     }
 }
 
-/// Removes an empty container if the install created it, or restores the original text between its
-/// brackets. Without a record, the container is removed.
+/// Removes an empty container if the install created it, and then its parents in the same way; or
+/// restores the original text between its brackets. Without a record, the container is removed. A
+/// container with a comment stays unchanged.
 pub(crate) fn remove_if_empty(
     json: &mut JsonDocument,
     keys: &[&str],

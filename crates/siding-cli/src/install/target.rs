@@ -49,8 +49,8 @@ pub(crate) struct StatusLineTarget {
 }
 
 impl TargetFile {
-    /// Returns the budget that an earlier install wrote into the file's hooks. Returns `None` for
-    /// an unreadable file; the install itself reports the error.
+    /// Returns the budget that an earlier install wrote into the file's hooks, if there is one.
+    /// Returns `None` for an unreadable file too; the install itself reports the error.
     pub(crate) fn installed_budget(&self, names: &ProgramNames) -> Option<String> {
         let FileContent::Json { dialect, .. } = &self.content else { return None };
         let original = OriginalFile::read(&self.path).ok()?;
@@ -167,8 +167,8 @@ impl TargetFile {
         }
     }
 
-    /// Returns whether a text still contains siding's entries. After an uninstall, such entries
-    /// belong to another scope that uses the same file.
+    /// Returns whether the text of a JSON file still contains siding's entries; false for any other
+    /// file. After an uninstall, such entries belong to another scope that uses the same file.
     pub(crate) fn is_shared(&self, text: &str, names: &ProgramNames) -> bool {
         matches!(self.content, FileContent::Json { .. })
             && JsonDocument::parse(text, Dialect::Loose)

@@ -31,8 +31,8 @@ const SHELL_FILE_VARIABLE: &str = "BASH_ENV";
 ///
 /// # Errors
 ///
-/// The text is not TOML, its server `siding` starts another program, or no table can be appended,
-/// for example because `mcp_servers` is an inline table.
+/// The text is not TOML, its server `siding` does not start `siding mcp`, or no table can be
+/// appended, for example because `mcp_servers` is an inline table.
 pub(crate) fn install(
     old: Option<&str>,
     block: &CodexBlock,
@@ -162,7 +162,7 @@ fn remove_block(
     Ok(document.to_string())
 }
 
-/// Removes a member, and the parent tables that become empty.
+/// Removes a member, and the parent tables that become empty, except inline tables.
 fn drop_member(table: &mut Table, keys: &[&str]) {
     let Some((key, below)) = keys.split_first() else { return };
     if below.is_empty() {

@@ -195,7 +195,8 @@ impl Findings {
         self.add_guarantee("adoption", (state, found), missing_guarantee, Some(install.to_owned()));
     }
 
-    /// Checks how long the host waits for its own shell calls.
+    /// Checks that the hooks contain at most one budget, the time for which the host waits for its
+    /// own shell calls.
     fn check_budget(
         &mut self,
         host: Host,

@@ -67,8 +67,8 @@ fn adopt_command(
     Ok(())
 }
 
-/// Starts shims for the commands that a supervisor has claimed but not handed to a shim. Removes each
-/// claim whose task has a shim or no process left.
+/// Starts shims for the commands that a supervisor has claimed but not handed to a shim. Removes
+/// each claim whose task has a shim, a live marker or no process left.
 pub fn retry_claims(root: &StateDir, files: &HostFiles, record: &HostRecord, program: &CStr) {
     for task in files.list_claims() {
         let mark = task.birthmark();

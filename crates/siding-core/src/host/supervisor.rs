@@ -1,4 +1,5 @@
-//! Starts the supervision of a host: sets its mark, writes its record, and starts its supervisor.
+//! Starts the supervision of a host: chooses its mark, writes its record, and starts its
+//! supervisor, which sets the mark.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -46,7 +47,7 @@ pub enum SuperviseError {
         "the agent's program and its hooks see different processes: they are in different PID namespaces"
     )]
     OtherPidNamespace,
-    /// Another user owns the host's process.
+    /// The host's user IDs differ from this process's effective one, or the host has exited.
     #[error(
         "the agent's program (process {pid}) belongs to another user, whose processes cannot be marked"
     )]
@@ -76,7 +77,7 @@ pub enum SuperviseError {
     /// The supervisor could not start.
     #[error("its supervisor process {doing}")]
     Supervisor {
-        /// The failed action and its cause, as the supervisor reported them.
+        /// The failed action and its cause, as the supervisor reported them, or "did not answer".
         doing: String,
     },
     /// The state directory is unusable.
@@ -92,7 +93,8 @@ pub enum SuperviseError {
     },
 }
 
-/// Returns a host's mark, or `None` if the host has no record in this state directory.
+/// Returns a host's mark, or `None` if the host is not marked or has no readable record in this
+/// state directory.
 #[must_use]
 pub fn supervised_mark(root: &StateDir, host: ProcRef) -> Option<HostMark> {
     let mark = procfs::birthmark(host.pid)?.host_mark()?;

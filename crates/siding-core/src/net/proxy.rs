@@ -39,7 +39,8 @@ pub const PROXY_PORT: u16 = 3128;
 /// The maximum size of a packet with a policy, in bytes: 256 names of 253 bytes, with ports.
 const MAX_POLICY_BYTES: usize = 80 << 10;
 
-/// Starts a proxy for these remote hosts. The proxy lives as long as the returned socket is open.
+/// Starts a proxy for these remote hosts. The proxy exits when the returned socket and all copies
+/// of it are closed.
 ///
 /// # Errors
 ///
@@ -59,7 +60,8 @@ pub fn start(hosts: &RemoteHosts, task: TaskId) -> io::Result<OwnedFd> {
     Ok(ours)
 }
 
-/// Runs this process as a proxy until its task has ended. Returns the exit code of the process.
+/// Runs this process as a proxy until the other end of its socket is closed. Returns the exit code
+/// of the process.
 #[must_use]
 pub fn main() -> u8 {
     const USAGE_EXIT_CODE: u8 = 2;
@@ -89,7 +91,8 @@ fn join_task(task: TaskId) {
 }
 
 /// Receives the policy from the starter, and the listening socket from the task's leader. Returns
-/// `None` if one of the two does not arrive, because the start of the task has failed.
+/// `None` if the policy is invalid, or if one of the two does not arrive because the start of the
+/// task has failed.
 fn receive_policy(control: &OwnedFd) -> Option<(RemoteHosts, OwnedFd)> {
     let policy = unix_socket::receive(control, MAX_POLICY_BYTES, true).ok()??;
     let NetPolicy::Allow(hosts) = std::str::from_utf8(&policy).ok()?.parse().ok()? else {

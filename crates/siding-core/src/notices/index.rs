@@ -1,7 +1,8 @@
 //! A cache of ended tasks and their notices: `notices.cache`.
 //!
-//! The notices of an ended task never change, so its journal is read once for all sessions.
-//! Removing the file, or writing it from two processes concurrently, only costs time.
+//! The notices of an ended task never change. Once the cache lists a task, its journal is read
+//! again only for notices that are not acknowledged. Removing the file, or writing it from two
+//! processes concurrently, only costs time.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -18,7 +19,7 @@ use crate::sys::{clock, file};
 const CACHE_FILE: &str = "notices.cache";
 /// Name of a new cache until it replaces the old one.
 const CACHE_TEMP_FILE: &str = "notices.cache.new";
-/// First word of the file. A file with another word has another format and is rewritten.
+/// First word of the file. A file with another word has another format and is treated as empty.
 const CACHE_HEADER: &str = "siding-notices-1";
 /// Maximum size of the file, in bytes, for about a million tasks. A larger file is treated as
 /// empty.

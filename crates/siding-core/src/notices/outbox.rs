@@ -136,8 +136,9 @@ impl<'r> Outbox<'r> {
         file::open_or_create(&dir, name).map_err(io_error_in(&self.session, "open a lock"))
     }
 
-    /// Reads the pending notices of all tasks. Ended tasks with acknowledged notices cost almost
-    /// nothing, because the cache lists them.
+    /// Reads the pending notices of all tasks of the session and of the sessions that it has
+    /// inherited. An ended task that the cache lists costs almost nothing if its notices are
+    /// acknowledged or belong to another session.
     ///
     /// # Errors
     ///
@@ -193,8 +194,9 @@ impl<'r> Outbox<'r> {
         add(&self.session, &own)
     }
 
-    /// Returns a task's session if `among` contains it. A delivery is recorded in the task's own
-    /// session, so that the record stays valid whichever session inherits the task.
+    /// Returns a task's session if `among` contains it; `None` also if the task cannot be read. A
+    /// delivery is recorded in the task's own session, so that the record stays valid whichever
+    /// session inherits the task.
     fn owning_session(&self, task: TaskId, among: &[SessionId]) -> Option<SessionId> {
         if among.is_empty() {
             return None;
@@ -252,12 +254,12 @@ impl<'r> Outbox<'r> {
         let dir = match self.root.task_dir(id) {
             Ok(dir) => dir,
             Err(StoreError::Io { source, .. }) => return Err(source.into()),
-            // The task was removed in the meantime, because its notices were acknowledged or its
-            // retention time has passed.
+            // The task was removed in the meantime, for example because its retention time has
+            // passed.
             Err(_) => return Ok(PendingTask::default()),
         };
         let TaskNotices { state, notices } = match dir.read_notices() {
-            // The task is being created.
+            // The task is being created, or its creation was interrupted.
             Err(JournalReadError::Content(JournalError::Empty)) => {
                 return Ok(PendingTask::default());
             }

@@ -21,7 +21,7 @@ pub(super) fn complete_text_end(chunks: &Chunks, to: u64) -> io::Result<u64> {
 }
 
 /// Returns the offset after the first newline at or after `from`. If no newline follows within 64
-/// KiB, returns the offset of the next character.
+/// KiB, returns the offset of the first character that begins at or after `from`.
 pub(super) fn next_line_start(chunks: &Chunks, from: u64) -> io::Result<u64> {
     let mut bytes = vec![0; LINE_SEARCH_BYTES];
     let count = chunks.fill_from(&mut bytes, from)?;
@@ -31,7 +31,8 @@ pub(super) fn next_line_start(chunks: &Chunks, from: u64) -> io::Result<u64> {
     Ok(from + newline.unwrap_or(character) as u64)
 }
 
-/// Returns the offset at which the last `count` lines between two offsets start: `to` for none.
+/// Returns the offset at which the last `count` lines between two offsets start: `to` if `count` is
+/// zero, and `from` if there are fewer lines.
 pub(super) fn last_lines_start(
     chunks: &Chunks,
     from: u64,

@@ -25,7 +25,7 @@ pub(super) enum SinkFlow {
 pub(super) enum Chunk<'b> {
     /// The stream offset of stored bytes, and the bytes.
     Bytes(u64, &'b [u8]),
-    /// A hole: the disk space of this range was released.
+    /// A hole: the disk space of this range was released, or the range could not be stored.
     Hole(OutputGap),
 }
 

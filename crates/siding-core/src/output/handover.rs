@@ -3,7 +3,7 @@
 //! The excerpt is not the final output: the caller decides whether to wait, and reads the rest when
 //! a notice reports that the command has ended. By default the excerpt is therefore an eighth of
 //! the size of the excerpt of a finished command. If the output does not fit, the excerpt starts
-//! with those lines of its omitted part that look like errors.
+//! with lines of its omitted part that look like errors.
 
 use std::io;
 
@@ -50,7 +50,7 @@ pub fn handover_excerpt(dir: &TaskDir, keep_head: u64, max_bytes: usize) -> io::
 }
 
 /// Returns the first lines of the last MiB that look like errors and are not in `shown`, in at most
-/// `room` bytes; `None` if there are no such lines, or none fits.
+/// `room` bytes; `None` if there are no such lines, or the first of them does not fit.
 fn error_excerpt(dir: &TaskDir, shown: &str, room: usize) -> io::Result<Option<String>> {
     let Some(mut chunks) = Chunks::open(dir)? else { return Ok(None) };
     let to = chunks.len()?;

@@ -1,5 +1,5 @@
 //! Text cut to a size: its beginning and its end, and between them a line that reports the omitted
-//! part and how to read it.
+//! part and, for a whole stream, how to read it. A very small size leaves only the end.
 
 use std::collections::VecDeque;
 use std::io;
@@ -76,7 +76,7 @@ pub(super) struct HeadTail {
     tail: VecDeque<TailPart>,
     tail_len: usize,
     missing: Option<Omission>,
-    /// Whether the text is incomplete, because parts were cut or released.
+    /// Whether the text is incomplete, because parts were cut, skipped or released.
     truncated: bool,
 }
 
@@ -144,7 +144,8 @@ impl HeadTail {
             self.tail_len -= oldest.len();
             let left = self.tail_max - self.tail_len.min(self.tail_max);
             match oldest {
-                // A long line keeps its end; a short one is dropped entirely.
+                // The end of the line is kept if it can fill more than a quarter of the tail;
+                // otherwise the whole line is dropped.
                 TailPart::Line { from, to, text } if left > self.tail_max / 4 => {
                     let kept = cut_tail(&text, left).to_owned();
                     let cut = to.saturating_sub(kept.len() as u64).max(from);
@@ -178,7 +179,8 @@ impl OutputSink for HeadTail {
         }
         self.head_open = false;
         let left = self.head_max - self.head.len();
-        // A long line is cut to fill the head; a short one moves to the tail entirely.
+        // The line is cut to fill the head if more than a quarter of the head is free; otherwise
+        // the whole line moves to the tail.
         if left > self.head_max / 4 {
             let begin = cut_head(text, left);
             self.head.push_str(begin);

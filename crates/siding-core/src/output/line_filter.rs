@@ -75,8 +75,8 @@ pub(super) struct FilterSink<'c, S> {
     context_before: VecDeque<OwnedLine>,
     /// Number of context lines still to be emitted after the last match.
     context_after: usize,
-    /// Whether lines were omitted since the last emitted line. With a filter that emits context
-    /// lines, the line `--` then precedes the next emitted line.
+    /// Whether lines were omitted since the last emitted line or gap. Used only with a filter that
+    /// emits context lines: the line `--` then separates the next emitted line from earlier ones.
     has_omitted: bool,
     has_emitted: bool,
 }
@@ -153,7 +153,8 @@ impl<S: OutputSink> OutputSink for FilterSink<'_, S> {
     }
 }
 
-/// A sink that buffers the last `count` lines, and passes them on at the end of the output.
+/// A sink that buffers the last `count` lines, or fewer if these exceed [`MAX_HELD_BYTES`], and
+/// passes them on at the end of the output.
 #[derive(Debug)]
 pub(super) struct LastLinesSink<S> {
     count: usize,

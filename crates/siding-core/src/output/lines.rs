@@ -106,7 +106,7 @@ impl<S: OutputSink> LineSplitter<S> {
         }
     }
 
-    /// Reports a range that is not read.
+    /// Flushes the incomplete line, and reports a range that is not read.
     pub(super) fn skip_range(&mut self, from: u64, to: u64) -> io::Result<SinkFlow> {
         match self.flush_partial_line()? {
             SinkFlow::Continue => self.sink.skipped(from, to),

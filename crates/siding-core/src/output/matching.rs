@@ -55,14 +55,16 @@ impl<H: MatchHandler> LineMatcher<H> {
         &mut self.lines.sink().handler
     }
 
-    /// Matches the lines that these bytes complete; `from` is the stream offset of the first byte.
+    /// Matches the lines that these bytes complete, and fragments of an overlong line. `from` is
+    /// the stream offset of the first byte.
     pub fn feed(&mut self, from: u64, bytes: &[u8]) {
         // The result needs no check, because this sink returns no errors, and a handler that
         // returned `Break` needs no more lines.
         let _receiver_dropped = self.lines.push_chunk(Chunk::Bytes(from, bytes));
     }
 
-    /// Matches the stored output from an offset. Returns the offset after the stored output.
+    /// Matches the stored output from an offset. Returns the offset after the stored output, or
+    /// `from` if nothing is stored after it.
     ///
     /// # Errors
     ///

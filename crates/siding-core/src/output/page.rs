@@ -19,7 +19,8 @@ pub(super) struct Page {
     text: String,
     counter: OutputRenderer,
     next: u64,
-    /// Text length and offset at the start of the current line, restored if the line does not fit.
+    /// Text length and offset at the start of the current line or gap, restored if this does not
+    /// fit.
     line_start: (usize, u64),
     state: PageState,
     truncated: bool,
@@ -28,9 +29,9 @@ pub(super) struct Page {
 /// Whether a page accepts another line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PageState {
-    /// Every line so far has fitted.
+    /// Everything so far has fitted.
     Open,
-    /// A line did not fit, and the next page starts with this line.
+    /// A line or a gap did not fit, and the next page starts with it.
     Full,
     /// Not even the first line fits, so the page shows only the beginning of this line.
     TooLong,

@@ -60,7 +60,7 @@ impl RawChunks {
         Ok(Chunks::open(dir)?.map(Self))
     }
 
-    /// Returns the number of bytes that the task has written.
+    /// Returns the present length of the output, in bytes.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! Read cursors: how much of a task's output each session has read.
 //!
-//! Each session that reads has its own file next to the output. Each read appends one line with the
-//! offset after the text that was shown, and the last whole line is the cursor. At worst, a part of
-//! the output is therefore shown twice after a crash.
+//! Each session that reads has its own file next to the output. Each read that changes the cursor
+//! appends one line with the offset after the text that was shown, and the last whole line is the
+//! cursor. At worst, a part of the output is therefore shown twice after a crash.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -66,7 +66,7 @@ fn open_cursor_file(dir: &TaskDir, name: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// Returns the number on the last whole line, and whether a torn line follows.
+/// Returns the number on the last whole line, 0 if there is none, and whether a torn line follows.
 fn last_complete_offset(fd: &OwnedFd) -> io::Result<(u64, bool)> {
     let len = file::metadata(fd)?.len;
     let mut bytes = [0; TAIL_BYTES as usize];

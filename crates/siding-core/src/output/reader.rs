@@ -16,10 +16,10 @@ use super::size::find_gap;
 use super::writer_sink::WriterSink;
 use crate::store::TaskDir;
 
-/// Raw bytes read for the beginning of cut text. Rendering shrinks progress bars a hundredfold, so
-/// more is read than the text can hold.
+/// Minimum number of raw bytes read for the beginning of cut text. Rendering shrinks progress bars
+/// a hundredfold, so more is read than the text can hold.
 const HEAD_RAW_BYTES: u64 = 256 << 10;
-/// Raw bytes read for the end of cut text.
+/// Minimum number of raw bytes read for the end of cut text.
 const TAIL_RAW_BYTES: u64 = 1 << 20;
 
 /// Smallest [`TextLimit::Page`], in bytes. From this size on, every page advances the offset.
@@ -64,7 +64,7 @@ pub struct OutputQuery {
 /// The range of the output that a read covered, and whether the text lacks a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadSummary {
-    /// Offset in the output at which the text starts, in bytes.
+    /// Offset in the output at which the read started, in bytes.
     pub from: u64,
     /// Offset at which the next read must start.
     pub next: u64,
@@ -168,8 +168,8 @@ pub fn read(
     }
 }
 
-/// Returns the offset at which the last `count` lines start. The offset is never before `from`, nor
-/// before the end of a gap.
+/// Returns the offset at which the last `count` lines start. The offset is at least `from`, or the
+/// end of the output if that is smaller, and never before the end of a gap that output follows.
 ///
 /// # Errors
 ///

@@ -25,8 +25,9 @@ pub struct OutputSize {
 }
 
 impl OutputSize {
-    /// Measures the output file of a task; a missing file is treated as empty. A gap starts
-    /// `keep_head` bytes after the beginning; its end comes from the file system.
+    /// Measures the output file of a task; a file that cannot be opened is treated as empty. A gap
+    /// starts `keep_head` bytes after the beginning, rounded up to a block; its end comes from the
+    /// file system.
     #[must_use]
     pub fn measure(dir: &TaskDir, keep_head: u64) -> Self {
         let Ok(fd) = open(dir) else { return Self::default() };
@@ -45,7 +46,7 @@ impl OutputSize {
 ///
 /// The I/O error of the system call; `NotFound` if the task has no output yet; `ELOOP` if the link
 /// is not the one that the journal names; `PermissionDenied` if the link refers to another kind of
-/// file, or to a file of another user.
+/// file, or to a file of another user; `Other` if the journal cannot be read.
 pub fn open(dir: impl AsFd) -> io::Result<OwnedFd> {
     match file::open_at(&dir, OUTPUT_FILE, file::OpenMode::Read) {
         // The task could have created the link; only the journal proves that siding created it.

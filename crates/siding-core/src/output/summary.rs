@@ -55,7 +55,8 @@ fn agent_summary(dir: &TaskDir, keep_head: u64, max: usize) -> io::Result<String
 /// Returns lines from the last MiB of a task's output in at most `max` bytes of visible text: the
 /// earliest ones that look like errors, then the last of the other lines.
 ///
-/// Errors take at most half of the text. Output that fits is complete but reordered.
+/// The first part takes at most half of the text; errors that do not fit there count as other
+/// lines. Output that fits is complete but reordered, and repeated lines are combined.
 ///
 /// # Errors
 ///
@@ -74,19 +75,19 @@ fn command_summary(dir: &TaskDir, max: usize) -> io::Result<String> {
     Ok(gist.finish(from > 0))
 }
 
-/// Collects the first errors and the last other lines, holding little more than `max` bytes.
+/// Collects the first errors and the last other lines, in at most one and a half times `max` bytes.
 #[derive(Debug)]
 struct SummarySink {
     max: usize,
     errors: String,
-    /// Whether an error was omitted.
+    /// Whether an error was cut, or was added to the other lines, because the errors are full.
     more_errors: bool,
     last_lines: VecDeque<String>,
     last_len: usize,
-    /// Whether a line between the errors and the last lines was omitted.
+    /// Whether a line or a released range before the last lines was omitted.
     truncated: bool,
     /// Whether the previous fragments of the current line were added to the errors. If so, the next
-    /// fragment is added too.
+    /// fragment is treated as an error too.
     open_error: bool,
 }
 

@@ -11,7 +11,8 @@ use crate::store::TaskDir;
 
 /// Emits the rendered text of a task's output while the task writes.
 ///
-/// A line is emitted when it is complete, so a progress bar appears once, in its final state.
+/// A line is emitted when it is complete, so a progress bar appears once, in its final state. Only
+/// [`Self::flush_partial_line`] emits a line earlier.
 pub struct TailFollower<'c, F> {
     chunks: Option<Chunks>,
     lines: LineSplitter<FilterSink<'c, WriterSink<F>>>,
@@ -59,7 +60,7 @@ impl<'c, F: FnMut(&str) -> io::Result<()>> TailFollower<'c, F> {
         Ok(())
     }
 
-    /// Emits the remaining text and returns the offset after it.
+    /// Emits the incomplete last line, and returns the offset after the output that was read.
     ///
     /// # Errors
     ///

@@ -52,7 +52,8 @@ impl BirthmarkScan {
         Self { found, is_complete: is_whole }
     }
 
-    /// Scans for the processes of one task, excluding the process `except`.
+    /// Scans for the processes of one task, excluding the process `except` and the shims of other
+    /// tasks.
     #[must_use]
     pub fn scan_for(root: &StateDir, id: TaskId, except: i32) -> Self {
         Self::scan(|pid, task| task == id && pid != except && !is_shim_of_other_task(root, id, pid))
@@ -89,9 +90,10 @@ impl BirthmarkScan {
 pub struct SharedScan(Mutex<Option<(MonotonicMs, BirthmarkScan)>>);
 
 impl SharedScan {
-    /// Returns the processes of a task, including the task's shim. These are the processes that had
-    /// the task's birthmark during the shared scan, and those that are in the task's control group
-    /// now. The scan is repeated if it is older than the task, or was incomplete.
+    /// Returns the processes of a task. These are the processes that had the task's birthmark
+    /// during the shared scan (the task's own shim may be one of them, another task's shim is not),
+    /// and those that are in the task's control group now. The scan is repeated if it is older than
+    /// the task, or was incomplete.
     ///
     /// # Errors
     ///
@@ -123,7 +125,7 @@ impl SharedScan {
 }
 
 /// Returns the living processes of a task, found without its shim: by its birthmark and by its
-/// control group. Excludes the process `except`.
+/// control group. Excludes the process `except`, and misses processes that cannot be inspected.
 #[must_use]
 pub fn processes_without_shim(root: &StateDir, task: &TaskState, except: i32) -> Vec<ProcRef> {
     let id = task.spec.task_id;
@@ -155,7 +157,8 @@ pub fn proof_without_shim(task: &TaskState) -> &'static str {
 }
 
 /// Opens pidfds of those processes of `known` that are still alive and belong to the task, by
-/// birthmark or by control group. A process id that was reused is skipped.
+/// birthmark or by control group. Skips a process whose id was reused, or for which no pidfd can be
+/// opened.
 #[must_use]
 pub fn hold_processes(
     root: &StateDir,
@@ -178,13 +181,14 @@ pub fn hold_processes(
 }
 
 /// Returns whether exactly this process is alive. A process whose main thread has exited looks like
-/// a zombie in /proc, but its other threads still run, so it is treated as alive.
+/// a zombie in /proc, but other threads of it may run, so /proc decides only if no pidfd can be
+/// opened.
 #[must_use]
 pub fn is_alive(process: ProcRef) -> bool {
     match PidFd::open_if_alive(process) {
         Ok(held) => held.is_some(),
-        // Without a free descriptor there is no pidfd, and /proc may be unreadable too, so the
-        // process is treated as alive.
+        // Without a free descriptor there is no pidfd, and /proc may be unreadable too. In that
+        // case, the process is treated as alive.
         Err(_) => procfs::stat(process.pid)
             .is_none_or(|stat| stat.start_ticks == process.start_ticks && stat.state != 'Z'),
     }
@@ -196,7 +200,8 @@ pub struct HeldProcesses {
     /// The pidfds of the processes. A process may have started another one and died since the scan;
     /// a later scan finds the new process.
     pub pidfds: Vec<PidFd>,
-    /// Whether the task has or may have other living processes, for which no pidfd was opened.
+    /// Whether the task has or may have other living processes, for which no pidfd was opened. May
+    /// also be false if the maximum number of pidfds is open.
     pub has_more: bool,
 }
 
@@ -230,8 +235,8 @@ impl HeldProcesses {
         self.add_group_members(members, most);
     }
 
-    /// Adds the processes that `members` returns. If all of them had exited before their pidfds
-    /// were opened, calls `members` again, since they may have started others.
+    /// Adds the living ones of the processes that `members` returns. If all of them had exited
+    /// before their pidfds were opened, calls `members` again, since they may have started others.
     fn add_group_members(&mut self, members: impl Fn() -> Vec<ProcRef>, most: usize) {
         const MAX_GROUP_SCANS: u32 = 100;
         for _ in 0..MAX_GROUP_SCANS {
@@ -261,17 +266,17 @@ impl HeldProcesses {
         }
     }
 
-    /// Returns whether no process was alive at the end of the scan.
+    /// Returns whether it is certain that no process was alive at the end of the scan.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.pidfds.is_empty() && !self.has_more
     }
 }
 
-/// A process that was alive when it was scanned.
+/// A process that was alive when it was scanned, or about which this is unknown.
 enum ScannedProcess {
     Held(PidFd),
-    /// No descriptor was free for a pidfd.
+    /// No pidfd could be opened, for example because no descriptor was free.
     Unheld(ProcRef),
 }
 
@@ -288,8 +293,8 @@ impl ScannedProcess {
 /// some of them twice. Returns whether every process could be inspected.
 ///
 /// Listing /proc is not atomic, so a listed process may start another one and exit before it is
-/// inspected. The process ids that were allocated meanwhile are therefore inspected too, until
-/// there are no new ones. Then no living process has been missed.
+/// inspected. If `/proc` shows the newest process id, the ids that were allocated meanwhile are
+/// therefore inspected too, until there are no new ones. Then no living process has been missed.
 fn scan_all(
     wanted: impl Fn(i32, TaskId) -> bool,
     mut found: impl FnMut(Birthmark, ScannedProcess),
@@ -303,7 +308,7 @@ fn scan_all(
     let mut is_whole = true;
     let mut look_at = |pid| {
         let Ok(mark) = procfs::read_birthmark(pid) else {
-            // The process may belong to the task.
+            // The process may be wanted.
             is_whole = false;
             return;
         };
@@ -378,8 +383,8 @@ fn open_marked(pid: i32, mark: Birthmark) -> Result<Option<ScannedProcess>, Scan
     }
 }
 
-/// Returns the process ids of a living task: the descendants of its shim and, if there are none or
-/// a takeover has happened, the processes that [`processes_without_shim`] finds.
+/// Returns the process ids of a task, none if it has ended: the descendants of its shim and, if
+/// there are none or a takeover has happened, the processes that [`processes_without_shim`] finds.
 #[must_use]
 pub fn task_pids(root: &StateDir, state: &TaskState) -> Vec<i32> {
     if !state.is_live() {
@@ -406,7 +411,8 @@ pub fn task_pids(root: &StateDir, state: &TaskState) -> Vec<i32> {
 /// The shell's arguments contain this path instead of the command itself.
 pub const COMMAND_FD_PREFIX: &str = "/proc/self/fd/";
 
-/// Returns the command line of a process for a report: one line of at most 160 bytes.
+/// Returns the command line of a process for a report, shortened to one line; `?` if it cannot be
+/// read. For a shell that runs a task's command, returns the shell and a note instead.
 #[must_use]
 pub fn command_for_report(pid: i32) -> String {
     const MAX_COMMAND_BYTES: usize = 160;

@@ -25,7 +25,7 @@ pub struct Environment {
     pub host_managed_directory: Option<PathBuf>,
     /// The user's settings file, usually `~/.config/siding/config.toml`.
     pub user_file: Option<PathBuf>,
-    /// The user's home directory, where a search for project files ends.
+    /// The user's home directory, above which no project files are searched.
     pub home: Option<PathBuf>,
     /// The absolute directory where a search for project files starts.
     pub working_directory: Option<PathBuf>,

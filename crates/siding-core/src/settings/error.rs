@@ -7,7 +7,8 @@ use siding_model::settings::InvalidSetting;
 
 use super::file::FILE_MAX;
 
-/// An unusable source of settings. The message names the location and the allowed values.
+/// An unusable source of settings. The message names the location and, for an invalid value, the
+/// allowed values.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
@@ -52,7 +53,7 @@ pub enum SettingsError {
         /// The name of the variable, such as `SIDING_SHELL`.
         name: String,
     },
-    /// An existing file could not be read.
+    /// A file could not be read, or could not be examined with stat(2).
     #[error("could not read `{path}`", path = path.display())]
     Io {
         /// The path of the unreadable file.

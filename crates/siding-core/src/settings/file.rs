@@ -30,7 +30,8 @@ pub(super) enum UnsearchablePolicy {
     Error,
 }
 
-/// Reads a file, following symbolic links; `None` if the file does not exist.
+/// Reads a file, following symbolic links. Returns `None` if the file does not exist, and with
+/// [`UnsearchablePolicy::Absent`] also if a directory of its path cannot be searched.
 ///
 /// The type is checked before open(2), which blocks on a FIFO until it has a writer (fifo(7)).
 pub(super) fn read(

@@ -1,9 +1,9 @@
 //! Reads the few keys of the host's settings files that affect siding.
 //!
 //! Claude Code merges four sources: the user's, the project's, the local and the managed settings.
-//! Each file becomes two layers, from the lowest precedence to the highest: the older spellings of
-//! keys, and above them the current ones. The files are Claude Code's, so a mistake in one of them
-//! causes only a warning, and keys that siding does not know are ignored.
+//! Each valid file becomes two layers, from the lowest precedence to the highest: the older
+//! spellings of keys, and above them the current ones. The files are Claude Code's, so a mistake in
+//! one of them causes only a warning, and keys that siding does not know are ignored.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -34,7 +34,8 @@ pub(super) struct HostSettings {
     /// Two layers for each valid file, one for each spelling of the keys, in ascending order of
     /// precedence.
     pub(super) layers: Vec<Layer>,
-    /// The existing files that are not empty, in the order of their layers.
+    /// The existing files in ascending order of precedence, with invalid files, but without empty
+    /// files and project files of other users.
     pub(super) files: Vec<PathBuf>,
     /// Warnings about ignored values and files.
     pub(super) warnings: Vec<SettingsWarning>,
@@ -61,7 +62,8 @@ pub(super) fn read_settings(environment: &Environment, directories: &[&Path]) ->
     settings
 }
 
-/// Returns the JSON files of a directory, sorted by name. A missing directory contains none.
+/// Returns the JSON files of a directory, sorted by name; none if the directory is missing or
+/// unreadable.
 fn drop_in_files(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -100,7 +102,8 @@ impl HostSettings {
 
     fn add_unusable(&mut self, name: PathBuf, error: &SettingsError) {
         let (path, why) = match error {
-            // In the home directory the project's file is the user's file, which was already read.
+            // In the home directory the project's file can be the user's file, which was already
+            // read.
             SettingsError::Io { path, .. }
             | SettingsError::TooLarge { path }
             | SettingsError::NotAFile { path }
@@ -137,7 +140,7 @@ impl HostSettings {
     }
 
     /// Adds the values of one file: for each key the value in the `bash` object, otherwise the
-    /// value of the dotted key.
+    /// value of the dotted key. An invalid value causes a warning.
     fn add_values(&mut self, path: &Path, root: &Map<String, Value>) {
         let nested = root.get("bash").and_then(Value::as_object);
         // The older spelling of a key goes into a lower layer. If both spellings set a cap, the
@@ -167,7 +170,8 @@ impl HostSettings {
     }
 }
 
-/// Converts a value to siding's form, which requires a unit. The host uses plain seconds.
+/// Converts a value to siding's form, in which a duration needs a unit. The host uses plain
+/// seconds.
 fn raw_value(key: HostKey, value: &Value) -> RawValue {
     let is_signal = key == HostKey::KillSignal;
     match value {

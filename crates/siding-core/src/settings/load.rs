@@ -14,13 +14,14 @@ use super::{host, project, toml_file};
 /// The settings from all sources, and every mistake in these sources.
 #[derive(Debug)]
 pub struct LoadedSettings {
-    /// The settings in effect. An illegal value is replaced by the value of a lower layer or by the
-    /// default.
+    /// The settings in effect. An illegal value is ignored, so that another layer or the default
+    /// determines the setting.
     pub settings: Settings,
     /// The illegal values and the unusable files, from the lowest layer to the highest; the values
     /// of one file are in line order.
     pub mistakes: Vec<SettingsError>,
-    /// The existing files, from the lowest layer to the highest.
+    /// The existing files, from the lowest layer to the highest, except the host's empty files,
+    /// project files of other users, and an unreadable `.siding/config.toml`.
     pub files: Vec<PathBuf>,
     /// Keys of the host's files that resemble siding's keys and have no effect. Unknown keys are
     /// not mistakes, because the files are the host's.
@@ -29,8 +30,8 @@ pub struct LoadedSettings {
 
 /// Returns the settings in effect.
 ///
-/// Values that a lock or the cap did not admit, and problems of the host's files, are in
-/// [`Settings::warnings`].
+/// Values that a lock or the cap did not admit, problems of the host's files, and ignored project
+/// files of other users are in [`Settings::warnings`].
 ///
 /// # Errors
 ///

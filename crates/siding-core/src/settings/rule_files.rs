@@ -29,9 +29,10 @@ pub struct RuleFile {
 /// All rule files, from the lowest layer to the highest.
 #[derive(Debug, Default)]
 pub struct RuleFiles {
-    /// The files that could be read.
+    /// The files that could be read and are UTF-8.
     pub files: Vec<RuleFile>,
-    /// The errors of unreadable files, each with the origin of the file.
+    /// The errors of the other files, each with the origin of the file. The origin of an unreadable
+    /// project file contains the path of the working directory.
     pub mistakes: Vec<(Origin, SettingsError)>,
     /// Warnings about the project files of other users, which are not used.
     pub warnings: Vec<SettingsWarning>,

@@ -2,10 +2,10 @@
 //!
 //! On a local file system, the task's own directory contains them. Network file systems often lack
 //! FIFOs, sockets and reliable locks. On such a file system, each task has a second directory below
-//! the user's runtime directory, and the file [`RECORD_FILE`] in the task's own directory names
-//! this second directory. The record is written before the runtime directory is created, and
-//! removed after that directory, so that recovery finds a directory that a crash has left behind
-//! (`docs/format.md`).
+//! a local base directory of the user, and the file [`RECORD_FILE`] in the task's own directory
+//! names this second directory. For a new task, the record is written before the runtime directory
+//! is created, and it is removed after that directory, so that recovery finds a directory that a
+//! crash has left behind (`docs/format.md`).
 
 mod base;
 #[cfg(test)]
@@ -32,7 +32,7 @@ pub const RECORD_FILE: &str = "runtime_dir";
 /// Name of the record in tasks of earlier versions. A record with this name keeps the name, so that
 /// the earlier versions find it.
 const OLD_RECORD_FILE: &str = "place";
-/// Files that exist only while a shim supervises the task.
+/// Files that are needed only while a shim supervises the task.
 const TRANSIENT_FILES: [&str; 5] =
     [SOCKET_NAME, OUTPUT_FIFO, INPUT_FIFO, SPLICE_MARKER_FILE, OLD_SPLICE_MARKER_FILE];
 
@@ -83,7 +83,8 @@ impl RuntimeDirRecord {
 pub(crate) struct TaskRuntimeDir {
     base: RuntimeBase,
     record: Option<RuntimeDirRecord>,
-    /// The open runtime directory. `None` if the directory was removed, or is on another machine.
+    /// The open runtime directory. `None` if the task has no such directory, if it could not be
+    /// opened, for example because it was removed, or if it is on another machine.
     dir: Option<OwnedFd>,
     /// The machine that supervises the task; `None` for this machine.
     other_machine: Option<String>,
@@ -130,7 +131,7 @@ impl TaskRuntimeDir {
         Self { base: runtime, record: None, dir: Some(fd), other_machine: None }
     }
 
-    /// Returns the open runtime directory if it exists on this machine.
+    /// Returns the open runtime directory; `None` if it could not be opened on this machine.
     pub(crate) fn dir(&self) -> Option<BorrowedFd<'_>> {
         self.dir.as_ref().map(AsFd::as_fd)
     }
@@ -147,8 +148,9 @@ impl TaskRuntimeDir {
     }
 
     /// Acquires the lock of the runtime directory without waiting; returns false if another process
-    /// holds the lock. Creates a missing directory first: after a logout or the end of the task it
-    /// no longer exists, but repairing or removing the task requires the lock.
+    /// holds the lock, or if another machine supervises the task. Creates a missing directory
+    /// first: after a logout or the end of the task it no longer exists, but repairing or removing
+    /// the task requires the lock.
     pub(crate) fn try_lock(&mut self, dir: impl AsFd, id: TaskId) -> io::Result<bool> {
         if self.other_machine.is_some() {
             return Ok(false);
@@ -207,7 +209,7 @@ impl TaskRuntimeDir {
 
     /// Removes the task's runtime directory if it is empty, and the record that names it.
     fn remove(&self, dir: impl AsFd) {
-        // The record of a directory that cannot be found is kept.
+        // A record that cannot be read is kept, because its directory cannot be removed.
         let Ok(record) = read_record(&dir) else { return };
         if let Some(directory) = record.map(|record| record.directory) {
             // rmdir(2) removes only an empty directory, so files that the task created there are
@@ -218,8 +220,8 @@ impl TaskRuntimeDir {
     }
 }
 
-/// Removes the files that exist only while a shim supervises the task, such as the FIFOs and the
-/// socket, and then the runtime directory if it is empty.
+/// Removes the files that are needed only while a shim supervises the task, such as the FIFOs and
+/// the socket, and then the runtime directory if it is empty, and its record.
 pub(crate) fn remove_transient(dir: BorrowedFd<'_>, away: Option<&TaskRuntimeDir>) {
     let there = away.map_or(Some(dir), |away| away.endpoint_dir(dir));
     if let Some(there) = there {

@@ -39,9 +39,9 @@ impl StateDir {
         }
     }
 
-    /// Waits for the lock under which a session is written. The lock is held until the returned
-    /// descriptor and `dir` are closed. On a network file system, where flock(2) is unreliable, the
-    /// runtime base is locked instead of `dir`.
+    /// Waits for the lock under which a session is written. Locks `dir` and returns `None`. On a
+    /// network file system, where flock(2) is unreliable, locks the runtime base instead, and
+    /// returns its descriptor. The lock is held until the locked descriptor is closed.
     ///
     /// # Errors
     ///

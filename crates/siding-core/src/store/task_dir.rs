@@ -61,7 +61,8 @@ impl TaskDir {
     ///
     /// # Errors
     ///
-    /// `NotFound` if the directory was removed, or is on another machine.
+    /// `NotFound` if the directory could not be opened, for example because it was removed, or if
+    /// it is on another machine.
     pub fn endpoint_dir(&self) -> io::Result<BorrowedFd<'_>> {
         match &self.runtime_dir {
             None => Ok(self.fd.as_fd()),
@@ -71,7 +72,8 @@ impl TaskDir {
         }
     }
 
-    /// Returns the separate runtime directory, which the task's lock is on, if the task has one.
+    /// Returns the separate runtime directory, which carries the task's lock. `None` if the task
+    /// has none, or if it could not be opened on this machine.
     #[must_use]
     pub fn runtime_dir(&self) -> Option<BorrowedFd<'_>> {
         self.runtime_dir.as_ref().and_then(TaskRuntimeDir::dir)
@@ -84,7 +86,8 @@ impl TaskDir {
         self.runtime_dir.as_ref().and_then(TaskRuntimeDir::other_machine)
     }
 
-    /// Removes the files that exist only while a shim supervises the task.
+    /// Removes the files that are needed only while a shim supervises the task, and the separate
+    /// runtime directory if it is then empty.
     pub fn remove_transient(&self) {
         runtime_dir::remove_transient(self.fd.as_fd(), self.runtime_dir.as_ref());
     }
@@ -107,8 +110,8 @@ impl TaskDir {
         journal_file::read_notices(&self.fd)
     }
 
-    /// Acquires the task's lock without waiting; `None` if the task's shim holds the lock, or if
-    /// another machine supervises the task.
+    /// Acquires the task's lock without waiting; `None` if another process, usually the task's
+    /// shim, holds the lock, or if another machine supervises the task.
     ///
     /// # Errors
     ///

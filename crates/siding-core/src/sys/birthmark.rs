@@ -10,7 +10,8 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use siding_model::id::Birthmark;
 
-/// Returns the mark of this process, if it has one.
+/// Returns the mark of this process: its hard limit, whoever has set it. `None` if the limit is
+/// unlimited.
 #[must_use]
 pub fn own_birthmark() -> Option<Birthmark> {
     getrlimit(Resource::Rttime).maximum.map(Birthmark)
@@ -20,8 +21,8 @@ pub fn own_birthmark() -> Option<Birthmark> {
 ///
 /// # Errors
 ///
-/// `EPERM` if the mark is larger than the present hard limit, because without `CAP_SYS_RESOURCE`, a
-/// process can only lower a hard limit (getrlimit(2)).
+/// `EPERM` if the mark is larger than the present hard limit and this process lacks
+/// `CAP_SYS_RESOURCE`: without it, a process can only lower a hard limit (getrlimit(2)).
 pub fn set_birthmark(mark: Birthmark) -> std::io::Result<()> {
     let limit = Rlimit { current: Some(mark.0), maximum: Some(mark.0) };
     Ok(setrlimit(Resource::Rttime, limit)?)

@@ -143,8 +143,9 @@ impl Drop for IntermediateChild {
 }
 
 /// Runs `main` in a copy of this process. The copy is detached as [`spawn_daemon`] detaches a
-/// program, and exits with the value that `main` returns. For a small process a copy takes a third
-/// of the time of an exec. `descriptors` become 0, 1, 2, … in the copy.
+/// program, and exits with the value that `main` returns, with 101 if `main` panics, or with 127 if
+/// it cannot be detached. For a small process a copy takes a third of the time of an exec.
+/// `descriptors` become 0, 1, 2, … in the copy.
 ///
 /// Only for a process with one thread, because the copy would have the locks of other threads, but
 /// not the threads that release them (fork(2)).

@@ -61,7 +61,7 @@ pub fn probe_close_range() -> io::Result<()> {
     if closed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns the soft limit on open descriptors.
+/// Returns the soft limit on open descriptors; 2^20 if there is none.
 #[must_use]
 pub fn open_limit() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1 << 20)

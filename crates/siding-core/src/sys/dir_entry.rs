@@ -1,4 +1,4 @@
-//! Reads the entries of directories, and creates files and directories.
+//! Reads the facts about files without opening them, and creates files and directories.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

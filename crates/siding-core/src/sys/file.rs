@@ -85,7 +85,7 @@ pub fn is_transient(error: &io::Error) -> bool {
     passing.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// The errno with which [`open_at`] fails at a symbolic link.
+/// The errno with which [`open_at`] fails at a symbolic link, except in [`OpenMode::Directory`].
 pub const SYMLINK_ERRNO: i32 = rustix::io::Errno::LOOP.raw_os_error();
 
 /// Opens an existing file by path, following symbolic links, for reading and, with `append`, for
@@ -163,7 +163,8 @@ pub fn create_symlink(target: &str, dir: impl AsFd, name: &str) -> io::Result<()
 ///
 /// # Errors
 ///
-/// The I/O error of the system call, `ENOENT` if there is no such link.
+/// The I/O error of the system call, `ENOENT` if there is no such name, `EINVAL` if it is no
+/// symbolic link; `InvalidData` if the target is not UTF-8.
 pub fn read_link(dir: impl AsFd, name: &str) -> io::Result<String> {
     let target = rustix::fs::readlinkat(dir, name, Vec::new())?;
     target.into_string().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))

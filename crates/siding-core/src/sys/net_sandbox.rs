@@ -66,13 +66,14 @@ impl fmt::Display for SandboxPart {
     }
 }
 
-/// The error for a process that could not be confined. The process has not called exec.
+/// The error of a confinement that could not be prepared, or that a process could not enter. The
+/// process has not called exec.
 #[derive(Debug, thiserror::Error)]
 #[error("could not {part}: {source}")]
 pub struct SandboxError {
     /// The part of the confinement that could not be set up.
     pub part: SandboxPart,
-    /// The kernel's error, which the message contains.
+    /// The cause, which the message contains.
     pub source: io::Error,
 }
 

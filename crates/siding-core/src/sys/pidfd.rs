@@ -81,8 +81,9 @@ impl PidFd {
     ///
     /// # Errors
     ///
-    /// `ESRCH` if there is no such process; `EACCES` if the process lives and cannot be identified;
-    /// otherwise the I/O error of the system call.
+    /// `ESRCH` if there is no such process; `EINVAL` or `ENOENT` if the number belongs to a thread;
+    /// `EACCES` if the process lives and cannot be identified; otherwise the I/O error of the
+    /// system call.
     pub fn open_pid(pid: i32) -> io::Result<Self> {
         let not_found = || io::Error::from_raw_os_error(libc::ESRCH);
         let number = Pid::from_raw(pid).ok_or_else(not_found)?;

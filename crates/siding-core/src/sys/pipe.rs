@@ -21,8 +21,8 @@ pub fn set_size(fd: impl AsFd, bytes: usize) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// The I/O error of the system call: `EAGAIN` if the pipe is empty and has a writer, `EINVAL` if the
-/// file system does not support splice(2).
+/// The I/O error of the system call: `EAGAIN` if the pipe is empty and has a writer, `EINVAL` if
+/// the file system does not support splice(2).
 pub fn splice_to_file(
     pipe: impl AsFd,
     to: impl AsFd,
@@ -55,8 +55,8 @@ pub fn create_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 ///
 /// # Errors
 ///
-/// The I/O error of the system call: `EAGAIN` if the first pipe is empty and has a writer, or if the
-/// second pipe is full.
+/// The I/O error of the system call: `EAGAIN` if the first pipe is empty and has a writer, or if
+/// the second pipe is full.
 pub fn tee(pipe: impl AsFd, with: impl AsFd, most: usize) -> io::Result<usize> {
     let how = rustix::pipe::SpliceFlags::NONBLOCK;
     loop {

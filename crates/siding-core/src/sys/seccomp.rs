@@ -76,7 +76,7 @@ impl SeccompFilter {
         Some(Self(program.0))
     }
 
-    /// Installs the filter.
+    /// Installs the filter. Returns the result of prctl(2): 0, or -1 with `errno` set.
     ///
     /// # Safety
     ///
@@ -120,8 +120,8 @@ const RET_ALLOW: libc::sock_filter =
     libc::sock_filter { code: BPF_RETURN, jt: 0, jf: 0, k: libc::SECCOMP_RET_ALLOW };
 const BPF_RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-/// A program under construction. Each piece begins with the number of the system call in the
-/// accumulator, so a piece that loads another value must end with a return.
+/// A program under construction. Each piece relies on the value that was loaded before it, so a
+/// piece that loads another value must end with a return.
 #[derive(Default)]
 struct BpfProgram(Vec<libc::sock_filter>);
 

@@ -27,7 +27,7 @@ pub(super) fn pidfd_send(fd: BorrowedFd<'_>, signal: Signal) -> io::Result<()> {
 ///
 /// # Errors
 ///
-/// The I/O error of the system call.
+/// The I/O error of the system call; `ESRCH` if `pgrp` is not greater than 1.
 pub fn send_to_group(pgrp: i32, signal: Signal) -> io::Result<()> {
     if pgrp <= 1 {
         // kill(-1) means every process, and kill(0) this process's own group.

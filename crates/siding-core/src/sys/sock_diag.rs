@@ -13,7 +13,7 @@ use super::memory::MappedBuffer;
 pub struct TcpConnection {
     /// The kernel's identifier of the socket, never reused during a boot.
     pub cookie: u64,
-    /// The inode of the socket; zero once no process has the socket open.
+    /// The inode of the socket; zero while no process has the socket open, as before accept(2).
     pub inode: u64,
     /// The local address and port.
     pub local: SocketAddr,
@@ -67,8 +67,8 @@ const BUFFER_BYTES: usize = 32 << 10;
 ///
 /// # Errors
 ///
-/// The I/O error of the system call: `EPROTONOSUPPORT` or `ENOENT` if the kernel cannot list
-/// connections.
+/// The I/O error of the system call: `EPROTONOSUPPORT` if the kernel lacks sock_diag(7). An error
+/// that occurs while the list is received ends the list without being reported.
 pub fn tcp_connections() -> io::Result<Vec<TcpConnection>> {
     let mut found = Vec::new();
     let mut buffer = MappedBuffer::new(BUFFER_BYTES)?;

@@ -168,10 +168,10 @@ pub fn spawn_leader(leader: &Leader<'_>) -> io::Result<i32> {
     Err(io::Error::from_raw_os_error(args.errno))
 }
 
-/// Starts the leader as a member of a control group. `None` if that fails: before Linux 5.7, behind
-/// a system call filter, or if this process's own group was killed once. In the last case the
-/// kernel treats the child as a process that the kill has missed, and kills it before it runs
-/// (observed on Linux 6.18).
+/// Starts the leader as a member of a control group. `None` if that fails: for example before Linux
+/// 5.7, behind a system call filter, or if this process's own group was killed once. In the last
+/// case the kernel treats the child as a process that the kill has missed, and kills it before it
+/// runs (observed on Linux 6.18).
 fn clone_leader_into_cgroup(group: BorrowedFd<'_>, args: &mut LeaderArgs<'_>) -> Option<i32> {
     let place: *mut LeaderArgs<'_> = args;
     let pid = with_vfork_stack(|stack| {

@@ -14,8 +14,8 @@ const STACK_BYTES: usize = 32 << 10;
 pub(super) type VforkStack = [MaybeUninit<u8>];
 
 /// Runs `child` in a new process that shares this one's memory. Returns the ID of the new process
-/// once that process has called exec or has exited. All signals are blocked until then: a handler
-/// in the child would run on the parent's memory.
+/// once that process has called exec or has exited. All signals of this thread are blocked until
+/// then: a handler in the child would run on the parent's memory.
 pub(super) fn vfork_and_run(
     child: extern "C" fn(*mut c_void) -> c_int,
     args: *mut c_void,
@@ -76,7 +76,8 @@ pub(super) fn stack_top(stack: &mut VforkStack) -> *mut c_void {
     end.map_addr(|address| address & !15).cast()
 }
 
-/// Waits for a child, whatever its exit signal, and returns its wait status.
+/// Waits for a child, whatever its exit signal, and returns its wait status; 0 if this process has
+/// no such child.
 pub(super) fn wait_for_child(pid: i32) -> c_int {
     let mut status = 0;
     // SAFETY: `status` is valid storage for one int for the whole call.

@@ -71,7 +71,8 @@ pub enum AdoptError {
         /// The process ID that the caller gave, in the caller's namespace.
         pid: i32,
     },
-    /// The process already has a limit `RLIMIT_RTTIME`, which the birthmark would replace.
+    /// The process has a limit `RLIMIT_RTTIME` that is neither the mark of a task nor that of a
+    /// host, for example because siding released the process.
     #[error(
         "process {pid} has its own limit on real-time CPU (RLIMIT_RTTIME {limit} µs), which siding's mark would replace"
     )]
@@ -84,10 +85,10 @@ pub enum AdoptError {
     /// The session that would own the task could not be opened.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The shim could not supervise the process.
+    /// The shim cannot supervise the process, or did not answer in time.
     #[error("process {pid}: its shim {doing}")]
     Shim {
-        /// The ID of the process, which is marked but not supervised.
+        /// The ID of the process, which is marked.
         pid: i32,
         /// The report of the shim; completes the sentence "its shim …".
         doing: String,
@@ -116,9 +117,10 @@ pub enum ClaimOutcome {
     },
 }
 
-/// A process that is marked and held by a pidfd, but that no shim supervises yet. The process may
-/// exit at any moment and leave other processes behind. The claim therefore reads everything that
-/// `/proc` shows only while the process lives.
+/// A process that is held by a pidfd, but that no shim supervises yet. [`claim`] has marked the
+/// process; the caller of [`Self::from_sandboxed`] marks it afterwards. The process may exit at any
+/// moment and leave other processes behind. The claim therefore reads everything that `/proc` shows
+/// only while the process lives.
 #[derive(Debug)]
 pub struct ClaimedProcess {
     leader: PidFd,
@@ -129,7 +131,7 @@ pub struct ClaimedProcess {
     command: TaskCommand,
     cwd: String,
     /// The file to which the process writes its standard output, and the name of the file. `None`
-    /// if the user does not own the file, or if the file has no name.
+    /// if the file cannot be opened, the user does not own it, or it has no name.
     output: Option<(OwnedFd, String)>,
     /// The sandbox program that runs the process, if any.
     sandbox: Option<&'static str>,
@@ -273,7 +275,8 @@ impl ClaimedProcess {
     ///
     /// # Errors
     ///
-    /// [`AdoptError`]; the process is then marked, but no shim supervises it.
+    /// [`AdoptError`]; the process is then marked, but no shim supervises it, unless the shim only
+    /// answered too late.
     pub fn hand_to_shim(
         self,
         root: &StateDir,
@@ -333,8 +336,8 @@ fn resolve_session(
 }
 
 /// Returns the process that owns the conversation: the nearest ancestor that is neither a shell nor
-/// a wrapper that only starts another program. `None` if the only ancestor left is the init
-/// process.
+/// a wrapper that only starts another program. `None` if there is none below the init process among
+/// the nearest 64 ancestors, or if `/proc` does not show one of the processes.
 #[must_use]
 pub fn find_host(pid: i32) -> Option<ProcRef> {
     let mut at = procfs::stat(pid)?.ppid;
@@ -398,7 +401,8 @@ fn duration_ms(duration: Duration) -> u64 {
 }
 
 /// Returns the file to which a process writes its standard output, and the name of the file. `None`
-/// if the user does not own the file, or if it has no name by which other readers could open it.
+/// if the file cannot be opened, the user does not own it, or it has no name by which other readers
+/// could open it.
 fn user_output_file(pid: i32) -> Option<(OwnedFd, String)> {
     let link = format!("/proc/{pid}/fd/1");
     let file = output::open_user_file(Path::new(&link), true).ok()?;

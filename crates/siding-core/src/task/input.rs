@@ -41,7 +41,8 @@ pub enum InputError {
         /// The id of the teammate's task.
         id: TaskId,
     },
-    /// A caller closed the input, or the task did.
+    /// A caller closed the input, no process of the task reads it any longer, or its FIFO is not
+    /// reachable on this machine.
     #[error("the input of task {id} is closed: a caller closed it, or the task stopped reading")]
     Closed {
         /// The id of the task whose input is closed.
@@ -138,8 +139,9 @@ impl<'r> TaskInput<'r> {
         }
     }
 
-    /// Writes all bytes, waiting up to 10 s each time the pipe is full. Then notifies the shim,
-    /// which ends a recorded stall: the task no longer waits for input.
+    /// Writes all bytes, waiting up to 10 s each time the pipe is full. Then notifies the shim, at
+    /// most once per second: the shim ends a recorded stall, because the task no longer waits for
+    /// input. An error of the notification is ignored.
     ///
     /// # Errors
     ///
@@ -204,7 +206,8 @@ impl<'r> TaskInput<'r> {
         }
     }
 
-    /// Closes the input permanently; the task reads end of file.
+    /// Closes the input permanently; the task reads end of file as soon as no other writer has the
+    /// FIFO open.
     ///
     /// # Errors
     ///
@@ -214,7 +217,7 @@ impl<'r> TaskInput<'r> {
         // Later writers get `ENOENT`, hence [`InputError::Closed`].
         let _already_removed = dir.endpoint_dir().and_then(|place| file::remove(place, INPUT_FIFO));
         // The reader gets end of file when the last write end is closed: the shim has closed its
-        // own, and this function closes the other when it drops `self`.
+        // own, and this function closes another when it drops `self`.
         Ok(())
     }
 }

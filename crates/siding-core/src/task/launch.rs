@@ -44,7 +44,9 @@ pub enum ShimCommand {
     Adopt(TaskId),
 }
 
-/// The descriptors that a shim receives with its command, as ancillary data of the packet.
+/// The descriptors that a shim receives with its command, as ancillary data of the packet. With
+/// [`ShimCommand::Adopt`], `dir` and `runtime_dir` have another meaning: see
+/// [`Self::into_adoption`].
 #[derive(Debug)]
 pub struct ShimFds {
     /// The open state directory.
@@ -56,7 +58,8 @@ pub struct ShimFds {
     /// The task's runtime directory, if that is not the task's directory. The task's lock is then
     /// on this directory.
     pub runtime_dir: Option<OwnedFd>,
-    /// A socket to the task's proxy. The proxy lives as long as any process holds this socket.
+    /// A socket to the task's proxy, with [`ShimCommand::StartBehind`]. The proxy lives as long as
+    /// any process holds this socket.
     pub proxy: Option<OwnedFd>,
 }
 
@@ -169,8 +172,9 @@ impl IdleShim {
     }
 
     /// Makes this shim take over a task whose shim is dead, and passes the task's lock to it.
-    /// `found` are the processes of the task that a scan found. The new shim only verifies these,
-    /// so that a thousand new shims need not each scan all processes of the machine.
+    /// `found` are the processes of the task that a scan found. While one of these lives, the new
+    /// shim needs no scan, so that a thousand new shims need not each scan all processes of the
+    /// machine.
     ///
     /// # Errors
     ///
@@ -189,12 +193,12 @@ impl IdleShim {
         )
     }
 
-    /// Makes the shim take over several tasks, each of which is then added with
+    /// Returns the shim as one that takes over several tasks, each of which is then added with
     /// [`BatchTakeover::add_task`].
     ///
     /// # Errors
     ///
-    /// The I/O error of the system call; `EPIPE` if the shim has been killed.
+    /// The I/O error with which the start of the shim failed.
     pub fn into_batch(mut self) -> io::Result<BatchTakeover> {
         self.intermediate.as_mut().map_or(Ok(()), daemonize::IntermediateChild::wait_exited)?;
         Ok(BatchTakeover { link: ShimConnection::from_socket(self.socket) })
@@ -255,7 +259,8 @@ pub struct Adoption {
     pub spec: TaskSpec,
     /// The absolute path of the state directory, in which the shim creates the task.
     pub root: PathBuf,
-    /// Running time of the process after which its task is recorded, in milliseconds.
+    /// Time after `at` at which the task is recorded at the latest, in milliseconds, if the process
+    /// still lives.
     pub keep_after_ms: u64,
     /// The name of the file to which the process writes, if the user owns that file. The file
     /// itself is passed as a descriptor.

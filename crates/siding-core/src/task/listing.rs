@@ -105,7 +105,8 @@ pub(crate) fn map_in_threads<T: Send>(
     parallel::map(&shares, most, |ids| read_one(ids)).into_iter().flatten().collect()
 }
 
-/// Returns the `count` tasks with the most recently written journals, in no particular order.
+/// Returns the `count` tasks with the most recently written journals, in no particular order; all
+/// tasks if the directory of the tasks cannot be opened.
 ///
 /// The order comes from the files' modification times, which differ in a copied state directory:
 /// use the result only to leave out tasks that are certainly old.
@@ -140,7 +141,7 @@ fn read_view(
     {
         return Ok(Some(view));
     }
-    // The task runs, its journal is long, or the journal is damaged.
+    // The task runs or was removed, or its journal is long or damaged.
     let dir = match root.task_dir(id) {
         Ok(dir) => dir,
         Err(StoreError::NoSuchTask { .. }) => return Ok(None),
@@ -162,8 +163,8 @@ fn read_view(
     }
 }
 
-/// Reads a journal with three system calls; `None` if it does not fit into `buffer`, or cannot be
-/// read.
+/// Reads a journal with three system calls; `None` if it does not fit into `buffer`, cannot be
+/// read, or is damaged.
 fn replay_short_journal(tasks: &OwnedFd, id: TaskId, buffer: &mut [u8]) -> Option<Replayed> {
     let fd = file::open_at(tasks, journal_path(id), file::OpenMode::Read).ok()?;
     let count = file::read_at(fd.as_fd(), buffer, 0).ok()?;

@@ -48,7 +48,7 @@ enum ConditionCheck {
     Output(Box<OutputScan>),
     /// The condition is checked each time the backoff has passed.
     Periodic,
-    /// A thread sends requests until a server has responded.
+    /// A thread sends requests until a server has responded with a success or a redirect.
     Http(HttpProbe),
 }
 
@@ -65,7 +65,8 @@ impl Readiness {
             .then(|| Self { conditions: open, backoff: LongWaitBackoff::new(now) }))
     }
 
-    /// Returns the descriptors that become readable when a server has responded.
+    /// Returns the descriptors that become readable when a server has responded with a success or a
+    /// redirect, or when the thread that sends the requests has failed.
     pub fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.conditions.iter().filter_map(|one| match &one.check {
             ConditionCheck::Http(asking) => Some(asking.source()),
@@ -74,7 +75,7 @@ impl Readiness {
     }
 
     /// Returns the time at which [`Self::check_due`] is to be called; `None` if only new output or
-    /// a response can meet a condition.
+    /// a response can meet a condition, or if all conditions are met.
     #[must_use]
     pub fn wake_at(&self) -> Option<MonotonicMs> {
         let at = self.conditions.iter().filter_map(|one| match &one.check {

@@ -1,4 +1,5 @@
-//! Recovers from crashes: finds tasks whose shim is dead, and starts a new shim for each.
+//! Recovers from crashes: finds tasks whose shim is dead, and starts a new shim for each or, if no
+//! process of the task is left, records the end of the task.
 //!
 //! Only a process that holds the lock of a task's directory may start a shim. The kernel releases
 //! the lock when the shim dies. A process that acquires the lock has thereby proved that the shim
@@ -51,7 +52,8 @@ pub enum RecoveryOutcome {
     /// The task has no directory, or was never recorded, so that its command has not run. In the
     /// second case the directory was removed.
     NeverRecorded,
-    /// Another process is starting or recovering the task at this moment.
+    /// Another process is starting or recovering the task at this moment, the shim still holds the
+    /// task's lock, or the task ended during a takeover. The next command tries again.
     Busy,
     /// Another machine, which shares this state directory, supervises the task. Nothing was
     /// changed.
@@ -279,8 +281,8 @@ impl<'r> Recovery<'r> {
         let dir = locked.dir();
         let io = |source| io_error(dir.id(), "record its end", source);
         let mut journal = JournalFile::resume(dir, folded).map_err(io)?;
-        // The task's recorded times belong to another boot, whose monotonic clock cannot be
-        // compared with the present one.
+        // After a restart of the machine, the task's recorded times belong to another boot, whose
+        // monotonic clock cannot be compared with the present one.
         let at = if folded.state.boot == self.boot {
             clock::monotonic_now()
         } else {

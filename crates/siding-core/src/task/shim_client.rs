@@ -26,20 +26,21 @@ pub enum RecvResult {
     Message(ShimMessage),
     /// No message has arrived within the timeout.
     TimedOut,
-    /// The shim has exited or was killed; the journal shows which.
+    /// The shim has exited, was killed, or has disconnected this client, for example because the
+    /// client did not read the shim's messages.
     Disconnected,
 }
 
 /// The reason why a request to a shim was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub enum ShimRequestError {
-    /// The shim refused the request because of the current state of the task.
+    /// The shim refused the request because of the state of the task, or does not know the request.
     #[error("{why}")]
     Refused {
         /// The reason that the shim gave, as text.
         why: String,
     },
-    /// The shim has exited or was killed.
+    /// The shim has exited, was killed, or has disconnected this client.
     #[error("the task's shim has exited")]
     Disconnected,
     /// The shim did not reply in time.
@@ -84,7 +85,7 @@ impl ShimConnection {
     ///
     /// # Errors
     ///
-    /// The I/O error of the system call; `EPIPE` if the shim has exited.
+    /// The I/O error of the system call; `EPIPE` if the shim has closed the connection.
     pub fn send(&self, request: &ShimRequest) -> io::Result<()> {
         let packet = serde_json::to_vec(request).map_err(io::Error::other)?;
         unix_socket::send(&self.0, &packet, true)

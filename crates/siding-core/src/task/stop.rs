@@ -43,10 +43,10 @@ pub struct StopOptions<'h> {
     pub signal: Option<Signal>,
 }
 
-/// Stops a task and waits for the proof that none of its processes is left. Has no effect on a task
-/// that has ended. Also stops the tasks of a subagent, because the parent session would inherit
-/// them, and the steps of a workflow, because a killed workflow does not stop them itself. Tasks
-/// with `--keep` continue.
+/// Stops a task and waits until no process of the task is left, or until the kill has given up. Has
+/// no effect on a task that has ended. Also stops the tasks of a subagent, because the parent
+/// session would inherit them, and the steps of a workflow, because a killed workflow does not stop
+/// them itself. Tasks with `--keep` continue.
 ///
 /// # Errors
 ///
@@ -112,8 +112,8 @@ fn stop_until_none_left(
 pub struct RunningTasks {
     /// The specifications of the wanted tasks.
     pub specs: Vec<TaskSpec>,
-    /// The tasks whose specification is unreadable, each with the error. It is unknown whether they
-    /// are wanted.
+    /// The tasks whose specification could not be read or was not written in time, each with the
+    /// error. It is unknown whether they are wanted.
     pub unreadable: Vec<(TaskId, WatchError)>,
 }
 

@@ -81,7 +81,8 @@ pub struct TaskWatch<'r> {
     program: &'r CStr,
     id: TaskId,
     connection: Option<ShimConnection>,
-    /// Whether no message has arrived yet; until then the task may have no record.
+    /// Whether the task was new when the watch started, and no message has arrived yet; until then
+    /// the task may have no record.
     is_new: bool,
     /// Number of connections that replaced the first one.
     reconnects: u32,
@@ -100,7 +101,8 @@ impl<'r> TaskWatch<'r> {
     }
 
     /// Connects to a task's shim, or to a new one if the old one was killed. All records that are
-    /// written from then on arrive as messages.
+    /// written from then on arrive as messages. For an ended task there is no connection, and
+    /// [`Self::is_finished`] returns true.
     ///
     /// # Errors
     ///
@@ -172,8 +174,8 @@ impl<'r> TaskWatch<'r> {
         }
     }
 
-    /// Receives a message without waiting. `None` if no message has arrived, or if the shim has
-    /// exited and was replaced.
+    /// Receives a message without waiting. `None` if no message has arrived, if the shim has exited
+    /// and was replaced, or if the task has ended.
     ///
     /// # Errors
     ///
@@ -194,7 +196,8 @@ impl<'r> TaskWatch<'r> {
         }
     }
 
-    /// Sends a request without waiting for the reply, which arrives as a message.
+    /// Sends a request without waiting for the reply, which arrives as a message. Does nothing if
+    /// the task has ended or its shim has exited.
     ///
     /// # Errors
     ///
@@ -309,8 +312,8 @@ impl<'r> TaskWatch<'r> {
         Ok(true)
     }
 
-    /// Resumes the shim if it was stopped with `SIGSTOP`, because a stopped shim answers no request
-    /// and enforces no deadline.
+    /// Resumes the shim if a signal has stopped it, because a stopped shim answers no request and
+    /// enforces no deadline. Returns whether the shim was stopped.
     fn continue_shim(&self) -> Result<bool, WatchError> {
         let Ok((_, state)) = self.state() else { return Ok(false) };
         crate::task::shim_client::continue_stopped_shim(state.shim)

@@ -116,7 +116,8 @@ pub fn verdict(checks: &[Check]) -> DoctorVerdict {
     }
 }
 
-/// Returns the number in a file of `/proc`, or `None` if the file holds no number.
+/// Returns the number in a file of the kernel, or `None` if the file is unreadable or contains no
+/// number.
 fn read_number(path: &str) -> Option<u64> {
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }

@@ -1,11 +1,11 @@
 //! Cleans up what crashes have left (tasks without a shim, strays, files), and data past its
 //! retention.
 //!
-//! All decisions of this module rest on records and locks. A process is a stray only if it belongs,
-//! by its mark or control group, to a task whose end is recorded or whose record was set aside. A
-//! file is removed only if no process holds the lock of its task. Processes and files that belong
-//! to another state directory are never touched, because the tasks of that directory have no record
-//! here.
+//! With the two exceptions below, all decisions rest on records and locks. A process is a stray
+//! only if it belongs, by its mark or control group, to a task whose end is recorded or whose
+//! record was set aside. A file is removed only if no process holds the lock of its task. Processes
+//! and files that belong to another state directory are never touched, because the tasks of that
+//! directory have no record here.
 //!
 //! A process that a host has left carries the mark of the host, which has a record here
 //! ([`reap_hosts`]).
@@ -65,7 +65,7 @@ pub enum ReapError {
     /// The tasks or claims in the state directory could not be listed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// `/proc` does not contain the id of this boot.
+    /// The id of this boot could not be read from `/proc`.
     #[error("could not read this boot's id: {0}; is `/proc` mounted?")]
     Boot(#[from] io::Error),
 }
@@ -105,10 +105,10 @@ pub fn reap_all(
     Ok(steps)
 }
 
-/// Cleans up for a caller that cannot wait for [`reap_all`], and returns the steps. Running tasks
-/// whose shim is dead get a new shim, and processes whose task or host has ended are ended. Reads
-/// only tasks that are marked live or whose mark a process carries, so the time does not depend on
-/// the number of tasks that have ended.
+/// Cleans up for a caller that cannot wait for [`reap_all`], and returns the steps. A task whose
+/// shim is dead gets a new shim or, if none of its processes is left, a record of its end.
+/// Processes whose task or host has ended are ended. Reads only tasks that are marked live or whose
+/// mark a process carries, so the time does not depend on the number of tasks that have ended.
 ///
 /// # Errors
 ///
@@ -136,7 +136,7 @@ pub fn plan_all(root: &StateDir, limits: &RetentionLimits) -> Result<Vec<ReapSte
     Ok(steps)
 }
 
-/// Returns the outcome of a task, or `None` while the task has not ended.
+/// Returns the outcome of a task, or `None` if the task has not ended or is unreadable.
 fn task_outcome(root: &StateDir, id: TaskId) -> Option<Outcome> {
     let folded = root.task_dir(id).ok()?.read().ok()?;
     folded.state.lifecycle.outcome().cloned()

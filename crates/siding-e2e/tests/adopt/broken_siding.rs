@@ -1,4 +1,5 @@
-//! A missing, broken or outdated siding never breaks or delays the host's command.
+//! A missing, broken or outdated siding never breaks the host's command, and one that hangs delays
+//! it only briefly.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -59,7 +60,8 @@ fn broken_siding_never_breaks_the_command() {
     }
 }
 
-/// A script that is called instead of siding, appends its pid to the file `hung` and never answers.
+/// The text of a script that replaces siding: it appends its pid to the file `hung` and never
+/// answers.
 const HANGING_PROGRAM: &str = "echo $$ >>hung; exec sleep 60";
 
 /// Kills the hanging scripts and returns their number.

@@ -21,8 +21,8 @@ fn kill_shim_and_recover(sandbox: &Sandbox, kept: &RecordedShell) {
     });
 }
 
-/// Failure F21: the next siding command starts a new shim, which records the exit code of the
-/// adopted command.
+/// Failure F21: the next `siding ps` starts a new shim, which records the exit code of the adopted
+/// command.
 #[test]
 fn exit_code_is_known_after_a_takeover() {
     let sandbox = sandbox();

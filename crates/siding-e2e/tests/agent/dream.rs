@@ -62,7 +62,7 @@ fn dream_writes_notes_that_the_next_one_receives() {
     assert!(same.stdout_text().starts_with("nothing to change: Fine.\n"), "{same}");
 }
 
-/// The conversation of an ended session can be read, but the session cannot own the task, also if
+/// The conversation of an ended session can be read, but the session cannot own the task, even if
 /// `SIDING_SESSION` still names it.
 #[test]
 fn dream_of_an_ended_session_belongs_to_the_implicit_session() {

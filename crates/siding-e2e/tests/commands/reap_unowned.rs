@@ -233,8 +233,7 @@ fn an_orphan_is_ended_only_after_its_minimum_age() {
     let why = steps[0]["why"].as_str().unwrap_or_default();
     assert!(why.ends_with(" old, less than 1h"), "{steps:?}");
     assert!(young.is_alive());
-    // A user's rule may set a minimum age below the cap, which is the minimum age of the built-in
-    // rules.
+    // A user's rule may set a minimum age below that of the built-in rules.
     write_rule(&sandbox, "2s");
     eventually("the process is old enough", || {
         !step_pids(&reap_unowned(&sandbox, &[]), "foreign_ended").is_empty()

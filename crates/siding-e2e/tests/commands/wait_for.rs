@@ -13,7 +13,7 @@ use crate::support::{
     stop_all, until_file_exists, write,
 };
 
-/// Starts a `siding wait` for a task with these flags.
+/// Starts `siding wait` with these flags for a task.
 #[track_caller]
 fn start_wait(sandbox: &Sandbox, id: &str, flags: &[&str]) -> RunningProgram {
     let head = ["wait", "--json", "--timeout", "30s", id];

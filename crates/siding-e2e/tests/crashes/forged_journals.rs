@@ -47,7 +47,7 @@ fn forge_running_task(sandbox: &Sandbox, change: impl Fn(&mut Record)) -> String
 }
 
 /// Edits a record so that it names the process `shim` as the task's shim or leader. With
-/// `other_boot`, the record also names that boot, and its time is one second after the boot.
+/// `other_boot`, the first record also names that boot, and the records' times are soon after it.
 fn set_recorded_process(record: &mut Record, shim: ProcRef, other_boot: Option<BootId>) {
     match record {
         Record::Accepted(accepted) => {

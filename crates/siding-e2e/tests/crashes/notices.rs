@@ -1,5 +1,6 @@
-//! Delivery of `ended` notices when any process may be killed: each notice is delivered at least
-//! once, and never again after it has been acknowledged.
+//! Delivery of `ended` notices when any process may be killed: each end is reported at least once,
+//! by a notice or in the answer to the task's caller, and no notice is delivered again after it has
+//! been acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet};
 

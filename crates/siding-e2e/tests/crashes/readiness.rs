@@ -133,9 +133,8 @@ fn unobserved_end_reports_readiness_only_if_known() {
         state::assert_ended_cleanly(&sandbox, &id);
         assert_eq!(is_ready(&sandbox, &id), is_observed, "{wait_for}");
         let notices = unread_notices(&sandbox);
-        // The text depends on whether the kernel still has the exit code. With either text, the
-        // notice reports that readiness was not observed, because no record shows whether the port
-        // was open.
+        // No record shows whether the port was open. The text that says so depends on whether the
+        // kernel still has the exit code.
         let words = ["whether it became ready (port:1) was not seen", "never seen to be ready"];
         let unseen = words.iter().any(|words| notices[0].contains(words));
         assert!(notices.len() == 1 && unseen != is_observed, "{notices:?}");

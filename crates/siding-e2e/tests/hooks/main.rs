@@ -1,5 +1,5 @@
 //! Tests of `siding hook` at the events of a conversation. The test program itself is the host;
-//! tests that kill the host use a renamed copy of bash instead.
+//! tests that kill the host use another process instead, usually a renamed copy of bash.
 
 mod budget;
 mod codex;

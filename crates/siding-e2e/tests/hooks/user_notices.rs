@@ -1,4 +1,5 @@
-//! Alerts for the user by `siding hook notify-person`, whose process runs until the host exits.
+//! Alerts for the user by the process that `siding hook notify-person` starts, which runs until the
+//! host exits.
 
 use std::fs;
 use std::os::fd::AsRawFd as _;

@@ -8,7 +8,7 @@ use siding_e2e::{ProgramOutput, Sandbox, eventually, words};
 
 use crate::{Task, assert_no_crash_or_hang, assert_refused, assert_task_exits, shell};
 
-/// Returns, for each command that reads the task's journal, the command's arguments.
+/// Returns the arguments of several commands that read the task's journal.
 fn read_commands(id: &str) -> [Vec<&str>; 6] {
     [
         vec!["show", id],
@@ -92,8 +92,8 @@ fn damaged_journal_is_quarantined_and_reported_once() {
     let undamaged = std::fs::read(JournalScenario::new().journal()).expect("test file");
     let count = damaged_journals(&undamaged).len();
     for number in 0..count {
-        // For each kind of damage, another command is the first to read the damaged journal. The
-        // journal belongs first to an ended task, and then to a task with a live marker.
+        // The commands take turns in being the first to read a damaged journal. The journal belongs
+        // first to an ended task, and then to a task with a live marker.
         for (at, live) in [(number, false), (number + 1, true)] {
             let scene = JournalScenario::new();
             let undamaged = std::fs::read(scene.journal()).expect("test file");

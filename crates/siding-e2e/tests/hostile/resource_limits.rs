@@ -16,8 +16,8 @@ fn run_limited(sandbox: &Sandbox, limit: &str) -> ProgramOutput {
     sandbox.host("bash", &["-c", &script]).forbid_held_output().run()
 }
 
-/// Runs a command with a limit that grows from `least` until the call succeeds. Every refused call
-/// must name the missing resource with `words` and leave no file.
+/// Runs a command with a limit that grows from `least` until the call succeeds. Every call that
+/// siding itself refuses must name the missing resource with `words` and leave no file.
 fn run_with_growing_limit(sandbox: &Sandbox, option: &str, least: u32, words: &str) {
     let made = sandbox.siding(&["run", "--json", "--", "echo first"]).run().expect_code(0);
     let _made = Task::of(&made);

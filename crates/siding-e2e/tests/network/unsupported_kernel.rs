@@ -1,5 +1,5 @@
-//! Kernels that cannot enforce a policy. On such a kernel, no command runs, and the error names the
-//! missing feature.
+//! Kernels that cannot enforce a policy. On such a kernel, no command runs with this policy, and
+//! the error names the missing feature.
 
 use siding_e2e::{ProgramOutput, Sandbox, is_root};
 

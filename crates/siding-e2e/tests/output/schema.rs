@@ -181,7 +181,7 @@ fn lists_duplicates_and_nested_tasks_match_the_schema() {
     }
 }
 
-/// The JSON of `doctor`, `config`, `session`, `reap` and the other commands matches their schemas.
+/// The JSON of `doctor`, `install`, `config show`, `session` and `reap` matches their schemas.
 #[test]
 fn all_other_json_answers_match_their_schemas() {
     let sandbox = Sandbox::new();

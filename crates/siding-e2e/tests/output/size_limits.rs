@@ -25,7 +25,7 @@ fn anonymous_memory_bytes(pid: u64) -> Option<u64> {
     line.trim().trim_end_matches(" kB").parse().ok().map(|kilobytes: u64| kilobytes << 10)
 }
 
-/// Starts a task with much output in the background, and takes samples until the task has ended.
+/// Starts a task with much output in the background, and takes samples until its shim has exited.
 /// Returns the task, the highest disk use of its output and the highest memory use of its shim.
 fn run_flood(sandbox: &Sandbox, call: siding_e2e::Invocation) -> (Task, u64, u64) {
     let task = Task::of(&call.run().expect_code(0));

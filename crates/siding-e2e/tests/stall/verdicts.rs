@@ -98,8 +98,8 @@ fn programs_of_an_unprivileged_user_get_the_expected_verdict() {
     check_all_verdicts(&sandbox, Some(UNPRIVILEGED_UID), "as an ordinary user");
 }
 
-/// Kernel fact K18: siding cannot inspect the process of a setuid program, so the verdict is based
-/// on the last line of the output.
+/// Kernel fact K18: an ordinary user cannot inspect a process that is not dumpable, such as that of
+/// a setuid program, so the verdict is based on the last line of the output.
 #[test]
 fn a_hidden_process_with_a_password_prompt_is_password_likely() {
     if !is_root() {

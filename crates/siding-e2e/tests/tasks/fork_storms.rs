@@ -68,7 +68,7 @@ fn stop_counts_every_process_once() {
     assert_eq!(view["stop_report"]["ended_total"], 200, "{view}");
 }
 
-/// Promise P31: only SIGKILL ends a storm whose processes ignore all signals.
+/// Promise P31: a stop ends a storm whose processes ignore all signals except SIGKILL.
 #[test]
 fn stop_ends_a_fork_storm_that_ignores_signals() {
     as_each_user_in_turn(|sandbox| {
@@ -132,8 +132,7 @@ fn stop_ends_a_process_that_forks_and_exits_repeatedly() {
     });
 }
 
-/// A stop with a grace also ends a process that repeatedly forks and exits, although SIGTERM may
-/// miss the newest child.
+/// A stop with a grace also ends a process that ignores all signals and repeatedly forks and exits.
 #[test]
 fn stop_with_grace_ends_a_process_that_forks_and_exits() {
     let sandbox = sandbox();

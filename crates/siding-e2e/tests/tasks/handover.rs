@@ -166,7 +166,7 @@ fn timeout_stops_or_backgrounds_as_requested() {
     }
 }
 
-/// Promise P35, failure F17: if a stop, the deadline and the hand-over happen at the same moment,
+/// Promise P35, failure F17: if a stop, the deadline and the hand-over happen within milliseconds,
 /// there is one outcome, which all callers report.
 #[test]
 fn concurrent_stop_deadline_and_hand_over_give_one_outcome() {

@@ -7,7 +7,7 @@ use crate::support::{
     wait_for_file_command,
 };
 
-/// Texts whose shell exits before its children, each with the command line of the process that
+/// Texts whose shell exits before its children, each with the command line of a process that
 /// remains.
 const LINGERING_COMMANDS: &[(&str, &str)] = &[
     ("sleep 300 &", "sleep 300"),

@@ -233,7 +233,7 @@ fn files_containing(dir: &Path, needle: &str) -> Vec<String> {
 }
 
 /// Failures F14 and F41: a task has its own session and process group, default signal dispositions,
-/// and no descriptors except its standard streams.
+/// and no descriptors except its standard streams and a read end of its output pipe.
 #[test]
 fn task_has_its_own_session_and_default_signals_and_descriptors() {
     as_each_user(|sandbox| {

@@ -63,7 +63,8 @@ fn direct_exec_behaves_like_bash() {
     }
 }
 
-/// If a variable that changes the behavior of bash is set, the text runs in bash.
+/// Variables that change the behavior of bash, and variables that bash itself changes, have the
+/// same effect under siding.
 #[test]
 fn environment_that_affects_bash_still_applies() {
     let sandbox = sandbox();

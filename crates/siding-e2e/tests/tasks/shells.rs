@@ -1,4 +1,5 @@
-//! A shell interprets a text under siding exactly as without siding.
+//! A shell interprets a text under siding as without siding. Only the prefix of `set -x` and the
+//! messages about syntax errors may differ.
 
 use siding_e2e::Sandbox;
 
@@ -151,8 +152,8 @@ fn long_script_runs_completely() {
     assert_eq!(done.stdout_text(), "ü|…\n");
 }
 
-/// Runs a text with the shell alone. Returns the exit code as a shell reports it, and the texts of
-/// stdout and stderr.
+/// Runs a text with the shell alone. Returns the exit code as a shell reports it, and the text that
+/// was written to stdout and stderr together.
 fn run_without_siding(sandbox: &Sandbox, shell: &str, text: &str) -> (i32, String) {
     let host = r#"exec 2>&1; exec "$0" -c "$1""#;
     let done = sandbox.host("bash", &["-c", host, shell, text]).run();

@@ -121,7 +121,7 @@ fn siding_errors_exit_with_code_125() {
     assert_eq!(sandbox.task_ids(), Vec::<String>::new(), "nothing was recorded");
 }
 
-/// Failure F33: a background start returns once the command runs, and prints only its id.
+/// Failure F33: a background start returns once the command runs, and prints only the task's id.
 #[test]
 fn background_start_prints_only_the_task_id() {
     let sandbox = sandbox();

@@ -9,8 +9,7 @@ use serde_json::Value;
 use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, is_root, processes};
 
 /// Upper bound for the duration of a call that does not wait. It suffices on a machine with forty
-/// busy processes per core. A call that waited by mistake would take at least twenty seconds,
-/// because the commands run that long.
+/// busy processes per core. A call that waited by mistake would take at least twenty seconds.
 pub(crate) const PROMPT_RETURN: Duration = Duration::from_secs(8);
 
 /// A task in a sandbox, identified by its id.

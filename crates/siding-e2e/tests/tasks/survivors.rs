@@ -1,4 +1,5 @@
-//! Processes that the user may not signal, such as those below `sudo`.
+//! Processes that survive a stop: those that the user may not signal, such as those below `sudo`,
+//! and those that the shim cannot see.
 //!
 //! If `sudo` is installed, the tests use it with configuration files in a mount namespace of the
 //! test. If sudo cannot be used, the test of survivors uses a setuid copy of setpriv instead, and
@@ -47,7 +48,7 @@ fn sudo_prefix(sandbox: &Sandbox) -> Option<String> {
 }
 
 /// Returns the beginning of a shell command that runs its remaining words as root with a setuid
-/// copy of setpriv.
+/// copy of setpriv. Returns `None` and prints the reason if setpriv is missing.
 fn setuid_setpriv_prefix(sandbox: &Sandbox) -> Option<String> {
     let candidates = ["/usr/bin/setpriv", "/bin/setpriv"];
     let Some(program) = candidates.into_iter().find(|path| Path::new(path).exists()) else {

@@ -239,8 +239,8 @@ fn resolve_eval(walker: &mut Walker, args: &[Field], context: &ExecContext) {
 }
 
 /// Queues the text in `env -S 'text'`, the bodies of functions in variables, and the values of
-/// variables that programs run as commands. All other calls of `env` are resolved as calls of an
-/// ordinary wrapper.
+/// variables that programs run as commands. Returns whether the call is completely resolved;
+/// otherwise `env` is resolved as an ordinary wrapper as well.
 fn resolve_env(walker: &mut Walker, args: &[Field], context: &ExecContext) -> bool {
     for (at, field) in args.iter().enumerate() {
         let text = field.text.as_str();

@@ -57,7 +57,7 @@ pub(super) fn resolve_xargs(walker: &mut Walker, args: &[Field], context: &ExecC
 /// treated as one unknown word.
 const MAX_INPUT_WORDS: usize = 64;
 
-/// Returns the words into which `xargs` splits its input.
+/// Returns the words into which `xargs` or `parallel` splits its input.
 fn split_input(text: &str, by_line: bool) -> Vec<String> {
     let is_end = |c: char| matches!(c, '\n' | '\0') || !by_line && c.is_whitespace();
     let mut words = text.split(is_end).filter(|word| !word.trim().is_empty());
@@ -182,8 +182,9 @@ fn has_code_option(fields: &[Field]) -> bool {
     fields.iter().any(|field| field.text == "-c" || field.text == "-lc")
 }
 
-/// Returns at most [`MAX_CHOICES`] combinations of the words in the groups after `:::`. The words of
-/// a group after `::::` come from files and are unknown. `given` starts with one of these separators.
+/// Returns at most [`MAX_CHOICES`] combinations of the words in the groups after `:::`. The words
+/// of a group after `::::` come from files and are unknown. `given` starts with one of these
+/// separators.
 fn argument_combinations(given: &[Field]) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = vec![vec![]];
     let mut rest = given;
@@ -205,8 +206,8 @@ fn argument_combinations(given: &[Field]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Returns the words of a command with the values of a row inserted, and for each word whether the
-/// word consists only of a value.
+/// Returns the words of a command with the values of a row inserted. A word is paired with true if
+/// a value was inserted and the word itself has no blank, so that it stays one word.
 fn substitute_row(command: &[Field], placeholder: &str, row: &[String]) -> Vec<(String, bool)> {
     let mut has_mark = false;
     let all = row.join(" ");

@@ -7,8 +7,8 @@
 
 use super::expand::{NONEMPTY_MARKER, PID_LOOKUP_MARKER};
 
-/// Tests of `find` that have the next word as their value, and that select by a property other than
-/// the name.
+/// Tests of `find` that have the next word as their value, except the tests of the name or path
+/// against a shell pattern.
 const FIND_TESTS_WITH_VALUE: &[&str] = &[
     "-mtime",
     "-mmin",

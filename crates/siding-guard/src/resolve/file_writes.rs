@@ -96,8 +96,8 @@ impl Walker {
             })
     }
 
-    /// Queues the content of a file that a shell runs, if the content is known. If the file was
-    /// downloaded, reports this.
+    /// Queues the content of a file that a shell runs, if the content is known. If the file or the
+    /// archive that contained it was downloaded, reports this.
     pub(super) fn queue_written_file(&mut self, file: &Field, context: &ExecContext) {
         match written_content(&self.variables, &file.text) {
             Some(text) if text == downloaded_content() => {
@@ -111,8 +111,9 @@ impl Walker {
         }
     }
 
-    /// Queues the content of a script that is run by its path, such as `./x.sh`. Returns whether
-    /// the text determines the content and the script is written for a shell.
+    /// Does the same as [`Self::queue_written_file`] for a script that is run by its path, such as
+    /// `./x.sh`, if the script is written for a shell. Returns whether the text writes or downloads
+    /// the script, and the script may be written for a shell.
     pub(super) fn queue_written_program(&mut self, name: &Field, context: &ExecContext) -> bool {
         let is_path = name.text.contains('/') || name.text.starts_with(NONEMPTY_MARKER);
         let Some(text) = written_content(&self.variables, &name.text).filter(|_| is_path) else {
@@ -130,7 +131,7 @@ impl Walker {
     }
 
     /// Sets the standard input in the context of an interpreter to the content of its script file,
-    /// if the content is known.
+    /// if the content is known. If the file was downloaded, reports this instead.
     pub(super) fn load_interpreted_file(
         &mut self,
         program: &str,

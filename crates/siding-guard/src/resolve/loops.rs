@@ -83,8 +83,9 @@ fn all_calls(observations: &[Observation], wanted: &dyn Fn(&Call) -> bool) -> bo
     observations.iter().all(|seen| !matches!(seen, Observation::Call(call) if !wanted(call)))
 }
 
-/// Returns whether the condition of a loop is always true: `for ((;;))`, `while true`, `until
-/// false`, `while :`, `while [ 1 ]`, `while ((1))`, `while sleep 1`.
+/// Returns whether the condition of a loop is constant: `for ((;;))`, `while true`, `until false`,
+/// `while :`, `while [ 1 ]`, `while ((1))`, `while sleep 1`. Does not distinguish these endless
+/// loops from loops that never run their body, such as `while false`.
 fn is_always_true(loop_node: &Loop) -> bool {
     if loop_node.kind == LoopKind::Endless {
         return true;

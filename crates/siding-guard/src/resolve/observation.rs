@@ -30,10 +30,11 @@ pub(crate) struct Call {
     pub(crate) upstream: Vec<String>,
     /// Names of the programs that read the output of the call.
     pub(crate) downstream: Vec<String>,
-    /// Whether the standard input of the call is a pipe or a file.
+    /// Whether the standard input of the call is a pipe or a file, or may be one because the call
+    /// is in a function.
     pub(crate) has_redirected_stdin: bool,
     /// Path of the file that the redirection `<` makes the standard input of the call; `None`
-    /// without such a redirection.
+    /// without such a redirection, and for `< <(…)`.
     pub(crate) stdin_file: Option<String>,
     /// The content of the standard input, if the text determines it.
     pub(crate) stdin_text: Option<String>,

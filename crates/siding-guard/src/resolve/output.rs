@@ -19,7 +19,7 @@ const LINE_FILTERS: &[&str] = &[
 ];
 
 /// Programs that print settings for a shell, as in `eval "$(ssh-agent)"`. Each entry has the
-/// argument that makes the program do so; the argument is empty if the program needs none.
+/// beginning of the argument that makes the program do so; it is empty if the program needs none.
 const SHELL_SETTINGS_GENERATORS: &[(&str, &str)] = &[
     ("asdf", ""),
     ("brew", "shellenv"),
@@ -217,7 +217,8 @@ fn filter_output(name: &str, args: &[&str], input: String) -> Option<String> {
     })
 }
 
-/// Returns the path that `which rm`, `command -v rm` or `type -p rm` prints.
+/// Returns the name of the program whose path `which rm`, `command -v rm` or `type -p rm` prints;
+/// `None` for other uses of these commands.
 fn lookup_output(name: &str, args: &[&str]) -> Option<String> {
     let (options, names): (Vec<&str>, Vec<&str>) =
         args.iter().copied().partition(|arg| arg.starts_with('-'));
@@ -232,8 +233,8 @@ fn lookup_output(name: &str, args: &[&str]) -> Option<String> {
     }
 }
 
-/// Returns the path that `realpath .`, `readlink -f ~` or `dirname "$PWD"` prints, or `None` for an
-/// unknown path.
+/// Returns a path to the file or directory whose path `realpath .`, `readlink -f ~` or `dirname
+/// "$PWD"` prints, or `None` for an unknown path.
 fn path_output(name: &str, args: &[&str]) -> Option<String> {
     let path = args.iter().rfind(|arg| !arg.starts_with('-'))?;
     if path.contains([UNKNOWN_MARKER, NONEMPTY_MARKER]) {

@@ -1,4 +1,5 @@
-//! Detects commands that read the standard input from which their shell reads its commands.
+//! Detects commands that read the standard input from which their shell reads its commands, and
+//! reads of named pipes that have no writer.
 
 use super::observation::{Call, Construct, Observation};
 use super::walk::{CodeSource, ExecContext, Walker};
@@ -76,8 +77,8 @@ const NO_STDIN_OPTIONS: &[&str] = &[
 ];
 
 impl Walker {
-    /// Walks the commands of a text, and reports each command that reads the standard input from
-    /// which the shell reads later commands.
+    /// Walks the commands of a text. Reports for each statement the first command that reads the
+    /// standard input from which the shell reads later commands.
     pub(super) fn walk_checking_stdin(
         &mut self,
         statements: &[Statement],

@@ -1,5 +1,5 @@
-//! Walks a simple command and its redirections, for each possible combination of variable values
-//! and working directory.
+//! Walks a simple command and its redirections, for up to [`MAX_CHOICES`] of the possible
+//! combinations of variable values and working directory.
 
 use std::rc::Rc;
 

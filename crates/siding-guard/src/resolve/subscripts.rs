@@ -57,7 +57,7 @@ impl Walker {
     }
 }
 
-/// Returns whether a text has the form `NAME[…$(…)…]`.
+/// Returns whether a text has the form `NAME[…$(…)…]`, possibly with backquotes for `$(…)`.
 fn has_commands_in_subscript(text: &str) -> bool {
     let Some((name, rest)) = text.split_once('[') else { return false };
     let is_name = |name: &str| {

@@ -97,8 +97,8 @@ impl Variables {
     }
 
     /// Returns the possible value with the index `choice`, modulo the number of values. Returns
-    /// `None` for a variable that the text does not set, unless every shell sets the variable to a
-    /// known or at least nonempty value.
+    /// `None` for a variable that the text does not set, unless it is a known positional parameter,
+    /// or every shell sets the variable to a known or at least nonempty value.
     pub(crate) fn get(&self, name: &str, choice: usize) -> Option<String> {
         if let Some(values) = self.values.get(name) {
             return values.get(choice % values.len().max(1)).cloned();

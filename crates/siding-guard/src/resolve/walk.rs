@@ -40,10 +40,11 @@ pub(super) struct ExecContext {
     pub(super) downstream: Vec<String>,
     /// The content of the standard input, if the text determines it.
     pub(super) stdin: Option<Field>,
-    /// Whether standard input is a pipe or a file.
+    /// Whether standard input is a pipe or a file. Also true in the body of a function that is
+    /// walked without a call, where this is unknown.
     pub(super) has_redirected_stdin: bool,
     /// Path of the file that the redirection `<` makes the standard input; `None` without such a
-    /// redirection.
+    /// redirection, and for `< <(…)`.
     pub(super) stdin_file: Option<String>,
     /// Whether a wrapper such as `timeout` limits the run time of the command.
     pub(super) has_timeout: bool,

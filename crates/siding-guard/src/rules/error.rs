@@ -60,7 +60,7 @@ pub enum RuleError {
     },
 }
 
-/// A part of a rule file that is ignored. All other rules remain in effect.
+/// A rule file, or a part of it, that is ignored. All other rules remain in effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleWarning {

@@ -51,10 +51,11 @@ pub(super) struct RawRuleFile {
     /// Names of the rules that no higher layer may make less strict.
     pub(super) locked: Vec<String>,
     pub(super) verdicts: BTreeMap<String, GuardVerdict>,
-    /// Named lists of patterns, to which rules of this file refer as `@name`.
+    /// Named lists of patterns, to which the rules of this file refer as `@name`. The sets of the
+    /// built-in files are available in all files.
     pub(super) sets: BTreeMap<String, Vec<String>>,
-    /// For each program, the options that have the next word as their value. Only built-in files
-    /// have this table.
+    /// For each program, the options that have the next word as their value. This table has an
+    /// effect only in built-in files.
     pub(super) values: BTreeMap<String, Vec<String>>,
     pub(super) rule: Vec<RawRule>,
     pub(super) except: Vec<RawException>,

@@ -16,7 +16,7 @@ use super::connection::ConnectionError;
 ///
 /// # Errors
 ///
-/// [`ConnectionError::Permanent`] when the client cannot be built.
+/// [`ConnectionError::Permanent`] when the URL is invalid or the client cannot be built.
 pub(super) fn open_transport(
     url: &str,
     bearer: Option<&BearerToken>,

@@ -66,8 +66,8 @@ pub(super) async fn read_target(
     }
 }
 
-/// Converts a resource's content to text. Binary content becomes its URI, its hash and the length
-/// of its base64 form.
+/// Converts a resource's content to text. Binary content becomes its URI, and the hash and length
+/// of its base64 form. Content of an unknown kind becomes an empty text.
 fn content_text(content: &ResourceContents) -> String {
     match content {
         ResourceContents::TextResourceContents { text, .. } => text.clone(),

@@ -169,7 +169,7 @@ pub enum FdObject {
 }
 
 impl FdObject {
-    /// Returns whether a process reads typed input from the object.
+    /// Returns whether a process that reads from the object waits for typed input.
     #[must_use]
     pub const fn accepts_typed_input(self) -> bool {
         matches!(self, Self::TaskStdin | Self::OutputPipe | Self::Terminal)

@@ -4,7 +4,8 @@
 //! taken after two seconds of silence, or earlier if stalls are recorded after less than four
 //! seconds. Later samples follow at growing intervals of at most one minute, because a program
 //! prints its question before it blocks: a wait for input that starts later in the silence is rare.
-//! Once a stall is recorded, no more samples are taken until the task writes output or receives
+//! After a sample that suggests that action is required, the next one follows after two seconds.
+//! Once a stall is recorded, no more samples are scheduled until the task writes output or receives
 //! input.
 
 use crate::process::MonotonicMs;

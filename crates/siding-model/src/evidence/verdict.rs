@@ -230,7 +230,8 @@ impl Evidence {
     /// Maximum number of workflow steps that are listed individually.
     const MAX_NAMED_STEPS: usize = 3;
 
-    /// Returns the evidence adjusted for a workflow with these running steps. The workflow runner
+    /// Returns the evidence of a waiting workflow with these running steps, adjusted to name the
+    /// steps. Returns any other evidence unchanged. The workflow runner
     /// waits on the sockets of the steps' shims, which otherwise looks like a wait for the network.
     #[must_use]
     pub fn for_workflow(mut self, steps: &[TaskId]) -> Self {

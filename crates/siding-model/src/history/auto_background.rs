@@ -42,7 +42,7 @@ impl AutoBackground {
         }
     }
 
-    /// Returns the explanation for a caller that did not request the background.
+    /// Returns the explanation for a caller that did not request the background, otherwise `None`.
     #[must_use]
     pub fn explanation(&self, budget: Duration) -> Option<String> {
         let budget = format_duration(budget);
@@ -71,8 +71,8 @@ impl AutoBackground {
 ///
 /// The caller's request has precedence. Without a request `known` is called: a median above
 /// `budget` starts the command in the background, and a median within `budget` keeps it in the
-/// foreground. If the history is unknown or too short to tell, the built-in list of slow commands
-/// decides.
+/// foreground. Without an expectation, or if the median is only a lower bound within `budget`, the
+/// built-in list of slow commands decides.
 pub fn decide_auto_background(
     request: PlacementRequest,
     budget: Duration,

@@ -191,7 +191,8 @@ const PROGRAM_OPTIONS_WITH_VALUE: &[(&str, &[&str])] = &[
     ("yarn", &["--cwd"]),
 ];
 
-/// Arguments that make any program return immediately.
+/// Arguments with which no command is treated as slow, because most programs then return
+/// immediately.
 const IMMEDIATE_ARGUMENTS: &[&str] = &["--dry-run", "--help", "--version", "-V", "-h", "help"];
 
 /// Returns the words that identify the first slow command, such as `cargo build`, or `None` when no

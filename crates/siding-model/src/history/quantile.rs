@@ -43,7 +43,8 @@ impl Quantile {
 /// Tolerance for the rounding error of a sum of weights: the sum depends on the order of the runs.
 const WEIGHT_TOLERANCE: f64 = 1e-9;
 
-/// Returns the length that a share `q` of the runs does not exceed, or `None` without runs.
+/// Returns the length that a share `q` of the runs does not exceed, or a lower bound of this length
+/// if too many runs were cut short. `None` if there are no runs.
 ///
 /// The function is the estimator of Kaplan and Meier (J. Am. Stat. Assoc. 53, 1958) with weights. A
 /// run that was cut short is treated as running up to its observed length, and is left out of the

@@ -13,10 +13,10 @@ use crate::process::UnixMs;
 pub enum RunLength {
     /// The command exited by itself after this many milliseconds.
     Complete(u64),
-    /// The run was cut short from outside or released after this many milliseconds; its complete
-    /// length is greater.
+    /// The run was ended by a deadline, a limit, a stop or a signal, or was released, after this
+    /// many milliseconds; its complete length would be greater.
     AtLeast(u64),
-    /// The command did not run, or its end was not observed.
+    /// The command did not run, its end was not observed, or the history holds no duration.
     Unknown,
 }
 

@@ -12,7 +12,7 @@ use crate::signal::Signal;
 pub enum TreeLiveness {
     /// The tree is proven to be empty.
     Empty,
-    /// At least one process is alive.
+    /// At least one process is alive, or may be alive.
     Alive,
 }
 

@@ -146,7 +146,7 @@ impl Breach {
     }
 }
 
-/// Returns the clause that names the process responsible for a breach.
+/// Returns the clause that names the process responsible for a breach; empty if it is unknown.
 fn format_source(limit_kind: LimitKind, part: Option<&BreachSource>) -> String {
     part.map_or_else(String::new, |BreachSource { share, pid, command }| {
         let of = if limit_kind == LimitKind::Memory { "of it" } else { "of them" };

@@ -84,7 +84,7 @@ impl TrackedConnection {
 }
 
 impl ConnectionLog {
-    /// Records the connections of one sample.
+    /// Records the connections of one sample, and forgets the connections that are not in it.
     pub fn record_sample(&mut self, now: MonotonicMs, connections: &[Connection]) {
         for one in connections {
             let has_room =
@@ -107,7 +107,7 @@ impl ConnectionLog {
         self.open.retain(|cookie, _| connections.iter().any(|one| one.cookie == *cookie));
     }
 
-    /// Returns whether the connection with this socket cookie existed at the last sample.
+    /// Returns whether the connection with this socket cookie was tracked at the last sample.
     #[must_use]
     pub fn contains(&self, cookie: u64) -> bool {
         self.open.contains_key(&cookie)
@@ -121,8 +121,9 @@ impl ConnectionLog {
     }
 
     /// Returns whether a connection uploads data: between the last two samples it sent more than it
-    /// received, at a rate above that of keepalives. Small queries with larger responses do not
-    /// count as an upload.
+    /// received, at a rate above that of keepalives. In its first sample a connection needs only to
+    /// have sent more than it received. Small queries with larger responses do not count as an
+    /// upload.
     #[must_use]
     pub fn is_upload(&self, cookie: u64) -> bool {
         self.open.get(&cookie).is_some_and(|known| {

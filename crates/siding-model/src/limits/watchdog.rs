@@ -1,4 +1,4 @@
-//! Watchdogs: detectors of excessive resource use that are armed for tasks without limits.
+//! Watchdogs: detectors of excessive resource use that need no limit to be armed.
 //!
 //! The watchdogs detect four failures: a busy loop, a descriptor leak, a long transfer, and a large
 //! transfer. Each has a threshold above the use of healthy tasks. Healthy use that can still exceed
@@ -62,9 +62,9 @@ pub struct Thresholds {
     /// writing output or files. The time for which a process is runnable without getting a core
     /// counts as computing.
     pub cpu_spin_ms: u64,
-    /// Open descriptors of all processes together.
+    /// Open descriptors of all processes that each have at least a sixteenth of this number.
     pub fds: u64,
-    /// Age of a TCP connection that still sends, in milliseconds.
+    /// Age of a TCP connection that uploads data, in milliseconds.
     pub connection_age_ms: u64,
     /// Bytes sent to one remote address over TCP.
     pub sent: u64,

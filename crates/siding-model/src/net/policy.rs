@@ -91,13 +91,14 @@ impl NetPolicy {
         matches!(self, Self::Unrestricted)
     }
 
-    /// Returns whether `other` allows everything that this policy allows.
+    /// Returns whether this policy is as strict as `other` or stricter: whether the task may reach,
+    /// outside of its own processes, only what `other` allows.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
         match (self, other) {
             (_, Self::Unrestricted) | (Self::None, _) | (Self::Loopback, Self::Loopback) => true,
-            // A task's own loopback interface gives access to no other process, so the policy is
-            // stricter than any policy with ports or hosts.
+            // A task's own loopback interface gives access to no process outside of the task, so
+            // the policy is stricter than any policy with ports or hosts.
             (Self::Loopback, Self::Ports(_) | Self::Allow(_)) => true,
             (Self::Ports(own), Self::Ports(others)) => own.is_subset_of(others),
             (Self::Allow(own), Self::Allow(others)) => own.is_subset_of(others),

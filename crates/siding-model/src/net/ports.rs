@@ -14,8 +14,8 @@ impl Ports {
     /// which takes about a microsecond to add.
     pub const MAX_PORTS: usize = 1_024;
 
-    /// The port of DNS servers. A policy with this port lets the C library resolve names; it does
-    /// so over TCP, because the policy blocks UDP.
+    /// The port of DNS servers. Under a policy with this port, siding makes the C library resolve
+    /// names over TCP, because the policy blocks UDP.
     pub const DNS_PORT: u16 = 53;
 
     /// Parses a list such as `443,80-90`.

@@ -33,7 +33,7 @@ enum HostPattern {
 const MAX_HOSTNAME_BYTES: usize = 253;
 
 impl RemoteHosts {
-    /// Maximum number of hosts in a set.
+    /// Maximum number of entries in a set.
     pub const MAX_HOSTS: usize = 256;
 
     /// Parses a list such as `example.org,*.example.org:443,[::1]:80`.
@@ -88,7 +88,7 @@ impl HostRule {
 }
 
 /// Splits `host`, `host:port`, `[address]`, `[address]:port` or a bare IPv6 address into the host
-/// and the port. Returns `None` for an invalid port.
+/// and the port. Returns `None` for an invalid port, and for a bracket without its counterpart.
 pub(super) fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     let port = |text: &str| {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

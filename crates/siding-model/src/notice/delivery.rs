@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 
 use crate::process::UnixMs;
 
-/// Delay after the first failure. Each further failure doubles the delay.
+/// Longest delay after the first failure. Each further failure doubles it.
 const INITIAL_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Maximum delay between two attempts, unless the server requests a longer one.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
@@ -67,8 +67,8 @@ pub fn parse_retry_after(text: &str, now: UnixMs) -> Option<Duration> {
 ///
 /// `failures` is the number of failed attempts, `spent` the time since the first attempt, and
 /// `requested_wait` the server's `retry-after`, which is respected if it ends within
-/// [`MAX_DELIVERY_TIME`]. `random` shortens the delay by up to a half, so that clients that failed
-/// together do not retry together.
+/// [`MAX_DELIVERY_TIME`]. `random` shortens the computed delay by up to a half, so that clients
+/// that failed together do not retry together.
 #[must_use]
 pub fn next_retry_delay(
     failures: u32,

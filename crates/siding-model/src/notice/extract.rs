@@ -45,7 +45,9 @@ pub struct Notice {
     pub id: NoticeId,
     /// Time of the event, on the monotonic clock of the boot in which it happened.
     pub at: MonotonicMs,
-    /// Time of the event on the wall clock.
+    /// Time of the event on the wall clock. For the end of the task this is the time in the closing
+    /// record, if there is one. Otherwise it is computed from the start and [`Self::elapsed_ms`],
+    /// and does not include suspended time.
     pub wall: UnixMs,
     /// Awake time from the task's start to the event, in milliseconds.
     pub elapsed_ms: u64,
@@ -64,7 +66,7 @@ pub enum NoticeEvent {
         /// How the task ended.
         outcome: Outcome,
         /// A note that the task ended before it was ready. `None` if the task has no readiness
-        /// condition or was ready.
+        /// condition, was ready, or failed to start.
         readiness_note: Option<String>,
     },
     /// The leader has ended, and descendants are alive.
@@ -104,7 +106,7 @@ pub enum NoticeEvent {
     },
     /// The task wrote lines that its monitor selects.
     Matched {
-        /// The line, or several lines with their number.
+        /// The line; for several lines, their number and the last of them.
         text: String,
     },
     /// The readiness condition holds.
@@ -176,8 +178,8 @@ impl NoticeEvent {
         }
     }
 
-    /// Returns whether the event announces a deadline that no longer applies, because it was moved
-    /// or the task is being stopped.
+    /// Returns whether the event announces a deadline that no longer applies, because the deadline
+    /// was moved, or because the task is being stopped or has ended.
     fn is_stale_deadline(&self, state: &TaskState) -> bool {
         let Self::Expiring { deadline, .. } = self else { return false };
         let runs =
@@ -231,7 +233,7 @@ impl TaskNotices {
 
 impl Notice {
     /// Returns the end of the time during which the notice is reserved for the task's caller, or
-    /// `None` when the task has no caller or this time has passed.
+    /// `None` when the task has no caller, was started before a reboot, or this time has passed.
     #[must_use]
     pub fn caller_priority_until(
         &self,

@@ -95,7 +95,8 @@ impl Consumer {
         Self("agent".to_owned())
     }
 
-    /// Returns the consumer of `siding notices --notify`: the user of the machine.
+    /// Returns the consumer of `siding notices --notify` and of the hook `notify-person`: the user
+    /// of the machine.
     #[must_use]
     pub fn person() -> Self {
         Self("person".to_owned())

@@ -7,9 +7,9 @@ use super::view::{NoticeStatus, NoticeView};
 use crate::evidence::WhyVerdict;
 
 /// Returns whether a person may have to act: the task waits for input, failed, was lost, exceeded
-/// its deadline or a limit, was refused a host, or will soon reach its deadline. A successful end,
-/// a requested stop, a lingering task, and a stall in which the task does not wait for input need
-/// no action.
+/// its deadline, a limit or a watchdog's threshold, was refused a host, or will soon reach its
+/// deadline. No other notice needs action, such as a successful end, a requested stop, or a stall
+/// in which the task does not wait for input.
 #[must_use]
 pub fn needs_person(notice: &NoticeView) -> bool {
     match notice.kind {

@@ -31,7 +31,8 @@ pub(super) fn limit_event(breach: &Breach, state: &TaskState) -> NoticeEvent {
     NoticeEvent::Limit { limit_kind: breach.limit_kind, text: format!("{}{next}", breach.detail) }
 }
 
-/// Builds the event for an approaching deadline, including the command that moves the deadline.
+/// Builds the event for an approaching deadline, including the command that moves the deadline,
+/// unless the deadline is already at the cap.
 pub(super) fn expiring_event(
     at: MonotonicMs,
     deadline: MonotonicMs,
@@ -63,7 +64,8 @@ pub(super) fn expiring_event(
 }
 
 /// Returns the note that a task ended before it was ready. If the condition was not checked until
-/// the end, the note says that readiness was not observed.
+/// the end, the note says that readiness was not observed. `None` if the task was ready, has no
+/// readiness condition, or failed to start.
 pub(super) fn readiness_note(outcome: &Outcome, state: &TaskState) -> Option<String> {
     if !state.is_waiting_for_ready() {
         return None;

@@ -202,7 +202,8 @@ impl Settings {
         requested.unwrap_or(self.max_elapsed).min(self.max_elapsed_hard_cap)
     }
 
-    /// Merges the layers onto the built-in values. Each layer overrides the layers before it.
+    /// Merges the layers onto the built-in values. Each layer overrides the layers before it,
+    /// except for keys that it must not set or that are locked, and values that it must not loosen.
     #[must_use]
     pub fn merge(layers: impl IntoIterator<Item = Layer>) -> Self {
         let mut settings = Self::default();

@@ -75,7 +75,7 @@ pub enum ValueError {
     /// The key does not accept this value.
     #[error("`{found}` is not allowed here; write {allowed}")]
     NotAllowed {
-        /// The rejected value, escaped and cut to 60 columns.
+        /// The rejected value, escaped and cut to 60 columns; only the type of an array or a table.
         found: String,
         /// Description of the allowed values, which follows `write` in the message.
         allowed: &'static str,

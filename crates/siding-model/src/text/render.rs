@@ -76,7 +76,8 @@ impl OutputRenderer {
         self.decoder.push(bytes, |text| self.state.push(text, out));
     }
 
-    /// Appends to `out` the text that was held back: the last line if it has no newline.
+    /// Appends to `out` the text that was held back: the last line if it has no newline, and with
+    /// [`RepeatMode::Count`] what is left of the repetitions before it.
     pub fn finish(mut self, out: &mut String) {
         self.decoder.finish(|text| self.state.push(text, out));
         let RenderState { line, counter, .. } = &mut self.state;
@@ -85,7 +86,7 @@ impl OutputRenderer {
         out.finish();
     }
 
-    /// Returns the current line, which has no newline yet and may still be rewritten.
+    /// Returns the part of the current line that was not emitted yet and may still be rewritten.
     #[must_use]
     pub fn pending_line(&self) -> &str {
         self.state.line.text()

@@ -67,7 +67,7 @@ pub(super) struct LineSink<'a> {
 }
 
 impl LineSink<'_> {
-    /// Emits a whole line, and adds a newline.
+    /// Emits a whole line with a newline, or holds it back if it repeats the line before.
     pub(super) fn push_line(&mut self, text: &str) {
         match &mut self.counter {
             Some(counter) => counter.push_line(text, self.out),

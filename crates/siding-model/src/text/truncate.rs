@@ -97,7 +97,7 @@ pub struct HeadAndTail {
 }
 
 impl HeadAndTail {
-    /// Creates an empty buffer for a text of at most `max_bytes`.
+    /// Creates an empty buffer whose result has at most `max_bytes`.
     #[must_use]
     pub fn new(max_bytes: usize) -> Self {
         let room =

@@ -22,7 +22,7 @@ pub struct ProcessInfo {
     pub argv: Vec<String>,
     /// Whether the process has a controlling terminal, which a user may be using.
     pub has_terminal: bool,
-    /// Whether the process carries a birthmark of siding.
+    /// Whether the process carries the birthmark of a task.
     pub has_birthmark: bool,
 }
 

@@ -14,7 +14,8 @@ const INIT_PID: i32 = 1;
 
 /// Programs that become the parent of orphans below them: subreapers (`PR_SET_CHILD_SUBREAPER`),
 /// and the first processes of containers. The kernel does not show which processes are subreapers,
-/// so they are recognized by name. A process below any other program is not treated as an orphan.
+/// so they are recognized by name. A process below any other program is not treated as an orphan,
+/// unless that program is one of [`WRAPPER_PROGRAMS`] or matches a rule.
 const SUBREAPER_PROGRAMS: &[&str] = &[
     "systemd",
     "init",
@@ -28,8 +29,8 @@ const SUBREAPER_PROGRAMS: &[&str] = &[
 ];
 
 /// Programs that only execute another command. The search for the top of a tree passes over these
-/// programs. At any other program, such as an editor or a server, the search stops: this program
-/// then owns the process.
+/// programs. At any other program that no rule matches, such as an editor or a server, the search
+/// stops: this program then owns the process.
 const WRAPPER_PROGRAMS: &[&str] = &[
     "sh", "bash", "dash", "zsh", "ksh", "fish", "busybox", "env", "nohup", "setsid", "timeout",
     "nice", "ionice", "stdbuf", "bwrap", "socat", "unshare", "setpriv", "xargs",
@@ -46,8 +47,9 @@ const RELAY_PROGRAMS: &[&str] = &["socat"];
 /// topmost process have the age that the rule requires; other members may be younger. The parent of
 /// the tree must be init or another process to which orphans are reparented. All members must run
 /// as the requester's user and belong to no task, and only relays of a built-in rule may have a
-/// terminal. No member and no ancestor may be a host. A tree selected by a built-in rule is kept as
-/// long as a process outside of all selected trees refers to one of the tree's socket files.
+/// terminal. No member and no ancestor may be a host, and no member may be the requester or one of
+/// its ancestors. A tree selected by a built-in rule is kept as long as a process outside of all
+/// selected trees refers to one of the tree's socket files.
 #[must_use]
 pub fn select_orphan_trees(
     processes: &[ProcessInfo],

@@ -113,8 +113,8 @@ impl OrphanRule {
         Self::built_in().contains(self)
     }
 
-    /// Compiles the pattern. `.` also matches line breaks, because the text of a shell's `-c` may
-    /// have several lines.
+    /// Compiles the pattern; `None` if it is invalid. `.` also matches line breaks, because the
+    /// text of a shell's `-c` may have several lines.
     pub(super) fn compile(&self) -> Option<Regex> {
         regex::RegexBuilder::new(&self.pattern).dot_matches_new_line(true).build().ok()
     }

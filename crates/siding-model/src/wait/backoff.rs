@@ -40,8 +40,9 @@ impl CheckBackoff {
 
 /// A low-cost polling schedule for waits that may last as long as a task.
 ///
-/// Each pause is a twentieth of the wait so far, at most [`Self::MAX_PAUSE_MS`]. A condition is
-/// therefore detected with a delay that is small compared with the wait.
+/// Each pause is a twentieth of the wait so far, at least 5 ms and at most [`Self::MAX_PAUSE_MS`],
+/// and longer only after a long check. A condition is therefore detected with a delay that is small
+/// compared with the wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LongWaitBackoff {
     started: MonotonicMs,

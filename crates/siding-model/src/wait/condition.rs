@@ -162,8 +162,8 @@ impl FromStr for HttpUrl {
         }
         let rest =
             text.strip_prefix("http://").ok_or_else(|| bad("it does not start with `http://`"))?;
-        // Other characters are not allowed in a request target. A blank or line break would end the
-        // target early and let the text continue the request.
+        // Only graphic ASCII characters are allowed in a request target. A blank or line break
+        // would end the target early and let the text continue the request.
         if !rest.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(bad("it contains a blank, a control or a non-ASCII character"));
         }
@@ -191,7 +191,7 @@ impl FromStr for HttpUrl {
 }
 
 /// Splits `host:port`, `host`, `[address]:port` or `[address]` into the host and the port, by
-/// default 80.
+/// default 80. `None` if the port is invalid or the bracket is not closed.
 fn split_port(authority: &str) -> Option<(&str, u16)> {
     let (host, rest) = match authority.strip_prefix('[') {
         Some(inner) => inner.split_once(']')?,

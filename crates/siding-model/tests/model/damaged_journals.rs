@@ -73,6 +73,7 @@ fn append_after_crash(mut bytes: Vec<u8>, folded: &Replayed, record: &Record) ->
 }
 
 /// Returns a record that may follow a crash: a takeover, or the end of a task without processes.
+/// `None` if the task has ended.
 fn record_after_crash(state: &TaskState) -> Option<Record> {
     let vanished = TaskEvent::Vanished { why: "the machine was restarted".to_owned() };
     match (state.lifecycle.is_ended(), state.next_seq % 2) {

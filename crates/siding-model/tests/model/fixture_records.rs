@@ -239,7 +239,8 @@ fn not_found() -> TaskEvent {
     TaskEvent::SpawnFailed { error, errno: 2 }
 }
 
-/// Returns the specification of a nested task with unusual values in all fields.
+/// Returns the specification of a nested task in the background that duplicates the command of
+/// another task.
 fn nested_spec() -> TaskSpec {
     TaskSpec {
         session_id: "0b7c-agent".parse().expect("a session name"),

@@ -1,4 +1,4 @@
-//! Generates random histories of a task: events in any order, with increasing times.
+//! Generates random histories of a task: events in any order, at times that never decrease.
 
 use proptest::prelude::*;
 use siding_model::lifecycle::{Phase, TaskEvent, TreeLiveness};
@@ -138,8 +138,8 @@ fn any_background_reason() -> impl Strategy<Value = BackgroundReason> {
     ])
 }
 
-/// Returns every history in which a user's stop, the deadline and the hand-over occur in the same
-/// millisecond: in every order, while the task starts, runs or lingers, and with every possible end
+/// Returns histories in which a user's stop, the deadline and the hand-over occur in the same
+/// millisecond: in every order, while the task starts, runs or lingers, and with each of three ends
 /// of the task.
 pub(crate) fn simultaneous_histories() -> Vec<EventHistory> {
     let stop = sample_records::stop_event("user");

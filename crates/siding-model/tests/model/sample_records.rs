@@ -107,7 +107,7 @@ pub(crate) fn stop_event(by: &str) -> TaskEvent {
     TaskEvent::StopAsked { by: by.to_owned(), grace_ms: None, signal: None }
 }
 
-/// Returns the closing record with all fields set.
+/// Returns a closing record in which all fields except the peak number of descriptors are set.
 pub(crate) fn closed_record(after_ms: u64) -> Record {
     let wall = UnixMs(1_763_764_872_345)
         .plus_ms(i64::try_from(after_ms).expect("test times are small numbers"));

@@ -71,7 +71,7 @@ fn minimal_task() -> TaskView {
     }
 }
 
-/// Returns a task in which every optional field is present.
+/// Returns a task in which most optional fields are present.
 fn complete_task(outcome: Outcome) -> TaskView {
     let Record::Closed(closed) = sample_records::closed_record(9) else {
         panic!("not a `closed` record")

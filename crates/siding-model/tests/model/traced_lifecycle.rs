@@ -46,7 +46,8 @@ impl TracedLifecycle for Lifecycle {
     }
 }
 
-/// The complete visible state of a lifecycle. Two lifecycles with equal views are equal.
+/// The complete visible state of a lifecycle. Two lifecycles of the same task with equal views are
+/// equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LifecycleView {
     pub(crate) phase: Phase,
@@ -61,8 +62,8 @@ pub(crate) struct TimerStatus {
     pub(crate) wake_at: Option<MonotonicMs>,
     /// Whether the event of a timer that is due now changes the state; `None` if no timer is due.
     pub(crate) progress_now: Option<bool>,
-    /// Whether a timer that is due later has an event at that time that changes the state; `None`
-    /// if no timer is set.
+    /// Whether the event of the next timer changes the state at the time at which the timer is due,
+    /// or now if that time has passed; `None` if no timer is set.
     pub(crate) progress_then: Option<bool>,
 }
 

@@ -305,7 +305,7 @@ fn any_table() -> impl Strategy<Value = Vec<ProcessInfo>> {
             drawn.into_iter().enumerate()
         {
             let pid = 10 + i32::try_from(number).expect("few");
-            // Half of the processes are below init.
+            // At least half of the processes, on average, are children of init.
             let above = parent.index(2 * all.len());
             let ppid = all.get(above).map_or(1, |one| one.process.pid);
             let mut one = process(pid, if loose { pid + 1 } else { ppid }, line);

@@ -26,7 +26,8 @@ impl TaskSupervisor {
     }
 
     /// Returns the records of the monitored lines that were not recorded yet, to be written before
-    /// the final record. On a full disk the final record has priority.
+    /// the final record. Returns none if the journal has no space for optional records, because the
+    /// final record has priority.
     pub(super) fn remaining_lines(&mut self, at: MonotonicMs) -> Vec<Record> {
         match self.output.line_monitor() {
             Some(monitor) if self.task.has_room() => monitor.flush(at),
@@ -44,7 +45,7 @@ impl TaskSupervisor {
         }
     }
 
-    /// Returns when to poll the output of an adopted task.
+    /// Returns when to poll the output of an adopted task; `None` for a task that siding started.
     pub(super) fn output_poll_at(&self) -> Option<MonotonicMs> {
         let has_recorded_stall =
             self.task.state().stall.is_some() && self.task.state().may_resume();
@@ -86,14 +87,14 @@ impl TaskSupervisor {
     }
 
     /// Returns the readiness record of a task whose last output met its conditions, to be written
-    /// before the final record.
+    /// before the final record. `None` if the conditions are not met or the journal has no space.
     pub(super) fn final_readiness(&mut self, at: MonotonicMs) -> Option<Record> {
         let ready = self.readiness.check_after_end(self.task.dir(), self.task.state(), at)?;
         self.task.has_room().then_some(Record::Ready(ready))
     }
 
     /// Samples the processes if the task has been silent for long, or if a client has requested
-    /// evidence. Returns whether a sample was due.
+    /// evidence; then records a stall, or sends the evidence. Returns whether a sample was due.
     pub(super) fn check_stall(&mut self, now: MonotonicMs) -> bool {
         let Self { task, output, tree, .. } = self;
         let context = TaskContext::new(task, output, tree);
@@ -123,8 +124,8 @@ impl TaskSupervisor {
         }
     }
 
-    /// Samples the resources that the task uses, and records the breaches of limits. Returns
-    /// whether memory was used that will not be needed soon.
+    /// Samples the resources that the task uses, if that is due, and records the breaches of
+    /// limits. Returns whether memory was used that will not be needed soon.
     pub(super) fn check_limits(&mut self, now: MonotonicMs) -> bool {
         let sampled = self.stall.take_usage();
         let Self { task, output, tree, .. } = self;

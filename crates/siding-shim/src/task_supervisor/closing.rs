@@ -9,9 +9,9 @@ use siding_model::lifecycle::{Phase, StopIntent, StopReason};
 use siding_model::outcome::Outcome;
 use siding_model::record::StopReport;
 
-/// Returns the text of the proof that no process of a task is left; `ended` is the task's next
-/// phase. `gave_up` is whether the kill ended without a proof, and `is_discovered` whether the
-/// processes were not descendants of the shim.
+/// Returns the text of the proof that no process of a task is left, or of the reason why there is
+/// no proof. `ended` is the task's next phase. `gave_up` is whether the kill ended without a proof,
+/// and `is_discovered` whether the processes were not descendants of the shim.
 pub(super) fn format_proof(
     state: &TaskState,
     ended: &Phase,

@@ -58,7 +58,8 @@ impl TaskSupervisor {
         self.clients.send_message(id, &reply);
     }
 
-    /// Releases an adopted task: its processes continue without a shim.
+    /// Releases an adopted task: its processes continue without a shim. Refuses to release a task
+    /// that siding started, that is being stopped, or whose journal has a format without releases.
     fn release(&mut self, by: String) -> ShimMessage {
         let why = if self.task.state().adopted.is_none() {
             "siding started it, and only an adopted task can run without a shim; `siding stop` ends it"
@@ -73,7 +74,7 @@ impl TaskSupervisor {
     }
 
     /// Moves the deadline. A request for the deadline that the task already has succeeds, so that a
-    /// client can repeat its request.
+    /// client can repeat a request with `to_ms`; each request with `by_ms` adds to the deadline.
     fn extend(&mut self, to_ms: u64, by_ms: Option<u64>) -> ShimMessage {
         let before = self.task.state().lifecycle.deadline();
         let deadline = match by_ms {

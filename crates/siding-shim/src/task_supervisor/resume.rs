@@ -28,10 +28,11 @@ impl TaskSupervisor {
         }
     }
 
-    /// Finds the leader of a task whose shim died between starting the command and recording it.
-    /// The leader is the oldest process that leads a session of its own (setsid(2)), as every
-    /// leader of a task does until it exits. The task's proxy, which is older, also leads a session
-    /// and is skipped.
+    /// Finds and records the leader of a task whose shim died between starting the command and
+    /// recording it. The leader is the oldest process that leads a session of its own (setsid(2)),
+    /// as every leader of a task does until it exits. The task's proxy, which is older, also leads
+    /// a session and is skipped. If no such process is left, but others are, records that the
+    /// leader has ended in an unknown way.
     fn find_leader(&mut self) {
         let is_proxy = |pid| {
             procfs::process_name(pid).is_some_and(|name| name.as_bytes() == PROXY_NAME.to_bytes())

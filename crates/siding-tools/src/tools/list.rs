@@ -72,8 +72,8 @@ pub enum TaskScope {
     All,
 }
 
-/// Returns the running tasks, the newest first, then the ended tasks, the most recently ended
-/// first.
+/// Returns the running tasks, the newest first, then at most 64 ended tasks, the most recently
+/// ended first. Tasks that cannot be read are omitted.
 ///
 /// # Errors
 ///

@@ -15,7 +15,7 @@ const MAX_KEY_BYTES: usize = 32;
 /// Prefix of the environment variables that hold the values.
 const VARIABLE_PREFIX: &str = "MATRIX_";
 
-/// One value for each key of a matrix, in the order of the keys.
+/// One value for each key of a matrix, sorted by key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Combination(Vec<(String, String)>);
 
@@ -68,8 +68,8 @@ impl Combination {
         Ok(filled)
     }
 
-    /// Rejects a command that contains a placeholder. A value inserted into the text of a command
-    /// would be interpreted by the shell.
+    /// Rejects a command that contains a placeholder for a key of the matrix. A value inserted into
+    /// the text of a command would be interpreted by the shell.
     ///
     /// # Errors
     ///
@@ -97,8 +97,8 @@ fn variable_name(key: &str) -> String {
     format!("{VARIABLE_PREFIX}{}", key.to_ascii_uppercase())
 }
 
-/// Returns all combinations, the last key varying fastest. Without keys, returns a single
-/// combination without values.
+/// Returns all combinations; of the sorted keys, the last varies fastest. Without keys, returns a
+/// single combination without values.
 ///
 /// # Errors
 ///

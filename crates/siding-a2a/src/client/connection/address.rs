@@ -62,7 +62,8 @@ pub(super) fn card_urls(given: &Url) -> Vec<Url> {
 }
 
 /// Checks a URL that an agent card names. The card is untrusted text: it must not make the client
-/// contact a host other than the one that the user named, or send the token to another port.
+/// contact a host other than the one that the user named, replace https by http, or send the token
+/// to another port. All loopback addresses count as one host.
 pub(super) fn check_interface_url(
     given: &Url,
     named: &str,

@@ -75,7 +75,8 @@ struct Simulation {
     /// The calls that any of the processes has started.
     started_calls: BTreeSet<CallId>,
     results: BTreeMap<CallId, usize>,
-    /// How many more effects are performed before the process is killed.
+    /// How many more effects are performed before the process is killed; `None` if it is not to be
+    /// killed.
     effects_until_kill: Option<usize>,
     tasks: u64,
 }

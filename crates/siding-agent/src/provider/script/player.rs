@@ -19,7 +19,8 @@ use crate::provider::cancellable_sleep::sleep_unless_cancelled;
 use crate::provider::retry::{FailureKind, RetryDecision, RetryPolicy};
 use crate::provider::{self, ModelRequest, Provider, ProviderError, ResponsePart};
 
-/// Maximum columns of the model's input that a mismatch error quotes.
+/// Maximum columns of a text that an error quotes: the model's input that does not match, or the
+/// message of a simulated failure.
 const SHOWN_COLUMNS: usize = 400;
 
 /// A model whose answers come from a script.
@@ -69,7 +70,8 @@ impl ScriptedProvider {
         Ok(Self { path: path.to_owned(), script, policy, state: Mutex::new(None) })
     }
 
-    /// Returns the next answer; `None` after the last one.
+    /// Returns the next answer; `None` after the last one. Fails if the input of the model does not
+    /// match the answer's pattern, or if a placeholder has no match.
     fn next_answer(&self, messages: &[Message]) -> Result<Option<FilledAnswer>, ProviderError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let state = state.get_or_insert_with(|| self.replay_position(messages));
@@ -176,7 +178,7 @@ impl Provider for ScriptedProvider {
 
 impl ScriptAnswer {
     /// Matches the input of the model against the pattern and stores the captured groups. Returns
-    /// whether the input matches.
+    /// whether the input matches; true if the answer has no pattern.
     fn matches_expectation(&self, prompt: &str, found: &mut Captures) -> bool {
         let Some(expect) = &self.expect else { return true };
         let Some(captures) = expect.captures(prompt) else { return false };

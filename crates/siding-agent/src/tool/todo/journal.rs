@@ -124,7 +124,8 @@ impl TodoList {
     /// # Errors
     ///
     /// [`TodoError`] if `decide` refuses, or if the file cannot be locked, read or written. After
-    /// an error the list is unchanged.
+    /// an error the list is unchanged, unless the part that a failed write has left cannot be
+    /// removed.
     pub(super) fn update(
         &self,
         cancel: &CancelFlag,

@@ -2,8 +2,8 @@
 //!
 //! Claude Code starts a waiter after each shell call and at the end of each turn. If a waiter exits
 //! with code 2, the host wakes its agent with the text that the waiter wrote to stderr. A waiter
-//! exits immediately if the conversation has another one. Otherwise it sleeps until a journal
-//! changes, and ends with its host.
+//! exits immediately if it is not needed, for example because the conversation has another one.
+//! Otherwise it sleeps until a journal changes, and ends with its host.
 
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
@@ -97,7 +97,7 @@ pub(super) fn can_be_idle(entrypoint: Option<&str>) -> bool {
 }
 
 /// Returns whether a notice should wake an idle agent. Any other notice, for example of a lingering
-/// task or of a stall without proof, waits for the next prompt.
+/// task or of a stall without proof, waits for the next prompt or tool call.
 pub(super) fn wakes_agent(notice: &NoticeView) -> bool {
     notice.priority == Priority::Next
         || match notice.kind {

@@ -21,7 +21,7 @@ use crate::context;
 const SHELL_TOOL: &str = "Bash";
 /// Claude Code's name for the tool `run` of siding's MCP server.
 const SIDING_RUN_TOOL: &str = "mcp__siding__run";
-/// Time after a command's deadline and kill grace by which the shim has certainly recorded the end
+/// Time after a command's deadline and kill grace by which the shim has normally recorded the end
 /// of the command.
 const AFTER_KILL_MARGIN: Duration = Duration::from_secs(60);
 /// Timeout in milliseconds of a shell call that sets none (Claude Code 2.1.330).
@@ -95,7 +95,7 @@ pub(super) fn updated_subagent_input(input: &HookInput) -> Option<Value> {
 }
 
 /// Returns a remark for an agent whose command the host moved to the background when the budget
-/// expired.
+/// expired; `None` for any other call.
 pub(super) fn format_background_move(input: &HookInput, installed: HostBudget) -> Option<String> {
     let call = shell_call(input)?;
     let response = input.tool_response.as_ref()?;

@@ -1,8 +1,8 @@
 //! Wakes an idle Codex.
 //!
 //! Codex has no hook that wakes its agent. `codex queue --thread ID --message TEXT` adds a prompt
-//! to a thread. An idle thread processes the prompt immediately, in Codex's background server as
-//! well as in a terminal that runs without that server (0.169.0). The Stop hook therefore starts a
+//! to a thread. An idle thread processes the prompt by itself, in Codex's background server as well
+//! as in a terminal that runs without that server (0.169.0). The Stop hook therefore starts a
 //! waiter, and the waiter queues one prompt when a notice should wake the agent. The prompt
 //! contains no notice: the UserPromptSubmit hook adds the notices and acknowledges them, as for
 //! every prompt.
@@ -68,7 +68,9 @@ pub(super) fn start_waiter(input: &HookInput, conversation: &Conversation) -> Re
 const SELF_PROGRAM_PATH: &str = "/proc/self/exe";
 
 /// Waits for a notice and queues a prompt for it, unless a turn has started meanwhile: the hooks of
-/// that turn deliver the notice, and the turn's end starts another waiter.
+/// that turn deliver the notice, and the turn's end starts another waiter. Also returns without a
+/// prompt if the conversation has another waiter, or if the host's process does not own the session
+/// or exits.
 pub(super) fn run(conversation: &Conversation, thread: &str) -> Result<ExitCode, Failure> {
     let Conversation { root, session, owner } = conversation;
     if !conversation.sessions()?.contains(session) {

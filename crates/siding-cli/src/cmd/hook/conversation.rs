@@ -24,8 +24,8 @@ pub(super) struct Conversation {
 
 impl Conversation {
     /// Returns the conversation of an event, with the process that owns it: the process with the id
-    /// `owner` or, if that is `None`, the host among the ancestors of this process. Returns `None`
-    /// if the event names no conversation or `owner` has ended.
+    /// `owner` or, if that is `None`, the host among the ancestors of this process, otherwise
+    /// process 1. Returns `None` if the event names no conversation or `owner` has ended.
     pub(super) fn from_input(
         input: &HookInput,
         host: HookHost,

@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(session(&"x".repeat(1000)).len(), "claude-".len() + MAX_CONVERSATION_CHARS);
     }
 
-    /// Returns whether a host calls the event, so that `siding install` adds a hook for it.
+    /// Returns whether `siding install` adds a hook for the event to the host's settings.
     const fn is_installed_for(host: HookHost, event: HookEvent) -> bool {
         let is_claude_code = matches!(host, HookHost::ClaudeCode);
         match event {

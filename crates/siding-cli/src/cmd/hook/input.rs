@@ -83,7 +83,7 @@ impl HookInput {
         }
     }
 
-    /// Returns the command in the tool's arguments; `None` if the tool runs no command.
+    /// Returns the command in the tool's arguments; `None` if there is none or it is not a string.
     pub(super) fn command(&self) -> Option<&str> {
         self.tool_input.as_ref()?.get("command")?.as_str()
     }

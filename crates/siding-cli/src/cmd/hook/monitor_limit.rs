@@ -1,8 +1,8 @@
 //! The maximum lifetime of the host's own monitors.
 //!
 //! Claude Code ends a `Monitor` after at most 30 minutes, or 10 minutes in a headless run
-//! (2.1.330). It documents these limits only in a tool schema that an agent may not have read.
-//! `siding monitor` has no such limit.
+//! (2.1.330). It documents these limits only in a tool schema that an agent may not have read. Only
+//! the cap (`max_elapsed_hard_cap`) limits `siding monitor`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Delivers new notices of background tasks, each once.
+//! Delivers the notices of background tasks that the agent has not received yet.
 
 mod agent_text;
 
@@ -29,7 +29,8 @@ pub(super) struct NewNotices<'r> {
 }
 
 impl<'r> NewNotices<'r> {
-    /// Returns the new notices of the conversation's sessions; `None` if there are none.
+    /// Returns the new notices of the conversation's sessions; `None` if there are none, or if
+    /// another process is delivering them.
     pub(super) fn for_conversation(
         conversation: &'r Conversation,
     ) -> Result<Option<Self>, Failure> {
@@ -39,7 +40,8 @@ impl<'r> NewNotices<'r> {
         Self::for_sessions(&conversation.root, &sessions)
     }
 
-    /// Returns the new notices of these sessions; `None` if there are none.
+    /// Returns the new notices of these sessions, except sessions whose notices another process is
+    /// delivering; `None` if there are none.
     pub(super) fn for_sessions(
         root: &'r StateDir,
         sessions: &[SessionId],
@@ -97,7 +99,8 @@ impl<'r> NewNotices<'r> {
     }
 }
 
-/// Returns the processes of the notice's task that still run, in one line; `None` if none runs.
+/// Returns the processes of the notice's task that still run, in one line; `None` if none runs or
+/// the task is unreadable.
 fn surviving_processes(root: &StateDir, notice: &NoticeView) -> Option<String> {
     let view = Task::read(root, notice.task_id).ok()?.view(root, ViewDetail::Full);
     agent_text::format_survivors(&view)

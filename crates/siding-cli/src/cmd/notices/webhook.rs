@@ -100,8 +100,8 @@ impl WebhookSender {
         self.failures.record_failure(id, &why);
     }
 
-    /// Stops retries, and waits up to `DRAIN_TIMEOUT` until each queued notice has been tried once
-    /// more.
+    /// Stops retries, and waits up to `DRAIN_TIMEOUT` until each notice in the queue has been sent
+    /// or has failed once.
     pub(super) fn finish(self) {
         let Self {
             server,

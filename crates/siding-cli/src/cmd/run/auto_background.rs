@@ -22,8 +22,8 @@ pub(super) struct ChosenPlacement {
 }
 
 /// Decides whether a command starts in the foreground or in the background. The history is opened
-/// only if `auto_background` is on (by setting or flag) and neither other flags nor the budget
-/// decide.
+/// only if `auto_background` is on (by setting or flag) and no other setting, flag or budget
+/// decides.
 pub(super) fn choose_placement(
     args: &Args,
     settings: &Settings,

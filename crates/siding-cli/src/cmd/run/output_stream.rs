@@ -60,7 +60,7 @@ impl OutputStream {
         })
     }
 
-    /// Returns the offset after the output that was shown.
+    /// Returns the offset after the output that was shown or lost.
     pub(super) const fn shown_offset(&self) -> u64 {
         self.shown
     }
@@ -117,8 +117,8 @@ impl OutputStream {
                 self.piece_offset += count;
                 self.shown += count as u64;
             }
-            // Another process made the descriptor non-blocking and filled the pipe first; the write
-            // is repeated.
+            // A signal interrupted the write, or another process made the descriptor non-blocking
+            // and filled the pipe first. The caller repeats the write.
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {

@@ -70,7 +70,7 @@ fn session_views(root: &StateDir) -> Result<Vec<SessionView>, Failure> {
         }
     }
     // The remaining tasks belong to sessions without a record: the implicit session, and sessions
-    // whose directory was removed.
+    // whose directory or record is missing.
     for (session_id, running) in tasks {
         let state =
             if session_id.is_implicit() { SessionStatus::Live } else { SessionStatus::Ended };

@@ -105,7 +105,7 @@ pub(super) fn load_workflow(
 }
 
 /// Returns the view of a workflow whose task runs but has not written the journal yet; `None` if
-/// the task does not run.
+/// the task does not run, was not started with a file, or its file is not readable and valid.
 fn starting_view(root: &StateDir, id: TaskId) -> Option<WorkflowView> {
     let task = Task::read(root, id).ok().filter(|task| task.state.is_live())?;
     let file = Path::new(argument_after(&task.state, task::FILE_FLAG)?);
@@ -118,7 +118,7 @@ fn starting_view(root: &StateDir, id: TaskId) -> Option<WorkflowView> {
 /// Returns whether a task is running the workflow.
 fn is_running(root: &StateDir, workflow: &LoadedWorkflow) -> bool {
     let lives = |id: &TaskId| {
-        // A task that cannot be read was removed, so it has ended.
+        // A task that cannot be repaired or read, usually because it was removed, counts as ended.
         context::recover(root, *id).is_ok()
             && Task::read(root, *id).is_ok_and(|task| task.state.is_live())
     };

@@ -29,13 +29,17 @@ struct RelayPair {
 struct RelayState {
     /// The number of directions that are closed.
     finished_directions: u8,
-    /// When bytes were last copied, or a direction was last closed.
+    /// When bytes were last copied or a direction was last closed; initially the relay's start.
     last_transfer: Instant,
 }
 
 /// Copies bytes in both directions, and sends `first` to the remote host before all other bytes.
 /// Returns, and closes both connections, when both directions are closed, or when one is closed and
 /// the other has been silent for `silence`.
+///
+/// # Errors
+///
+/// The I/O error if `first` cannot be sent or the second thread cannot start.
 pub(super) fn relay(
     client: TcpStream,
     host: TcpStream,
@@ -63,8 +67,8 @@ pub(super) fn relay(
 }
 
 impl RelayPair {
-    /// Copies bytes in one direction until the sender closes it, then closes the direction towards
-    /// the receiver.
+    /// Copies bytes in one direction until the sender closes it or an error occurs, then closes the
+    /// direction towards the receiver.
     fn copy_direction(&self, mut from: &TcpStream, mut to: &TcpStream) {
         let mut buffer = vec![0; BUFFER_BYTES];
         loop {

@@ -1,4 +1,4 @@
-//! The group that this process is in, and whether groups may be created next to it.
+//! The group that this process is in, and whether groups for tasks may be created in it.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -23,12 +23,12 @@ pub struct OwnCgroup {
     path: PathBuf,
 }
 
-/// Whether groups may be created next to this process's group.
+/// Whether groups may be created in [`OwnCgroup::task_groups_dir`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delegation {
-    /// This process may create groups next to its own.
+    /// This process may create groups there.
     Delegated,
-    /// Another user owns the directory in which the groups would be created.
+    /// Another user owns the directory, or this process cannot access it.
     OtherUser,
     /// Root can write to the directory, but the group is not delegated, and the manager of the
     /// machine's groups, usually systemd, expects only its own groups there.
@@ -58,7 +58,7 @@ impl OwnCgroup {
 
     /// Returns the directory in which the groups of tasks are created: the directory of this
     /// process's group or, if this process runs inside a task, the parent directory of that task's
-    /// group.
+    /// group. [`Self::group_for`] can choose the parent of this directory instead.
     #[must_use]
     pub fn task_groups_dir(&self) -> PathBuf {
         join_path(&self.mount, path_above_tasks(&self.path))
@@ -100,7 +100,8 @@ impl OwnCgroup {
         group.into_os_string().into_string().ok()
     }
 
-    /// Returns a directory whose child groups have a memory controller: `home` or its parent.
+    /// Returns a directory whose child groups have a memory controller: `home`, its parent, or
+    /// `None`.
     ///
     /// The kernel enables no memory controller below a group that has processes itself (the "no
     /// internal processes" rule, cgroups(7)), and this process is in `home`. An administrator can
@@ -123,7 +124,7 @@ impl OwnCgroup {
     }
 
     /// Moves this process out of the group of the task in which it was started, so that the end of
-    /// that task does not kill this process.
+    /// that task does not kill this process. Does nothing outside of a task's group.
     ///
     /// # Errors
     ///

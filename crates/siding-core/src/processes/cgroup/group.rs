@@ -115,8 +115,8 @@ impl TaskGroup {
         }
     }
 
-    /// Removes the group and the groups that the task created in it. Does nothing while any process
-    /// lives in these groups. Returns whether the group no longer exists.
+    /// Removes the group and the groups that the task created in it, except those in which or below
+    /// which a process lives. Returns whether the group no longer exists.
     pub fn remove(&self) -> bool {
         if std::fs::remove_dir(&self.dir).is_ok() {
             return true;

@@ -41,7 +41,8 @@ pub fn network_file_system_name(magic: u64) -> Option<&'static str> {
     NETWORK_FILE_SYSTEMS.iter().find(|(known, _)| *known == magic).map(|(_, name)| *name)
 }
 
-/// The reason why a task's runtime directory could not be created.
+/// The reason why no base directory is usable, or why a task's runtime directory could not be
+/// created.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeDirError {
     /// No candidate directory is usable.
@@ -118,7 +119,8 @@ pub(crate) fn base_candidates() -> Vec<PathBuf> {
     configured.into_iter().chain([usual, last]).collect()
 }
 
-/// Opens a base directory; with `make`, creates it if only its last component is missing.
+/// Opens a base directory and checks it; with `make`, first creates it if only its last component
+/// is missing.
 pub(super) fn open_base(path: &Path, make: bool) -> io::Result<OwnedFd> {
     let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidFilename.into());

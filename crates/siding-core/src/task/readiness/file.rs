@@ -13,7 +13,7 @@ pub(crate) const CHECK_INTERVAL_MS: u64 = 1000;
 /// Longest time between two checks without inotify, in milliseconds.
 pub(crate) const UNWATCHED_CHECK_INTERVAL_MS: u64 = 100;
 
-/// Watches the directories of expected files; `None` if inotify is not available.
+/// Watches the directories of expected files; `None` if inotify is not available, or has failed.
 #[derive(Debug)]
 pub(crate) struct FileWatcher(Option<Inotify>);
 
@@ -41,8 +41,8 @@ impl FileWatcher {
         }
     }
 
-    /// Returns the evidence that a file exists. If the file is missing, returns `None` and watches
-    /// the nearest existing directory above the file.
+    /// Returns the evidence that a file exists. If the file is missing, returns `None` and, with
+    /// inotify, watches the nearest existing directory above the file.
     pub(crate) fn check(&mut self, path: &Path) -> Option<WaitDetail> {
         loop {
             if let Some(found) = check_exists(path) {

@@ -24,8 +24,8 @@ const REFUSED_PAUSE_MS: (u64, u64) = (10, 100);
 const NOT_READY_PAUSE_MS: (u64, u64) = (100, 1000);
 /// Timeout of connect(2), and of sending the request.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Timeout of a response. The timeout is long, because a development server compiles its first page
-/// on request.
+/// Timeout of each read of a response. The timeout is long, because a development server compiles
+/// its first page on request.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest status line that is read, in bytes.
 const MAX_STATUS_LINE_BYTES: u64 = 4096;
@@ -81,7 +81,8 @@ impl HttpProbe {
 
 impl Drop for HttpProbe {
     fn drop(&mut self) {
-        // The thread ends after its current request. Joining the thread could block for a minute.
+        // The thread ends after its current request or pause. Joining the thread could block for a
+        // minute.
         self.cancelled.store(true, Ordering::Relaxed);
     }
 }

@@ -16,7 +16,8 @@ use crate::store::TaskDir;
 const PARTIAL_LINE_SETTLE_MS: u64 = 300;
 /// Maximum length of a reported line, in bytes. A longer line is truncated.
 const MAX_LINE_BYTES: usize = 1024;
-/// Prefix of the line that siding appends to an output. Such a line never meets a condition.
+/// Prefix of the line that siding appends to an output. A complete line with this prefix never
+/// meets a condition.
 const SIDING_LINE_PREFIX: &str = "[siding] ";
 
 /// Matches the output of one task once, from its beginning.
@@ -66,7 +67,7 @@ impl OutputScan {
     }
 
     /// Returns the time at which [`Self::scan_partial_line`] is to be called; `None` if no output
-    /// has followed since that function last matched the incomplete line.
+    /// has been read, or if that function has already matched the incomplete line.
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         self.settles_at
     }

@@ -13,19 +13,21 @@ use crate::task::watch::TaskWatch;
 /// The meaning of a shim's message for a caller that waits in the foreground.
 #[derive(Debug)]
 pub enum ShimEvent {
-    /// The task's leader has ended, and other processes may linger. The notices contain the current
-    /// state of the task. A lingering task that has not become ready yet is not finished.
+    /// The task has ended, or its leader has ended and other processes linger. The notices contain
+    /// the current state of the task. A lingering task that has not become ready yet is not
+    /// finished.
     Finished(TaskDir, Box<TaskNotices>),
     /// All conditions of the task's readiness have been met.
     Ready(TaskDir, Box<TaskNotices>),
-    /// The command was started, and its leader has not ended.
+    /// The task has a new record, usually that of the command's start, and is neither finished nor
+    /// ready.
     Running,
     /// The output has grown. The shim sends this message once for each request to follow.
     OutputGrown,
     /// A request was carried out. A request to follow has taken effect.
     RequestDone,
-    /// The command runs, and another shim may have taken over. A new shim does not inherit the
-    /// requests to follow that its predecessor received.
+    /// The task is neither finished nor ready, and another shim may have taken over. A new shim
+    /// does not inherit the requests to follow that its predecessor received.
     MayBeNewShim,
     /// The message has no meaning for this caller.
     Nothing,

@@ -51,7 +51,7 @@ impl PreparedTask {
     ///
     /// # Errors
     ///
-    /// [`RunError`]; the task has then been removed again.
+    /// [`RunError`]; the task has then been removed again, as far as [`clear_unrecorded`] can.
     pub fn start(
         &self,
         root: &StateDir,
@@ -66,7 +66,7 @@ impl PreparedTask {
     ///
     /// # Errors
     ///
-    /// [`RunError`]; the task has then been removed again.
+    /// The errors of [`Self::start`].
     pub fn start_unless_duplicate(
         &self,
         root: &StateDir,
@@ -123,9 +123,9 @@ fn claim_command(root: &StateDir, spec: &mut TaskSpec) -> Result<(), StoreError>
                         == spec.command.display_text().trim()
                     && folded.state.spec.cwd == spec.cwd
             }
-            // The first task has no record yet. If the task's lock is held, the task is being
-            // started. If the lock is free, the shim was killed before the first record, and the
-            // command never ran.
+            // The first task usually has no record yet. If the task's lock is held, the task is
+            // being started. If the lock is free, the shim was killed before the first record, and
+            // the command never ran.
             Err(_) => !matches!(dir.try_lock(), Ok(Some(_))),
         }
     };

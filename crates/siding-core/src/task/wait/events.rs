@@ -121,7 +121,7 @@ impl Waiter<'_> {
         self.check_end(task)
     }
 
-    /// Processes the HTTP results. A result meets the condition for every task that has not ended.
+    /// Processes the HTTP results. A status meets the condition for every task that has not ended.
     pub(super) fn read_http_results(&mut self) {
         for condition in 0..self.http_probes.len() {
             let Some(asking) = &mut self.http_probes[condition] else { continue };

@@ -68,7 +68,8 @@ pub struct MetCondition {
 /// The reason why a wait ended, and the conditions that were met until then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitResult {
-    /// Whether the conditions were met, all tasks ended first, or the time limit expired.
+    /// Whether the conditions were met, can no longer be met because tasks have ended, or were not
+    /// met within the time limit.
     pub verdict: WaitVerdict,
     /// The met conditions, ordered by task and condition. If the wait was not satisfied, the list
     /// also contains the `exit` of every task that has ended.
@@ -111,7 +112,8 @@ pub struct Waiter<'r> {
     pub(super) wait: WaitState,
     started: MonotonicMs,
     met: Vec<MetEntry>,
-    /// For each HTTP condition, the thread that sends its requests.
+    /// For each condition, the thread that sends its HTTP requests; `None` for a condition of
+    /// another kind, and after the result.
     pub(super) http_probes: Vec<Option<HttpProbe>>,
     pub(super) file_watcher: Option<FileWatcher>,
     pub(super) next_file_check: MonotonicMs,
@@ -125,7 +127,7 @@ pub(super) struct WaitedTask<'r> {
     pub(super) watch: TaskWatch<'r>,
     pub(super) is_finished: bool,
     pub(super) cwd: PathBuf,
-    /// For each output condition, the progress of its scan.
+    /// For each condition, the progress of its scan; `None` if it is no output condition.
     pub(super) scans: Vec<Option<OutputScan>>,
 }
 
@@ -139,7 +141,8 @@ struct MetEntry {
 
 impl<'r> Waiter<'r> {
     /// Creates a wait of at most `bound_ms` milliseconds for `conditions`, each of which is checked
-    /// for every task. Connects to the shims, but checks no condition yet.
+    /// for every task. Connects to the shims and starts HTTP requests, but evaluates no condition
+    /// yet.
     ///
     /// # Errors
     ///

@@ -125,7 +125,8 @@ struct StateDirProbe<'r> {
     root: &'r StateDir,
     name: String,
     dir: OwnedFd,
-    /// The runtime directory and the temporary directory in it, if tasks have a runtime directory.
+    /// The runtime directory and the temporary directory in it, if tasks have a runtime directory
+    /// and it is usable.
     runtime_dir: Option<(OwnedFd, OwnedFd)>,
 }
 

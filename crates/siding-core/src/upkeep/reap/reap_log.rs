@@ -37,7 +37,9 @@ pub(super) struct ReapLogLine<'l> {
     pub(super) command: &'l str,
 }
 
-/// The locked log: only one reaper at a time acts on processes that siding did not start.
+/// The locked log. Unowned processes are ended only while this lock is held, so that only one
+/// reaper at a time does so. The processes of an ended host are ended even if the log cannot be
+/// opened.
 #[derive(Debug)]
 pub(super) struct ReapLog(OwnedFd);
 
@@ -64,11 +66,11 @@ impl ReapLog {
         }
     }
 
-    /// Appends the line of a signal. The caller sends the signal afterwards.
+    /// Appends the line of a signal, which the caller sends afterwards.
     ///
     /// # Errors
     ///
-    /// The I/O error of the system call; the signal must not be sent then.
+    /// The I/O error of the system call; a signal to an unowned process must not be sent then.
     pub(super) fn append(&self, line: &ReapLogLine<'_>) -> io::Result<()> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');

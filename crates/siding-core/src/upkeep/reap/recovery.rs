@@ -30,7 +30,8 @@ pub(super) fn recover_live_marked(
     recover_tasks(root, program, &root.live_tasks()?)
 }
 
-/// Recovers tasks that have not ended, whose shim is dead, and whose live marker is missing.
+/// Recovers tasks whose live marker is missing and that have not ended although their shim is dead,
+/// or whose journal is damaged.
 pub(super) fn recover_unmarked(
     root: &StateDir,
     program: &CStr,

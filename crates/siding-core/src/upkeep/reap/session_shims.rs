@@ -22,6 +22,7 @@ const STOP_OVERHEAD_MS: u64 = 2_000;
 /// Each shim first waits for `session_grace`, in which the session may be resumed, and then grants
 /// its task the grace of a stop. This function waits for both graces, but at most 30 s in total. A
 /// stop that takes longer continues after this function has returned, and its step has no outcome.
+/// The same applies to a task that cannot be watched.
 pub fn await_stopping(root: &StateDir, program: &CStr, steps: &mut [ReapStep]) {
     let most = clock::monotonic_now().plus_ms(MAX_WAIT_MS);
     for step in steps {

@@ -21,7 +21,8 @@ const MIN_SOCKET_AGE_MS: i64 = 60_000;
 /// and are held by no living process. With `dry_run`, returns the steps without removing the files.
 ///
 /// No symbolic link is followed in any part of a path, and no other kind of file is removed. A
-/// directory that cannot be read is skipped.
+/// directory that cannot be read is skipped. If the paths to which sockets are bound cannot be
+/// read, no file is removed.
 #[must_use]
 pub fn reap_sockets(watched: &[SocketPattern], dry_run: bool) -> Vec<ReapStep> {
     let mut steps: Vec<ReapStep> = Vec::new();

@@ -2,7 +2,7 @@
 //!
 //! [`siding_model::unowned`] decides; this module gathers the facts and ends the trees. A tree is
 //! inspected twice, the second time while a pidfd refers to each of its processes. The tree is
-//! ended only if both inspections agree. Each signal is logged before it is sent.
+//! ended only if both inspections agree. Each SIGTERM and SIGKILL is logged before it is sent.
 
 mod sweep;
 mod unattended;

@@ -198,7 +198,8 @@ pub(super) fn is_interpreter_prompt(line: &str) -> bool {
         })
 }
 
-/// Matches a question with a list of answers below it, one of which is marked as selected.
+/// Matches a question with a list of answers below it, one of which is marked as selected. Also
+/// matches an open question with the mark `◆` on the last line.
 pub(super) fn is_menu(line: &str, above: &[&str]) -> bool {
     const SELECTION_MARKERS: [char; 5] = ['❯', '›', '▸', '◉', '◆'];
     const RAIL_CHARS: [char; 4] = ['│', '└', '┃', '|'];

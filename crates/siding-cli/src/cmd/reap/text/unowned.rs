@@ -91,7 +91,8 @@ pub(super) fn step_text(step: &ReapStep, verb: &dyn Fn(&str, &str) -> String) ->
     }
 }
 
-/// Formats the signal that ended a process, as ` by SIGTERM`; empty if it ended without a signal.
+/// Formats the signal that ended a process, as ` by SIGTERM`; empty if no signal was sent, as in a
+/// dry run.
 pub(super) fn format_signal(signal: Option<&str>) -> String {
     signal.map_or_else(String::new, |signal| format!(" by {signal}"))
 }

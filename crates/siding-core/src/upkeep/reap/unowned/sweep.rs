@@ -1,4 +1,4 @@
-//! Ends the selected process trees with SIGTERM, then SIGKILL, and logs each signal.
+//! Ends the selected process trees with SIGTERM, then SIGKILL, and logs each of these signals.
 
 use siding_model::process::ProcRef;
 use siding_model::signal::Signal;
@@ -19,7 +19,7 @@ use crate::sys::{clock, poll, process};
 struct TargetProcess {
     member: TreeMember,
     pidfd: PidFd,
-    /// The last signal that was sent; `None` if none was sent yet.
+    /// The last signal that was sent, apart from SIGCONT; `None` if none was sent yet.
     signal: Option<Signal>,
 }
 
@@ -53,7 +53,8 @@ impl<'l> TreeSweep<'l> {
     }
 
     /// Sends SIGTERM to all processes, gives them time to exit, kills those that are left, and
-    /// returns a step for each.
+    /// returns a step for each. If the log cannot be written, no more signals are sent, and a last
+    /// step reports the failure.
     pub(super) fn run(mut self) -> Vec<ReapStep> {
         self.signal_all(Signal::TERM);
         self.wait_for_exit();
@@ -83,8 +84,8 @@ impl<'l> TreeSweep<'l> {
         self.targets.into_iter().map(step).chain(failed).collect()
     }
 
-    /// Sends a signal to each living process that has not received it, after writing a line to the
-    /// log.
+    /// Sends a signal, followed by SIGCONT, to each living process that has not received the
+    /// signal, after writing a line to the log. Stops at the first line that cannot be written.
     fn signal_all(&mut self, signal: Signal) {
         for going in &mut self.targets {
             if going.pidfd.is_dead() || going.signal == Some(signal) || self.error.is_some() {
@@ -130,8 +131,8 @@ impl<'l> TreeSweep<'l> {
         }
     }
 
-    /// Adds the processes that the trees have started since the first scan. Returns whether any
-    /// process was added.
+    /// Adds the processes that the trees have started since the first scan, except those of other
+    /// users, with a terminal, or of a task. Returns whether any process was added.
     ///
     /// A new process is recognized by its parent, which is a member, or by its session, which a
     /// member leads. The kernel does not reuse the ID of a session while any process is in the

@@ -38,8 +38,8 @@ pub(super) fn daemon(actor: &mut PuppetProcess) {
     actor.announce("daemon", &[]);
 }
 
-/// Removes the properties by which a test or siding could find the process: working directory,
-/// environment, name and descriptors.
+/// Removes all properties by which a test or siding could find the process except the birthmark:
+/// working directory, environment, name and descriptors.
 pub(super) fn remove_identity(actor: &mut PuppetProcess) {
     let _best_effort = std::env::set_current_dir("/");
     syscalls::wipe_environment();
@@ -191,7 +191,8 @@ pub(super) fn hold_fds(actor: &PuppetProcess, number: u64) {
     actor.announce("hold-fds", &[("held", opened.to_string())]);
 }
 
-/// Announces the properties that this process inherited from its parent.
+/// Announces the ids, umask, signal masks, birthmark, working directory and descriptors of this
+/// process.
 pub(super) fn report(actor: &PuppetProcess) {
     let pid = actor.identity().pid;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

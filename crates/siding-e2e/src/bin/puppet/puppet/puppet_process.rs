@@ -17,8 +17,8 @@ const VERB_FAILED_CODE: i32 = 70;
 pub(super) struct PuppetProcess {
     program: String,
     log: Option<PathBuf>,
-    /// Whether steps are announced on stdout, too; false once descriptor 1 may be another file or a
-    /// pipe that no process reads.
+    /// Whether steps can be announced on stdout, too; false once descriptor 1 may be another file
+    /// or a pipe that no process reads.
     stdout_usable: bool,
     quiet: bool,
     deadline_ms: u64,

@@ -129,7 +129,8 @@ impl BenchClient {
         Ok(BenchTask { id, link })
     }
 
-    /// Runs a task to its end and returns the time until this process detected the end.
+    /// Runs a task to its end and returns the time until this process detected the end. A task that
+    /// does not exit with code 0 is an error.
     ///
     /// Returns only when the shim has exited, because the shim's final work must not run during the
     /// measurement of another contender.

@@ -26,18 +26,19 @@ pub(super) fn peak_resident(pid: i32) -> Option<f64> {
     kib(&status, "VmHWM:")
 }
 
-/// The processor time and context switches of a process since its start.
+/// The processor time and context switches of a process's main thread since its start. A shim
+/// usually has no other thread.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct CpuUsage {
-    /// Processor time of all threads, in nanoseconds.
+    /// Processor time, in nanoseconds.
     pub(super) cpu_ns: u64,
     /// Context switches, voluntary and involuntary.
     pub(super) switches: u64,
 }
 
-/// Returns the processor use of a process; `None` when it has exited. Reads the time from
-/// `schedstat`, which counts nanoseconds. The file `stat` counts hundredths of a second, which is
-/// too coarse because an idle process uses less than one hundredth.
+/// Returns the processor use of a process's main thread; `None` when it has exited. Reads the time
+/// from `schedstat`, which counts nanoseconds. The file `stat` counts hundredths of a second, which
+/// is too coarse because an idle process uses less than one hundredth.
 pub(super) fn cpu_usage(pid: i32) -> Option<CpuUsage> {
     let schedstat = read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
     let status = read_to_string(format!("/proc/{pid}/status")).ok()?;

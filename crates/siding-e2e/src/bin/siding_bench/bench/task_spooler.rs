@@ -22,7 +22,7 @@ pub(super) struct TaskSpooler {
 
 impl TaskSpooler {
     /// Starts a server that runs up to `slots` jobs concurrently; `None` if the program is not
-    /// installed.
+    /// installed or cannot run a job.
     pub(super) fn start(dir: &Path, slots: usize) -> Option<Self> {
         let spooler = Self { socket: dir.join("tsp"), slots };
         // The first call starts the server, which keeps running.

@@ -48,7 +48,7 @@ pub(super) struct RowDir {
 }
 
 impl Workspace {
-    /// Creates a workspace with a copy of the program `siding`.
+    /// Creates a workspace with copies of the program `siding` and of this program.
     pub(super) fn create(siding: &Path) -> Result<Self> {
         let temporary = || tempfile::Builder::new().prefix("siding-bench-").to_owned();
         let kept = temporary().tempdir()?;
@@ -90,7 +90,7 @@ impl Workspace {
         self.dir.join("bin/siding-bench")
     }
 
-    /// Creates a row directory with its state in memory; `None` where no tmpfs is mounted.
+    /// Creates a row directory with its state in memory; `None` if `/dev/shm` cannot be used.
     pub(super) fn row_dir_in_tmpfs(&self, row: &str) -> Result<Option<RowDir>> {
         let memory = self.dir.join(TMPFS_LINK);
         if !memory.is_dir() {
@@ -101,7 +101,7 @@ impl Workspace {
         RowDir::create(dir, self.siding_program()).map(Some)
     }
 
-    /// Runs the measuring process with this process's standard streams.
+    /// Runs the measuring process with an empty stdin and this process's stdout and stderr.
     pub(super) fn run_measuring_process(&self, words: &[String]) -> Result<ExitCode> {
         let status = Command::new(self.bench_program())
             .arg(MEASURE_COMMAND)
@@ -128,8 +128,8 @@ impl Workspace {
     ///
     /// # Errors
     ///
-    /// Returns an error if this function had to kill a process, because neither the process itself
-    /// nor `siding stop` had ended it.
+    /// Returns an error if the workspace cannot be removed, or if this function had to kill a
+    /// process that `siding stop` had not ended and that had not exited by itself.
     pub(super) fn clean_up(mut self) -> Result<()> {
         let memory = fs::read_dir(self.dir.join(TMPFS_LINK)).into_iter().flatten();
         for entry in fs::read_dir(&self.dir)?.chain(memory).flatten() {

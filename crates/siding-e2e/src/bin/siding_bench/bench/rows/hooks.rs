@@ -1,4 +1,5 @@
-//! The time that the hooks of siding add to each tool call of an agent.
+//! The time that an agent waits for the hooks of siding, at a tool call and at the start and the
+//! end of its work.
 
 use std::fs::File;
 use std::process::Command;
