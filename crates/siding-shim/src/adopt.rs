@@ -2,9 +2,9 @@
 //!
 //! At first the shim creates no file for the process: most commands end within milliseconds, and
 //! must not leave a record. A command is recorded if it runs longer than
-//! [`keep_after_ms`](siding_core::task::launch::Adoption::keep_after_ms), leaves processes behind,
-//! or loses its host. From then on the command is supervised like a task after a takeover: its
-//! processes are found by their birthmark.
+//! [`keep_after_ms`](siding_core::task::launch::Adoption::keep_after_ms) or until its deadline,
+//! leaves processes behind, or loses its host, or if the shim receives a signal. From then on the
+//! command is supervised like a task after a takeover: its processes are found by their birthmark.
 
 use std::os::fd::OwnedFd;
 
@@ -20,7 +20,8 @@ use crate::pending_adoption::PendingAdoption;
 use crate::start::{PreparedShim, StartError};
 use crate::unrecorded_adoption;
 
-/// Adopts a process. Returns `None` when the process has ended and has left no other process.
+/// Adopts a process. Returns `None` if the process ended before it was recorded, and no other
+/// process of the command is left.
 pub(crate) fn run(
     id: TaskId,
     prepared: PreparedShim,

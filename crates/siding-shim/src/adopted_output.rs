@@ -2,9 +2,9 @@
 //! read.
 //!
 //! poll(2) does not report the growth of a regular file. The shim therefore checks the length of
-//! the file, or without a file the bytes that the task's processes have written: before a silence
-//! is judged, once a minute while a stall is recorded, and ten times a second while a client
-//! follows the output.
+//! the file, or without a file of the host the bytes that the task's processes have written: before
+//! a silence is judged, and ten times a second while a client follows the output. The host's file
+//! is also checked once a minute while a stall is recorded.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -28,7 +28,7 @@ pub(crate) struct AdoptedOutput {
     /// The file, opened for reading and appending. If the file is not the host's, only siding
     /// writes to it.
     file: Option<OwnedFd>,
-    /// Whether the file is the host's. Only the growth of such a file is output of the task.
+    /// Whether the file is the host's. A file of siding's own never contains output of the task.
     is_host_file: bool,
     /// At the last poll: the length of the host's file, or the bytes that the processes had written
     /// to any file. The length is first read when the file is opened. `None` without a file of the
@@ -58,7 +58,8 @@ impl AdoptedOutput {
         }
     }
 
-    /// Returns the host's file, to append a line of siding's own to it.
+    /// Returns the output of a task whose host's file is already open. `None` if the descriptor
+    /// cannot be duplicated.
     pub(crate) fn from_host_file(file: &OwnedFd) -> Option<Self> {
         Some(Self::from_file(Some(file.try_clone().ok()?), true))
     }
@@ -86,7 +87,7 @@ impl AdoptedOutput {
         self.is_host_file
     }
 
-    /// Returns the length of the file; zero without a file.
+    /// Returns the length of the file; zero without a file, or if its length cannot be read.
     pub(crate) fn bytes(&self) -> u64 {
         let facts = self.file.as_ref().and_then(|file| file::metadata(file).ok());
         facts.map_or(0, |facts| facts.len)
@@ -131,8 +132,9 @@ impl AdoptedOutput {
         }
     }
 
-    /// Returns whether anything was written since the last poll. `members` returns the task's
-    /// processes.
+    /// Returns whether the host's file has changed its length since the last poll or, without such
+    /// a file, whether the processes that `members` returns have written more bytes in total. The
+    /// first poll without a file of the host returns false.
     pub(crate) fn poll(&mut self, now: MonotonicMs, members: impl FnOnce() -> Vec<i32>) -> bool {
         self.last_poll = now;
         let bytes = if self.is_host_file {

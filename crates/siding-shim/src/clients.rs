@@ -119,7 +119,7 @@ impl Clients {
         self.accept_paused_until.is_none().then(|| self.listener.as_fd())
     }
 
-    /// Returns when to call [`Self::resume_accepting`].
+    /// Returns when to call [`Self::resume_accepting`]; `None` unless accepting is paused.
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         self.accept_paused_until
     }
@@ -129,7 +129,7 @@ impl Clients {
         self.accept_paused_until = self.accept_paused_until.filter(|until| now < *until);
     }
 
-    /// Accepts every pending connection.
+    /// Accepts the pending connections of this user. If accept(2) fails, pauses accepting.
     pub(crate) fn accept(&mut self) {
         loop {
             match unix_socket::accept(&self.listener) {

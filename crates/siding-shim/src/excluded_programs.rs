@@ -13,8 +13,9 @@ use crate::process_tree::ProcessTree;
 const MAX_COMMAND_LINE_BYTES: usize = 16 << 10;
 
 /// Releases the excluded programs of an adopted task: an editor or browser that has left the
-/// command's session, with those of its descendants that carry the task's birthmark. Afterwards
-/// these processes carry a birthmark that belongs to no task.
+/// command's session, with those of its descendants that carry the task's birthmark. If the session
+/// is not known, every such program counts as one that has left it. The released processes carry a
+/// birthmark that belongs to no task.
 pub(crate) fn release_excluded(tree: &mut ProcessTree, root: &StateDir, state: &TaskState) {
     let Some(adopted) = &state.adopted else { return };
     if adopted.spare_programs.is_empty() {
@@ -37,7 +38,7 @@ pub(crate) fn release_excluded(tree: &mut ProcessTree, root: &StateDir, state: &
     tree.drop_unmarked(birthmark);
 }
 
-/// Replaces the birthmark of a process, and of its descendants that carry the task's birthmark.
+/// Replaces the task's birthmark in a process and in its descendants, as far as they carry it.
 fn mark_excluded(pid: i32, task_birthmark: Birthmark) {
     let below = procfs::descendants(pid, |_| false);
     for pid in std::iter::once(pid).chain(below) {

@@ -1,9 +1,9 @@
 //! Acknowledged notices of a session: `sessions/NAME/acks`.
 //!
 //! The lines of this file are framed like the records of a journal, and are appended under the lock
-//! of the session. A file that has grown beyond twice its compacted size is rewritten without the
-//! notices of removed tasks and replaced by rename(2). The notices in a torn line are delivered
-//! again.
+//! of the session. Before an append, a file of more than 64 KiB that has grown beyond twice its
+//! compacted size is rewritten without the notices of removed tasks and replaced by rename(2). The
+//! notices in a torn line are delivered again.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -62,7 +62,7 @@ pub enum Durability {
     /// The acknowledgement is on disk when the call returns, so it survives a power failure.
     Disk,
     /// The acknowledgement is in the page cache when the call returns. It survives the end of any
-    /// process, but after a power failure the notices are delivered again.
+    /// process, but after a power failure the notices may be delivered again.
     Kernel,
 }
 
@@ -191,7 +191,7 @@ struct AppendPosition {
 }
 
 /// Opens the file for an append; `None` if the file does not exist. Compacts the file first if it
-/// has grown beyond twice its compacted size.
+/// is larger than [`COMPACT_MIN_BYTES`] and has grown beyond twice its compacted size.
 fn open_compacted(
     root: &StateDir,
     session: &SessionId,
@@ -254,7 +254,8 @@ fn find_append_position(fd: &OwnedFd, len: u64) -> io::Result<AppendPosition> {
     Ok(AppendPosition { len, next_seq, is_torn: !tail.is_empty() && !tail.ends_with(b"\n") })
 }
 
-/// Returns the size after the last compaction, read from the header.
+/// Returns the size of the records after the last compaction, read from the header; zero if the
+/// file does not start with a header.
 fn compacted_len(fd: &OwnedFd) -> io::Result<u64> {
     let mut bytes = [0; FIRST_LINE_BYTES];
     let count = file::read_at(fd.as_fd(), &mut bytes, 0)?;

@@ -31,11 +31,11 @@ const BUSY_RETRY_MS: u64 = 50;
 /// disk space, memory or descriptors were exhausted, in milliseconds.
 const FAILED_RETRY_MS: u64 = 5_000;
 
-/// Follows the outbox of one session, or the outboxes of all sessions of one owner.
+/// Follows the outbox of one session, and optionally all sessions of one owner.
 #[derive(Debug)]
 pub struct OutboxFollower<'o, 'r> {
     outbox: &'o Outbox<'r>,
-    /// The owner of the followed sessions; `None` if only the session of the outbox is followed.
+    /// The owner whose sessions are also followed; `None` if only the outbox is followed.
     owner: Option<PidFd>,
     program: &'o CStr,
     inotify: Inotify,
@@ -78,7 +78,7 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
         Self::start(outbox, None, program)
     }
 
-    /// Starts to follow every session of `owner`, including sessions that the owner opens later.
+    /// Starts to follow the outbox and every session of `owner`, including later sessions.
     /// [`Self::next_event`] reports [`FollowEvent::ReaderClosed`] once the owner has exited.
     ///
     /// # Errors
@@ -140,7 +140,8 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
         }
     }
 
-    /// Schedules another check of tasks whose notices are due later, and of unreadable tasks.
+    /// Schedules another check of tasks whose notices are due later, and of tasks whose journal
+    /// could not be read because of an I/O error.
     pub fn schedule_later(&mut self, pending: &PendingNotices) {
         for (id, at) in &pending.due_later {
             let due = self.retry_at.entry(*id).or_insert(*at);
@@ -343,7 +344,7 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
         }
     }
 
-    /// Replaces a dead shim or records the end of its task.
+    /// Tries to replace a dead shim or to record the end of its task, and schedules another check.
     fn recover_task(&mut self, id: TaskId) -> Result<(), NoticesError> {
         if let Some(task) = self.tasks.get_mut(&id) {
             task.shim = None;

@@ -8,9 +8,10 @@ use super::{DEDUP_DIR, OLD_DEDUP_DIR, QUARANTINE_DIR, StateDir, StoreError};
 use crate::sys::file;
 
 impl StateDir {
-    /// Claims a command for a task. Returns the earlier task that has claimed the command, if
-    /// `still_runs` returns true for this task. Replaces the claim of a task that no longer runs,
-    /// because a claim briefly outlives the end of its task, and a crash leaves it behind.
+    /// Claims a command for a task. Returns the earlier task that has claimed the command, if that
+    /// task is marked live and `still_runs` returns true for it; otherwise `None`. Replaces the
+    /// claim of a task that no longer runs, because a claim briefly outlives the end of its task,
+    /// and a crash leaves it behind.
     ///
     /// # Errors
     ///

@@ -72,7 +72,7 @@ impl StateDir {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Io`].
+    /// [`StoreError::Io`]; contains `ENOENT` if there is no such host.
     pub fn remove_host(&self, mark: HostMark) -> Result<(), StoreError> {
         let name = format!("{HOSTS_DIR}/{mark}");
         let dir = self.host_dir(mark)?;

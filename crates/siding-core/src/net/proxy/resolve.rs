@@ -29,8 +29,8 @@ pub(super) fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Returns whether an address is one of this machine's own, or is valid only on a link of this
-/// machine.
+/// Returns whether an address is one of this machine's own, or is an unspecified, link-local or
+/// multicast address.
 fn is_local_address(at: SocketAddr) -> bool {
     let address = at.ip().to_canonical();
     let is_near = match address {

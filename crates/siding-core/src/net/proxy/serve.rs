@@ -31,7 +31,8 @@ pub(super) struct ProxyState {
 }
 
 impl ProxyState {
-    /// Returns whether the task may reach this remote host. A refused remote host is reported once.
+    /// Returns whether the task may reach this remote host. A refused remote host is reported
+    /// by [`Self::report_refused`].
     pub(super) fn allows(&self, host: &str, port: u16) -> bool {
         if self.hosts.admits(host, port) {
             return true;
@@ -52,7 +53,8 @@ impl ProxyState {
     }
 }
 
-/// Serves clients until no process has the other end of `control` open.
+/// Serves clients until no process has the other end of `control` open, or until `control` fails or
+/// receives a message without a new listener.
 pub(super) fn serve(control: OwnedFd, listener: OwnedFd, hosts: RemoteHosts) {
     let mut listener = TcpListener::from(listener);
     let gate = ProxyState {

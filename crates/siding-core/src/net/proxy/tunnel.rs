@@ -14,7 +14,8 @@ use super::serve::ProxyState;
 /// How long a client may take to send its request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Serves a client until its request is refused or the relay to its remote host has ended.
+/// Serves a client until its request is refused or fails, or the relay to its remote host has
+/// ended.
 pub(super) fn handle_client(mut client: TcpStream, gate: &ProxyState) {
     let answer = match open_upstream(&mut client, gate) {
         Ok((host, rest)) => {
@@ -32,7 +33,7 @@ pub(super) fn handle_client(mut client: TcpStream, gate: &ProxyState) {
     let _peer_gone = client.write_all(text.as_bytes());
 }
 
-/// The response to a client whose request is refused: the status and the text.
+/// The response to a client whose request is refused or fails: the status and the text.
 struct ProxyRefusal(&'static str, String);
 
 /// Reads a client's request and connects to its remote host. Returns the connection, and the bytes
