@@ -154,7 +154,8 @@ impl OutputPump {
         }
     }
 
-    /// Frees buffers once the task has been silent. Returns whether this call found such a silence.
+    /// Frees buffers once the task has been silent. Returns whether this call did so, which happens
+    /// once in each silence; see [`OutputFifo::release_if_quiet`].
     pub(crate) fn release_if_quiet(&mut self, now: MonotonicMs) -> bool {
         match self {
             Self::Fifo(fifo) => fifo.release_if_quiet(now),

@@ -31,7 +31,7 @@ const RESCAN_MS: u64 = 2_000;
 /// The processes of a task, by the way in which the shim finds them.
 #[derive(Debug)]
 pub(crate) enum ProcessTree {
-    /// The descendants of this process, a subreaper.
+    /// The descendants of this process, which is a subreaper.
     Descendants {
         /// The leader, until it is reaped.
         leader: Option<LeaderRef>,

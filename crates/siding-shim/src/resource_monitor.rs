@@ -334,7 +334,7 @@ mod tests {
         assert!(!kills.has_recent_kill(MonotonicMs(1_000), Some(3), || true), "no kill");
         assert!(!kills.has_recent_kill(MonotonicMs(1_000), None, || true), "no count");
         assert!(kills.has_recent_kill(MonotonicMs(60_000), Some(4), || false));
-        // Another process was killed at some time in the hours since the last check.
+        // The last check was hours ago, so the kill may have been that of another process.
         let hours = MonotonicMs(4 * 3_600_000);
         assert!(!kills.has_recent_kill(hours, Some(4), || false));
         assert!(kills.has_recent_kill(hours, Some(4), || true), "a large process is likely");

@@ -46,7 +46,7 @@ pub(crate) struct ShellReport {
     pub(crate) pipeline: Option<Vec<i32>>,
 }
 
-/// The source of the report on a leader that has ended.
+/// The source of the [`ShellReport`] on a leader that has ended.
 #[derive(Debug)]
 pub(crate) enum LeaderReporter {
     /// There is no report besides the exit status.

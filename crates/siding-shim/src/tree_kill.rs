@@ -313,7 +313,8 @@ fn leader_group_id(tree: &ProcessTree) -> Option<i32> {
     }
 }
 
-/// Returns the text for a kill that neither found a process nor a proof that none is left.
+/// Returns the text for a kill that was given up while no process was known to be left, but without
+/// a proof that none is.
 fn format_unproven(looked_ms: u64) -> String {
     format!(
         "for {} s /proc showed neither which processes are left nor that none is (no free \

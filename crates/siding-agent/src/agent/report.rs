@@ -43,7 +43,8 @@ pub enum EndReason {
         /// Maximum number of requests for one prompt (`--max-turns`).
         limit: u32,
     },
-    /// A request to the model failed.
+    /// A request to the model failed, or the conversation is empty, so that no request could be
+    /// made.
     Failed {
         /// The failed action, its error, and the remedy.
         why: String,

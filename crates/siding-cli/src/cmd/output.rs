@@ -174,8 +174,8 @@ impl Args {
             None => context::load_valid_settings().output_max_bytes,
         };
         let max = max.to_usize();
-        // A caller that gives an offset reads page by page. Without an offset, the beginning and
-        // the end are shown.
+        // A caller that gives an offset and no filter reads page by page. Otherwise, the
+        // beginning and the end are shown.
         let pages = self.since.is_some() && self.is_unfiltered();
         if pages { TextLimit::Page(max) } else { TextLimit::HeadTail(max) }
     }

@@ -353,8 +353,8 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
             .map_err(io_error_in(self.outbox.session(), "read the boot id"))?;
         let wait_ms = match recovery.recover_task(id) {
             // The task has ended, was removed, has a new or a continued shim, or is being recovered
-            // by another process. The journal shows which; if that process dies as well, the next
-            // check starts another recovery.
+            // by another process. The journal shows which of these, unless the task was removed. If
+            // the other process dies during its recovery, the next check starts another one.
             Ok(
                 RecoveryOutcome::Ended
                 | RecoveryOutcome::EndRecorded

@@ -299,8 +299,9 @@ fn scan_all(
     wanted: impl Fn(i32, TaskId) -> bool,
     mut found: impl FnMut(Birthmark, ScannedProcess),
 ) -> bool {
-    /// Maximum number of rounds; processes that start later are left to the next scan. A round is
-    /// so short that a system starts only a few processes in it.
+    /// Maximum number of rounds; processes that start later are left to the next scan. A round
+    /// inspects only the processes that started during the previous round. These are normally few,
+    /// so a scan ends after a few rounds.
     const MAX_SCAN_ROUNDS: u32 = 100;
     /// Number of process ids before the newest that are inspected again. An id is allocated
     /// shortly before its process becomes visible, and a loaded machine prolongs the delay.

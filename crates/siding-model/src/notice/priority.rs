@@ -1,4 +1,4 @@
-//! The order of notices.
+//! The order in which notices are delivered.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! Collapsing of repeated lines.
+//! Replaces consecutive repetitions of a line with a count.
 
 /// Minimum number of repetitions of a line that are replaced by a count. A single repetition is
 /// kept, because most lines are shorter than the count.

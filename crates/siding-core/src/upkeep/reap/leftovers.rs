@@ -241,7 +241,7 @@ pub(super) fn stale_claims(root: &StateDir) -> Result<Vec<StaleClaim>, ReapError
     Ok(names.into_iter().filter_map(claim).collect())
 }
 
-/// Returns the tasks that were set aside, with their paths below the root.
+/// Returns the quarantined tasks, with their paths below the root.
 pub(super) fn quarantined_tasks(root: &StateDir) -> Vec<(TaskId, String)> {
     // `ID.MILLISECONDS`
     let parse = |name: &str| name.split('.').next().and_then(|id| id.parse().ok());
