@@ -97,7 +97,7 @@ pub enum AssistantContent {
 pub struct ToolCall {
     /// The id of the call, unique in the conversation.
     pub id: CallId,
-    /// The tool's name as the model gave it; such a tool may not exist.
+    /// The tool's name as the model gave it; there need not be a tool with this name.
     pub name: String,
     /// The arguments: an object, or the value that the model gave instead of an object.
     pub input: Value,

@@ -80,7 +80,7 @@ fn enum_values(choice: &Value) -> Option<Value> {
     choice.as_array()?.iter().map(word).collect::<Option<Vec<_>>>().map(Value::Array)
 }
 
-/// Removes the descriptions of all fields and variants in a schema.
+/// Removes every description in a schema: those of the type, its fields and its variants.
 fn remove_descriptions(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {

@@ -65,7 +65,7 @@ impl OriginalFile {
         Ok(Self { path, bytes: Some(bytes), mode: facts.mode() & 0o7777, owner })
     }
 
-    /// Returns the path, with symbolic links resolved.
+    /// Returns the path, with symbolic links resolved if the file existed when it was read.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

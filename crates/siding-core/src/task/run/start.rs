@@ -110,8 +110,8 @@ impl<'r> CreatedTask<'r> {
     }
 }
 
-/// Creates the live marker of a task. If an earlier task runs the same command in the same
-/// directory, sets `duplicate_of` to that task.
+/// Marks a task as live and claims its command. If an earlier task runs the same command in the
+/// same directory, sets `duplicate_of` to that task.
 fn claim_command(root: &StateDir, spec: &mut TaskSpec) -> Result<(), StoreError> {
     root.mark_live(spec.task_id)?;
     let still_runs = |first: TaskId| {

@@ -13,7 +13,7 @@ use super::{process_verbs, stream_verbs};
 /// Maximum depth and maximum width that the verb `tree` accepts.
 const MAX_TREE_SIDE: u64 = 20;
 
-/// Becomes the root of the tree planned for `seed`.
+/// Makes this process the root of the process tree that is planned for `seed`.
 pub(super) fn run_tree(
     actor: &mut PuppetProcess,
     seed: u64,
