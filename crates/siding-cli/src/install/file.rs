@@ -2,18 +2,19 @@
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Write as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{
     DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
 };
 use std::path::{Path, PathBuf};
 
-use siding_core::sys::clock;
+use siding_core::sys::{clock, file};
 
 use super::error::InstallError;
 
 /// Maximum size of a host's settings file, in bytes.
-const MAX_FILE_BYTES: u64 = 64 << 20;
+const MAX_FILE_BYTES: usize = 64 << 20;
 /// Permissions of a created file, which may contain secrets.
 const NEW_FILE_MODE: u32 = 0o600;
 /// Permissions of a created directory: only its owner may enter it.
@@ -56,9 +57,6 @@ impl OriginalFile {
         let facts = path.metadata().map_err(InstallError::io("read", &path))?;
         if !facts.is_file() {
             return Err(InstallError::NotAFile { path });
-        }
-        if facts.len() > MAX_FILE_BYTES {
-            return Err(InstallError::TooLarge { path, len: facts.len(), max: MAX_FILE_BYTES });
         }
         let bytes = read_bytes(&path)?;
         let owner = Some((facts.uid(), facts.gid()));
@@ -206,20 +204,22 @@ impl OriginalFile {
     }
 }
 
-/// Reads a file, which may have grown since its size was checked.
+/// Reads a whole file.
 ///
 /// # Errors
 ///
 /// [`InstallError::TooLarge`] beyond [`MAX_FILE_BYTES`]; otherwise the I/O error.
 fn read_bytes(path: &Path) -> Result<Vec<u8>, InstallError> {
     let io = |source| InstallError::io("read", path)(source);
-    let mut bytes = Vec::new();
-    File::open(path).map_err(io)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
-    let len = bytes.len() as u64;
-    if len > MAX_FILE_BYTES {
-        return Err(InstallError::TooLarge { path: path.to_owned(), len, max: MAX_FILE_BYTES });
+    let opened = File::open(path).map_err(io)?;
+    match file::read_to_end(opened.as_fd(), MAX_FILE_BYTES) {
+        Err(error) if error.kind() == ErrorKind::FileTooLarge => Err(InstallError::TooLarge {
+            path: path.to_owned(),
+            len: opened.metadata().map_err(io)?.len(),
+            max: MAX_FILE_BYTES as u64,
+        }),
+        result => result.map_err(io),
     }
-    Ok(bytes)
 }
 
 /// Appends a suffix to the last component of a path.
@@ -251,5 +251,25 @@ mod tests {
         let count = std::fs::read_dir(&dir).expect("a directory").count();
         assert_eq!(count, 2, "a temporary file was left behind");
         std::fs::remove_dir_all(&dir).expect("removed");
+    }
+
+    /// A file that exceeds the limit is refused when it is read, and when it has grown since.
+    #[test]
+    fn a_file_beyond_the_size_limit_is_refused() {
+        let dir = std::env::temp_dir().join(format!("siding-large-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("made");
+        let path = dir.join("settings.json");
+        let file = File::create(&path).expect("made");
+        file.set_len(MAX_FILE_BYTES as u64).expect("grown");
+        let original = OriginalFile::read(&path).expect("read");
+        file.set_len(MAX_FILE_BYTES as u64 + 1).expect("grown");
+        let results = [OriginalFile::read(&path).map(drop), original.replace("x").map(drop)];
+        std::fs::remove_dir_all(&dir).expect("removed");
+        for refused in results {
+            assert!(
+                matches!(refused, Err(InstallError::TooLarge { len, .. }) if len > MAX_FILE_BYTES as u64),
+                "{refused:?}"
+            );
+        }
     }
 }
