@@ -260,7 +260,7 @@ impl WorkflowRunner<'_, '_> {
             let attempt = running.attempt;
             match run::recv_event(&mut running.watch) {
                 // The task may also be lingering; `check_end` then records nothing.
-                Ok(ShimEvent::Finished(dir, loaded)) => self.check_end(at, &dir, &loaded.state)?,
+                Ok(ShimEvent::Finished(dir, ended)) => self.check_end(at, &dir, &ended.state)?,
                 Ok(
                     ShimEvent::Ready(..)
                     | ShimEvent::Running

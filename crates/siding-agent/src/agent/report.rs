@@ -126,7 +126,7 @@ impl Agent {
     /// Returns the text of the model's last message.
     pub(super) fn last_response_text(&self) -> String {
         let text = self.conversation.messages().iter().rev().find_map(|message| match message {
-            Message::Assistant(text) => Some(joined_text(text)),
+            Message::Assistant(content) => Some(joined_text(content)),
             Message::User { .. } => None,
         });
         text.unwrap_or_default()

@@ -121,7 +121,7 @@ impl Agent {
     /// another message.
     fn last_turn_text(&self) -> String {
         match self.conversation.messages().last() {
-            Some(Message::Assistant(text)) => joined_text(text),
+            Some(Message::Assistant(content)) => joined_text(content),
             Some(Message::User { .. }) | None => String::new(),
         }
     }
@@ -223,8 +223,8 @@ impl<'h> TeammateLog<'h> {
 
     fn on_event(&mut self, event: UiEvent<'_>) {
         match event {
-            UiEvent::Response(text) => {
-                for one in text {
+            UiEvent::Response(content) => {
+                for one in content {
                     if let AssistantContent::Text { text } = one {
                         self.write_line(text);
                     }

@@ -98,11 +98,11 @@ pub fn read_views<T: Send>(
 /// Splits tasks among several threads and returns their results in the order of `ids`.
 pub(crate) fn map_in_threads<T: Send>(
     ids: &[TaskId],
-    read_one: impl Fn(&[TaskId]) -> Vec<T> + Sync,
+    read_share: impl Fn(&[TaskId]) -> Vec<T> + Sync,
 ) -> Vec<T> {
     let most = std::thread::available_parallelism().map_or(1, usize::from).min(READER_THREADS);
     let shares: Vec<_> = ids.chunks(ids.len().div_ceil(most).max(MIN_TASKS_PER_THREAD)).collect();
-    parallel::map(&shares, most, |ids| read_one(ids)).into_iter().flatten().collect()
+    parallel::map(&shares, most, |ids| read_share(ids)).into_iter().flatten().collect()
 }
 
 /// Returns the `count` tasks with the most recently written journals, in no particular order; all

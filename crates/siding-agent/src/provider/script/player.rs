@@ -259,12 +259,12 @@ fn for_each_word(text: &str, listen: &mut dyn FnMut(&str)) {
 /// Returns the texts of the last user message, including its results.
 fn last_user_text(messages: &[Message]) -> String {
     let last = messages.iter().rev().find_map(|message| match message {
-        Message::User { results, content: prompt } => Some((results, prompt)),
+        Message::User { results, content } => Some((results, content)),
         Message::Assistant(_) => None,
     });
-    let Some((results, prompt)) = last else { return String::new() };
+    let Some((results, content)) = last else { return String::new() };
     let results = results.iter().map(|result| result.text.as_str());
-    let texts: Vec<&str> = results.chain(prompt.iter().map(|one| one.text())).collect();
+    let texts: Vec<&str> = results.chain(content.iter().map(|one| one.text())).collect();
     texts.join("\n")
 }
 

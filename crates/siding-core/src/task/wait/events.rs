@@ -79,7 +79,7 @@ impl Waiter<'_> {
     /// Processes the messages of a shim, and checks the conditions that they may have met.
     pub(super) fn recv_messages(&mut self, task: usize) -> Result<(), WaitError> {
         let one = &mut self.tasks[task];
-        let (mut grown, mut again, mut over) = (false, false, false);
+        let (mut grown, mut again) = (false, false);
         let renewed = one.watch.reconnects();
         loop {
             match one.watch.try_recv()? {
@@ -94,7 +94,8 @@ impl Waiter<'_> {
                     // start a recovery, which repeats the cleanup.
                     Some(Record::Closed(_)) => return self.finish_task(task),
                     Some(_) => {}
-                    None => over |= !one.watch.state()?.1.is_live(),
+                    None if !one.watch.state()?.1.is_live() => return self.finish_task(task),
+                    None => {}
                 },
                 Some(
                     ShimMessage::Refused { .. }
@@ -111,9 +112,6 @@ impl Waiter<'_> {
         }
         if again && one.reads_output() {
             one.watch.send(&ShimRequest::Subscribe { follow: true })?;
-        }
-        if over {
-            return self.finish_task(task);
         }
         if grown {
             self.check_output(task)?;
