@@ -11,6 +11,7 @@
 mod stderr;
 
 mod activity;
+mod caller;
 mod cmd;
 mod context;
 mod exit;

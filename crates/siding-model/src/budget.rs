@@ -2,9 +2,9 @@
 //!
 //! The command line, the tools of the MCP server and of siding's own agent, and the hooks of a host
 //! all call [`BudgetPolicy::decide`]. A call that specifies a wait gets this wait. Any other call
-//! gets the budget when assistant mode is on (or `auto`, and the output does not go to a person's
-//! terminal), background tasks are enabled, and the caller is not a subagent; otherwise the caller
-//! waits until the command ends.
+//! gets the budget when assistant mode is on (or `auto`, and no person at a terminal calls),
+//! background tasks are enabled, and the caller is not a subagent; otherwise the caller waits until
+//! the command ends.
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ pub struct BudgetCall {
     /// Whether the caller is a subagent. A subagent gets no budget unless the call specifies one:
     /// it ends with its answer, so the notice about a command in the background could not reach it.
     pub is_subagent: bool,
-    /// Whether the output goes to a person's terminal. With `assistant_mode = "auto"`, such a call
-    /// gets no budget unless it specifies one.
+    /// Whether a person at a terminal calls. With `assistant_mode = "auto"`, such a call gets no
+    /// budget unless it specifies one.
     pub is_person: bool,
 }
 

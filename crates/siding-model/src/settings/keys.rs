@@ -164,8 +164,8 @@ settings! {
     KillGrace kill_grace: Duration = secs(10), accept_any, Project;
     /// How long a session may be without its owner before its tasks are stopped.
     SessionGrace session_grace: Duration = secs(2), accept_any, Project;
-    /// Whether the blocking budget applies; `auto` applies it unless standard output is a person's
-    /// terminal.
+    /// Whether the blocking budget applies; `auto` applies it unless a person at a terminal
+    /// calls.
     AssistantMode assistant_mode: AssistantMode = AssistantMode::Auto, accept_any, Project;
     /// Whether commands may run in the background.
     BackgroundTasks background_tasks: bool = true, accept_any, Project;

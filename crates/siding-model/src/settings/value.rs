@@ -299,10 +299,10 @@ impl Value for String {
 /// The conditions under which the blocking budget applies to a call that specifies no wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AssistantMode {
-    /// The budget applies unless standard output is a person's terminal.
+    /// The budget applies unless a person at a terminal calls.
     #[default]
     Auto,
-    /// The budget applies even if standard output is a person's terminal.
+    /// The budget applies even if a person at a terminal calls.
     On,
     /// The budget never applies.
     Off,

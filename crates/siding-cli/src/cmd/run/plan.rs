@@ -1,7 +1,7 @@
 //! Decides from the arguments and settings how a task runs, records the task, and starts it.
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal};
+use std::io;
 use std::time::Duration;
 
 use siding_core::session;
@@ -16,6 +16,7 @@ use siding_model::settings::{Key, RawValue, Settings};
 use siding_model::spec::{StdinMode, TaskCommand};
 
 use super::{Args, OnTimeout, StdinSource, auto_background};
+use crate::caller;
 use crate::failure::Failure;
 
 /// The decisions that are made before a task starts.
@@ -134,7 +135,7 @@ fn time_limits(args: &Args, settings: &Settings, is_subagent: bool) -> TimeLimit
     let call = BudgetCall {
         request: requested_wait(args),
         is_subagent,
-        is_person: !args.json && std::io::stdout().is_terminal(),
+        is_person: !args.json && caller::is_person(settings.assistant_mode),
     };
     let budget = match settings.budget_policy().decide(call) {
         CallerWait::UntilStart => Some(settings.settle),

@@ -1,0 +1,48 @@
+//! Distinguishes a person at a terminal from an agent. A person gets short texts, and nothing that a
+//! shell would run is refused or changed.
+
+use std::io::{self, IsTerminal as _};
+
+use siding_model::settings::AssistantMode;
+
+/// Variables whose presence means that an agent runs this command: siding's own session, and the
+/// ones that Claude Code, Codex, Gemini CLI and opencode set for the commands of their models.
+const AGENT_VARIABLES: [&str; 5] =
+    ["SIDING_SESSION", "CLAUDECODE", "CODEX_CI", "GEMINI_CLI", "OPENCODE"];
+
+/// Returns whether a person at a terminal runs this command: a standard stream is a terminal, no
+/// agent has set a variable of [`AGENT_VARIABLES`], and `assistant_mode` is not `on`. In a pipeline
+/// of a person (`siding run -- make | less`), at least standard error is a terminal.
+pub(crate) fn is_person(mode: AssistantMode) -> bool {
+    let has_terminal = io::stdout().is_terminal()
+        || io::stderr().is_terminal()
+        || io::stdin().is_terminal();
+    is_person_with(mode, has_terminal, |name| {
+        std::env::var_os(name).is_some_and(|value| !value.is_empty())
+    })
+}
+
+fn is_person_with(
+    mode: AssistantMode,
+    has_terminal: bool,
+    is_set: impl Fn(&str) -> bool,
+) -> bool {
+    has_terminal && mode != AssistantMode::On && !AGENT_VARIABLES.into_iter().any(is_set)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_has_a_terminal_and_no_agent() {
+        let nothing_set = |_: &str| false;
+        assert!(is_person_with(AssistantMode::Auto, true, nothing_set));
+        assert!(is_person_with(AssistantMode::Off, true, nothing_set));
+        assert!(!is_person_with(AssistantMode::Auto, false, nothing_set));
+        assert!(!is_person_with(AssistantMode::On, true, nothing_set));
+        for variable in AGENT_VARIABLES {
+            assert!(!is_person_with(AssistantMode::Auto, true, |name| name == variable));
+        }
+    }
+}
