@@ -151,7 +151,8 @@ impl StateDir {
         Self { path, fd, runtime_base: None }
     }
 
-    /// Returns the base of the runtime directories; `None` if tasks use their own directories.
+    /// Returns the base of the runtime directories. Returns `None` if all files of a task are in
+    /// the task's directory, and for a root from [`Self::from_fd`].
     #[must_use]
     pub const fn runtime_base(&self) -> Option<&RuntimeBase> {
         self.runtime_base.as_ref()

@@ -36,10 +36,6 @@ pub const FORMAT_WITH_LIMIT_KIND: u32 = 6;
 /// Newest journal format that this build reads.
 pub const NEWEST_FORMAT: u32 = FORMAT_WITH_LIMIT_KIND;
 
-/// Maximum length of a line that is read, in bytes. A command can have 2 MiB, and JSON escaping can
-/// make the command six times as long.
-pub const MAX_LINE_BYTES: usize = 16 << 20;
-
 /// One record of a task's journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]

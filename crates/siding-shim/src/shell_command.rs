@@ -28,8 +28,9 @@ pub(crate) fn move_high(fd: impl AsFd) -> io::Result<OwnedFd> {
     descriptor::duplicate_from(fd, MIN_INHERITED_FD.min(limit - MAX_MOVED_FDS).max(3))
 }
 
-/// Maximum number of bytes that are read from the report. A path has at most 4 KiB, and there are
-/// at most two reports, unless the command sources files.
+/// Maximum number of bytes that are read from the report. Bash writes one record at the end of the
+/// text and one at its exit, each with a path of at most 4 KiB. Each file that the command sources
+/// can add a record; a record beyond the maximum is ignored.
 const MAX_REPORT_BYTES: usize = 12 << 10;
 
 /// A file in memory with a command's text, followed by the report of its shell.

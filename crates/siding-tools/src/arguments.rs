@@ -116,8 +116,9 @@ fn into_object(input: Value) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Converts a value to the type in `schema` if only one conversion is possible. The error is the
-/// part of the value that does not fit.
+/// Converts a value to the type in `schema`, such as `"5"` to `5`. A text becomes an array by
+/// parsing it as JSON; a text that is not a JSON array becomes the only item. The error is the part
+/// of the value that does not fit.
 fn coerce(value: Value, schema: &Value) -> Result<Value, Value> {
     let fitted = match (schema["type"].as_str().unwrap_or_default(), value) {
         ("string", Value::Number(number)) => Value::String(number.to_string()),

@@ -1,5 +1,5 @@
-//! Counts the batches of a session's tool calls, and records the tasks about which the session's
-//! agent was reminded.
+//! Stores three facts about a session in files: the number of batches of tool calls, the shell
+//! calls that have returned, and the tasks about which the session's agent was reminded.
 //!
 //! All three files are appended to under the lock of the session. A file of lines that exceeds its
 //! maximum is replaced by an empty one, after which a reminder may be repeated or be ten minutes

@@ -23,7 +23,7 @@ pub struct NetSandbox(SandboxKind);
 enum SandboxKind {
     /// A separate network namespace.
     Namespace { maps: IdMaps, loopback: Loopback, proxy_listener: Option<ProxyListener> },
-    /// No network use except TCP connections to some ports.
+    /// No network use except TCP connections to some ports and listening for TCP connections.
     Ports { rules: PortRules, filter: SeccompFilter },
 }
 

@@ -16,7 +16,7 @@ use super::vfork::{
     exit_with_errno, unblock_all_signals, vfork_and_run, wait_for_child, with_vfork_stack,
 };
 
-/// A program to execute, prepared for a child that may not allocate.
+/// A program to execute, prepared for a child that must not allocate memory.
 #[derive(Debug)]
 pub struct Program {
     candidates: Vec<CString>,

@@ -277,8 +277,8 @@ impl Key {
     }
 
     /// Returns the setting that an unknown environment variable was most likely meant to set.
-    /// Returns `None` when no setting has a similar name: siding also reads variables that are not
-    /// settings.
+    /// Returns `None` when no setting has a similar name, because siding may read the variable for
+    /// another purpose.
     #[must_use]
     pub fn suggest_for_variable(variable: &str) -> Option<Self> {
         let name = variable.strip_prefix(Self::VARIABLE_PREFIX)?;

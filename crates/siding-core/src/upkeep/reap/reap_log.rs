@@ -70,7 +70,8 @@ impl ReapLog {
     ///
     /// # Errors
     ///
-    /// The I/O error of the system call; a signal to an unowned process must not be sent then.
+    /// An I/O error if the line was not written completely. The caller must then not send the
+    /// signal, unless the process carries the mark of an ended host.
     pub(super) fn append(&self, line: &ReapLogLine<'_>) -> io::Result<()> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
