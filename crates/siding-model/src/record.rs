@@ -30,11 +30,15 @@ pub const FORMAT_WITH_EXPIRING: u32 = 4;
 pub const FORMAT_WITH_RELEASED: u32 = 5;
 
 /// Format of a journal that calls an exceeded limit `limit_kind` instead of `which`, and of a task
-/// whose files have their present names (`docs/format.md`). New journals have this format.
+/// whose files have their present names (`docs/format.md`).
 pub const FORMAT_WITH_LIMIT_KIND: u32 = 6;
 
+/// Format of a journal whose specification may have the standard input `inherit`. New journals have
+/// this format.
+pub const FORMAT_WITH_INHERITED_STDIN: u32 = 7;
+
 /// Newest journal format that this build reads.
-pub const NEWEST_FORMAT: u32 = FORMAT_WITH_LIMIT_KIND;
+pub const NEWEST_FORMAT: u32 = FORMAT_WITH_INHERITED_STDIN;
 
 /// One record of a task's journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -76,6 +76,8 @@ pub enum StdinMode {
     Null,
     /// A pipe to which `siding input` writes.
     Pipe,
+    /// A file or pipe of the caller, which the command inherits.
+    Inherit,
 }
 
 /// The treatment of descendants that outlive the leader.

@@ -240,7 +240,7 @@ fn prepare_task(
     mut handed: ShimFds,
 ) -> Result<PreparedTask, StartError> {
     let shim = Shim::for_task(id, prepared)?;
-    let proxy = handed.proxy.take();
+    let (proxy, stdin) = (handed.proxy.take(), handed.stdin.take());
     let dirs = shim.open_dirs(id, handed);
     let TaskPayload { spec, environment } =
         TaskPayload::read(&dirs.payload).map_err(failed_to("read the specification"))?;
@@ -259,7 +259,7 @@ fn prepare_task(
     };
     let runtime_dir =
         dirs.dir.endpoint_dir().map_err(failed_to("find the task's runtime directory"))?;
-    let pipes = StdioPipes::create(runtime_dir, accepted.spec.stdin)?;
+    let pipes = StdioPipes::create(runtime_dir, accepted.spec.stdin, stdin)?;
     let output_error = failed_to("create the output file");
     let file = file::open_at(dir, task_files::OUTPUT_FILE, file::OpenMode::CreateNew)
         .map_err(&output_error)?;
@@ -299,7 +299,13 @@ fn prepare_task(
 }
 
 impl StdioPipes {
-    fn create(dir: impl AsFd, stdin: StdinMode) -> Result<Self, StartError> {
+    /// Creates the FIFOs in the task's directory. `inherited` is the descriptor that the starter
+    /// handed over as the task's input.
+    fn create(
+        dir: impl AsFd,
+        stdin: StdinMode,
+        inherited: Option<OwnedFd>,
+    ) -> Result<Self, StartError> {
         let dir = dir.as_fd();
         let fifo_error = failed_to("create the output FIFO");
         file::create_fifo(dir, task_files::OUTPUT_FIFO).map_err(&fifo_error)?;
@@ -316,6 +322,10 @@ impl StdioPipes {
             StdinMode::Null => (file::open_null().map_err(failed_to("open /dev/null"))?, None),
             StdinMode::Pipe => {
                 Self::create_input(dir).map_err(failed_to("create the input FIFO"))?
+            }
+            StdinMode::Inherit => {
+                let missing = || failed_to("receive the input")(io::ErrorKind::InvalidData.into());
+                (inherited.ok_or_else(missing)?, None)
             }
         };
         Ok(Self { stdin, stdout, fifo_keepalive, input_writer: input })

@@ -5,6 +5,7 @@ mod follow;
 mod limits;
 mod output_stream;
 mod plan;
+mod stdin_source;
 
 use std::io;
 use std::process::ExitCode;
@@ -28,6 +29,8 @@ use crate::failure::Failure;
 use crate::render::{self, out};
 use crate::run_history;
 use crate::stderr;
+
+use stdin_source::StdinSource;
 
 /// Runs a command as a task.
 ///
@@ -88,8 +91,10 @@ pub(crate) struct Args {
     /// Start from an empty environment
     #[arg(long)]
     env_clear: bool,
-    /// Standard input of the command: nothing, or what `siding input` writes
-    #[arg(long, value_name = "FROM", default_value = "null")]
+    /// Standard input of the command: `auto` passes on a file, or the pipe of a pipeline that ends
+    /// here, and otherwise nothing; `inherit` (this command's own), `null` (nothing), `pipe` (the
+    /// text that `siding input` writes), or the path of a FILE (`./pipe` for a file with such a name)
+    #[arg(long, value_name = "FROM", default_value = "auto", value_parser = stdin_source::parse)]
     stdin: StdinSource,
     /// Action on processes that outlive the shell: `linger` or `reap` (default: on_leader_exit,
     /// linger)
@@ -147,16 +152,6 @@ enum OnTimeout {
     Background,
     /// Stop the command
     Stop,
-}
-
-/// Standard input of the command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum StdinSource {
-    /// Nothing: prompts fail immediately
-    #[default]
-    Null,
-    /// What `siding input` writes
-    Pipe,
 }
 
 impl Args {

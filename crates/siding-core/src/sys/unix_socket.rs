@@ -12,7 +12,7 @@ use rustix::net::{
 };
 
 /// Maximum number of descriptors in one packet.
-const MAX_DESCRIPTORS: usize = 5;
+const MAX_DESCRIPTORS: usize = 6;
 
 /// Returns an address for `name` below `dir` that is short, however long the path of the directory
 /// is: an address holds 107 bytes (unix(7)).

@@ -29,8 +29,11 @@ pub enum InputError {
         /// The id of the task that has ended.
         id: TaskId,
     },
-    /// The task was started without an input pipe.
-    #[error("task {id} has no input: it was started with /dev/null as its standard input")]
+    /// The task was started without an input pipe: its input is `/dev/null`, or a file or pipe of
+    /// its caller.
+    #[error(
+        "task {id} has no input pipe; only a task that was started with `--stdin pipe` has one"
+    )]
     NoPipe {
         /// The id of the task that has no input pipe.
         id: TaskId,

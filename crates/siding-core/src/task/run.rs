@@ -11,6 +11,7 @@ mod foreground;
 pub mod request;
 mod shim_messages;
 mod start;
+mod stdin;
 
 pub use error::RunError;
 pub use foreground::{
@@ -18,3 +19,4 @@ pub use foreground::{
 };
 pub use shim_messages::{ShimEvent, recv_event};
 pub use start::{LaunchResult, PreparedTask, clear_unrecorded, discard_unstarted};
+pub use stdin::{CallerStdin, TaskStdin, caller_stdin};

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use siding_core::settings::{self, Environment};
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::request::{TaskRequest, WorkingDirectory};
-use siding_core::task::run::{self, LaunchResult, PreparedTask, RunError};
+use siding_core::task::run::{self, LaunchResult, PreparedTask, RunError, TaskStdin};
 use siding_core::task::shim_client::ShimConnection;
 use siding_core::task::watch::TaskWatch;
 use siding_model::duration::format_duration;
@@ -18,7 +18,7 @@ use siding_model::history::{self, AutoBackground, PlacementRequest};
 use siding_model::lifecycle::Phase;
 use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::settings::{Key, Origin, RawValue};
-use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
+use siding_model::spec::{TaskCommand, TaskSpec};
 use siding_model::wait::Condition;
 
 use super::wait;
@@ -224,7 +224,7 @@ fn plan_run<C: CallContext>(
     });
     let session_id = context.live_session().map_err(RunError::from)?;
     let task = TaskRequest::new(command, cwd, session_id, placement)
-        .stdin(if args.stdin { StdinMode::Pipe } else { StdinMode::Null })
+        .stdin(if args.stdin { TaskStdin::Pipe } else { TaskStdin::Null })
         .wait_for(conditions)
         .env(args.env.clone().into_iter().collect())
         .prepare(&context.root, &settings)?;

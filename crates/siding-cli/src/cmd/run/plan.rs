@@ -13,9 +13,9 @@ use siding_core::task::run::{LaunchResult, PreparedTask};
 use siding_model::budget::{BudgetCall, CallerWait, WaitRequest};
 use siding_model::outcome::BackgroundReason;
 use siding_model::settings::{Key, RawValue, Settings};
-use siding_model::spec::{StdinMode, TaskCommand};
+use siding_model::spec::TaskCommand;
 
-use super::{Args, OnTimeout, StdinSource, auto_background};
+use super::{Args, OnTimeout, auto_background};
 use crate::caller;
 use crate::failure::Failure;
 
@@ -57,14 +57,12 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         (&command, cwd.as_str()),
         times.budget,
     );
+    let (stdin, stdin_note) = args.stdin.open(caller::is_person(settings.assistant_mode))?;
     let env = args.env.iter().map(|text| parse_variable(text)).collect::<Result<Vec<_>, _>>()?;
     let task = TaskRequest::new(command, cwd, session_id, chosen.placement)
         .kind(args.kind)
         .name(args.name.clone())
-        .stdin(match args.stdin {
-            StdinSource::Null => StdinMode::Null,
-            StdinSource::Pipe => StdinMode::Pipe,
-        })
+        .stdin(stdin)
         .timeout(times.timeout)
         .keep(args.keep)
         .monitor(args.monitor.clone())
@@ -83,7 +81,13 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         output_max_bytes: settings.output_max_bytes.to_usize(),
         handover_max_bytes: settings.handover_max_bytes.min(settings.output_max_bytes).to_usize(),
         // A caller must learn which values a lock or the cap replaced.
-        notes: settings.warnings().iter().map(ToString::to_string).chain(chosen.note).collect(),
+        notes: settings
+            .warnings()
+            .iter()
+            .map(ToString::to_string)
+            .chain(chosen.note)
+            .chain(stdin_note)
+            .collect(),
     })
 }
 

@@ -24,7 +24,7 @@ const WITHHELD_VARIABLES: [&str; 2] = ["SIDING_MCP_TOKEN", "SIDING_A2A_TOKEN"];
 
 /// Returns the complete environment of the command as `NAME=value` strings.
 pub(super) fn task_environment(task: &PreparedTask) -> Result<Vec<CString>, RunError> {
-    let PreparedTask { spec, env, env_clear } = task;
+    let PreparedTask { spec, env, env_clear, .. } = task;
     let mut variables: Vec<(OsString, OsString)> = Vec::new();
     if !*env_clear {
         variables.extend(std::env::vars_os());

@@ -13,11 +13,12 @@ use siding_model::process::ProcRef;
 use siding_model::record;
 use siding_model::settings::Settings;
 use siding_model::signal::Signal;
-use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
+use siding_model::spec::{OnLeaderExit, TaskCommand, TaskSpec};
 use siding_model::wait::Condition;
 
 use super::error::RunError;
 use super::start::PreparedTask;
+use super::stdin::TaskStdin;
 use crate::net::policy;
 use crate::session;
 use crate::store::StateDir;
@@ -41,7 +42,7 @@ use crate::sys::{birthmark, file, procfs};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 #[must_use]
 pub struct TaskRequest {
     command: TaskCommand,
@@ -50,7 +51,7 @@ pub struct TaskRequest {
     placement: Placement,
     identity: Identity,
     name: Option<String>,
-    stdin: StdinMode,
+    stdin: TaskStdin,
     timeout: Option<Duration>,
     keep: bool,
     monitor: Option<Monitor>,
@@ -88,7 +89,7 @@ impl TaskRequest {
             placement,
             identity: Identity::New(TaskKind::LocalBash),
             name: None,
-            stdin: StdinMode::Null,
+            stdin: TaskStdin::Null,
             timeout: None,
             keep: false,
             monitor: None,
@@ -133,7 +134,7 @@ impl TaskRequest {
     }
 
     /// Sets the source of the standard input, which is empty by default.
-    pub const fn stdin(mut self, stdin: StdinMode) -> Self {
+    pub fn stdin(mut self, stdin: TaskStdin) -> Self {
         self.stdin = stdin;
         self
     }
@@ -221,7 +222,7 @@ impl TaskRequest {
             Identity::New(kind) => root.new_id(kind).map_err(RunError::Id)?,
             Identity::Existing(id) => id,
         };
-        let same_key = self.same_key();
+        let same_key = self.same_key(task_id);
         let Self { command, cwd, session_id, name, stdin, placement, keep, .. } = self;
         let (signal, grace) = self.stop.unwrap_or((settings.kill_signal, settings.kill_grace));
         let stall_after =
@@ -235,7 +236,7 @@ impl TaskRequest {
             same_key,
             command,
             cwd: cwd.0,
-            stdin,
+            stdin: stdin.mode(),
             placement,
             deadline_ms: duration_ms(settings.deadline(self.timeout)),
             cap_ms: duration_ms(settings.max_elapsed_hard_cap),
@@ -262,13 +263,15 @@ impl TaskRequest {
             wait_for: self.wait_for,
         };
         let env = self.env.into_iter().chain(self.label_env).collect();
-        Ok(PreparedTask { spec, env, env_clear: self.env_clear })
+        Ok(PreparedTask { spec, env, env_clear: self.env_clear, stdin })
     }
 
     /// Returns the key by which a second launch of the command is detected. The key depends on
     /// variables, input and shell, because two commands that differ in one of these are not
-    /// duplicates. Only a checksum of these three is part of the key.
-    fn same_key(&self) -> String {
+    /// duplicates. Only a checksum of these three is part of the key. The content of an inherited
+    /// input is unknown, so a task with such an input is never a duplicate: its own id is part of
+    /// its key.
+    fn same_key(&self, task_id: TaskId) -> String {
         /// The default shell adds nothing to the key.
         const DEFAULT_SHELL: &str = "bash";
         let mut key = same_key(&self.command, self.cwd.as_str());
@@ -281,8 +284,9 @@ impl TaskRequest {
             add("", "clear");
         }
         match self.stdin {
-            StdinMode::Null => {}
-            StdinMode::Pipe => add("", "stdin"),
+            TaskStdin::Null => {}
+            TaskStdin::Pipe => add("", "stdin"),
+            TaskStdin::Inherit(_) => add("stdin", &task_id.to_string()),
         }
         match &self.command {
             TaskCommand::Shell { shell, .. } if shell != DEFAULT_SHELL => add("", shell),

@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use siding_model::id::TaskId;
@@ -9,6 +10,7 @@ use siding_model::spec::TaskSpec;
 
 use super::environment;
 use super::error::RunError;
+use super::stdin::TaskStdin;
 use crate::store::{StateDir, StoreError, TaskDir};
 use crate::task::launch::IdleShim;
 use crate::task::shim_client::ShimConnection;
@@ -21,6 +23,7 @@ pub struct PreparedTask {
     pub(super) env: Vec<(String, String)>,
     /// Whether the task inherits no variables from its starter.
     pub(super) env_clear: bool,
+    pub(super) stdin: TaskStdin,
 }
 
 /// The result of [`PreparedTask::start_unless_duplicate`].
@@ -87,10 +90,11 @@ struct CreatedTask<'r> {
     dir: TaskDir,
     spec: TaskSpec,
     environment: Vec<CString>,
+    stdin: Option<BorrowedFd<'r>>,
 }
 
 impl<'r> CreatedTask<'r> {
-    fn new(root: &'r StateDir, task: &PreparedTask) -> Result<Self, RunError> {
+    fn new(root: &'r StateDir, task: &'r PreparedTask) -> Result<Self, RunError> {
         let mut spec = task.spec.clone();
         let environment = environment::task_environment(task)?;
         let dir = root.create_task(spec.task_id)?;
@@ -98,12 +102,13 @@ impl<'r> CreatedTask<'r> {
             discard_unstarted(root, dir, &spec);
             return Err(error.into());
         }
-        Ok(Self { root, dir, spec, environment })
+        Ok(Self { root, dir, spec, environment, stdin: task.stdin.inherited_fd() })
     }
 
     fn start(self, shim: io::Result<IdleShim>) -> Result<ShimConnection, RunError> {
-        let Self { root, dir, spec, environment } = self;
-        shim.and_then(|shim| shim.start_task(root, dir, &spec, &environment)).map_err(|error| {
+        let Self { root, dir, spec, environment, stdin } = self;
+        let started = shim.and_then(|shim| shim.start_task(root, dir, &spec, &environment, stdin));
+        started.map_err(|error| {
             clear_unrecorded(root, &spec);
             RunError::Shim(error)
         })

@@ -125,7 +125,7 @@ impl BenchClient {
         let dir = self.root.create_task(id)?;
         self.root.mark_live(id)?;
         spec.duplicate_of = self.root.claim_command(&spec.same_key, id, |_| false)?;
-        let link = shim.start_task(&self.root, dir, &spec, &self.environment)?;
+        let link = shim.start_task(&self.root, dir, &spec, &self.environment, None)?;
         Ok(BenchTask { id, link })
     }
 
