@@ -165,7 +165,7 @@ pub(crate) fn prepare_recovery(root: &StateDir) -> Result<Recovery<'_>, Failure>
 }
 
 /// Returns the requested session: `named`, otherwise the one in `SIDING_SESSION`, otherwise the
-/// implicit session. A `SIDING_SESSION` that is not UTF-8 is treated as unset.
+/// implicit session.
 ///
 /// # Errors
 ///
@@ -179,7 +179,10 @@ pub(crate) fn resolve_session(named: Option<SessionId>) -> Result<SessionId, Fai
         Ok(text) if !text.is_empty() => {
             text.parse().map_err(|error| Failure::new(format!("SIDING_SESSION: {error}")))
         }
-        _ => Ok(SessionId::implicit()),
+        Err(std::env::VarError::NotUnicode(_)) => {
+            Err(Failure::new("SIDING_SESSION: the value is not UTF-8"))
+        }
+        Ok(_) | Err(std::env::VarError::NotPresent) => Ok(SessionId::implicit()),
     }
 }
 

@@ -166,7 +166,10 @@ impl StallWatch {
     }
 
     fn sample(&mut self, context: &TaskContext<'_>) -> TaskSample {
-        context.sample(self.known_fds.get_or_insert_with(|| KnownFds::from_task_dir(context.dir)))
+        context.sample(self.known_fds.get_or_insert_with(|| {
+            let dir = context.dir.endpoint_dir();
+            dir.map_or_else(|_| KnownFds::default(), KnownFds::from_endpoint_dir)
+        }))
     }
 
     /// Stores a finding of the sample at `at`. Returns the time since which the finding has been

@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn a_process_that_has_not_run_is_not_sampled_again() {
         let dir = tempfile::tempdir().expect("a directory");
-        let given = KnownFds::from_task_dir(std::fs::File::open(dir.path()).expect("opened"));
+        let given = KnownFds::from_endpoint_dir(std::fs::File::open(dir.path()).expect("opened"));
         let pipes = || Stdio::piped();
         let mut cat = Command::new("cat").stdin(pipes()).stdout(pipes()).spawn().expect("started");
         let pid = i32::try_from(cat.id()).expect("small");

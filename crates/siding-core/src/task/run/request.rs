@@ -1,5 +1,6 @@
 //! The request for a task. The settings supply everything that the request does not specify.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -359,7 +360,9 @@ pub fn self_program_path() -> String {
 ///
 /// [`RunError::Session`], [`RunError::SessionName`].
 pub fn resolve_session(root: &StateDir, named: Option<&str>) -> Result<SessionId, RunError> {
-    let inherited = std::env::var("SIDING_SESSION").ok();
+    // In a value that is not UTF-8, the replacement characters break the rules for names.
+    let inherited = std::env::var_os("SIDING_SESSION");
+    let inherited = inherited.as_deref().map(OsStr::to_string_lossy);
     let given = named.or(inherited.as_deref());
     let Some(text) = given.filter(|text| !text.is_empty()) else {
         return Ok(SessionId::implicit());
