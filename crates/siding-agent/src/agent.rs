@@ -249,7 +249,7 @@ impl Agent {
                 }
                 content.iter().for_each(|one| on_event(UiEvent::Input(one)));
             }
-            Entry::CallFinished { result } => {
+            Entry::CallFinished { result, .. } => {
                 self.call_controls.remove(&result.call);
                 self.questions.remove(&result.call);
                 on_event(UiEvent::CallFinished(result));
@@ -349,7 +349,12 @@ impl Agent {
                     }
                     self.deliver_prompts(on_event)?;
                 }
-                self.handle_event(Event::CallFinished(result), on_event)?;
+                // The entry of the result names the notices that it covers. If this process is killed
+                // before it acknowledges them, the next process does not deliver them.
+                let receipts =
+                    self.pending_receipts.get(&result.call).map_or(&[][..], Vec::as_slice);
+                let covered_notices = self.host.covered_notices(receipts);
+                self.handle_event(Event::CallFinished { result, covered_notices }, on_event)?;
             }
             AgentEvent::Label(label) => {
                 on_event(UiEvent::Label(&label));

@@ -139,7 +139,8 @@ impl Conversation {
         Arc::unwrap_or_clone(whole.messages)
     }
 
-    /// Returns whether a notice was sent, or will be sent with the next request.
+    /// Returns whether a notice was sent or will be sent with the next request, or whether the
+    /// result of a call covers it.
     #[must_use]
     pub fn has_notice(&self, notice: NoticeId) -> bool {
         self.notices.contains(&notice)

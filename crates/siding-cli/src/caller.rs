@@ -14,19 +14,14 @@ const AGENT_VARIABLES: [&str; 5] =
 /// agent has set a variable of [`AGENT_VARIABLES`], and `assistant_mode` is not `on`. In a pipeline
 /// of a person (`siding run -- make | less`), at least standard error is a terminal.
 pub(crate) fn is_person(mode: AssistantMode) -> bool {
-    let has_terminal = io::stdout().is_terminal()
-        || io::stderr().is_terminal()
-        || io::stdin().is_terminal();
+    let has_terminal =
+        io::stdout().is_terminal() || io::stderr().is_terminal() || io::stdin().is_terminal();
     is_person_with(mode, has_terminal, |name| {
         std::env::var_os(name).is_some_and(|value| !value.is_empty())
     })
 }
 
-fn is_person_with(
-    mode: AssistantMode,
-    has_terminal: bool,
-    is_set: impl Fn(&str) -> bool,
-) -> bool {
+fn is_person_with(mode: AssistantMode, has_terminal: bool, is_set: impl Fn(&str) -> bool) -> bool {
     has_terminal && mode != AssistantMode::On && !AGENT_VARIABLES.into_iter().any(is_set)
 }
 

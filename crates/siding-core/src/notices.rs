@@ -20,7 +20,7 @@ mod outbox;
 mod tests;
 
 pub use acks::{Acks, Durability};
-pub use auto_ack::{ack_returned, ack_shown, caller_notices};
+pub use auto_ack::{ack_returned, ack_shown, caller_notices, covered_notices};
 pub use error::NoticesError;
 pub use follow::{FollowEvent, OutboxFollower};
 pub use outbox::{DeliveryLock, Outbox, PendingNotices};

@@ -70,7 +70,7 @@ fn entry_text(entry: &Entry) -> Option<String> {
     let text = match entry {
         Entry::Input { content } => content.iter().filter_map(user_text).collect(),
         Entry::Response { content, .. } => content.iter().filter_map(assistant_text).collect(),
-        Entry::CallFinished { result } => labeled_line(
+        Entry::CallFinished { result, .. } => labeled_line(
             if result.is_error { "failed" } else { "result" },
             &result.text,
             MAX_DETAIL_BYTES,
@@ -139,7 +139,7 @@ mod tests {
 
     fn done(text: &str) -> Entry {
         let result = ToolResult { call: CallId::new("a"), text: text.to_owned(), is_error: false };
-        Entry::CallFinished { result }
+        Entry::CallFinished { result, covered_notices: Vec::new() }
     }
 
     #[test]

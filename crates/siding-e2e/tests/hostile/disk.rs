@@ -182,7 +182,8 @@ fn end_of_a_frequent_monitor_is_recorded_on_a_full_disk() {
         .collect();
     let program = CString::new(sandbox.siding_line::<&str>(&[])).expect("a string without NUL");
     let shim = IdleShim::start(&program).expect("the command starts");
-    let _link = shim.start_task(&root, dir, &spec, &environment).expect("the shim starts the task");
+    let _link =
+        shim.start_task(&root, dir, &spec, &environment, None).expect("the shim starts the task");
     let id = task_id.to_string();
     let wait = ["wait", "--timeout", "40s", &id];
     let _over = sandbox.siding(&wait).run().expect_code(0);
