@@ -46,8 +46,8 @@ pub struct Outbox<'r> {
 pub struct PendingNotices {
     /// The notices to deliver, ordered by [`Notice::sort_key`].
     pub notices: Vec<NoticeView>,
-    /// Tasks whose notices become due at this time, without another event. Before then, the task's
-    /// caller is expected to fetch the result itself.
+    /// Tasks whose notices become due later, each with the time at which they do so without another
+    /// event. Before then, the task's caller is expected to fetch the result itself.
     pub due_later: Vec<(TaskId, MonotonicMs)>,
     /// Tasks whose journals could not be read, so that their notices are missing here.
     pub unreadable: Vec<(TaskId, JournalReadError)>,

@@ -1,5 +1,6 @@
 //! Text cut to a size: its beginning and its end, and between them a line that reports the omitted
-//! part and, for a whole stream, how to read it. A very small size leaves only the end.
+//! part and, for a whole stream, how to read it if it is still stored. A very small size leaves
+//! only the end.
 
 use std::collections::VecDeque;
 use std::io;

@@ -200,8 +200,8 @@ pub struct HeldProcesses {
     /// The pidfds of the processes. A process may have started another one and died since the scan;
     /// a later scan finds the new process.
     pub pidfds: Vec<PidFd>,
-    /// Whether the task has or may have other living processes, for which no pidfd was opened. May
-    /// also be false if the maximum number of pidfds is open.
+    /// Whether the task has or may have other living processes, for which no pidfd was opened. Once
+    /// the maximum number of pidfds is open, it may be false although others live.
     pub has_more: bool,
 }
 
@@ -294,7 +294,7 @@ impl ScannedProcess {
 ///
 /// Listing /proc is not atomic, so a listed process may start another one and exit before it is
 /// inspected. If `/proc` shows the newest process id, the ids that were allocated meanwhile are
-/// therefore inspected too, until there are no new ones. Then no living process has been missed.
+/// therefore inspected too, until there are no new ones, so that no living process is missed.
 fn scan_all(
     wanted: impl Fn(i32, TaskId) -> bool,
     mut found: impl FnMut(Birthmark, ScannedProcess),

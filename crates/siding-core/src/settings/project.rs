@@ -38,7 +38,7 @@ pub(super) fn project_directories(environment: &Environment) -> Vec<&Path> {
     directories
 }
 
-/// Finds the nearest file of this name in the project's directories that `user` or root owns.
+/// Finds the nearest file of this name that `user` or root owns, in the project's directories.
 ///
 /// A file of any other user is skipped with a warning, because any user can create a file in a
 /// directory like `/tmp`, and this file could set the shell that runs commands.

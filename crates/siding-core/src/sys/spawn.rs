@@ -93,7 +93,7 @@ pub struct Leader<'a> {
     pub environment: &'a [CString],
     /// The directory in which the program starts.
     pub cwd: BorrowedFd<'a>,
-    /// The descriptors that become 0, 1 and 2.
+    /// The descriptors that become 0, 1 and 2. Their own numbers must be above 2.
     pub stdio: [BorrowedFd<'a>; 3],
     /// Descriptors that the leader inherits under their present numbers.
     pub inherited_fds: &'a [BorrowedFd<'a>],

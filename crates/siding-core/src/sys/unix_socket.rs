@@ -62,8 +62,8 @@ pub fn connect(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
 ///
 /// The function connects a datagram socket. The kernel looks up the socket that is bound to the
 /// file before it checks anything else, so it returns `ECONNREFUSED` only if no socket is bound. A
-/// bound stream socket causes `EPROTOTYPE` and does not notice the attempt; a bound datagram socket
-/// receives nothing, because nothing is sent.
+/// bound stream or packet socket causes `EPROTOTYPE` and does not notice the attempt; a bound
+/// datagram socket receives nothing, because nothing is sent.
 ///
 /// # Errors
 ///

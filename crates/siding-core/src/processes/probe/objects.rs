@@ -94,9 +94,10 @@ fn anonymous_object(name: &str) -> FdObject {
 #[derive(Debug, Default)]
 pub(super) struct WaitSet {
     pub(super) objects: Vec<BlockedOn>,
-    /// Whether the call has no timeout.
+    /// Whether no timeout was decoded from the arguments. The call may still have one that no
+    /// argument of its layout describes, such as that of nanosleep(2).
     pub(super) is_endless: bool,
-    /// Whether the call waits for a file lock, as only some commands of `fcntl` do.
+    /// Whether the call is `fcntl` with a command that waits for a file lock.
     pub(super) is_lock: bool,
 }
 
