@@ -1,6 +1,7 @@
 //! `siding run`: runs a command as a task.
 
 mod auto_background;
+mod duplicate;
 mod follow;
 mod limits;
 mod output_stream;
@@ -100,7 +101,8 @@ pub(crate) struct Args {
     /// net, host)
     #[arg(long, value_name = "POLICY")]
     pub(super) net: Option<String>,
-    /// Start even if the same command already runs in the same directory
+    /// Start even if the same command already runs in the same directory. Without this flag an
+    /// agent's command is refused, and a person at a terminal gets a note
     #[arg(long)]
     pub(super) allow_duplicate: bool,
     /// Display name of the task
@@ -137,8 +139,9 @@ Examples:
   siding run --max-memory 4GiB --max-cpu-spin 5m --on-limit stop -- ./server
 
 Exit codes: the command's own; 128+n if signal n ended it; 75 if it continues in
-the background; 124 at the deadline; 125 if siding itself failed; 126 and 127 as
-in a shell. With --wait-for: 0 if it is ready, 1 if it ended with 0 before.";
+the background; 79 if nothing was started, because the same command already
+runs; 124 at the deadline; 125 if siding itself failed; 126 and 127 as in a
+shell. With --wait-for: 0 if it is ready, 1 if it ended with 0 before.";
 
 /// The action after the budget or the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -168,9 +171,11 @@ impl Args {
         // wait is not lost.
         let signals = SignalFd::block(&[Signal::INT, Signal::TERM, Signal::HUP])
             .map_err(|error| Failure::new(format!("could not listen to signals: {error}")))?;
-        let link = match plan::start_task(&self, &root, &plan, shim)? {
+        let link = match plan::start_task(&root, &plan, shim)? {
             LaunchResult::Started(link) => link,
-            LaunchResult::Duplicate(first) => return self.report_duplicate(&root, first),
+            LaunchResult::Duplicate(first) => {
+                return duplicate::report_refusal(&root, first, self.json);
+            }
         };
         let quiet = self.json || self.background;
         let show = if quiet { follow::ShownOutput::Nothing } else { follow::ShownOutput::Output };
@@ -275,28 +280,6 @@ impl Args {
             render::print_note(&advice);
         }
         Ok(reader)
-    }
-
-    /// Reports that nothing was started, because `first` already runs the same command.
-    fn report_duplicate(
-        &self,
-        root: &siding_core::store::StateDir,
-        first: siding_model::id::TaskId,
-    ) -> Result<ExitCode, Failure> {
-        let task = Task::read(root, first)?;
-        let mut view = task.view(root, ViewDetail::Full);
-        view.duplicate_of = Some(first);
-        let message = format!(
-            "not started: the same command runs already in the same directory as {first}; \
-             `siding wait {first}` waits for it, --allow-duplicate starts another"
-        );
-        if self.json {
-            view.message = Some(message);
-            render::json::print(&view)?;
-        } else {
-            render::print_note(&message);
-        }
-        Ok(ExitCode::from(exit::STILL_RUNNING))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use siding_e2e::{ProgramOutput, Sandbox, eventually, processes, words};
+use siding_e2e::{ProgramOutput, Sandbox, Terminal, eventually, processes, words};
 
 use crate::support::{
     Task, as_each_user, create_file, expect_prompt, sandbox, wait_for_file_command,
@@ -265,17 +265,19 @@ fn task_has_its_own_session_and_default_signals_and_descriptors() {
     });
 }
 
-/// Failure F54: a command that already runs in the same directory is not started again, unless the
-/// caller requests it.
+/// Promise P11, failure F54: a command that already runs in the same directory is not started again
+/// for an agent, unless the agent requests it.
 #[test]
 fn duplicate_launch_is_refused_and_names_the_running_task() {
     let sandbox = sandbox();
     let text = wait_for_file_command("go");
     let first = Task::start(&sandbox, &text);
-    let again = expect_prompt("again", sandbox.siding(&["run", "--", &text]).run()).expect_code(75);
+    let again = expect_prompt("again", sandbox.siding(&["run", "--", &text]).run()).expect_code(79);
     assert!(again.stderr_text().contains(&first.id), "{again}");
     let call = sandbox.siding(&["run", "--json", "--", &text]);
-    let view = call.run().expect_code(75).json();
+    let view = call.run().expect_code(79).json();
+    let offer = format!("`siding output --follow {}`", first.id);
+    assert!(view["message"].as_str().is_some_and(|text| text.contains(&offer)), "{view:#}");
     assert_eq!(view["task_id"], first.id);
     assert_eq!(view["duplicate_of"], first.id);
     assert_eq!(sandbox.task_ids().len(), 1);
@@ -291,6 +293,30 @@ fn duplicate_launch_is_refused_and_names_the_running_task() {
     assert_eq!(second.stop(&[])["duplicate_of"], first.id);
     // The command of an ended task can be run again.
     let _done = sandbox.siding(&["run", "--", &text]).run().expect_code(0);
+}
+
+/// Promise P11: for a person at a terminal the second command runs, and a note names the first. An
+/// agent at a terminal is refused.
+#[test]
+fn persons_second_launch_runs_with_a_note() {
+    let sandbox = sandbox();
+    let text = wait_for_file_command("go");
+    let first = Task::start(&sandbox, &text);
+    let mut terminal = Terminal::new(80, 24);
+    let agents_call = sandbox.siding(&["run", "--", &text]).env("CLAUDECODE", "1");
+    assert_eq!(agents_call.on_terminal(&terminal).run().code, Some(79));
+    terminal.wait_for_text("siding: not started: the same command already runs");
+    assert_eq!(sandbox.task_ids().len(), 1);
+
+    let call = sandbox.siding(&["run", "--", &text]).on_terminal(&terminal).spawn();
+    terminal.wait_for_text("siding: the same command already runs");
+    create_file(&sandbox, "go");
+    assert_eq!(call.wait().code, Some(0));
+    let ids = sandbox.task_ids();
+    let second = ids.iter().find(|id| **id != first.id).expect("a second task");
+    let view = sandbox.siding(&["show", "--json", second]).run().expect_code(0).json();
+    assert_eq!(view["duplicate_of"], first.id);
+    assert_eq!(first.wait_outcome()["code"], 0);
 }
 
 /// Promise P11: the same text with another environment, input or shell is a different command.
@@ -311,7 +337,7 @@ fn different_environment_input_or_shell_is_not_a_duplicate() {
         let args = [&["run", "--background", "--json"], flags, &["--", &text]].concat();
         let started = sandbox.siding(&args).run().expect_code(0).json();
         assert!(started["duplicate_of"].is_null(), "{flags:?}: {started:#}");
-        let again = sandbox.siding(&args).run().expect_code(75).json();
+        let again = sandbox.siding(&args).run().expect_code(79).json();
         assert_eq!(again["duplicate_of"], started["task_id"], "{flags:?}");
     }
     let _ended = sandbox.siding(&["stop", "--all", "--grace", "0s"]).run().expect_code(0);

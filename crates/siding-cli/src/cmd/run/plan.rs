@@ -15,6 +15,7 @@ use siding_model::outcome::BackgroundReason;
 use siding_model::settings::{Key, RawValue, Settings};
 use siding_model::spec::{StdinMode, TaskCommand};
 
+use super::duplicate::{self, DuplicateAction};
 use super::{Args, OnTimeout, StdinSource, auto_background};
 use crate::caller;
 use crate::failure::Failure;
@@ -23,6 +24,8 @@ use crate::failure::Failure;
 #[derive(Debug)]
 pub(super) struct RunPlan {
     pub(super) task: PreparedTask,
+    /// Action if the same command already runs in the same directory.
+    on_duplicate: DuplicateAction,
     /// Maximum time that the caller waits; with `None` it waits until the task ends.
     pub(super) budget: Option<Duration>,
     /// Reason that is recorded when the budget moves the task to the background.
@@ -49,7 +52,9 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     let command = parse_command(args, &settings)?;
     let cwd = WorkingDirectory::resolve(args.cwd.as_deref())?;
     let session_id = request::resolve_session(root, args.session.as_deref())?;
-    let times = time_limits(args, &settings, session::is_subagent(&session_id));
+    // `--json` is for programs, even at a terminal.
+    let is_person = !args.json && caller::is_person(settings.assistant_mode);
+    let times = time_limits(args, &settings, session::is_subagent(&session_id), is_person);
     let chosen = auto_background::choose_placement(
         args,
         &settings,
@@ -74,6 +79,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         .prepare(root, &settings)?;
     Ok(RunPlan {
         task,
+        on_duplicate: DuplicateAction::decide(args.allow_duplicate, is_person),
         budget: chosen.budget,
         hand_over: if timeout_as_budget(args).is_some() {
             BackgroundReason::Timeout
@@ -131,12 +137,8 @@ struct TimeLimits {
 }
 
 /// Returns the caller's maximum wait and the task's maximum duration.
-fn time_limits(args: &Args, settings: &Settings, is_subagent: bool) -> TimeLimits {
-    let call = BudgetCall {
-        request: requested_wait(args),
-        is_subagent,
-        is_person: !args.json && caller::is_person(settings.assistant_mode),
-    };
+fn time_limits(args: &Args, settings: &Settings, is_subagent: bool, is_person: bool) -> TimeLimits {
+    let call = BudgetCall { request: requested_wait(args), is_subagent, is_person };
     let budget = match settings.budget_policy().decide(call) {
         CallerWait::UntilStart => Some(settings.settle),
         CallerWait::For(budget) => Some(budget),
@@ -180,17 +182,23 @@ fn utf8_word(word: &OsString) -> Result<String, Failure> {
     })
 }
 
-/// Records the task and hands it to its shim. Unless duplicates are allowed, a task that already
+/// Records the task and hands it to its shim. If the plan refuses duplicates, a task that already
 /// runs the same command in the same directory is returned instead.
 pub(super) fn start_task(
-    args: &Args,
     root: &StateDir,
     plan: &RunPlan,
     shim: io::Result<IdleShim>,
 ) -> Result<LaunchResult, Failure> {
-    Ok(match args.allow_duplicate {
-        true => LaunchResult::Started(plan.task.start(root, shim)?),
-        false => plan.task.start_unless_duplicate(root, shim)?,
+    Ok(match plan.on_duplicate {
+        DuplicateAction::Start => LaunchResult::Started(plan.task.start(root, shim)?),
+        DuplicateAction::StartWithNote => {
+            let (link, first) = plan.task.start_and_find_duplicate(root, shim)?;
+            if let Some(first) = first {
+                duplicate::report_second_start(root, first);
+            }
+            LaunchResult::Started(link)
+        }
+        DuplicateAction::Refuse => plan.task.start_unless_duplicate(root, shim)?,
     })
 }
 

@@ -57,8 +57,23 @@ impl PreparedTask {
         root: &StateDir,
         shim: io::Result<IdleShim>,
     ) -> Result<ShimConnection, RunError> {
+        self.start_and_find_duplicate(root, shim).map(|(link, _)| link)
+    }
+
+    /// Starts the task as [`Self::start`] does, and also returns the earlier task that runs the
+    /// same command in the same directory, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::start`].
+    pub fn start_and_find_duplicate(
+        &self,
+        root: &StateDir,
+        shim: io::Result<IdleShim>,
+    ) -> Result<(ShimConnection, Option<TaskId>), RunError> {
         let created = CreatedTask::new(root, self)?;
-        created.start(shim)
+        let first = created.spec.duplicate_of;
+        created.start(shim).map(|link| (link, first))
     }
 
     /// Starts the task as [`Self::start`] does, unless the same command already runs in the same
