@@ -89,6 +89,11 @@ pub(crate) struct Args {
     /// Start from an empty environment
     #[arg(long)]
     env_clear: bool,
+    /// Do not set the variables that keep an agent's programs from prompting and paging:
+    /// `GIT_TERMINAL_PROMPT=0`, `GIT_EDITOR=false`, `DEBIAN_FRONTEND=noninteractive`, `PAGER=cat`.
+    /// They are never set for a person at a terminal
+    #[arg(long)]
+    env_plain: bool,
     /// Standard input of the command: nothing, or what `siding input` writes
     #[arg(long, value_name = "FROM", default_value = "null")]
     stdin: StdinSource,
@@ -293,4 +298,27 @@ fn add_expectation(root: &siding_core::store::StateDir, view: &mut TaskView) {
 
 fn join_messages(all: String, next: String) -> String {
     format!("{all}; {next}")
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_core::task::run::NONINTERACTIVE_VARIABLES;
+
+    use super::*;
+
+    #[test]
+    fn help_and_document_list_the_noninteractive_variables() {
+        let command = <Args as clap::Args>::augment_args(clap::Command::new("run"));
+        let flag = command.get_arguments().find(|flag| flag.get_long() == Some("env-plain"));
+        let help = flag.and_then(clap::Arg::get_help).expect("the flag has a text").to_string();
+        let path = format!("{}/../../docs/settings.md", env!("CARGO_MANIFEST_DIR"));
+        let document = std::fs::read_to_string(&path).expect("the document exists");
+        for (name, value) in NONINTERACTIVE_VARIABLES {
+            let assignment = format!("`{name}={value}`");
+            assert!(help.contains(&assignment), "the help lacks {assignment}");
+            let item = format!("- {assignment}: ");
+            assert!(document.lines().any(|line| line.starts_with(&item)), "{path}: {item}");
+        }
+        assert_eq!(help.matches('=').count(), NONINTERACTIVE_VARIABLES.len(), "{help}");
+    }
 }

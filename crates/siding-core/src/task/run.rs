@@ -12,6 +12,7 @@ pub mod request;
 mod shim_messages;
 mod start;
 
+pub use environment::{BaseEnvironment, NONINTERACTIVE_VARIABLES};
 pub use error::RunError;
 pub use foreground::{
     CallEnd, ForegroundCaller, WriteResult, wait_in_foreground, wait_until_started,

@@ -2,15 +2,12 @@
 
 use std::path::Path;
 
+use siding_core::task::run::NONINTERACTIVE_VARIABLES;
 use siding_e2e::{ProgramOutput, Sandbox, Terminal, eventually, processes, words};
 
 use crate::support::{
     Task, as_each_user, create_file, expect_prompt, sandbox, wait_for_file_command,
 };
-
-/// Variables that siding sets for a task unless the caller has set them or uses `--env-clear`.
-const UNATTENDED_VARIABLES: [&str; 4] =
-    ["DEBIAN_FRONTEND=noninteractive", "GIT_EDITOR=false", "GIT_TERMINAL_PROMPT=0", "PAGER=cat"];
 
 /// Failure F6: a command that has ended is not shown as running.
 #[test]
@@ -167,15 +164,17 @@ fn task_environment(sandbox: &Sandbox, flags: &[&str], caller: &[(&str, &str)]) 
     variables
 }
 
-/// Failure F37: siding sets variables from which a command can detect that no person is present.
-/// The caller can override these variables.
+/// Failure F37: siding sets variables from which an agent's command can detect that no person is
+/// present. The caller can override these variables.
 #[test]
 fn environment_is_the_callers_plus_unattended_variables() {
     let sandbox = sandbox();
     let plain = task_environment(&sandbox, &[], &[("MINE", "a=b\nc")]);
-    for expected in UNATTENDED_VARIABLES.iter().chain(&["MINE=a=b\nc", "TERM=dumb"]) {
-        assert!(plain.iter().any(|entry| entry == expected), "no {expected} in {plain:?}");
+    for (name, value) in NONINTERACTIVE_VARIABLES.into_iter().chain([("TERM", "dumb")]) {
+        let expected = format!("{name}={value}");
+        assert!(plain.contains(&expected), "no {expected} in {plain:?}");
     }
+    assert!(plain.iter().any(|entry| entry == "MINE=a=b\nc"), "{plain:?}");
     let flags = ["--env", "PAGER=less", "--env", "NEW=x=y", "--env", "EMPTY="];
     let caller = [("GIT_EDITOR", "vi"), ("PAGER", "more"), ("NEW", "old")];
     let set = task_environment(&sandbox, &flags, &caller);
@@ -185,6 +184,27 @@ fn environment_is_the_callers_plus_unattended_variables() {
     assert_eq!(set.iter().filter(|entry| entry.starts_with("PAGER=")).count(), 1);
     let call = sandbox.siding(&["run", "--env", "NOTHING", "--", "true"]);
     assert!(call.run().expect_code(125).stderr_text().contains("NOTHING"));
+}
+
+/// Promise P7: siding sets no variables against prompts for a person at a terminal, and none with
+/// `--env-plain`.
+#[test]
+fn a_person_and_env_plain_get_only_the_callers_variables() {
+    let sandbox = sandbox();
+    let terminal = Terminal::new(80, 24);
+    let persons_call = sandbox.siding(&["run", "--", "env > variables; true"]);
+    let persons_call = persons_call.env("MINE", "1").on_terminal(&terminal);
+    assert_eq!(persons_call.run().code, Some(0));
+    let written = std::fs::read_to_string(sandbox.path("variables")).expect("the command wrote it");
+    let of_person: Vec<String> = written.lines().map(str::to_owned).collect();
+    let plain = task_environment(&sandbox, &["--env-plain"], &[("MINE", "1")]);
+    for variables in [of_person, plain] {
+        assert!(variables.iter().any(|entry| entry == "MINE=1"), "{variables:?}");
+        for (name, _) in NONINTERACTIVE_VARIABLES {
+            let is_set = variables.iter().any(|entry| entry.starts_with(&format!("{name}=")));
+            assert!(!is_set, "{name} in {variables:?}");
+        }
+    }
 }
 
 /// `--env-clear` keeps only the requested variables and the task's id.
@@ -340,5 +360,7 @@ fn different_environment_input_or_shell_is_not_a_duplicate() {
         let again = sandbox.siding(&args).run().expect_code(79).json();
         assert_eq!(again["duplicate_of"], started["task_id"], "{flags:?}");
     }
+    // The variables against prompts do not distinguish commands.
+    let _refused = sandbox.siding(&["run", "--env-plain", "--", &text]).run().expect_code(79);
     let _ended = sandbox.siding(&["stop", "--all", "--grace", "0s"]).run().expect_code(0);
 }

@@ -9,7 +9,7 @@ use siding_core::settings::Environment;
 use siding_core::store::StateDir;
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::request::{self, TaskRequest, WorkingDirectory};
-use siding_core::task::run::{LaunchResult, PreparedTask};
+use siding_core::task::run::{BaseEnvironment, LaunchResult, PreparedTask};
 use siding_model::budget::{BudgetCall, CallerWait, WaitRequest};
 use siding_model::outcome::BackgroundReason;
 use siding_model::settings::{Key, RawValue, Settings};
@@ -75,7 +75,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         .monitor(args.monitor.clone())
         .wait_for(args.wait_for.clone())
         .env(env)
-        .env_clear(args.env_clear)
+        .base_environment(base_environment(args, is_person))
         .prepare(root, &settings)?;
     Ok(RunPlan {
         task,
@@ -164,6 +164,16 @@ fn requested_wait(args: &Args) -> WaitRequest {
         Some(_) => WaitRequest::Budget,
         None if is_wait => WaitRequest::Budget,
         None => WaitRequest::Unspecified,
+    }
+}
+
+/// Returns the variables to which those of `--env` are added. A person can answer a prompt, quit an
+/// editor and leave a pager.
+const fn base_environment(args: &Args, is_person: bool) -> BaseEnvironment {
+    match (args.env_clear, args.env_plain || is_person) {
+        (true, _) => BaseEnvironment::Empty,
+        (false, true) => BaseEnvironment::Inherited,
+        (false, false) => BaseEnvironment::Unattended,
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use siding_model::id::TaskId;
 use siding_model::spec::TaskSpec;
 
-use super::environment;
+use super::environment::{self, BaseEnvironment};
 use super::error::RunError;
 use crate::store::{StateDir, StoreError, TaskDir};
 use crate::task::launch::IdleShim;
@@ -19,8 +19,8 @@ pub struct PreparedTask {
     pub(super) spec: TaskSpec,
     /// Variables that the request sets for the task. The journal does not contain them.
     pub(super) env: Vec<(String, String)>,
-    /// Whether the task inherits no variables from its starter.
-    pub(super) env_clear: bool,
+    /// The variables to which `env` is added.
+    pub(super) base_environment: BaseEnvironment,
 }
 
 /// The result of [`PreparedTask::start_unless_duplicate`].
