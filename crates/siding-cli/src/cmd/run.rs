@@ -245,8 +245,8 @@ impl Args {
             view.output.text = Some(excerpt.text);
             view.output.truncated = excerpt.truncated;
         }
-        view.message =
-            plan.notes.iter().cloned().chain(render::advice(root, &view)).reduce(join_messages);
+        let advice = render::advice(root, &view, plan.dialect);
+        view.message = plan.notes.iter().cloned().chain(advice).reduce(join_messages);
         render::json::print_to_reader(&view)
     }
 
@@ -281,7 +281,7 @@ impl Args {
         let limits = &task.state.spec.limits;
         let breaches = view.breaches.iter().filter(|breach| !limits.stops_at(breach));
         breaches.for_each(|breach| render::print_note(&breach.detail));
-        if let Some(advice) = render::advice(root, &view) {
+        if let Some(advice) = render::advice(root, &view, plan.dialect) {
             render::print_note(&advice);
         }
         Ok(reader)

@@ -10,6 +10,7 @@ use siding_core::store::StateDir;
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::request::{self, TaskRequest, WorkingDirectory};
 use siding_core::task::run::{BaseEnvironment, LaunchResult, PreparedTask};
+use siding_model::advice::Dialect;
 use siding_model::budget::{BudgetCall, CallerWait, WaitRequest};
 use siding_model::outcome::BackgroundReason;
 use siding_model::settings::{Key, RawValue, Settings};
@@ -34,6 +35,8 @@ pub(super) struct RunPlan {
     pub(super) output_max_bytes: usize,
     /// Maximum size in bytes of the output excerpt in any other answer.
     pub(super) handover_max_bytes: usize,
+    /// The terms in which the caller is advised.
+    pub(super) dialect: Dialect,
     /// Remarks for the caller about these decisions.
     pub(super) notes: Vec<String>,
 }
@@ -88,6 +91,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         },
         output_max_bytes: settings.output_max_bytes.to_usize(),
         handover_max_bytes: settings.handover_max_bytes.min(settings.output_max_bytes).to_usize(),
+        dialect: if is_person { Dialect::Terminal } else { Dialect::Commands },
         // A caller must learn which values a lock or the cap replaced.
         notes: settings.warnings().iter().map(ToString::to_string).chain(chosen.note).collect(),
     })
