@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn messages_name_the_first_task() {
-        let first = "b-4k7q0n2m8x5t".parse().expect("an id");
+        let first: TaskId = "b-4k7q0n2m8x5t".parse().expect("an id");
         assert_eq!(
             second_start_note(first, Some(Duration::from_secs(120))),
             "the same command already runs in the same directory as b-4k7q0n2m8x5t (for 2m); this \
