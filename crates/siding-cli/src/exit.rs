@@ -17,9 +17,11 @@ pub(crate) const HOOK_BLOCKS: u8 = 2;
 pub(crate) const GUARD_ASKS: u8 = 20;
 /// `guard`: the command must not run.
 pub(crate) const GUARD_DENIES: u8 = 21;
-/// `run`: the task continues in the background, or nothing was started because the same command
-/// runs already (`EX_TEMPFAIL` of sysexits.h: try again later).
+/// `run`: the task continues in the background (`EX_TEMPFAIL` of sysexits.h: try again later).
 pub(crate) const STILL_RUNNING: u8 = 75;
+/// `run`: nothing was started, because the same command already runs in the same directory. Shells
+/// give this code no meaning, and the codes of sysexits.h end at 78.
+pub(crate) const ALREADY_RUNNING: u8 = 79;
 /// `run`: the deadline passed; `wait`: the bound was reached; `agent`: tasks were stopped after
 /// `--drain-timeout`. timeout(1) uses the same code.
 pub(crate) const TIMED_OUT: u8 = 124;

@@ -1,6 +1,7 @@
 //! `siding run`: runs a command as a task.
 
 mod auto_background;
+mod duplicate;
 mod follow;
 mod limits;
 mod output_stream;
@@ -91,6 +92,11 @@ pub(crate) struct Args {
     /// Start from an empty environment
     #[arg(long)]
     env_clear: bool,
+    /// Do not set the variables that keep an agent's programs from prompting and paging:
+    /// `GIT_TERMINAL_PROMPT=0`, `GIT_EDITOR=false`, `DEBIAN_FRONTEND=noninteractive`, `PAGER=cat`.
+    /// They are never set for a person at a terminal
+    #[arg(long)]
+    env_plain: bool,
     /// Standard input of the command: `auto` passes on a file, or the pipe of a pipeline that ends
     /// here, and otherwise nothing; `inherit` (this command's own), `null` (nothing), `pipe` (the
     /// text that `siding input` writes), or the path of a FILE (`./pipe` for a file with such a name)
@@ -105,7 +111,8 @@ pub(crate) struct Args {
     /// net, host)
     #[arg(long, value_name = "POLICY")]
     pub(super) net: Option<String>,
-    /// Start even if the same command already runs in the same directory
+    /// Start even if the same command already runs in the same directory. Without this flag an
+    /// agent's command is refused, and a person at a terminal gets a note
     #[arg(long)]
     pub(super) allow_duplicate: bool,
     /// Display name of the task
@@ -142,8 +149,9 @@ Examples:
   siding run --max-memory 4GiB --max-cpu-spin 5m --on-limit stop -- ./server
 
 Exit codes: the command's own; 128+n if signal n ended it; 75 if it continues in
-the background; 124 at the deadline; 125 if siding itself failed; 126 and 127 as
-in a shell. With --wait-for: 0 if it is ready, 1 if it ended with 0 before.";
+the background; 79 if nothing was started, because the same command already
+runs; 124 at the deadline; 125 if siding itself failed; 126 and 127 as in a
+shell. With --wait-for: 0 if it is ready, 1 if it ended with 0 before.";
 
 /// The action after the budget or the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -163,9 +171,11 @@ impl Args {
         // wait is not lost.
         let signals = SignalFd::block(&[Signal::INT, Signal::TERM, Signal::HUP])
             .map_err(|error| Failure::new(format!("could not listen to signals: {error}")))?;
-        let link = match plan::start_task(&self, &root, &plan, shim)? {
+        let link = match plan::start_task(&root, &plan, shim)? {
             LaunchResult::Started(link) => link,
-            LaunchResult::Duplicate(first) => return self.report_duplicate(&root, first),
+            LaunchResult::Duplicate(first) => {
+                return duplicate::report_refusal(&root, first, self.json);
+            }
         };
         let quiet = self.json || self.background;
         let show = if quiet { follow::ShownOutput::Nothing } else { follow::ShownOutput::Output };
@@ -230,8 +240,8 @@ impl Args {
             view.output.text = Some(excerpt.text);
             view.output.truncated = excerpt.truncated;
         }
-        view.message =
-            plan.notes.iter().cloned().chain(render::advice(root, &view)).reduce(join_messages);
+        let advice = render::advice(root, &view, plan.dialect);
+        view.message = plan.notes.iter().cloned().chain(advice).reduce(join_messages);
         render::json::print_to_reader(&view)
     }
 
@@ -266,32 +276,10 @@ impl Args {
         let limits = &task.state.spec.limits;
         let breaches = view.breaches.iter().filter(|breach| !limits.stops_at(breach));
         breaches.for_each(|breach| render::print_note(&breach.detail));
-        if let Some(advice) = render::advice(root, &view) {
+        if let Some(advice) = render::advice(root, &view, plan.dialect) {
             render::print_note(&advice);
         }
         Ok(reader)
-    }
-
-    /// Reports that nothing was started, because `first` already runs the same command.
-    fn report_duplicate(
-        &self,
-        root: &siding_core::store::StateDir,
-        first: siding_model::id::TaskId,
-    ) -> Result<ExitCode, Failure> {
-        let task = Task::read(root, first)?;
-        let mut view = task.view(root, ViewDetail::Full);
-        view.duplicate_of = Some(first);
-        let message = format!(
-            "not started: the same command runs already in the same directory as {first}; \
-             `siding wait {first}` waits for it, --allow-duplicate starts another"
-        );
-        if self.json {
-            view.message = Some(message);
-            render::json::print(&view)?;
-        } else {
-            render::print_note(&message);
-        }
-        Ok(ExitCode::from(exit::STILL_RUNNING))
     }
 }
 
@@ -305,4 +293,27 @@ fn add_expectation(root: &siding_core::store::StateDir, view: &mut TaskView) {
 
 fn join_messages(all: String, next: String) -> String {
     format!("{all}; {next}")
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_core::task::run::NONINTERACTIVE_VARIABLES;
+
+    use super::*;
+
+    #[test]
+    fn help_and_document_list_the_noninteractive_variables() {
+        let command = <Args as clap::Args>::augment_args(clap::Command::new("run"));
+        let flag = command.get_arguments().find(|flag| flag.get_long() == Some("env-plain"));
+        let help = flag.and_then(clap::Arg::get_help).expect("the flag has a text").to_string();
+        let path = format!("{}/../../docs/settings.md", env!("CARGO_MANIFEST_DIR"));
+        let document = std::fs::read_to_string(&path).expect("the document exists");
+        for (name, value) in NONINTERACTIVE_VARIABLES {
+            let assignment = format!("`{name}={value}`");
+            assert!(help.contains(&assignment), "the help lacks {assignment}");
+            let item = format!("- {assignment}: ");
+            assert!(document.lines().any(|line| line.starts_with(&item)), "{path}: {item}");
+        }
+        assert_eq!(help.matches('=').count(), NONINTERACTIVE_VARIABLES.len(), "{help}");
+    }
 }

@@ -6,6 +6,7 @@ use siding_core::output;
 use siding_core::store::StateDir;
 use siding_core::task::view::ViewDetail;
 use siding_core::task::why;
+use siding_model::advice::Dialect;
 use siding_model::journal::TaskState;
 use siding_model::notice::Coverage;
 use siding_model::task_view::TaskView;
@@ -96,6 +97,6 @@ fn load_view(
     if task.state.is_live() {
         view.usage = why::request_usage(&task.dir);
     }
-    view.message = render::advice(root, &view);
+    view.message = render::advice(root, &view, Dialect::Commands);
     Ok((view, task.state))
 }

@@ -13,6 +13,7 @@ mod shim_messages;
 mod start;
 mod stdin;
 
+pub use environment::{BaseEnvironment, NONINTERACTIVE_VARIABLES};
 pub use error::RunError;
 pub use foreground::{
     CallEnd, ForegroundCaller, WriteResult, wait_in_foreground, wait_until_started,

@@ -185,8 +185,8 @@ fn a_monitor_runs_five_minutes_by_default_and_up_to_the_cap() {
         assert_eq!((monitor.pattern.as_deref(), monitor.burst), (Some("x+"), 5));
         assert_eq!(monitor.every_ms, 1000);
     }
-    let again = sandbox.siding(&["monitor", "--", HANG_COMMAND]).run().expect_code(75);
-    assert!(again.stderr_text().contains("runs already"), "{again}");
+    let again = sandbox.siding(&["monitor", "--", HANG_COMMAND]).run().expect_code(79);
+    assert!(again.stderr_text().contains("already runs"), "{again}");
     stop_all(&sandbox);
     // A monitor ends at its deadline, like any other task.
     let id = start_monitor(&sandbox, &["--timeout", "300ms"], HANG_COMMAND);

@@ -9,12 +9,14 @@ use siding_core::settings::Environment;
 use siding_core::store::StateDir;
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::request::{self, TaskRequest, WorkingDirectory};
-use siding_core::task::run::{LaunchResult, PreparedTask};
+use siding_core::task::run::{BaseEnvironment, LaunchResult, PreparedTask};
+use siding_model::advice::Dialect;
 use siding_model::budget::{BudgetCall, CallerWait, WaitRequest};
 use siding_model::outcome::BackgroundReason;
 use siding_model::settings::{Key, RawValue, Settings};
 use siding_model::spec::TaskCommand;
 
+use super::duplicate::{self, DuplicateAction};
 use super::{Args, OnTimeout, auto_background};
 use crate::caller;
 use crate::failure::Failure;
@@ -23,6 +25,8 @@ use crate::failure::Failure;
 #[derive(Debug)]
 pub(super) struct RunPlan {
     pub(super) task: PreparedTask,
+    /// Action if the same command already runs in the same directory.
+    on_duplicate: DuplicateAction,
     /// Maximum time that the caller waits; with `None` it waits until the task ends.
     pub(super) budget: Option<Duration>,
     /// Reason that is recorded when the budget moves the task to the background.
@@ -31,6 +35,8 @@ pub(super) struct RunPlan {
     pub(super) output_max_bytes: usize,
     /// Maximum size in bytes of the output excerpt in any other answer.
     pub(super) handover_max_bytes: usize,
+    /// The terms in which the caller is advised.
+    pub(super) dialect: Dialect,
     /// Remarks for the caller about these decisions.
     pub(super) notes: Vec<String>,
 }
@@ -49,7 +55,9 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     let command = parse_command(args, &settings)?;
     let cwd = WorkingDirectory::resolve(args.cwd.as_deref())?;
     let session_id = request::resolve_session(root, args.session.as_deref())?;
-    let times = time_limits(args, &settings, session::is_subagent(&session_id));
+    // `--json` is for programs, even at a terminal.
+    let is_person = !args.json && caller::is_person(settings.assistant_mode);
+    let times = time_limits(args, &settings, session::is_subagent(&session_id), is_person);
     let chosen = auto_background::choose_placement(
         args,
         &settings,
@@ -68,10 +76,11 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         .monitor(args.monitor.clone())
         .wait_for(args.wait_for.clone())
         .env(env)
-        .env_clear(args.env_clear)
+        .base_environment(base_environment(args, is_person))
         .prepare(root, &settings)?;
     Ok(RunPlan {
         task,
+        on_duplicate: DuplicateAction::decide(args.allow_duplicate, is_person),
         budget: chosen.budget,
         hand_over: if timeout_as_budget(args).is_some() {
             BackgroundReason::Timeout
@@ -80,6 +89,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         },
         output_max_bytes: settings.output_max_bytes.to_usize(),
         handover_max_bytes: settings.handover_max_bytes.min(settings.output_max_bytes).to_usize(),
+        dialect: if is_person { Dialect::Terminal } else { Dialect::Commands },
         // A caller must learn which values a lock or the cap replaced.
         notes: settings
             .warnings()
@@ -135,12 +145,8 @@ struct TimeLimits {
 }
 
 /// Returns the caller's maximum wait and the task's maximum duration.
-fn time_limits(args: &Args, settings: &Settings, is_subagent: bool) -> TimeLimits {
-    let call = BudgetCall {
-        request: requested_wait(args),
-        is_subagent,
-        is_person: !args.json && caller::is_person(settings.assistant_mode),
-    };
+fn time_limits(args: &Args, settings: &Settings, is_subagent: bool, is_person: bool) -> TimeLimits {
+    let call = BudgetCall { request: requested_wait(args), is_subagent, is_person };
     let budget = match settings.budget_policy().decide(call) {
         CallerWait::UntilStart => Some(settings.settle),
         CallerWait::For(budget) => Some(budget),
@@ -169,6 +175,16 @@ fn requested_wait(args: &Args) -> WaitRequest {
     }
 }
 
+/// Returns the variables to which those of `--env` are added. A person can answer a prompt, quit an
+/// editor and leave a pager.
+const fn base_environment(args: &Args, is_person: bool) -> BaseEnvironment {
+    match (args.env_clear, args.env_plain || is_person) {
+        (true, _) => BaseEnvironment::Empty,
+        (false, true) => BaseEnvironment::Inherited,
+        (false, false) => BaseEnvironment::Unattended,
+    }
+}
+
 fn parse_command(args: &Args, settings: &Settings) -> Result<TaskCommand, Failure> {
     let words: Vec<String> = args.command.iter().map(utf8_word).collect::<Result<_, _>>()?;
     Ok(match <[String; 1]>::try_from(words) {
@@ -184,17 +200,23 @@ fn utf8_word(word: &OsString) -> Result<String, Failure> {
     })
 }
 
-/// Records the task and hands it to its shim. Unless duplicates are allowed, a task that already
+/// Records the task and hands it to its shim. If the plan refuses duplicates, a task that already
 /// runs the same command in the same directory is returned instead.
 pub(super) fn start_task(
-    args: &Args,
     root: &StateDir,
     plan: &RunPlan,
     shim: io::Result<IdleShim>,
 ) -> Result<LaunchResult, Failure> {
-    Ok(match args.allow_duplicate {
-        true => LaunchResult::Started(plan.task.start(root, shim)?),
-        false => plan.task.start_unless_duplicate(root, shim)?,
+    Ok(match plan.on_duplicate {
+        DuplicateAction::Start => LaunchResult::Started(plan.task.start(root, shim)?),
+        DuplicateAction::StartWithNote => {
+            let (link, first) = plan.task.start_and_find_duplicate(root, shim)?;
+            if let Some(first) = first {
+                duplicate::report_second_start(root, first);
+            }
+            LaunchResult::Started(link)
+        }
+        DuplicateAction::Refuse => plan.task.start_unless_duplicate(root, shim)?,
     })
 }
 

@@ -17,6 +17,7 @@ use siding_model::signal::Signal;
 use siding_model::spec::{OnLeaderExit, TaskCommand, TaskSpec};
 use siding_model::wait::Condition;
 
+use super::environment::BaseEnvironment;
 use super::error::RunError;
 use super::start::PreparedTask;
 use super::stdin::TaskStdin;
@@ -58,7 +59,7 @@ pub struct TaskRequest {
     monitor: Option<Monitor>,
     wait_for: Vec<Condition>,
     env: Vec<(String, String)>,
-    env_clear: bool,
+    base_environment: BaseEnvironment,
     label_env: Vec<(String, String)>,
     stop: Option<(Signal, Duration)>,
     on_leader_exit: Option<OnLeaderExit>,
@@ -96,7 +97,7 @@ impl TaskRequest {
             monitor: None,
             wait_for: Vec::new(),
             env: Vec::new(),
-            env_clear: false,
+            base_environment: BaseEnvironment::default(),
             label_env: Vec::new(),
             stop: None,
             on_leader_exit: None,
@@ -171,9 +172,11 @@ impl TaskRequest {
         self
     }
 
-    /// Sets whether the command inherits no variables from its starter.
-    pub const fn env_clear(mut self, clear: bool) -> Self {
-        self.env_clear = clear;
+    /// Sets the variables to which those of [`Self::env`] are added; the default is for an agent's
+    /// command. A command with an empty environment is not a duplicate of one with an inherited
+    /// environment.
+    pub const fn base_environment(mut self, base: BaseEnvironment) -> Self {
+        self.base_environment = base;
         self
     }
 
@@ -264,7 +267,7 @@ impl TaskRequest {
             wait_for: self.wait_for,
         };
         let env = self.env.into_iter().chain(self.label_env).collect();
-        Ok(PreparedTask { spec, env, env_clear: self.env_clear, stdin })
+        Ok(PreparedTask { spec, env, base_environment: self.base_environment, stdin })
     }
 
     /// Returns the key by which a second launch of the command is detected. The key depends on
@@ -281,8 +284,11 @@ impl TaskRequest {
             differences.extend([name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat());
         };
         self.env.iter().for_each(|(name, value)| add(name, value));
-        if self.env_clear {
-            add("", "clear");
+        // A person and an agent that start the same server start it twice, so the variables against
+        // prompts are not part of the key.
+        match self.base_environment {
+            BaseEnvironment::Unattended | BaseEnvironment::Inherited => {}
+            BaseEnvironment::Empty => add("", "clear"),
         }
         match self.stdin {
             TaskStdin::Null => {}

@@ -8,7 +8,7 @@ use std::time::Duration;
 use siding_model::id::TaskId;
 use siding_model::spec::TaskSpec;
 
-use super::environment;
+use super::environment::{self, BaseEnvironment};
 use super::error::RunError;
 use super::stdin::TaskStdin;
 use crate::store::{StateDir, StoreError, TaskDir};
@@ -21,8 +21,8 @@ pub struct PreparedTask {
     pub(super) spec: TaskSpec,
     /// Variables that the request sets for the task. The journal does not contain them.
     pub(super) env: Vec<(String, String)>,
-    /// Whether the task inherits no variables from its starter.
-    pub(super) env_clear: bool,
+    /// The variables to which `env` is added.
+    pub(super) base_environment: BaseEnvironment,
     pub(super) stdin: TaskStdin,
 }
 
@@ -60,8 +60,23 @@ impl PreparedTask {
         root: &StateDir,
         shim: io::Result<IdleShim>,
     ) -> Result<ShimConnection, RunError> {
+        self.start_and_find_duplicate(root, shim).map(|(link, _)| link)
+    }
+
+    /// Starts the task as [`Self::start`] does, and also returns the earlier task that runs the
+    /// same command in the same directory, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::start`].
+    pub fn start_and_find_duplicate(
+        &self,
+        root: &StateDir,
+        shim: io::Result<IdleShim>,
+    ) -> Result<(ShimConnection, Option<TaskId>), RunError> {
         let created = CreatedTask::new(root, self)?;
-        created.start(shim)
+        let first = created.spec.duplicate_of;
+        created.start(shim).map(|link| (link, first))
     }
 
     /// Starts the task as [`Self::start`] does, unless the same command already runs in the same
