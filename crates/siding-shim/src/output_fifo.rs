@@ -42,11 +42,11 @@ const QUIET_AFTER_MS: u64 = FIRST_SAMPLE_DELAY_MS + QUIET_SLACK_MS;
 /// at exactly the same time. The FIFO is due to shrink this long after the first sample, and may
 /// shrink this long before the sample.
 const QUIET_SLACK_MS: u64 = 50;
-/// Largest step in which the middle of the output file is released, in bytes: a multiple of every
-/// block size.
+/// Largest step in which the middle of the output file is released, in bytes: a multiple of all
+/// usual block sizes.
 const RELEASE_STEP_BYTES: u64 = 4 << 20;
-/// Block size to which holes are aligned, in bytes. A larger block is released once a step covers
-/// it.
+/// Block size to which holes are aligned, in bytes. A file system with larger blocks releases a
+/// block once a step covers it.
 const BLOCK_BYTES: u64 = 4096;
 
 /// The output FIFO and the output file of a task, and the state of the copy between them. The

@@ -1,7 +1,7 @@
 //! Starts a task: from an empty shim process to a running command.
 //!
-//! The order matters: the task is recorded before its first process exists, and every file that
-//! could fail on a full disk is created before the command starts.
+//! The order matters: the task is recorded before its first process exists, and every file whose
+//! creation could fail on a full disk is created before the command starts.
 
 use std::ffi::CString;
 use std::fmt;
@@ -47,8 +47,8 @@ use crate::task_supervisor::TaskSupervisor;
 /// The search path for programs if the environment has no `PATH`, as in glibc's execvp(3).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// A failed step of a start, a takeover or an adoption, or of the start of a host supervisor. It is
-/// reported to the starter of the shim or supervisor.
+/// A failed step of a start, a takeover or an adoption, or of the start of a host supervisor.
+/// [`Self::to_message`] reports it to the starter of the shim or supervisor.
 #[derive(Debug)]
 pub(crate) struct StartError {
     doing: &'static str,
@@ -152,7 +152,7 @@ pub(crate) struct Shim {
     pub(crate) boot: BootId,
     /// Whether the task's processes can get a birthmark.
     can_mark: bool,
-    /// The control group of the process that started this shim.
+    /// The control group of the process that started this shim, if it was found.
     cgroup: Option<cgroup::OwnCgroup>,
 }
 
@@ -230,7 +230,8 @@ struct StdioPipes {
     /// A read end of the output FIFO that the task holds itself, so that the task never gets
     /// SIGPIPE when the shim dies.
     fifo_keepalive: OwnedFd,
-    /// The shim's write end of the input FIFO, which keeps the task's input open.
+    /// The shim's write end of the input FIFO, which keeps the task's input open; `None` if the
+    /// input is /dev/null.
     input_writer: Option<OwnedFd>,
 }
 

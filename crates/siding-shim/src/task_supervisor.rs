@@ -310,8 +310,8 @@ impl TaskSupervisor {
         {
             *by = Some(LeaderEnd::OOM_SENDER.to_owned());
         }
-        // All output of the leader is in the FIFO now. There is no end of file to wait for: a
-        // process that lingers may keep the FIFO open.
+        // By now the leader has written all its output to the FIFO. There is no end of file to wait
+        // for: a process that lingers may keep the FIFO open.
         self.output.drain();
         let reporter = std::mem::replace(&mut self.reporter, LeaderReporter::Silent);
         let ShellReport { final_cwd, pipeline } = reporter.report(&self.task.spec().cwd, &end);

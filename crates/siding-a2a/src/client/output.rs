@@ -21,7 +21,7 @@ const MAX_TRACKED_ARTIFACTS: usize = 1000;
 #[derive(Debug, Default)]
 pub(super) struct OutputWriter {
     written: VecDeque<(String, WrittenPrefix)>,
-    /// The artifact to whose text the next chunk can be appended.
+    /// The artifact, if any, to whose text the next chunk can be appended.
     open_artifact: Option<String>,
     /// Whether the last line has not ended yet.
     is_in_line: bool,

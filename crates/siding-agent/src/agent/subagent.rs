@@ -100,8 +100,8 @@ const fn yes() -> bool {
     true
 }
 
-/// The settings that a subagent inherits from its parent. A subagent never has more permissions
-/// than its parent.
+/// The settings that subagents and teammates inherit from this agent, and the limits on their
+/// nesting and number. Subagents and teammates never have more permissions than this agent.
 #[derive(Debug)]
 pub(super) struct SubagentSpawner {
     pub(super) model: String,

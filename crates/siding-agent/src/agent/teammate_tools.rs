@@ -72,7 +72,7 @@ pub(super) struct SendMessageArgs {
     text: String,
 }
 
-/// What is specific to a teammate: its task, model and first prompt.
+/// The task, the model and the first prompt of a teammate that is about to start.
 struct TeammateSpec {
     task: TaskId,
     provider: Arc<dyn Provider>,

@@ -56,7 +56,7 @@ pub enum Event {
         /// Tokens used by the request for the summary.
         usage: Usage,
     },
-    /// A request failed for good: its error is permanent, or all retries failed.
+    /// A request failed and will not be retried.
     RequestFailed {
         /// The failed request.
         request: RequestId,

@@ -20,8 +20,8 @@ impl Conversation {
         let mut effects = Vec::new();
         match event {
             Event::Started(content) => {
-                // Refused before the input is recorded: a prompt clears the halt, which is the
-                // reason not to run these calls.
+                // The calls are refused before the input is recorded: a prompt in the input clears
+                // the halt, and only the halt keeps these calls from running.
                 if self.halt_reason == Some(IdleReason::Interrupted) {
                     self.refuse_calls(&mut effects);
                 }

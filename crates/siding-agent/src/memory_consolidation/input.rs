@@ -5,9 +5,10 @@ use siding_model::text::head_and_tail;
 use crate::conversation::Entry;
 use crate::message::{AssistantContent, UserContent};
 
-/// Maximum bytes of one prompt, or of one answer of the model.
+/// Maximum bytes of one prompt, or of one answer of the model. A summary may have four times as
+/// many.
 const MAX_TEXT_BYTES: usize = 4_000;
-/// Maximum bytes of a call, of its result, or of a notice.
+/// Maximum bytes of a call, of its result, or of a notice or message.
 const MAX_DETAIL_BYTES: usize = 1_000;
 /// Replaces the older entries that did not fit.
 const TRUNCATION_NOTE: &str = "[what was said before is left out]\n";
@@ -106,7 +107,8 @@ fn assistant_text(content: &AssistantContent) -> Option<String> {
     }
 }
 
-/// Returns a text preceded by the label of its origin. The tag that ends the transcript is escaped.
+/// Returns a text, cut to `most` bytes, after the label of its origin. The tag that ends the
+/// transcript is escaped.
 fn labeled_line(who: &str, text: &str, most: usize) -> String {
     let text = head_and_tail(text.trim(), most).replace(TRANSCRIPT_END_TAG, "&lt;/transcript>");
     format!("{who}: {text}\n")

@@ -34,7 +34,8 @@ pub(super) fn summary(text: &str) -> String {
 }
 
 /// Describes the change from `old` to `new`, without unchanged lines at the beginning and the end.
-/// With a pattern only matching lines are shown, if there are any.
+/// With a pattern only matching lines are shown, if there are any; of a single changed line, both
+/// versions are shown.
 pub(super) fn diff_lines(old: &str, new: &str, pattern: Option<&Regex>) -> LineDiff {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let same = |one: &(&&str, &&str)| one.0 == one.1;

@@ -130,7 +130,7 @@ fn select_size(args: &OutputArgs, is_plain_read: bool) -> Result<TextLimit, Tool
     let max = match args.max_bytes {
         Some(max) => max.max(MIN_PAGE_BYTES),
         None => {
-            // `read` ignores errors in the settings, because they must not prevent the reading of
+            // `settings::read` ignores errors in the settings: they must not prevent the reading of
             // output.
             let found = settings::read(&Environment::from_process());
             found.settings.output_max_bytes.to_usize()

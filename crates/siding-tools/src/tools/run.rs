@@ -83,10 +83,10 @@ pub struct RunArgs {
 /// The decisions about a call, which are made before its task is started.
 struct RunPlan {
     task: PreparedTask,
-    /// Maximum time for which the caller waits; `None` is a wait until the end of the task.
+    /// Maximum time for which the caller waits; `None` is a wait without a limit.
     budget: Option<Duration>,
     max_output_bytes: usize,
-    /// Notes for the caller about the decisions of this plan.
+    /// Notes for the caller about the settings and the decisions of this plan.
     notes: Vec<String>,
     /// A note that the caller receives only if the budget has passed before the command ended.
     cap_note: Option<String>,
@@ -269,7 +269,7 @@ pub(super) fn settings_sources(
 }
 
 /// Decides whether a command starts in the background: because the call requests it, or because the
-/// command will probably exceed the budget.
+/// command will probably exceed the budget. Returns `None` for the foreground.
 fn decide_auto_background(
     context: &ToolContext,
     (command, cwd): (&TaskCommand, &str),

@@ -28,8 +28,8 @@ pub(super) const DESCRIPTION: &str = "\
 Stop tasks with all their processes: asks them to end, kills those that remain after `grace`, and \
 answers when it is proven that none is left.";
 
-/// Expected maximum duration of a stop without `grace`, which progress reports contain: the default
-/// of the setting `kill_grace`.
+/// Maximum duration that progress reports state for a stop without `grace`: the default of the
+/// setting `kill_grace`.
 const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -29,7 +29,7 @@ pub(super) struct Script {
 pub(super) struct ScriptAnswer {
     /// Line of the file on which the answer starts, from 1.
     pub(super) line: usize,
-    /// A pattern that the last message to the model must match.
+    /// A pattern that the last message to the model must match; `None` accepts any message.
     pub(super) expect: Option<Regex>,
     /// Delay before the first part.
     pub(super) delay: Duration,
@@ -68,7 +68,7 @@ pub(super) struct PlayedFailure {
     /// The HTTP status; `None` simulates a stream that breaks off.
     pub(super) status: Option<u16>,
     pub(super) message: String,
-    /// The delay that the simulated server asks for.
+    /// The delay that the simulated server asks for, if any.
     pub(super) retry_after: Option<Duration>,
 }
 
