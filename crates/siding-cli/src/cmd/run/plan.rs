@@ -2,11 +2,13 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use siding_core::session;
 use siding_core::settings::Environment;
 use siding_core::store::StateDir;
+use siding_core::sys::descriptor;
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::request::{self, TaskRequest, WorkingDirectory};
 use siding_core::task::run::{LaunchResult, PreparedTask};
@@ -31,6 +33,8 @@ pub(super) struct RunPlan {
     pub(super) output_max_bytes: usize,
     /// Maximum size in bytes of the output excerpt in any other answer.
     pub(super) handover_max_bytes: usize,
+    /// Whether a person at a terminal calls, and no program reads the result as JSON.
+    pub(super) is_person: bool,
     /// Remarks for the caller about these decisions.
     pub(super) notes: Vec<String>,
 }
@@ -49,7 +53,8 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     let command = parse_command(args, &settings)?;
     let cwd = WorkingDirectory::resolve(args.cwd.as_deref())?;
     let session_id = request::resolve_session(root, args.session.as_deref())?;
-    let times = time_limits(args, &settings, session::is_subagent(&session_id));
+    let is_person = !args.json && caller::is_person(settings.assistant_mode);
+    let times = time_limits(args, &settings, session::is_subagent(&session_id), is_person);
     let chosen = auto_background::choose_placement(
         args,
         &settings,
@@ -63,6 +68,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         .kind(args.kind)
         .name(args.name.clone())
         .stdin(stdin)
+        .separate_stderr(is_person && !args.background && has_two_outputs())
         .timeout(times.timeout)
         .keep(args.keep)
         .monitor(args.monitor.clone())
@@ -80,6 +86,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         },
         output_max_bytes: settings.output_max_bytes.to_usize(),
         handover_max_bytes: settings.handover_max_bytes.min(settings.output_max_bytes).to_usize(),
+        is_person,
         // A caller must learn which values a lock or the cap replaced.
         notes: settings
             .warnings()
@@ -135,12 +142,8 @@ struct TimeLimits {
 }
 
 /// Returns the caller's maximum wait and the task's maximum duration.
-fn time_limits(args: &Args, settings: &Settings, is_subagent: bool) -> TimeLimits {
-    let call = BudgetCall {
-        request: requested_wait(args),
-        is_subagent,
-        is_person: !args.json && caller::is_person(settings.assistant_mode),
-    };
+fn time_limits(args: &Args, settings: &Settings, is_subagent: bool, is_person: bool) -> TimeLimits {
+    let call = BudgetCall { request: requested_wait(args), is_subagent, is_person };
     let budget = match settings.budget_policy().decide(call) {
         CallerWait::UntilStart => Some(settings.settle),
         CallerWait::For(budget) => Some(budget),
@@ -167,6 +170,13 @@ fn requested_wait(args: &Args) -> WaitRequest {
         None if is_wait => WaitRequest::Budget,
         None => WaitRequest::Unspecified,
     }
+}
+
+/// Returns whether standard output and standard error go to different places, as in
+/// `siding run -- make 2> errors`.
+fn has_two_outputs() -> bool {
+    let (stdout, stderr) = (io::stdout(), io::stderr());
+    descriptor::is_same_object(stdout.as_fd(), stderr.as_fd()).is_ok_and(|is_same| !is_same)
 }
 
 fn parse_command(args: &Args, settings: &Settings) -> Result<TaskCommand, Failure> {
