@@ -33,12 +33,12 @@ pub const FORMAT_WITH_RELEASED: u32 = 5;
 /// whose files have their present names (`docs/format.md`).
 pub const FORMAT_WITH_LIMIT_KIND: u32 = 6;
 
-/// Format of a journal whose specification may have the standard input `inherit`. New journals have
-/// this format.
-pub const FORMAT_WITH_INHERITED_STDIN: u32 = 7;
+/// Format of a journal whose specification may have the standard input `inherit`, or
+/// `separate_stderr`. New journals have this format.
+pub const FORMAT_WITH_OWN_STREAMS: u32 = 7;
 
 /// Newest journal format that this build reads.
-pub const NEWEST_FORMAT: u32 = FORMAT_WITH_INHERITED_STDIN;
+pub const NEWEST_FORMAT: u32 = FORMAT_WITH_OWN_STREAMS;
 
 /// One record of a task's journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

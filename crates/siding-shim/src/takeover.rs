@@ -26,6 +26,7 @@ use crate::event_loop::TaskSet;
 use crate::journal_writer::JournalWriter;
 use crate::lease::Lease;
 use crate::line_monitor::LineMonitor;
+use crate::output_fifo::StderrFifo;
 use crate::output_pump::OutputPump;
 use crate::process_tree::{LeaderHandle, ProcessTree};
 use crate::readiness::ReadinessProbe;
@@ -193,7 +194,11 @@ fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Re
     // The call fails if the task has replaced the marker file. In that case, some bytes may be
     // stored twice, which is no reason to leave the task without a shim.
     let _best_effort = splice_store::discard_stored(runtime_dir, marker_file, &fifo, &file);
+    let stored = file::metadata(&file)?.len;
     let mut pump = OutputPump::new(fifo, file, state.spec.keep_head, state.spec.keep_tail)?;
+    if state.spec.separate_stderr {
+        pump.set_stderr(StderrFifo::reopen(dir, stored)?);
+    }
     pump.set_marker_file(marker_file);
     pump.set_line_monitor(LineMonitor::resume(dir, state)?);
     Ok(pump)

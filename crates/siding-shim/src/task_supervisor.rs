@@ -184,7 +184,7 @@ impl TaskSupervisor {
         if !self.task.is_live() {
             return;
         }
-        poll_set.add(index, Source::Output, self.output.source());
+        poll_set.add(index, Source::Output, self.output.sources());
         poll_set.add(index, Source::TreeMember, self.tree.sources());
         poll_set.add(index, Source::SessionOwner, self.lease.source());
         poll_set.add(index, Source::Readiness, self.readiness.sources(self.task.state()));

@@ -213,9 +213,8 @@ impl Args {
             }
         }
         Ok(match detached_by {
-            Some(signal) => ExitCode::from(
-                exit::SIGNAL_BASE.saturating_add(u8::try_from(signal.number()).unwrap_or(0)),
-            ),
+            Some(signal) => ExitCode::from(exit::code_for_signal(signal)),
+            None if followed.is_disconnected => ExitCode::from(exit::code_for_signal(Signal::PIPE)),
             // The caller requested a background task, and the task has started.
             None if self.background && task.state.is_live() => ExitCode::SUCCESS,
             None => exit::code_for_task(&task.state),
@@ -240,7 +239,7 @@ impl Args {
             view.output.text = Some(excerpt.text);
             view.output.truncated = excerpt.truncated;
         }
-        let advice = render::advice(root, &view, plan.dialect);
+        let advice = render::advice(root, &view, plan.dialect());
         view.message = plan.notes.iter().cloned().chain(advice).reduce(join_messages);
         render::json::print_to_reader(&view)
     }
@@ -276,7 +275,7 @@ impl Args {
         let limits = &task.state.spec.limits;
         let breaches = view.breaches.iter().filter(|breach| !limits.stops_at(breach));
         breaches.for_each(|breach| render::print_note(&breach.detail));
-        if let Some(advice) = render::advice(root, &view, plan.dialect) {
+        if let Some(advice) = render::advice(root, &view, plan.dialect()) {
             render::print_note(&advice);
         }
         Ok(reader)

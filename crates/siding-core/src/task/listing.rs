@@ -257,6 +257,7 @@ mod tests {
             net: siding_model::net::NetPolicy::Unrestricted,
             same_key: String::new(),
             duplicate_of: None,
+            separate_stderr: false,
             monitor: None,
             wait_for: Vec::new(),
         }

@@ -15,7 +15,7 @@ use siding_core::task::watch::TaskWatch;
 use siding_model::foreground_call::{CallEvent, CallPolicy};
 use siding_model::signal::Signal;
 
-use super::output_stream::OutputStream;
+use super::output_stream::CommandOutput;
 use super::plan::RunPlan;
 use crate::context::{SHIM_PROGRAM, Task};
 use crate::failure::Failure;
@@ -35,7 +35,7 @@ pub(super) enum FollowEnd {
     /// task's state at that time.
     Finished(Box<Task>),
     /// A signal ended the wait, or the reader closed standard output (`SIGPIPE`). The task
-    /// continues, unless it was asked to stop.
+    /// continues, unless a stop was requested.
     Detached(Signal),
 }
 
@@ -47,6 +47,9 @@ pub(super) struct FollowResult {
     pub(super) shown: Option<u64>,
     /// Number of bytes that the command had written when the wait ended and that were not shown.
     pub(super) unshown: u64,
+    /// Whether the reader has closed standard output. If the wait finished nevertheless, the
+    /// command was stopped for this reason.
+    pub(super) is_disconnected: bool,
 }
 
 /// Waits for the task and shows its output.
@@ -58,16 +61,20 @@ pub(super) fn follow(
     show: ShownOutput,
 ) -> Result<FollowResult, Failure> {
     let output = match show {
-        ShownOutput::Output => Some(OutputStream::new()?),
+        ShownOutput::Output => Some(CommandOutput::new(plan.task.spec().separate_stderr)?),
         ShownOutput::Nothing => None,
     };
     let mut caller = RunCaller { signals, output, last_signal: None };
     let policy = CallPolicy {
         budget_reason: plan.hand_over,
+        stops_without_reader: plan.is_person,
         ..CallPolicy::for_task(plan.task.spec(), plan.budget)
     };
     let end = wait_in_foreground(root, SHIM_PROGRAM, (&plan.task, link), policy, &mut caller)?;
-    let unshown = caller.output.as_ref().map_or(0, OutputStream::unshown_bytes);
+    // After an interrupt, the signal and not the reader determines the result.
+    let is_disconnected = caller.last_signal.is_none()
+        && caller.output.as_ref().is_some_and(CommandOutput::is_disconnected);
+    let unshown = caller.output.as_ref().map_or(0, CommandOutput::unshown_bytes);
     let shown = caller.output.map(|live| {
         live.report_lost_bytes();
         live.shown_offset()
@@ -79,12 +86,12 @@ pub(super) fn follow(
         // Without a signal, the reader has closed the pipe, perhaps because the host ended.
         CallEnd::Left => FollowEnd::Detached(caller.last_signal.unwrap_or(Signal::PIPE)),
     };
-    Ok(FollowResult { end, shown, unshown })
+    Ok(FollowResult { end, shown, unshown, is_disconnected })
 }
 
 struct RunCaller<'f> {
     signals: &'f SignalFd,
-    output: Option<OutputStream>,
+    output: Option<CommandOutput>,
     last_signal: Option<Signal>,
 }
 
@@ -116,7 +123,7 @@ impl ForegroundCaller for RunCaller<'_> {
     }
 
     fn output_sink(&self) -> Option<BorrowedFd<'_>> {
-        self.output.as_ref().and_then(OutputStream::writable_fd)
+        self.output.as_ref().and_then(CommandOutput::writable_fd)
     }
 
     fn write_output(&mut self, watch: &mut TaskWatch<'_>) -> Result<WriteResult, Failure> {

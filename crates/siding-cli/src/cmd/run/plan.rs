@@ -2,11 +2,13 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use siding_core::session;
 use siding_core::settings::Environment;
 use siding_core::store::StateDir;
+use siding_core::sys::descriptor;
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::request::{self, TaskRequest, WorkingDirectory};
 use siding_core::task::run::{BaseEnvironment, LaunchResult, PreparedTask};
@@ -35,10 +37,17 @@ pub(super) struct RunPlan {
     pub(super) output_max_bytes: usize,
     /// Maximum size in bytes of the output excerpt in any other answer.
     pub(super) handover_max_bytes: usize,
-    /// The terms in which the caller is advised.
-    pub(super) dialect: Dialect,
+    /// Whether a person at a terminal calls, and no program reads the result as JSON.
+    pub(super) is_person: bool,
     /// Remarks for the caller about these decisions.
     pub(super) notes: Vec<String>,
+}
+
+impl RunPlan {
+    /// Returns the terms in which the caller is advised.
+    pub(super) const fn dialect(&self) -> Dialect {
+        if self.is_person { Dialect::Terminal } else { Dialect::Commands }
+    }
 }
 
 /// Checks the arguments, and decides the placement, the budget and the deadline of the task.
@@ -65,12 +74,13 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         (&command, cwd.as_str()),
         times.budget,
     );
-    let (stdin, stdin_note) = args.stdin.open(caller::is_person(settings.assistant_mode))?;
+    let (stdin, stdin_note) = args.stdin.open(is_person)?;
     let env = args.env.iter().map(|text| parse_variable(text)).collect::<Result<Vec<_>, _>>()?;
     let task = TaskRequest::new(command, cwd, session_id, chosen.placement)
         .kind(args.kind)
         .name(args.name.clone())
         .stdin(stdin)
+        .separate_stderr(is_person && !args.background && has_two_outputs())
         .timeout(times.timeout)
         .keep(args.keep)
         .monitor(args.monitor.clone())
@@ -89,7 +99,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         },
         output_max_bytes: settings.output_max_bytes.to_usize(),
         handover_max_bytes: settings.handover_max_bytes.min(settings.output_max_bytes).to_usize(),
-        dialect: if is_person { Dialect::Terminal } else { Dialect::Commands },
+        is_person,
         // A caller must learn which values a lock or the cap replaced.
         notes: settings
             .warnings()
@@ -183,6 +193,13 @@ const fn base_environment(args: &Args, is_person: bool) -> BaseEnvironment {
         (false, true) => BaseEnvironment::Inherited,
         (false, false) => BaseEnvironment::Unattended,
     }
+}
+
+/// Returns whether standard output and standard error go to different places, as in
+/// `siding run -- make 2> errors`.
+fn has_two_outputs() -> bool {
+    let (stdout, stderr) = (io::stdout(), io::stderr());
+    descriptor::is_same_object(stdout.as_fd(), stderr.as_fd()).is_ok_and(|is_same| !is_same)
 }
 
 fn parse_command(args: &Args, settings: &Settings) -> Result<TaskCommand, Failure> {

@@ -65,6 +65,7 @@ pub struct TaskRequest {
     on_leader_exit: Option<OnLeaderExit>,
     net: Option<NetPolicy>,
     is_quiet_by_design: bool,
+    separate_stderr: bool,
 }
 
 /// Whether the task receives a new id or an existing one.
@@ -103,6 +104,7 @@ impl TaskRequest {
             on_leader_exit: None,
             net: None,
             is_quiet_by_design: false,
+            separate_stderr: false,
         }
     }
 
@@ -138,6 +140,13 @@ impl TaskRequest {
     /// Sets the source of the standard input, which is empty by default.
     pub fn stdin(mut self, stdin: TaskStdin) -> Self {
         self.stdin = stdin;
+        self
+    }
+
+    /// Sets whether the task's standard error is recorded as separate from its standard output:
+    /// see [`StderrSpans`](crate::output::StderrSpans).
+    pub const fn separate_stderr(mut self, separate: bool) -> Self {
+        self.separate_stderr = separate;
         self
     }
 
@@ -263,6 +272,7 @@ impl TaskRequest {
             keep_head: settings.output_keep_head.0,
             keep_tail: settings.output_keep_tail.0,
             duplicate_of: None,
+            separate_stderr: self.separate_stderr,
             monitor: self.monitor,
             wait_for: self.wait_for,
         };

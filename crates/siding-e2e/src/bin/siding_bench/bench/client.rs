@@ -111,6 +111,7 @@ impl BenchClient {
             net: siding_model::net::NetPolicy::Unrestricted,
             same_key: format!("{:016x}", task_id.birthmark().0),
             duplicate_of: None,
+            separate_stderr: false,
             monitor: None,
             wait_for: Vec::new(),
         }
