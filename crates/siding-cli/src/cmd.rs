@@ -63,7 +63,8 @@ Examples:
   siding wait b-4k7q && siding output b-4k7q   wait, then show output
   siding stop --all                            stop all tasks
 
-A task is named by its id or a unique prefix of it.
+A command refers to a task by its id, a unique prefix of the id, or its name;
+`@` is the task that was started last.
 State is in $SIDING_STATE_DIR, otherwise in $XDG_STATE_HOME/siding.";
 
 #[derive(Debug, Subcommand)]

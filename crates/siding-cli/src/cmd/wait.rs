@@ -7,7 +7,6 @@ use std::time::Duration;
 use siding_core::settings::Environment;
 use siding_core::store::StateDir;
 use siding_core::sys::descriptor;
-use siding_core::task::listing;
 use siding_core::task::view::ViewDetail;
 use siding_core::task::wait::{MetCondition, WaitResult, Waiter};
 use siding_model::duration;
@@ -17,7 +16,7 @@ use siding_model::settings::{Key, RawValue};
 use siding_model::text::one_line;
 use siding_model::wait::{Condition, Quantifier, WaitDetail, WaitVerdict};
 
-use crate::context::{self, SHIM_PROGRAM, Task};
+use crate::context::{self, LAST_TASK, SHIM_PROGRAM, Task};
 use crate::exit;
 use crate::failure::Failure;
 use crate::render::{self, out};
@@ -31,6 +30,7 @@ use crate::stdout;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
+  siding wait                               until the last task has ended
   siding wait b-4k7q                        until it has ended
   siding wait --any b-4k7q b-9x2m           until one of them has ended
   siding wait --timeout 10m b-4k7q          for ten minutes at most
@@ -50,8 +50,8 @@ Conditions of --for:
 Exit codes: 0 if the conditions are met, 1 if a task ended first, 124 at the
 bound.")]
 pub(crate) struct Args {
-    /// Ids of the tasks, or unique prefixes
-    #[arg(required = true, value_name = "ID")]
+    /// Tasks: ids, unique prefixes, names, or `@` for the last one
+    #[arg(value_name = "ID", default_value = LAST_TASK)]
     ids: Vec<String>,
     /// Condition to wait for; may be repeated
     #[arg(long = "for", value_name = "WHAT", value_parser = parse_condition)]
@@ -97,7 +97,7 @@ impl Args {
         let bound_ms = u64::try_from(bound.as_millis()).unwrap_or(u64::MAX);
         // A wait opens about one descriptor for each task.
         descriptor::raise_open_limit();
-        let ids = resolve_distinct(&root, &self.ids)?;
+        let ids = resolve_distinct(&root, &self.ids, self.json)?;
         let conditions = if self.conditions.is_empty() {
             vec![Condition::Exit]
         } else {
@@ -193,11 +193,15 @@ fn resolve_bound(timeout: Option<Duration>) -> Result<Duration, Failure> {
 }
 
 /// Returns the ids of the tasks in the given order, without duplicates.
-fn resolve_distinct(root: &StateDir, texts: &[String]) -> Result<Vec<TaskId>, Failure> {
+fn resolve_distinct(
+    root: &StateDir,
+    texts: &[String],
+    is_json: bool,
+) -> Result<Vec<TaskId>, Failure> {
     let mut known = std::collections::HashSet::new();
     let mut ids = Vec::new();
     for text in texts {
-        let id = listing::resolve_id(root, text)?;
+        let id = context::resolve_task(root, text, is_json)?;
         if known.insert(id) {
             ids.push(id);
         }

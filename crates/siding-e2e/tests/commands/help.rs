@@ -105,9 +105,6 @@ fn a_mistyped_argument_gets_a_suggestion() {
     for args in [
         &["ps", "--bogus"][..],
         &["bogus"],
-        &["show"],
-        &["wait"],
-        &["stop"],
         &["run"],
         &["input"],
         &["extend", "b-1"],

@@ -89,8 +89,7 @@ fn invalid_wait_arguments_are_rejected() {
     let sandbox = sandbox();
     let id = run_to_end(&sandbox, "true");
     for (args, said) in [
-        (&[][..], "required"),
-        (&["--any", "--all", &id], "cannot be used with"),
+        (&["--any", "--all", &id][..], "cannot be used with"),
         (&["--timeout", "5", &id], "write `5s` for seconds"),
         (&[&id, "b-zzz"], "no task `b-zzz`"),
         (&[&id, "--for", "ready"], "`ready` is not a condition; write exit, output:REGEX"),
