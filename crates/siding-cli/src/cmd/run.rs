@@ -213,7 +213,7 @@ impl Args {
             ),
             // The caller requested a background task, and the task has started.
             None if self.background && task.state.is_live() => ExitCode::SUCCESS,
-            None => exit::code_for_task(&task.state),
+            None => ExitCode::from(exit::code_for_task(&task.state)),
         })
     }
 

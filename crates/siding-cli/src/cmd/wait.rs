@@ -24,14 +24,15 @@ use crate::stdout;
 
 /// Waits for tasks to end, or for other conditions.
 ///
-/// Returns soon after the event (within milliseconds of a task's end), at the bound, or immediately
-/// if a task ends and the condition can no longer become true. A condition that was true once stays
-/// met. Works on running and ended tasks of every session.
+/// Returns the exit code of the task, so that `siding wait ID && NEXT` runs NEXT only after a
+/// success. Returns soon after the event (within milliseconds of a task's end), at the bound, or
+/// immediately if a task ends and the condition can no longer become true. A condition that was
+/// true once stays met. Works on running and ended tasks of every session.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   siding wait                               until the last task has ended
-  siding wait b-4k7q                        until it has ended
+  siding wait b-4k7q && ./deploy            deploy once it has succeeded
   siding wait --any b-4k7q b-9x2m           until one of them has ended
   siding wait --timeout 10m b-4k7q          for ten minutes at most
   siding wait b-4k7q --for port:3000        until its server listens
@@ -47,7 +48,11 @@ Conditions of --for:
   http:URL      a GET of http://… returns 2xx or 3xx
   file:PATH     the file exists; PATH is relative to the task's directory
 
-Exit codes: 0 if the conditions are met, 1 if a task ended first, 124 at the
+Exit codes: the task's own, as siding run returns it (128+n if signal n ended
+it, 124 at its deadline); of several tasks, 0 if all succeeded, otherwise that
+of the first in the order of the arguments that failed. 124 also at the bound,
+where standard error says so and --json has the reason timeout. With --for,
+--any or --all: 0 if the conditions are met, 1 if a task ended first, 124 at the
 bound.")]
 pub(crate) struct Args {
     /// Tasks: ids, unique prefixes, names, or `@` for the last one
@@ -56,10 +61,10 @@ pub(crate) struct Args {
     /// Condition to wait for; may be repeated
     #[arg(long = "for", value_name = "WHAT", value_parser = parse_condition)]
     conditions: Vec<Condition>,
-    /// Wait until one of the conditions is true for one of the tasks
+    /// Wait until one of the conditions is true for one of the tasks; return 0 then
     #[arg(long, conflicts_with = "all")]
     any: bool,
-    /// Wait until all conditions are true for all tasks (the default)
+    /// Wait until all conditions are true for all tasks (the default); return 0 then
     #[arg(long)]
     all: bool,
     /// Maximum wait (default: wait_bound, 4h)
@@ -106,14 +111,10 @@ impl Args {
         let quantifier = if self.any { Quantifier::Any } else { Quantifier::All };
         let answer =
             Waiter::new(&root, SHIM_PROGRAM, &ids, conditions, quantifier, bound_ms)?.run()?;
-        let code = match answer.verdict {
-            WaitVerdict::Satisfied => ExitCode::SUCCESS,
-            WaitVerdict::Ended => ExitCode::from(exit::TASK_ENDED_FIRST),
-            WaitVerdict::Timeout => ExitCode::from(exit::TIMED_OUT),
-        };
         let ended = answer.met.iter().filter(|hit| is_end(hit));
         let ended =
             ended.map(|hit| Task::read(&root, hit.task_id)).collect::<Result<Vec<_>, _>>()?;
+        let code = self.exit_code(answer.verdict, &ended);
         let reader = if self.json {
             render::json::print_to_reader(&answer.view(bound_ms))?
         } else {
@@ -124,7 +125,21 @@ impl Args {
                 context::mark_consumed(&root, &task.state, Coverage::Status);
             }
         }
-        Ok(code)
+        Ok(ExitCode::from(code))
+    }
+
+    /// Returns the exit code. `ended` contains the tasks that have ended, in the order of the
+    /// arguments: all tasks, if the wait for their end was satisfied.
+    fn exit_code(&self, verdict: WaitVerdict, ended: &[Task]) -> u8 {
+        let waits_for_commands = self.conditions.is_empty() && !self.any && !self.all;
+        match verdict {
+            WaitVerdict::Satisfied if waits_for_commands => {
+                exit::first_failure(ended.iter().map(|task| exit::code_for_task(&task.state)))
+            }
+            WaitVerdict::Satisfied => 0,
+            WaitVerdict::Ended => exit::TASK_ENDED_FIRST,
+            WaitVerdict::Timeout => exit::TIMED_OUT,
+        }
     }
 
     /// Prints a line for each met condition. `ended` contains the task of each condition that was

@@ -134,7 +134,7 @@ fn a_closed_stdout_is_not_an_error() {
         &["ps"],
         &["extend", &id, "1m"],
         &["stop", &id],
-        &["wait", &id],
+        &["wait", "--all", &id],
         &["output", &id],
         &["reap"],
         &["session", "list"],
