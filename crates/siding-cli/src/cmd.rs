@@ -60,10 +60,11 @@ const EXAMPLES: &str = "\
 Examples:
   siding run --budget 15s -- 'npm test'        in the background after 15 s
   siding ps                                    list tasks
-  siding wait b-4k7q && siding output b-4k7q   wait, then show output
+  siding wait b-4k7q; siding output b-4k7q     wait, then show output
   siding stop --all                            stop all tasks
 
-A task is named by its id or a unique prefix of it.
+A command refers to a task by its id, a unique prefix of the id, or its name;
+`@` is the task that was started last.
 State is in $SIDING_STATE_DIR, otherwise in $XDG_STATE_HOME/siding.";
 
 #[derive(Debug, Subcommand)]

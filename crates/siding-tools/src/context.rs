@@ -136,7 +136,7 @@ impl ToolContext {
         sessions.is_some_and(|all| all.iter().any(has_hooks))
     }
 
-    /// Finds a task by its id or a unique prefix of the id.
+    /// Finds a task by its id, a unique prefix of the id, or its name.
     ///
     /// # Errors
     ///

@@ -57,7 +57,7 @@ pub(crate) struct Args {
     /// Start even if the same command already runs in the same directory
     #[arg(long)]
     allow_duplicate: bool,
-    /// Display name of the task
+    /// Name of the task, which commands accept in place of its id
     #[arg(long)]
     name: Option<String>,
     /// Shell that runs a single argument (default: shell, bash)

@@ -16,7 +16,7 @@ use siding_model::id::SessionId;
 use siding_model::notice::Coverage;
 use siding_model::size::Bytes;
 
-use crate::context::{self, Task};
+use crate::context::{self, LAST_TASK, Task};
 use crate::failure::Failure;
 use crate::render::{self, out};
 
@@ -31,6 +31,7 @@ use self::view::OutputView;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
+  siding output                       new output of the last task
   siding output b-4k7q                new output since the last call
   siding output b-4k7q --all          everything; cut in the middle if long
   siding output b-4k7q --since 8192   one page, and where the next starts
@@ -43,8 +44,8 @@ Examples:
 Each session ($SIDING_SESSION) has its own position. Calls with --tail, --grep,
 --errors or --raw do not advance it.")]
 pub(crate) struct Args {
-    /// Id of the task, or a unique prefix
-    #[arg(value_name = "ID")]
+    /// Task: an id, a unique prefix, a name, or `@` for the last one
+    #[arg(value_name = "ID", default_value = LAST_TASK)]
     id: String,
     /// Start at this offset in bytes; if there is too much text, cut its end instead of its middle
     #[arg(long, value_name = "OFFSET", conflicts_with = "all")]
@@ -104,7 +105,7 @@ struct ReadStart {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
-        let task = Task::find(&root, &self.id)?;
+        let task = Task::find(&root, &self.id, self.json)?;
         let consumer = context::current_session();
         let begin = self.read_start(&task, &consumer)?;
         let next = if self.follow {

@@ -50,6 +50,16 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// Returns the running tasks as `siding ps --running` lists them, after the same repair.
+pub(super) fn running_views(root: &StateDir) -> Result<Vec<TaskView>, Failure> {
+    let args = Args { all: false, running: true, session: None, json: false };
+    // A repair that failed is reported, and the tasks are listed nevertheless.
+    let _logged_by_callee = context::recover_all(root)?;
+    let mut views = args.collect_tasks(root)?.views;
+    run_history::add_expectations(root, &mut views);
+    Ok(views)
+}
+
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;

@@ -115,7 +115,7 @@ pub(crate) struct Args {
     /// agent's command is refused, and a person at a terminal gets a note
     #[arg(long)]
     pub(super) allow_duplicate: bool,
-    /// Display name of the task
+    /// Name of the task, which commands accept in place of its id
     #[arg(long)]
     pub(super) name: Option<String>,
     /// Shell that runs a single argument (default: shell, bash)
@@ -217,7 +217,7 @@ impl Args {
             None if followed.is_disconnected => ExitCode::from(exit::code_for_signal(Signal::PIPE)),
             // The caller requested a background task, and the task has started.
             None if self.background && task.state.is_live() => ExitCode::SUCCESS,
-            None => exit::code_for_task(&task.state),
+            None => ExitCode::from(exit::code_for_task(&task.state)),
         })
     }
 

@@ -4,7 +4,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use siding_core::store::StateDir;
-use siding_core::task::listing;
 use siding_core::task::stop::{self, StopOptions};
 use siding_core::task::view::ViewDetail;
 use siding_core::{parallel, session};
@@ -14,10 +13,13 @@ use siding_model::signal::Signal;
 use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
+use super::ps;
 use crate::context::{self, SHIM_PROGRAM, Task};
+use crate::exit;
 use crate::failure::Failure;
+use crate::render::color::ColorMode;
 use crate::render::{self, out};
-use crate::stdout;
+use crate::{stderr, stdout};
 
 /// Maximum width in columns of an outcome, which is printed next to the task's id.
 const OUTCOME_COLUMNS: usize = 64;
@@ -32,12 +34,13 @@ const REASON_COLUMNS: usize = 400;
 #[command(after_help = "\
 Examples:
   siding stop b-4k7q            stop one task
+  siding stop                   stop nothing; list the running tasks
   siding stop --all             stop every task
   siding stop --all --session S stop the tasks of one session
   siding stop --grace 0s b-4k7q kill immediately")]
 pub(crate) struct Args {
-    /// Ids of the tasks, or unique prefixes
-    #[arg(required_unless_present = "all", value_name = "ID")]
+    /// Tasks: ids, unique prefixes, names, or `@` for the last one
+    #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// Stop every running task
     #[arg(long, conflicts_with = "ids")]
@@ -59,6 +62,9 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
+        if !self.all && self.ids.is_empty() {
+            return report_missing_id(&root);
+        }
         let (ids, mut failures) = self.select_tasks(&root)?;
         if self.all && ids.is_empty() {
             errln!("siding: no task is running");
@@ -98,7 +104,7 @@ impl Args {
             .iter()
             .any(|view| view.stop_report.as_ref().is_some_and(|report| !report.is_complete()));
         Ok(if failures > 0 || has_left {
-            ExitCode::from(crate::exit::SIDING_FAILED)
+            ExitCode::from(exit::SIDING_FAILED)
         } else {
             ExitCode::SUCCESS
         })
@@ -112,11 +118,11 @@ impl Args {
             let mut unknown = 0;
             let mut ids = Vec::new();
             for text in &self.ids {
-                match listing::resolve_id(root, text) {
+                match context::resolve_task(root, text, self.json) {
                     Ok(id) => ids.push(id),
-                    Err(error) => {
+                    Err(failure) => {
                         unknown += 1;
-                        Failure::from(error).report();
+                        failure.report();
                     }
                 }
             }
@@ -141,6 +147,20 @@ impl Args {
         stop::stop(root, SHIM_PROGRAM, id, options)?;
         Task::read(root, id)
     }
+}
+
+/// Lists the running tasks on standard error, because the call names none, and returns the exit
+/// code of a usage mistake.
+fn report_missing_id(root: &StateDir) -> Result<ExitCode, Failure> {
+    let running = ps::running_views(root)?;
+    let Some(newest) = running.first() else {
+        return Err(Failure::new("no task is named, and none is running")
+            .with_hint("`siding ps` lists the tasks that ended last"));
+    };
+    errln!("siding: no task is named; these are running:");
+    let _peer_gone = stderr::print(&render::task_table(&running, ColorMode::Off));
+    errln!("  hint: `siding stop {}` stops the first, `--all` stops all", newest.task_id);
+    Ok(ExitCode::from(exit::SIDING_FAILED))
 }
 
 /// Formats the result for one task, at most 80 columns wide.

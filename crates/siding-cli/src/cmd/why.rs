@@ -3,13 +3,12 @@
 use std::process::ExitCode;
 
 use siding_core::store::StateDir;
-use siding_core::task::listing;
 use siding_core::task::view::ViewDetail;
 use siding_core::task::why::{self, WhyError};
 use siding_model::evidence::WhyView;
 use siding_model::id::TaskId;
 
-use crate::context::{self, SHIM_PROGRAM, Task};
+use crate::context::{self, LAST_TASK, SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 use crate::render::{self, out};
 
@@ -20,6 +19,7 @@ use crate::render::{self, out};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
+  siding why                  the last task
   siding why b-4k7q           one screen: verdict, chain, last line, advice
   siding why --json b-4k7q    as JSON
 
@@ -29,8 +29,8 @@ quiet, unknown. A `hard` verdict is proven by two samples that agree.
 
 Fails with exit code 125 if the task has ended.")]
 pub(crate) struct Args {
-    /// Id of the task, or a unique prefix
-    #[arg(value_name = "ID")]
+    /// Task: an id, a unique prefix, a name, or `@` for the last one
+    #[arg(value_name = "ID", default_value = LAST_TASK)]
     id: String,
     /// Print JSON
     #[arg(long)]
@@ -40,7 +40,7 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
-        let id = listing::resolve_id(&root, &self.id)?;
+        let id = context::resolve_task(&root, &self.id, self.json)?;
         let view = request_why(&root, id)?;
         if self.json {
             render::json::print(&view)?;

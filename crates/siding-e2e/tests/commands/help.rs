@@ -105,9 +105,6 @@ fn a_mistyped_argument_gets_a_suggestion() {
     for args in [
         &["ps", "--bogus"][..],
         &["bogus"],
-        &["show"],
-        &["wait"],
-        &["stop"],
         &["run"],
         &["input"],
         &["extend", "b-1"],
@@ -137,7 +134,7 @@ fn a_closed_stdout_is_not_an_error() {
         &["ps"],
         &["extend", &id, "1m"],
         &["stop", &id],
-        &["wait", &id],
+        &["wait", "--all", &id],
         &["output", &id],
         &["reap"],
         &["session", "list"],

@@ -99,7 +99,8 @@ fn a_flood_is_coalesced_and_its_last_line_is_reported() {
     const LINE_COUNT: u64 = 200_000;
     let sandbox = sandbox();
     let id = start_monitor(&sandbox, &[], &format!("seq {LINE_COUNT}; exit 9"));
-    let done = run_ok(&sandbox, &["wait", "--json", "--timeout", "50s", &id]).json();
+    let wait = ["wait", "--json", "--timeout", "50s", &id];
+    let done = sandbox.siding(&wait).run().expect_code(9).json();
     assert_eq!(done["by"][0]["detail"]["code"], 9);
     let batches = matched_batches(&sandbox, &id);
     assert_eq!(total_lines(&batches), LINE_COUNT, "each line must count once");

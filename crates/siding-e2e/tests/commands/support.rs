@@ -73,7 +73,7 @@ pub(crate) fn show_task(sandbox: &Sandbox, id: &str) -> Value {
 /// Waits up to 30 s for the end of a task and returns its outcome.
 #[track_caller]
 pub(crate) fn wait_for_outcome(sandbox: &Sandbox, id: &str) -> Value {
-    let done = run_ok(sandbox, &["wait", "--json", "--timeout", "30s", id]);
+    let done = run_ok(sandbox, &["wait", "--all", "--json", "--timeout", "30s", id]);
     done.json()["by"][0]["detail"].clone()
 }
 

@@ -201,7 +201,7 @@ fn takeover_finds_and_reap_clears_the_runtime_dir() {
         let count = "for i in $(seq 40); do echo $i; sleep .02; done; exit 7";
         let task = start_task(sandbox, &[], count);
         live_shim(&task).kill();
-        let waited = sandbox.siding(&["wait", "--json", task.id()]).run().expect_code(0);
+        let waited = sandbox.siding(&["wait", "--json", task.id()]).run().expect_code(7);
         assert_eq!(waited.json()["by"][0]["detail"]["code"], 7, "{waited}");
         let lines: String = (1..=40).map(|number| format!("{number}\n")).collect();
         assert_eq!(String::from_utf8_lossy(&task.file()), lines);

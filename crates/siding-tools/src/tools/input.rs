@@ -17,7 +17,7 @@ password: ask the user to do that.";
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct InputArgs {
-    /// Task id or its prefix.
+    /// Task id, prefix or name.
     id: String,
     /// Text to write.
     #[serde(default)]

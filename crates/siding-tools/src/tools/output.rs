@@ -30,7 +30,7 @@ beginning and end. Use `errors` or `grep` before reading everything.";
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OutputArgs {
-    /// Task id or its prefix.
+    /// Task id, prefix or name.
     id: String,
     /// Offset to start at; 0 is the beginning. The answer contains the next offset.
     #[serde(default)]

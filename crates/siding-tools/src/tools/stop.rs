@@ -35,7 +35,7 @@ const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StopArgs {
-    /// Task ids or their prefixes.
+    /// Task ids, prefixes or names.
     ids: Vec<String>,
     /// Seconds from SIGTERM to SIGKILL (default 10); 0 kills immediately.
     #[serde(default)]

@@ -35,7 +35,7 @@ continue, and you can call it again. Do not poll; do not write sleep loops.";
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WaitArgs {
-    /// Task ids or their prefixes.
+    /// Task ids, prefixes or names.
     ids: Vec<String>,
     /// Wait for one of the tasks instead of all.
     #[serde(default)]

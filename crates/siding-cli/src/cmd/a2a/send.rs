@@ -70,7 +70,7 @@ pub(super) struct Args {
     /// Send the message even if an identical one is already being processed
     #[arg(long)]
     allow_duplicate: bool,
-    /// Display name of the task
+    /// Name of the task, which commands accept in place of its id
     #[arg(long)]
     name: Option<String>,
     /// Print the task as JSON instead of its output

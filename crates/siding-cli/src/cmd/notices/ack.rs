@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use siding_core::notices::{Outbox, caller_notices};
 use siding_core::store::StateDir;
-use siding_core::task::listing;
 use siding_model::id::SessionId;
 use siding_model::notice::{Consumer, NoticeId};
 
@@ -21,7 +20,7 @@ Examples:
 
 Acknowledging a notice again has no effect.")]
 pub(super) struct Args {
-    /// Ids of notices, or of tasks
+    /// Ids of notices; or tasks: ids, unique prefixes, names, or `@` for the last one
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
     /// Consumer that received the notices (default: agent)
@@ -68,5 +67,5 @@ fn resolve_notices(root: &StateDir, text: &str) -> Result<(SessionId, Vec<Notice
         }
         return Ok((session, vec![id]));
     }
-    Ok(caller_notices(root, listing::resolve_id(root, text)?)?)
+    Ok(caller_notices(root, context::resolve_task(root, text, false)?)?)
 }

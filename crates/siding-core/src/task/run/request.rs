@@ -409,6 +409,17 @@ fn enclosing_task(root: &StateDir) -> Option<TaskId> {
         .filter(|task| root.is_marked_live(*task))
 }
 
+/// Returns the tasks inside which this process runs, the innermost first.
+pub(crate) fn enclosing_tasks(root: &StateDir) -> Vec<TaskId> {
+    // A nested task has a smaller id than the task that started it. A forged journal could name a
+    // smaller or equal id, and the search would not end.
+    let parent = |id: &TaskId| {
+        let state = root.task_dir(*id).ok()?.read().ok()?.state;
+        state.spec.parent_task.filter(|parent| parent > id)
+    };
+    std::iter::successors(enclosing_task(root), parent).collect()
+}
+
 /// Returns the key by which a second launch of a command is detected. Commands with colliding keys
 /// are distinguished by their journals.
 fn same_key(command: &TaskCommand, cwd: &str) -> String {
