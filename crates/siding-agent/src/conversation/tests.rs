@@ -128,10 +128,9 @@ fn a_notice_that_a_result_covers_is_not_delivered() {
     let mut restored = Conversation::load(limits(), entries).expect("its own entries");
     for conversation in [&mut conversation, &mut restored] {
         assert!(conversation.has_notice(covered));
-        let effects = conversation.handle_event(Event::Input(vec![notice(1)]));
-        assert_eq!(recorded_entries(&effects), []);
-        let effects = conversation.handle_event(Event::Input(vec![notice(2)]));
-        assert_eq!(recorded_entries(&effects).len(), 1);
+        let effects = conversation.handle_event(Event::Input(vec![notice(1), notice(2)]));
+        let entries = recorded_entries(&effects);
+        assert_eq!(entries[0], Entry::Input { content: vec![notice(2)] });
     }
 }
 

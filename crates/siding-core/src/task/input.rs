@@ -31,9 +31,7 @@ pub enum InputError {
     },
     /// The task was started without an input pipe: its input is `/dev/null`, or a file or pipe of
     /// its caller.
-    #[error(
-        "task {id} has no input pipe; only a task that was started with `--stdin pipe` has one"
-    )]
+    #[error("task {id} has no input pipe: it reads /dev/null, or a file or pipe of its caller")]
     NoPipe {
         /// The id of the task that has no input pipe.
         id: TaskId,
