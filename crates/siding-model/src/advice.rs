@@ -12,6 +12,7 @@ use crate::outcome::{LeaderEnd, LimitKind, Outcome};
 use crate::process::UnixMs;
 use crate::record::StopReport;
 use crate::signal::Signal;
+use crate::size::size_in_words;
 use crate::task_view::{PhaseName, ProcessView, TaskView};
 use crate::text::one_line;
 
@@ -243,8 +244,8 @@ fn ended_advice(view: &TaskView, dialect: Dialect) -> Option<String> {
     }
     if view.output.lost_bytes > 0 {
         sentences.push(format!(
-            "{} bytes of its output could not be stored, most likely because the disk was full",
-            view.output.lost_bytes
+            "{} of its output could not be stored, most likely because the disk was full",
+            size_in_words(view.output.lost_bytes)
         ));
     }
     (!sentences.is_empty()).then(|| sentences.join("; "))

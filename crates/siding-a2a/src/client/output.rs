@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use siding_model::fnv::Fnv1a;
+use siding_model::size::size_in_words;
 use siding_model::text::{make_visible, one_line};
 
 use crate::wire::{Artifact, Part};
@@ -163,7 +164,8 @@ fn part_text(part: &Part) -> String {
     let file = file.trim_end();
     if let Some(raw) = &part.raw {
         // Four base64 characters encode three bytes.
-        return format!("[{file}, {} bytes]\n", raw.trim_end_matches('=').len() * 3 / 4);
+        let size = size_in_words((raw.trim_end_matches('=').len() * 3 / 4) as u64);
+        return format!("[{file}, {size}]\n");
     }
     if let Some(url) = &part.url {
         return format!("[{file} at {}]\n", one_line(url, ADDRESS_COLUMNS));

@@ -21,6 +21,7 @@ use siding_model::id::TaskKind;
 use siding_model::monitor::Monitor;
 use siding_model::outcome::BackgroundReason;
 use siding_model::signal::Signal;
+use siding_model::size::size_in_words;
 use siding_model::task_view::TaskView;
 use siding_model::wait::Condition;
 
@@ -195,10 +196,10 @@ impl Args {
         // output of an ended task is reported as cut.
         let is_cut = !task.state.is_live() && followed.unshown > 0;
         if is_cut && detached_by.is_none() {
-            let unshown = followed.unshown;
+            let unshown = size_in_words(followed.unshown);
             let id = task.state.spec.task_id;
             render::print_note(&format!(
-                "the last {unshown} bytes were not read; `siding output {id}` shows them"
+                "the last {unshown} of its output were not read; `siding output {id}` shows them"
             ));
         }
         if detached_by.is_none() && reader == out::ReaderState::Connected {

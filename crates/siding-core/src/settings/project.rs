@@ -66,6 +66,6 @@ pub(super) fn find_project_file(directories: &[&Path], user: u32, name: &str) ->
 
 /// Returns whether the directory is a repository root. `.git` is a file in worktrees and
 /// submodules.
-fn is_repository_root(directory: &Path) -> bool {
+pub(super) fn is_repository_root(directory: &Path) -> bool {
     directory.join(".git").symlink_metadata().is_ok()
 }

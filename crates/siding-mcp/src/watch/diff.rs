@@ -1,6 +1,7 @@
 //! Formats the difference between two texts in one line. Pure.
 
 use regex::Regex;
+use siding_model::size::size_in_words;
 use siding_model::text::{cut_head, one_line};
 
 /// Maximum columns of a line about one change.
@@ -29,7 +30,7 @@ pub(super) struct LineDiff {
 pub(super) fn summary(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let size =
-        format!("{}, {}", format_count(lines.len(), "line"), format_count(text.len(), "byte"));
+        format!("{}, {}", format_count(lines.len(), "line"), size_in_words(text.len() as u64));
     format_line(&format!("first: {size}"), &lines, ShownEnd::First)
 }
 

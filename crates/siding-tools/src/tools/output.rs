@@ -13,6 +13,7 @@ use siding_core::settings::{self, Environment};
 use siding_core::task::view::ViewDetail;
 use siding_model::advice;
 use siding_model::notice::Coverage;
+use siding_model::size::size_in_words;
 
 use crate::answer::{ToolAnswer, ToolError};
 use crate::async_fd::run_blocking;
@@ -90,7 +91,8 @@ fn read_output(context: &ToolContext, args: &OutputArgs) -> Result<ToolAnswer, T
         && reading.truncated
         && max < MIN_MARKED_TEXT_BYTES
     {
-        answer.lines.push(format!("cut to the last {max} bytes; a larger `max_bytes` shows more"));
+        let size = size_in_words(max as u64);
+        answer.lines.push(format!("cut to the last {size}; a larger `max_bytes` shows more"));
     }
     if state.is_live() {
         answer.lines.extend(text::next_step(context, &view));
@@ -156,5 +158,5 @@ fn format_note(args: &OutputArgs, reading: &ReadSummary, is_empty: bool) -> Opti
         });
     }
     (args.since.is_some() && truncated && next < bytes)
-        .then(|| format!("{} more bytes: `since` {next}", bytes - next))
+        .then(|| format!("{} more: `since` {next}", size_in_words(bytes - next)))
 }

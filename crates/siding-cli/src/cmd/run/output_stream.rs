@@ -10,6 +10,7 @@ use siding_core::sys::poll::PIPE_BLOCK_BYTES;
 use siding_core::task::run::WriteResult;
 use siding_core::task::watch::TaskWatch;
 use siding_model::protocol::ShimRequest;
+use siding_model::size::size_in_words;
 
 use crate::failure::Failure;
 use crate::render;
@@ -246,7 +247,8 @@ impl CommandOutput {
     /// Reports the total of lost bytes if bytes were lost after the first report.
     pub(super) fn report_lost_bytes(&self) {
         if self.reported_lost_bytes < self.lost_bytes {
-            render::print_note(&format!("{} bytes in total {TOO_FAST_TEXT}", self.lost_bytes));
+            let size = size_in_words(self.lost_bytes);
+            render::print_note(&format!("{TOO_SLOW_TEXT}: {size} of output lost in total"));
         }
     }
 
@@ -264,7 +266,8 @@ impl CommandOutput {
             self.lost_bytes += gap.len();
             if self.reported_lost_bytes == 0 {
                 self.reported_lost_bytes = self.lost_bytes;
-                render::print_note(&format!("{} bytes {TOO_FAST_TEXT}", gap.len()));
+                let size = size_in_words(gap.len());
+                render::print_note(&format!("{TOO_SLOW_TEXT}: {size} of output lost"));
             }
         } else if self.piece.is_empty() {
             // The file is shorter than before. siding itself never truncates it, so another program
@@ -283,7 +286,7 @@ impl CommandOutput {
     }
 }
 
-const TOO_FAST_TEXT: &str = "were lost: the reader was too slow";
+const TOO_SLOW_TEXT: &str = "the reader was too slow";
 
 fn output_failure(error: io::Error) -> Failure {
     Failure::new(format!("could not show the output: {error}"))
