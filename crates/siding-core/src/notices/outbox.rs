@@ -17,6 +17,7 @@ use siding_model::process::{BootId, MonotonicMs};
 use super::acks::{self, Acks, Durability};
 use super::error::{NoticesError, io_error_in};
 use super::index::{EndedTaskIndex, EndedTaskNotices};
+use super::printed;
 use crate::output;
 use crate::session;
 use crate::store::journal_file::JournalReadError;
@@ -80,8 +81,8 @@ impl<'r> Outbox<'r> {
 
     /// Opens the outbox of a session for a person at a terminal ([`Consumer::terminal`]). It omits
     /// the notices that a terminal has shown, and those that the session's agent has acknowledged,
-    /// for example because `siding wait` has shown the end of the task. What the terminal
-    /// acknowledges is still delivered to the agent.
+    /// for example because `siding wait` has shown the end of the task. A notice that only the
+    /// terminal has acknowledged is still delivered to the agent.
     ///
     /// # Errors
     ///
@@ -90,6 +91,13 @@ impl<'r> Outbox<'r> {
         let outbox = Self::new(root, session, Consumer::terminal())?;
         let omit_acknowledged_by = vec![Consumer::terminal(), Consumer::agent()];
         Ok(Self { omit_acknowledged_by, ..outbox })
+    }
+
+    /// Includes the notices that consumers have acknowledged, except those of results that were
+    /// returned to the caller of the task.
+    #[must_use]
+    pub fn with_acknowledged(self) -> Self {
+        Self { omit_acknowledged_by: Vec::new(), ..self }
     }
 
     /// Returns the session that owns this outbox.
@@ -207,6 +215,31 @@ impl<'r> Outbox<'r> {
             add(session, notices)?;
         }
         add(&self.session, &own)
+    }
+
+    /// Records which notices were printed for the consumer without being acknowledged. Replaces the
+    /// record of an earlier call.
+    ///
+    /// # Errors
+    ///
+    /// [`NoticesError`].
+    pub fn record_printed(&self, notices: &[NoticeId]) -> Result<(), NoticesError> {
+        printed::write(self.root, &self.session, &self.consumer, notices)
+    }
+
+    /// Acknowledges the notices of the last [`Self::record_printed`]. Returns the number of those
+    /// that the consumer had not acknowledged before.
+    ///
+    /// # Errors
+    ///
+    /// [`NoticesError`].
+    pub fn acknowledge_printed(&self) -> Result<usize, NoticesError> {
+        let mut notices = printed::read(self.root, &self.session, &self.consumer)?;
+        let all_acks = self.read_acks()?;
+        notices
+            .retain(|id| !all_acks.values().any(|acks| acks.is_acknowledged(&self.consumer, *id)));
+        self.acknowledge(&notices)?;
+        Ok(notices.len())
     }
 
     /// Returns those of these tasks of the session whose end is a notice in this outbox. Reads only
