@@ -17,7 +17,7 @@ use crate::task_view::{PhaseName, ProcessView, TaskView};
 use crate::text::one_line;
 
 use running::running_advice;
-pub use time_left::until_deadline;
+pub use time_left::{is_deadline_near, until_deadline};
 
 /// The interface in whose terms advice is worded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

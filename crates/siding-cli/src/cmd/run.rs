@@ -4,6 +4,7 @@ mod auto_background;
 mod duplicate;
 mod follow;
 mod limits;
+mod match_printer;
 mod output_stream;
 mod plan;
 mod stdin_source;
@@ -131,6 +132,9 @@ pub(crate) struct Args {
     /// Rule for the lines that become notices; set by commands such as `siding monitor`.
     #[arg(skip)]
     pub(super) monitor: Option<Monitor>,
+    /// Whether only the lines that `monitor` selects are shown.
+    #[arg(skip)]
+    pub(super) prints_matches: bool,
     /// Kind of the task; set by other commands that run a program in a task.
     #[arg(skip)]
     pub(super) kind: TaskKind,
@@ -178,9 +182,7 @@ impl Args {
                 return duplicate::report_refusal(&root, first, self.json);
             }
         };
-        let quiet = self.json || self.background;
-        let show = if quiet { follow::ShownOutput::Nothing } else { follow::ShownOutput::Output };
-        let followed = follow::follow(&root, &plan, link, &signals, show)?;
+        let followed = follow::follow(&root, &plan, link, &signals, self.shown_output())?;
         let (task, detached_by) = match followed.end {
             follow::FollowEnd::Finished(task) => (*task, None),
             follow::FollowEnd::Detached(signal) => {
@@ -220,6 +222,15 @@ impl Args {
             None if self.background && task.state.is_live() => ExitCode::SUCCESS,
             None => ExitCode::from(exit::code_for_task(&task.state)),
         })
+    }
+
+    /// Returns the part of the output that is shown during the wait.
+    const fn shown_output(&self) -> follow::ShownOutput<'_> {
+        match &self.monitor {
+            _ if self.json || self.background => follow::ShownOutput::Nothing,
+            Some(monitor) if self.prints_matches => follow::ShownOutput::MatchingLines(monitor),
+            Some(_) | None => follow::ShownOutput::Output,
+        }
     }
 
     fn print_json(
