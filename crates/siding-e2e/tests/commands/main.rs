@@ -11,6 +11,7 @@ mod documents;
 mod eighty_columns;
 mod extend;
 mod guard;
+mod guard_advice;
 mod help;
 mod history;
 mod id_prefix;
