@@ -31,6 +31,7 @@ mod report;
 mod schema;
 mod session;
 mod show;
+mod stop;
 mod support;
 mod wait;
 mod wait_for;
