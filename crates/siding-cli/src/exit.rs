@@ -83,7 +83,8 @@ fn code_for_leader_end(end: &LeaderEnd) -> u8 {
     }
 }
 
-fn code_for_spawn_errno(errno: Option<i32>) -> u8 {
+/// Returns the exit code of `run` for a program that could not be executed.
+pub(crate) fn code_for_spawn_errno(errno: Option<i32>) -> u8 {
     match errno {
         Some(errno) if PROGRAM_MISSING_ERRNOS.contains(&errno) => NOT_FOUND,
         None | Some(0) => SIDING_FAILED,

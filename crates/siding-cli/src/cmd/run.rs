@@ -3,6 +3,7 @@
 mod auto_background;
 mod follow;
 mod limits;
+mod not_found;
 mod output_stream;
 mod plan;
 
@@ -272,6 +273,9 @@ impl Args {
         let breaches = view.breaches.iter().filter(|breach| !limits.stops_at(breach));
         breaches.for_each(|breach| render::print_note(&breach.detail));
         if let Some(advice) = render::advice(root, &view) {
+            render::print_note(&advice);
+        }
+        if let Some(advice) = not_found::advice_for_person(&task.state) {
             render::print_note(&advice);
         }
         Ok(reader)

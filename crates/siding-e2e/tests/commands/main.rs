@@ -20,6 +20,7 @@ mod install;
 mod install_options;
 mod man_pages;
 mod monitor;
+mod not_found;
 mod notice_text;
 mod notices;
 mod output;
