@@ -93,7 +93,8 @@ pub(crate) fn code_for_signal(signal: Signal) -> u8 {
     SIGNAL_BASE.saturating_add(u8::try_from(signal.number()).unwrap_or(0))
 }
 
-fn code_for_spawn_errno(errno: Option<i32>) -> u8 {
+/// Returns the exit code of `run` for a program that could not be executed.
+pub(crate) fn code_for_spawn_errno(errno: Option<i32>) -> u8 {
     match errno {
         Some(errno) if PROGRAM_MISSING_ERRNOS.contains(&errno) => NOT_FOUND,
         None | Some(0) => SIDING_FAILED,

@@ -58,7 +58,7 @@ pub(crate) struct Args {
     #[arg(long)]
     all: bool,
     /// Print only this many lines from the end
-    #[arg(long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N")]
     tail: Option<NonZeroUsize>,
     /// Print only lines that match this regular expression
     #[arg(long, value_name = "RE", conflicts_with = "errors")]
@@ -73,7 +73,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["grep", "errors", "max_bytes", "json"])]
     raw: bool,
     /// Continue printing until the task ends
-    #[arg(long, conflicts_with_all = ["max_bytes", "json"])]
+    #[arg(short, long, conflicts_with_all = ["max_bytes", "json"])]
     follow: bool,
     /// Print JSON
     #[arg(long)]

@@ -44,7 +44,7 @@ Examples:
   siding ps --json          every task, as a list; --running for fewer")]
 pub(crate) struct Args {
     /// List every task that is kept
-    #[arg(long, conflicts_with = "running")]
+    #[arg(short, long, conflicts_with = "running")]
     all: bool,
     /// List only tasks that have not ended
     #[arg(long)]

@@ -5,6 +5,7 @@ mod duplicate;
 mod follow;
 mod limits;
 mod match_printer;
+mod not_found;
 mod output_stream;
 mod plan;
 mod stdin_source;
@@ -288,6 +289,9 @@ impl Args {
         let breaches = view.breaches.iter().filter(|breach| !limits.stops_at(breach));
         breaches.for_each(|breach| render::print_note(&breach.detail));
         if let Some(advice) = render::advice(root, &view, plan.dialect()) {
+            render::print_note(&advice);
+        }
+        if let Some(advice) = not_found::advice_for_person(&task.state) {
             render::print_note(&advice);
         }
         Ok(reader)

@@ -9,6 +9,7 @@ use siding_core::task::view::ViewDetail;
 use siding_core::{parallel, session};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::notice::Coverage;
+use siding_model::record::StopReport;
 use siding_model::signal::Signal;
 use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
@@ -23,6 +24,8 @@ use crate::{stderr, stdout};
 
 /// Maximum width in columns of an outcome, which is printed next to the task's id.
 const OUTCOME_COLUMNS: usize = 64;
+/// Maximum width in columns of the outcome of a task that had ended before the call.
+const PAST_OUTCOME_COLUMNS: usize = 45;
 /// Maximum width in columns of the reason why a process survived.
 const REASON_COLUMNS: usize = 400;
 
@@ -69,14 +72,17 @@ impl Args {
         if self.all && ids.is_empty() {
             errln!("siding: no task is running");
         }
-        let mut tasks = Vec::new();
+        let (mut tasks, mut had_ended) = (Vec::new(), Vec::new());
         // Up to `MAX_WAITING_THREADS` tasks are stopped concurrently, so that their graces
         // overlap.
         for result in
             parallel::map(&ids, parallel::MAX_WAITING_THREADS, |id| self.stop_task(&root, *id))
         {
             match result {
-                Ok(task) => tasks.push(task),
+                Ok(result) => {
+                    had_ended.push(result.had_ended);
+                    tasks.push(result.task);
+                }
                 Err(failure) => {
                     failures += 1;
                     failure.report();
@@ -91,7 +97,10 @@ impl Args {
                 views => render::json::print_to_reader(&views)?,
             }
         } else {
-            out::print(&views.iter().map(format_stopped).collect::<String>())?
+            let results = views.iter().zip(had_ended);
+            out::print(
+                &results.map(|(view, ended)| format_result(view, ended)).collect::<String>(),
+            )?
         };
         if reader == out::ReaderState::Connected {
             // The caller has received the outcome, so the agent of the caller's session needs no
@@ -142,10 +151,11 @@ impl Args {
         Ok((ids, running.unreadable.len()))
     }
 
-    fn stop_task(&self, root: &StateDir, id: TaskId) -> Result<Task, Failure> {
+    fn stop_task(&self, root: &StateDir, id: TaskId) -> Result<StopResult, Failure> {
+        let had_ended = Task::read(root, id).is_ok_and(|task| !task.state.is_live());
         let options = StopOptions { requested_by: "user", grace: self.grace, signal: self.signal };
         stop::stop(root, SHIM_PROGRAM, id, options)?;
-        Task::read(root, id)
+        Ok(StopResult { task: Task::read(root, id)?, had_ended })
     }
 }
 
@@ -163,7 +173,25 @@ fn report_missing_id(root: &StateDir) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(exit::SIDING_FAILED))
 }
 
-/// Formats the result for one task, at most 80 columns wide.
+/// A task after a call of `siding stop`.
+struct StopResult {
+    task: Task,
+    /// Whether the task had ended before the call.
+    had_ended: bool,
+}
+
+/// Formats the result for one task, at most 80 columns wide. For a task that had ended before the
+/// call, this is only its outcome, unless something of the task may still be left.
+fn format_result(view: &TaskView, had_ended: bool) -> String {
+    let is_complete = view.stop_report.as_ref().is_none_or(StopReport::is_complete);
+    if !had_ended || !is_complete {
+        return format_stopped(view);
+    }
+    let outcome = view.outcome.as_ref().map_or_else(String::new, ToString::to_string);
+    format!("{}  had already ended: {}\n", view.task_id, one_line(&outcome, PAST_OUTCOME_COLUMNS))
+}
+
+/// Formats how a task ended and what was ended with it, at most 80 columns wide.
 fn format_stopped(view: &TaskView) -> String {
     let outcome = view.outcome.as_ref().map_or_else(String::new, ToString::to_string);
     // The outcome of a program that could not be started contains the program's name, which may be

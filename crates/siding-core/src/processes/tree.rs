@@ -416,7 +416,10 @@ pub const COMMAND_FD_PREFIX: &str = "/proc/self/fd/";
 /// read. For a shell that runs a task's command, returns the shell and a note instead.
 #[must_use]
 pub fn command_for_report(pid: i32) -> String {
-    const MAX_COMMAND_BYTES: usize = 160;
+    const MAX_COMMAND_COLUMNS: usize = 160;
+    // The text for a command with a pipeline has the path of the command's descriptor at its end,
+    // after about 300 bytes.
+    const MAX_COMMAND_BYTES: usize = 1024;
     let text = procfs::command_line(pid, MAX_COMMAND_BYTES).unwrap_or_else(|| "?".to_owned());
     // The arguments of a task's shell, and of its children until they call execve(2), are a
     // constant text of siding that tells a person nothing about the command.
@@ -424,7 +427,7 @@ pub fn command_for_report(pid: i32) -> String {
         Some((shell, constant)) if constant.contains(COMMAND_FD_PREFIX) => {
             format!("{shell} (the task's shell)")
         }
-        _ => siding_model::text::one_line(&text, MAX_COMMAND_BYTES),
+        _ => siding_model::text::one_line(&text, MAX_COMMAND_COLUMNS),
     }
 }
 

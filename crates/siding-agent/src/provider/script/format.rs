@@ -31,6 +31,8 @@ pub(super) struct ScriptAnswer {
     pub(super) line: usize,
     /// A pattern that the last message to the model must match; `None` accepts any message.
     pub(super) expect: Option<Regex>,
+    /// What it means that the message does not match; `None` shows the pattern instead.
+    pub(super) mismatch: Option<String>,
     /// Delay before the first part.
     pub(super) delay: Duration,
     pub(super) thinking: Option<String>,
@@ -132,6 +134,9 @@ fn check_answer(
                 .to_owned(),
         );
     }
+    if raw.mismatch.is_some() && expect.is_none() {
+        return Err("`mismatch` requires `expect`".to_owned());
+    }
     if raw.signature.is_some() && raw.thinking.is_none() {
         return Err("`signature` requires `thinking`".to_owned());
     }
@@ -156,6 +161,7 @@ fn check_answer(
     let answer = ScriptAnswer {
         line,
         expect,
+        mismatch: raw.mismatch,
         delay: Duration::from_millis(raw.delay_ms),
         thinking: raw.thinking,
         signature: raw.signature,
