@@ -307,7 +307,7 @@ mod tests {
             assert_eq!(message.matches("tip: ").count(), 1, "{message}");
         }
         // `make` resembles `man`, and `bogus` nothing.
-        assert!(!message_about("make").contains("man"), "{}", message_about("make"));
+        assert!(!message_about("make").contains("siding man"), "{}", message_about("make"));
         assert!(!message_about("bogus").contains("tip: "));
     }
 
