@@ -55,7 +55,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "D", value_parser = super::parse_duration)]
     grace: Option<Duration>,
     /// Termination signal (default: the task's own signal)
-    #[arg(long, value_name = "SIGNAL")]
+    #[arg(short, long, value_name = "SIGNAL")]
     signal: Option<Signal>,
     /// Print the tasks as JSON: an object for one id, otherwise a list
     #[arg(long)]

@@ -15,7 +15,7 @@ use crate::install::program::find_in_path;
 
 /// Words of another tool, and the line of siding with the same purpose. Words with the same meaning
 /// in siding are aliases instead: `ls`, `logs`, `kill`.
-struct ForeignWords {
+struct FamiliarWords {
     /// The first words of the command line.
     typed: &'static str,
     /// The words of siding in their place. If they end with `--`, a command follows.
@@ -31,13 +31,13 @@ const fn row(
     replacement: &'static str,
     placeholder: &'static str,
     effect: &'static str,
-) -> ForeignWords {
-    ForeignWords { typed, replacement, placeholder, effect }
+) -> FamiliarWords {
+    FamiliarWords { typed, replacement, placeholder, effect }
 }
 
 /// The rows for the same words are in order of preference: the first one is used whose replacement
 /// accepts the remaining words of the command line.
-const FOREIGN_WORDS: [ForeignWords; 47] = [
+const FAMILIAR_WORDS: [FamiliarWords; 47] = [
     row("log", "output", "ID", "prints the output of a task"),
     row("cat", "output --all", "ID", "prints the output from its beginning"),
     row("less", "output --all", "ID", "prints the output from its beginning"),
@@ -87,7 +87,7 @@ const FOREIGN_WORDS: [ForeignWords; 47] = [
     row("guard", "guard --", "COMMAND", "judges a command that has flags"),
 ];
 
-impl ForeignWords {
+impl FamiliarWords {
     /// Returns the words of the command line after `typed`, or `None` if the line starts
     /// differently.
     fn remaining_words<'w>(&self, words: &'w [String]) -> Option<&'w [String]> {
@@ -151,7 +151,7 @@ fn with_suggestions(
         error.remove(ContextKind::Suggested);
         tips_for_unknown_command(words, is_program)
     } else if error.kind() == ErrorKind::UnknownArgument {
-        foreign_tip(words, is_program).into_iter().collect()
+        familiar_tip(words, is_program).into_iter().collect()
     } else {
         Vec::new()
     };
@@ -166,7 +166,7 @@ fn with_suggestions(
 /// Returns the tips for a command line whose first word is no command of siding.
 fn tips_for_unknown_command(words: &[String], is_program: impl Fn(&str) -> bool) -> Vec<String> {
     let Some((first, rest)) = words.split_first() else { return Vec::new() };
-    if let Some(tip) = foreign_tip(words, &is_program) {
+    if let Some(tip) = familiar_tip(words, &is_program) {
         return vec![tip];
     }
     let mut tips = Vec::new();
@@ -175,7 +175,7 @@ fn tips_for_unknown_command(words: &[String], is_program: impl Fn(&str) -> bool)
         let line = accepted_line(&nearest, rest)
             .or_else(|| accepted_line(&nearest, &["--help".to_owned()]));
         tips.extend(
-            foreign_tip(&corrected, &is_program)
+            familiar_tip(&corrected, &is_program)
                 .or_else(|| line.map(|line| format!("did you mean `{line}`?"))),
         );
     }
@@ -187,9 +187,9 @@ fn tips_for_unknown_command(words: &[String], is_program: impl Fn(&str) -> bool)
 }
 
 /// Returns the tip for a command line that starts with words of another tool.
-fn foreign_tip(words: &[String], is_program: impl Fn(&str) -> bool) -> Option<String> {
+fn familiar_tip(words: &[String], is_program: impl Fn(&str) -> bool) -> Option<String> {
     let mut example = None;
-    for row in &FOREIGN_WORDS {
+    for row in &FAMILIAR_WORDS {
         let Some(remaining) = row.remaining_words(words) else { continue };
         if let Some(line) = row.complete_line(remaining, &is_program) {
             return Some(row.format_tip(&line));
@@ -204,9 +204,9 @@ fn foreign_tip(words: &[String], is_program: impl Fn(&str) -> bool) -> Option<St
 fn nearest_word(typed: &str) -> Option<String> {
     let cli = Cli::command();
     let commands = cli.get_subcommands().flat_map(clap::Command::get_name_and_visible_aliases);
-    let foreign = FOREIGN_WORDS.iter().filter_map(|row| row.typed.split(' ').next());
+    let familiar = FAMILIAR_WORDS.iter().filter_map(|row| row.typed.split(' ').next());
     let (distance, nearest) = commands
-        .chain(foreign)
+        .chain(familiar)
         .chain(iter::once("help"))
         .map(|name| (osa_distance(typed, name), name))
         .min_by_key(|(distance, _)| *distance)?;
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn siding_accepts_every_suggested_line_and_rejects_the_words_it_replaces() {
-        for row in &FOREIGN_WORDS {
+        for row in &FAMILIAR_WORDS {
             let argv = split(&row.example_line());
             assert!(is_accepted(&argv), "{}: {}", row.typed, row.example_line());
             let typed = split(&format!("siding {}", row.typed));
@@ -307,7 +307,7 @@ mod tests {
             assert_eq!(message.matches("tip: ").count(), 1, "{message}");
         }
         // `make` resembles `man`, and `bogus` nothing.
-        assert!(!message_about("make").contains("man"), "{}", message_about("make"));
+        assert!(!message_about("make").contains("siding man"), "{}", message_about("make"));
         assert!(!message_about("bogus").contains("tip: "));
     }
 

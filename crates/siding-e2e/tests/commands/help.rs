@@ -139,7 +139,7 @@ fn familiar_names_and_flags_of_other_tools_work() {
         assert_eq!(run_ok(&sandbox, args).stdout_text(), text, "{args:?}");
     }
     let running = start_task(&sandbox, &[], HANG_COMMAND);
-    let _stopped = run_ok(&sandbox, &["kill", &running]);
+    let _stopped = run_ok(&sandbox, &["kill", "-s", "TERM", &running]);
 }
 
 #[test]

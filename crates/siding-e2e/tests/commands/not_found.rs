@@ -1,11 +1,11 @@
-//! What `siding run` says to a person about a command that only a shell can run.
+//! The advice of `siding run` for a person whose command only a shell can run.
 
 use siding_e2e::Terminal;
 
 use crate::support::sandbox;
 
 #[test]
-fn a_person_is_told_the_line_for_a_builtin_a_missing_quote_and_an_alias() {
+fn a_person_gets_the_line_for_a_builtin_a_missing_quote_and_an_alias() {
     let sandbox = sandbox();
     for (words, line) in [
         (&["source", "env"][..], "`siding run -- 'source env; COMMAND'`"),

@@ -31,7 +31,7 @@ pub(super) struct ScriptAnswer {
     pub(super) line: usize,
     /// A pattern that the last message to the model must match; `None` accepts any message.
     pub(super) expect: Option<Regex>,
-    /// What it means that the message does not match; `None` shows the pattern instead.
+    /// Explains a message that does not match; with `None`, the error shows the pattern.
     pub(super) mismatch: Option<String>,
     /// Delay before the first part.
     pub(super) delay: Duration,

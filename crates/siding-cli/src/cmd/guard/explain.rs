@@ -64,9 +64,8 @@ impl Args {
         let rules = guard_rules::load_rules()?;
         if let Some(name) = &self.rule {
             let rule = rules.get(name).ok_or_else(|| {
-                Failure::new(format!("no rule `{name}`")).with_hint(
-                    "`siding guard rules` lists all rules; to explain a command, put `--` before it",
-                )
+                Failure::new(format!("no rule `{name}`"))
+                    .with_hint("`siding guard rules` lists all rules; a command follows `--`")
             })?;
             if self.json {
                 json::print(&RuleView::from(rule))?;
