@@ -62,7 +62,7 @@ pub(super) fn running_views(root: &StateDir) -> Result<Vec<TaskView>, Failure> {
     let args = Args { all: false, running: true, session: None, json: false };
     // A repair that failed is reported, and the tasks are listed nevertheless.
     let _logged_by_callee = context::recover_all(root)?;
-    let mut views = args.collect_tasks(root)?.views;
+    let mut views = args.collect_tasks(root, false)?.views;
     run_history::add_expectations(root, &mut views);
     Ok(views)
 }
