@@ -3,6 +3,7 @@
 use siding_core::session;
 use siding_core::store::StateDir;
 use siding_core::sys::clock;
+use siding_core::task::port_conflict;
 use siding_model::advice::{self, Dialect, NoticeChannel};
 use siding_model::process::UnixMs;
 use siding_model::task_view::{PhaseName, TaskView};
@@ -15,7 +16,11 @@ pub(crate) fn advice(root: &StateDir, view: &TaskView) -> Option<String> {
         true => NoticeChannel::Pushed,
         false => NoticeChannel::PollOnly,
     };
+    let conflict = port_conflict::port_conflict_advice(root, view, Dialect::Commands);
     advice_at(view, channel, clock::unix_now())
+        .into_iter()
+        .chain(conflict)
+        .reduce(|all, next| format!("{all}; {next}"))
 }
 
 fn advice_at(view: &TaskView, channel: NoticeChannel, now: UnixMs) -> Option<String> {

@@ -22,6 +22,7 @@ mod monitor;
 mod notice_text;
 mod notices;
 mod output;
+mod port_conflict;
 mod ps;
 mod readiness;
 mod reap;
