@@ -15,7 +15,7 @@ const OPEN_STATES: [&str; 4] = ["01", "04", "05", "08"];
 pub struct ListeningSocket {
     /// The port on which the socket listens.
     pub port: u16,
-    /// The id of the user who created the socket.
+    /// The user id of the socket's creator.
     pub uid: u32,
     /// The inode of the socket.
     pub inode: u64,
@@ -56,8 +56,8 @@ pub fn listeners_on(port: u16) -> Vec<ListeningSocket> {
     sockets
 }
 
-/// Returns the first of `pids` that holds one of the sockets. Without sockets, no descriptor list is
-/// read.
+/// Returns the first of `pids` that holds one of the sockets. Without sockets, no descriptor list
+/// is read.
 #[must_use]
 pub fn find_socket_holder(pids: &[i32], sockets: &[ListeningSocket]) -> Option<i32> {
     if sockets.is_empty() {

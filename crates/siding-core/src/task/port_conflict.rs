@@ -1,5 +1,5 @@
-//! Finds who holds the port on which a failed command could not listen. The answer is determined for
-//! each reader and never stored, because the holder may have ended in the meantime.
+//! Finds the holder of a port on which a failed command could not listen. The answer is determined
+//! for each reader and never stored, because the holder may have ended in the meantime.
 
 use siding_model::advice::{self, Dialect, PortHolder};
 use siding_model::id::{Birthmark, TaskKind};
@@ -48,8 +48,8 @@ const fn is_failure(outcome: &Outcome) -> bool {
     matches!(outcome, Outcome::Exited { code: 1.. } | Outcome::Signaled { .. })
 }
 
-/// Returns whether a task was a command in the network namespace of its caller. The ports of another
-/// namespace cannot be read.
+/// Returns whether a task was a command in the network namespace of its caller. The ports of
+/// another namespace cannot be read.
 fn shares_network(state: &TaskState) -> bool {
     let spec = &state.spec;
     let is_sandboxed = state.adopted.as_ref().is_some_and(|adopted| adopted.sandbox.is_some());

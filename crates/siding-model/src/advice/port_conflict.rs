@@ -43,7 +43,7 @@ pub fn find_conflicting_port(output: &str) -> Option<u16> {
     port_after_word(&line).or_else(|| port_of_address(&line)).or_else(|| port_in_tuple(&line))
 }
 
-/// Says who holds a port now, and what to do about it.
+/// Formats the holder of a port and the next step as a sentence.
 #[must_use]
 pub fn port_holder_advice(port: u16, holder: &PortHolder, dialect: Dialect) -> String {
     match holder {

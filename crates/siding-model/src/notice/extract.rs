@@ -65,8 +65,8 @@ pub enum NoticeEvent {
     Ended {
         /// How the task ended.
         outcome: Outcome,
-        /// What there is to say about the end: that the task was never ready, or who holds the
-        /// port on which it could not listen.
+        /// Remarks about the end: that the task was never ready, or the holder of the port on
+        /// which it could not listen.
         note: Option<String>,
     },
     /// The leader has ended, and descendants are alive.
