@@ -5,6 +5,7 @@ pub mod input;
 pub mod launch;
 pub mod listing;
 pub mod monitor;
+pub mod port_conflict;
 pub mod readiness;
 pub mod recover;
 pub mod run;

@@ -1,6 +1,7 @@
 //! Advice for the user of a task, who is a person or an agent: the task's state and the next step,
 //! as text.
 
+mod port_conflict;
 mod running;
 mod time_left;
 
@@ -16,6 +17,7 @@ use crate::size::size_in_words;
 use crate::task_view::{PhaseName, ProcessView, TaskView};
 use crate::text::one_line;
 
+pub use port_conflict::{PortHolder, find_conflicting_port, port_holder_advice};
 use running::running_advice;
 pub use time_left::{is_deadline_near, until_deadline};
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use siding_core::output::{self, LineFilter, OutputQuery, StreamState, TextLimit};
 use siding_core::sys::clock;
+use siding_core::task::port_conflict;
 use siding_core::task::view::ViewDetail;
 use siding_model::advice::{self, NoticeChannel};
 use siding_model::record::StopReport;
@@ -38,7 +39,11 @@ pub fn next_step(context: &ToolContext, view: &TaskView) -> Option<String> {
         (PhaseName::Running, Some(_)) => context.notice_channel(),
         (_, _) => NoticeChannel::PollOnly,
     };
+    let conflict = port_conflict::port_conflict_advice(&context.root, view, context.dialect);
     advice::task_advice(view, context.dialect, channel, clock::unix_now())
+        .into_iter()
+        .chain(conflict)
+        .reduce(|all, next| format!("{all}; {next}"))
 }
 
 /// Returns an answer with the state of a task, the next step, and at most `max` bytes of output.

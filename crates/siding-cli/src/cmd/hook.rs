@@ -81,8 +81,8 @@ pub(crate) struct Args {
     notify: notify_person::FollowArgs,
 }
 
-/// Returns what siding does when a host calls `siding hook` with this argument; `None` if the
-/// argument names no event.
+/// Returns the effect of `siding hook` with this argument in a few words; `None` if the argument
+/// names no event.
 pub(super) fn describe_effect(event_arg: &str) -> Option<&'static str> {
     HookEvent::from_str(event_arg, false).ok().map(HookEvent::effect)
 }

@@ -3,6 +3,7 @@
 use siding_core::session;
 use siding_core::store::StateDir;
 use siding_core::sys::clock;
+use siding_core::task::port_conflict;
 use siding_model::advice::{self, Dialect, NoticeChannel};
 use siding_model::task_view::{PhaseName, TaskView};
 
@@ -15,7 +16,11 @@ pub(crate) fn advice(root: &StateDir, view: &TaskView, dialect: Dialect) -> Opti
         true => NoticeChannel::Pushed,
         false => NoticeChannel::PollOnly,
     };
+    let conflict = port_conflict::port_conflict_advice(root, view, dialect);
     advice::task_advice(view, dialect, channel, clock::unix_now())
+        .into_iter()
+        .chain(conflict)
+        .reduce(|all, next| format!("{all}; {next}"))
 }
 
 #[cfg(test)]

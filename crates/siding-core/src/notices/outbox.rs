@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use siding_model::advice::Dialect;
 use siding_model::evidence::StallRecord;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::{JournalError, TaskState};
@@ -23,7 +24,7 @@ use crate::session;
 use crate::store::journal_file::JournalReadError;
 use crate::store::{StateDir, StoreError, TaskDir};
 use crate::sys::{clock, file, procfs};
-use crate::task::listing;
+use crate::task::{listing, port_conflict};
 
 /// Longest time to wait while another process delivers to the same consumer, in milliseconds.
 const DELIVERY_LOCK_TIMEOUT_MS: u64 = 10_000;
@@ -346,7 +347,7 @@ impl<'r> Outbox<'r> {
             one.ended = Some(EndedTaskNotices { session: state.spec.session_id.clone(), seqs });
         }
         let Some(acks) = all_acks.get(&state.spec.session_id) else { return Ok(one) };
-        for notice in notices {
+        for mut notice in notices {
             if self.is_omitted(acks, notice.id) {
                 continue;
             }
@@ -360,6 +361,14 @@ impl<'r> Outbox<'r> {
             };
             if state.stall.as_ref().is_some_and(has_resumed) {
                 continue;
+            }
+            if notice.event.kind() == NoticeKind::Ended {
+                let dialect = Dialect::Commands;
+                let conflict =
+                    port_conflict::advise_from_summary(self.root, &state, &text, dialect);
+                if let Some(advice) = conflict {
+                    notice.event.add_end_note(advice);
+                }
             }
             let view = NoticeView::new(&state, &notice, written, &text);
             one.pending.push((notice, view));

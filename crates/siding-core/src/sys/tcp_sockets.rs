@@ -1,7 +1,8 @@
 //! The sockets that given processes hold, the TCP ports on which they listen, and the user at one
 //! end of a TCP connection within this machine.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
+use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
 
 /// The state `LISTEN` in `/proc/net/tcp` (include/net/tcp_states.h).
@@ -9,6 +10,17 @@ const LISTEN_STATE: &str = "0A";
 /// The states `ESTABLISHED`, `FIN_WAIT1`, `FIN_WAIT2` and `CLOSE_WAIT`, in which a process may
 /// still hold the socket.
 const OPEN_STATES: [&str; 4] = ["01", "04", "05", "08"];
+
+/// A TCP socket that listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListeningSocket {
+    /// The port on which the socket listens.
+    pub port: u16,
+    /// The user id of the socket's creator.
+    pub uid: u32,
+    /// The inode of the socket.
+    pub inode: u64,
+}
 
 /// Returns the ports on which any of `pids` listens, in ascending order. Searches only the network
 /// namespace of the first process, and finds only sockets of processes whose descriptors this
@@ -21,7 +33,7 @@ pub fn listening_ports(pids: &[i32]) -> Vec<u16> {
     }
     let ports: BTreeSet<u16> = listening_sockets(pids[0])
         .into_iter()
-        .filter_map(|(port, inode)| inodes.contains_key(&inode).then_some(port))
+        .filter_map(|socket| inodes.contains_key(&socket.inode).then_some(socket.port))
         .collect();
     ports.into_iter().collect()
 }
@@ -32,38 +44,55 @@ pub fn listening_ports(pids: &[i32]) -> Vec<u16> {
 /// list.
 #[must_use]
 pub fn find_listener(pids: &[i32], port: u16) -> Option<i32> {
-    let wanted: HashSet<u64> = listening_sockets(*pids.first()?)
-        .into_iter()
-        .filter_map(|(listened, inode)| (listened == port).then_some(inode))
-        .collect();
-    if wanted.is_empty() {
-        return None;
-    }
-    let holds_one =
-        |pid: &i32| sockets_by_inode(&[*pid]).keys().any(|inode| wanted.contains(inode));
-    pids.iter().copied().find(holds_one)
+    let mut sockets = listening_sockets(pids.first()?);
+    sockets.retain(|socket| socket.port == port);
+    find_socket_holder(pids, &sockets)
 }
 
-/// Returns the port and inode of every listening socket in the network namespace of a process.
-fn listening_sockets(pid: i32) -> Vec<(u16, u64)> {
+/// Returns the sockets that listen on a port in the network namespace of this process, whichever
+/// process holds them.
+#[must_use]
+pub fn listeners_on(port: u16) -> Vec<ListeningSocket> {
+    let mut sockets = listening_sockets("self");
+    sockets.retain(|socket| socket.port == port);
+    sockets
+}
+
+/// Returns the first of `pids` that holds one of the sockets. Without sockets, no descriptor list
+/// is read.
+#[must_use]
+pub fn find_socket_holder(pids: &[i32], sockets: &[ListeningSocket]) -> Option<i32> {
+    if sockets.is_empty() {
+        return None;
+    }
+    let is_wanted = |inode: &u64| sockets.iter().any(|socket| socket.inode == *inode);
+    pids.iter().copied().find(|pid| sockets_by_inode(&[*pid]).keys().any(is_wanted))
+}
+
+/// Returns every listening socket in the network namespace of a process, given by its name in
+/// `/proc`.
+fn listening_sockets(process: impl Display) -> Vec<ListeningSocket> {
     let mut found = Vec::new();
     for file in ["tcp", "tcp6"] {
-        let table = std::fs::read_to_string(format!("/proc/{pid}/net/{file}")).unwrap_or_default();
+        let table =
+            std::fs::read_to_string(format!("/proc/{process}/net/{file}")).unwrap_or_default();
         found.extend(table.lines().skip(1).filter_map(parse_listener));
     }
     found
 }
 
-/// Returns the port and inode in a line of the table, if the line describes a listening socket.
-fn parse_listener(line: &str) -> Option<(u16, u64)> {
+/// Returns the socket in a line of the table, if the line describes a listening socket.
+fn parse_listener(line: &str) -> Option<ListeningSocket> {
     let mut fields = line.split_ascii_whitespace();
     let local = fields.nth(1)?;
     let state = fields.nth(1)?;
-    let inode = fields.nth(5)?.parse().ok()?;
+    let uid = fields.nth(3)?.parse().ok()?;
+    let inode = fields.nth(1)?.parse().ok()?;
     if state != LISTEN_STATE {
         return None;
     }
-    Some((u16::from_str_radix(local.rsplit(':').next()?, 16).ok()?, inode))
+    let port = u16::from_str_radix(local.rsplit(':').next()?, 16).ok()?;
+    Some(ListeningSocket { port, uid, inode })
 }
 
 /// Returns the user ID of the socket at one end of a connection within this machine: the socket
@@ -146,7 +175,12 @@ mod tests {
         assert!(listening_ports(&[own]).contains(&port));
         assert_eq!(find_listener(&[1, own], port), Some(own));
         assert_eq!(find_listener(&[], port), None);
+        let sockets = listeners_on(port);
+        assert_eq!(sockets.len(), 1, "{sockets:?}");
+        assert_eq!(sockets[0].uid, crate::sys::process::effective_uid());
+        assert_eq!(find_socket_holder(&[1, own], &sockets), Some(own));
         drop(listener);
+        assert_eq!(listeners_on(port), []);
         assert!(!listening_ports(&[own]).contains(&port));
         assert_eq!(find_listener(&[own], port), None);
     }

@@ -39,6 +39,10 @@ fn config_show_names_the_origin_of_a_setting() {
     let files = text.split_once("\nfiles, ").expect("the files come last").1;
     assert!(files.contains("\n  user     ~/.config/siding/config.toml\n"), "{files}");
     assert!(files.ends_with(&format!("\n  project  {project}\n")), "{files}");
+    let one = show(&["settle"]).stdout_text();
+    let words: Vec<&str> = one.split_whitespace().collect();
+    assert!(words.starts_with(&["settle", "2s", "project"]), "{one}");
+    assert!(!one.contains("kill_grace") && !one.contains("files, "), "{one}");
     let list = show(&["--json"]).json();
     assert_eq!(find_setting(&list, "max_memory")["value"], "0B");
     let settle = find_setting(&list, "settle");

@@ -65,9 +65,9 @@ pub enum NoticeEvent {
     Ended {
         /// How the task ended.
         outcome: Outcome,
-        /// A note that the task ended before it was ready. `None` if the task has no readiness
-        /// condition, was ready, or failed to start.
-        readiness_note: Option<String>,
+        /// Remarks about the end: that the task was never ready, or the holder of the port on
+        /// which it could not listen.
+        note: Option<String>,
     },
     /// The leader has ended, and descendants are alive.
     Lingering {
@@ -150,6 +150,16 @@ pub enum NoticeKind {
 }
 
 impl NoticeEvent {
+    /// Adds a sentence about the end of a task. Any other event stays as it is.
+    pub fn add_end_note(&mut self, sentence: String) {
+        if let Self::Ended { note, .. } = self {
+            *note = Some(match note.take() {
+                Some(earlier) => format!("{earlier}; {sentence}"),
+                None => sentence,
+            });
+        }
+    }
+
     /// Returns the kind of the notice.
     #[must_use]
     pub const fn kind(&self) -> NoticeKind {
@@ -211,8 +221,8 @@ impl TaskNotices {
         events.retain(|(.., news)| !news.is_stale_deadline(&state));
         keep_last_stall(&mut events, resumed);
         for (.., news) in &mut events {
-            if let NoticeEvent::Ended { outcome, readiness_note: unready } = news {
-                *unready = text::readiness_note(outcome, &state);
+            if let NoticeEvent::Ended { outcome, note } = news {
+                *note = text::readiness_note(outcome, &state);
             }
         }
         let notice = |(seq, at, placement, news)| build_notice(&state, seq, at, placement, news);
@@ -294,7 +304,7 @@ fn notice_event(record: &Record, state: &TaskState) -> Option<(MonotonicMs, Noti
             // The readiness note is added later: it depends on the `closed` record, which follows
             // this one.
             Phase::Ended { outcome, .. } => {
-                Some(NoticeEvent::Ended { outcome: outcome.clone(), readiness_note: None })
+                Some(NoticeEvent::Ended { outcome: outcome.clone(), note: None })
             }
             Phase::Lingering { ended } => Some(NoticeEvent::Lingering { leader: ended.clone() }),
             Phase::Starting { .. }

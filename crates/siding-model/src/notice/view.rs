@@ -215,7 +215,7 @@ impl NoticeEvent {
     /// Returns the facts that no other field contains, as text.
     fn headline(&self) -> Option<String> {
         match self {
-            Self::Ended { outcome, readiness_note: unready } => {
+            Self::Ended { outcome, note } => {
                 let says = match outcome {
                     Outcome::FailedToStart { .. }
                     | Outcome::Released { .. }
@@ -226,7 +226,7 @@ impl NoticeEvent {
                     | Outcome::Deadline { .. }
                     | Outcome::Limit { .. } => None,
                 };
-                let sentences: Vec<String> = says.into_iter().chain(unready.clone()).collect();
+                let sentences: Vec<String> = says.into_iter().chain(note.clone()).collect();
                 (!sentences.is_empty()).then(|| sentences.join("; "))
             }
             Self::Lingering { .. } => {

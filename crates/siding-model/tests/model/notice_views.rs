@@ -42,7 +42,7 @@ fn a_matched_line_is_reported_whole() {
 /// Only prompts, failures, deadlines, limits and denials may interrupt a person.
 #[test]
 fn needs_person_is_true_for_answers_failures_and_limits() {
-    let ended = |outcome| NoticeEvent::Ended { outcome, readiness_note: None };
+    let ended = |outcome| NoticeEvent::Ended { outcome, note: None };
     let silent = |verdict: &str| {
         let evidence = [("verdict".to_owned(), verdict.into())].into_iter().collect();
         NoticeEvent::Stalled { certainty: StallCertainty::Hard, text: String::new(), evidence }
@@ -76,7 +76,7 @@ fn needs_person_is_true_for_answers_failures_and_limits() {
 
 #[test]
 fn the_xml_block_matches_the_specification() {
-    let news = NoticeEvent::Ended { outcome: Outcome::Exited { code: 7 }, readiness_note: None };
+    let news = NoticeEvent::Ended { outcome: Outcome::Exited { code: 7 }, note: None };
     let block =
         format_notice_xml(&notice_view(news, "npm test 2>/dev/null", "error: x < y\n3 failed\n"));
     let task = sample_records::task_id();
@@ -111,7 +111,7 @@ fn each_notice_kind_has_its_xml_fields() {
             .map(|name| text(name).unwrap_or_else(|| "-".to_owned()))
             .join(" | ")
     };
-    let ended = |outcome| fields(NoticeEvent::Ended { outcome, readiness_note: None });
+    let ended = |outcome| fields(NoticeEvent::Ended { outcome, note: None });
     let killed = Outcome::Signaled { signal: Signal::KILL, by: None };
     assert_eq!(ended(killed), "failed | - | SIGKILL | - |  | -");
     assert_eq!(ended(Outcome::Deadline { limit_ms: 1_800_000 }), "timed_out | - | - | 30m |  | -");
@@ -203,7 +203,7 @@ proptest! {
     fn task_text_cannot_inject_xml(
         (command, name, path, summary, says) in (hostile_text(), hostile_text(), hostile_text(), hostile_text(), hostile_text()),
     ) {
-        let news = NoticeEvent::Ended { outcome: Outcome::Exited { code: 7 }, readiness_note: None };
+        let news = NoticeEvent::Ended { outcome: Outcome::Exited { code: 7 }, note: None };
         let command = TaskCommand::Argv { argv: vec![command] };
         let state = task_state(TaskSpec { command, name: Some(name), ..background_spec() });
         let output = |path: &str| NoticeOutput { path: path.to_owned(), bytes: 5 };

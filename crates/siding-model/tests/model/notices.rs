@@ -334,7 +334,7 @@ pub(super) fn notice_with(news: NoticeEvent, wall: i64, seq: u64) -> Notice {
 
 #[test]
 fn notices_are_ordered_by_priority_then_time() {
-    let ended = |outcome| NoticeEvent::Ended { outcome, readiness_note: None };
+    let ended = |outcome| NoticeEvent::Ended { outcome, note: None };
     let next = [
         stalled_event(StallCertainty::Hard),
         limit_event(),

@@ -155,7 +155,7 @@ proptest! {
         let ready_notices = replayed.notices.iter().filter(|one| one.event.kind() == NoticeKind::Ready).count();
         prop_assert_eq!(ready_notices, usize::from(was_ready && end_ms.is_none()));
         let unready = replayed.notices.iter().any(|one| {
-            matches!(&one.event, NoticeEvent::Ended { readiness_note: Some(_), .. })
+            matches!(&one.event, NoticeEvent::Ended { note: Some(_), .. })
         });
         prop_assert_eq!(unready, end_ms.is_some() && !was_ready);
     }

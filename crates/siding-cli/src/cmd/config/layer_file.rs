@@ -20,7 +20,7 @@ pub(super) enum LayerArg {
     System,
     /// Your own file
     User,
-    /// The file of this project, for everyone who works on it
+    /// The file of this project, for all its users
     Project,
 }
 

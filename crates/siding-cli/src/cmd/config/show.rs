@@ -20,8 +20,12 @@ use crate::{render, stdout};
 #[command(after_help = "\
 Examples:
   siding config show
+  siding config show max_memory kill_grace
   siding config show --json | jq -r '.[] | select(.locked).key'")]
 pub(super) struct Args {
+    /// Settings to show (default: all of them, and the files)
+    #[arg(value_name = "KEY", value_parser = super::parse_key)]
+    keys: Vec<Key>,
     /// Print a JSON array with one object for each setting: key, value, origin, source (path or
     /// variable), line, locked
     #[arg(long)]
@@ -67,14 +71,20 @@ impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let environment = Environment::from_process();
         let reading = settings::read(&environment);
-        let views: Vec<_> =
-            reading.settings.entries().map(|entry| SettingView::new(&entry)).collect();
+        let is_requested =
+            |entry: &SettingEntry<'_>| self.keys.is_empty() || self.keys.contains(&entry.key);
+        let entries = reading.settings.entries().filter(is_requested);
+        let views: Vec<_> = entries.map(|entry| SettingView::new(&entry)).collect();
         if self.json {
             render::json::print(&views)?;
         } else {
             let home = environment.home.as_deref();
-            let files = format_files(&list_files(&environment, &reading), home);
-            stdout::print_text(&format!("{}\n{files}", format_table(&views, home)))?;
+            let mut text = format_table(&views, home);
+            if self.keys.is_empty() {
+                text.push('\n');
+                text.push_str(&format_files(&list_files(&environment, &reading), home));
+            }
+            stdout::print_text(&text)?;
         }
         print_warnings(&reading.settings);
         for mistake in &reading.mistakes {

@@ -58,7 +58,7 @@ impl HookEvent {
         }
     }
 
-    /// Returns what siding does at the event, for a person who decides about an install.
+    /// Returns the effect of the hook in a few words, for the report of an install.
     pub(super) const fn effect(self) -> &'static str {
         match self {
             Self::SessionStart => "opens siding's session, reports tasks that still run",
