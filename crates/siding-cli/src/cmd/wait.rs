@@ -7,8 +7,10 @@ use std::time::Duration;
 use siding_core::settings::Environment;
 use siding_core::store::StateDir;
 use siding_core::sys::descriptor;
+use siding_core::task::port_conflict::port_conflict_advice;
 use siding_core::task::view::ViewDetail;
 use siding_core::task::wait::{MetCondition, WaitResult, Waiter};
+use siding_model::advice::Dialect;
 use siding_model::duration;
 use siding_model::id::TaskId;
 use siding_model::notice::Coverage;
@@ -156,7 +158,7 @@ impl Args {
         for hit in &answer.met {
             let task = if is_end(hit) { ended.next() } else { None };
             let line = match (task, &hit.detail) {
-                (Some(task), _) => render::ended_line(&task.view(root, ViewDetail::Brief)),
+                (Some(task), _) => format_end(root, task),
                 (None, Some(detail)) => format_hit(hit, detail),
                 (None, None) => continue,
             };
@@ -222,6 +224,16 @@ fn resolve_distinct(
         }
     }
     Ok(ids)
+}
+
+/// Formats how a task ended, and the holder of the port on which it could not listen.
+fn format_end(root: &StateDir, task: &Task) -> String {
+    let view = task.view(root, ViewDetail::Brief);
+    let line = render::ended_line(&view);
+    match port_conflict_advice(root, &view, Dialect::Commands) {
+        Some(advice) => format!("{line}; {advice}"),
+        None => line,
+    }
 }
 
 /// Returns whether a met condition describes how the task ended.
