@@ -21,8 +21,8 @@ const MAX_CHOICES: usize = 5;
 const CHOICE_COLUMNS: usize = 76;
 
 /// Returns the task with this id, or with the only id that begins with this text, as
-/// [`StateDir::resolve`] does. If several ids begin with the text, the error describes their tasks:
-/// running tasks first, then the ones that ended last.
+/// [`StateDir::resolve`] does. If several ids begin with the text, the error describes up to five
+/// of their tasks: running tasks first, then the ones that ended last.
 ///
 /// # Errors
 ///

@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::process::UnixMs;
 use crate::task_view::TaskView;
 
-/// Returns the time until the deadline, or `None` for an ended task, which has no deadline.
+/// Returns the time until the deadline, which is zero once the deadline has passed. Returns `None`
+/// for an ended task, which has no deadline.
 #[must_use]
 pub fn until_deadline(view: &TaskView, now: UnixMs) -> Option<Duration> {
     let deadline = parse_rfc3339_ms(view.deadline_at.as_deref()?)?;
