@@ -185,7 +185,8 @@ impl Word {
         })
     }
 
-    /// Returns the text of the word, or `None` if the word contains an expansion.
+    /// Returns the text of the word, in which braces are not expanded. Returns `None` if the word
+    /// contains another expansion.
     pub(crate) fn static_text(&self) -> Option<String> {
         self.pieces.iter().try_fold(String::new(), |whole, piece| match piece {
             Piece::Text { text, .. } => Some(whole + text),

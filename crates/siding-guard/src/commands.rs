@@ -7,7 +7,7 @@ use crate::parse::parse;
 
 /// Returns the simple commands that a bash text runs and waits for, in order: the commands in
 /// lists, pipelines, groups, loops and branches. Returns `None` for a text that does not parse or
-/// is longer than [`MAX_SCRIPT_BYTES`](crate::MAX_SCRIPT_BYTES).
+/// exceeds a limit of the parser, such as [`MAX_SCRIPT_BYTES`](crate::MAX_SCRIPT_BYTES).
 ///
 /// Background commands (`&`, `coproc`), bodies of functions, commands inside words such as `$(…)`,
 /// declarations such as `export`, jumps such as `exit`, and `[[ … ]]` and `(( … ))` are omitted.

@@ -78,8 +78,8 @@ pub struct Finding {
 
 /// Judges a bash text.
 ///
-/// The text is only parsed, never run. A text that is longer than [`MAX_SCRIPT_BYTES`] or nested
-/// too deeply is not parsed, and the built-in rules judge it as `ask`.
+/// The text is only parsed, never run. A text that exceeds a limit of the parser, such as
+/// [`MAX_SCRIPT_BYTES`], is not parsed, and the built-in rules judge it as `ask`.
 #[must_use]
 pub fn judge(text: &str, rules: &Rules, mode: ExecMode) -> GuardReport {
     let (observations, is_understood) = walk(text);

@@ -98,7 +98,7 @@ pub struct ActivityTask {
     pub phase: PhaseName,
     /// How the task ended; null while it runs.
     pub outcome: Option<Outcome>,
-    /// Time of the end, RFC 3339; null while the task runs.
+    /// Time of the end, RFC 3339; null while the task runs, or if a crash lost the final record.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub ended_at: Option<String>,
     /// Awake time from start to end, or to now, in milliseconds; null if the length of an ended run
@@ -115,7 +115,7 @@ pub struct ActivityTask {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StopCause {
     /// `deadline`, a limit such as `max-memory`, `out of memory` for the kernel's OOM killer, or
-    /// the requester of the stop: `user`, `reader`, `session`, or the name of a host.
+    /// the name of the requester of the stop, such as `user` or `session`.
     pub rule: String,
     /// Number of tasks in the period that this cause ended.
     pub tasks: usize,

@@ -1,5 +1,5 @@
-//! Adoption: the command and the host of a process that siding did not start, derived from the
-//! process's command line.
+//! Adoption of a process that siding did not start: derives the command from the process's command
+//! line, and the name of a session from its host.
 
 use crate::id::SessionId;
 use crate::process::ProcRef;
@@ -183,7 +183,7 @@ fn unwrap_host_text(text: &str) -> Option<String> {
 }
 
 /// Returns the first word of a text, split as in [`split_shell_words`]. Returns `None` if the text
-/// has no word, or if a quote in the word is not closed.
+/// is empty or starts with a blank, or if the word ends in an open quote or in a backslash.
 fn first_word(text: &str) -> Option<String> {
     let mut chars = text.chars();
     let mut word = None;
@@ -196,7 +196,8 @@ fn first_word(text: &str) -> Option<String> {
 }
 
 /// Returns the words of a text, split at blanks outside quotes, without the quotes and backslashes.
-/// A backslash inside double quotes is kept. Returns `None` when a quote is not closed.
+/// A backslash inside double quotes is kept. Returns `None` when a quote is not closed, or a
+/// backslash is the last character.
 fn split_shell_words(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

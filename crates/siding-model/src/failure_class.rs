@@ -36,7 +36,7 @@ pub struct ArmingSetting {
 }
 
 /// Returns all failure classes: first those of the guard, the network policy and the deadline, then
-/// those whose detectors measure the resources of a running task.
+/// those of resources.
 #[must_use]
 pub fn failure_classes(settings: &Settings) -> Vec<FailureClass> {
     let mut classes = launch_time_classes(settings);
@@ -75,7 +75,8 @@ fn launch_time_classes(settings: &Settings) -> Vec<FailureClass> {
     ]
 }
 
-/// Returns the classes whose detectors measure the resources of a running task.
+/// Returns the classes of resources: those that a running task uses, and the socket files that
+/// ended processes left.
 fn runtime_classes(settings: &Settings) -> Vec<FailureClass> {
     let (limits, watch) = (settings.limits(), settings.watchdog_thresholds());
     let watched = |class, detector, is_limited: bool, is_watched: bool, keys: &[Key]| {

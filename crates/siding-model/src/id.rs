@@ -274,7 +274,7 @@ impl schemars::JsonSchema for TaskId {
     }
 }
 
-/// The number that marks every process of a task.
+/// The number that marks every process of a task, or of a host outside of tasks.
 ///
 /// The number is set as the soft and hard `RLIMIT_RTTIME`: before exec, or at the adoption of a
 /// running process. This limit is inherited across fork, exec, setsid, a cleared environment and

@@ -289,7 +289,7 @@ impl TaskState {
         )
     }
 
-    /// Returns whether the task has a readiness condition that does not hold yet.
+    /// Returns whether the task has readiness conditions and has not become ready.
     #[must_use]
     pub const fn is_waiting_for_ready(&self) -> bool {
         !self.spec.wait_for.is_empty() && self.ready.is_none()
@@ -321,7 +321,8 @@ impl TaskState {
 pub struct Replayed {
     /// State of the task after the last record.
     pub state: TaskState,
-    /// Length of the replayed records, in bytes. At most one torn line follows.
+    /// Length of the journal up to the end of the last replayed record, in bytes. At most one torn
+    /// line follows.
     pub valid_bytes: usize,
     /// Whether the journal does not end with a newline. The next writer must first write a newline,
     /// so that its record starts a new line.

@@ -1,9 +1,10 @@
 //! The decisions of siding, without their effects.
 //!
-//! Owns ids, the lifecycle of a task, journal records and their replay, the protocol between
-//! clients and shims, limits, waits, monitors, retention, and the format of printed JSON. The crate
-//! must never read a clock, open a file, start a process or spawn a thread: time and bytes are
-//! arguments, and decisions are return values.
+//! Owns the types that the other crates share, such as ids, settings, journal records, the protocol
+//! between clients and shims, and the printed JSON. Owns the rules for these types: the lifecycle
+//! of a task, limits, waits, notices, history, retention, and the selection of unowned processes.
+//! The crate must never read a clock, open a file, start a process or spawn a thread: time and
+//! bytes are arguments, and decisions are return values.
 
 #![forbid(unsafe_code)]
 

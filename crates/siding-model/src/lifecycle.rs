@@ -135,7 +135,7 @@ impl Lifecycle {
     }
 
     /// Returns the event that is due at `now`: the deadline has passed, or the grace period has
-    /// ended.
+    /// ended. Returns `None` if neither is the case.
     #[must_use]
     pub fn due_event(&self, now: MonotonicMs) -> Option<TaskEvent> {
         if self.wake_at().is_none_or(|at| now < at) {

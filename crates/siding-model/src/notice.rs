@@ -1,5 +1,5 @@
 //! Notices: the events of a session's tasks. Every consumer of the session receives a notice until
-//! the consumer has acknowledged it.
+//! the consumer has acknowledged it, or the notice has expired.
 //!
 //! Owns the selection of journal records that are notices ([`TaskNotices`]), the ids of notices
 //! ([`NoticeId`]), their order ([`Priority`]) and their two forms, [`NoticeView`] and

@@ -96,7 +96,8 @@ impl LimitKind {
     }
 }
 
-/// How a task ended. A task has an outcome only when its whole tree has ended or it was released.
+/// How a task ended. A task has an outcome only when its tree is empty, except for survivors, or
+/// when it was released.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -122,8 +123,7 @@ pub enum Outcome {
     },
     /// A stop was requested.
     Stopped {
-        /// The requester: `user`, `reader` (the reader of a person's call closed the pipe),
-        /// `session`, or the name of a host.
+        /// Name of the requester, such as `user`, `session` or the name of a host.
         by: String,
     },
     /// A limit was exceeded.
@@ -139,7 +139,7 @@ pub enum Outcome {
     },
     /// An adopted task was released: its remaining processes continue without supervision.
     Released {
-        /// The requester: `user`, `session`, or the name of a host.
+        /// Name of the requester, such as `user`, `session` or the name of a host.
         by: String,
     },
     /// The end was not observed.

@@ -44,8 +44,8 @@ pub enum UnreadNotices {
 /// bounds the space for tasks whose notices are never requested.
 const UNREAD_LIMIT_FACTOR: u64 = 2;
 
-/// Limits on the ended tasks that are kept. A limit of zero keeps only the tasks that must not be
-/// deleted.
+/// Limits on the ended tasks that are kept. A limit of zero keeps only the tasks to which the limit
+/// does not apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionLimits {
     /// Maximum time for which an ended task is kept.
@@ -69,8 +69,8 @@ impl Default for RetentionLimits {
 /// limits hold. Tasks without unread notices, or whose unread notices are too old and have no live
 /// session, come first. Other tasks with unread notices follow only while the remaining tasks
 /// exceed twice the limits. A task with [`EndedTask::has_live_owner`] is never returned, although
-/// its size is counted: such tasks alone may exceed the limits. Tasks that ended in
-/// the same millisecond are ordered by id, so that two concurrent cleanups delete the same tasks.
+/// its size is counted: such tasks alone may exceed the limits. Tasks that ended in the same
+/// millisecond are ordered by id, so that two concurrent cleanups delete the same tasks.
 #[must_use]
 pub fn expired_tasks<Id: Copy + Ord>(
     ended: &[EndedTask<Id>],

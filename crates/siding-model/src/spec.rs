@@ -110,7 +110,7 @@ pub struct TaskSpec {
     pub command: TaskCommand,
     /// Absolute path of the working directory.
     pub cwd: String,
-    /// Whether the standard input is `/dev/null` or a pipe.
+    /// The standard input of the command.
     pub stdin: StdinMode,
     /// Placement at the start. A task in the foreground may later move to the background.
     pub placement: Placement,

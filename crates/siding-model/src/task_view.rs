@@ -48,8 +48,8 @@ pub struct TaskView {
     pub placement: PlacementView,
     /// How the task ended; null until the whole tree has ended or the task was released.
     pub outcome: Option<Outcome>,
-    /// How the shell or program ended; null while it runs. The field is set before `outcome` if
-    /// descendants linger.
+    /// How the shell or program ended; null while it runs, and if its end was not observed. The
+    /// field is set before `outcome` if descendants linger.
     pub leader_outcome: Option<Outcome>,
     /// Exit status of each stage of the shell's last pipeline; null unless this pipeline had
     /// several stages.
@@ -57,7 +57,7 @@ pub struct TaskView {
     /// Time of the start, RFC 3339.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub started_at: String,
-    /// Time of the end, RFC 3339; null while the task runs.
+    /// Time of the end, RFC 3339; null while the task runs, or if a crash lost the final record.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub ended_at: Option<String>,
     /// Awake time from start to end, or to now, in milliseconds.
@@ -75,9 +75,9 @@ pub struct TaskView {
     pub output: OutputView,
     /// A stall that still lasts, with its cause; null if the task is not stalled.
     pub attention: Option<AttentionView>,
-    /// The highest observed resource usage; null if it was not sampled.
+    /// The highest observed resource usage; null if it is unknown.
     pub usage: Option<PeakUsage>,
-    /// Limits that the task exceeded, each with its latest breach.
+    /// The latest breach of each limit or watchdog's threshold that the task exceeded.
     pub breaches: Vec<Breach>,
     /// The network policy, in the form that `--net` accepts.
     pub net: String,
@@ -98,7 +98,8 @@ pub struct TaskView {
     /// Number of takeovers: times that a new shim replaced a dead one.
     pub rescues: u32,
     /// Usual duration, the median of earlier runs, in milliseconds; null unless the shell or
-    /// program is still running and at least 3 runs have a known duration.
+    /// program is still running and the runs give an estimate: at least 3 have a known duration,
+    /// and few enough of these were cut short.
     pub expected_ms: Option<u64>,
     /// Duration that nine of ten earlier runs did not exceed, in milliseconds; null in the same
     /// cases as `expected_ms`, or when too many runs were cut short.
@@ -269,7 +270,8 @@ pub struct OutputView {
     pub kept_bytes: u64,
     /// The part in the middle whose storage was freed; null if the whole output is kept.
     pub gap: Option<OutputGap>,
-    /// Bytes that could not be stored because the disk was full.
+    /// Bytes that could not be stored, for example because the disk was full; 0 while the task
+    /// runs.
     pub lost_bytes: u64,
     /// The text for a model or a person; null in lists.
     pub text: Option<String>,

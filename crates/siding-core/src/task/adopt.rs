@@ -105,7 +105,7 @@ pub enum AdoptError {
     },
 }
 
-/// The result of [`claim`], which marks a process unless it already carries a mark.
+/// The result of [`claim`], which marks a process unless it already carries the mark of a task.
 #[derive(Debug)]
 pub enum ClaimOutcome {
     /// The process was marked by this call.
@@ -336,8 +336,8 @@ fn resolve_session(
 }
 
 /// Returns the process that owns the conversation: the nearest ancestor that is neither a shell nor
-/// a wrapper that only starts another program. `None` if there is none below the init process among
-/// the nearest 64 ancestors, or if `/proc` does not show one of the processes.
+/// a wrapper that only starts another program. `None` if none of the nearest 64 ancestors below the
+/// init process is such a process, or if `/proc` does not show one of them.
 #[must_use]
 pub fn find_host(pid: i32) -> Option<ProcRef> {
     let mut at = procfs::stat(pid)?.ppid;

@@ -53,7 +53,8 @@ pub enum RecoveryOutcome {
     /// second case the directory was removed.
     NeverRecorded,
     /// Another process is starting or recovering the task at this moment, the shim still holds the
-    /// task's lock, or the task ended during a takeover. The next command tries again.
+    /// task's lock, or a new shim exited without an answer because the task had ended. The next
+    /// command tries again.
     Busy,
     /// Another machine, which shares this state directory, supervises the task. Nothing was
     /// changed.

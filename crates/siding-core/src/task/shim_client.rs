@@ -163,7 +163,7 @@ impl ShimConnection {
     }
 }
 
-/// Resumes a shim that was stopped with `SIGSTOP`, because a stopped shim enforces no deadline.
+/// Resumes a shim that was stopped by a signal, because a stopped shim enforces no deadline.
 /// Returns whether the shim was stopped.
 ///
 /// # Errors

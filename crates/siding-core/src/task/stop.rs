@@ -44,9 +44,9 @@ pub struct StopOptions<'h> {
 }
 
 /// Stops a task and waits until no process of the task is left, or until the kill has given up. Has
-/// no effect on a task that has ended. Also stops the tasks of a subagent, because the parent
-/// session would inherit them, and the steps of a workflow, because a killed workflow does not stop
-/// them itself. Tasks with `--keep` continue.
+/// no effect on a task that has ended. Also stops the tasks of a subagent or teammate, because the
+/// parent session would inherit them, and the steps of a workflow, because a killed workflow does
+/// not stop them itself. Tasks with `--keep` continue.
 ///
 /// # Errors
 ///
@@ -190,8 +190,8 @@ fn lookup_record(root: &StateDir, id: TaskId) -> Result<RecordLookup, WatchError
     Ok(if lock.is_some() { RecordLookup::Missing } else { RecordLookup::NotYetRecorded })
 }
 
-/// Stops only this task, not the tasks of a subagent or the steps of a workflow. Returns false if
-/// the task had already ended.
+/// Stops only this task, not the tasks of a subagent or teammate, or the steps of a workflow.
+/// Returns false if the task had already ended.
 ///
 /// # Errors
 ///

@@ -12,8 +12,8 @@ use super::AstConverter;
 use crate::ast::{Assignment, GroupKind, Loop, LoopKind, Node, Piece, Redirect, Statement, Word};
 
 impl AstConverter<'_> {
-    // The recursion in this module is bounded, because the parser limits the nesting to 100 levels
-    // and the length of a chain to 1,000 commands.
+    // The recursion in this module is bounded, because the parser limits the nesting to 100 levels,
+    // and a chain is flattened in a loop.
     pub(super) fn statements(&mut self, sequence: &StmtSeq) -> Vec<Statement> {
         sequence.iter().map(|statement| self.statement(statement)).collect()
     }

@@ -18,7 +18,7 @@ pub(crate) const FIELD_SEPARATOR: char = '\u{E003}';
 /// unknown.
 const MAX_FIELD_BYTES: usize = 64 << 10;
 
-/// Maximum number of words to which braces expand one word.
+/// Number of words from which on the remaining braces of one word are not expanded.
 const MAX_BRACE_EXPANSIONS: usize = 64;
 
 /// An argument as the program receives it, after expansion and without quotes.
@@ -228,7 +228,8 @@ pub(crate) fn basename(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// Expands all braces with a comma, such as `a{b,c}d`, into at most [`MAX_BRACE_EXPANSIONS`] words.
+/// Expands braces with a comma, such as `a{b,c}d`, until there are [`MAX_BRACE_EXPANSIONS`] or more
+/// words.
 fn expand_braces(field: Field) -> Vec<Field> {
     let mut open = vec![field.text.clone()];
     let mut done = vec![];
@@ -246,8 +247,8 @@ fn expand_braces(field: Field) -> Vec<Field> {
     done.into_iter().map(|text| Field { text, offset: None, ..field.clone() }).collect()
 }
 
-/// Returns the text before the first braces with a comma, the parts between the commas, and the
-/// text after the braces.
+/// Returns the text before the first braces, the parts between their commas, and the text after the
+/// braces. Returns `None` if these braces have no comma or are not closed.
 fn split_first_braces(text: &str) -> Option<(&str, Vec<&str>, &str)> {
     let bytes = text.as_bytes();
     let start =

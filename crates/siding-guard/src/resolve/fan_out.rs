@@ -68,7 +68,8 @@ fn split_input(text: &str, by_line: bool) -> Vec<String> {
     given
 }
 
-/// Returns whether an option such as `-0` or `-d` splits the input into lines instead of words.
+/// Returns whether the input is split into lines instead of words, because an option such as `-0`
+/// or `-d` sets another separator than blanks.
 fn splits_by_line(options: &[Field]) -> bool {
     let by_line = |option: &str| {
         option.starts_with("-d")

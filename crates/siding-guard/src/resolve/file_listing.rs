@@ -7,8 +7,8 @@
 
 use super::expand::{NONEMPTY_MARKER, PID_LOOKUP_MARKER};
 
-/// Tests of `find` that have the next word as their value, except the tests of the name or path
-/// against a shell pattern.
+/// Tests of `find` that have the next word as their value, except those of the name, path, type and
+/// depth, which [`find_patterns`] distinguishes.
 const FIND_TESTS_WITH_VALUE: &[&str] = &[
     "-mtime",
     "-mmin",
@@ -185,8 +185,8 @@ pub(super) fn fd_patterns(args: &[&str]) -> Vec<String> {
     places.iter().flat_map(patterns_for).collect()
 }
 
-/// Returns patterns for the names that `ls` prints, without their directory. Returns `None` if the
-/// lines contain more than names, as with `-l`.
+/// Returns patterns for the names as `ls` prints them. Returns `None` if the lines contain more
+/// than names, as with `-l`.
 fn ls_patterns(args: &[&str]) -> Option<Vec<String>> {
     let (options, operands): (Vec<&str>, Vec<&str>) =
         args.iter().copied().partition(|arg| arg.starts_with('-'));

@@ -152,7 +152,8 @@ fn find_commands(code: &str, language: &str) -> Vec<String> {
 }
 
 /// Finds the next string literal. Returns the text before the literal, the quote character, the
-/// literal's content, and the text after the literal.
+/// literal's content, and the text after the literal. Returns `None` if no literal follows, or it
+/// is not closed.
 fn next_string_literal(code: &str) -> Option<(&str, char, String, &str)> {
     let at = code.find(['\'', '"', '`'])?;
     let mut chars = code[at..].char_indices();

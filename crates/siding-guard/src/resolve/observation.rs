@@ -42,9 +42,9 @@ pub(crate) struct Call {
     pub(crate) directory: String,
     /// Whether a wrapper such as `timeout` limits the run time of the call.
     pub(crate) has_timeout: bool,
-    /// The unknown program in whose arguments the call was found, or `code of` an interpreter in
-    /// whose code it was found. In this case, it is a guess that the program or the code runs the
-    /// call.
+    /// The unknown program in whose arguments the call was found, or the text `code of NAME` if the
+    /// call was found in code for the interpreter NAME. In both cases, it is a guess that the call
+    /// runs.
     pub(crate) unknown_wrapper: Option<String>,
 }
 
@@ -63,9 +63,10 @@ pub(crate) enum Construct {
     Unparsable,
     /// The text exceeds the limits of depth, total size or number of commands.
     TooDeep,
-    /// The program's name is known only at run time.
+    /// The name of a program, or the code for an interpreter, is known only at run time.
     DynamicName,
-    /// A shell or interpreter runs input from a pipe whose content is unknown.
+    /// A shell or interpreter runs unknown content: from a pipe, a process substitution or a
+    /// downloaded file.
     PipeToShell,
     /// A function that starts itself twice, so that its processes multiply.
     ForkBomb,
@@ -77,7 +78,7 @@ pub(crate) enum Construct {
     EmptyPipe,
     /// A loop that waits for the end of a process, which it looks up by name or id.
     ProcessWaiter,
-    /// A loop that sleeps until another condition holds, or that never ends.
+    /// A loop that sleeps or does nothing until another condition holds, or that never ends.
     Polling,
     /// A command with `&` for which the text does not wait.
     SentAway,

@@ -5,8 +5,8 @@ use super::expand::{Field, NONEMPTY_MARKER, PID_LOOKUP_MARKER, UNKNOWN_MARKER, b
 use super::interpreter_code::is_version_of;
 use super::wrappers::{self, WRAPPERS};
 
-/// Programs and builtins that do not run their arguments. A program that is not in this list may be
-/// a wrapper.
+/// Programs and builtins whose arguments are not tried as commands. A program that is not in this
+/// list may be a wrapper.
 const KNOWN_PROGRAMS: &str = include_str!("../../rules/known.txt");
 
 /// Returns whether siding knows how a program uses its arguments.
@@ -35,7 +35,8 @@ pub(crate) fn runs_arguments<'w>(program: &str, words: impl Iterator<Item = &'w 
                 .is_some_and(|inner| !inner.is_empty())
 }
 
-/// Returns whether a program's name is known only at run time.
+/// Returns whether a program's name is known only at run time. The result is false for a program in
+/// a directory of the project.
 pub(super) fn is_dynamic_name(name: &str) -> bool {
     let base = basename(name);
     // `./$NAME`, `build/test_*`: the program is in a directory of the project.

@@ -48,8 +48,9 @@ pub(super) struct ExecContext {
     pub(super) stdin_file: Option<String>,
     /// Whether a wrapper such as `timeout` limits the run time of the command.
     pub(super) has_timeout: bool,
-    /// The unknown program, or `code of` an interpreter, in which the command was found. In this
-    /// case, it is a guess that the command runs.
+    /// The unknown program in whose arguments the command was found, or the text `code of NAME` if
+    /// the command was found in code for the interpreter NAME. In both cases, it is a guess that
+    /// the command runs.
     pub(super) unknown_wrapper: Option<String>,
     /// Whether the command is in the body of a function that is walked without a call, so that the
     /// positional parameters are unknown.

@@ -42,7 +42,8 @@ pub enum RuleError {
         /// The unknown name, without `@`.
         set: String,
     },
-    /// A matcher has none of the conditions that select observations, such as a program.
+    /// A rule has no matcher, or a matcher has none of the conditions that select observations,
+    /// such as a program.
     #[error(
         "{source_}: rule `{rule}`: each `when` needs a program, sets, reads, writes, overwrites or shape"
     )]

@@ -18,7 +18,7 @@ pub enum Layer {
     BuiltIn,
     /// The administrator's rules, which apply to every user and may lock rules.
     System,
-    /// The user's rules, which may make every rule less strict that is not locked.
+    /// The user's rules, which may make any rule less strict unless it is locked.
     User,
     /// The rules of the repository, which may only make the guard stricter.
     Project,

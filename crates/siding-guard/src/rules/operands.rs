@@ -109,7 +109,8 @@ impl<'c> MatchInput<'c> {
 
     /// Returns whether the call has an option. `names` are its names, as in `-f|--force`. The
     /// option may be one of several letters in a word, and may have a value after `=`. With
-    /// `may_shorten`, a prefix of a long name matches too (getopt_long(3)).
+    /// `may_shorten`, a prefix of three or more letters of a long name matches too
+    /// (getopt_long(3)).
     pub(crate) fn has_option(&self, names: &str, may_shorten: bool) -> bool {
         names
             .split('|')

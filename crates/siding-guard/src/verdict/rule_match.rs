@@ -4,8 +4,8 @@ use super::{ExecMode, is_known_or_has_rule};
 use crate::resolve::{Call, Observation, runs_arguments};
 use crate::rules::{GuardVerdict, MatchInput, Matcher, Rule, Rules, can_match};
 
-/// Returns the rules that match an observation, except rules whose verdict is `allow` and, unless
-/// the mode is the background, rules that apply only there.
+/// Returns the rules that match an observation. Omits rules whose verdict is `allow`, and in the
+/// foreground also the rules that match only commands in the background.
 pub(super) fn matching_rules<'r>(
     observation: &Observation,
     rules: &'r Rules,

@@ -6,7 +6,8 @@ use crate::process::UnixMs;
 use crate::spec::MIN_NOTICE_LIFETIME_MS;
 use crate::task_view::TaskView;
 
-/// Returns the time until the deadline, or `None` for an ended task, which has no deadline.
+/// Returns the time until the deadline, which is zero once the deadline has passed. Returns `None`
+/// for an ended task, which has no deadline.
 #[must_use]
 pub fn until_deadline(view: &TaskView, now: UnixMs) -> Option<Duration> {
     let deadline = UnixMs::from_rfc3339(view.deadline_at.as_deref()?)?;

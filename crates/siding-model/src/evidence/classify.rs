@@ -27,11 +27,11 @@ pub(super) enum ProcessActivity {
     Lock,
     /// Waits for the other end of a FIFO.
     Fifo,
-    /// Blocked writing to a full pipe, FIFO or terminal until a reader drains it.
+    /// Waits until a reader drains a full pipe, FIFO or terminal.
     PipeFull,
     /// Unknown: the kernel denies access to the process's state.
     Denied,
-    /// Sleeps for a fixed time, or waits for events with a timeout.
+    /// Sleeps for a fixed time, or waits for a timer or for events with a timeout.
     Timer,
     /// Blocked in futex(2): waits for another thread.
     Futex,
@@ -72,14 +72,14 @@ impl ProcessActivity {
         }
     }
 
-    /// Returns whether the activity cannot explain the silence once the verdicts about input and
-    /// stopped processes have been ruled out.
+    /// Returns whether the activity cannot explain the silence once the verdicts about input,
+    /// stopped processes and busy processes have been ruled out.
     pub(super) const fn is_inconclusive(self) -> bool {
         matches!(self, Self::ReadingInput | Self::Stopped | Self::Running | Self::PollingInput)
     }
 
-    /// Returns whether the activity is work that may continue while another process of the tree is
-    /// blocked reading input.
+    /// Returns whether the activity is work that may continue while another process or thread of
+    /// the tree is blocked reading input or is stopped.
     pub(super) const fn is_independent_work(self) -> bool {
         matches!(
             self,

@@ -24,9 +24,10 @@ pub struct Diagnosis {
     pub certainty: Certainty,
     /// Processor time of the tree between the samples, in thousandths of one core.
     pub cpu_permille: u32,
-    /// Pids from the topmost process down to the one that explains the verdict.
+    /// Pids from the topmost process down to the one that explains the verdict; empty if none does.
     pub process_path: Vec<i32>,
-    /// Id of the thread that explains the verdict; `None` for the process's first thread.
+    /// Id of the thread that explains the verdict; `None` for the process's first thread, and if no
+    /// process explains the verdict.
     pub thread: Option<i32>,
     /// Pid of a process that is blocked reading input while other threads or processes work. `None`
     /// without such a process, if this process itself explains the verdict, and for

@@ -2,13 +2,13 @@
 
 use crate::process::{MonotonicMs, ProcRef};
 
-/// All living processes of a task at one moment. The sample holds no names or paths, because
-/// reading them from /proc for each process would be slow and would enlarge the sample.
+/// The living processes of a task at one moment, at most 512. The sample holds no names or paths,
+/// because reading them from /proc for each process would be slow and would enlarge the sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskSample {
     /// Time at which the sample was taken.
     pub taken_at: MonotonicMs,
-    /// The living processes; parents precede their children.
+    /// The living processes, ordered by start time.
     pub processes: Vec<ProcessFacts>,
 }
 
@@ -40,12 +40,13 @@ pub struct ProcessFacts {
     pub resident_bytes: u64,
     /// Whether the process has a controlling terminal.
     pub has_terminal: bool,
-    /// Whether the foreground process group of the controlling terminal is not the process's own.
+    /// Whether the foreground process group of the controlling terminal is not the process's own;
+    /// also true without a terminal.
     pub is_in_terminal_background: bool,
     /// Whether the process's terminal echoes typed characters; `None` without a terminal, or when
     /// the terminal was not queried.
     pub terminal_echo: Option<bool>,
-    /// The threads; the main thread comes first.
+    /// The threads, the first thread of the process before the others.
     pub threads: Vec<ThreadFacts>,
 }
 
@@ -108,7 +109,7 @@ pub enum BlockingCall {
     Transfer,
     /// Waits for a child to change its state: `wait4`, `waitid`.
     Child,
-    /// `vfork` or `clone`: the child has not called execve(2) yet.
+    /// `vfork` or `clone`: the child has neither called execve(2) nor exited yet.
     Vfork,
     /// Sleeps for a fixed time: `nanosleep`, `clock_nanosleep`.
     Sleep,

@@ -10,8 +10,8 @@
 
 use crate::process::MonotonicMs;
 
-/// Maximum silence before the first sample, in milliseconds. A state that requires action must also
-/// last this long before it is recorded as a stall.
+/// Maximum silence before the first sample, in milliseconds. A state that requires action is
+/// recorded as a stall once it has lasted this long.
 pub const FIRST_SAMPLE_DELAY_MS: u64 = 2_000;
 /// Factor by which the interval between two samples grows.
 const INTERVAL_GROWTH_FACTOR: u64 = 6;

@@ -120,7 +120,7 @@ pub enum WaitingOn {
     Lock,
     /// A FIFO whose other end is not open, or that has no data.
     Fifo,
-    /// A pipe without data, or without free space.
+    /// A pipe without data; or a pipe, FIFO or terminal without free space.
     Pipe,
     /// The peer of a socket.
     Network,
@@ -231,8 +231,8 @@ impl Evidence {
     const MAX_NAMED_STEPS: usize = 3;
 
     /// Returns the evidence of a waiting workflow with these running steps, adjusted to name the
-    /// steps. Returns any other evidence unchanged. The workflow runner
-    /// waits on the sockets of the steps' shims, which otherwise looks like a wait for the network.
+    /// steps. Returns any other evidence unchanged. The workflow runner waits on the sockets of the
+    /// steps' shims, which otherwise looks like a wait for the network.
     #[must_use]
     pub fn for_workflow(mut self, steps: &[TaskId]) -> Self {
         let Some(first) = steps.first().filter(|_| self.verdict == WhyVerdict::Waiting) else {

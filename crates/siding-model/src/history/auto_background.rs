@@ -15,8 +15,8 @@ pub enum PlacementRequest {
     Background,
     /// In the foreground until the command ends.
     Foreground,
-    /// No request: the command's history decides, or the list of slow commands if the history is
-    /// too short.
+    /// No request: the command's history decides, or the list of slow commands if the history does
+    /// not suffice.
     Unspecified,
 }
 
@@ -71,8 +71,8 @@ impl AutoBackground {
 ///
 /// The caller's request has precedence. Without a request `known` is called: a median above
 /// `budget` starts the command in the background, and a median within `budget` keeps it in the
-/// foreground. Without an expectation, or if the median is only a lower bound within `budget`, the
-/// built-in list of slow commands decides.
+/// foreground. Without an expectation, or if only a lower bound of the median is known and this
+/// bound is below `budget`, the built-in list of slow commands decides.
 pub fn decide_auto_background(
     request: PlacementRequest,
     budget: Duration,

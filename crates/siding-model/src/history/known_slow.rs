@@ -11,7 +11,7 @@ pub struct SimpleCommand {
     pub words: Vec<Option<String>>,
 }
 
-/// Programs that are slow with any arguments.
+/// Programs that are slow with nearly all arguments.
 const ALWAYS_SLOW_PROGRAMS: &[&str] = &[
     "ant",
     "ctest",

@@ -68,11 +68,11 @@ pub struct StatsView {
     /// Share of `succeeded` in `succeeded` and `failed` together, from 0 to 1; null when both are
     /// 0.
     pub success_rate: Option<f64>,
-    /// Duration that half of the runs do not exceed, in milliseconds; null with fewer than 3 runs,
-    /// or when too many were cut short for an estimate.
+    /// Duration that half of the runs do not exceed, in milliseconds; null if fewer than 3 runs
+    /// have a known duration, or too many of these were cut short.
     pub median_ms: Option<u64>,
-    /// Duration that nine of ten runs do not exceed, in milliseconds; null under the conditions of
-    /// `median_ms`.
+    /// Duration that nine of ten runs do not exceed, in milliseconds; null if fewer than 3 runs
+    /// have a known duration, or too many of these were cut short.
     pub p90_ms: Option<u64>,
     /// Time at which the last run ended, RFC 3339.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]

@@ -4,7 +4,8 @@
 /// Maximum number of bytes of a program's name that the kernel stores: `TASK_COMM_LEN` without the
 /// terminating zero.
 const MAX_KERNEL_NAME_BYTES: usize = 15;
-/// Prefixes of the arguments that start a program without a window for a user.
+/// Prefixes of the arguments of a browser in which no user works: it has no window, or another
+/// program controls it.
 const HEADLESS_FLAGS: [&str; 3] = ["--headless", "--remote-debugging-", "--enable-automation"];
 
 /// Name of the group [`EDITORS`] in a list of programs.
@@ -80,8 +81,9 @@ pub fn is_interpreter(name: &str) -> bool {
     INTERPRETER_PREFIXES.iter().any(|interpreter| name.starts_with(interpreter))
 }
 
-/// Returns whether a process is one of `programs` and was not started headless. `name` is the file
-/// name of the executable, or the kernel's name of the process; `words` is the command line.
+/// Returns whether a process is one of `programs`, unless its arguments show that no user works in
+/// it. `name` is the file name of the executable, or the kernel's name of the process; `words` is
+/// the command line.
 #[must_use]
 pub fn is_excluded_program(name: &str, words: &[String], programs: &[String]) -> bool {
     let first = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));

@@ -17,8 +17,8 @@ use crate::spec::TaskCommand;
 
 /// Programs that start another program in a sandbox.
 const SANDBOX_PROGRAMS: [&str; 1] = ["bwrap"];
-/// Maximum number of processes between a sandbox and its host. The bound ends a search in a cycle
-/// of reused pids.
+/// Maximum number of processes on the path from a sandbox up to the child of its host. The bound
+/// ends a search in a cycle of reused pids.
 const MAX_ANCESTOR_DEPTH: usize = 16;
 
 /// A process that carries a host's mark.
@@ -37,7 +37,7 @@ pub struct MarkedProcess {
 /// A command that a host runs in a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxedCommand {
-    /// The child of the host from which the sandbox descends.
+    /// The topmost process below the host: the sandbox program itself, or an ancestor of it.
     pub leader: ProcRef,
     /// Name of the program that created the sandbox, such as `bwrap`.
     pub sandbox: &'static str,
@@ -51,8 +51,8 @@ pub struct SandboxedCommand {
 /// Returns the sandboxed commands among `marked`, the processes that carry the mark of `host`.
 ///
 /// A sandbox whose text is not the wrapper text of a known host may be a server of the host. Such a
-/// sandbox counts as a command if it was started at or after `commands_since`, the time of the
-/// host's first command in clock ticks since boot.
+/// sandbox counts as a command only if a shell with `-c` runs in it, and its leader was started at
+/// or after `commands_since`: the time of the host's first command in clock ticks since boot.
 #[must_use]
 pub fn sandboxed_commands(
     host: i32,
@@ -79,9 +79,9 @@ pub fn sandboxed_commands(
     found
 }
 
-/// Returns the child of the host from which the sandbox `one` descends. Returns `None` if a program
-/// other than a shell or wrapper is between host and sandbox: this program, such as a server, then
-/// started the sandbox.
+/// Returns the child of the host from which the sandbox `one` descends. Returns `None` if a process
+/// between them is not marked, or is neither a shell nor a wrapper: such a process, for example a
+/// server, then started the sandbox.
 fn topmost_below_host<'m>(
     host: i32,
     one: &'m MarkedProcess,

@@ -60,8 +60,8 @@ impl ScanSchedule {
     /// Time from a bell byte to the second scan, in milliseconds.
     pub const SECOND_SCAN_DELAY_MS: u64 = 500;
     /// Intervals between the scans after a call started, in milliseconds, for a command that sends
-    /// no bell byte. The intervals cover about a minute; after that no scan is due until the call
-    /// returns.
+    /// no bell byte. The intervals cover about a minute; after that, only another bell byte causes
+    /// a scan.
     pub const CALL_SCAN_DELAYS_MS: [u64; 8] = [250, 250, 500, 1_000, 2_000, 8_000, 16_000, 32_000];
 
     /// Schedules scans according to the bytes read from the bell.

@@ -92,7 +92,7 @@ pub enum TaskEvent {
     /// A repair found no process of the task: the command was never started, or its end was not
     /// observed.
     Vanished {
-        /// The facts that the takeover found.
+        /// The facts that the repair found.
         why: String,
     },
 }

@@ -13,7 +13,7 @@ use crate::signal::Signal;
 pub enum Phase {
     /// The task is recorded; the leader may or may not exist yet.
     Starting {
-        /// A stop that was requested before the leader was known.
+        /// A stop that was decided on before the leader was known.
         stop: Option<StopIntent>,
     },
     /// The leader is running.
@@ -59,7 +59,7 @@ pub struct StopIntent {
     pub reason: StopReason,
     /// The signal that is sent to all processes before the kill.
     pub signal: Signal,
-    /// Time between the first signal and the kill.
+    /// The requested time between the first signal and the kill.
     pub grace: Duration,
     /// How the leader ended, if it ended before the decision. This end then determines the outcome.
     pub earlier_leader_end: Option<LeaderEnd>,

@@ -25,7 +25,8 @@ pub struct Breach {
     /// Address of the remote end, for limits on connections.
     #[serde(default)]
     pub remote: Option<String>,
-    /// A sentence for people: the name of the limit, both numbers, and the responsible process.
+    /// A sentence for people: the name of the limit, the numbers, and the responsible process if it
+    /// is known.
     pub detail: String,
     /// Whether a watchdog's threshold was exceeded instead of a limit. The task then continues,
     /// whatever the value of `on_limit`.

@@ -31,7 +31,8 @@ pub struct LimitTracker {
 /// The result of evaluating one sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitReading {
-    /// The breaches to record: one for each limit that this sample newly exceeds.
+    /// The breaches to record: one for each limit that this sample newly exceeds. The limit on sent
+    /// bytes can have one for each remote.
     pub breaches: Vec<Breach>,
     /// Whether the next sample should be taken soon, because the task works, grows, or is close to
     /// a limit.
@@ -56,9 +57,9 @@ impl LimitTracker {
     /// Starts the evaluation for a task that has already written `written` bytes of output.
     /// `recorded` are the breaches in the task's journal.
     ///
-    /// If a task that stops at its limits is still running after a recorded breach, its shim died
-    /// between the record of the breach and the record of the stop. The recorded breaches of such a
-    /// task are ignored: the limit is reported again, and the task is stopped.
+    /// If a task that stops at its limits is still running after a recorded breach of a limit, its
+    /// shim died between the record of the breach and the record of the stop. The recorded breaches
+    /// of such a task are ignored: the limit is reported again, and the task is stopped.
     #[must_use]
     pub fn new(limits: Limits, now: MonotonicMs, written: u64, recorded: &[Breach]) -> Self {
         let recorded = if limits.on_limit == OnLimit::Stop { &[] } else { recorded };
@@ -202,7 +203,8 @@ impl LimitTracker {
             }
             LimitKind::ConnectionAge => oldest_connection(usage, ledger),
             // The limit is exceeded while the bucket is above its burst size. The reported value is
-            // the current rate, which may already be below the limit, but at least `limit + 1`.
+            // the current rate. This rate may already be below the limit; the value is then one
+            // above the limit.
             LimitKind::OutputRate
                 if self.output_bucket > limit.saturating_mul(OUTPUT_BURST_SECONDS) =>
             {

@@ -9,7 +9,7 @@ use crate::process::{MonotonicMs, ProcRef};
 pub struct Usage {
     /// Time at which the sample was taken.
     pub at: MonotonicMs,
-    /// Usage of each living process of the tree.
+    /// Usage of the living processes of the tree, at most 512.
     pub processes: Vec<ProcessUsage>,
     /// Memory in which shared pages count once, in bytes: from the task's control group, or the sum
     /// of the proportional set sizes (PSS). PSS is expensive to read, and is therefore read only
@@ -77,8 +77,8 @@ pub struct SentToRemote {
     pub bytes: u64,
 }
 
-/// The highest observed resource usage of a task. A value that was never observed is null: without
-/// limits, samples are taken only when the shim is awake for another reason.
+/// The highest observed resource usage of a task. A number that was never observed is null: a task
+/// may end before its first sample.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -121,7 +121,7 @@ impl Usage {
         self.processes.iter().map(|one| one.cpu_ms).fold(self.ended_cpu_ms, u64::saturating_add)
     }
 
-    /// Returns the number of living processes.
+    /// Returns the number of living processes in the sample.
     #[must_use]
     pub fn process_count(&self) -> u64 {
         u64::try_from(self.processes.len()).unwrap_or(u64::MAX)

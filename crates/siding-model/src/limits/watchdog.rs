@@ -2,8 +2,8 @@
 //!
 //! The watchdogs detect four failures: a busy loop, a descriptor leak, a long transfer, and a large
 //! transfer. Each has a threshold above the use of healthy tasks. Healthy use that can still exceed
-//! a threshold is left out: descriptors of processes that each have few, connections that were
-//! accepted or stay within the tree, and busy trees that write files.
+//! a threshold is left out: descriptors of processes that each have few, the age of accepted
+//! connections, traffic within the tree, and busy trees that write files.
 //!
 //! An idle task must use almost no processor time. So the shim samples a task when the shim is
 //! awake for another reason, and otherwise at intervals that double while the task is idle. A
@@ -263,7 +263,7 @@ impl Watchdog {
 
     /// Returns the time for which the task has been spinning.
     ///
-    /// The time counts from the first of consecutive samples that all show a spin. A tree that
+    /// The time counts from the sample after which all samples have shown a spin. A tree that
     /// writes files does not spin: a build may write to a log, and compilers write object files.
     fn measure_spin(&mut self, usage: &Usage) -> Finding {
         let suspected = self.suspects_spin(usage.at, usage.cpu_ms(), usage.output_bytes);

@@ -20,7 +20,7 @@ pub enum NetPolicy {
     None,
     /// Only a loopback interface that no process outside of the task can reach.
     Loopback,
-    /// TCP connections to these ports on any host.
+    /// TCP connections to these ports on any host. The task may also listen.
     Ports(Ports),
     /// HTTP requests and tunnels to these hosts, through a proxy.
     Allow(RemoteHosts),

@@ -9,7 +9,7 @@ use super::policy::BadNetPolicy;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteHosts(Vec<HostRule>);
 
-/// An entry of the set: the hosts and their port, or `None` for all ports.
+/// An entry of the set: the hosts, and their port, which is `None` for all ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct HostRule {
     name: HostPattern,

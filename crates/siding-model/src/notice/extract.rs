@@ -7,7 +7,7 @@
 //! | `stalled` | evidence of a stall | when the task writes, receives input, or ends |
 //! | `ready` | the readiness condition holds | when the task ends |
 //! | `expiring` | the deadline approaches | when it moves, or the task is stopped or ends |
-//! | `limit` | an exceeded limit that does not stop the task, or a refused host | never |
+//! | `limit` | an exceeded limit or threshold without a stop, or a refused host | never |
 //! | `matched` | a line that the monitor selects | never |
 //!
 //! A notice about the present state of a task expires at the task's end, because it would be wrong
@@ -133,7 +133,7 @@ pub enum StallCertainty {
 #[cfg_attr(feature = "schema", schemars(rename = "NoticeKind"))]
 #[serde(rename_all = "snake_case")]
 pub enum NoticeKind {
-    /// The whole tree has ended, or the task was released.
+    /// The task has ended.
     Ended,
     /// The task writes no output, and there is evidence for the cause.
     Stalled,

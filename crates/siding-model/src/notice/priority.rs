@@ -13,7 +13,7 @@ pub enum Priority {
     /// Delivered before all others: the task may need action, siding intervened, or the caller
     /// asked for the notice.
     Next,
-    /// Delivered after all others, such as an ordinary end or a matched line.
+    /// Delivered after all `next` notices; for example an ordinary end or a matched line.
     Later,
 }
 

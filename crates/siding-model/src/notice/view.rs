@@ -48,9 +48,9 @@ pub struct NoticeView {
     /// Time of the event, RFC 3339.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub at: String,
-    /// Exit code of the shell or program; null if it did not exit.
+    /// Exit code of the shell or program; null unless the notice reports its exit.
     pub exit_code: Option<u8>,
-    /// The signal that ended the task; null if none did.
+    /// The signal that ended the shell or program; null unless the notice reports this end.
     pub signal: Option<String>,
     /// The exceeded deadline or limit; `net` for a refused host; null for other notices.
     pub limit: Option<String>,
@@ -70,8 +70,8 @@ pub struct NoticeView {
         schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")
     )]
     pub evidence: Option<serde_json::Map<String, serde_json::Value>>,
-    /// Status of each stage of the shell's last pipeline, if an earlier stage failed and the last
-    /// one did not; otherwise null.
+    /// Status of each stage of the shell's last pipeline, if a stage failed and the shell exited
+    /// with 0; otherwise null.
     pub pipeline_statuses: Option<Vec<i32>>,
 }
 
@@ -212,7 +212,7 @@ impl NoticeEvent {
         }
     }
 
-    /// Returns the facts that no other field contains, as text.
+    /// Returns the facts that no other field contains, as text; `None` if there are none.
     fn headline(&self) -> Option<String> {
         match self {
             Self::Ended { outcome, note } => {

@@ -90,8 +90,8 @@ pub struct UnknownHostKey {
 
 impl UnknownHostKey {
     /// Returns the unknown key for a name inside the `bash` object. Returns `None` for a known key,
-    /// and for a name that does not start with `background`: such names are keys of the host
-    /// itself.
+    /// for a name that is too long to compare, and for a name that does not start with
+    /// `background`: such names are keys of the host itself.
     #[must_use]
     pub fn from_short_name(path: &Path, name: &str) -> Option<Self> {
         let is_known = HostKey::KNOWN_KEYS.iter().any(|key| key.short_name() == name);

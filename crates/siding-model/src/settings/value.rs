@@ -57,10 +57,10 @@ impl fmt::Display for RawValue {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueError {
-    /// The duration is malformed.
+    /// The duration is malformed or too long.
     #[error(transparent)]
     BadDuration(#[from] DurationError),
-    /// The size is malformed.
+    /// The size is malformed or too large.
     #[error(transparent)]
     Size(#[from] SizeError),
     /// The signal is unknown.
@@ -75,7 +75,8 @@ pub enum ValueError {
     /// The key does not accept this value.
     #[error("`{found}` is not allowed here; write {allowed}")]
     NotAllowed {
-        /// The rejected value, escaped and cut to 60 columns; only the type of an array or a table.
+        /// The rejected value, escaped and cut to 60 columns; the type of an array or a table;
+        /// `this` for a webhook, whose value may contain a secret.
         found: String,
         /// Description of the allowed values, which follows `write` in the message.
         allowed: &'static str,
@@ -296,7 +297,8 @@ impl Value for String {
     }
 }
 
-/// The conditions under which the blocking budget applies to a call that specifies no wait.
+/// Whether the blocking budget applies to a call that specifies no wait. [`crate::budget`] names
+/// further conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AssistantMode {
     /// The budget applies unless a person at a terminal calls.

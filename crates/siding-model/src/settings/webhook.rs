@@ -87,8 +87,8 @@ impl Value for Webhook {
         if legal { Ok(Self(Some(text.to_owned()))) } else { Err(refused()) }
     }
 
-    /// Returns the displayed form. The suffix `/…` of a cut address is invalid input, so that a
-    /// displayed address that is copied into a settings file is rejected.
+    /// Returns the displayed form, followed by `/…` if the address was cut. This suffix is invalid
+    /// input, so that a cut address that is copied into a settings file is rejected.
     fn raw(&self) -> RawValue {
         let more = self.address().and_then(split_address).is_some_and(|(_, _, more)| more);
         RawValue::Text(format!("{self}{}", if more { HIDDEN_SUFFIX } else { "" }))

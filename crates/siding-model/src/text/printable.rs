@@ -12,10 +12,10 @@ const MAX_COMBINING_MARKS: usize = 3;
 ///
 /// Commands, names and paths are untrusted: they could move the cursor, change the direction of
 /// writing or hide characters. Newline, tab and carriage return are written as `\n`, `\t`, `\r`,
-/// ESC as `\e`, other control characters as in `\x07`, and invisible characters (zero-width,
-/// bidirectional, tags, line separators) as in `\u{202e}`. A text that does not fit is cut between
-/// characters or escapes and ends in `…`. Backslashes are not doubled, because the result is read
-/// by people and not parsed.
+/// ESC as `\e`, other control characters of ASCII as in `\x07`, and all other control characters
+/// and invisible characters (zero-width, bidirectional, tags, line separators) as in `\u{202e}`. A
+/// text that does not fit is cut between characters or escapes and ends in `…`. Backslashes are not
+/// doubled, because the result is read by people and not parsed.
 ///
 /// Widths follow Unicode (UAX #11): a wide character takes two columns, a combining mark none.
 #[must_use]
@@ -46,10 +46,10 @@ pub fn one_line(text: &str, columns: usize) -> String {
 }
 
 /// Escapes the control characters and invisible characters of a text as [`one_line`] does, but
-/// keeps line breaks. The result cannot move the cursor, change the direction of writing or hide
-/// characters.
+/// keeps newlines and tabs. The result cannot move the cursor, change the direction of writing or
+/// hide characters.
 ///
-/// Newlines and tabs are kept. Characters that XML does not allow are also escaped.
+/// Characters that XML does not allow are also escaped.
 #[must_use]
 pub fn make_visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

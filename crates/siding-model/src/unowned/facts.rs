@@ -116,7 +116,7 @@ pub enum KeepReason {
     /// An ancestor of the process is not visible in `/proc`.
     #[error("one of its ancestors is not visible from here")]
     HiddenAncestor,
-    /// The tree contains a process of another user.
+    /// The tree contains a process of another user, or one whose user ids differ or are unknown.
     #[error("{pid} in its tree belongs to another user")]
     OtherUser {
         /// Pid of the other user's process.
@@ -134,7 +134,7 @@ pub enum KeepReason {
         /// Pid of the process with the terminal.
         pid: i32,
     },
-    /// A process outside of all orphaned trees refers to a socket file of the tree.
+    /// A process outside of all selected trees refers to a socket file of the tree.
     #[error("{pid}, which is not an orphan, refers to its socket `{socket}`")]
     SocketInUse {
         /// Pid of the process that refers to the socket file.

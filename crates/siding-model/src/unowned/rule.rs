@@ -128,7 +128,8 @@ pub fn may_match_built_in(command_line: &str) -> bool {
         && (command_line.contains("claude-") || command_line.contains("srt-mux-"))
 }
 
-/// Returns the regular expression with which the built-in rules match the names of socket files.
+/// Returns the regular expression for the names of socket files in the command lines that the
+/// built-in rules match.
 pub(super) fn socket_name_regex() -> Option<Regex> {
     Regex::new(CLAUDE_SOCKET_PATTERN).ok()
 }

@@ -1,8 +1,9 @@
 //! The decision whether an automatic run of the reaper terminates or reports unowned processes.
 //!
-//! Session starts and the timer apply the built-in rules. By default the first such run that finds
-//! an orphan only reports it, so that the user learns of the reaper before it acts. The report is
-//! recorded as an [`OrphanReport`], and later runs terminate orphans.
+//! Session starts, the timer, and `siding reap` without `--foreign` apply only the built-in rules.
+//! By default the first such run that finds an orphan only reports it, so that the user learns of
+//! the reaper before it acts. The report is recorded as an [`OrphanReport`], and later runs
+//! terminate orphans.
 
 use std::collections::BTreeSet;
 

@@ -191,7 +191,7 @@ impl FromStr for HttpUrl {
 }
 
 /// Splits `host:port`, `host`, `[address]:port` or `[address]` into the host and the port, by
-/// default 80. `None` if the port is invalid or the bracket is not closed.
+/// default 80. `None` for any other form, and for an invalid port.
 fn split_port(authority: &str) -> Option<(&str, u16)> {
     let (host, rest) = match authority.strip_prefix('[') {
         Some(inner) => inner.split_once(']')?,

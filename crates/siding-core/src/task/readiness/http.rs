@@ -87,7 +87,7 @@ impl Drop for HttpProbe {
     }
 }
 
-/// The lengths of the pauses between requests, which grow with the number of requests.
+/// The lengths of the pauses between requests, which grow during the wait.
 enum ProbePauses {
     /// Pauses for a wait with a limit.
     Quick {

@@ -67,7 +67,7 @@ impl OutputScan {
     }
 
     /// Returns the time at which [`Self::scan_partial_line`] is to be called; `None` if no output
-    /// has been read, or if that function has already matched the incomplete line.
+    /// has been read, or if that function has already checked the incomplete line.
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         self.settles_at
     }
