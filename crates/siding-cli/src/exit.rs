@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::outcome::{LeaderEnd, Outcome};
+use siding_model::signal::Signal;
 
 /// `wait` and `run --wait-for`: a task ended first, so the condition can no longer become true.
 pub(crate) const TASK_ENDED_FIRST: u8 = 1;
@@ -76,11 +77,14 @@ fn code_for_stopped(end: &LeaderEnd) -> u8 {
 fn code_for_leader_end(end: &LeaderEnd) -> u8 {
     match end {
         LeaderEnd::Exited { code } => *code,
-        LeaderEnd::Signaled { signal, .. } => {
-            SIGNAL_BASE.saturating_add(u8::try_from(signal.number()).unwrap_or(0))
-        }
+        LeaderEnd::Signaled { signal, .. } => code_for_signal(*signal),
         LeaderEnd::Unknown { .. } => SIDING_FAILED,
     }
+}
+
+/// Returns the exit code of a program that a signal ended.
+pub(crate) fn code_for_signal(signal: Signal) -> u8 {
+    SIGNAL_BASE.saturating_add(u8::try_from(signal.number()).unwrap_or(0))
 }
 
 fn code_for_spawn_errno(errno: Option<i32>) -> u8 {

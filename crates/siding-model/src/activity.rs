@@ -115,7 +115,7 @@ pub struct ActivityTask {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StopCause {
     /// `deadline`, a limit such as `max-memory`, `out of memory` for the kernel's OOM killer, or
-    /// the requester of the stop: `user`, `session`, or the name of a host.
+    /// the requester of the stop: `user`, `reader`, `session`, or the name of a host.
     pub rule: String,
     /// Number of tasks in the period that this cause ended.
     pub tasks: usize,

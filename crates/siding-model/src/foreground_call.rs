@@ -12,6 +12,9 @@
 //!  every state ── detached, cancelled, reader closed, or interrupted after the end ──► Left
 //! ```
 //!
+//! In a call with [`CallPolicy::stops_without_reader`], a closed reader stops the running command
+//! instead, and the call waits for the end.
+//!
 //! `siding run`, the tools for models, the A2A server and the start of a workflow all wait through
 //! [`ForegroundCall`]. The drivers of these callers poll and act, but decide nothing. The deadline
 //! is not an event of a call: the shim enforces it, and the caller observes the task's end.
@@ -43,7 +46,14 @@ pub struct CallPolicy {
     /// Whether the caller waits for the task to become ready. Such a task continues in the
     /// background once it is ready, and is not stopped when the caller no longer wants the result.
     pub waits_for_ready: bool,
+    /// Whether the command is stopped when the reader of its output closes the pipe, as SIGPIPE
+    /// ends a command of a shell's pipeline. Otherwise the call returns and the command continues.
+    pub stops_without_reader: bool,
 }
+
+/// The requester that the journal records for the stop of a command whose reader has closed the
+/// pipe.
+const CLOSED_READER: &str = "reader";
 
 /// The end for which a caller waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +74,7 @@ impl CallPolicy {
             budget_reason: BackgroundReason::Budget,
             goal: CallGoal::LeaderEnd,
             waits_for_ready: !spec.wait_for.is_empty(),
+            stops_without_reader: false,
         }
     }
 
@@ -112,6 +123,8 @@ pub enum CallAction {
     Wait,
     /// Requests the stop of the task with SIGINT, and waits for its end.
     Interrupt(InterruptGrace),
+    /// Sends [`closed_reader_stop`], and waits for the end of the task.
+    StopWithoutReader,
     /// Requests the move to the background for this reason; `None` if the task is already there.
     /// The call then returns once the remaining output is shown.
     HandOver(Option<BackgroundReason>),
@@ -148,6 +161,13 @@ impl InterruptGrace {
     }
 }
 
+/// Returns the request to the shim that stops a command whose output has no reader. The signal is
+/// the task's own, because many programs ignore SIGPIPE and would only notice their next write.
+#[must_use]
+pub fn closed_reader_stop() -> ShimRequest {
+    ShimRequest::Stop { by: CLOSED_READER.to_owned(), grace_ms: None, signal: None }
+}
+
 /// The state of a call. The module documentation has a diagram of the transitions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallState {
@@ -175,7 +195,8 @@ pub struct ForegroundCall {
     budget_end: Option<MonotonicMs>,
     /// Whether the move to the background was requested before the command ran.
     wants_background: bool,
-    interrupts: u32,
+    /// Number of stops that the call has requested.
+    stop_requests: u32,
 }
 
 impl ForegroundCall {
@@ -183,7 +204,7 @@ impl ForegroundCall {
     #[must_use]
     pub const fn new(policy: CallPolicy) -> Self {
         let state = CallState::Starting;
-        Self { policy, state, budget_end: None, wants_background: false, interrupts: 0 }
+        Self { policy, state, budget_end: None, wants_background: false, stop_requests: 0 }
     }
 
     /// Returns the state of the call.
@@ -210,13 +231,13 @@ impl ForegroundCall {
     }
 
     /// Returns how long the reader of the remaining output may make no progress; `None` while the
-    /// call waits for its task, after the end of a command that was not interrupted, and once the
+    /// call waits for its task, after the end of a command that the call did not stop, and once the
     /// caller has returned.
     #[must_use]
     pub const fn reader_timeout(&self) -> Option<Duration> {
         match self.state {
             CallState::Starting | CallState::Running | CallState::Left => None,
-            CallState::Ended if self.interrupts == 0 => None,
+            CallState::Ended if self.stop_requests == 0 => None,
             CallState::Ended | CallState::HandedOver => Some(READER_TIMEOUT),
         }
     }
@@ -239,14 +260,17 @@ impl ForegroundCall {
             CallEvent::Interrupted => self.interrupt(),
             // The signal that ended the reader may have been meant for the command as well, so an
             // interrupted call waits for the end.
-            CallEvent::ReaderClosed if self.interrupts > 0 => CallAction::Wait,
+            CallEvent::ReaderClosed if self.stop_requests > 0 => CallAction::Wait,
+            CallEvent::ReaderClosed if self.policy.stops_without_reader && self.owns_command() => {
+                self.stop_requests += 1;
+                // A shell waits for every command of its pipeline.
+                self.budget_end = None;
+                CallAction::StopWithoutReader
+            }
             CallEvent::ReaderClosed | CallEvent::Detached => self.leave(None),
             CallEvent::Cancelled => {
-                // Only this call waits for a command in the foreground, so the command is stopped.
-                let is_own = self.is_waiting()
-                    && self.policy.placement == Placement::Foreground
-                    && !self.policy.waits_for_ready;
-                self.leave(is_own.then_some(InterruptGrace::OfTask))
+                let interrupt = self.owns_command().then_some(InterruptGrace::OfTask);
+                self.leave(interrupt)
             }
             CallEvent::SentToBackground if self.state == CallState::Starting => {
                 self.wants_background = true;
@@ -260,6 +284,14 @@ impl ForegroundCall {
             }
             CallEvent::Ready | CallEvent::SentToBackground | CallEvent::Tick => CallAction::Wait,
         }
+    }
+
+    /// Returns whether only this call waits for the command. The command is then of no use without
+    /// the call, and is stopped with it.
+    fn owns_command(&self) -> bool {
+        self.is_waiting()
+            && self.policy.placement == Placement::Foreground
+            && !self.policy.waits_for_ready
     }
 
     fn start(&mut self, now: MonotonicMs) -> CallAction {
@@ -286,8 +318,8 @@ impl ForegroundCall {
 
     const fn interrupt(&mut self) -> CallAction {
         let grace =
-            if self.interrupts == 0 { InterruptGrace::OfTask } else { InterruptGrace::Zero };
-        self.interrupts += 1;
+            if self.stop_requests == 0 { InterruptGrace::OfTask } else { InterruptGrace::Zero };
+        self.stop_requests += 1;
         match self.state {
             // The interrupt skips the remaining output and stops lingering processes.
             CallState::Ended => self.leave(Some(grace)),
@@ -334,15 +366,18 @@ mod tests {
         budget_reason: BackgroundReason::Budget,
         goal: CallGoal::LeaderEnd,
         waits_for_ready: false,
+        stops_without_reader: false,
     };
 
     fn policies() -> impl Strategy<Value = CallPolicy> {
         let placement = prop_oneof![Just(Placement::Foreground), Just(IN_BACKGROUND)];
         let budget = prop_oneof![Just(None), (0..300u64).prop_map(Some)];
         let goal = prop_oneof![Just(CallGoal::LeaderEnd), Just(CallGoal::TaskEnd)];
-        (placement, budget, goal, any::<bool>()).prop_map(|(placement, ms, goal, ready)| {
+        let flags = (any::<bool>(), any::<bool>());
+        (placement, budget, goal, flags).prop_map(|(placement, ms, goal, (ready, reader))| {
             let budget = ms.map(Duration::from_millis);
-            CallPolicy { placement, budget, goal, waits_for_ready: ready, ..POLICY }
+            let policy = CallPolicy { placement, budget, goal, ..POLICY };
+            CallPolicy { waits_for_ready: ready, stops_without_reader: reader, ..policy }
         })
     }
 
@@ -372,27 +407,34 @@ mod tests {
         }
 
         #[test]
-        fn only_interrupts_and_cancellation_stop_a_task(
+        fn only_interrupts_cancellation_and_a_closed_reader_stop_a_task(
             policy in policies(), history in histories(),
         ) {
-            let (mut call, mut now, mut interrupts) = (ForegroundCall::new(policy), 0, 0);
+            let (mut call, mut now, mut stops) = (ForegroundCall::new(policy), 0, 0);
             for (event, pause) in history {
                 now += pause;
                 let before = call.state();
                 let stop = match call.step(event, at(now)) {
                     CallAction::Interrupt(grace) | CallAction::Leave(Some(grace)) => Some(grace),
+                    CallAction::StopWithoutReader => {
+                        prop_assert!(policy.stops_without_reader && stops == 0);
+                        prop_assert_eq!(event, CallEvent::ReaderClosed);
+                        prop_assert_eq!(call.wake_at(), None);
+                        stops += 1;
+                        Some(InterruptGrace::OfTask)
+                    }
                     CallAction::Wait
                     | CallAction::HandOver(_)
                     | CallAction::Finish
                     | CallAction::Leave(None) => None,
                 };
                 if event == CallEvent::Interrupted && before != CallState::Left {
-                    let first = interrupts == 0;
+                    let first = stops == 0;
                     let grace = if first { InterruptGrace::OfTask } else { InterruptGrace::Zero };
                     prop_assert_eq!(stop, Some(grace));
-                    interrupts += 1;
+                    stops += 1;
                 } else if stop.is_some() {
-                    prop_assert_eq!(event, CallEvent::Cancelled);
+                    prop_assert!(matches!(event, CallEvent::Cancelled | CallEvent::ReaderClosed));
                     prop_assert_eq!(policy.placement, Placement::Foreground);
                     prop_assert!(!policy.waits_for_ready);
                     prop_assert!(matches!(before, CallState::Starting | CallState::Running));
@@ -492,6 +534,34 @@ mod tests {
             call.step(CallEvent::Interrupted, at(104)),
             CallAction::Leave(Some(InterruptGrace::Zero))
         );
+    }
+
+    #[test]
+    fn a_closed_reader_stops_only_the_command_of_a_call_that_depends_on_it() {
+        let mut call = ForegroundCall::new(POLICY);
+        call.step(CallEvent::Started, at(0));
+        assert_eq!(call.step(CallEvent::ReaderClosed, at(1)), CallAction::Leave(None));
+
+        let policy = CallPolicy { stops_without_reader: true, ..POLICY };
+        let mut call = ForegroundCall::new(policy);
+        call.step(CallEvent::Started, at(0));
+        assert_eq!(call.step(CallEvent::ReaderClosed, at(1)), CallAction::StopWithoutReader);
+        // The call waits for the end, beyond its budget; Ctrl-C ends the grace.
+        assert_eq!(call.step(CallEvent::Tick, at(10_000)), CallAction::Wait);
+        assert_eq!(
+            call.step(CallEvent::Interrupted, at(10_001)),
+            CallAction::Interrupt(InterruptGrace::Zero)
+        );
+        assert_eq!(call.step(CallEvent::Ended, at(10_002)), CallAction::Finish);
+
+        let mut handed_over = ForegroundCall::new(policy);
+        handed_over.step(CallEvent::Started, at(0));
+        handed_over.step(CallEvent::Tick, at(100));
+        assert_eq!(handed_over.step(CallEvent::ReaderClosed, at(101)), CallAction::Leave(None));
+
+        let mut ready = ForegroundCall::new(CallPolicy { waits_for_ready: true, ..policy });
+        ready.step(CallEvent::Started, at(0));
+        assert_eq!(ready.step(CallEvent::ReaderClosed, at(1)), CallAction::Leave(None));
     }
 
     #[test]

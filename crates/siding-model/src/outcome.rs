@@ -122,7 +122,8 @@ pub enum Outcome {
     },
     /// A stop was requested.
     Stopped {
-        /// The requester: `user`, `session`, or the name of a host.
+        /// The requester: `user`, `reader` (the reader of a person's call closed the pipe),
+        /// `session`, or the name of a host.
         by: String,
     },
     /// A limit was exceeded.

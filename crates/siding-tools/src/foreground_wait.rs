@@ -7,7 +7,9 @@ use siding_core::sys::clock;
 use siding_core::task::run::{self, RunError, ShimEvent};
 use siding_core::task::stop::{self, StopOptions};
 use siding_core::task::watch::TaskWatch;
-use siding_model::foreground_call::{CallAction, CallEvent, CallPolicy, ForegroundCall};
+use siding_model::foreground_call::{
+    CallAction, CallEvent, CallPolicy, ForegroundCall, closed_reader_stop,
+};
 use siding_model::process::MonotonicMs;
 use siding_model::signal::Signal;
 use siding_model::spec::TaskSpec;
@@ -76,6 +78,9 @@ pub async fn wait_in_foreground<C: AsyncCaller>(
             CallAction::Wait => {}
             CallAction::Interrupt(grace) => {
                 run_blocking(|| watch.send(&grace.stop_request(caller.name())))?;
+            }
+            CallAction::StopWithoutReader => {
+                run_blocking(|| watch.send(&closed_reader_stop()))?;
             }
             CallAction::HandOver(reason) => {
                 if let Some(why) = reason {

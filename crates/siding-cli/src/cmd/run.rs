@@ -208,9 +208,8 @@ impl Args {
             }
         }
         Ok(match detached_by {
-            Some(signal) => ExitCode::from(
-                exit::SIGNAL_BASE.saturating_add(u8::try_from(signal.number()).unwrap_or(0)),
-            ),
+            Some(signal) => ExitCode::from(exit::code_for_signal(signal)),
+            None if followed.is_disconnected => ExitCode::from(exit::code_for_signal(Signal::PIPE)),
             // The caller requested a background task, and the task has started.
             None if self.background && task.state.is_live() => ExitCode::SUCCESS,
             None => exit::code_for_task(&task.state),

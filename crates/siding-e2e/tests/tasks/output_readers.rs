@@ -5,7 +5,7 @@ use std::io::{PipeReader, Read as _};
 
 use rustix::fs::OFlags;
 use rustix::process::Signal;
-use siding_e2e::{RunningProgram, Sandbox, eventually, eventually_some, processes};
+use siding_e2e::{RunningProgram, Sandbox, Terminal, eventually, eventually_some, processes};
 
 use crate::support::{Task, create_file, sandbox, wait_for_file_command};
 
@@ -45,6 +45,29 @@ fn interrupt_works_while_the_output_pipe_is_full() {
     assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "stopped", "by": "user"}));
     drop(reader);
     task.expect_stopped();
+}
+
+/// A person's command is stopped when the reader of its output exits, as in a pipeline of a shell.
+/// The call waits for the end, and ends a command that ignores the signal after the grace.
+#[test]
+fn a_persons_command_is_stopped_when_its_output_reader_exits() {
+    for text in ["yes", "trap '' TERM; yes"] {
+        let sandbox = sandbox();
+        let terminal = Terminal::new(80, 24);
+        let (mut reader, writer) = std::io::pipe().expect("a pipe");
+        let call = sandbox.siding(&["run", "--grace", "1s", "--", text]);
+        let call = call.on_terminal(&terminal).stdout_to(writer).spawn();
+        let mut line = [0; 2];
+        reader.read_exact(&mut line).expect("the test's pipe");
+        assert_eq!(&line, b"y\n");
+        drop(reader);
+        let _stopped = call.wait().expect_code(141);
+        let notices = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
+        assert_eq!(notices, serde_json::json!([]), "the caller has received the end");
+        let task = Task::only(&sandbox);
+        assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "stopped", "by": "reader"}));
+        task.expect_stopped();
+    }
 }
 
 /// At a terminal, Ctrl-C also kills the reader of the pipe, possibly before siding handles the

@@ -35,7 +35,7 @@ pub(super) enum FollowEnd {
     /// task's state at that time.
     Finished(Box<Task>),
     /// A signal ended the wait, or the reader closed standard output (`SIGPIPE`). The task
-    /// continues, unless it was asked to stop.
+    /// continues, unless a stop was requested.
     Detached(Signal),
 }
 
@@ -47,6 +47,9 @@ pub(super) struct FollowResult {
     pub(super) shown: Option<u64>,
     /// Number of bytes that the command had written when the wait ended and that were not shown.
     pub(super) unshown: u64,
+    /// Whether the reader has closed standard output. If the wait finished nevertheless, the
+    /// command was stopped for this reason.
+    pub(super) is_disconnected: bool,
 }
 
 /// Waits for the task and shows its output.
@@ -64,9 +67,13 @@ pub(super) fn follow(
     let mut caller = RunCaller { signals, output, last_signal: None };
     let policy = CallPolicy {
         budget_reason: plan.hand_over,
+        stops_without_reader: plan.is_person,
         ..CallPolicy::for_task(plan.task.spec(), plan.budget)
     };
     let end = wait_in_foreground(root, SHIM_PROGRAM, (&plan.task, link), policy, &mut caller)?;
+    // After an interrupt, the signal and not the reader determines the result.
+    let is_disconnected = caller.last_signal.is_none()
+        && caller.output.as_ref().is_some_and(OutputStream::is_disconnected);
     let unshown = caller.output.as_ref().map_or(0, OutputStream::unshown_bytes);
     let shown = caller.output.map(|live| {
         live.report_lost_bytes();
@@ -79,7 +86,7 @@ pub(super) fn follow(
         // Without a signal, the reader has closed the pipe, perhaps because the host ended.
         CallEnd::Left => FollowEnd::Detached(caller.last_signal.unwrap_or(Signal::PIPE)),
     };
-    Ok(FollowResult { end, shown, unshown })
+    Ok(FollowResult { end, shown, unshown, is_disconnected })
 }
 
 struct RunCaller<'f> {

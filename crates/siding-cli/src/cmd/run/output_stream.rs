@@ -20,8 +20,7 @@ use crate::stderr;
 pub(super) struct OutputStream {
     /// Unbuffered, so that the number of accepted bytes is known.
     stdout: File,
-    /// False once a write has failed; nothing is shown after that.
-    is_open: bool,
+    sink: SinkState,
     /// Whether standard output and standard error are terminals, so that a remark after an
     /// incomplete line must start on a new line.
     is_terminal: bool,
@@ -41,13 +40,23 @@ pub(super) struct OutputStream {
     reported_lost_bytes: u64,
 }
 
+/// Whether standard output accepts more.
+#[derive(Debug, Clone, Copy)]
+enum SinkState {
+    Open,
+    /// The reader has closed the pipe.
+    Disconnected,
+    /// A write has failed for another reason. Nothing more is shown.
+    Failed,
+}
+
 impl OutputStream {
     /// Returns a stream that writes to standard output and has shown nothing yet.
     pub(super) fn new() -> Result<Self, Failure> {
         let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(output_failure)?;
         Ok(Self {
             stdout: stdout.into(),
-            is_open: true,
+            sink: SinkState::Open,
             is_terminal: io::stdout().is_terminal() && io::stderr().is_terminal(),
             pieces: None,
             shown: 0,
@@ -67,12 +76,21 @@ impl OutputStream {
 
     /// Returns the number of bytes that are known to be written and can still be shown.
     pub(super) const fn unshown_bytes(&self) -> u64 {
-        if self.is_open { self.written.saturating_sub(self.shown) } else { 0 }
+        if self.is_open() { self.written.saturating_sub(self.shown) } else { 0 }
+    }
+
+    /// Returns whether the reader has closed the pipe.
+    pub(super) const fn is_disconnected(&self) -> bool {
+        matches!(self.sink, SinkState::Disconnected)
+    }
+
+    const fn is_open(&self) -> bool {
+        matches!(self.sink, SinkState::Open)
     }
 
     /// Returns the descriptor of standard output if there is something to write to it.
     pub(super) fn writable_fd(&self) -> Option<BorrowedFd<'_>> {
-        (self.is_open && self.shown < self.written).then(|| self.stdout.as_fd())
+        (self.is_open() && self.shown < self.written).then(|| self.stdout.as_fd())
     }
 
     /// Asks the shim to report, once, that more output was written.
@@ -122,11 +140,11 @@ impl OutputStream {
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-                self.is_open = false;
+                self.sink = SinkState::Disconnected;
                 return Ok(WriteResult::Disconnected);
             }
             Err(error) => {
-                self.is_open = false;
+                self.sink = SinkState::Failed;
                 let id = watch.id();
                 render::print_note(&format!(
                     "the output cannot be shown here: {error}; the command continues, and \

@@ -31,6 +31,8 @@ pub(super) struct RunPlan {
     pub(super) output_max_bytes: usize,
     /// Maximum size in bytes of the output excerpt in any other answer.
     pub(super) handover_max_bytes: usize,
+    /// Whether a person at a terminal calls, and no program reads the result as JSON.
+    pub(super) is_person: bool,
     /// Remarks for the caller about these decisions.
     pub(super) notes: Vec<String>,
 }
@@ -49,7 +51,8 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     let command = parse_command(args, &settings)?;
     let cwd = WorkingDirectory::resolve(args.cwd.as_deref())?;
     let session_id = request::resolve_session(root, args.session.as_deref())?;
-    let times = time_limits(args, &settings, session::is_subagent(&session_id));
+    let is_person = !args.json && caller::is_person(settings.assistant_mode);
+    let times = time_limits(args, &settings, session::is_subagent(&session_id), is_person);
     let chosen = auto_background::choose_placement(
         args,
         &settings,
@@ -82,6 +85,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         },
         output_max_bytes: settings.output_max_bytes.to_usize(),
         handover_max_bytes: settings.handover_max_bytes.min(settings.output_max_bytes).to_usize(),
+        is_person,
         // A caller must learn which values a lock or the cap replaced.
         notes: settings.warnings().iter().map(ToString::to_string).chain(chosen.note).collect(),
     })
@@ -131,12 +135,8 @@ struct TimeLimits {
 }
 
 /// Returns the caller's maximum wait and the task's maximum duration.
-fn time_limits(args: &Args, settings: &Settings, is_subagent: bool) -> TimeLimits {
-    let call = BudgetCall {
-        request: requested_wait(args),
-        is_subagent,
-        is_person: !args.json && caller::is_person(settings.assistant_mode),
-    };
+fn time_limits(args: &Args, settings: &Settings, is_subagent: bool, is_person: bool) -> TimeLimits {
+    let call = BudgetCall { request: requested_wait(args), is_subagent, is_person };
     let budget = match settings.budget_policy().decide(call) {
         CallerWait::UntilStart => Some(settings.settle),
         CallerWait::For(budget) => Some(budget),

@@ -8,9 +8,10 @@ use std::ffi::CStr;
 use std::os::fd::BorrowedFd;
 
 use siding_model::foreground_call::{
-    CallAction, CallEvent, CallPolicy, CallState, ForegroundCall, InterruptGrace,
+    CallAction, CallEvent, CallPolicy, CallState, ForegroundCall, closed_reader_stop,
 };
 use siding_model::notice::TaskNotices;
+use siding_model::protocol::ShimRequest;
 
 use super::error::RunError;
 use super::shim_messages::{ShimEvent, recv_event};
@@ -281,8 +282,9 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
     fn step(&mut self, event: CallEvent) -> Result<(), C::Error> {
         match self.call.step(event, clock::monotonic_now()) {
             CallAction::Interrupt(grace) | CallAction::Leave(Some(grace)) => {
-                Ok(self.request_stop(grace)?)
+                Ok(self.request_stop(&grace.stop_request(self.caller.name()))?)
             }
+            CallAction::StopWithoutReader => Ok(self.request_stop(&closed_reader_stop())?),
             CallAction::HandOver(reason) => {
                 if let Some(why) = reason {
                     self.watch.move_to_background(why).map_err(RunError::from)?;
@@ -294,7 +296,7 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
         }
     }
 
-    fn request_stop(&mut self, grace: InterruptGrace) -> Result<(), RunError> {
-        Ok(self.watch.send(&grace.stop_request(self.caller.name()))?)
+    fn request_stop(&mut self, request: &ShimRequest) -> Result<(), RunError> {
+        Ok(self.watch.send(request)?)
     }
 }
