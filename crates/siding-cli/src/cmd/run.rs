@@ -2,6 +2,7 @@
 
 mod auto_background;
 mod follow;
+mod keyboard;
 mod limits;
 mod output_stream;
 mod plan;
@@ -11,7 +12,6 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use siding_core::output;
-use siding_core::sys::signals::SignalFd;
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::LaunchResult;
 use siding_core::task::view::ViewDetail;
@@ -31,14 +31,16 @@ use crate::stderr;
 
 /// Runs a command as a task.
 ///
-/// A single argument is a shell command line; several are a program and its arguments. The call
-/// returns when the shell ends, or after the budget; after the budget the same process continues in
-/// the background. At its deadline, the task is stopped with everything it started.
+/// A single argument is a shell command line; several are a program and its arguments. For a person
+/// at a terminal the call returns when the shell ends, and Ctrl-B moves the command to the
+/// background. For an agent, without a terminal, and with --budget, the command moves there when
+/// the budget has passed. The same process continues in the background. At its deadline, the task
+/// is ended with everything it started.
 #[derive(Debug, Default, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// How long to wait before the command moves to the background (`15s`, `2m`, `none`; default:
-    /// blocking_budget, 15s)
+    /// `none` for a person at a terminal, otherwise blocking_budget, 15s)
     #[arg(long, value_name = "D")]
     pub(super) budget: Option<String>,
     /// Start in the background and return immediately
@@ -136,9 +138,14 @@ Examples:
   siding run --net none -- ./tests.sh              without network
   siding run --max-memory 4GiB --max-cpu-spin 5m --on-limit stop -- ./server
 
-Exit codes: the command's own; 128+n if signal n ended it; 75 if it continues in
-the background; 124 at the deadline; 125 if siding itself failed; 126 and 127 as
-in a shell. With --wait-for: 0 if it is ready, 1 if it ended with 0 before.";
+Keys at a terminal: Ctrl-B moves the command to the background (in tmux, press
+it twice); Ctrl-C stops it, a second Ctrl-C kills it. Ctrl-Z suspends only this
+call, and the command continues; `fg` and `bg` of the shell continue the call.
+
+Exit codes: the command's own; 128+n if signal n ended it; 141 if the reader of
+its output exited; 75 if it continues in the background; 124 at the deadline;
+125 if siding itself failed; 126 and 127 as in a shell. With --wait-for: 0 if it
+is ready, 1 if it ended with 0 before.";
 
 /// The action after the budget or the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -166,8 +173,7 @@ impl Args {
         let plan = plan::prepare(&self, &root)?;
         // Signals are read from a descriptor from here on, so that an interrupt between start and
         // wait is not lost.
-        let signals = SignalFd::block(&[Signal::INT, Signal::TERM, Signal::HUP])
-            .map_err(|error| Failure::new(format!("could not listen to signals: {error}")))?;
+        let signals = follow::block_signals(&plan)?;
         let link = match plan::start_task(&self, &root, &plan, shim)? {
             LaunchResult::Started(link) => link,
             LaunchResult::Duplicate(first) => return self.report_duplicate(&root, first),

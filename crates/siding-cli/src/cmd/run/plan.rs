@@ -33,6 +33,8 @@ pub(super) struct RunPlan {
     pub(super) handover_max_bytes: usize,
     /// Whether a person at a terminal calls, and no program reads the result as JSON.
     pub(super) is_person: bool,
+    /// Whether the settings allow the command to be moved to the background.
+    pub(super) can_hand_over: bool,
     /// Remarks for the caller about these decisions.
     pub(super) notes: Vec<String>,
 }
@@ -86,6 +88,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         output_max_bytes: settings.output_max_bytes.to_usize(),
         handover_max_bytes: settings.handover_max_bytes.min(settings.output_max_bytes).to_usize(),
         is_person,
+        can_hand_over: settings.background_tasks,
         // A caller must learn which values a lock or the cap replaced.
         notes: settings.warnings().iter().map(ToString::to_string).chain(chosen.note).collect(),
     })
