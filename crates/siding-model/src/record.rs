@@ -30,11 +30,15 @@ pub const FORMAT_WITH_EXPIRING: u32 = 4;
 pub const FORMAT_WITH_RELEASED: u32 = 5;
 
 /// Format of a journal that calls an exceeded limit `limit_kind` instead of `which`, and of a task
-/// whose files have their present names (`docs/format.md`). New journals have this format.
+/// whose files have their present names (`docs/format.md`).
 pub const FORMAT_WITH_LIMIT_KIND: u32 = 6;
 
+/// Format of a journal whose deadline may count from the move to the background
+/// ([`TaskSpec::deadline_from_background`]). New journals have this format.
+pub const FORMAT_WITH_LATER_DEADLINE: u32 = 7;
+
 /// Newest journal format that this build reads.
-pub const NEWEST_FORMAT: u32 = FORMAT_WITH_LIMIT_KIND;
+pub const NEWEST_FORMAT: u32 = FORMAT_WITH_LATER_DEADLINE;
 
 /// Maximum length of a line that is read, in bytes. A command can have 2 MiB, and JSON escaping can
 /// make the command six times as long.
