@@ -66,7 +66,7 @@ fn typed_text_is_discarded_and_reported_once() {
     let call = run_on(&sandbox, &terminal).spawn();
     terminal.wait_for_row("up");
     terminal.send_keys("hunter2\n");
-    terminal.wait_for_text("siding: the typed text was discarded");
+    terminal.wait_for_text("siding: the typed text was discarded:");
     terminal.send_keys("again\n");
     create_file(&sandbox, "go");
     let _ended = call.wait().expect_code(7);

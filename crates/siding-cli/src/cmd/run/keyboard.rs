@@ -25,9 +25,9 @@ const HINT_AFTER: Duration = Duration::from_secs(5);
 const CTRL_B: u8 = 0x02;
 /// The byte of the key that ends the input of a program.
 const CTRL_D: u8 = 0x04;
-/// Signals that a call with a keyboard handles in addition: two that would leave the terminal in the
-/// changed mode, the one that continues this process, and two with which the kernel would stop a
-/// background process that uses the terminal.
+/// Signals that a call with a keyboard handles in addition: two that would leave the terminal in
+/// the changed mode, the one that continues this process, and two with which the kernel would stop
+/// a background process that uses the terminal.
 pub(super) const KEYBOARD_SIGNALS: [Signal; 5] =
     [Signal::QUIT, Signal::TSTP, Signal::CONT, Signal::TTIN, Signal::TTOU];
 
@@ -73,7 +73,7 @@ impl Keyboard {
             "a command started with --stdin pipe reads the text of `siding input`".to_owned()
         };
         let discard_note = format!(
-            "the typed text was discarded, because the command does not read this terminal; {advice}"
+            "the typed text was discarded: the command does not read this terminal; {advice}"
         );
         let mut keyboard = Self {
             terminal: io::stdin().as_fd().try_clone_to_owned().ok()?,
