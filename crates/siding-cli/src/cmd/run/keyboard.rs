@@ -19,7 +19,7 @@ use siding_model::spec::StdinMode;
 use super::plan::RunPlan;
 use crate::render;
 
-/// Time after which a person is told the key that moves the command to the background.
+/// Time after which the key that moves the command to the background is shown.
 const HINT_AFTER: Duration = Duration::from_secs(5);
 /// The byte of the key that moves the command to the background.
 const CTRL_B: u8 = 0x02;

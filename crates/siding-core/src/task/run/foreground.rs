@@ -30,8 +30,8 @@ pub trait ForegroundCaller {
     /// Returns the caller's name, which the journal records as the requester of a stop.
     fn name(&self) -> &'static str;
 
-    /// Returns the descriptors of which one is readable while the caller has requests. A descriptor
-    /// may also be readable without a request.
+    /// Returns the descriptors to poll for requests: at least one is readable while the caller has
+    /// requests. A descriptor may also be readable without a request.
     fn request_sources(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
     }
