@@ -29,8 +29,8 @@ pub mod exit {
     /// The remote task was canceled, the server has accepted the request to cancel it, or the
     /// program was stopped before it sent anything.
     pub const CANCELED: u8 = 3;
-    /// The state of the remote task is unknown: the server can no longer be reached or no longer
-    /// knows the task, or the message may not have arrived.
+    /// The state of the remote task is unknown: for example, the server can no longer be reached or
+    /// no longer knows the task, or the message may not have arrived.
     pub const LOST: u8 = 4;
 }
 

@@ -20,7 +20,6 @@ use std::sync::Arc;
 use siding_core::session::{self, SessionError};
 use siding_core::store::StateDir;
 use siding_core::sys::procfs;
-use siding_core::task::run::RunError;
 use siding_http::{HttpServer, ServerError, ServerKind, ServerOptions};
 use siding_model::advice::Dialect;
 use siding_model::id::SessionId;
@@ -78,9 +77,6 @@ pub enum ServeError {
     /// The session cannot be opened.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The agent's directory cannot be used.
-    #[error(transparent)]
-    Run(#[from] RunError),
     /// A system call failed.
     #[error("could not {doing}: {source}")]
     Io {

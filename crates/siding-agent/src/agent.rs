@@ -93,27 +93,27 @@ struct Agent {
     label_cancel: CancelFlag,
     dispatcher: Arc<ToolDispatcher>,
     system: Arc<str>,
-    /// Receives results of models and tools, notices and terminal input.
+    /// Receives the results of models and tools, messages, notices and terminal input.
     events: Receiver<AgentEvent>,
     /// The sender of `events`, cloned for every thread that reports to the agent.
     sender: Sender<AgentEvent>,
-    /// The model request in flight, and the flag that cancels it.
+    /// The model request in flight, if any, and the flag that cancels it.
     active_request: Option<(RequestId, CancelFlag)>,
     call_controls: HashMap<CallId, CallControl>,
     /// Acknowledgments of the task states that results show. They take effect once the result is
     /// recorded.
     pending_receipts: HashMap<CallId, Vec<DeliveryAck>>,
-    /// Tasks whose state is shown by the results of this batch. Their notices are not sent together
-    /// with these results.
+    /// Tasks whose state is shown by the results of the current batch of calls. Their notices are
+    /// not sent together with these results.
     tasks_in_results: HashSet<TaskId>,
     /// Approval requests waiting for a person, by call.
     questions: HashMap<CallId, ApprovalRequest>,
-    /// Prompts that a person submitted while a request or a call was in flight.
+    /// Prompts that a person submitted and that the conversation has not received yet.
     queued_prompts: Vec<String>,
     reminders: Reminders,
     /// Whether the outbox may contain notices that the agent has not delivered yet.
     has_new_notices: bool,
-    /// Whether notices may be pending that do not start a turn. Such notices are sent with the next
+    /// Whether there may be pending notices that do not start a turn. They are sent with the next
     /// request.
     has_quiet_notices: bool,
     /// Number of requests, including those for summaries, that this agent has sent to its model in
@@ -249,7 +249,7 @@ impl Agent {
                 }
                 content.iter().for_each(|one| on_event(UiEvent::Input(one)));
             }
-            Entry::CallFinished { result } => {
+            Entry::CallFinished { result, .. } => {
                 self.call_controls.remove(&result.call);
                 self.questions.remove(&result.call);
                 on_event(UiEvent::CallFinished(result));
@@ -349,7 +349,12 @@ impl Agent {
                     }
                     self.deliver_prompts(on_event)?;
                 }
-                self.handle_event(Event::CallFinished(result), on_event)?;
+                // The entry of the result names the notices that it covers. If this process is killed
+                // before it acknowledges them, the next process does not deliver them.
+                let receipts =
+                    self.pending_receipts.get(&result.call).map_or(&[][..], Vec::as_slice);
+                let covered_notices = self.host.covered_notices(receipts);
+                self.handle_event(Event::CallFinished { result, covered_notices }, on_event)?;
             }
             AgentEvent::Label(label) => {
                 on_event(UiEvent::Label(&label));

@@ -66,7 +66,8 @@ pub struct Conversation {
     requests_since_prompt: u32,
     total_usage: Usage,
     context_tokens: u64,
-    /// The request in flight, which is not recorded: a restarted process sends the request again.
+    /// The request in flight, if any. It is not recorded: a restarted process sends the request
+    /// again.
     in_flight: Option<InFlight>,
     /// The number of the next request of this process.
     next_request_id: u32,
@@ -139,7 +140,8 @@ impl Conversation {
         Arc::unwrap_or_clone(whole.messages)
     }
 
-    /// Returns whether a notice was sent, or will be sent with the next request.
+    /// Returns whether a notice was sent or will be sent with the next request, or whether the
+    /// result of a call covers it.
     #[must_use]
     pub fn has_notice(&self, notice: NoticeId) -> bool {
         self.notices.contains(&notice)
@@ -158,7 +160,7 @@ impl Conversation {
         self.context_tokens
     }
 
-    /// Returns whether a request or a call is in flight.
+    /// Returns whether a request is in flight or a call has no result yet.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.in_flight.is_some() || self.open_call_count() > 0

@@ -33,7 +33,7 @@ pub enum UserContent {
     },
     /// An event of a task. It is not the result of a call.
     Notice {
-        /// The id of the notice. A notice that is in the transcript is not sent again.
+        /// The id of the notice. A notice that is in the transcript is not delivered again.
         id: NoticeId,
         /// The XML block for the model.
         text: String,

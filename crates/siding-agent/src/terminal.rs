@@ -27,9 +27,9 @@ pub enum TerminalEvent {
     Keys(Vec<Key>),
     /// The process received this signal.
     Signal(Signal),
-    /// The terminal was closed.
+    /// The terminal was closed, or reading from it failed.
     Closed,
     /// The terminal has accepted all output, or a write has failed, after [`Console::draw`] skipped
-    /// a frame. The next frame can now be drawn, or returns the error.
+    /// a frame. Drawing the next frame succeeds, or returns the error of the write.
     Drained,
 }

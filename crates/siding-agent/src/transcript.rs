@@ -1,9 +1,9 @@
 //! The transcript of a conversation: an append-only file with one JSON entry per line.
 //!
 //! The file is in the directory of its session. The process that holds the transcript's lock is the
-//! only writer. A writer that is killed while it writes a line leaves a torn line; the next writer
-//! terminates that line and appends a line that marks it as torn. Existing bytes are thus never
-//! changed. Readers ignore only marked lines and an incomplete last line.
+//! only writer. A writer that is killed while it writes a line may leave a torn line; the next
+//! writer terminates that line and appends a line that marks it as torn. Existing bytes are thus
+//! never changed. Readers ignore only marked lines and an incomplete last line.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -44,7 +44,7 @@ pub enum TranscriptError {
         /// The session whose transcript is locked.
         session: SessionId,
     },
-    /// A line cannot be parsed.
+    /// A line cannot be parsed, or is not allowed in its place.
     #[error("conversation `{session}`, line {line} of its {NAME}: {why}")]
     Damaged {
         /// The session whose transcript is damaged.

@@ -25,8 +25,8 @@ pub enum UiEvent<'a> {
     CallFinished(&'a ToolResult),
     /// Content for the model was recorded. The next request sends it.
     Input(&'a UserContent),
-    /// A request to the model failed, or the notes could not be consolidated. The text is the
-    /// reason.
+    /// A request to the model failed, or a consolidation of the notes could not be started. The
+    /// text is the reason.
     RequestFailed(&'a str),
     /// The small model has labeled a finished batch of calls.
     Label(&'a Label),

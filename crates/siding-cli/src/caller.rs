@@ -5,6 +5,8 @@ use std::io::{self, IsTerminal as _};
 
 use siding_model::settings::AssistantMode;
 
+use crate::context;
+
 /// Variables whose presence means that an agent runs this command: siding's own session, and the
 /// ones that Claude Code, Codex, Gemini CLI and opencode set for the commands of their models.
 const AGENT_VARIABLES: [&str; 5] =
@@ -14,19 +16,27 @@ const AGENT_VARIABLES: [&str; 5] =
 /// agent has set a variable of [`AGENT_VARIABLES`], and `assistant_mode` is not `on`. In a pipeline
 /// of a person (`siding run -- make | less`), at least standard error is a terminal.
 pub(crate) fn is_person(mode: AssistantMode) -> bool {
-    let has_terminal = io::stdout().is_terminal()
-        || io::stderr().is_terminal()
-        || io::stdin().is_terminal();
-    is_person_with(mode, has_terminal, |name| {
+    is_person_with(mode, has_terminal(), |name| {
         std::env::var_os(name).is_some_and(|value| !value.is_empty())
     })
 }
 
-fn is_person_with(
-    mode: AssistantMode,
-    has_terminal: bool,
-    is_set: impl Fn(&str) -> bool,
-) -> bool {
+/// Returns [`is_person`] for the setting in force. Without a terminal the settings are not read.
+pub(crate) fn is_person_by_settings() -> bool {
+    has_terminal() && is_person(context::load_valid_settings().assistant_mode)
+}
+
+/// Returns whether a person reads standard output at a terminal. In a pipeline of a person, a
+/// program may read it.
+pub(crate) fn is_person_at_stdout() -> bool {
+    io::stdout().is_terminal() && is_person_by_settings()
+}
+
+fn has_terminal() -> bool {
+    io::stdout().is_terminal() || io::stderr().is_terminal() || io::stdin().is_terminal()
+}
+
+fn is_person_with(mode: AssistantMode, has_terminal: bool, is_set: impl Fn(&str) -> bool) -> bool {
     has_terminal && mode != AssistantMode::On && !AGENT_VARIABLES.into_iter().any(is_set)
 }
 

@@ -33,6 +33,7 @@ mod show;
 mod stats;
 mod statusline;
 mod stop;
+mod suggestion;
 mod uninstall;
 mod wait;
 mod why;
@@ -60,17 +61,20 @@ const EXAMPLES: &str = "\
 Examples:
   siding run --budget 15s -- 'npm test'        in the background after 15 s
   siding ps                                    list tasks
-  siding wait b-4k7q && siding output b-4k7q   wait, then show output
+  siding wait b-4k7q; siding output b-4k7q     wait, then show output
   siding stop --all                            stop all tasks
 
-A task is named by its id or a unique prefix of it.
+A command refers to a task by its id, a unique prefix of the id, or its name;
+`@` is the task that was started last.
 State is in $SIDING_STATE_DIR, otherwise in $XDG_STATE_HOME/siding.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::Args>),
+    #[command(visible_aliases = ["ls", "list"])]
     Ps(ps::Args),
     Show(show::Args),
+    #[command(visible_alias = "logs")]
     Output(output::Args),
     Wait(wait::Args),
     Monitor(Box<monitor::Args>),
@@ -78,6 +82,7 @@ enum Command {
     Why(why::Args),
     Notices(notices::Args),
     Input(input::Args),
+    #[command(visible_alias = "kill")]
     Stop(stop::Args),
     Extend(extend::Args),
     History(history::Args),
@@ -116,7 +121,10 @@ impl Cli {
             Some("hook") => parse_alone("hook").map(Command::Hook),
             _ => None,
         };
-        command.map_or_else(Self::try_parse, |command| Ok(Self { command }))
+        command.map_or_else(
+            || Self::try_parse().map_err(suggestion::add_suggestions),
+            |command| Ok(Self { command }),
+        )
     }
 
     /// Runs the requested command. `shim` was started before the arguments were parsed; it is

@@ -1,5 +1,5 @@
-//! Helpers that most commands use: opening the state directory, reading the settings, and finding a
-//! task by a prefix of its id.
+//! Helpers that most commands use: opening the state directory, reading the settings, and finding
+//! the task that an argument refers to.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -23,7 +23,11 @@ use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
 use crate::failure::Failure;
+use crate::stdout;
 
+/// The argument that refers to the task that was started last. It is also the default of commands
+/// that only read.
+pub(crate) const LAST_TASK: &str = "@";
 /// Maximum width in columns of a hostname in a message.
 const MACHINE_NAME_COLUMNS: usize = 100;
 
@@ -78,9 +82,10 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Finds a task by a prefix of the task's id, and repairs it as [`recover`] does.
-    pub(crate) fn find(root: &StateDir, text: &str) -> Result<Self, Failure> {
-        let id = listing::resolve_id(root, text)?;
+    /// Finds the task that an argument refers to, as [`resolve_task`] does, and repairs it as
+    /// [`recover`] does.
+    pub(crate) fn find(root: &StateDir, text: &str, is_json: bool) -> Result<Self, Failure> {
+        let id = resolve_task(root, text, is_json)?;
         recover(root, id)?;
         Self::read(root, id)
     }
@@ -101,6 +106,34 @@ impl Task {
     /// Returns the task in the form that text and JSON output share.
     pub(crate) fn view(&self, root: &StateDir, detail: ViewDetail) -> TaskView {
         view::task_view(root, &self.dir, &self.state, detail)
+    }
+}
+
+/// Returns the task that an argument refers to: [`LAST_TASK`], an id, the beginning of an id, or a
+/// name. Unless the output is JSON, prints on standard error which task the last one is.
+pub(crate) fn resolve_task(root: &StateDir, text: &str, is_json: bool) -> Result<TaskId, Failure> {
+    if text != LAST_TASK {
+        return Ok(listing::resolve_id(root, text)?);
+    }
+    let session = named_session()?;
+    let Some(id) = listing::last_task(root, session.as_ref())? else {
+        return Err(no_last_task_failure(session.as_ref()));
+    };
+    if !is_json {
+        let view = Task::read(root, id)?.view(root, ViewDetail::Brief);
+        let line = format!("siding: {id}: {}", view.display_name());
+        errln!("{}", one_line(&line, stdout::TEXT_COLUMNS));
+    }
+    Ok(id)
+}
+
+fn no_last_task_failure(session: Option<&SessionId>) -> Failure {
+    match session {
+        None => {
+            Failure::new("there is no task yet").with_hint("`siding run -- COMMAND` starts one")
+        }
+        Some(session) => Failure::new(format!("the session `{session}` has no task"))
+            .with_hint("`siding ps` lists the tasks of all sessions"),
     }
 }
 
@@ -165,7 +198,7 @@ pub(crate) fn prepare_recovery(root: &StateDir) -> Result<Recovery<'_>, Failure>
 }
 
 /// Returns the requested session: `named`, otherwise the one in `SIDING_SESSION`, otherwise the
-/// implicit session. A `SIDING_SESSION` that is not UTF-8 is treated as unset.
+/// implicit session.
 ///
 /// # Errors
 ///
@@ -175,11 +208,21 @@ pub(crate) fn resolve_session(named: Option<SessionId>) -> Result<SessionId, Fai
     if let Some(named) = named {
         return Ok(named);
     }
+    Ok(named_session()?.unwrap_or_else(SessionId::implicit))
+}
+
+/// Returns the session in `SIDING_SESSION`, or `None` if that is unset or empty. Fails if it is not a
+/// valid name.
+fn named_session() -> Result<Option<SessionId>, Failure> {
     match std::env::var("SIDING_SESSION") {
-        Ok(text) if !text.is_empty() => {
-            text.parse().map_err(|error| Failure::new(format!("SIDING_SESSION: {error}")))
+        Ok(text) if !text.is_empty() => match text.parse::<SessionId>() {
+            Ok(session) => Ok(Some(session)),
+            Err(error) => Err(Failure::new(format!("SIDING_SESSION: {error}"))),
+        },
+        Err(std::env::VarError::NotUnicode(_)) => {
+            Err(Failure::new("SIDING_SESSION: the value is not UTF-8"))
         }
-        _ => Ok(SessionId::implicit()),
+        Ok(_) | Err(std::env::VarError::NotPresent) => Ok(None),
     }
 }
 

@@ -1,13 +1,12 @@
 //! Exit codes. They are a documented contract: agents and scripts depend on them.
 
-use std::process::ExitCode;
-
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::outcome::{LeaderEnd, Outcome};
 use siding_model::signal::Signal;
 
-/// `wait` and `run --wait-for`: a task ended first, so the condition can no longer become true.
+/// `wait --for`, `--any` or `--all`, and `run --wait-for`: a task ended first, so the condition can
+/// no longer become true.
 pub(crate) const TASK_ENDED_FIRST: u8 = 1;
 /// `agent`, `dream` and `monitor-mcp`: the work could not be finished; `workflow`: a step failed or
 /// the workflow was stopped; `workflow check`: the file has a mistake.
@@ -18,11 +17,13 @@ pub(crate) const HOOK_BLOCKS: u8 = 2;
 pub(crate) const GUARD_ASKS: u8 = 20;
 /// `guard`: the command must not run.
 pub(crate) const GUARD_DENIES: u8 = 21;
-/// `run`: the task continues in the background, or nothing was started because the same command
-/// runs already (`EX_TEMPFAIL` of sysexits.h: try again later).
+/// `run`: the task continues in the background (`EX_TEMPFAIL` of sysexits.h: try again later).
 pub(crate) const STILL_RUNNING: u8 = 75;
-/// `run`: the deadline passed; `wait`: the bound was reached; `agent`: tasks were stopped after
-/// `--drain-timeout`. timeout(1) uses the same code.
+/// `run`: nothing was started, because the same command already runs in the same directory. Shells
+/// give this code no meaning, and the codes of sysexits.h end at 78.
+pub(crate) const ALREADY_RUNNING: u8 = 79;
+/// `run` and `wait`: the deadline passed; `wait`: the bound was reached; `agent`: tasks were stopped
+/// after `--drain-timeout`. timeout(1) uses the same code.
 pub(crate) const TIMED_OUT: u8 = 124;
 /// siding itself failed, its arguments are wrong, or it is unknown how the command ended.
 /// timeout(1) and docker use the same code for their own failures.
@@ -39,16 +40,16 @@ pub(crate) const SIGNAL_BASE: u8 = 128;
 const PROGRAM_MISSING_ERRNOS: [i32; 2] = [2, 20];
 
 /// Returns the exit code of `run` for a task in this state.
-pub(crate) fn code_for_task(state: &TaskState) -> ExitCode {
+pub(crate) fn code_for_task(state: &TaskState) -> u8 {
     let Phase::Ended { outcome, leader } = state.lifecycle.phase() else {
         if !state.spec.wait_for.is_empty() {
-            return ExitCode::from(if state.ready.is_some() { 0 } else { STILL_RUNNING });
+            return if state.ready.is_some() { 0 } else { STILL_RUNNING };
         }
         return match (&state.leader_end, state.lifecycle.phase()) {
             // The command itself has ended, so its exit code is returned; a message names the
             // lingering processes.
-            (Some(end), Phase::Lingering { .. }) => ExitCode::from(code_for_leader_end(end)),
-            _ => ExitCode::from(STILL_RUNNING),
+            (Some(end), Phase::Lingering { .. }) => code_for_leader_end(end),
+            _ => STILL_RUNNING,
         };
     };
     let code = match outcome {
@@ -62,7 +63,12 @@ pub(crate) fn code_for_task(state: &TaskState) -> ExitCode {
         }
     };
     // With `--wait-for`, 0 would mean that the task became ready.
-    ExitCode::from(if code == 0 && state.is_waiting_for_ready() { TASK_ENDED_FIRST } else { code })
+    if code == 0 && state.is_waiting_for_ready() { TASK_ENDED_FIRST } else { code }
+}
+
+/// Returns the first code that reports a failure, or 0 if all commands succeeded.
+pub(crate) fn first_failure(codes: impl IntoIterator<Item = u8>) -> u8 {
+    codes.into_iter().find(|code| *code != 0).unwrap_or(0)
 }
 
 /// Returns a nonzero code: a stopped command counts as failed, even if it exits with 0 after
@@ -87,10 +93,23 @@ pub(crate) fn code_for_signal(signal: Signal) -> u8 {
     SIGNAL_BASE.saturating_add(u8::try_from(signal.number()).unwrap_or(0))
 }
 
-fn code_for_spawn_errno(errno: Option<i32>) -> u8 {
+/// Returns the exit code of `run` for a program that could not be executed.
+pub(crate) fn code_for_spawn_errno(errno: Option<i32>) -> u8 {
     match errno {
         Some(errno) if PROGRAM_MISSING_ERRNOS.contains(&errno) => NOT_FOUND,
         None | Some(0) => SIDING_FAILED,
         Some(_) => NOT_EXECUTABLE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_failure_of_several_commands_is_returned() {
+        assert_eq!(first_failure([]), 0);
+        assert_eq!(first_failure([0, 0]), 0);
+        assert_eq!(first_failure([0, 143, 7]), 143);
     }
 }

@@ -2,7 +2,7 @@
 //! as it is.
 
 pub(crate) mod error;
-mod file;
+pub(crate) mod file;
 pub(crate) mod hooks;
 pub(crate) mod hosts;
 pub(crate) mod json;
@@ -18,7 +18,7 @@ pub(crate) mod target;
 #[cfg(test)]
 mod tests;
 pub(crate) mod timer;
-mod toml;
+pub(crate) mod toml;
 pub(crate) mod verify;
 
 pub(crate) use self::record_store::InstallRecords;

@@ -5,7 +5,7 @@
 //!                         /current   session of its conversation, and settings for adopted tasks
 //!                         /bell      a FIFO that wakes the supervisor
 //!                         /lock      held by the supervisor while it lives
-//!                         /claim.ID  a command that is marked, but that no shim supervises yet
+//!                         /claim.ID  a command that is being adopted and has no shim yet
 //! ```
 
 mod files;

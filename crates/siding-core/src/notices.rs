@@ -8,7 +8,8 @@
 //! Notices are records of the tasks' journals, from which [`Outbox`] extracts them; only the
 //! acknowledgements have files of their own. An acknowledgement is written after the delivery, so a
 //! crash between the two causes a second delivery. The cache of ended tasks (`notices.cache`) only
-//! saves time and may be removed.
+//! saves time, and the ids of printed notices (`printed.CONSUMER`) only save typing them; both may
+//! be removed.
 
 mod acks;
 mod auto_ack;
@@ -16,11 +17,12 @@ mod error;
 mod follow;
 mod index;
 mod outbox;
+mod printed;
 #[cfg(test)]
 mod tests;
 
 pub use acks::{Acks, Durability};
-pub use auto_ack::{ack_returned, ack_shown, caller_notices};
+pub use auto_ack::{ack_returned, ack_shown, caller_notices, covered_notices};
 pub use error::NoticesError;
 pub use follow::{FollowEvent, OutboxFollower};
 pub use outbox::{DeliveryLock, Outbox, PendingNotices};

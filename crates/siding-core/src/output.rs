@@ -24,6 +24,7 @@ mod raw;
 mod read_cursor;
 mod reader;
 mod size;
+mod stderr_spans;
 mod summary;
 mod tail_follow;
 #[cfg(test)]
@@ -41,5 +42,6 @@ pub use reader::{
     last_lines_offset, read,
 };
 pub use size::{OutputSize, find_gap, open, open_user_file, path};
+pub use stderr_spans::{OutputSpan, OutputStream, SpanWriter, StderrSpans};
 pub use summary::task_summary;
 pub use tail_follow::TailFollower;

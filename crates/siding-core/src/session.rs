@@ -1,4 +1,5 @@
-//! Sessions: conversations of agents, which own tasks and are owned by processes.
+//! Sessions: groups of tasks, usually one for each conversation of an agent. Each session except
+//! the implicit one is owned by processes.
 
 mod batches;
 mod hierarchy;
@@ -101,8 +102,9 @@ pub fn open(root: &StateDir, id: &SessionId, owner_pid: i32) -> Result<Session, 
     open_with_parent(root, id, owner_pid, None)
 }
 
-/// Opens the session of a subagent below the existing session `parent_session`, which inherits the
-/// subagent's tasks. A session that was opened before keeps its first parent.
+/// Opens the session of a subagent below the existing session `parent_session`. Once the subagent's
+/// session has ended, the parent inherits its tasks. A session that was opened before keeps its
+/// parent, or stays without one.
 ///
 /// # Errors
 ///
@@ -190,8 +192,8 @@ pub fn require_live(root: &StateDir, id: &SessionId) -> Result<Session, SessionE
     Ok(session)
 }
 
-/// Returns whether two sessions are the same, or have the same newest living owner directly or
-/// through the sessions that inherit them. False if an owner cannot be determined.
+/// Returns whether two sessions are the same, or whether the sessions that now own their tasks have
+/// the same newest living owner. False if an owner cannot be determined.
 #[must_use]
 pub fn share_owner(root: &StateDir, one: &SessionId, other: &SessionId) -> bool {
     let owner = |id| {

@@ -16,9 +16,11 @@ mod rule_files;
 #[cfg(test)]
 mod tests;
 mod toml_file;
+mod writable_file;
 
 pub use environment::{CallValue, Environment};
 pub use error::SettingsError;
 pub use file::FILE_MAX;
-pub use load::{LoadedSettings, load, read};
+pub use load::{LoadedSettings, load, read, read_planned};
 pub use rule_files::{RuleFile, RuleFiles, read_rule_files};
+pub use writable_file::{PlannedFile, WritableLayer, writable_file};

@@ -1,6 +1,6 @@
 //! The state directory: its location, its content and its locks.
 //!
-//! `docs/format.md` specifies the content. Everything below the root is accessed relative to a
+//! `docs/format.md` specifies the content. Files below the root are opened relative to a
 //! descriptor, so long paths, symbolic links and renamed parent directories have no effect.
 
 mod ambiguous;
@@ -65,7 +65,8 @@ impl AsFd for StateDir {
 impl StateDir {
     /// Returns the path of the state directory: `SIDING_STATE_DIR`, otherwise `siding` in
     /// `XDG_STATE_HOME`, otherwise in `~/.local/state`. A relative `SIDING_STATE_DIR` is resolved
-    /// against the working directory. `None` if `HOME` is unset too.
+    /// against the working directory. `None` if `HOME` is unset too, or if there is no working
+    /// directory to resolve against.
     #[must_use]
     pub fn default_path() -> Option<PathBuf> {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
@@ -151,7 +152,9 @@ impl StateDir {
         Self { path, fd, runtime_base: None }
     }
 
-    /// Returns the base of the runtime directories; `None` if tasks use their own directories.
+    /// Returns the base of the tasks' runtime directories. `None` if the state directory is on a
+    /// local file system, where the directory of each task also contains its FIFOs, socket and
+    /// lock. Also `None` after [`Self::from_fd`].
     #[must_use]
     pub const fn runtime_base(&self) -> Option<&RuntimeBase> {
         self.runtime_base.as_ref()
@@ -191,7 +194,7 @@ impl StateDir {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Io`]; contains `EEXIST` if the id is in use.
+    /// [`StoreError::Io`]; contains `EEXIST` if the id is in use. [`StoreError::RuntimeDir`].
     pub fn create_task(&self, id: TaskId) -> Result<TaskDir, StoreError> {
         let name = format!("{TASKS_DIR}/{id}");
         file::create_directory(&self.fd, &name)
@@ -341,7 +344,8 @@ impl StateDir {
         }
     }
 
-    /// Moves the directory of an unreadable task to [`QUARANTINE_DIR`] and returns its new path.
+    /// Moves the directory of an unreadable task to [`QUARANTINE_DIR`], removes the task's live
+    /// marker, and returns the new path.
     ///
     /// # Errors
     ///
@@ -356,7 +360,8 @@ impl StateDir {
         Ok(self.path.join(to))
     }
 
-    /// Removes a task with all its files. Requires the lock of the task, which must have ended.
+    /// Removes a task with all its files. Requires the lock of the task, which must have ended or
+    /// have no record.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
 //! The operating system: every `unsafe` block of the project, and every system call for which the
 //! standard library has no function.
 //!
-//! Nothing here makes a decision: each function wraps one kernel mechanism, and its documentation
-//! states the kernel's rule. No type of `libc` or `rustix` appears in the interface of this module:
-//! descriptors are those of the standard library.
+//! The functions wrap mechanisms of the kernel, and their documentation states the kernel's rules.
+//! Decisions of siding are made elsewhere. No type of `libc` or `rustix` appears in the interface
+//! of this module: descriptors are those of the standard library.
 
 pub mod birthmark;
 pub mod blocking_syscalls;

@@ -34,8 +34,8 @@ pub struct HistoryOutcome<T> {
     /// The value that the operation returned. It was computed with the new file if a damaged file
     /// was replaced.
     pub value: T,
-    /// The new path of the damaged file in `quarantine/`, and the damage; `None` if the file was
-    /// not damaged.
+    /// The new path of the damaged file in `quarantine/`, and the damage; `None` if no file was
+    /// replaced.
     pub quarantined: Option<(PathBuf, HistoryError)>,
 }
 

@@ -23,7 +23,7 @@ pub enum HistoryError {
         /// The format number in the file.
         found: i64,
     },
-    /// The file is not an SQLite database, or its tables are not siding's.
+    /// The file is corrupt or not an SQLite database, or its tables are not siding's.
     #[error("`{path}` is damaged: {why}")]
     Damaged {
         /// Path of the database file.

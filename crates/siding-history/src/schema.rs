@@ -36,7 +36,7 @@ CREATE TABLE ingested (task TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 pub(crate) enum FileFormat {
     /// The current format, possibly because an empty file was just initialized.
     Current,
-    /// The format number of a newer siding.
+    /// The format of a newer siding, with its number.
     Newer(i64),
     /// A database of another program, or without siding's format number.
     Unrecognized,

@@ -120,6 +120,7 @@ fn task_spec(task_id: TaskId, text: &str) -> TaskSpec {
         keep_tail: 0,
         same_key: String::new(),
         duplicate_of: None,
+        separate_stderr: false,
         monitor: None,
         wait_for: Vec::new(),
         stall_after_ms: 45_000,

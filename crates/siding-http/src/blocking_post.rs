@@ -23,7 +23,7 @@ pub struct PostResponse {
     /// HTTP status. An error status is not a [`TransportError`], so the caller must check the
     /// status.
     pub status: StatusCode,
-    /// Value of the header `Retry-After` as the server sent it: seconds or a date.
+    /// Value of the header `Retry-After`, if the server sent one: seconds or a date.
     pub retry_after: Option<String>,
 }
 

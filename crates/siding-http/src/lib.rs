@@ -2,7 +2,7 @@
 //!
 //! [`HttpServer`] listens and decides which requests are accepted, by the same rules for all of
 //! siding's servers. [`client`] builds the client for requests to other servers, [`BlockingPost`]
-//! uses it from a thread, and [`TransportError`] describes why a request got no response.
+//! uses it from a thread, and [`TransportError`] describes why a request got no complete response.
 
 #![forbid(unsafe_code)]
 

@@ -83,7 +83,7 @@ impl HttpServer {
         self.address
     }
 
-    /// Returns a line for the user that contains the token if it was generated. No other text of
+    /// Returns a line for the user that contains the token if it was generated. No other message of
     /// the server contains the token.
     #[must_use]
     pub fn token_line(&self) -> String {

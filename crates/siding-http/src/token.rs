@@ -14,7 +14,7 @@ const MIN_TOKEN_CHARS: usize = 16;
 /// The scheme in the `Authorization` header.
 const BEARER_PREFIX: &[u8] = b"Bearer ";
 
-/// The names by which the tokens of siding's servers differ.
+/// The names that belong to the token of one kind of server.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerKind {
     /// Prefix of the token file's name.
@@ -55,7 +55,8 @@ impl Token {
         Ok(Self { text, variable: None, file })
     }
 
-    /// Returns the line for the user. The line contains the token if it was generated.
+    /// Returns the line that shows the user a generated token, or names the variable that holds the
+    /// token.
     pub(crate) fn token_line(&self) -> String {
         match (self.variable, &self.file) {
             (Some(variable), _) => format!("token: the value of {variable}"),

@@ -10,8 +10,8 @@ use rustls::CertificateError;
 /// Why a request got no complete response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
-    /// The server does not speak TLS, or its certificate is rejected. A retry fails in the same
-    /// way, and offers the request to an impostor again.
+    /// The TLS handshake failed, for example because the server's certificate is rejected. A retry
+    /// fails in the same way, and offers the request to an impostor again.
     #[error("{0}")]
     Tls(String),
     /// The request is not valid HTTP.

@@ -128,8 +128,8 @@ impl ServerHandler for McpServer {
         {
             return Ok(CreateTaskResult::new(task).into());
         }
-        // Only for a single client: over HTTP several clients share a session, and a notice cannot
-        // be assigned to one of them.
+        // Notices are added only for a single client: over HTTP several clients share a session,
+        // and a notice cannot be assigned to one of them.
         if self.pending_acks.is_some() {
             run_blocking(|| answer_notices::add_to_answer(&self.tool_context, &mut answer));
         }

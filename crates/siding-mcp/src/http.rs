@@ -1,5 +1,5 @@
-//! MCP over Streamable HTTP. [`HttpServer`] checks the token and the peer; the SDK checks `Host`
-//! and `Origin`.
+//! MCP over Streamable HTTP. [`HttpServer`] checks the peer, [`AccessPolicy`] checks the token, and
+//! the SDK checks `Host` and `Origin`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

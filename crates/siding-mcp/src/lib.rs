@@ -1,5 +1,6 @@
 //! siding's MCP server, which offers its tools to any MCP client over stdio and HTTP, and a client
 //! that watches other servers ([`watch`]).
+//!
 //! Only this crate uses the SDK, because the SDK's interface changes often. `siding-tools`
 //! implements the tools; this crate translates requests and tracks what a client has received. This
 //! crate must never supervise a task itself, or hold state that exists nowhere else, so that a

@@ -187,8 +187,8 @@ struct OutputGrowth {
 }
 
 impl OutputGrowth {
-    /// Returns a value for which the client has received the current output. The subscription must
-    /// not have been confirmed yet, so that the client is notified of all later growth.
+    /// Returns a value that counts the current output as received by the client. The subscription
+    /// must not have been confirmed yet, so that the client is notified of all later growth.
     fn from_now(tool_context: &ToolContext, id: TaskId) -> Self {
         Self { id, known_bytes: output_bytes(tool_context, id).unwrap_or(0) }
     }

@@ -18,7 +18,7 @@ use crate::server_session::open_session;
 #[derive(Debug, Default)]
 pub struct McpOptions {
     /// The session that owns the tasks. The default is the session of the environment if the client
-    /// owns it, otherwise a session that ends with the client or, over HTTP, with the server.
+    /// (over HTTP, the server) owns it; otherwise a session that ends with that process.
     pub session: Option<String>,
     /// Options for HTTP; `None` serves one client over standard input and output.
     pub http: Option<HttpOptions>,

@@ -37,7 +37,7 @@ pub enum WatchedServer {
     Url {
         /// URL of the server's MCP endpoint.
         url: String,
-        /// Bearer token to send with each request.
+        /// Bearer token to send with each request, if any.
         bearer: Option<BearerToken>,
     },
 }

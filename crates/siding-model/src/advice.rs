@@ -1,27 +1,31 @@
 //! Advice for the user of a task, who is a person or an agent: the task's state and the next step,
 //! as text.
 
+mod running;
 mod time_left;
 
 use std::time::Duration;
 
 use crate::duration::format_duration;
 use crate::id::TaskId;
-use crate::outcome::{BackgroundReason, LeaderEnd, LimitKind, Outcome};
+use crate::outcome::{LeaderEnd, LimitKind, Outcome};
 use crate::process::UnixMs;
 use crate::record::StopReport;
 use crate::signal::Signal;
+use crate::size::size_in_words;
 use crate::task_view::{PhaseName, ProcessView, TaskView};
 use crate::text::one_line;
 
-use time_left::time_limit;
-pub use time_left::until_deadline;
+use running::running_advice;
+pub use time_left::{is_deadline_near, until_deadline};
 
 /// The interface in whose terms advice is worded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
-    /// Commands and flags of the `siding` program.
+    /// Commands and flags of the `siding` program, for an agent or a program.
     Commands,
+    /// Commands and flags of the `siding` program, for a person at a terminal, in short lines.
+    Terminal,
     /// Names and arguments of the tools that the MCP server offers to a model.
     Tools,
     /// Names and arguments of the tools of siding's own agent.
@@ -34,8 +38,8 @@ impl Dialect {
     #[must_use]
     pub fn format_tool(self, what: &str) -> String {
         match (self, what) {
-            (Self::Commands, "list") => "`siding ps`".to_owned(),
-            (Self::Commands, what) => format!("`siding {what}`"),
+            (Self::Commands | Self::Terminal, "list") => "`siding ps`".to_owned(),
+            (Self::Commands | Self::Terminal, what) => format!("`siding {what}`"),
             (Self::Tools, what) => format!("`{what}`"),
             (Self::Agent, "run") => "`bash`".to_owned(),
             (Self::Agent, what) => format!("`task_{what}`"),
@@ -46,7 +50,7 @@ impl Dialect {
     /// `show`.
     fn format_task_call(self, what: &str, id: TaskId) -> String {
         match (self, what) {
-            (Self::Commands, what) => format!("`siding {what} {id}`"),
+            (Self::Commands | Self::Terminal, what) => format!("`siding {what} {id}`"),
             // The tools have no `show`, but their `list` contains the state of each task.
             (Self::Tools | Self::Agent, "show") => self.format_tool("list"),
             (Self::Tools | Self::Agent, what) => self.format_tool(what),
@@ -57,7 +61,7 @@ impl Dialect {
     #[must_use]
     pub fn format_option(self, name: &str) -> String {
         match (self, name) {
-            (Self::Commands, name) => format!("--{name}"),
+            (Self::Commands | Self::Terminal, name) => format!("--{name}"),
             (Self::Agent, "background") => "`run_in_background`".to_owned(),
             (Self::Tools | Self::Agent, name) => format!("`{name}`"),
         }
@@ -76,14 +80,13 @@ pub enum NoticeChannel {
 }
 
 impl NoticeChannel {
-    /// Returns the clause that announces the notice, with a leading separator; empty when no notice
-    /// will come.
-    const fn promise_clause(self) -> &'static str {
+    /// Returns the clause that announces the notice, or `None` when no notice will come.
+    const fn promise(self) -> Option<&'static str> {
         match self {
-            Self::PollOnly => "",
-            Self::Pushed => "; you will be notified when it ends",
+            Self::PollOnly => None,
+            Self::Pushed => Some("you will be notified when it ends"),
             Self::WithToolResults => {
-                "; you will be notified when it ends, in a later result of these tools"
+                Some("you will be notified when it ends, in a later result of these tools")
             }
         }
     }
@@ -159,51 +162,10 @@ fn readiness_advice(view: &TaskView, dialect: Dialect) -> Option<String> {
     let says = one_line(&ready.describe(is_live), READY_COLUMNS);
     match (is_live, ready.after_ms, dialect) {
         (false, Some(_), _) => None,
-        (true, None, Dialect::Commands) => {
+        (true, None, Dialect::Commands | Dialect::Terminal) => {
             Some(format!("{says}; `siding notices` reports when it is"))
         }
         (_, _, _) => Some(says),
-    }
-}
-
-fn running_advice(
-    view: &TaskView,
-    dialect: Dialect,
-    channel: NoticeChannel,
-    now: UnixMs,
-) -> String {
-    let id = view.task_id;
-    let limit = time_limit(view, now)
-        .map_or_else(String::new, |limit| format!(" of {}", format_duration(limit)));
-    let next = format!(
-        "{} waits for its end, {} shows what is new, {} ends it",
-        dialect.format_task_call("wait", id),
-        dialect.format_task_call("output", id),
-        dialect.format_task_call("stop", id)
-    );
-    let ran = format_duration(Duration::from_millis(view.elapsed_ms));
-    let usual =
-        format_progress(view).map_or_else(String::new, |usual| format!("usually {usual}; "));
-    let promise = channel.promise_clause();
-    match view.placement.why {
-        Some(why @ (BackgroundReason::Budget | BackgroundReason::Timeout)) => format!(
-            "still running after {ran}{limit}, in the background{} as {id}, output in {}{promise}; \
-             {usual}{next}; a command known to take this long can be started with {}, or be left to a subagent",
-            if why == BackgroundReason::Timeout { " since its timeout" } else { "" },
-            output_path(view),
-            dialect.format_option("background")
-        ),
-        Some(
-            BackgroundReason::Asked
-            | BackgroundReason::Known
-            | BackgroundReason::Heuristic
-            | BackgroundReason::User,
-        ) => format!(
-            "running for {ran}{limit} in the background as {id}, output in {}{promise}; \
-             {usual}{next}",
-            output_path(view)
-        ),
-        None => format!("running for {ran}{limit}; {usual}{next}"),
     }
 }
 
@@ -247,7 +209,9 @@ fn ended_advice(view: &TaskView, dialect: Dialect) -> Option<String> {
         Outcome::Signaled { by: Some(by), .. } if by == LeaderEnd::OOM_SENDER => sentences.push(format!(
             "the kernel killed it because memory ran out; reduce its concurrency{}",
             match dialect {
-                Dialect::Commands => ", or set --max-memory to be notified earlier",
+                Dialect::Commands | Dialect::Terminal => {
+                    ", or set --max-memory to be notified earlier"
+                }
                 Dialect::Tools | Dialect::Agent => "",
             }
         )),
@@ -258,7 +222,7 @@ fn ended_advice(view: &TaskView, dialect: Dialect) -> Option<String> {
             format_duration(Duration::from_millis(*limit_ms)),
             dialect.format_option("timeout"),
             match dialect {
-                Dialect::Commands => ", or by `siding extend` while it runs",
+                Dialect::Commands | Dialect::Terminal => ", or by `siding extend` while it runs",
                 Dialect::Tools | Dialect::Agent => "",
             }
         )),
@@ -280,8 +244,8 @@ fn ended_advice(view: &TaskView, dialect: Dialect) -> Option<String> {
     }
     if view.output.lost_bytes > 0 {
         sentences.push(format!(
-            "{} bytes of its output could not be stored, most likely because the disk was full",
-            view.output.lost_bytes
+            "{} of its output could not be stored, most likely because the disk was full",
+            size_in_words(view.output.lost_bytes)
         ));
     }
     (!sentences.is_empty()).then(|| sentences.join("; "))
@@ -395,11 +359,12 @@ pub fn progress_bar(done: u64, all: u64, cells: usize) -> String {
 pub fn format_progress(view: &TaskView) -> Option<String> {
     let usual = view.expected_ms?;
     let shown = |ms| format_duration(Duration::from_millis(ms));
-    let long = if view.expected_p90_ms.is_some_and(|p90| view.elapsed_ms > p90) {
-        ", longer than nine of ten runs"
-    } else {
-        ""
-    };
+    let long = if is_longer_than_p90(view) { ", longer than nine of ten runs" } else { "" };
     let bar = progress_bar(view.elapsed_ms, usual, PROGRESS_BAR_CELLS);
     Some(format!("{}, {} in{long} {bar}", shown(usual), shown(view.elapsed_ms)))
+}
+
+/// Returns whether the task already takes longer than nine of ten earlier runs.
+fn is_longer_than_p90(view: &TaskView) -> bool {
+    view.expected_p90_ms.is_some_and(|p90| view.elapsed_ms > p90)
 }

@@ -38,6 +38,7 @@ pub mod signal;
 pub mod size;
 pub mod socket_patterns;
 pub mod spec;
+pub mod task_reference;
 pub mod task_view;
 pub mod text;
 pub mod unowned;

@@ -118,6 +118,24 @@ impl UnixMs {
         format!("{timestamp:.3}")
     }
 
+    /// Parses a time in the form of [`Self::rfc3339`]; `None` for any other text.
+    #[must_use]
+    pub fn from_rfc3339(text: &str) -> Option<Self> {
+        let number = |range: std::ops::Range<usize>| text.get(range)?.parse::<i64>().ok();
+        if text.len() != "2026-11-21T22:41:12.345Z".len() || !text.ends_with('Z') {
+            return None;
+        }
+        let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
+        let (hour, minute, second) = (number(11..13)?, number(14..16)?, number(17..19)?);
+        // Counts the days since 1970. The year starts in March for this calculation, so that a leap
+        // day is the last day of a year.
+        let shifted = if month <= 2 { year - 1 } else { year };
+        let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+        let days =
+            365 * shifted + shifted / 4 - shifted / 100 + shifted / 400 + day_of_year - 719_468;
+        Some(Self((((days * 24 + hour) * 60 + minute) * 60 + second) * 1000 + number(20..23)?))
+    }
+
     /// Returns the time `ms` milliseconds later.
     #[must_use]
     pub const fn plus_ms(self, ms: i64) -> Self {
@@ -151,5 +169,13 @@ mod tests {
     fn wall_time_is_rfc3339_in_utc() {
         assert_eq!(UnixMs(1_763_764_872_345).rfc3339(), "2025-11-21T22:41:12.345Z");
         assert_eq!(UnixMs(i64::MAX).rfc3339().len(), "9999-12-30T22:00:00.999Z".len());
+    }
+
+    #[test]
+    fn rfc3339_times_round_trip() {
+        for ms in [0, 1, 951_782_399_999, 951_868_800_000, 1_763_764_872_345, 4_107_542_400_000] {
+            assert_eq!(UnixMs::from_rfc3339(&UnixMs(ms).rfc3339()), Some(UnixMs(ms)));
+        }
+        assert_eq!(UnixMs::from_rfc3339("soon"), None);
     }
 }

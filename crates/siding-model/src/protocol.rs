@@ -87,7 +87,7 @@ pub enum ShimMessage {
         /// Bytes that the task has written so far.
         bytes: u64,
     },
-    /// The explanation why the task is quiet.
+    /// The explanation of why the task is quiet.
     Why {
         /// The verdict, with the facts from two samples.
         evidence: Box<Evidence>,

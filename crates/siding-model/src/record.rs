@@ -33,16 +33,19 @@ pub const FORMAT_WITH_RELEASED: u32 = 5;
 /// whose files have their present names (`docs/format.md`).
 pub const FORMAT_WITH_LIMIT_KIND: u32 = 6;
 
+/// Format of a journal whose specification may have the standard input `inherit`, or
+/// `separate_stderr`.
+pub const FORMAT_WITH_OWN_STREAMS: u32 = 7;
+
 /// Format of a journal whose deadline may count from the move to the background
 /// ([`TaskSpec::deadline_from_background`]). New journals have this format.
-pub const FORMAT_WITH_LATER_DEADLINE: u32 = 7;
+pub const FORMAT_WITH_LATER_DEADLINE: u32 = 8;
 
 /// Newest journal format that this build reads.
 pub const NEWEST_FORMAT: u32 = FORMAT_WITH_LATER_DEADLINE;
 
-/// Maximum length of a line that is read, in bytes. A command can have 2 MiB, and JSON escaping can
-/// make the command six times as long.
-pub const MAX_LINE_BYTES: usize = 16 << 20;
+/// Newest journal format that this build reads.
+pub const NEWEST_FORMAT: u32 = FORMAT_WITH_OWN_STREAMS;
 
 /// One record of a task's journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

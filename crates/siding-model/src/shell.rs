@@ -1,5 +1,9 @@
-//! Recognition of command texts that only run one program with plain words as arguments. siding can
-//! execute such a program without starting bash.
+//! Recognition of command texts that only run one program with plain words as arguments, which
+//! siding can execute without starting bash, and of commands that only a shell can run.
+
+use std::path::Path;
+
+use crate::spec::TaskCommand;
 
 /// The builtins and keywords of bash 5.2 (`compgen -b` and `compgen -k`), sorted. A text whose
 /// first word is in this list does not run the program with that name.
@@ -122,6 +126,59 @@ pub fn plain_program_words(text: &str) -> Option<Vec<&str>> {
     (is_same || BASH_BUILTINS_AND_KEYWORDS.binary_search(&first).is_err()).then_some(words)
 }
 
+/// Shells that read the aliases and functions of their user with `-ic`.
+const INTERACTIVE_SHELLS: [&str; 4] = ["bash", "fish", "ksh", "zsh"];
+
+/// Returns advice about a command whose program was not found, if a shell could have run it: a
+/// builtin of the shell, a line without quotes, or an alias. `login_shell` is the person's shell.
+#[must_use]
+pub fn not_found_advice(
+    command: &TaskCommand,
+    login_shell: &str,
+    is_program: impl Fn(&str) -> bool,
+) -> Option<String> {
+    let words: Vec<&str> = match command {
+        TaskCommand::Argv { argv } => argv.iter().map(String::as_str).collect(),
+        TaskCommand::Shell { text, .. } => plain_program_words(text)?,
+    };
+    let first = *words.first()?;
+    let quoted: Vec<String> = words.iter().map(|word| quote_argument(word)).collect();
+    let line = quoted.join(" ");
+    let is_builtin = BASH_BUILTINS_AND_KEYWORDS.binary_search(&first).is_ok();
+    let has_operator = words.iter().any(|word| is_shell_operator(word));
+    if is_builtin || has_operator {
+        let line = if has_operator { line } else { format!("{line}; COMMAND") };
+        let call = format_run_call(&[line.as_str()]);
+        return Some(format!("quote a line for the shell as one word: `{call}`"));
+    }
+    if first.contains('/') || is_program(first) {
+        return None;
+    }
+    let name = Path::new(login_shell).file_name().and_then(|name| name.to_str());
+    let shell = name.filter(|name| INTERACTIVE_SHELLS.contains(name)).unwrap_or("bash");
+    let call = format_run_call(&[shell, "-ic", line.as_str()]);
+    Some(format!("if `{first}` is an alias or a function of your shell: `{call}`"))
+}
+
+/// Returns whether an argument is an operator of the shell, or ends with the end of a command.
+fn is_shell_operator(word: &str) -> bool {
+    word.ends_with(';') || matches!(word, "&&" | "||" | "|" | "&" | ">" | ">>" | "<")
+}
+
+/// Quotes an argument for a shell, except an operator.
+fn quote_argument(word: &str) -> String {
+    if is_shell_operator(word) {
+        return word.to_owned();
+    }
+    TaskCommand::Argv { argv: vec![word.to_owned()] }.display_text()
+}
+
+/// Returns a call of `siding run` with these words, quoted for a shell.
+fn format_run_call(words: &[&str]) -> String {
+    let words = ["siding", "run", "--"].iter().chain(words);
+    TaskCommand::Argv { argv: words.map(|word| (*word).to_owned()).collect() }.display_text()
+}
+
 /// Returns whether an environment variable, given as `NAME=value`, does not change how bash
 /// interprets a plain text.
 #[must_use]
@@ -156,6 +213,34 @@ mod tests {
         ] {
             assert_eq!(plain_program_words(text), None, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_command_that_only_a_shell_can_run_is_recognized() {
+        let advice_for_words = |words: &[&str]| {
+            let argv = words.iter().map(|word| (*word).to_owned()).collect();
+            not_found_advice(&TaskCommand::Argv { argv }, "/bin/sh", |name| name == "make")
+        };
+        for (words, call) in [
+            (&["cd", "dir;", "make"][..], "`siding run -- 'cd dir; make'`"),
+            (&["cd", "dir", "&&", "make"], "`siding run -- 'cd dir && make'`"),
+            (&["cd", "dir"], "`siding run -- 'cd dir; COMMAND'`"),
+            (&["make;", "./run"], "`siding run -- 'make; ./run'`"),
+            (&["ll", "-a"], "`siding run -- bash -ic 'll -a'`"),
+        ] {
+            let advice = advice_for_words(words).expect("advice");
+            assert!(advice.ends_with(call), "{advice}");
+        }
+        for words in [&["./cd"][..], &["make", "all"], &[]] {
+            assert_eq!(advice_for_words(words), None, "{words:?}");
+        }
+        let advice_for_text = |text: &str| {
+            let command = TaskCommand::Shell { text: text.to_owned(), shell: "bash".to_owned() };
+            not_found_advice(&command, "/usr/bin/zsh", |_| false)
+        };
+        let advice = advice_for_text("ll -a").expect("advice");
+        assert!(advice.ends_with("`siding run -- zsh -ic 'll -a'`"), "{advice}");
+        assert_eq!(advice_for_text("make | ll"), None);
     }
 
     #[test]

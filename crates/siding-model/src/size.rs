@@ -129,24 +129,54 @@ impl FromStr for Bytes {
     }
 }
 
-/// Formats a size in at most seven columns: `812B`, `1.4KiB`, `56MiB`. The number is rounded down.
+/// Formats a size for a table, in at most seven columns: `812B`, `1.4KiB`, `56MiB`. The number is
+/// rounded down.
 #[must_use]
 pub fn format_size(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    if bytes < 1024 {
-        return format!("{bytes}B");
+    match ScaledSize::new(bytes) {
+        None => format!("{bytes}B"),
+        Some(ScaledSize { whole, tenth, unit }) if whole < 10 && tenth > 0 => {
+            format!("{whole}.{tenth}{unit}")
+        }
+        Some(ScaledSize { whole, unit, .. }) => format!("{whole}{unit}"),
     }
-    let mut unit = 0;
-    let mut scaled = bytes;
-    while scaled >= 1024 * 1024 {
-        scaled /= 1024;
-        unit += 1;
+}
+
+/// Formats a size for a sentence, in at most ten bytes: `1 byte`, `812 bytes`, `44.5 MiB`. The
+/// number is rounded down.
+#[must_use]
+pub fn size_in_words(bytes: u64) -> String {
+    match ScaledSize::new(bytes) {
+        None if bytes == 1 => "1 byte".to_owned(),
+        None => format!("{bytes} bytes"),
+        Some(ScaledSize { whole, tenth, unit }) if whole < 100 && tenth > 0 => {
+            format!("{whole}.{tenth} {unit}")
+        }
+        Some(ScaledSize { whole, unit, .. }) => format!("{whole} {unit}"),
     }
-    let (whole, tenth) = (scaled / 1024, scaled % 1024 * 10 / 1024);
-    if whole < 10 && tenth > 0 {
-        format!("{whole}.{tenth}{}", UNITS[unit])
-    } else {
-        format!("{whole}{}", UNITS[unit])
+}
+
+/// A size in the largest binary unit that it reaches, rounded down to a tenth of the unit.
+struct ScaledSize {
+    whole: u64,
+    tenth: u64,
+    unit: &'static str,
+}
+
+impl ScaledSize {
+    /// Returns `None` for less than 1 KiB.
+    fn new(bytes: u64) -> Option<Self> {
+        const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+        if bytes < 1024 {
+            return None;
+        }
+        let mut unit = 0;
+        let mut scaled = bytes;
+        while scaled >= 1024 * 1024 {
+            scaled /= 1024;
+            unit += 1;
+        }
+        Some(Self { whole: scaled / 1024, tenth: scaled % 1024 * 10 / 1024, unit: UNITS[unit] })
     }
 }
 
@@ -218,5 +248,24 @@ mod tests {
         let expected = ["0B", "1023B", "1KiB", "1.4KiB", "10KiB", "1MiB", "63MiB", "3GiB", "15EiB"];
         assert_eq!(shown, expected);
         assert!(format_size(1_048_575).len() <= 7);
+    }
+
+    #[test]
+    fn size_in_words_has_a_space_and_at_most_one_decimal() {
+        for (bytes, words) in [
+            (0, "0 bytes"),
+            (1, "1 byte"),
+            (1023, "1023 bytes"),
+            (1024, "1 KiB"),
+            (1500, "1.4 KiB"),
+            (46_662_000, "44.5 MiB"),
+            (67_108_863, "63.9 MiB"),
+            (130 << 20, "130 MiB"),
+            (1_048_575, "1023 KiB"),
+            (u64::MAX, "15.9 EiB"),
+        ] {
+            assert_eq!(size_in_words(bytes), words);
+            assert!(words.len() <= 10);
+        }
     }
 }

@@ -76,6 +76,8 @@ pub enum StdinMode {
     Null,
     /// A pipe to which `siding input` writes.
     Pipe,
+    /// A file or pipe of the caller, which the command inherits.
+    Inherit,
 }
 
 /// The treatment of descendants that outlive the leader.
@@ -162,6 +164,10 @@ pub struct TaskSpec {
     /// started; `None` if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicate_of: Option<TaskId>,
+    /// Whether the task has a FIFO of its own for its standard error, so that its caller can tell
+    /// the two streams apart. The output file contains both streams in any case.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub separate_stderr: bool,
     /// The monitor of the task's output lines, if the caller asked for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitor: Option<Monitor>,

@@ -2,9 +2,9 @@
 //! read.
 //!
 //! poll(2) does not report the growth of a regular file. The shim therefore checks the length of
-//! the file, or without a file of the host the bytes that the task's processes have written: before
-//! a silence is judged, and ten times a second while a client follows the output. The host's file
-//! is also checked once a minute while a stall is recorded.
+//! the file or, without a file of the host, how many bytes the task's processes have written. It
+//! checks before a silence is judged, and ten times a second while a client follows the output. The
+//! host's file is also checked once a minute while a stall is recorded.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -25,14 +25,14 @@ const STALLED_POLL_MS: u64 = 60_000;
 /// The file that receives the output of an adopted task, and its state at the last poll.
 #[derive(Debug)]
 pub(crate) struct AdoptedOutput {
-    /// The file, opened for reading and appending. If the file is not the host's, only siding
-    /// writes to it.
+    /// The file, opened for reading and appending; `None` if it could not be opened. If the file is
+    /// not the host's, only siding writes to it.
     file: Option<OwnedFd>,
     /// Whether the file is the host's. A file of siding's own never contains output of the task.
     is_host_file: bool,
     /// At the last poll: the length of the host's file, or the bytes that the processes had written
-    /// to any file. The length is first read when the file is opened. `None` without a file of the
-    /// host before the first poll, since earlier writes are not growth.
+    /// to any file. The length is first read when the file is opened. Before the first poll, `None`
+    /// if there is no file of the host: earlier writes are not growth.
     last_bytes: Option<u64>,
     /// When the output was polled last.
     last_poll: MonotonicMs,

@@ -13,9 +13,9 @@ use siding_model::process::MonotonicMs;
 use siding_model::protocol::{MAX_PACKET_BYTES, ShimMessage, ShimRequest};
 use siding_model::record::Record;
 
-/// Number of concurrent clients from which on an additional client disconnects the oldest client
-/// that has not subscribed. Subscribers are never disconnected for this reason, so there may be
-/// more clients than this number.
+/// While at least this many clients are connected, each new client disconnects the oldest one that
+/// has not subscribed. Subscribers are never disconnected for this reason, so there may be more
+/// clients.
 const MAX_CLIENTS: usize = 256;
 /// Pause after a connection could not be accepted, in milliseconds.
 const ACCEPT_RETRY_MS: u64 = 200;
@@ -39,8 +39,8 @@ pub(crate) struct Client {
     awaits_end: bool,
     /// Whether the client has sent a `why` request and waits for the evidence.
     awaits_evidence: bool,
-    /// Whether the client started this task. Once this client has disconnected, no caller waits for
-    /// the task.
+    /// Whether the client started this task. Once this client has disconnected, the task moves to
+    /// the background.
     is_starter: bool,
     disconnected: bool,
 }

@@ -33,7 +33,7 @@ const BELL_READ_BYTES: usize = 4096;
 const MAX_BELL_READS: usize = 16;
 
 /// Runs this process as the supervisor of a host until the host has ended. Returns the exit code of
-/// the process, which is 1 if the supervision could not start.
+/// the process: 0, 1 if the supervision could not start, or 2 if siding did not start this process.
 #[must_use]
 pub fn main() -> u8 {
     let mut arguments = std::env::args_os().skip(2);

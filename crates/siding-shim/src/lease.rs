@@ -51,7 +51,7 @@ impl Lease {
         }
     }
 
-    /// Returns the descriptor to poll for the owner's end.
+    /// Returns the descriptor to poll for the owner's end; `None` without a live owner.
     pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Held(owner) => Some(owner.as_fd()),
@@ -59,7 +59,8 @@ impl Lease {
         }
     }
 
-    /// Returns whether the last search found no live owner and the lease has not expired yet.
+    /// Returns whether the last search failed or found no live owner, and the lease has not expired
+    /// yet.
     pub(crate) const fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })
     }
@@ -106,9 +107,9 @@ impl Lease {
     }
 }
 
-/// Returns a live owner of the task's session, or of the session that inherited the task. Fails
-/// while the owner cannot be determined, for example because a network file system does not respond
-/// or no descriptor is free.
+/// Returns a live owner of the task's session, or of the session that inherited the task, if there
+/// is one. Fails while the owner cannot be determined, for example because a network file system
+/// does not respond or no descriptor is free.
 fn find_live_owner(root: &StateDir, spec: &TaskSpec) -> io::Result<Option<PidFd>> {
     let boot = procfs::boot_id()?;
     let holder =

@@ -88,8 +88,8 @@ fn execute_shim_command(starter: OwnedFd) -> Result<Option<TaskSet>, u8> {
         Err(_) => return Err(USAGE_EXIT_CODE),
     };
     let tasks = match command {
-        ShimCommand::Start(id) | ShimCommand::StartBehind(id) => {
-            start::run(id, prepared, handed, starter).map(Some)
+        ShimCommand::Start { task_id, .. } => {
+            start::run(task_id, prepared, handed, starter).map(Some)
         }
         ShimCommand::Rescue(id) => takeover::run(id, prepared, handed, starter).map(Some),
         ShimCommand::RescueAmong(id) => {

@@ -46,7 +46,8 @@ impl LineMonitor {
         Some(self.lines.wake_at()?.max(self.retry_at))
     }
 
-    /// Returns and removes the next record that is due. The journal must have space for the record.
+    /// Returns and removes the next record that is due; `None` if there is none. The journal must
+    /// have space for the record.
     pub(crate) fn next_due_record(&mut self, now: MonotonicMs) -> Option<Record> {
         self.lines.next_due_record(now)
     }

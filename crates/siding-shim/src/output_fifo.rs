@@ -11,8 +11,9 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use siding_core::output::SpanWriter;
 use siding_core::store::TaskDir;
-use siding_core::store::task_files::SPLICE_MARKER_FILE;
+use siding_core::store::task_files::{SPLICE_MARKER_FILE, STDERR_FIFO};
 use siding_core::sys::memory::MappedBuffer;
 use siding_core::sys::{clock, file, pipe};
 use siding_model::evidence::FIRST_SAMPLE_DELAY_MS;
@@ -42,12 +43,46 @@ const QUIET_AFTER_MS: u64 = FIRST_SAMPLE_DELAY_MS + QUIET_SLACK_MS;
 /// at exactly the same time. The FIFO is due to shrink this long after the first sample, and may
 /// shrink this long before the sample.
 const QUIET_SLACK_MS: u64 = 50;
-/// Largest step in which the middle of the output file is released, in bytes: a multiple of every
-/// block size.
+/// Largest step in which the middle of the output file is released, in bytes: a multiple of all
+/// usual block sizes.
 const RELEASE_STEP_BYTES: u64 = 4 << 20;
-/// Block size to which holes are aligned, in bytes. A larger block is released once a step covers
-/// it.
+/// Block size to which holes are aligned, in bytes. A file system with larger blocks releases a
+/// block once a step covers it.
 const BLOCK_BYTES: u64 = 4096;
+
+/// The FIFO of a task's standard error, and the list of the parts that came from it.
+#[derive(Debug)]
+pub(crate) struct StderrFifo {
+    pub(crate) fifo: OwnedFd,
+    pub(crate) spans: SpanWriter,
+}
+
+impl StderrFifo {
+    /// Opens the FIFO in the task's runtime directory, where it was created for the task.
+    pub(crate) fn open(runtime_dir: impl AsFd) -> io::Result<OwnedFd> {
+        file::open_at(runtime_dir, STDERR_FIFO, file::OpenMode::FifoReadWrite)
+    }
+
+    /// Opens the FIFO and the list of a task that another shim started. `stored` is the length of
+    /// the output. A file that the task has removed is created again.
+    pub(crate) fn reopen(dir: &TaskDir, stored: u64) -> io::Result<Self> {
+        let runtime_dir = dir.endpoint_dir()?;
+        let fifo = Self::open(runtime_dir).or_else(|error| {
+            not_found(error)?;
+            file::create_fifo(runtime_dir, STDERR_FIFO)?;
+            Self::open(runtime_dir)
+        })?;
+        let spans = SpanWriter::resume(dir, stored).or_else(|error| {
+            not_found(error)?;
+            SpanWriter::create(dir)
+        })?;
+        Ok(Self { fifo, spans })
+    }
+}
+
+fn not_found(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}
 
 /// The output FIFO and the output file of a task, and the state of the copy between them. The
 /// output of an adopted command is an [`AdoptedOutput`](crate::adopted_output::AdoptedOutput).
@@ -71,6 +106,8 @@ pub(crate) struct OutputFifo {
     /// The name of the splice store's marker file.
     pub(crate) marker_file: &'static str,
     quiet_at: Option<MonotonicMs>,
+    /// The FIFO of the standard error, if that is separate from the standard output.
+    stderr: Option<StderrFifo>,
     /// Receives the task's output, without siding's own lines. Most tasks have no monitor.
     pub(crate) line_monitor: Option<Box<LineMonitor>>,
 }
@@ -103,13 +140,21 @@ impl OutputFifo {
             splice_store: None,
             marker_file: SPLICE_MARKER_FILE,
             quiet_at: Some(clock::monotonic_now().plus_ms(QUIET_AFTER_MS)),
+            stderr: None,
             line_monitor: None,
         })
     }
 
-    /// Returns the descriptor to poll for data.
-    pub(crate) fn source(&self) -> BorrowedFd<'_> {
-        self.fifo.as_fd()
+    /// Adds the FIFO of the standard error.
+    pub(crate) fn set_stderr(&mut self, stderr: StderrFifo) {
+        let _best_effort = pipe::set_size(&stderr.fifo, QUIET_PIPE_BYTES);
+        self.stderr = Some(stderr);
+    }
+
+    /// Returns the descriptors to poll for data.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let stderr = self.stderr.as_ref().map(|stderr| stderr.fifo.as_fd());
+        std::iter::once(self.fifo.as_fd()).chain(stderr)
     }
 
     /// Returns the length of the stream so far, in bytes.
@@ -157,14 +202,16 @@ impl OutputFifo {
                 .and_then(|place| SpliceStore::prepare(place, self.marker_file))
                 .ok();
         }
-        (0..MAX_READS_PER_TICK).take_while(|_| self.move_once()).count() > 0
+        // Both streams are moved in turn, so that neither waits for the other to be empty.
+        let move_both = |fifo: &mut Self| fifo.move_once() | fifo.move_stderr();
+        (0..MAX_READS_PER_TICK).take_while(|_| move_both(self)).count() > 0
     }
 
-    /// Moves data until the FIFO is empty or the maximum capacity of a FIFO has been moved: a
+    /// Moves data until the FIFOs are empty or the maximum capacity of a FIFO has been moved: a
     /// descendant that writes without a pause must not delay the record of the leader's end.
     pub(crate) fn drain(&mut self) {
         let until = self.offset + MAX_PIPE_BYTES;
-        while self.offset < until && self.move_once() {}
+        while self.offset < until && (self.move_once() | self.move_stderr()) {}
     }
 
     /// Frees the buffers and shrinks the FIFO once the task has been silent. Returns whether it did
@@ -207,6 +254,44 @@ impl OutputFifo {
                 BUSY_PIPE_BYTES.iter().find(|size| pipe::set_size(&self.fifo, **size).is_ok());
         }
         count > 0
+    }
+
+    /// Moves data out of the FIFO of the standard error in one step. Returns whether any data was
+    /// moved. The part is recorded first, so that a reader never finds its bytes without it.
+    fn move_stderr(&mut self) -> bool {
+        let Some(mut stderr) = self.stderr.take() else { return false };
+        let buffered = pipe::buffered_bytes(&stderr.fifo).unwrap_or(0);
+        let count = buffered.min(self.max_piece_bytes() as u64);
+        if count > 0 {
+            // Without the record, for example on a full disk, the bytes count as standard output.
+            let _best_effort = stderr.spans.append(self.offset, count);
+            self.release_middle(count);
+            self.store_from(&stderr.fifo, count as usize);
+        }
+        self.stderr = Some(stderr);
+        count > 0
+    }
+
+    /// Moves exactly `count` bytes, which the FIFO holds, into the file.
+    fn store_from(&mut self, fifo: &OwnedFd, count: usize) {
+        let mut left = count;
+        while left > 0 {
+            match pipe::splice_to_file(fifo, &self.file, self.offset, left) {
+                Ok(moved) if moved > 0 => {
+                    self.record_stored(moved);
+                    left -= moved;
+                }
+                Ok(_) | Err(_) => {
+                    let mut bytes = vec![0; left];
+                    let read = file::read(fifo, &mut bytes).unwrap_or(0);
+                    if let Some(line_monitor) = &mut self.line_monitor {
+                        line_monitor.feed(self.offset, &bytes[..read]);
+                    }
+                    self.store(&bytes[..read]);
+                    return;
+                }
+            }
+        }
     }
 
     /// Moves data through the splice store, which lets the task write to the FIFO meanwhile. After

@@ -10,7 +10,7 @@ use siding_model::record::OutputTotals;
 
 use crate::adopted_output::AdoptedOutput;
 use crate::line_monitor::LineMonitor;
-use crate::output_fifo::OutputFifo;
+use crate::output_fifo::{OutputFifo, StderrFifo};
 
 /// A task's output, and the way in which the shim detects growth of the output.
 #[derive(Debug)]
@@ -80,12 +80,22 @@ impl OutputPump {
         }
     }
 
-    /// Returns the descriptor to poll for data; `None` for an adopted task, which is polled at the
+    /// Returns the descriptors to poll for data; none for an adopted task, which is polled at the
     /// time of [`Self::poll_at`].
-    pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
-        match self {
-            Self::Fifo(fifo) => Some(fifo.source()),
+    pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let fifo = match self {
+            Self::Fifo(fifo) => Some(fifo),
             Self::Adopted(_) => None,
+        };
+        fifo.into_iter().flat_map(OutputFifo::sources)
+    }
+
+    /// Adds the FIFO of the standard error, which is separate from that of the output.
+    pub(crate) fn set_stderr(&mut self, stderr: StderrFifo) {
+        match self {
+            Self::Fifo(fifo) => fifo.set_stderr(stderr),
+            // The host has directed both streams of an adopted task.
+            Self::Adopted(_) => {}
         }
     }
 

@@ -26,7 +26,7 @@ use crate::task_record::TaskRecord;
 use crate::task_supervisor::TaskSupervisor;
 
 /// An adopted process that is not recorded yet. The process carries its task's birthmark, and the
-/// shim has opened its pidfd.
+/// shim holds its pidfd.
 #[derive(Debug)]
 pub(crate) struct PendingAdoption {
     pub(crate) root: StateDir,

@@ -35,7 +35,7 @@ pub(crate) enum ProcessTree {
     Descendants {
         /// The leader, until it is reaped.
         leader: Option<LeaderRef>,
-        /// When to scan again, after `/proc` did not show the children.
+        /// When to scan again, if `/proc` did not show the children.
         rescan_at: Option<MonotonicMs>,
     },
     /// Processes that are not descendants of this process.
@@ -47,7 +47,7 @@ pub(crate) enum ProcessTree {
         held: Vec<PidFd>,
         /// The scans that the tasks of this shim share, if it has several.
         shared_scan: Option<Rc<RateLimitedScan>>,
-        /// When to scan: no descriptor reports the end of the processes, or a scan was postponed.
+        /// When to scan, if no descriptor reports the end of the processes or a scan was postponed.
         rescan_at: Option<MonotonicMs>,
     },
 }

@@ -7,7 +7,7 @@ use siding_model::net::MAX_DENIED_HOST_BYTES;
 use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
 
-/// Text that is recorded instead of a denied host's name after the proxy has ended.
+/// Text that is recorded in place of a denied host's name when the proxy has ended.
 const PROXY_ENDED_HOST: &str = "every host (the task's proxy has ended)";
 
 /// The socket to a task's proxy, if the task has one. The proxy ends when the value is dropped.
@@ -19,7 +19,8 @@ impl ProxyHandle {
         Self(proxy)
     }
 
-    /// Returns the descriptor to poll for denied hosts; `None` without a proxy, also after its end.
+    /// Returns the descriptor to poll for denied hosts; `None` without a proxy, and after the
+    /// proxy's end.
     pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
         self.0.as_ref().map(AsFd::as_fd)
     }

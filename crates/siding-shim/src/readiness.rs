@@ -48,7 +48,8 @@ impl ReadinessProbe {
         waiting.flat_map(|waiting| waiting.readiness.sources())
     }
 
-    /// Returns when to call [`Self::check`]; `None` if no condition needs a check by time.
+    /// Returns when to call [`Self::check`]; `None` if no condition needs a check by time, or while
+    /// the task cannot become ready.
     pub(crate) fn wake_at(&self, state: &TaskState) -> Option<MonotonicMs> {
         let waiting = self.0.as_ref().filter(|_| can_become_ready(state))?;
         waiting.retry_at.or_else(|| waiting.readiness.wake_at())
@@ -89,8 +90,8 @@ impl ReadinessProbe {
         self.0 = None;
     }
 
-    /// Checks the output and the files of a task that has ended for the last time. Returns the
-    /// readiness record if all conditions are met and the task was not being stopped.
+    /// Checks the output and the files for the last time, once no process of the task is left.
+    /// Returns the readiness record if all conditions are met and the task was not being stopped.
     pub(crate) fn check_after_end(
         &mut self,
         dir: &TaskDir,

@@ -1,9 +1,10 @@
 //! The resource monitor: measures what the task uses, and detects that a limit is exceeded.
 //!
 //! A task with limits is sampled at intervals that are short enough to enforce them. A task without
-//! limits is sampled only when the shim is awake anyway, when a client requests the usage and, in
-//! the background, at the intervals of its watchdogs; these intervals grow while the task is idle.
-//! The usage of processes that have ended comes from getrusage(2) without a sample.
+//! limits is sampled only when the shim is awake anyway, when a client requests the usage and, if
+//! the task is in the background or adopted, at the intervals of its watchdogs; these intervals
+//! grow while the task is idle. The usage of processes that have ended comes from getrusage(2)
+//! without a sample.
 
 use siding_core::processes::cgroup::{GroupMemory, TaskGroup};
 use siding_core::processes::probe::{self, UsageFields};
@@ -20,17 +21,17 @@ use siding_model::text;
 
 use crate::task_context::TaskContext;
 
-/// Time between two measurements of expensive values that have no limit, in milliseconds, while no
-/// watchdog determines it: connections, for which the links of all descriptors are read, the number
-/// of descriptors, and the kernel's count of OOM kills.
+/// Time in milliseconds between two measurements of the expensive values that have no limit, unless
+/// a watchdog determines this time. The values are the connections, for which the links of all
+/// descriptors are read, the number of descriptors, and the kernel's count of OOM kills.
 const THOROUGH_CHECK_MS: u64 = 60_000;
 /// Age up to which a count of OOM kills explains the end of a process, in milliseconds: two
-/// thorough checks.
+/// intervals between thorough checks.
 const OOM_KILL_WINDOW_MS: u64 = 2 * THOROUGH_CHECK_MS;
 /// A process that used at least the total memory divided by this number is a likely victim of the
 /// OOM killer, which selects the largest process.
 const LARGE_PROCESS_DIVISOR: u64 = 4;
-/// Shortest pause before the next sample of a watchdog for which memory is released, in
+/// Memory is released only if the next sample of a watchdog is at least this far away, in
 /// milliseconds.
 const LONG_PAUSE_MS: u64 = 10_000;
 /// Maximum width of a process's name in the text of a breach, in columns.
@@ -262,7 +263,7 @@ impl ResourceMonitor {
     }
 
     /// Returns the task's memory with shared pages counted once. `None` if no limit needs this
-    /// value, because the resident memory is already small enough.
+    /// value, for example because the resident memory is already small enough.
     fn shared_once(&self, usage: &Usage) -> Option<u64> {
         let (limit, resident) = (self.limits.memory, usage.resident_bytes());
         // `used_bytes` subtracts page cache, which the kernel can reclaim, only at or above this
@@ -281,8 +282,8 @@ impl ResourceMonitor {
         }
     }
 
-    /// Returns which fields a sample must have. The stall watch samples them too, so that this
-    /// monitor can use its sample.
+    /// Returns which fields a sample must have. The stall watch, too, takes its samples with these
+    /// fields, so that this monitor can use them.
     pub(crate) fn required_usage(&self, now: MonotonicMs) -> UsageFields {
         UsageFields {
             runnable: self.limits.cpu_spin_ms > 0

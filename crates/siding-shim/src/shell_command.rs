@@ -28,8 +28,9 @@ pub(crate) fn move_high(fd: impl AsFd) -> io::Result<OwnedFd> {
     descriptor::duplicate_from(fd, MIN_INHERITED_FD.min(limit - MAX_MOVED_FDS).max(3))
 }
 
-/// Maximum number of bytes that are read from the report. A path has at most 4 KiB, and there are
-/// at most two reports, unless the command sources files.
+/// Maximum number of bytes that are read from the report. Each report contains a path of at most 4
+/// KiB. Bash writes a report at its exit and, for a text that may contain a pipeline, also at the
+/// end of the text and of each file that the text sources.
 const MAX_REPORT_BYTES: usize = 12 << 10;
 
 /// A file in memory with a command's text, followed by the report of its shell.
@@ -39,7 +40,8 @@ pub(crate) struct ShellCommand {
     text_len: u64,
 }
 
-/// The report that bash writes at its exit.
+/// The final working directory of a leader, and the statuses of its last pipeline, if they are
+/// reported.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ShellReport {
     pub(crate) final_cwd: Option<String>,

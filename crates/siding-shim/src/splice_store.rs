@@ -40,13 +40,13 @@ pub(crate) struct SpliceStore {
 pub(crate) struct Transferred {
     /// Bytes that are in the file and no longer in the FIFO.
     pub(crate) bytes: usize,
-    /// The reason why fewer bytes were transferred than the stage contained.
+    /// The reason why fewer bytes were transferred than the stage contained; `None` if all were.
     pub(crate) failure: Option<io::Error>,
 }
 
 impl SpliceStore {
-    /// Creates the stage, and opens the marker file next to the FIFO in `runtime_dir`, which is
-    /// created if it is missing.
+    /// Creates the stage, and opens the marker file in `runtime_dir`, next to the FIFO. A missing
+    /// marker file is created.
     pub(crate) fn prepare(runtime_dir: impl AsFd, marker_file: &str) -> io::Result<Self> {
         let (read, write) = pipe::create_pipe()?;
         let marker = match file::open_at(&runtime_dir, marker_file, file::OpenMode::CreateNew) {

@@ -1,8 +1,8 @@
 //! Watches a silent task: decides when to sample it, and judges the samples.
 //!
-//! A task that writes is sampled only for a `why` request. A sample of a silent task takes about 30
-//! µs for each process. The memory of a sample is freed before the shim sleeps again, except for
-//! the facts with which the next sample is compared.
+//! This module samples a task that writes only for a `why` request. A sample of a silent task takes
+//! about 30 µs for each process. The memory of a sample is freed before the shim sleeps again,
+//! except for the facts with which the next sample is compared.
 
 use siding_core::processes::probe::{self, KnownFds, UsageFields};
 use siding_model::evidence::prompt::OutputTail;
@@ -41,7 +41,7 @@ pub(crate) struct StallWatch {
     /// The FIFOs of the task's input and output; `None` before the first sample.
     known_fds: Option<KnownFds>,
     previous: Option<TaskSample>,
-    /// The last diagnosis, and the time of the first sample that led to it.
+    /// The last diagnosis, if any, and the time of the first sample that led to it.
     last_finding: Option<(StallKey, MonotonicMs)>,
     /// The first sample for a `why` request; `None` if no request is pending.
     why_sample: Option<TaskSample>,
@@ -100,8 +100,8 @@ impl StallWatch {
         }
     }
 
-    /// Returns the usage of the processes in the last sample; `None` if this function has already
-    /// returned it.
+    /// Returns the usage of the processes in the last sample; `None` before the first sample, and
+    /// if this function has already returned the usage.
     pub(crate) const fn take_usage(&mut self) -> Option<Vec<ProcessUsage>> {
         self.usage.take()
     }
@@ -166,7 +166,10 @@ impl StallWatch {
     }
 
     fn sample(&mut self, context: &TaskContext<'_>) -> TaskSample {
-        context.sample(self.known_fds.get_or_insert_with(|| KnownFds::from_task_dir(context.dir)))
+        context.sample(self.known_fds.get_or_insert_with(|| {
+            let dir = context.dir.endpoint_dir();
+            dir.map_or_else(|_| KnownFds::default(), KnownFds::from_endpoint_dir)
+        }))
     }
 
     /// Stores a finding of the sample at `at`. Returns the time since which the finding has been

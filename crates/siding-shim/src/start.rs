@@ -1,7 +1,7 @@
 //! Starts a task: from an empty shim process to a running command.
 //!
-//! The order matters: the task is recorded before its first process exists, and every file that
-//! could fail on a full disk is created before the command starts.
+//! The order matters: the task is recorded before its first process exists, and every file whose
+//! creation could fail on a full disk is created before the command starts.
 
 use std::ffi::CString;
 use std::fmt;
@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use siding_core::net::policy;
+use siding_core::output::SpanWriter;
 use siding_core::processes::cgroup::{self, TaskGroup};
 use siding_core::processes::siding_process;
 use siding_core::store::journal_file::JournalFile;
@@ -35,6 +36,7 @@ use crate::failpoints;
 use crate::journal_writer::JournalWriter;
 use crate::lease::Lease;
 use crate::line_monitor::LineMonitor;
+use crate::output_fifo::StderrFifo;
 use crate::output_pump::OutputPump;
 use crate::process_tree::ProcessTree;
 use crate::proxy_handle::ProxyHandle;
@@ -47,8 +49,8 @@ use crate::task_supervisor::TaskSupervisor;
 /// The search path for programs if the environment has no `PATH`, as in glibc's execvp(3).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// A failed step of a start, a takeover or an adoption, or of the start of a host supervisor. It is
-/// reported to the starter of the shim or supervisor.
+/// A failed step of a start, a takeover or an adoption, or of the start of a host supervisor.
+/// [`Self::to_message`] reports it to the starter of the shim or supervisor.
 #[derive(Debug)]
 pub(crate) struct StartError {
     doing: &'static str,
@@ -152,7 +154,7 @@ pub(crate) struct Shim {
     pub(crate) boot: BootId,
     /// Whether the task's processes can get a birthmark.
     can_mark: bool,
-    /// The control group of the process that started this shim.
+    /// The control group of the process that started this shim, if it was found.
     cgroup: Option<cgroup::OwnCgroup>,
 }
 
@@ -225,12 +227,15 @@ const SPARE_FDS: usize = 6;
 #[derive(Debug)]
 struct StdioPipes {
     stdin: OwnedFd,
-    /// The write end of the output FIFO, for the task's descriptors 1 and 2.
+    /// The write end of the output FIFO, for the task's descriptor 1 and usually also 2.
     stdout: OwnedFd,
-    /// A read end of the output FIFO that the task holds itself, so that the task never gets
+    /// The write end of the FIFO for the task's descriptor 2, if that is separate.
+    stderr: Option<OwnedFd>,
+    /// Read ends of the output FIFOs that the task holds itself, so that the task never gets
     /// SIGPIPE when the shim dies.
-    fifo_keepalive: OwnedFd,
-    /// The shim's write end of the input FIFO, which keeps the task's input open.
+    fifo_keepalives: Vec<OwnedFd>,
+    /// The shim's write end of the input FIFO, which keeps the task's input open; `None` if the
+    /// input is not a pipe of siding's.
     input_writer: Option<OwnedFd>,
 }
 
@@ -240,7 +245,7 @@ fn prepare_task(
     mut handed: ShimFds,
 ) -> Result<PreparedTask, StartError> {
     let shim = Shim::for_task(id, prepared)?;
-    let proxy = handed.proxy.take();
+    let (proxy, stdin) = (handed.proxy.take(), handed.stdin.take());
     let dirs = shim.open_dirs(id, handed);
     let TaskPayload { spec, environment } =
         TaskPayload::read(&dirs.payload).map_err(failed_to("read the specification"))?;
@@ -259,7 +264,7 @@ fn prepare_task(
     };
     let runtime_dir =
         dirs.dir.endpoint_dir().map_err(failed_to("find the task's runtime directory"))?;
-    let pipes = StdioPipes::create(runtime_dir, accepted.spec.stdin)?;
+    let pipes = StdioPipes::create(runtime_dir, &accepted.spec, stdin)?;
     let output_error = failed_to("create the output file");
     let file = file::open_at(dir, task_files::OUTPUT_FILE, file::OpenMode::CreateNew)
         .map_err(&output_error)?;
@@ -267,6 +272,11 @@ fn prepare_task(
         .map_err(&output_error)?;
     let mut pump = OutputPump::new(fifo, file, accepted.spec.keep_head, accepted.spec.keep_tail)
         .map_err(&output_error)?;
+    if accepted.spec.separate_stderr {
+        let stderr = StderrFifo::open(runtime_dir)
+            .and_then(|fifo| Ok(StderrFifo { fifo, spans: SpanWriter::create(dir)? }));
+        pump.set_stderr(stderr.map_err(&output_error)?);
+    }
     pump.set_line_monitor(
         LineMonitor::new(&accepted.spec).map_err(failed_to("read the monitor's pattern"))?,
     );
@@ -299,26 +309,44 @@ fn prepare_task(
 }
 
 impl StdioPipes {
-    fn create(dir: impl AsFd, stdin: StdinMode) -> Result<Self, StartError> {
+    /// Creates the FIFOs in the task's directory. `inherited` is the descriptor that the starter
+    /// handed over as the task's input.
+    fn create(
+        dir: impl AsFd,
+        spec: &TaskSpec,
+        inherited: Option<OwnedFd>,
+    ) -> Result<Self, StartError> {
         let dir = dir.as_fd();
-        let fifo_error = failed_to("create the output FIFO");
-        file::create_fifo(dir, task_files::OUTPUT_FIFO).map_err(&fifo_error)?;
-        let fifo_keepalive = file::open_at(dir, task_files::OUTPUT_FIFO, file::OpenMode::Read)
-            .and_then(move_high)
-            .map_err(&fifo_error)?;
-        let stdout = file::open_at(dir, task_files::OUTPUT_FIFO, file::OpenMode::FifoWrite)
-            .and_then(|fd| {
-                file::set_blocking(&fd)?;
-                Ok(fd)
-            })
-            .map_err(&fifo_error)?;
-        let (stdin, input) = match stdin {
+        let create =
+            |name| Self::create_output(dir, name).map_err(failed_to("create an output FIFO"));
+        let (stdout, keepalive) = create(task_files::OUTPUT_FIFO)?;
+        let mut fifo_keepalives = vec![keepalive];
+        let mut stderr = None;
+        if spec.separate_stderr {
+            let (write, keepalive) = create(task_files::STDERR_FIFO)?;
+            fifo_keepalives.push(keepalive);
+            stderr = Some(write);
+        }
+        let (stdin, input) = match spec.stdin {
             StdinMode::Null => (file::open_null().map_err(failed_to("open /dev/null"))?, None),
             StdinMode::Pipe => {
                 Self::create_input(dir).map_err(failed_to("create the input FIFO"))?
             }
+            StdinMode::Inherit => {
+                let missing = || failed_to("receive the input")(io::ErrorKind::InvalidData.into());
+                (inherited.ok_or_else(missing)?, None)
+            }
         };
-        Ok(Self { stdin, stdout, fifo_keepalive, input_writer: input })
+        Ok(Self { stdin, stdout, stderr, fifo_keepalives, input_writer: input })
+    }
+
+    /// Creates an output FIFO, and returns its write end and the read end that the task holds.
+    fn create_output(dir: BorrowedFd<'_>, name: &str) -> io::Result<(OwnedFd, OwnedFd)> {
+        file::create_fifo(dir, name)?;
+        let keepalive = file::open_at(dir, name, file::OpenMode::Read).and_then(move_high)?;
+        let write = file::open_at(dir, name, file::OpenMode::FifoWrite)?;
+        file::set_blocking(&write)?;
+        Ok((write, keepalive))
     }
 
     fn create_input(dir: impl AsFd) -> io::Result<(OwnedFd, Option<OwnedFd>)> {
@@ -370,7 +398,7 @@ impl PreparedTask {
             .with_readiness(readiness_probe);
         // The task has its own copies. The shim's copies would keep the task's input and output
         // open.
-        drop((pipes.stdin, pipes.stdout, pipes.fifo_keepalive));
+        drop((pipes.stdin, pipes.stdout, pipes.stderr, pipes.fifo_keepalives));
         supervisor.handle_event(&event);
         failpoints::pause_at("running");
         TaskSet::new(vec![supervisor], shim.signals)
@@ -397,17 +425,18 @@ fn start_leader(
     }
     let confinement =
         policy::net_sandbox(&spec.net, proxy.map(AsFd::as_fd)).map_err(io::Error::other)?;
+    let stderr = pipes.stderr.as_ref().unwrap_or(&pipes.stdout);
     let start = |program: &Program,
                  environment: &[CString],
                  script: Option<&ShellCommand>|
      -> io::Result<LeaderRef> {
-        let mut inherited = vec![pipes.fifo_keepalive.as_fd()];
+        let mut inherited: Vec<_> = pipes.fifo_keepalives.iter().map(AsFd::as_fd).collect();
         inherited.extend(script.map(ShellCommand::descriptor));
         let pid = spawn::spawn_leader(&Leader {
             program,
             environment,
             cwd: cwd.as_fd(),
-            stdio: [pipes.stdin.as_fd(), pipes.stdout.as_fd(), pipes.stdout.as_fd()],
+            stdio: [pipes.stdin.as_fd(), pipes.stdout.as_fd(), stderr.as_fd()],
             inherited_fds: &inherited,
             birthmark: can_mark.then(|| spec.task_id.birthmark()),
             cgroup: group.as_ref().map(AsFd::as_fd),

@@ -1,8 +1,9 @@
 //! Takes over a task from a shim that was killed.
 //!
-//! The starter holds the task's lock, and passes the lock with the task's directory. The processes
-//! are found by their birthmark and their control group. The output continues through the same
-//! FIFO, which the task keeps open, and the journal continues after its last valid record.
+//! The process that starts the new shim holds the task's lock. It passes the lock to the shim with
+//! the descriptor of the task's directory. The processes are found by their birthmark and their
+//! control group. The output continues through the same FIFO, which the task keeps open, and the
+//! journal continues after its last valid record.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,6 +26,7 @@ use crate::event_loop::TaskSet;
 use crate::journal_writer::JournalWriter;
 use crate::lease::Lease;
 use crate::line_monitor::LineMonitor;
+use crate::output_fifo::StderrFifo;
 use crate::output_pump::OutputPump;
 use crate::process_tree::{LeaderHandle, ProcessTree};
 use crate::readiness::ReadinessProbe;
@@ -104,13 +106,7 @@ fn next_command(starter: &OwnedFd) -> Option<(TaskId, ShimFds)> {
     match ready.contains(&true).then(|| ShimFds::receive(starter))? {
         Ok(Some((ShimCommand::RescueAmong(id), handed))) => Some((id, handed)),
         Ok(
-            Some((
-                ShimCommand::Start(_)
-                | ShimCommand::StartBehind(_)
-                | ShimCommand::Rescue(_)
-                | ShimCommand::Adopt(_),
-                _,
-            ))
+            Some((ShimCommand::Start { .. } | ShimCommand::Rescue(_) | ShimCommand::Adopt(_), _))
             | None,
         )
         | Err(_) => None,
@@ -198,7 +194,11 @@ fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Re
     // The call fails if the task has replaced the marker file. In that case, some bytes may be
     // stored twice, which is no reason to leave the task without a shim.
     let _best_effort = splice_store::discard_stored(runtime_dir, marker_file, &fifo, &file);
+    let stored = file::metadata(&file)?.len;
     let mut pump = OutputPump::new(fifo, file, state.spec.keep_head, state.spec.keep_tail)?;
+    if state.spec.separate_stderr {
+        pump.set_stderr(StderrFifo::reopen(dir, stored)?);
+    }
     pump.set_marker_file(marker_file);
     pump.set_line_monitor(LineMonitor::resume(dir, state)?);
     Ok(pump)

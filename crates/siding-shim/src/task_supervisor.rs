@@ -184,7 +184,7 @@ impl TaskSupervisor {
         if !self.task.is_live() {
             return;
         }
-        poll_set.add(index, Source::Output, self.output.source());
+        poll_set.add(index, Source::Output, self.output.sources());
         poll_set.add(index, Source::TreeMember, self.tree.sources());
         poll_set.add(index, Source::SessionOwner, self.lease.source());
         poll_set.add(index, Source::Readiness, self.readiness.sources(self.task.state()));
@@ -310,8 +310,8 @@ impl TaskSupervisor {
         {
             *by = Some(LeaderEnd::OOM_SENDER.to_owned());
         }
-        // All output of the leader is in the FIFO now. There is no end of file to wait for: a
-        // process that lingers may keep the FIFO open.
+        // By now the leader has written all its output to the FIFO. There is no end of file to wait
+        // for: a process that lingers may keep the FIFO open.
         self.output.drain();
         let reporter = std::mem::replace(&mut self.reporter, LeaderReporter::Silent);
         let ShellReport { final_cwd, pipeline } = reporter.report(&self.task.spec().cwd, &end);

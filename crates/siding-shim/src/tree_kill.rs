@@ -40,12 +40,12 @@ const SWEEP_PAUSE_RANGE: (Duration, Duration) =
 /// Rounds after which SIGKILL is sent again to every live process.
 const ROUNDS_PER_RESEND: u32 = 8;
 
-/// The signals that a task's tree received, and their result.
+/// The processes of a task's tree that received a signal, and the result of the kill.
 #[derive(Debug, Default)]
 pub(crate) struct TreeKill {
     /// The processes that received a signal, or whose group was sent one.
     signaled: HashSet<ProcRef>,
-    /// At most [`StopReport::MAX_LISTED_PROCESSES`] of these processes, by pid.
+    /// At most [`StopReport::MAX_LISTED_PROCESSES`] of the signaled processes, by pid.
     reported: BTreeMap<i32, ReportedProcess>,
     /// The TCP ports on which the tree listened when [`Self::signal`] was called.
     ports: BTreeSet<u16>,
@@ -58,7 +58,7 @@ pub(crate) struct TreeKill {
 /// The result of a kill of the whole tree.
 #[derive(Debug)]
 pub(crate) struct KillResult {
-    /// Number of processes known to be alive when the kill gave up.
+    /// Number of processes known to be alive when the kill gave up; 0 if it succeeded.
     pub(crate) survivors: u32,
     /// The leader's end, if the kill found it.
     pub(crate) leader: Option<LeaderEnd>,
@@ -271,8 +271,8 @@ impl TreeKill {
         self.gave_up
     }
 
-    /// Returns the report; `None` if no process received a signal and the tree is not known to have
-    /// survivors or an unproven end.
+    /// Returns the report; `None` if there is nothing to report: no signaled process, no survivor
+    /// and no unproven end.
     pub(crate) fn report(&self) -> Option<StopReport> {
         if self.signaled.is_empty() && self.survivors.is_empty() && self.unproven.is_none() {
             return None;

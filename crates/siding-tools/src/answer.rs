@@ -25,18 +25,18 @@ pub struct ToolAnswer {
     /// except for the line that met a condition `output:REGEX`, which is shown in one line after
     /// the task's id.
     pub lines: Vec<String>,
-    /// Output of a task, in a block of its own, so that a model does not mistake a line of the task
-    /// for one of siding's.
+    /// Output of a task, if the answer shows any. It is a block of its own, so that a model does
+    /// not mistake a line of the task for one of siding's.
     pub output: Option<String>,
-    /// Notices about other tasks, in a block of their own.
+    /// Notices about other tasks, if there are any, in a block of their own.
     pub notices: Option<String>,
     /// The fields of the tool's structured content in addition to those that every tool has; `None`
     /// for an answer that is only text.
     pub(crate) details: Option<Map<String, Value>>,
     /// Whether any part of the request failed.
     pub is_error: bool,
-    /// The task that still runs after its hand-over to the background, for example because the
-    /// budget passed. A caller that can wait in another way, such as an MCP client with tasks,
+    /// The task, if any, that still runs after its hand-over to the background, for example because
+    /// the budget passed. A caller that can wait in another way, such as an MCP client with tasks,
     /// continues with this id.
     pub background_task: Option<TaskId>,
     /// Acknowledgements to record once the client has received the answer.

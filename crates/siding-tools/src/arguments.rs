@@ -1,6 +1,6 @@
-//! Parses the arguments that a model wrote. A value of the wrong type is converted if it has only
-//! one possible meaning. Otherwise the error names the argument, the given value and the allowed
-//! values.
+//! Parses the arguments that a model wrote. A value of the wrong type is converted if its meaning
+//! is clear, such as the text `5` for a number. Otherwise the error names the argument, the given
+//! value and the allowed values.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -116,8 +116,9 @@ fn into_object(input: Value) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Converts a value to the type in `schema` if only one conversion is possible. The error is the
-/// part of the value that does not fit.
+/// Converts a value to the type in `schema` where its meaning is clear: for example, a text to the
+/// number that it represents, or a text that is no JSON list to a list of this text. The error is
+/// the part of the value that does not fit.
 fn coerce(value: Value, schema: &Value) -> Result<Value, Value> {
     let fitted = match (schema["type"].as_str().unwrap_or_default(), value) {
         ("string", Value::Number(number)) => Value::String(number.to_string()),
@@ -173,7 +174,8 @@ fn coerce_fields(fields: Map<String, Value>, schema: &Value) -> Result<Value, Va
     fields.into_iter().map(one).collect::<Result<_, _>>().map(Value::Object)
 }
 
-/// Returns the integer that a value represents: `5`, `5.0` or `"5"`.
+/// Returns the integer that a value such as `5`, `5.0` or `"5"` represents; `None` if it represents
+/// none.
 fn whole_number(value: &Value) -> Option<Number> {
     match value {
         Value::Number(number) if number.is_i64() || number.is_u64() => Some(number.clone()),

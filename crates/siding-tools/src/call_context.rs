@@ -15,7 +15,7 @@ pub enum CancelReason {
     CallerGone,
 }
 
-/// Applies [`CallContext::limit_wait`] to a wait, where `None` is a wait until the end.
+/// Applies [`CallContext::limit_wait`] to a wait, where `None` is a wait without a limit.
 pub(crate) fn limited_wait<C: CallContext>(call: &C, wanted: Option<Duration>) -> Option<Duration> {
     let limit = call.limit_wait(wanted.unwrap_or(Duration::MAX));
     (limit < Duration::MAX).then_some(limit)

@@ -21,7 +21,7 @@ use siding_model::advice::{Dialect, NoticeChannel};
 use siding_model::budget::{BudgetCall, WaitRequest};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::TaskState;
-use siding_model::notice::{Consumer, NoticeId};
+use siding_model::notice::{Consumer, Coverage, NoticeId};
 use siding_model::process::ProcRef;
 use siding_model::settings::Settings;
 use siding_model::task_view::TaskView;
@@ -136,7 +136,7 @@ impl ToolContext {
         sessions.is_some_and(|all| all.iter().any(has_hooks))
     }
 
-    /// Finds a task by its id or a unique prefix of the id.
+    /// Finds a task by its id, a unique prefix of the id, or its name.
     ///
     /// # Errors
     ///
@@ -213,6 +213,22 @@ impl ToolContext {
                 }
             }
         }
+    }
+
+    /// Returns the notices that need no delivery once an answer with these acknowledgments has
+    /// reached its reader. Notices that cannot be read are left out.
+    #[must_use]
+    pub fn covered_notices(&self, acks: &[DeliveryAck]) -> Vec<NoticeId> {
+        let covered =
+            |state, shown| notices::covered_notices(&self.root, state, shown).unwrap_or_default();
+        acks.iter()
+            .flat_map(|ack| match ack {
+                DeliveryAck::TaskReported(state, shown) => covered(state, *shown),
+                DeliveryAck::ResultReturned(state) => covered(state, Coverage::FullResult),
+                DeliveryAck::OutputRead { .. } => Vec::new(),
+                DeliveryAck::Notices(news) => news.ids.clone(),
+            })
+            .collect()
     }
 
     fn mark_returned(&self, state: &TaskState) {

@@ -27,7 +27,7 @@ pub enum DeliveryAck {
 }
 
 impl DeliveryAck {
-    /// Returns the task whose state the answer reports.
+    /// Returns the task whose state the answer reports; `None` for output and for notices.
     #[must_use]
     pub const fn task(&self) -> Option<TaskId> {
         match self {

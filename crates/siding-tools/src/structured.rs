@@ -137,7 +137,7 @@ pub(crate) struct StopDetails {
 /// The result of stopping one task.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StopResult {
-    /// The id or prefix that the call named.
+    /// The id, prefix or name in the call.
     pub(crate) requested_id: String,
     /// The state of the task after the stop; omitted while the stop is in progress, and when
     /// `error` is set.

@@ -32,8 +32,8 @@ pub fn status_answer(context: &ToolContext, view: &TaskView) -> ToolAnswer {
 /// Returns the advice on the next step, or `None` if there is none.
 #[must_use]
 pub fn next_step(context: &ToolContext, view: &TaskView) -> Option<String> {
-    // Only a background task causes a notice. For other tasks the channel is not determined,
-    // because that would read files.
+    // Only the advice about a running background task depends on the channel. For other tasks the
+    // channel is not determined, because that would read files.
     let channel = match (view.phase, view.placement.why) {
         (PhaseName::Running, Some(_)) => context.notice_channel(),
         (_, _) => NoticeChannel::PollOnly,

@@ -55,7 +55,8 @@ pub enum ToolEffect {
     Additive,
     /// A call ends tasks. A repeated call with the same arguments has no further effect.
     Destructive,
-    /// A call runs a command that the model wrote. The guard must check the command first.
+    /// A call runs a command that the model wrote. The tool itself does not check the command with
+    /// the guard.
     RunsCommands,
 }
 

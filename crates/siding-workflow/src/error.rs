@@ -15,7 +15,7 @@ use super::state::InvalidRecord;
 /// An error that ends the run of a workflow.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkflowError {
-    /// The file is not a valid workflow.
+    /// The file cannot be read, or is not a valid workflow.
     #[error(transparent)]
     File(#[from] WorkflowFileError),
     /// The state directory is unusable.
@@ -57,12 +57,12 @@ pub enum WorkflowError {
         /// What is wrong with the journal.
         source: WorkflowJournalError,
     },
-    /// An event does not fit the recorded state.
+    /// A new record does not fit the recorded state.
     #[error("the workflow {id}: {misfit}")]
     InvalidRecord {
         /// The workflow's id.
         id: TaskId,
-        /// The rule that the event violates.
+        /// The rule that the record violates.
         misfit: InvalidRecord,
     },
     /// A system call failed.

@@ -23,8 +23,8 @@ pub enum WorkflowJournalError {
         /// Format version in the journal's first record.
         found: u32,
     },
-    /// A record that is not the last is damaged, or a record with a valid checksum cannot be
-    /// parsed.
+    /// A record that is not the last is damaged, a record with a valid checksum cannot be parsed,
+    /// or the first record does not start a workflow.
     #[error("record {seq} is damaged: {why}")]
     Damaged {
         /// The number of the record, counted from 0.
@@ -150,7 +150,7 @@ impl LoadedWorkflow {
         Ok(())
     }
 
-    /// Encodes the next record, after a newline that terminates a torn line.
+    /// Encodes the next record, preceded by a newline if the last line is torn.
     pub(super) fn encode_record(&self, record: &WorkflowRecord) -> Vec<u8> {
         let mut line = if self.torn { vec![b'\n'] } else { Vec::new() };
         write_line(&mut line, self.next_seq, record);

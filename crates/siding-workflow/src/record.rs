@@ -110,8 +110,8 @@ pub enum StepEnd {
     /// The workflow stopped the attempt.
     Stopped,
     /// The task of an earlier runner's attempt never started, was stopped with its session, or
-    /// ended with an unknown outcome. A lost attempt is not counted as a failure, and the step
-    /// starts again.
+    /// ended with an unknown outcome. A lost attempt is not counted as a failure, and the step may
+    /// start again.
     Lost {
         /// Description of the outcome, for people.
         why: String,

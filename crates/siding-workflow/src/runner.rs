@@ -1,10 +1,10 @@
 //! The runner of a workflow. It starts, watches and stops the steps as
 //! [`WorkflowState`](super::WorkflowState) decides.
 //!
-//! The runner has one thread and one poll(2). It records the start of a step before it starts the
-//! step's task. The steps are tasks of a separate session, whose owner is the runner's process.
-//! When that process is killed, the steps are stopped after the session's grace, unless another
-//! process resumes the workflow before then.
+//! The runner has one thread, and waits for all events in one poll(2). It records the start of a
+//! step before it starts the step's task. The steps are tasks of a separate session, whose owner is
+//! the runner's process. When that process is killed, the steps are stopped after the session's
+//! grace, unless another process resumes the workflow before then.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -108,8 +108,8 @@ struct RunningStep<'r> {
     attempt: u32,
     /// Whether an earlier runner started the attempt.
     is_resumed: bool,
-    /// The generation of the shim that was asked to stop the step. A newer shim may not have
-    /// received the request.
+    /// The generation of the shim that was asked to stop the step; `None` if none was asked. A
+    /// newer shim may not have received the request.
     stop_sent_to_shim: Option<u32>,
 }
 

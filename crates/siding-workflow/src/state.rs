@@ -35,11 +35,11 @@ pub struct StepProgress {
     pub failed_attempts: u32,
     /// The attempt that is running now, if any.
     pub running: Option<RunningAttempt>,
-    /// How the last finished attempt ended.
+    /// How the last finished attempt ended; `None` if no attempt has finished.
     pub last_end: Option<StepEnd>,
-    /// The task of the last attempt.
+    /// The task of the last attempt, if it has one.
     pub task: Option<TaskId>,
-    /// The time at which the last attempt started.
+    /// The time at which the last attempt started; `None` before the first attempt.
     pub started_at: Option<UnixMs>,
     /// The time at which the last attempt ended; `None` while it is running, and before the first
     /// attempt.
@@ -79,7 +79,7 @@ pub struct WorkflowState {
     plan: Plan,
     options: RunOptions,
     progress: Vec<StepProgress>,
-    /// The name of the signal that asked the run to stop.
+    /// The name of the signal that asked the run to stop, if there was one.
     stop_requested_by: Option<String>,
     recorded_verdict: Option<WorkflowVerdict>,
 }

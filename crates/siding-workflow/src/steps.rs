@@ -87,7 +87,7 @@ pub(super) fn lost_before_start() -> StepEnd {
     StepEnd::Lost { why: "it was never started".to_owned() }
 }
 
-/// Returns the end of an attempt whose task cannot be watched.
+/// Returns the end of an attempt whose task cannot be started or watched.
 pub(super) fn failed_watch(error: &RunError) -> StepEnd {
     if let RunError::NotStarted { doing } = error {
         return StepEnd::Failed { why: format!("its shim {doing}"), again: true };

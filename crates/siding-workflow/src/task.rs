@@ -80,7 +80,8 @@ pub fn start(
         .name(workflow_name(plan, Path::new(file)))
         .timeout(Some(plan.timeout.unwrap_or(cap)))
         .stop_with(STOP_SIGNAL, stop_grace(settings))
-        // The runner prints nothing while steps run, and each step has its own stall detection.
+        // The runner prints nothing between the starts and ends of steps, and each step has its own
+        // stall detection.
         .without_stalls()
         .prepare(root, settings)?;
     let link = task.start(root, IdleShim::start(SELF_EXE))?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use reqwest::{RequestBuilder, Response, StatusCode, Url, header};
 use serde_json::{Value, json};
 use siding_http::client;
+use siding_model::size::size_in_words;
 use tokio::sync::mpsc::Sender;
 use tokio::time::timeout;
 
@@ -127,8 +128,10 @@ impl Connection {
                 Ok(piece) => piece.map_err(|error| transport_event(&error))?,
             };
             let Some(piece) = piece else { return Ok(()) };
-            let too_long =
-                |_| Event::Fatal(format!("an event has more than {MAX_EVENT_BYTES} bytes"));
+            let too_long = |_| {
+                let max = size_in_words(MAX_EVENT_BYTES as u64);
+                Event::Fatal(format!("an event has more than {max}"))
+            };
             for data in events.push(&piece).map_err(too_long)? {
                 send_event(sender, parse_response(ask, &data)?).await;
             }
@@ -229,7 +232,8 @@ async fn read_body(response: &mut Response, max_bytes: usize) -> Result<Vec<u8>,
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(|error| transport_event(&error))? {
         if body.len() + piece.len() > max_bytes {
-            return Err(Event::Fatal(format!("an answer has more than {max_bytes} bytes")));
+            let max = size_in_words(max_bytes as u64);
+            return Err(Event::Fatal(format!("an answer has more than {max}")));
         }
         body.extend_from_slice(&piece);
     }

@@ -82,8 +82,8 @@ async fn connect(remote_task: &RemoteTask) -> Result<Connection, u8> {
     let mut tries = 0;
     loop {
         tries += 1;
-        // A temporary state reports a failure before the task exists in the same form as a later
-        // failure.
+        // A failure before the task exists is reported in the same form as a later failure, through
+        // a temporary state.
         let (mut state, _) = ClientState::start(&remote_task.url, true);
         let event = match Connection::open(remote_task).await {
             Ok(link) => return Ok(link),

@@ -5,6 +5,7 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
 use siding_core::sys::{self, file};
+use siding_model::size::size_in_words;
 
 use super::RemoteTask;
 use crate::wire::{Message, Part, ROLE_USER};
@@ -19,7 +20,10 @@ pub(super) enum MessageError {
     File { path: PathBuf, source: io::Error },
     #[error("`{}` is not a regular file; copy its content into one", path.display())]
     NotAFile { path: PathBuf },
-    #[error("the files have more than {MAX_FILES_BYTES} bytes, the maximum of a message")]
+    #[error(
+        "the files have more than {}, the maximum of a message",
+        size_in_words(MAX_FILES_BYTES as u64)
+    )]
     TooLarge,
     #[error("could not generate an id for the message: {0}")]
     Name(io::Error),

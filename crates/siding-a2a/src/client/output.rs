@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use siding_model::fnv::Fnv1a;
+use siding_model::size::size_in_words;
 use siding_model::text::{make_visible, one_line};
 
 use crate::wire::{Artifact, Part};
@@ -21,7 +22,7 @@ const MAX_TRACKED_ARTIFACTS: usize = 1000;
 #[derive(Debug, Default)]
 pub(super) struct OutputWriter {
     written: VecDeque<(String, WrittenPrefix)>,
-    /// The artifact to whose text the next chunk can be appended.
+    /// The artifact, if any, to whose text the next chunk can be appended.
     open_artifact: Option<String>,
     /// Whether the last line has not ended yet.
     is_in_line: bool,
@@ -163,7 +164,8 @@ fn part_text(part: &Part) -> String {
     let file = file.trim_end();
     if let Some(raw) = &part.raw {
         // Four base64 characters encode three bytes.
-        return format!("[{file}, {} bytes]\n", raw.trim_end_matches('=').len() * 3 / 4);
+        let size = size_in_words((raw.trim_end_matches('=').len() * 3 / 4) as u64);
+        return format!("[{file}, {size}]\n");
     }
     if let Some(url) = &part.url {
         return format!("[{file} at {}]\n", one_line(url, ADDRESS_COLUMNS));

@@ -36,7 +36,7 @@ struct AgentEnd {
 }
 
 impl AgentReport {
-    /// Finds the report in an agent's output: the last line that parses as one.
+    /// Finds the report in an agent's output: the last line that parses as one, if any.
     fn find_in(output: &str) -> Option<Self> {
         output.lines().rev().find_map(|line| serde_json::from_str(line).ok())
     }

@@ -151,8 +151,8 @@ impl TaskStore {
         }
     }
 
-    /// Returns the error for a message to an existing task, because no task accepts another
-    /// message. Fails if there is no such task.
+    /// Returns the error for a message to an existing task: no task accepts a second message. Fails
+    /// if there is no such task.
     fn follow_up_error(&self, id: &str, context: Option<&str>) -> Result<RpcError, RpcError> {
         let state = self.read_state(self.find_task(id)?)?.1;
         let (id, context_id) = convert::task_and_context_ids(&state);
@@ -210,7 +210,7 @@ impl TaskStore {
         convert::to_a2a_task(state, &output_tail(dir).unwrap_or_default())
     }
 
-    /// Returns the agent's steps since the last call.
+    /// Returns the agent's steps after the position `progress`, which moves past them.
     pub(super) fn new_steps(
         &self,
         state: &TaskState,
@@ -229,7 +229,8 @@ impl TaskStore {
         })
     }
 
-    /// Stops a task and its process tree.
+    /// Stops a task with its process tree, and returns the task. Fails if the task has already
+    /// ended.
     pub(super) fn cancel(&self, id: TaskId) -> Result<Task, RpcError> {
         let (_, state) = self.read_state(id)?;
         let a2a_state = convert::to_a2a_state(&state);

@@ -10,7 +10,7 @@ use crate::command_guard::{ApprovalDecision, CommandGuard};
 /// The policy for commands that need a person's approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskPolicy {
-    /// Refuses such commands, because no person is present.
+    /// Refuses such commands, because this agent cannot ask a person.
     Deny,
     /// Runs such commands without a question.
     Allow,

@@ -192,8 +192,8 @@ struct ConversationState {
     header: TranscriptHeader,
     /// The existing transcript and its entries; `None` for a new conversation.
     resumed: Option<(Transcript, Vec<Entry>)>,
-    /// The session of the agent that started this one; `None` if a person starts or resumes the
-    /// conversation.
+    /// The session of the agent that started this one as a subagent or teammate; `None` for a new
+    /// or a resumed conversation.
     parent_session: Option<SessionId>,
 }
 

@@ -96,7 +96,7 @@ impl AsyncCaller for AgentCallContext {
         async move {
             match gone.wait_for(|gone| *gone).await {
                 Ok(_) => CancelReason::ResultUnwanted,
-                // The agent has ended, so the task is stopped or kept together with the session.
+                // The agent has ended. Whether the task ends, too, depends on its session.
                 Err(_) => CancelReason::CallerGone,
             }
         }

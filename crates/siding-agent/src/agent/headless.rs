@@ -68,7 +68,7 @@ impl Agent {
                 }
             }
             // The tasks must be listed before the notices are read: a task that ends in between is
-            // then still in the list. In the other order, the task would be missed.
+            // then still in the list. In the other order, the notice of its end would be missed.
             let runs = self.has_work_under_way()?;
             self.deliver_notices(on_event)?;
             if self.idle_reason.is_none() {

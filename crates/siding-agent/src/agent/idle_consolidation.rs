@@ -14,11 +14,12 @@ use crate::memory_consolidation::{self, ConsolidationRequest, IdleConsolidationC
 #[derive(Debug)]
 pub(super) struct IdleConsolidator {
     config: IdleConsolidationConfig,
-    /// Time at which a new transcript entry was last detected; before that, the agent's start.
+    /// Time at which a new transcript entry was last detected; initially the agent's start.
     idle_since: MonotonicMs,
     /// Number of entries that the agent had written to its transcript at that time.
     entries: u64,
-    /// Time of the last attempt to start a consolidation, and the number of entries at that time.
+    /// Time of the last attempt to start a consolidation, if any, and the number of entries at that
+    /// time.
     last_run: Option<(MonotonicMs, u64)>,
     /// Whether a started consolidation may still be running.
     is_running: bool,
@@ -61,8 +62,8 @@ impl IdleConsolidator {
 
 impl Agent {
     /// Stops a running consolidation after new activity, or starts one when it is due. Returns the
-    /// time until the next one is due; `None` if the agent is not idle after a finished turn, if a
-    /// consolidation was just started, or if there are too few new entries.
+    /// time until the next one is due; `None` if the agent is not idle after a finished turn, if
+    /// the start of a consolidation was just attempted, or if there are too few new entries.
     pub(super) fn poll_idle_consolidation(
         &mut self,
         dreams: &mut IdleConsolidator,

@@ -27,7 +27,8 @@ const REDRAW_BATCH_TIME: Duration = Duration::from_millis(15);
 ///
 /// # Errors
 ///
-/// [`AgentError`] for an error that ended the session. The terminal is restored in this case, too.
+/// [`AgentError`] if the agent cannot be built, or for an error that ended the session. The
+/// terminal is restored in both cases.
 pub fn run_interactive(
     builder: AgentBuilder,
     mut console: Console,
@@ -156,7 +157,8 @@ impl Agent {
                 return Ok(Some(EndReason::Signaled { signal: signal.to_string() }));
             }
             AgentEvent::Terminal(TerminalEvent::Closed) => return Ok(Some(hangup_end_reason())),
-            // The panel is updated immediately when a task has started or finished.
+            // The panel is updated immediately, because these events may mean that a task has
+            // started or ended.
             came @ (AgentEvent::TaskBound { .. }
             | AgentEvent::CallFinished(..)
             | AgentEvent::TeamMessage(_)

@@ -18,14 +18,14 @@ const LINE_COLUMNS: usize = 160;
 /// Maximum number of tasks that one reminder names.
 const MAX_NAMED_TASKS: usize = 50;
 
-/// The tasks of which the model has been reminded.
+/// The running tasks seen so far and the number of batches, which determine the next reminder.
 #[derive(Debug, Default)]
 pub(super) struct Reminders {
     /// Tasks that were already running at an earlier request.
     seen_running: HashSet<TaskId>,
-    /// Tasks that only a full reminder can name: those already named, those whose output was read,
-    /// and those of other sessions. Other reminders do not read the files of these tasks, so that
-    /// even a hundred of them do not slow down a batch.
+    /// Tasks that no reminder names, except perhaps a full one: those already named, those whose
+    /// output was read, and those of other sessions that this session cannot inherit. Their files
+    /// are read only for a full reminder, so that even a hundred of them do not slow down a batch.
     settled: HashSet<TaskId>,
     /// Number of batches of calls that the agent has finished since it was built.
     batches: u32,

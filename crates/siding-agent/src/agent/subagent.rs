@@ -10,9 +10,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use siding_core::session;
-use siding_core::task::run::RunError;
+use siding_core::task::run::{RunError, TaskStdin};
 use siding_model::id::{TaskId, TaskKind};
-use siding_model::spec::StdinMode;
 use siding_model::text::one_line;
 use siding_tools::tools::{self, SelfTask};
 use siding_tools::{CallContext, ToolAnswer, ToolContext, ToolError};
@@ -101,8 +100,8 @@ const fn yes() -> bool {
     true
 }
 
-/// The settings that a subagent inherits from its parent. A subagent never has more permissions
-/// than its parent.
+/// The settings that subagents and teammates inherit from this agent, and the limits on their
+/// nesting and number. Subagents and teammates never have more permissions than this agent.
 #[derive(Debug)]
 pub(super) struct SubagentSpawner {
     pub(super) model: String,
@@ -164,7 +163,7 @@ impl SubagentSpawner {
         let own = SelfTask {
             kind: TaskKind::LocalAgent,
             name: display_name(args.name.as_deref(), &args.prompt),
-            stdin: StdinMode::Null,
+            stdin: TaskStdin::Null,
             background: args.background,
             budget: args.budget,
             timeout: args.timeout,

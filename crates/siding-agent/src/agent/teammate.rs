@@ -20,7 +20,7 @@ use crate::message::{AssistantContent, FinishReason, Message, UserContent, joine
 const MAX_REPORT_BYTES: usize = 16 << 10;
 
 impl Agent {
-    /// Runs the agent until it receives a shutdown request or its task ends.
+    /// Runs the agent until it receives a shutdown request, its task ends, or an error occurs.
     pub(super) fn serve(mut self) {
         let Team::Teammate { status: desk, teammates: mates } = self.team.clone() else { return };
         let host = Arc::clone(&self.host);
@@ -134,7 +134,7 @@ enum ServeEnd {
     TaskEnded,
 }
 
-/// Removes a teammate from the team when its thread ends.
+/// Removes a teammate from the team when its thread ends, and stops its task if necessary.
 struct TeammateCleanup<'m> {
     host: &'m ToolContext,
     status: &'m TeammateStatus,
@@ -195,7 +195,8 @@ fn idle_status(reason: &IdleReason, text: String) -> Option<(&'static str, Strin
 
 /// Writes a log of the teammate's actions, for people, to the output of the teammate's task.
 struct TeammateLog<'h> {
-    /// The standard input of the proxy process; `None` once the proxy no longer reads it.
+    /// The standard input of the proxy process; `None` if it could not be opened, or once the proxy
+    /// no longer reads it.
     proxy_input: Option<TaskInput<'h>>,
 }
 

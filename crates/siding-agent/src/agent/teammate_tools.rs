@@ -11,11 +11,10 @@ use serde_json::{Map, Value};
 use siding_core::session;
 use siding_core::store::StateDir;
 use siding_core::sys::procfs;
-use siding_core::task::run::RunError;
+use siding_core::task::run::{RunError, TaskStdin};
 use siding_core::task::stop::{self, StopOptions};
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::notice::format_teammate_xml;
-use siding_model::spec::StdinMode;
 use siding_tools::async_fd::run_blocking;
 use siding_tools::tools::{self, SelfTask};
 use siding_tools::{SHIM_PROGRAM, ToolAnswer, ToolContext, ToolError};
@@ -73,7 +72,7 @@ pub(super) struct SendMessageArgs {
     text: String,
 }
 
-/// What is specific to a teammate: its task, model and first prompt.
+/// The task, the model and the first prompt of a teammate that is about to start.
 struct TeammateSpec {
     task: TaskId,
     provider: Arc<dyn Provider>,
@@ -108,7 +107,7 @@ impl ToolDispatcher {
         let own = SelfTask {
             kind: TaskKind::InProcessTeammate,
             name: format!("teammate: {}", args.name.trim()),
-            stdin: StdinMode::Pipe,
+            stdin: TaskStdin::Pipe,
             background: true,
             budget: None,
             timeout: args.timeout,

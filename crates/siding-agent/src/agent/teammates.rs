@@ -52,7 +52,7 @@ pub(super) struct TeammateStatus {
     pub(super) name: String,
     /// The teammate's task, which runs its proxy.
     pub(super) task: TaskId,
-    /// Whether the teammate is idle and the lead has received its report.
+    /// Whether the teammate is idle and the lead has received its report, if there is one.
     is_idle: AtomicBool,
 }
 
@@ -288,7 +288,7 @@ impl Teammates {
         });
     }
 
-    /// Removes a teammate that ended by itself.
+    /// Removes a teammate whose thread is about to end, unless it was already removed.
     pub(super) fn remove(&self, task: TaskId) {
         let is_it = |mate: &Teammate| mate.status.task == task;
         self.lock_slots().retain(|seat| !seat.teammate.as_ref().is_some_and(is_it));

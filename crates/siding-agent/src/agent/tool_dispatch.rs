@@ -255,13 +255,14 @@ fn tool_spec<A: JsonSchema>(name: &'static str, about: &'static str) -> ToolSpec
     ToolSpec { name, description: about, schema: schema::for_arguments::<A>().into() }
 }
 
-/// Returns the name under which `siding_tools` knows the task tool that the agent calls `name`.
+/// Returns the name under which `siding_tools` knows the task tool that the agent calls `name`;
+/// `None` if there is no such task tool.
 fn runtime_tool_name(name: &str) -> Option<&'static str> {
     tools::TOOLS.iter().find(|tool| tool.agent_name == Some(name)).map(|tool| tool.name)
 }
 
-/// Converts a tool's answer to the result for the model. Also returns the acknowledgements to
-/// record once the model has received the result.
+/// Converts a tool's answer to the result for the model. Also returns the acknowledgements that
+/// take effect once the result is recorded in the transcript.
 pub(super) fn into_tool_result(
     call: CallId,
     host: &ToolContext,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use siding_model::id::TaskId;
+use siding_model::notice::NoticeId;
 
 use crate::message::{AssistantContent, CallId, FinishReason, ToolResult, Usage, UserContent};
 
@@ -48,6 +49,9 @@ pub enum Entry {
     CallFinished {
         /// The result, which the next request sends to the model.
         result: ToolResult,
+        /// The notices whose events the result shows, so that they need no delivery.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        covered_notices: Vec<NoticeId>,
     },
     /// A person interrupted the turn. The conversation is halted until the next prompt.
     Interrupted,

@@ -1,6 +1,7 @@
 //! The events and effects of a conversation.
 
 use siding_model::id::TaskId;
+use siding_model::notice::NoticeId;
 
 use super::entry::Entry;
 use crate::message::{
@@ -29,7 +30,12 @@ pub enum Event {
         task: TaskId,
     },
     /// A call has finished.
-    CallFinished(ToolResult),
+    CallFinished {
+        /// The result for the model.
+        result: ToolResult,
+        /// The notices whose events the result shows.
+        covered_notices: Vec<NoticeId>,
+    },
     /// A complete answer of the model.
     Response {
         /// The answered request.
@@ -50,7 +56,7 @@ pub enum Event {
         /// Tokens used by the request for the summary.
         usage: Usage,
     },
-    /// A request failed for good: its error is permanent, or all retries failed.
+    /// A request failed and will not be retried.
     RequestFailed {
         /// The failed request.
         request: RequestId,

@@ -70,7 +70,8 @@ impl Conversation {
                 }
                 open.state = CallState::Started { task: Some(task) };
             }
-            Entry::CallFinished { result } => {
+            Entry::CallFinished { result, covered_notices } => {
+                self.notices.extend(covered_notices);
                 let open =
                     self.find_call(&result.call).ok_or("a result for a call that is not open")?;
                 if open.is_done() {

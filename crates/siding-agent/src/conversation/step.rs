@@ -20,8 +20,8 @@ impl Conversation {
         let mut effects = Vec::new();
         match event {
             Event::Started(content) => {
-                // Refused before the input is recorded: a prompt clears the halt, which is the
-                // reason not to run these calls.
+                // The calls are refused before the input is recorded: a prompt in the input clears
+                // the halt, and only the halt keeps these calls from running.
                 if self.halt_reason == Some(IdleReason::Interrupted) {
                     self.refuse_calls(&mut effects);
                 }
@@ -38,9 +38,10 @@ impl Conversation {
                 }
                 return effects;
             }
-            Event::CallFinished(result) => {
+            Event::CallFinished { result, covered_notices } => {
                 if self.find_call(&result.call).is_some_and(|open| open.runs_here) {
-                    self.record(Entry::CallFinished { result }, &mut effects);
+                    let entry = Entry::CallFinished { result, covered_notices };
+                    self.record(entry, &mut effects);
                 }
             }
             Event::Response { request, content, stop, usage } => {
@@ -122,7 +123,8 @@ impl Conversation {
         let (content, wrong) = self.sanitize_response(content);
         self.record(Entry::Response { content, stop, usage }, effects);
         for result in wrong {
-            self.record(Entry::CallFinished { result }, effects);
+            let covered_notices = Vec::new();
+            self.record(Entry::CallFinished { result, covered_notices }, effects);
         }
     }
 
@@ -184,7 +186,8 @@ impl Conversation {
         for call in waiting {
             let text = "not run: a person interrupted the turn".to_owned();
             let result = ToolResult { call, text, is_error: true };
-            self.record(Entry::CallFinished { result }, effects);
+            let covered_notices = Vec::new();
+            self.record(Entry::CallFinished { result, covered_notices }, effects);
         }
     }
 

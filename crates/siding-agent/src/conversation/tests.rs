@@ -57,7 +57,7 @@ fn text(text: &str) -> AssistantContent {
 
 fn finished(call: &str, text: &str) -> Event {
     let result = ToolResult { call: CallId::new(call), text: text.to_owned(), is_error: false };
-    Event::CallFinished(result)
+    Event::CallFinished { result, covered_notices: Vec::new() }
 }
 
 /// Returns the request of the last effect, which must be [`Effect::SendRequest`].
@@ -109,6 +109,29 @@ fn results_precede_other_content_in_a_single_message() {
     assert_eq!(texts, ["first", "second"], "in the order of the calls");
     assert_eq!(content, &[notice(1)]);
     assert_eq!(validate_messages(conversation.messages()), Ok(()));
+}
+
+/// An agent that was killed before it acknowledged a notice does not deliver the notice after a
+/// result that shows the same event.
+#[test]
+fn a_notice_that_a_result_covers_is_not_delivered() {
+    let mut conversation = Conversation::new(limits());
+    let effects = conversation.handle_event(prompt("go"));
+    let mut entries = recorded_entries(&effects);
+    let first = sent_request(&effects);
+    let effects = conversation.handle_event(response(first, vec![call("a", "write")]));
+    entries.extend(recorded_entries(&effects));
+    let covered = NoticeId { task: task(1), seq: 3 };
+    let result = ToolResult { call: CallId::new("a"), text: "exited 0".into(), is_error: false };
+    let event = Event::CallFinished { result, covered_notices: vec![covered] };
+    entries.extend(recorded_entries(&conversation.handle_event(event)));
+    let mut restored = Conversation::load(limits(), entries).expect("its own entries");
+    for conversation in [&mut conversation, &mut restored] {
+        assert!(conversation.has_notice(covered));
+        let effects = conversation.handle_event(Event::Input(vec![notice(1), notice(2)]));
+        let entries = recorded_entries(&effects);
+        assert_eq!(entries[0], Entry::Input { content: vec![notice(2)] });
+    }
 }
 
 #[test]

@@ -5,9 +5,10 @@ use siding_model::text::head_and_tail;
 use crate::conversation::Entry;
 use crate::message::{AssistantContent, UserContent};
 
-/// Maximum bytes of one prompt, or of one answer of the model.
+/// Maximum bytes of one prompt, or of one answer of the model. A summary may have four times as
+/// many.
 const MAX_TEXT_BYTES: usize = 4_000;
-/// Maximum bytes of a call, of its result, or of a notice.
+/// Maximum bytes of a call, of its result, or of a notice or message.
 const MAX_DETAIL_BYTES: usize = 1_000;
 /// Replaces the older entries that did not fit.
 const TRUNCATION_NOTE: &str = "[what was said before is left out]\n";
@@ -70,7 +71,7 @@ fn entry_text(entry: &Entry) -> Option<String> {
     let text = match entry {
         Entry::Input { content } => content.iter().filter_map(user_text).collect(),
         Entry::Response { content, .. } => content.iter().filter_map(assistant_text).collect(),
-        Entry::CallFinished { result } => labeled_line(
+        Entry::CallFinished { result, .. } => labeled_line(
             if result.is_error { "failed" } else { "result" },
             &result.text,
             MAX_DETAIL_BYTES,
@@ -106,7 +107,8 @@ fn assistant_text(content: &AssistantContent) -> Option<String> {
     }
 }
 
-/// Returns a text preceded by the label of its origin. The tag that ends the transcript is escaped.
+/// Returns a text, cut to `most` bytes, after the label of its origin. The tag that ends the
+/// transcript is escaped.
 fn labeled_line(who: &str, text: &str, most: usize) -> String {
     let text = head_and_tail(text.trim(), most).replace(TRANSCRIPT_END_TAG, "&lt;/transcript>");
     format!("{who}: {text}\n")
@@ -139,7 +141,7 @@ mod tests {
 
     fn done(text: &str) -> Entry {
         let result = ToolResult { call: CallId::new("a"), text: text.to_owned(), is_error: false };
-        Entry::CallFinished { result }
+        Entry::CallFinished { result, covered_notices: Vec::new() }
     }
 
     #[test]

@@ -37,9 +37,9 @@ impl IdleTime {
     }
 
     /// Returns the time until a consolidation is due if the agent stays idle; zero if it is due
-    /// now. A consolidation is due when the agent has been idle for the set time. In addition, at
-    /// least 30 minutes must have passed and 20 entries been added since the last consolidation
-    /// started. With fewer entries the result is `None`.
+    /// now. A consolidation is due when the agent has been idle for the set time and the last start
+    /// of a consolidation, if any, is at least 30 minutes ago. Returns `None` if fewer than 20
+    /// entries were added since that start, or since the agent's start.
     #[must_use]
     pub fn time_until_due(
         self,

@@ -1,4 +1,4 @@
-//! Names of models, and the choice between them.
+//! Names of models, and the choice of a model.
 
 use std::fmt;
 use std::path::PathBuf;

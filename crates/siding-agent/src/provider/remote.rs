@@ -49,7 +49,7 @@ pub(super) struct ResponseTimeouts {
 
 impl Default for ResponseTimeouts {
     /// Returns 10 minutes for the first part, as in Anthropic's own clients, and 5 minutes between
-    /// two parts, as in Codex. Anthropic's servers send a ping every few seconds; other servers
+    /// two parts, as in Codex. Anthropic's servers send a ping every few seconds; other servers may
     /// send nothing while a model reasons.
     fn default() -> Self {
         Self { first_part: Duration::from_secs(10 * 60), next_part: Duration::from_secs(5 * 60) }

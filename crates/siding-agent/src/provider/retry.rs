@@ -120,7 +120,7 @@ fn random_share(most: Duration, dice: u64) -> Duration {
 }
 
 /// Returns the pause that a server asks for: the value of the header `retry-after-ms`, or otherwise
-/// of `retry-after`, which is a number of seconds or a date.
+/// of `retry-after`, which is a number of seconds or a date. `None` if no header has a valid value.
 #[must_use]
 pub fn requested_retry_delay(
     after_ms: Option<&str>,

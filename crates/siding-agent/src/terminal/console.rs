@@ -109,9 +109,8 @@ impl Console {
         })
     }
 
-    /// Sets raw mode, and passes events to `notify` until it returns false. Has no effect if
-    /// it was called before. The terminal is
-    /// restored by [`Self::close`], on drop, and on a panic.
+    /// Sets raw mode, and passes events to `notify` until `notify` returns false. Later calls have
+    /// no effect. The terminal is restored by [`Self::close`], on drop, and on a panic.
     ///
     /// # Errors
     ///

@@ -2,7 +2,7 @@
 
 use siding_model::text::{display_width, one_line, wrap_text};
 
-/// The meaning of a text, which the terminal shows as a color or as bold or faint text.
+/// The meaning of a text, which determines its color or weight in the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextStyle {
     /// Ordinary text, such as answers of the model.

@@ -142,8 +142,8 @@ impl AllowedRoots {
                 }
             }
         }
-        // Reached for an absolute link, a link between two roots, or a `..` that leaves a root and
-        // returns.
+        // The path may still lead inside: through an absolute link, a link between two roots, or a
+        // `..` that leaves a root and returns.
         let real = resolve_links(path)?.ok_or_else(outside)?;
         for root in &self.roots {
             if let Ok(rest) = real.strip_prefix(&root.real_path) {

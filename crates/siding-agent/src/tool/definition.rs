@@ -55,7 +55,7 @@ pub trait AnyTool: Send + Sync {
     ///
     /// # Errors
     ///
-    /// The message for the model, which names an invalid argument.
+    /// The message for the model about an invalid argument, or about the failed call.
     fn run(&self, context: &AgentToolContext, input: Value, cancel: &CancelFlag) -> ToolOutcome;
 }
 

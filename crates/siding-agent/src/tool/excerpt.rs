@@ -5,6 +5,8 @@
 
 use std::fmt::Write as _;
 
+use siding_model::size::size_in_words;
+
 /// Maximum shown bytes of a line.
 pub(super) const MAX_LINE_BYTES: usize = 2_000;
 /// Maximum bytes of the excerpt, including line numbers.
@@ -113,8 +115,8 @@ impl LineExcerpt {
         let has_bytes = push_escaped(head, &mut self.page.text);
         let hidden = length - head.len() as u64;
         if hidden > 0 {
-            let _writing_to_string =
-                write!(self.page.text, " [… {hidden} more bytes in this line]");
+            let hidden = size_in_words(hidden);
+            let _writing_to_string = write!(self.page.text, " [… {hidden} more in this line]");
         }
         self.page.text.push('\n');
         if self.page.text.len() > MAX_TEXT_BYTES {
@@ -218,7 +220,8 @@ mod tests {
             let (page, _) = page(line.as_bytes(), 1, 10);
             let shown = page.text.strip_prefix("1\t").unwrap().split(" [… ").next().unwrap();
             assert!(line.starts_with(shown) && shown.len() > MAX_LINE_BYTES - 4, "{}", shown.len());
-            let hidden = format!(" [… {} more bytes in this line]\n", length - shown.len());
+            let hidden = size_in_words((length - shown.len()) as u64);
+            let hidden = format!(" [… {hidden} more in this line]\n");
             assert!(page.text.ends_with(&hidden), "{}", page.text);
             assert!(!page.has_escaped_bytes);
         }

@@ -70,7 +70,8 @@ impl ProjectNotes {
         (!content.is_empty()).then(|| format!("<notes>\n{notes}\n{NOTES_END_TAG}"))
     }
 
-    /// Replaces the notes atomically: if the process is killed meanwhile, the old notes remain.
+    /// Replaces the notes atomically: if the process is killed meanwhile, the file has either the
+    /// old or the new notes.
     ///
     /// # Errors
     ///

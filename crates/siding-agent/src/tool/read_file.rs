@@ -6,6 +6,7 @@ use std::num::NonZeroU64;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use siding_model::size::size_in_words;
 
 use super::definition::{Access, Tool};
 use super::excerpt::{ExcerptPage, LineExcerpt, MAX_TEXT_BYTES};
@@ -184,9 +185,9 @@ fn binary_file_error(spot: &FileEntry, beginning: &[u8]) -> String {
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => " (perhaps text in UTF-16; convert it with `iconv`)",
         _ => "",
     };
-    let len = spot.metadata.map_or(0, |entry| entry.len);
+    let size = size_in_words(spot.metadata.map_or(0, |entry| entry.len));
     format!(
-        "`{}` is a binary file{kind}: it contains zero bytes; {len} bytes long. Inspect it with \
+        "`{}` is a binary file{kind}: it contains zero bytes; its size is {size}. Inspect it with \
          `file` or `xxd` in bash",
         spot.path
     )

@@ -75,7 +75,7 @@ impl ReadTracker {
         }
     }
 
-    /// Returns the hash that was last recorded for a file.
+    /// Returns the hash that was last recorded for a file; `None` if the file is not tracked.
     pub(super) fn last_seen(&self, key: &FileKey) -> Option<ContentHash> {
         let memory = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         memory.hashes.get(key).map(|(_, print)| *print)

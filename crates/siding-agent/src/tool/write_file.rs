@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use siding_model::size::size_in_words;
 
 use super::allowed_roots::MissingDirectory;
 use super::definition::{Access, Tool};
@@ -50,7 +51,8 @@ Write a complete file, new or in place of an existing one. To change a part of a
             None => format!("created `{}`: {size}", spot.path),
             Some(before) => {
                 let note = if before.has_hard_links { HARD_LINK_NOTE } else { "" };
-                format!("replaced `{}`, which had {} bytes: {size}{note}", spot.path, before.len)
+                let old_size = size_in_words(before.len);
+                format!("replaced `{}`, which had {old_size}: {size}{note}", spot.path)
             }
         })
     }
@@ -88,8 +90,7 @@ pub(super) fn changed_since_read(file: &FileEntry) -> String {
 fn format_size(content: &[u8]) -> String {
     let newlines = content.iter().filter(|&&byte| byte == b'\n').count();
     let unended = usize::from(!content.is_empty() && !content.ends_with(b"\n"));
-    let count = |number: usize, what: &str| {
-        format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-    };
-    format!("{}, {}", count(newlines + unended, "line"), count(content.len(), "byte"))
+    let lines = newlines + unended;
+    let size = size_in_words(content.len() as u64);
+    format!("{lines} line{}, {size}", if lines == 1 { "" } else { "s" })
 }

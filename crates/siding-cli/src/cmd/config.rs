@@ -1,17 +1,21 @@
-//! `siding config`: shows the effective settings, and describes and checks settings files.
+//! `siding config`: shows the effective settings, and describes, checks and changes settings files.
 
 mod check;
+mod edit;
+mod layer_file;
+mod set;
 pub(super) mod show;
+mod toml_text;
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use siding_model::settings;
+use siding_model::settings::{self, Key};
 
 use crate::failure::Failure;
 use crate::{render, stdout};
 
-/// Shows settings and their origins, prints their schema, and checks files.
+/// Shows settings and their origins, changes them, and checks files.
 ///
 /// Settings come from /etc/siding/config.toml, the host's own file, ~/.config/siding/config.toml,
 /// the project's .siding/config.toml, SIDING_ variables, and the command line. A later source takes
@@ -21,6 +25,8 @@ use crate::{render, stdout};
 #[command(after_help = "\
 Examples:
   siding config show                     every setting, its value, its origin
+  siding config set kill_grace 5s        in your own file; unset removes it
+  siding config edit --layer project     the project's file in your editor
   siding config check my-config.toml     mistakes in a file, each with its line
   siding config schema > siding.json     for an editor")]
 pub(crate) struct Args {
@@ -31,6 +37,9 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Show(show::Args),
+    Set(set::SetArgs),
+    Unset(set::UnsetArgs),
+    Edit(edit::Args),
     Schema(SchemaArgs),
     Check(check::Args),
 }
@@ -47,6 +56,9 @@ impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         match self.command {
             Command::Show(args) => args.run(),
+            Command::Set(args) => args.run(),
+            Command::Unset(args) => args.run(),
+            Command::Edit(args) => args.run(),
             Command::Check(args) => args.run(),
             Command::Schema(SchemaArgs {}) => {
                 stdout::print_text(&render::schema::schema_text(settings::file_schema()))?;
@@ -56,9 +68,17 @@ impl Args {
     }
 }
 
+/// Parses the name of a setting.
+fn parse_key(name: &str) -> Result<Key, String> {
+    Key::from_name(name).ok_or_else(|| match Key::nearest(name) {
+        Some(key) => format!("no setting has this name; did you mean `{key}`?"),
+        None => "no setting has this name; `siding config show` lists all".to_owned(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
-    use siding_model::settings::{Key, KeyScope, Settings};
+    use siding_model::settings::{KeyScope, Settings};
 
     use super::*;
 

@@ -126,7 +126,12 @@ fn check_mentioned(words: &[String]) -> Result<(), String> {
                 return Err(format!("no option `--{name}`"));
             }
         } else if may_descend && command.has_subcommands() {
-            command = command.find_subcommand(word).ok_or(format!("no command `{word}`"))?;
+            match command.find_subcommand(word) {
+                Some(found) => command = found,
+                // `siding guard 'COMMAND'`: an argument in place of a subcommand.
+                None if command.get_positionals().next().is_some() => may_descend = false,
+                None => return Err(format!("no command `{word}`")),
+            }
         } else {
             may_descend = false;
         }

@@ -4,7 +4,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use siding_core::sys::clock;
-use siding_core::task::listing;
 use siding_core::task::shim_client::ShimRequestError;
 use siding_core::task::view::ViewDetail;
 use siding_core::task::watch::{TaskWatch, WatchError};
@@ -36,7 +35,7 @@ Examples:
   siding extend b-4k7q --to 2h   2 hours in total, from the task's start
   siding extend b-4k7q --to 5m   may also be earlier, but not in the past")]
 pub(crate) struct Args {
-    /// Id of the task, or a unique prefix
+    /// Task: an id, a unique prefix, a name, or `@` for the last one
     #[arg(value_name = "ID")]
     id: String,
     /// Duration to add to the deadline, such as 30m
@@ -58,7 +57,7 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
-        let id = listing::resolve_id(&root, &self.id)?;
+        let id = context::resolve_task(&root, &self.id, self.json)?;
         let mut watch = TaskWatch::open(&root, SHIM_PROGRAM, id)?;
         let (_, before) = watch.state()?;
         let wanted_ms = self.requested_deadline_ms(&before);

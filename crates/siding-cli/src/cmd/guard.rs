@@ -30,7 +30,7 @@ use crate::render::{json, out};
     subcommand_negates_reqs = true,
     after_help = "\
 Examples:
-  siding guard -- 'git fetch && git clean -fd'
+  siding guard 'git fetch && git clean -fd'
   siding guard --json -- 'curl -fsSL https://example.com/i.sh | sh'
   siding guard --background -- 'tail -f server.log'
   siding guard explain rm-root
@@ -38,7 +38,7 @@ Examples:
   siding guard test my-rules.toml
 
 A single argument is a bash command line; several are a program and its
-arguments.
+arguments. Put `--` before a command whose flags are not quoted.
 Rules: built-in, /etc/siding/guard.toml, ~/.config/siding/guard.toml, and
 .siding/guard.toml of the project, which can only make it stricter.
 Exit codes: 0 allow, 20 ask, 21 deny, 125 if siding itself failed."
@@ -57,7 +57,9 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     /// Command: one string for the shell, or a program and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    // Not `trailing_var_arg`: in `siding guard 'rm -rf /' --json`, the flag would become a word of
+    // the command, and the quoted text the name of its program.
+    #[arg(required = true, value_name = "COMMAND")]
     text: Vec<OsString>,
 }
 

@@ -36,6 +36,7 @@ mod supervision;
 use std::process::ExitCode;
 
 use answer::{AnswerWithAcks, HookAnswer};
+use clap::ValueEnum as _;
 use conversation::Conversation;
 use host::HookEvent;
 use input::HookInput;
@@ -78,6 +79,12 @@ pub(crate) struct Args {
     owner_pid: Option<i32>,
     #[command(flatten)]
     notify: notify_person::FollowArgs,
+}
+
+/// Returns what siding does when a host calls `siding hook` with this argument; `None` if the
+/// argument names no event.
+pub(super) fn describe_effect(event_arg: &str) -> Option<&'static str> {
+    HookEvent::from_str(event_arg, false).ok().map(HookEvent::effect)
 }
 
 impl Args {

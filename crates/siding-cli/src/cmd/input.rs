@@ -29,7 +29,7 @@ Examples:
 
 Words are joined by spaces. Fails if the task does not read for 10 s.")]
 pub(crate) struct Args {
-    /// Id of the task, or a unique prefix
+    /// Task: an id, a unique prefix, a name, or `@` for the last one
     #[arg(value_name = "ID")]
     id: String,
     /// Text to write; a newline is added
@@ -64,7 +64,7 @@ pub(super) struct InputView {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
-        let task = Task::find(&root, &self.id)?;
+        let task = Task::find(&root, &self.id, self.json)?;
         let id = task.dir.id();
         let mut input = TaskInput::open(&root, SHIM_PROGRAM, &task.dir, &task.state)?;
         let mut written_bytes = 0;

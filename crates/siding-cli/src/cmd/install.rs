@@ -1,5 +1,7 @@
 //! `siding install`: adds siding to a host.
 
+mod effects;
+
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
@@ -23,8 +25,8 @@ use crate::{render, stdout};
 
 /// Adds siding's hooks and MCP server to a host.
 ///
-/// Shows each change as a diff, saves a backup next to each changed file, and changes nothing else
-/// in the file. A second call changes nothing. An installation of an earlier version, or of a
+/// Explains each hook in a line, shows each change as a diff, saves a backup next to each changed
+/// file, and changes nothing else in the file. A second call changes nothing. An installation of an earlier version, or of a
 /// siding at another path, is updated. `siding uninstall` removes exactly what was added.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -150,7 +152,7 @@ impl CommonArgs {
             return Err(Failure::new("only claude-code moves its own calls to the background")
                 .with_hint("omit --budget; `blocking_budget` sets the budget of siding's tools"));
         }
-        let mut notes = Vec::new();
+        let (mut notes, mut effects) = (Vec::new(), String::new());
         let (changed, files) = match self.what {
             InstallTarget::Host(host) => {
                 if action == Action::Install {
@@ -159,6 +161,7 @@ impl CommonArgs {
                 let mut targets = options.resolve_targets(host, &places, scope, &program)?;
                 if action == Action::Install {
                     notes.extend(options.apply_options(&mut targets, host, scope, &program)?);
+                    effects = effects::format_effects(&targets);
                 }
                 let files = apply_plan(&targets, action, self.dry_run, &program.names, &memory)?;
                 let address =
@@ -186,7 +189,7 @@ impl CommonArgs {
         if self.json {
             render::json::print(&report)?;
         } else {
-            stdout::print_text(&report.format_text(self.what.title()))?;
+            stdout::print_text(&report.format_text(self.what.title(), &effects))?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -313,9 +316,12 @@ impl InstallTarget {
 }
 
 impl InstallReport {
-    /// Formats the report: every diff, the result, and remarks.
-    fn format_text(&self, title: &str) -> String {
+    /// Formats the report: the effect of each part, every diff, the result, and remarks.
+    fn format_text(&self, title: &str, effects: &str) -> String {
         let mut text = String::new();
+        if self.changed && !effects.is_empty() {
+            text.push_str(&format!("siding in {title}:\n{effects}\n"));
+        }
         for done in &self.files {
             text.push_str(&make_visible(&done.diff));
             if !done.diff.is_empty() {
@@ -356,8 +362,15 @@ impl InstallReport {
         };
         let title = format!("{title}{scope}");
         text.push_str(&format!("{}\n", verdict.replace("HOST", &title)));
+        let mut indent = 0;
+        if self.changed && self.dry_run && !self.notes.is_empty() {
+            // The remarks describe an installation that was not made.
+            text.push_str("for an install without --dry-run:\n");
+            indent = 2;
+        }
         for note in &self.notes {
-            text.push_str(&format!("{}\n", stdout::wrap_indented(note, 0, stdout::TEXT_COLUMNS)));
+            let note = stdout::wrap_indented(note, indent, stdout::TEXT_COLUMNS);
+            text.push_str(&format!("{note}\n"));
         }
         text
     }

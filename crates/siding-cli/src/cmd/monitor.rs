@@ -1,4 +1,5 @@
-//! `siding monitor`: runs a command in the background and turns its output lines into notices.
+//! `siding monitor`: runs a command in the background and turns its output lines into notices. At
+//! the terminal of a person, it runs the command in the foreground and prints the lines.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -7,13 +8,18 @@ use siding_core::task::launch::IdleShim;
 use siding_model::monitor::Monitor;
 
 use super::run;
+use crate::caller;
 use crate::context::{self, SHIM_PROGRAM};
 use crate::failure::Failure;
+use crate::render;
 
 /// Default lifetime of a monitor. It is short, so that a forgotten monitor does little harm.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Runs a command in the background and gives a notice for each line of its output.
+///
+/// At the terminal of a person, the command runs in the foreground: the lines are printed as they
+/// come, Ctrl-C stops the command, and --timeout has the default of `siding run`.
 ///
 /// Lines of standard output and standard error give notices; with --match only matching ones. The
 /// rate is limited: a burst of five notices, then one a second. Further lines are combined into one
@@ -32,7 +38,7 @@ pub(crate) struct Args {
     /// Give notices only for lines that match this regular expression
     #[arg(long = "match", value_name = "RE", value_parser = check_pattern)]
     pattern: Option<String>,
-    /// Maximum duration of the task (default: 5m)
+    /// Maximum duration of the task (default: 5m; in the foreground max_elapsed, 30m)
     #[arg(long, value_name = "D", conflicts_with = "persistent")]
     timeout: Option<String>,
     /// Set no timeout; only the cap on every task applies (max_elapsed_hard_cap)
@@ -57,7 +63,7 @@ pub(crate) struct Args {
     /// Start even if the same command already runs in the same directory
     #[arg(long)]
     allow_duplicate: bool,
-    /// Display name of the task
+    /// Name of the task, which commands accept in place of its id
     #[arg(long)]
     name: Option<String>,
     /// Shell that runs a single argument (default: shell, bash)
@@ -80,8 +86,19 @@ fn check_pattern(text: &str) -> Result<String, String> {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let mut run = run::Args::default();
-        run.timeout = Some(resolve_deadline(self.timeout.as_deref(), self.persistent)?);
-        run.background = true;
+        let is_foreground = !self.json && caller::is_person_at_stdout();
+        run.timeout = match &self.timeout {
+            // A monitor that a person watches cannot be forgotten.
+            None if is_foreground && !self.persistent => None,
+            timeout => Some(resolve_deadline(timeout.as_deref(), self.persistent)?),
+        };
+        run.background = !is_foreground;
+        run.budget = is_foreground.then(|| "none".to_owned());
+        run.prints_matches = is_foreground;
+        if is_foreground {
+            let which = if self.pattern.is_some() { "matching lines" } else { "lines" };
+            render::print_note(&format!("printing {which}; Ctrl-C stops the command"));
+        }
         run.stall_after = self.stall_after;
         run.session = self.session;
         run.cwd = self.cwd;

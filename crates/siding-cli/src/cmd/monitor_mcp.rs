@@ -70,7 +70,7 @@ pub(crate) struct Args {
     /// Start even if the same resource or tool is already watched from the same directory
     #[arg(long)]
     allow_duplicate: bool,
-    /// Display name of the task
+    /// Name of the task, which commands accept in place of its id
     #[arg(long)]
     name: Option<String>,
     /// Print the task as JSON instead of its id

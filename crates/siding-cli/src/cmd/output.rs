@@ -4,6 +4,7 @@ mod follow;
 mod footer;
 pub(super) mod view;
 
+use std::io::{self, IsTerminal as _};
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
@@ -14,11 +15,13 @@ use siding_core::output::{
 use siding_core::store::StateDir;
 use siding_model::id::SessionId;
 use siding_model::notice::Coverage;
-use siding_model::size::Bytes;
+use siding_model::size::{Bytes, size_in_words};
 
-use crate::context::{self, Task};
+use crate::caller;
+use crate::context::{self, LAST_TASK, Task};
 use crate::failure::Failure;
 use crate::render::{self, out};
+use crate::stderr;
 
 use self::footer::{Printed, ReadMode, format_footer};
 use self::view::OutputView;
@@ -27,12 +30,13 @@ use self::view::OutputView;
 ///
 /// The text is made readable: progress bars show their last state, colors are removed, repeated
 /// lines are counted, and invalid UTF-8 is marked. At most `output_max_bytes` are printed, from the
-/// beginning and the end.
+/// beginning and the end. Only --raw, and a person's --all, print the exact bytes without a limit.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
+  siding output                       new output of the last task
   siding output b-4k7q                new output since the last call
-  siding output b-4k7q --all          everything; cut in the middle if long
+  siding output b-4k7q --all          everything (an agent: its readable text)
   siding output b-4k7q --since 8192   one page, and where the next starts
   siding output b-4k7q --tail 20      the last lines
   siding output b-4k7q --errors       likely errors with surrounding lines
@@ -43,17 +47,18 @@ Examples:
 Each session ($SIDING_SESSION) has its own position. Calls with --tail, --grep,
 --errors or --raw do not advance it.")]
 pub(crate) struct Args {
-    /// Id of the task, or a unique prefix
-    #[arg(value_name = "ID")]
+    /// Task: an id, a unique prefix, a name, or `@` for the last one
+    #[arg(value_name = "ID", default_value = LAST_TASK)]
     id: String,
     /// Start at this offset in bytes; if there is too much text, cut its end instead of its middle
     #[arg(long, value_name = "OFFSET", conflicts_with = "all")]
     since: Option<u64>,
-    /// Start at the beginning
+    /// Start at the beginning. At a terminal without an agent, print everything that is kept, as
+    /// the exact bytes; otherwise readable text, cut in the middle if it is long
     #[arg(long)]
     all: bool,
     /// Print only this many lines from the end
-    #[arg(long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N")]
     tail: Option<NonZeroUsize>,
     /// Print only lines that match this regular expression
     #[arg(long, value_name = "RE", conflicts_with = "errors")]
@@ -68,7 +73,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["grep", "errors", "max_bytes", "json"])]
     raw: bool,
     /// Continue printing until the task ends
-    #[arg(long, conflicts_with_all = ["max_bytes", "json"])]
+    #[arg(short, long, conflicts_with_all = ["max_bytes", "json"])]
     follow: bool,
     /// Print JSON
     #[arg(long)]
@@ -104,13 +109,13 @@ struct ReadStart {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
-        let task = Task::find(&root, &self.id)?;
+        let task = Task::find(&root, &self.id, self.json)?;
         let consumer = context::current_session();
         let begin = self.read_start(&task, &consumer)?;
         let next = if self.follow {
             follow::run(&self, &root, &task, self.tail_offset(&task, begin.from)?)?
-        } else if self.raw {
-            self.print_raw(&task, self.tail_offset(&task, begin.from)?)?
+        } else if self.prints_exact_bytes() {
+            self.print_bytes(&task, self.tail_offset(&task, begin.from)?)?
         } else {
             self.print_text(&task, begin)?
         };
@@ -154,6 +159,13 @@ impl Args {
         self.tail.is_none() && self.grep.is_none() && !self.errors && !self.raw
     }
 
+    /// Returns whether the call prints the exact bytes: with `--raw`, or if a person asks for
+    /// `--all` and neither for a part of the lines nor for another form.
+    fn prints_exact_bytes(&self) -> bool {
+        let is_whole = self.all && self.is_unfiltered() && self.max_bytes.is_none() && !self.json;
+        self.raw || (is_whole && caller::is_person(context::load_valid_settings().assistant_mode))
+    }
+
     /// Returns whether no filter can omit the end of the output.
     const fn includes_end(&self) -> bool {
         self.grep.is_none() && !self.errors
@@ -171,7 +183,13 @@ impl Args {
         let max = match self.max_bytes {
             Some(MaxBytes::None) => return TextLimit::Unlimited,
             Some(MaxBytes::Some(bytes)) => bytes,
-            None => context::load_valid_settings().output_max_bytes,
+            None => {
+                let settings = context::load_valid_settings();
+                if self.all && caller::is_person(settings.assistant_mode) {
+                    return TextLimit::Unlimited;
+                }
+                settings.output_max_bytes
+            }
         };
         let max = max.to_usize();
         // A caller that gives an offset and no filter reads page by page. Otherwise, the
@@ -216,9 +234,8 @@ impl Args {
             ReadMode::Filtered
         };
         if let Some(max) = unreported_truncation(&query, &reading) {
-            errln!(
-                "siding: cut to the last {max} bytes; a larger --max-bytes, or `none`, shows more"
-            );
+            let size = size_in_words(max as u64);
+            errln!("siding: cut to the last {size}; a larger --max-bytes, or `none`, shows more");
         }
         if let Some(remark) = format_footer(task, mode, printed, &reading) {
             errln!("siding: {remark}");
@@ -248,16 +265,34 @@ impl Args {
         Ok((reader == out::ReaderState::Connected).then_some(next))
     }
 
-    fn print_raw(&self, task: &Task, from: u64) -> Result<Option<u64>, Failure> {
-        let copied = out::map_broken_pipe(output::copy(&task.dir, from, out::write))?;
-        if let Some(copied) = copied.filter(|copied| copied.released > 0) {
+    /// Prints the exact bytes that are kept. Returns the offset after them, or `None` if the reader
+    /// of standard output has closed it.
+    fn print_bytes(&self, task: &Task, from: u64) -> Result<Option<u64>, Failure> {
+        let is_terminal = io::stdout().is_terminal() && io::stderr().is_terminal();
+        let print = |bytes: &[u8]| {
+            if is_terminal {
+                stderr::note_terminal_output(bytes);
+            }
+            out::write(bytes)
+        };
+        let copied = out::map_broken_pipe(output::copy(&task.dir, from, print))?;
+        let Some(copied) = copied else { return Ok(None) };
+        if copied.released > 0 {
             errln!(
-                "siding: {} bytes are no longer kept and were skipped; `siding show {}` shows which",
-                copied.released,
+                "siding: {} in the middle no longer kept; `siding show {}` shows the offsets",
+                size_in_words(copied.released),
                 task.dir.id()
             );
         }
-        Ok(copied.map(|copied| copied.next))
+        if !self.raw {
+            let printed = if copied.bytes > 0 { Printed::Something } else { Printed::Nothing };
+            let (next, bytes) = (copied.next, copied.next);
+            let reading = ReadSummary { from, next, bytes, gap: None, truncated: false };
+            if let Some(remark) = format_footer(task, ReadMode::Unfiltered, printed, &reading) {
+                errln!("siding: {remark}");
+            }
+        }
+        Ok(Some(copied.next))
     }
 }
 
@@ -282,14 +317,14 @@ fn mark_end_consumed(root: &StateDir, task: &Task, next: u64) {
 fn read_output(
     task: &Task,
     query: &OutputQuery,
-    out: impl FnMut(&str) -> std::io::Result<()>,
-) -> std::io::Result<ReadSummary> {
+    out: impl FnMut(&str) -> io::Result<()>,
+) -> io::Result<ReadSummary> {
     // The state was read before the output: if the state says that the task has ended, all output
     // had been written by then.
     let stream = if task.state.is_live() { StreamState::Growing } else { StreamState::Finished };
     output::read(&task.dir, task.state.spec.keep_head, stream, query, out)
 }
 
-fn read_failure(task: &Task, error: &std::io::Error) -> Failure {
+fn read_failure(task: &Task, error: &io::Error) -> Failure {
     Failure::new(format!("task {}: could not read its output: {error}", task.dir.id()))
 }

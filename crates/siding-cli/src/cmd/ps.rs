@@ -1,5 +1,7 @@
 //! `siding ps`: lists tasks.
 
+mod person;
+
 use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::process::ExitCode;
@@ -11,6 +13,8 @@ use siding_core::task::listing;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::task_view::TaskView;
 
+use self::person::ListScope;
+use crate::caller;
 use crate::context;
 use crate::exit;
 use crate::failure::Failure;
@@ -26,18 +30,21 @@ const ENDED_CANDIDATES: usize = 64;
 
 /// Lists tasks: those that run, and those that ended last.
 ///
-/// Killed shims are replaced first, so that no ended task is shown as running.
+/// At the terminal of a person, tasks that need the person come first: those that wait for input,
+/// will soon reach their deadline or exceed a limit, and failures that were not shown yet. Other
+/// ended tasks are counted. Killed shims are replaced first, so that no ended task is shown as
+/// running.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding ps                 running tasks, and the ten that ended last
+  siding ps                 running tasks, and ended ones in brief
   siding ps --all           every task that is kept
   siding ps --running       running tasks
   siding ps --session S     tasks of one session
   siding ps --json          every task, as a list; --running for fewer")]
 pub(crate) struct Args {
     /// List every task that is kept
-    #[arg(long, conflicts_with = "running")]
+    #[arg(short, long, conflicts_with = "running")]
     all: bool,
     /// List only tasks that have not ended
     #[arg(long)]
@@ -50,17 +57,31 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// Returns the running tasks as `siding ps --running` lists them, after the same repair.
+pub(super) fn running_views(root: &StateDir) -> Result<Vec<TaskView>, Failure> {
+    let args = Args { all: false, running: true, session: None, json: false };
+    // A repair that failed is reported, and the tasks are listed nevertheless.
+    let _logged_by_callee = context::recover_all(root)?;
+    let mut views = args.collect_tasks(root, false)?.views;
+    run_history::add_expectations(root, &mut views);
+    Ok(views)
+}
+
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
         let recovered = context::recover_all(&root)?;
-        let found = self.collect_tasks(&root)?;
+        let is_person = !self.json && caller::is_person_at_stdout();
+        // The list for a person counts all ended tasks, so it reads all of them.
+        let found = self.collect_tasks(&root, !is_person && self.shows_recent_only())?;
         if let Some(session) = self.session.as_ref().filter(|_| found.is_empty()) {
             context::ensure_session_exists(&root, session)?;
         }
         let unread = found.unreadable;
         if self.json {
             print_json(&root, found)?;
+        } else if is_person {
+            self.print_for_person(&root, found)?;
         } else {
             self.print_table(&root, found)?;
         }
@@ -71,11 +92,13 @@ impl Args {
         })
     }
 
-    fn collect_tasks(&self, root: &StateDir) -> Result<TaskList, Failure> {
+    /// Reads the tasks. With `recent_only`, journals of tasks that ended earlier than
+    /// [`ENDED_CANDIDATES`] others are not read.
+    fn collect_tasks(&self, root: &StateDir, recent_only: bool) -> Result<TaskList, Failure> {
         let live = root.live_tasks()?;
         let mut ids = if self.running { Vec::new() } else { root.all_tasks()? };
         let kept = ids.len();
-        if self.shows_recent_only() {
+        if recent_only {
             // Few ended tasks are shown, so the journals of older ended tasks need not be read.
             ids = listing::most_recent(root, ids, ENDED_CANDIDATES);
         }
@@ -85,8 +108,7 @@ impl Args {
         let unopened = kept.saturating_sub(ids.len());
         let mut found = TaskList { unopened, ..TaskList::default() };
         // The tasks of the session's subagents are listed as well.
-        let sessions =
-            self.session.as_ref().map(|id| session::session_tree(root, id)).transpose()?;
+        let sessions = self.session_tree(root)?;
         for (id, row) in
             listing::read_views(root, &ids, |view| self.to_row(view, sessions.as_ref()))?
         {
@@ -103,6 +125,11 @@ impl Args {
         sort_views(&mut found.views);
         found.ended.sort_unstable();
         Ok(found)
+    }
+
+    /// Returns the sessions whose tasks are listed; `None` for all sessions.
+    fn session_tree(&self, root: &StateDir) -> Result<Option<HashSet<SessionId>>, Failure> {
+        Ok(self.session.as_ref().map(|id| session::session_tree(root, id)).transpose()?)
     }
 
     /// Converts a task to the row that is stored until all tasks have been read.
@@ -128,10 +155,24 @@ impl Args {
         !self.all && !self.json && !self.running && self.session.is_none()
     }
 
+    fn print_for_person(&self, root: &StateDir, found: TaskList) -> Result<(), Failure> {
+        let TaskList { mut views, .. } = found;
+        if views.is_empty() && self.running {
+            return person::report_nothing_running(root, self.session_tree(root)?.as_ref());
+        }
+        if views.is_empty() {
+            report_no_tasks();
+            return Ok(());
+        }
+        run_history::add_expectations(root, &mut views);
+        let scope = if self.shows_recent_only() { ListScope::Overview } else { ListScope::All };
+        person::print_list(root, views, scope)
+    }
+
     fn print_table(&self, root: &StateDir, found: TaskList) -> Result<(), Failure> {
         let TaskList { mut views, unopened, .. } = found;
         if views.is_empty() {
-            errln!("siding: no tasks; `siding run -- COMMAND` starts one");
+            report_no_tasks();
             return Ok(());
         }
         run_history::add_expectations(root, &mut views);
@@ -148,6 +189,10 @@ impl Args {
         }
         Ok(())
     }
+}
+
+fn report_no_tasks() {
+    errln!("siding: no tasks; `siding run -- COMMAND` starts one");
 }
 
 /// Prints the tasks as a JSON list: first running tasks, then ended ones.

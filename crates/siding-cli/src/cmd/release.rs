@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use siding_core::task::listing;
 use siding_core::task::shim_client::ShimRequestError;
 use siding_core::task::view::ViewDetail;
 use siding_core::task::watch::{TaskWatch, WatchError};
@@ -35,7 +34,7 @@ Examples:
   siding release b-4k7q            an editor opened by an agent's shell
   siding release --json b-4k7q     the task as JSON")]
 pub(crate) struct Args {
-    /// Id of the task, or a unique prefix
+    /// Task: an id, a unique prefix, a name, or `@` for the last one
     #[arg(value_name = "ID")]
     id: String,
     /// Print the task as JSON
@@ -46,7 +45,7 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
-        let id = listing::resolve_id(&root, &self.id)?;
+        let id = context::resolve_task(&root, &self.id, self.json)?;
         let before = Task::read(&root, id)?.view(&root, ViewDetail::Full);
         let mut watch = TaskWatch::open(&root, SHIM_PROGRAM, id)?;
         let request = ShimRequest::Release { by: "user".to_owned() };

@@ -1,11 +1,15 @@
 //! `siding run`: runs a command as a task.
 
 mod auto_background;
+mod duplicate;
 mod follow;
 mod keyboard;
 mod limits;
+mod match_printer;
+mod not_found;
 mod output_stream;
 mod plan;
+mod stdin_source;
 
 use std::io;
 use std::process::ExitCode;
@@ -19,6 +23,7 @@ use siding_model::id::TaskKind;
 use siding_model::monitor::Monitor;
 use siding_model::outcome::BackgroundReason;
 use siding_model::signal::Signal;
+use siding_model::size::size_in_words;
 use siding_model::task_view::TaskView;
 use siding_model::wait::Condition;
 
@@ -28,6 +33,8 @@ use crate::failure::Failure;
 use crate::render::{self, out};
 use crate::run_history;
 use crate::stderr;
+
+use stdin_source::StdinSource;
 
 /// Runs a command as a task.
 ///
@@ -92,8 +99,15 @@ pub(crate) struct Args {
     /// Start from an empty environment
     #[arg(long)]
     env_clear: bool,
-    /// Standard input of the command: nothing, or what `siding input` writes
-    #[arg(long, value_name = "FROM", default_value = "null")]
+    /// Do not set the variables that keep an agent's programs from prompting and paging:
+    /// `GIT_TERMINAL_PROMPT=0`, `GIT_EDITOR=false`, `DEBIAN_FRONTEND=noninteractive`, `PAGER=cat`.
+    /// They are never set for a person at a terminal
+    #[arg(long)]
+    env_plain: bool,
+    /// Standard input of the command: `auto` passes on a file, or the pipe of a pipeline that ends
+    /// here, and otherwise nothing; `inherit` (this command's own), `null` (nothing), `pipe` (the
+    /// text that `siding input` writes), or the path of a FILE (`./pipe` for a file with such a name)
+    #[arg(long, value_name = "FROM", default_value = "auto", value_parser = stdin_source::parse)]
     stdin: StdinSource,
     /// Action on processes that outlive the shell: `linger` or `reap` (default: on_leader_exit,
     /// linger)
@@ -104,10 +118,11 @@ pub(crate) struct Args {
     /// net, host)
     #[arg(long, value_name = "POLICY")]
     pub(super) net: Option<String>,
-    /// Start even if the same command already runs in the same directory
+    /// Start even if the same command already runs in the same directory. Without this flag an
+    /// agent's command is refused, and a person at a terminal gets a note
     #[arg(long)]
     pub(super) allow_duplicate: bool,
-    /// Display name of the task
+    /// Name of the task, which commands accept in place of its id
     #[arg(long)]
     pub(super) name: Option<String>,
     /// Shell that runs a single argument (default: shell, bash)
@@ -122,6 +137,9 @@ pub(crate) struct Args {
     /// Rule for the lines that become notices; set by commands such as `siding monitor`.
     #[arg(skip)]
     pub(super) monitor: Option<Monitor>,
+    /// Whether only the lines that `monitor` selects are shown.
+    #[arg(skip)]
+    pub(super) prints_matches: bool,
     /// Kind of the task; set by other commands that run a program in a task.
     #[arg(skip)]
     pub(super) kind: TaskKind,
@@ -145,9 +163,10 @@ it twice); Ctrl-C stops it, a second Ctrl-C kills it. Ctrl-Z suspends only this
 call, and the command continues; `fg` and `bg` of the shell continue the call.
 
 Exit codes: the command's own; 128+n if signal n ended it; 141 if the reader of
-its output exited; 75 if it continues in the background; 124 at the deadline;
-125 if siding itself failed; 126 and 127 as in a shell. With --wait-for: 0 if it
-is ready, 1 if it ended with 0 before.";
+its output exited; 75 if it continues in the background; 79 if nothing was
+started, because the same command already runs; 124 at the deadline; 125 if
+siding itself failed; 126 and 127 as in a shell. With --wait-for: 0 if it is
+ready, 1 if it ended with 0 before.";
 
 /// The action after the budget or the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -158,16 +177,6 @@ enum OnTimeout {
     Stop,
 }
 
-/// Standard input of the command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum StdinSource {
-    /// Nothing: prompts fail immediately
-    #[default]
-    Null,
-    /// What `siding input` writes
-    Pipe,
-}
-
 impl Args {
     /// Runs the command; `shim` supervises it.
     pub(crate) fn run(self, shim: io::Result<IdleShim>) -> Result<ExitCode, Failure> {
@@ -176,13 +185,13 @@ impl Args {
         // Signals are read from a descriptor from here on, so that an interrupt between start and
         // wait is not lost.
         let signals = follow::block_signals(&plan)?;
-        let link = match plan::start_task(&self, &root, &plan, shim)? {
+        let link = match plan::start_task(&root, &plan, shim)? {
             LaunchResult::Started(link) => link,
-            LaunchResult::Duplicate(first) => return self.report_duplicate(&root, first),
+            LaunchResult::Duplicate(first) => {
+                return duplicate::report_refusal(&root, first, self.json);
+            }
         };
-        let quiet = self.json || self.background;
-        let show = if quiet { follow::ShownOutput::Nothing } else { follow::ShownOutput::Output };
-        let followed = follow::follow(&root, &plan, link, &signals, show)?;
+        let followed = follow::follow(&root, &plan, link, &signals, self.shown_output())?;
         let (task, detached_by) = match followed.end {
             follow::FollowEnd::Finished(task) => (*task, None),
             follow::FollowEnd::Detached(signal) => {
@@ -198,10 +207,10 @@ impl Args {
         // output of an ended task is reported as cut.
         let is_cut = !task.state.is_live() && followed.unshown > 0;
         if is_cut && detached_by.is_none() {
-            let unshown = followed.unshown;
+            let unshown = size_in_words(followed.unshown);
             let id = task.state.spec.task_id;
             render::print_note(&format!(
-                "the last {unshown} bytes were not read; `siding output {id}` shows them"
+                "the last {unshown} of its output were not read; `siding output {id}` shows them"
             ));
         }
         if detached_by.is_none() && reader == out::ReaderState::Connected {
@@ -220,8 +229,17 @@ impl Args {
             None if followed.is_disconnected => ExitCode::from(exit::code_for_signal(Signal::PIPE)),
             // The caller requested a background task, and the task has started.
             None if self.background && task.state.is_live() => ExitCode::SUCCESS,
-            None => exit::code_for_task(&task.state),
+            None => ExitCode::from(exit::code_for_task(&task.state)),
         })
+    }
+
+    /// Returns the part of the output that is shown during the wait.
+    const fn shown_output(&self) -> follow::ShownOutput<'_> {
+        match &self.monitor {
+            _ if self.json || self.background => follow::ShownOutput::Nothing,
+            Some(monitor) if self.prints_matches => follow::ShownOutput::MatchingLines(monitor),
+            Some(_) | None => follow::ShownOutput::Output,
+        }
     }
 
     fn print_json(
@@ -242,8 +260,8 @@ impl Args {
             view.output.text = Some(excerpt.text);
             view.output.truncated = excerpt.truncated;
         }
-        view.message =
-            plan.notes.iter().cloned().chain(render::advice(root, &view)).reduce(join_messages);
+        let advice = render::advice(root, &view, plan.dialect());
+        view.message = plan.notes.iter().cloned().chain(advice).reduce(join_messages);
         render::json::print_to_reader(&view)
     }
 
@@ -278,32 +296,13 @@ impl Args {
         let limits = &task.state.spec.limits;
         let breaches = view.breaches.iter().filter(|breach| !limits.stops_at(breach));
         breaches.for_each(|breach| render::print_note(&breach.detail));
-        if let Some(advice) = render::advice(root, &view) {
+        if let Some(advice) = render::advice(root, &view, plan.dialect()) {
+            render::print_note(&advice);
+        }
+        if let Some(advice) = not_found::advice_for_person(&task.state) {
             render::print_note(&advice);
         }
         Ok(reader)
-    }
-
-    /// Reports that nothing was started, because `first` already runs the same command.
-    fn report_duplicate(
-        &self,
-        root: &siding_core::store::StateDir,
-        first: siding_model::id::TaskId,
-    ) -> Result<ExitCode, Failure> {
-        let task = Task::read(root, first)?;
-        let mut view = task.view(root, ViewDetail::Full);
-        view.duplicate_of = Some(first);
-        let message = format!(
-            "not started: the same command runs already in the same directory as {first}; \
-             `siding wait {first}` waits for it, --allow-duplicate starts another"
-        );
-        if self.json {
-            view.message = Some(message);
-            render::json::print(&view)?;
-        } else {
-            render::print_note(&message);
-        }
-        Ok(ExitCode::from(exit::STILL_RUNNING))
     }
 }
 
@@ -317,4 +316,27 @@ fn add_expectation(root: &siding_core::store::StateDir, view: &mut TaskView) {
 
 fn join_messages(all: String, next: String) -> String {
     format!("{all}; {next}")
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_core::task::run::NONINTERACTIVE_VARIABLES;
+
+    use super::*;
+
+    #[test]
+    fn help_and_document_list_the_noninteractive_variables() {
+        let command = <Args as clap::Args>::augment_args(clap::Command::new("run"));
+        let flag = command.get_arguments().find(|flag| flag.get_long() == Some("env-plain"));
+        let help = flag.and_then(clap::Arg::get_help).expect("the flag has a text").to_string();
+        let path = format!("{}/../../docs/settings.md", env!("CARGO_MANIFEST_DIR"));
+        let document = std::fs::read_to_string(&path).expect("the document exists");
+        for (name, value) in NONINTERACTIVE_VARIABLES {
+            let assignment = format!("`{name}={value}`");
+            assert!(help.contains(&assignment), "the help lacks {assignment}");
+            let item = format!("- {assignment}: ");
+            assert!(document.lines().any(|line| line.starts_with(&item)), "{path}: {item}");
+        }
+        assert_eq!(help.matches('=').count(), NONINTERACTIVE_VARIABLES.len(), "{help}");
+    }
 }

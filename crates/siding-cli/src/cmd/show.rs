@@ -6,11 +6,12 @@ use siding_core::output;
 use siding_core::store::StateDir;
 use siding_core::task::view::ViewDetail;
 use siding_core::task::why;
+use siding_model::advice::Dialect;
 use siding_model::journal::TaskState;
 use siding_model::notice::Coverage;
 use siding_model::task_view::TaskView;
 
-use crate::context::{self, Task};
+use crate::context::{self, LAST_TASK, Task};
 use crate::exit;
 use crate::failure::Failure;
 use crate::render::color::ColorMode;
@@ -21,14 +22,15 @@ use crate::run_history;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
+  siding show                      the last task on one screen
   siding show b-4k7q               one task on one screen
   siding show b-4k7q b-9x2m        two tasks
   siding show --json b-4k7q        all data, with the output's text
 
 With --json: an object for one id, a list for several.")]
 pub(crate) struct Args {
-    /// Ids of the tasks, or unique prefixes
-    #[arg(required = true, value_name = "ID")]
+    /// Tasks: ids, unique prefixes, names, or `@` for the last one
+    #[arg(value_name = "ID", default_value = LAST_TASK)]
     ids: Vec<String>,
     /// Print JSON
     #[arg(long)]
@@ -43,7 +45,7 @@ impl Args {
         let mut failed = false;
         let (mut views, mut states) = (Vec::new(), Vec::new());
         for text in &self.ids {
-            match load_view(&root, text, max) {
+            match load_view(&root, text, max, self.json) {
                 Ok((view, state)) => {
                     views.push(view);
                     states.push(state);
@@ -83,8 +85,9 @@ fn load_view(
     root: &StateDir,
     text: &str,
     max_bytes: usize,
+    is_json: bool,
 ) -> Result<(TaskView, TaskState), Failure> {
-    let task = Task::find(root, text)?;
+    let task = Task::find(root, text, is_json)?;
     let mut view = task.view(root, ViewDetail::Full);
     let excerpt =
         output::excerpt(&task.dir, task.state.spec.keep_head, max_bytes).map_err(|error| {
@@ -96,6 +99,6 @@ fn load_view(
     if task.state.is_live() {
         view.usage = why::request_usage(&task.dir);
     }
-    view.message = render::advice(root, &view);
+    view.message = render::advice(root, &view, Dialect::Commands);
     Ok((view, task.state))
 }

@@ -4,23 +4,28 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use siding_core::store::StateDir;
-use siding_core::task::listing;
 use siding_core::task::stop::{self, StopOptions};
 use siding_core::task::view::ViewDetail;
 use siding_core::{parallel, session};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::notice::Coverage;
+use siding_model::record::StopReport;
 use siding_model::signal::Signal;
 use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
+use super::ps;
 use crate::context::{self, SHIM_PROGRAM, Task};
+use crate::exit;
 use crate::failure::Failure;
+use crate::render::color::ColorMode;
 use crate::render::{self, out};
-use crate::stdout;
+use crate::{stderr, stdout};
 
 /// Maximum width in columns of an outcome, which is printed next to the task's id.
 const OUTCOME_COLUMNS: usize = 64;
+/// Maximum width in columns of the outcome of a task that had ended before the call.
+const PAST_OUTCOME_COLUMNS: usize = 45;
 /// Maximum width in columns of the reason why a process survived.
 const REASON_COLUMNS: usize = 400;
 
@@ -32,12 +37,13 @@ const REASON_COLUMNS: usize = 400;
 #[command(after_help = "\
 Examples:
   siding stop b-4k7q            stop one task
+  siding stop                   stop nothing; list the running tasks
   siding stop --all             stop every task
   siding stop --all --session S stop the tasks of one session
   siding stop --grace 0s b-4k7q kill immediately")]
 pub(crate) struct Args {
-    /// Ids of the tasks, or unique prefixes
-    #[arg(required_unless_present = "all", value_name = "ID")]
+    /// Tasks: ids, unique prefixes, names, or `@` for the last one
+    #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// Stop every running task
     #[arg(long, conflicts_with = "ids")]
@@ -49,7 +55,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "D", value_parser = super::parse_duration)]
     grace: Option<Duration>,
     /// Termination signal (default: the task's own signal)
-    #[arg(long, value_name = "SIGNAL")]
+    #[arg(short, long, value_name = "SIGNAL")]
     signal: Option<Signal>,
     /// Print the tasks as JSON: an object for one id, otherwise a list
     #[arg(long)]
@@ -59,18 +65,24 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
+        if !self.all && self.ids.is_empty() {
+            return report_missing_id(&root);
+        }
         let (ids, mut failures) = self.select_tasks(&root)?;
         if self.all && ids.is_empty() {
             errln!("siding: no task is running");
         }
-        let mut tasks = Vec::new();
+        let (mut tasks, mut had_ended) = (Vec::new(), Vec::new());
         // Up to `MAX_WAITING_THREADS` tasks are stopped concurrently, so that their graces
         // overlap.
         for result in
             parallel::map(&ids, parallel::MAX_WAITING_THREADS, |id| self.stop_task(&root, *id))
         {
             match result {
-                Ok(task) => tasks.push(task),
+                Ok(result) => {
+                    had_ended.push(result.had_ended);
+                    tasks.push(result.task);
+                }
                 Err(failure) => {
                     failures += 1;
                     failure.report();
@@ -85,7 +97,10 @@ impl Args {
                 views => render::json::print_to_reader(&views)?,
             }
         } else {
-            out::print(&views.iter().map(format_stopped).collect::<String>())?
+            let results = views.iter().zip(had_ended);
+            out::print(
+                &results.map(|(view, ended)| format_result(view, ended)).collect::<String>(),
+            )?
         };
         if reader == out::ReaderState::Connected {
             // The caller has received the outcome, so the agent of the caller's session needs no
@@ -98,7 +113,7 @@ impl Args {
             .iter()
             .any(|view| view.stop_report.as_ref().is_some_and(|report| !report.is_complete()));
         Ok(if failures > 0 || has_left {
-            ExitCode::from(crate::exit::SIDING_FAILED)
+            ExitCode::from(exit::SIDING_FAILED)
         } else {
             ExitCode::SUCCESS
         })
@@ -112,11 +127,11 @@ impl Args {
             let mut unknown = 0;
             let mut ids = Vec::new();
             for text in &self.ids {
-                match listing::resolve_id(root, text) {
+                match context::resolve_task(root, text, self.json) {
                     Ok(id) => ids.push(id),
-                    Err(error) => {
+                    Err(failure) => {
                         unknown += 1;
-                        Failure::from(error).report();
+                        failure.report();
                     }
                 }
             }
@@ -136,14 +151,47 @@ impl Args {
         Ok((ids, running.unreadable.len()))
     }
 
-    fn stop_task(&self, root: &StateDir, id: TaskId) -> Result<Task, Failure> {
+    fn stop_task(&self, root: &StateDir, id: TaskId) -> Result<StopResult, Failure> {
+        let had_ended = Task::read(root, id).is_ok_and(|task| !task.state.is_live());
         let options = StopOptions { requested_by: "user", grace: self.grace, signal: self.signal };
         stop::stop(root, SHIM_PROGRAM, id, options)?;
-        Task::read(root, id)
+        Ok(StopResult { task: Task::read(root, id)?, had_ended })
     }
 }
 
-/// Formats the result for one task, at most 80 columns wide.
+/// Lists the running tasks on standard error, because the call names none, and returns the exit
+/// code of a usage mistake.
+fn report_missing_id(root: &StateDir) -> Result<ExitCode, Failure> {
+    let running = ps::running_views(root)?;
+    let Some(newest) = running.first() else {
+        return Err(Failure::new("no task is named, and none is running")
+            .with_hint("`siding ps` lists the tasks that ended last"));
+    };
+    errln!("siding: no task is named; these are running:");
+    let _peer_gone = stderr::print(&render::task_table(&running, ColorMode::Off));
+    errln!("  hint: `siding stop {}` stops the first, `--all` stops all", newest.task_id);
+    Ok(ExitCode::from(exit::SIDING_FAILED))
+}
+
+/// A task after a call of `siding stop`.
+struct StopResult {
+    task: Task,
+    /// Whether the task had ended before the call.
+    had_ended: bool,
+}
+
+/// Formats the result for one task, at most 80 columns wide. For a task that had ended before the
+/// call, this is only its outcome, unless something of the task may still be left.
+fn format_result(view: &TaskView, had_ended: bool) -> String {
+    let is_complete = view.stop_report.as_ref().is_none_or(StopReport::is_complete);
+    if !had_ended || !is_complete {
+        return format_stopped(view);
+    }
+    let outcome = view.outcome.as_ref().map_or_else(String::new, ToString::to_string);
+    format!("{}  had already ended: {}\n", view.task_id, one_line(&outcome, PAST_OUTCOME_COLUMNS))
+}
+
+/// Formats how a task ended and what was ended with it, at most 80 columns wide.
 fn format_stopped(view: &TaskView) -> String {
     let outcome = view.outcome.as_ref().map_or_else(String::new, ToString::to_string);
     // The outcome of a program that could not be started contains the program's name, which may be

@@ -7,7 +7,6 @@ use std::time::Duration;
 use siding_core::settings::Environment;
 use siding_core::store::StateDir;
 use siding_core::sys::descriptor;
-use siding_core::task::listing;
 use siding_core::task::view::ViewDetail;
 use siding_core::task::wait::{MetCondition, WaitResult, Waiter};
 use siding_model::duration;
@@ -17,7 +16,7 @@ use siding_model::settings::{Key, RawValue};
 use siding_model::text::one_line;
 use siding_model::wait::{Condition, Quantifier, WaitDetail, WaitVerdict};
 
-use crate::context::{self, SHIM_PROGRAM, Task};
+use crate::context::{self, LAST_TASK, SHIM_PROGRAM, Task};
 use crate::exit;
 use crate::failure::Failure;
 use crate::render::{self, out};
@@ -25,13 +24,15 @@ use crate::stdout;
 
 /// Waits for tasks to end, or for other conditions.
 ///
-/// Returns soon after the event (within milliseconds of a task's end), at the bound, or immediately
-/// if a task ends and the condition can no longer become true. A condition that was true once stays
-/// met. Works on running and ended tasks of every session.
+/// Returns the exit code of the task, so that `siding wait ID && NEXT` runs NEXT only after a
+/// success. Returns soon after the event (within milliseconds of a task's end), at the bound, or
+/// immediately if a task ends and the condition can no longer become true. A condition that was
+/// true once stays met. Works on running and ended tasks of every session.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding wait b-4k7q                        until it has ended
+  siding wait                               until the last task has ended
+  siding wait b-4k7q && ./deploy            deploy once it has succeeded
   siding wait --any b-4k7q b-9x2m           until one of them has ended
   siding wait --timeout 10m b-4k7q          for ten minutes at most
   siding wait b-4k7q --for port:3000        until its server listens
@@ -47,19 +48,23 @@ Conditions of --for:
   http:URL      a GET of http://… returns 2xx or 3xx
   file:PATH     the file exists; PATH is relative to the task's directory
 
-Exit codes: 0 if the conditions are met, 1 if a task ended first, 124 at the
+Exit codes: the task's own, as siding run returns it (128+n if signal n ended
+it, 124 at its deadline); of several tasks, 0 if all succeeded, otherwise that
+of the first in the order of the arguments that failed. 124 also at the bound,
+where standard error says so and --json has the reason timeout. With --for,
+--any or --all: 0 if the conditions are met, 1 if a task ended first, 124 at the
 bound.")]
 pub(crate) struct Args {
-    /// Ids of the tasks, or unique prefixes
-    #[arg(required = true, value_name = "ID")]
+    /// Tasks: ids, unique prefixes, names, or `@` for the last one
+    #[arg(value_name = "ID", default_value = LAST_TASK)]
     ids: Vec<String>,
     /// Condition to wait for; may be repeated
     #[arg(long = "for", value_name = "WHAT", value_parser = parse_condition)]
     conditions: Vec<Condition>,
-    /// Wait until one of the conditions is true for one of the tasks
+    /// Wait until one of the conditions is true for one of the tasks; return 0 then
     #[arg(long, conflicts_with = "all")]
     any: bool,
-    /// Wait until all conditions are true for all tasks (the default)
+    /// Wait until all conditions are true for all tasks (the default); return 0 then
     #[arg(long)]
     all: bool,
     /// Maximum wait (default: wait_bound, 4h)
@@ -97,7 +102,7 @@ impl Args {
         let bound_ms = u64::try_from(bound.as_millis()).unwrap_or(u64::MAX);
         // A wait opens about one descriptor for each task.
         descriptor::raise_open_limit();
-        let ids = resolve_distinct(&root, &self.ids)?;
+        let ids = resolve_distinct(&root, &self.ids, self.json)?;
         let conditions = if self.conditions.is_empty() {
             vec![Condition::Exit]
         } else {
@@ -106,14 +111,10 @@ impl Args {
         let quantifier = if self.any { Quantifier::Any } else { Quantifier::All };
         let answer =
             Waiter::new(&root, SHIM_PROGRAM, &ids, conditions, quantifier, bound_ms)?.run()?;
-        let code = match answer.verdict {
-            WaitVerdict::Satisfied => ExitCode::SUCCESS,
-            WaitVerdict::Ended => ExitCode::from(exit::TASK_ENDED_FIRST),
-            WaitVerdict::Timeout => ExitCode::from(exit::TIMED_OUT),
-        };
         let ended = answer.met.iter().filter(|hit| is_end(hit));
         let ended =
             ended.map(|hit| Task::read(&root, hit.task_id)).collect::<Result<Vec<_>, _>>()?;
+        let code = self.exit_code(answer.verdict, &ended);
         let reader = if self.json {
             render::json::print_to_reader(&answer.view(bound_ms))?
         } else {
@@ -124,7 +125,21 @@ impl Args {
                 context::mark_consumed(&root, &task.state, Coverage::Status);
             }
         }
-        Ok(code)
+        Ok(ExitCode::from(code))
+    }
+
+    /// Returns the exit code. `ended` contains the tasks that have ended, in the order of the
+    /// arguments: all tasks, if the wait for their end was satisfied.
+    fn exit_code(&self, verdict: WaitVerdict, ended: &[Task]) -> u8 {
+        let waits_for_commands = self.conditions.is_empty() && !self.any && !self.all;
+        match verdict {
+            WaitVerdict::Satisfied if waits_for_commands => {
+                exit::first_failure(ended.iter().map(|task| exit::code_for_task(&task.state)))
+            }
+            WaitVerdict::Satisfied => 0,
+            WaitVerdict::Ended => exit::TASK_ENDED_FIRST,
+            WaitVerdict::Timeout => exit::TIMED_OUT,
+        }
     }
 
     /// Prints a line for each met condition. `ended` contains the task of each condition that was
@@ -193,11 +208,15 @@ fn resolve_bound(timeout: Option<Duration>) -> Result<Duration, Failure> {
 }
 
 /// Returns the ids of the tasks in the given order, without duplicates.
-fn resolve_distinct(root: &StateDir, texts: &[String]) -> Result<Vec<TaskId>, Failure> {
+fn resolve_distinct(
+    root: &StateDir,
+    texts: &[String],
+    is_json: bool,
+) -> Result<Vec<TaskId>, Failure> {
     let mut known = std::collections::HashSet::new();
     let mut ids = Vec::new();
     for text in texts {
-        let id = listing::resolve_id(root, text)?;
+        let id = context::resolve_task(root, text, is_json)?;
         if known.insert(id) {
             ids.push(id);
         }

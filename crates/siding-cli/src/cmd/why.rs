@@ -1,17 +1,21 @@
-//! `siding why`: shows on one screen what a quiet task waits for.
+//! `siding why`: shows on one screen what a quiet task waits for, or how an ended task ended.
 
 use std::process::ExitCode;
 
+use siding_core::output;
 use siding_core::store::StateDir;
-use siding_core::task::listing;
 use siding_core::task::view::ViewDetail;
 use siding_core::task::why::{self, WhyError};
 use siding_model::evidence::WhyView;
 use siding_model::id::TaskId;
+use siding_model::notice::Coverage;
 
-use crate::context::{self, SHIM_PROGRAM, Task};
+use crate::context::{self, LAST_TASK, SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 use crate::render::{self, out};
+
+/// Maximum size of the text in which the last line of an ended task's output is searched.
+const TAIL_BYTES: usize = 4096;
 
 /// Explains why a task is quiet: which of its processes waits, and for what.
 ///
@@ -20,17 +24,20 @@ use crate::render::{self, out};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
+  siding why                  the last task
   siding why b-4k7q           one screen: verdict, chain, last line, advice
   siding why --json b-4k7q    as JSON
 
-Verdicts: input_wait, input_likely, password_likely, tty_stopped, stopped,
-serving, waiting (on a child, timer, lock, fifo, pipe, network, disk), busy,
-quiet, unknown. A `hard` verdict is proven by two samples that agree.
+Verdicts in JSON: input_wait, input_likely, password_likely, tty_stopped,
+stopped, serving, waiting (on a child, timer, lock, fifo, pipe, network, disk),
+busy, quiet, unknown. The text has a phrase for each, and `certain` if two
+samples that agree prove it (`hard` in JSON).
 
-Fails with exit code 125 if the task has ended.")]
+For a task that has ended, prints how it ended (in JSON: verdict `unknown`, and
+the outcome in `advice`).")]
 pub(crate) struct Args {
-    /// Id of the task, or a unique prefix
-    #[arg(value_name = "ID")]
+    /// Task: an id, a unique prefix, a name, or `@` for the last one
+    #[arg(value_name = "ID", default_value = LAST_TASK)]
     id: String,
     /// Print JSON
     #[arg(long)]
@@ -40,8 +47,11 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
-        let id = listing::resolve_id(&root, &self.id)?;
-        let view = request_why(&root, id)?;
+        let id = context::resolve_task(&root, &self.id, self.json)?;
+        let Some(view) = request_why(&root, id)? else {
+            self.print_end(&root, &Task::read(&root, id)?)?;
+            return Ok(ExitCode::SUCCESS);
+        };
         if self.json {
             render::json::print(&view)?;
         } else {
@@ -49,25 +59,50 @@ impl Args {
         }
         Ok(ExitCode::SUCCESS)
     }
+
+    /// Prints how a task ended, and acknowledges the notice of its end.
+    fn print_end(&self, root: &StateDir, task: &Task) -> Result<(), Failure> {
+        let view = task.view(root, ViewDetail::Brief);
+        let tail = last_output_line(task)?;
+        let reader = if self.json {
+            render::json::print_to_reader(&WhyView::ended(
+                view.task_id,
+                view.outcome.as_ref(),
+                tail,
+            ))?
+        } else {
+            out::print(&render::ended_why_screen(&view, &tail))?
+        };
+        if reader == out::ReaderState::Connected {
+            context::mark_consumed(root, &task.state, Coverage::Status);
+        }
+        Ok(())
+    }
 }
 
-fn request_why(root: &StateDir, id: TaskId) -> Result<WhyView, Failure> {
+/// Returns the explanation, or `None` if the task has ended.
+fn request_why(root: &StateDir, id: TaskId) -> Result<Option<WhyView>, Failure> {
     context::recover(root, id)?;
-    why::why_view(root, SHIM_PROGRAM, id).or_else(|error| match error {
-        WhyError::Ended(id) => Err(ended_failure(root, &Task::read(root, id)?)),
-        WhyError::Watch(error) => Err(error.into()),
-        error @ WhyError::Ask { .. } => {
+    match why::why_view(root, SHIM_PROGRAM, id) {
+        Ok(view) => Ok(Some(view)),
+        Err(WhyError::Ended(_)) => Ok(None),
+        Err(WhyError::Watch(error)) => Err(error.into()),
+        Err(error @ WhyError::Ask { .. }) => {
             Err(Failure::new(error).with_hint(format!("`siding show {id}` shows its state")))
         }
-    })
+    }
 }
 
-fn ended_failure(root: &StateDir, task: &Task) -> Failure {
-    let view = task.view(root, ViewDetail::Brief);
-    let id = view.task_id;
-    let how = view.outcome.map_or_else(String::new, |outcome| format!(": {outcome}"));
-    Failure::new(format!("task {id} has ended{how}"))
-        .with_hint(format!("`siding show {id}` shows more"))
+/// Returns the last line of a task's output that is not blank, or an empty text.
+fn last_output_line(task: &Task) -> Result<String, Failure> {
+    let excerpt = output::excerpt(&task.dir, task.state.spec.keep_head, TAIL_BYTES);
+    let text = excerpt
+        .map_err(|error| {
+            Failure::new(format!("task {}: could not read its output: {error}", task.dir.id()))
+        })?
+        .text;
+    let last = text.lines().rev().find(|line| !line.trim().is_empty());
+    Ok(last.unwrap_or_default().to_owned())
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ use std::time::Duration;
 use clap::Subcommand;
 use siding_core::store::StateDir;
 use siding_core::task::launch::IdleShim;
-use siding_core::task::listing;
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::journal::TaskState;
 use siding_model::spec::TaskCommand as Words;
@@ -125,15 +124,14 @@ fn format_millis(time: Duration) -> String {
     format!("{}ms", time.as_millis())
 }
 
-/// Returns the id of the workflow that a task runs or resumes; `text` is the task's id or a unique
-/// prefix.
-fn find_workflow(root: &StateDir, text: &str) -> Result<TaskId, Failure> {
-    let id = match (listing::resolve_id(root, text), text.parse::<TaskId>()) {
+/// Returns the id of the workflow that a task runs or resumes; `text` refers to the task.
+fn find_workflow(root: &StateDir, text: &str, is_json: bool) -> Result<TaskId, Failure> {
+    let id = match (context::resolve_task(root, text, is_json), text.parse::<TaskId>()) {
         (Ok(id), _) => id,
         // The task was removed, but the directory of its session may still have the workflow's
         // journal.
         (Err(_), Ok(id)) => id,
-        (Err(error), Err(_)) => return Err(error.into()),
+        (Err(failure), Err(_)) => return Err(failure),
     };
     if id.kind() != TaskKind::LocalWorkflow {
         let kind = id.kind().name();

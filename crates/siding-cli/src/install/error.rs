@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use siding_model::size::size_in_words;
+
 use super::json::TextError;
 
 /// The reason why a host's file could not be read or changed.
@@ -27,7 +29,11 @@ pub(crate) enum InstallError {
     #[error("`{path}` is not a regular file")]
     NotAFile { path: PathBuf },
     /// The file exceeds the maximum size of a host's file.
-    #[error("`{path}` has {len} bytes; the maximum is {max}")]
+    #[error(
+        "`{path}` has {}; the maximum is {}",
+        size_in_words(*len),
+        size_in_words(*max)
+    )]
     TooLarge { path: PathBuf, len: u64, max: u64 },
     /// The target of a symbolic link does not exist.
     #[error("`{path}` is a symbolic link to a missing file")]

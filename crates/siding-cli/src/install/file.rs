@@ -1,4 +1,4 @@
-//! Reads hosts' files as a whole, and replaces them atomically.
+//! Reads settings files as a whole, and replaces them atomically.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
@@ -13,12 +13,16 @@ use siding_core::sys::{clock, file};
 
 use super::error::InstallError;
 
-/// Maximum size of a host's settings file, in bytes.
+/// Maximum size of a settings file, in bytes.
 const MAX_FILE_BYTES: usize = 64 << 20;
 /// Permissions of a created file, which may contain secrets.
 const NEW_FILE_MODE: u32 = 0o600;
 /// Permissions of a created directory: only its owner may enter it.
 const NEW_DIRECTORY_MODE: u32 = 0o700;
+/// Permissions of a created file, and of its created directories, that all users must be able to
+/// read.
+const SHARED_FILE_MODE: u32 = 0o644;
+const SHARED_DIRECTORY_MODE: u32 = 0o755;
 /// Separates a file's name from the time in the name of a backup.
 const BACKUP_INFIX: &str = ".siding-backup-";
 
@@ -31,6 +35,8 @@ pub(crate) struct OriginalFile {
     /// Content; `None` if the file did not exist.
     bytes: Option<Vec<u8>>,
     mode: u32,
+    /// Permissions of the directories that a write creates.
+    new_directory_mode: u32,
     owner: Option<(u32, u32)>,
 }
 
@@ -42,7 +48,14 @@ impl OriginalFile {
     /// The path is a dangling symbolic link or not a regular file, or the file is too large or
     /// cannot be read.
     pub(crate) fn read(path: &Path) -> Result<Self, InstallError> {
-        let missing = |path: PathBuf| Self { path, bytes: None, mode: NEW_FILE_MODE, owner: None };
+        let new_directory_mode = NEW_DIRECTORY_MODE;
+        let missing = |path: PathBuf| Self {
+            path,
+            bytes: None,
+            mode: NEW_FILE_MODE,
+            new_directory_mode,
+            owner: None,
+        };
         let path = match path.canonicalize() {
             Ok(path) => path,
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -60,7 +73,15 @@ impl OriginalFile {
         }
         let bytes = read_bytes(&path)?;
         let owner = Some((facts.uid(), facts.gid()));
-        Ok(Self { path, bytes: Some(bytes), mode: facts.mode() & 0o7777, owner })
+        let mode = facts.mode() & 0o7777;
+        Ok(Self { path, bytes: Some(bytes), mode, new_directory_mode, owner })
+    }
+
+    /// Makes the file, if it does not exist yet, and its new directories readable by all users.
+    pub(crate) fn share_if_new(&mut self) {
+        if self.bytes.is_none() {
+            (self.mode, self.new_directory_mode) = (SHARED_FILE_MODE, SHARED_DIRECTORY_MODE);
+        }
     }
 
     /// Returns the path, with symbolic links resolved if the file existed when it was read.
@@ -161,7 +182,7 @@ impl OriginalFile {
             above.take_while(|dir| !dir.exists()).map(Path::to_owned).collect();
         made.reverse();
         for dir in &made {
-            let result = DirBuilder::new().mode(NEW_DIRECTORY_MODE).create(dir);
+            let result = DirBuilder::new().mode(self.new_directory_mode).create(dir);
             result.map_err(InstallError::io("create", dir))?;
         }
         Ok(made)

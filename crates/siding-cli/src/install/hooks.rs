@@ -29,7 +29,7 @@ pub(crate) struct HookEntry {
 pub(crate) struct InstalledHook {
     /// Name of the event as the host spells it.
     pub(crate) event: String,
-    /// The tools that the handler applies to; `None` for all.
+    /// The tools that the handler applies to; `None` for all tools.
     pub(crate) matcher: Option<String>,
     /// Last argument of `siding hook`, which selects what siding does at the event.
     pub(crate) event_arg: String,

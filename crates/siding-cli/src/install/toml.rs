@@ -180,7 +180,12 @@ fn drop_member(table: &mut Table, keys: &[&str]) {
     }
 }
 
-fn parse(text: &str) -> Result<Document<String>, TextError> {
+/// Parses TOML text. The document keeps the position of each key and value in the text.
+///
+/// # Errors
+///
+/// The text is not TOML.
+pub(crate) fn parse(text: &str) -> Result<Document<String>, TextError> {
     Document::parse(text.to_owned()).map_err(|error| to_text_error(text, &error))
 }
 

@@ -6,7 +6,7 @@ use siding_model::task_view::{PhaseName, TaskView};
 /// Returns the most urgent label: needed input or a stopped process, an exceeded limit, silence, or
 /// remaining processes of an ended command. Returns `None` for a task that has ended or needs no
 /// attention.
-pub(super) fn attention_label(view: &TaskView) -> Option<&'static str> {
+pub(crate) fn attention_label(view: &TaskView) -> Option<&'static str> {
     if view.outcome.is_some() {
         return None;
     }

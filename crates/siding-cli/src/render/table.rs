@@ -16,6 +16,8 @@ use super::state;
 
 /// Minimum columns for the command.
 const MIN_COMMAND_COLUMNS: usize = 20;
+/// Minimum columns for the command in the table for a person, which has more columns.
+const MIN_PERSON_COMMAND_COLUMNS: usize = 12;
 /// Maximum columns of a session name.
 const MAX_SESSION_COLUMNS: usize = 12;
 /// Maximum columns of a list of ports.
@@ -32,8 +34,8 @@ struct Column {
 }
 
 impl Column {
-    fn new(title: &'static str, views: &[TaskView], cell: impl Fn(&TaskView) -> String) -> Self {
-        Self { title, cells: views.iter().map(cell).collect(), is_right_aligned: false }
+    fn new<T>(title: &'static str, rows: &[T], cell: impl Fn(&T) -> String) -> Self {
+        Self { title, cells: rows.iter().map(cell).collect(), is_right_aligned: false }
     }
 
     fn align_right(self) -> Self {
@@ -54,18 +56,53 @@ impl Column {
 /// usual durations appear only if a task has a value for them; the implicit session does not count
 /// as a value. The column for usual durations also needs enough room.
 pub(crate) fn task_table(views: &[TaskView], colour: ColorMode) -> String {
+    format_columns(build_columns(views), views, MIN_COMMAND_COLUMNS, colour)
+}
+
+/// The cells of a row for a person that are not determined by the task's view alone.
+#[derive(Debug)]
+pub(crate) struct PersonCells {
+    /// Why the task needs attention; `None` if it does not.
+    pub(crate) attention: Option<&'static str>,
+    /// The time of the start.
+    pub(crate) started: String,
+}
+
+/// Formats a table of tasks for a person, with `cells` for each task. Unlike [`task_table`], it
+/// leaves out columns that would make the lines longer than the screen.
+pub(crate) fn person_table(views: &[TaskView], cells: &[PersonCells], colour: ColorMode) -> String {
     let mut columns = build_columns(views);
-    let behind_elapsed = columns.iter().take_while(|column| column.title != "ELAPSED").count() + 1;
+    columns.retain(|column| column.title != "ATTENTION");
+    if cells.iter().any(|row| row.attention.is_some()) {
+        let label = |row: &PersonCells| row.attention.unwrap_or_default().to_owned();
+        columns.insert(2, Column::new("ATTENTION", cells, label));
+    }
+    let started = Column::new("STARTED", cells, |row| row.started.clone());
+    columns.insert(elapsed_index(&columns), started);
+    for title in ["OUTPUT", "PORTS", "SESSION"] {
+        if used_columns(&columns) + MIN_PERSON_COMMAND_COLUMNS > LINE_COLUMNS {
+            columns.retain(|column| column.title != title);
+        }
+    }
+    format_columns(columns, views, MIN_PERSON_COMMAND_COLUMNS, colour)
+}
+
+/// Formats these columns, the column for usual durations if it is needed, and the commands in at
+/// least `min_command` columns.
+fn format_columns(
+    mut columns: Vec<Column>,
+    views: &[TaskView],
+    min_command: usize,
+    colour: ColorMode,
+) -> String {
+    let behind_elapsed = elapsed_index(&columns) + 1;
     columns.splice(
         behind_elapsed..behind_elapsed,
-        usual_column(
-            views,
-            LINE_COLUMNS.saturating_sub(MIN_COMMAND_COLUMNS + used_columns(&columns)),
-        ),
+        usual_column(views, LINE_COLUMNS.saturating_sub(min_command + used_columns(&columns))),
     );
     let widths: Vec<usize> = columns.iter().map(Column::width).collect();
     let used = used_columns(&columns);
-    let room = LINE_COLUMNS.saturating_sub(used).max(MIN_COMMAND_COLUMNS);
+    let room = LINE_COLUMNS.saturating_sub(used).max(min_command);
     let mut text = String::new();
     for (column, width) in columns.iter().zip(&widths) {
         text.push_str(&colour.apply(TextStyle::Faint, &column.pad(column.title, *width)));
@@ -111,6 +148,10 @@ fn build_columns(views: &[TaskView]) -> Vec<Column> {
     }
     columns.push(Column::new("OUTPUT", views, |view| size(view.output.bytes)).align_right());
     columns
+}
+
+fn elapsed_index(columns: &[Column]) -> usize {
+    columns.iter().take_while(|column| column.title != "ELAPSED").count()
 }
 
 /// Returns the width of the columns, including the spaces after them.
@@ -243,6 +284,31 @@ mod tests {
         );
         let text = task_table(&[asking], ColorMode::On);
         assert!(text.contains("\x1b[31mneeds input\x1b[m"), "{text:?}");
+    }
+
+    #[test]
+    fn a_table_for_a_person_has_start_times_and_fits_the_screen() {
+        let cells = |attention| PersonCells { attention, started: "22:41".to_owned() };
+        let mut view = running_task();
+        assert_eq!(
+            person_table(&[view.clone()], &[cells(None)], ColorMode::Off),
+            "ID              STATE    STARTED  ELAPSED  OUTPUT  COMMAND\n\
+             b-4k7q0n2m8x5t  running  22:41        15s  1.4KiB  npm test\n"
+        );
+        view.session_id = "a-very-long-session-name-that-is-allowed".parse().expect("a name");
+        view.listening = (10_000..10_009).collect();
+        view.command = HOSTILE_TEXT.to_owned();
+        let text = person_table(&[view], &[cells(Some("ends soon"))], ColorMode::Off);
+        assert!(
+            text.starts_with(
+                "ID              STATE    ATTENTION  STARTED  ELAPSED  SESSION       COMMAND\n"
+            ),
+            "{text}"
+        );
+        assert!(!text.contains("OUTPUT") && !text.contains("PORTS"), "{text}");
+        for line in text.lines() {
+            assert_eq!(line, one_line(line, LINE_COLUMNS));
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use siding_core::sys::clock;
 use siding_model::advice::until_deadline;
 use siding_model::duration::{format_duration, format_duration_exact};
 use siding_model::record::StopReport;
-use siding_model::size::format_size as size;
+use siding_model::size::{format_size as size, size_in_words};
 use siding_model::task_view::{MonitorView, PlacementKind, TaskView};
 use siding_model::text::{self, one_line};
 
@@ -160,13 +160,15 @@ impl TaskScreen {
     fn add_output(&mut self, view: &TaskView) {
         let output = &view.output;
         let gap = output.gap.map_or_else(String::new, |gap| {
-            format!(", {} no longer kept, from offset {} to {}", size(gap.len()), gap.from, gap.to)
+            let size = size_in_words(gap.len());
+            format!(", {size} no longer kept, from offset {} to {}", gap.from, gap.to)
         });
         let lost = match output.lost_bytes {
             0 => String::new(),
-            lost => format!(", {lost} bytes could not be stored"),
+            lost => format!(", {} could not be stored", size_in_words(lost)),
         };
-        self.add_line("output", &format!("{} bytes{gap}{lost}", output.bytes));
+        let written = size_in_words(output.bytes);
+        self.add_line("output", &format!("{written}{gap}{lost}"));
         self.add_line("", &one_line(&output.path, usize::MAX));
         if let Some(monitor) = &view.monitor {
             self.add_block("reported", &wrap_words(&format_monitor_counts(monitor), VALUE_COLUMNS));
@@ -346,7 +348,7 @@ mod tests {
                  ended        2025-11-21T22:41:27.348Z, after 15s\n\
                  background   budget\n\
                  pipeline     0 | 7\n\
-                 output       1500 bytes, 500B no longer kept, from offset 500 to 1000\n\
+                 output       1.4 KiB, 500 bytes no longer kept, from offset 500 to 1000\n\
                  \x20            /s/tasks/b-4k7q0n2m8x5t/output\n\
                  -- last 10 lines --\n{lines}--\n\
                  next         look at line 11\n"

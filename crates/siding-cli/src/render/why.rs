@@ -4,10 +4,12 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use siding_model::duration::format_duration;
-use siding_model::evidence::{AttentionView, ChainLink, WaitingOn, WhyVerdict, WhyView};
+use siding_model::evidence::{AttentionView, Certainty, ChainLink, WaitingOn, WhyVerdict, WhyView};
+use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
 use super::LINE_COLUMNS;
+use super::state::format_elapsed;
 use super::wrap::wrap_words;
 
 /// Width of the labels in columns.
@@ -18,10 +20,9 @@ const VALUE_COLUMNS: usize = LINE_COLUMNS - LABEL_COLUMNS;
 /// Formats on one screen why a task is quiet.
 pub(crate) fn why_screen(view: &WhyView) -> String {
     let mut text = format!(
-        "{}  {} ({})\n",
+        "{}  {}\n",
         view.task_id,
-        format_verdict(view.verdict, view.waiting_on),
-        view.certainty.as_str()
+        format_verdict(view.verdict, view.waiting_on, view.certainty)
     );
     let spent = |ms| format_duration(Duration::from_millis(ms));
     let silent = format!(
@@ -31,15 +32,7 @@ pub(crate) fn why_screen(view: &WhyView) -> String {
         view.cpu_percent
     );
     push_line(&mut text, "silent for", &silent);
-    if !view.tail.is_empty() {
-        // The leading `|` marks the line as output, so that it cannot be mistaken for siding's own
-        // text.
-        push_line(
-            &mut text,
-            "last line",
-            &format!("| {}", one_line(&view.tail, VALUE_COLUMNS - 2)),
-        );
-    }
+    push_last_line(&mut text, &view.tail);
     let mut label = "processes";
     for link in &view.chain {
         push_line(&mut text, label, &format_process(link));
@@ -48,28 +41,65 @@ pub(crate) fn why_screen(view: &WhyView) -> String {
             push_line(&mut text, "", &one_line(&format!("  {wait}"), VALUE_COLUMNS));
         }
     }
-    let mut label = "next";
-    for words in wrap_words(&view.advice, VALUE_COLUMNS) {
-        push_line(&mut text, label, &words);
-        label = "";
-    }
+    push_next(&mut text, &view.advice);
+    text
+}
+
+/// Formats how a task ended. `tail` is the last line of its output.
+pub(crate) fn ended_why_screen(view: &TaskView, tail: &str) -> String {
+    let id = view.task_id;
+    let head = format!("{id}  has ended: ");
+    let after = format!(" after {}", format_elapsed(view));
+    let outcome = view.outcome.as_ref().map_or_else(String::new, ToString::to_string);
+    let room = LINE_COLUMNS.saturating_sub(head.len() + after.len());
+    let mut text = format!("{head}{}{after}\n", one_line(&outcome, room));
+    push_last_line(&mut text, tail);
+    push_next(
+        &mut text,
+        &format!("`siding output {id}` prints its output, `siding show {id}` shows more"),
+    );
     text
 }
 
 /// Describes what a stalled task is doing, for the line `attention` of `siding show`.
 pub(super) fn format_attention(view: &AttentionView) -> String {
     format!(
-        "silent for {}, {} ({})",
+        "silent for {}, {}",
         format_duration(Duration::from_millis(view.silent_ms)),
-        format_verdict(view.verdict, view.waiting_on),
-        view.certainty.as_str()
+        format_verdict(view.verdict, view.waiting_on, view.certainty)
     )
 }
 
-fn format_verdict(verdict: WhyVerdict, on: Option<WaitingOn>) -> String {
-    match (verdict, on) {
-        (WhyVerdict::Waiting, Some(on)) => format!("waiting on {}", on.as_str()),
-        (verdict, _) => verdict.as_str().to_owned(),
+/// Returns a verdict as a phrase, with a note about how certain it is.
+fn format_verdict(verdict: WhyVerdict, on: Option<WaitingOn>, certainty: Certainty) -> String {
+    let phrase = match verdict {
+        WhyVerdict::InputWait | WhyVerdict::InputLikely => "waits for input",
+        WhyVerdict::PasswordLikely => "waits for a password",
+        WhyVerdict::TtyStopped => "stopped when it used its terminal",
+        WhyVerdict::Stopped => "stopped by a signal or a debugger",
+        WhyVerdict::Serving => "serves, waits for connections",
+        WhyVerdict::Waiting => waiting_phrase(on),
+        WhyVerdict::Busy => "computes",
+        WhyVerdict::Quiet => "sleeps for an unknown reason",
+        WhyVerdict::Unknown => "cannot be inspected",
+    };
+    match certainty {
+        Certainty::Hard => format!("{phrase} (certain)"),
+        Certainty::Soft => format!("{phrase} (likely)"),
+        Certainty::None => phrase.to_owned(),
+    }
+}
+
+const fn waiting_phrase(on: Option<WaitingOn>) -> &'static str {
+    match on {
+        Some(WaitingOn::Child) => "waits for a child process",
+        Some(WaitingOn::Timer) => "waits for a timer",
+        Some(WaitingOn::Lock) => "waits for a lock",
+        Some(WaitingOn::Fifo) => "waits for a FIFO",
+        Some(WaitingOn::Pipe) => "waits for a pipe",
+        Some(WaitingOn::Network) => "waits for the network",
+        Some(WaitingOn::Disk) => "waits for a disk",
+        None => "waits",
     }
 }
 
@@ -91,15 +121,32 @@ fn format_wait(link: &ChainLink) -> Option<String> {
     })
 }
 
+/// Appends the last line of the output, unless it is empty.
+fn push_last_line(text: &mut String, tail: &str) {
+    if !tail.is_empty() {
+        // The leading `|` marks the line as output, so that it cannot be mistaken for siding's own
+        // text.
+        push_line(text, "last line", &format!("| {}", one_line(tail, VALUE_COLUMNS - 2)));
+    }
+}
+
+fn push_next(text: &mut String, advice: &str) {
+    let mut label = "next";
+    for words in wrap_words(advice, VALUE_COLUMNS) {
+        push_line(text, label, &words);
+        label = "";
+    }
+}
+
 fn push_line(text: &mut String, label: &str, value: &str) {
     let _writing_to_string = writeln!(text, "{label:<width$}{value}", width = LABEL_COLUMNS);
 }
 
 #[cfg(test)]
 mod tests {
-    use siding_model::evidence::Certainty;
+    use siding_model::outcome::Outcome;
 
-    use super::super::sample::HOSTILE_TEXT;
+    use super::super::sample::{HOSTILE_TEXT, ended_task};
     use super::*;
 
     fn sample_view() -> WhyView {
@@ -138,7 +185,7 @@ mod tests {
     fn an_input_wait_fits_one_screen() {
         assert_eq!(
             why_screen(&sample_view()),
-            "b-4k7q0n2m8x5t  input_wait (hard)\n\
+            "b-4k7q0n2m8x5t  waits for input (certain)\n\
              silent for   4s, observed for 2s, 0.0 % of a core\n\
              last line    | Continue? [y/N] \n\
              processes    401 S  cat; true\n\
@@ -147,6 +194,31 @@ mod tests {
              \x20              read: the task's standard input; descriptor 0\n\
              next         Answer it.\n"
         );
+    }
+
+    #[test]
+    fn an_ended_task_is_shown_with_its_outcome() {
+        let view = ended_task(Outcome::Exited { code: 7 });
+        assert_eq!(
+            ended_why_screen(&view, "2 tests failed"),
+            "b-4k7q0n2m8x5t  has ended: exited 7 after 15s\n\
+             last line    | 2 tests failed\n\
+             next         `siding output b-4k7q0n2m8x5t` prints its output, `siding show\n\
+             \x20            b-4k7q0n2m8x5t` shows more\n"
+        );
+        let view = ended_task(Outcome::Lost { why: HOSTILE_TEXT.to_owned() });
+        for line in ended_why_screen(&view, HOSTILE_TEXT).lines() {
+            assert_eq!(line, one_line(line, LINE_COLUMNS));
+        }
+    }
+
+    #[test]
+    fn every_verdict_fits_a_line_of_the_screen_of_show() {
+        for verdict in WhyVerdict::ALL_VERDICTS {
+            let phrase = format_verdict(verdict, Some(WaitingOn::Child), Certainty::Hard);
+            let line = format!("silent for 23h 59m, {phrase}");
+            assert!(line.len() <= VALUE_COLUMNS && !phrase.contains('_'), "{line}");
+        }
     }
 
     #[test]

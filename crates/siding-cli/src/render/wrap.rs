@@ -38,13 +38,17 @@ pub(super) fn wrap_words(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// Prints a note of siding, wrapped to fit a terminal, on standard error, because standard output
-/// is reserved for the command's result.
+/// Prints a note of siding on standard error, because standard output is reserved for the command's
+/// result. Each line of the note is wrapped to fit a terminal.
 pub(crate) fn print_note(text: &str) {
-    for (number, line) in wrap_words(text, super::LINE_COLUMNS - 8).into_iter().enumerate() {
+    for (number, line) in note_lines(text).enumerate() {
         let lead = if number == 0 { "siding:" } else { "       " };
         errln!("{lead} {line}");
     }
+}
+
+fn note_lines(text: &str) -> impl Iterator<Item = String> {
+    text.lines().flat_map(|line| wrap_words(line, super::LINE_COLUMNS - 8))
 }
 
 #[cfg(test)]
@@ -66,5 +70,6 @@ mod tests {
     fn sentences_break_between_words() {
         assert_eq!(wrap_words("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap_words("a /long/path/to b", 6), ["a", "/long/path/to", "b"]);
+        assert_eq!(note_lines("one\ntwo").collect::<Vec<_>>(), ["one", "two"]);
     }
 }

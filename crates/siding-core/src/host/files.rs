@@ -137,7 +137,8 @@ impl HostFiles {
         file::open_or_create(&self.dir, format!("{CLAIM_PREFIX}{task}")).map(drop)
     }
 
-    /// Removes a claim. Called when a shim supervises the task, and when no process was marked.
+    /// Removes a claim. Called when a shim supervises the task, and when no process carries the
+    /// task's mark.
     pub fn remove_claim(&self, task: TaskId) {
         let _best_effort = file::remove(&self.dir, format!("{CLAIM_PREFIX}{task}"));
     }
@@ -171,10 +172,10 @@ impl HostFiles {
 /// The process that can adopt a process with a host's mark.
 #[derive(Debug)]
 pub enum AdoptionRoute {
-    /// This process: it sees the same processes as the host's supervisor, or no host of this state
-    /// directory marked it.
+    /// This process: it sees the same processes as the host's supervisor, or is not known to be
+    /// marked by a host of this state directory.
     ThisProcess,
-    /// The host's supervisor, to whose bell this process can write.
+    /// The host's supervisor, which is notified through its bell.
     Supervisor(HostFiles),
     /// No process: the host's supervisor cannot be notified from here, or has already adopted the
     /// process.

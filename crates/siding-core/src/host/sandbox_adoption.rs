@@ -14,10 +14,11 @@ use crate::task::adopt::{AdoptError, ClaimedProcess, SandboxView};
 use crate::task::launch::IdleShim;
 
 /// Adopts every command that the host runs in a sandbox and that is not a task yet.
-/// `commands_since` is the start time of the host's first command, in clock ticks since boot.
-/// `program` holds the program to execute as a shim, and a function that is called for each command
-/// after the marking and before the start of the shim. Returns the number of commands that were
-/// adopted; 0 if the host's session and settings cannot be read.
+/// `commands_since` is the start time of the host's first command, in clock ticks since boot;
+/// `None` if no command has started yet. `program` holds the program to execute as a shim, and a
+/// function that is called for each command after the marking and before the start of the shim.
+/// Returns the number of commands that were adopted; 0 if the host's session and settings cannot be
+/// read.
 pub fn adopt_sandboxed_commands(
     root: &StateDir,
     files: &HostFiles,

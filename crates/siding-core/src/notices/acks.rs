@@ -133,8 +133,13 @@ impl Acks {
     /// Returns whether the notice is acknowledged by this consumer or on behalf of every consumer.
     #[must_use]
     pub fn is_acknowledged(&self, consumer: &Consumer, id: NoticeId) -> bool {
+        self.is_returned(id) || self.by_consumer.get(consumer).is_some_and(|ids| ids.contains(&id))
+    }
+
+    /// Returns whether the notice is acknowledged on behalf of every consumer, because the task's
+    /// caller has the result.
+    pub(super) fn is_returned(&self, id: NoticeId) -> bool {
         self.for_everyone.contains(&id)
-            || self.by_consumer.get(consumer).is_some_and(|ids| ids.contains(&id))
     }
 
     /// Returns records that contain the acknowledgements of these tasks only.

@@ -32,11 +32,25 @@ pub fn ack_shown(
     }
     let agent = Consumer::agent();
     let task = state.spec.task_id;
-    let mut ids: Vec<NoticeId> =
-        read_task_notices(root, task)?.covered_ids_before(state.next_seq, shown).collect();
+    let mut ids = covered_notices(root, state, shown)?;
     let acks = Acks::read_for_task(root, session, task)?;
     ids.retain(|id| !acks.is_acknowledged(&agent, *id));
     acks::append_acks(root, session, Some(&agent), &ids, Durability::Kernel)
+}
+
+/// Returns the notices about a task whose events a result has shown. `state` is the state that the
+/// result was made from.
+///
+/// # Errors
+///
+/// [`NoticesError`].
+pub fn covered_notices(
+    root: &StateDir,
+    state: &TaskState,
+    shown: Coverage,
+) -> Result<Vec<NoticeId>, NoticesError> {
+    let notices = read_task_notices(root, state.spec.task_id)?;
+    Ok(notices.covered_ids_before(state.next_seq, shown).collect())
 }
 
 /// Acknowledges, for every consumer, the notices about a task whose result was returned to its

@@ -53,7 +53,8 @@ pub struct OutboxFollower<'o, 'r> {
 #[derive(Debug)]
 struct FollowedTask {
     watch_id: WatchId,
-    /// The task's shim; `None` before the first record, and after the shim has died.
+    /// The task's shim; `None` before the first record, after the shim has died, and if its pidfd
+    /// could not be opened.
     shim: Option<PidFd>,
 }
 
@@ -256,11 +257,11 @@ impl<'o, 'r> OutboxFollower<'o, 'r> {
         self.watch_task(id)?;
         let state = match dir.read() {
             Ok(folded) => folded.state,
-            // The task is being created.
+            // The task is being created, or its creation was interrupted.
             Err(JournalReadError::Content(JournalError::Empty)) => return Ok(()),
-            // The journal is damaged, and only the task's shim may still know the task's state. If
-            // that shim is dead, the recovery by the next command moves the task to the quarantine
-            // directory.
+            // The journal is damaged or has a newer format, so it shows no state. If the shim of a
+            // task with a damaged journal is dead, the recovery by the next command moves the task
+            // to the quarantine directory.
             Err(JournalReadError::Content(_)) => {
                 self.unwatch_task(id);
                 return Ok(());

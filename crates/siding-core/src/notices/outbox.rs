@@ -17,6 +17,7 @@ use siding_model::process::{BootId, MonotonicMs};
 use super::acks::{self, Acks, Durability};
 use super::error::{NoticesError, io_error_in};
 use super::index::{EndedTaskIndex, EndedTaskNotices};
+use super::printed;
 use crate::output;
 use crate::session;
 use crate::store::journal_file::JournalReadError;
@@ -38,6 +39,8 @@ pub struct Outbox<'r> {
     root: &'r StateDir,
     session: SessionId,
     consumer: Consumer,
+    /// The consumers whose acknowledgements keep a notice out of this outbox.
+    omit_acknowledged_by: Vec<Consumer>,
     boot: BootId,
 }
 
@@ -46,8 +49,8 @@ pub struct Outbox<'r> {
 pub struct PendingNotices {
     /// The notices to deliver, ordered by [`Notice::sort_key`].
     pub notices: Vec<NoticeView>,
-    /// Tasks whose notices become due at this time, without another event. Before then, the task's
-    /// caller is expected to fetch the result itself.
+    /// Tasks whose notices become due later, each with the time at which they do so without another
+    /// event. Before then, the task's caller is expected to fetch the result itself.
     pub due_later: Vec<(TaskId, MonotonicMs)>,
     /// Tasks whose journals could not be read, so that their notices are missing here.
     pub unreadable: Vec<(TaskId, JournalReadError)>,
@@ -72,7 +75,29 @@ impl<'r> Outbox<'r> {
         consumer: Consumer,
     ) -> Result<Self, NoticesError> {
         let boot = procfs::boot_id().map_err(io_error_in(&session, "read the boot id"))?;
-        Ok(Self { root, session, consumer, boot })
+        let omit_acknowledged_by = vec![consumer.clone()];
+        Ok(Self { root, session, consumer, omit_acknowledged_by, boot })
+    }
+
+    /// Opens the outbox of a session for a person at a terminal ([`Consumer::terminal`]). It omits
+    /// the notices that a terminal has shown, and those that the session's agent has acknowledged,
+    /// for example because `siding wait` has shown the end of the task. A notice that only the
+    /// terminal has acknowledged is still delivered to the agent.
+    ///
+    /// # Errors
+    ///
+    /// [`NoticesError::Io`] if `/proc` is not mounted.
+    pub fn for_terminal(root: &'r StateDir, session: SessionId) -> Result<Self, NoticesError> {
+        let outbox = Self::new(root, session, Consumer::terminal())?;
+        let omit_acknowledged_by = vec![Consumer::terminal(), Consumer::agent()];
+        Ok(Self { omit_acknowledged_by, ..outbox })
+    }
+
+    /// Includes the notices that consumers have acknowledged, except those of results that were
+    /// returned to the caller of the task.
+    #[must_use]
+    pub fn with_acknowledged(self) -> Self {
+        Self { omit_acknowledged_by: Vec::new(), ..self }
     }
 
     /// Returns the session that owns this outbox.
@@ -150,9 +175,7 @@ impl<'r> Outbox<'r> {
         let is_settled = |id: TaskId| {
             index.get(id).is_some_and(|entry| {
                 let acks = all_acks.get(&entry.session);
-                acks.is_none_or(|acks| {
-                    entry.notice_ids(id).all(|id| acks.is_acknowledged(&self.consumer, id))
-                })
+                acks.is_none_or(|acks| entry.notice_ids(id).all(|id| self.is_omitted(acks, id)))
             })
         };
         let open: Vec<TaskId> = all.iter().copied().filter(|id| !is_settled(*id)).collect();
@@ -192,6 +215,58 @@ impl<'r> Outbox<'r> {
             add(session, notices)?;
         }
         add(&self.session, &own)
+    }
+
+    /// Records which notices were printed for the consumer without being acknowledged. Replaces the
+    /// record of an earlier call.
+    ///
+    /// # Errors
+    ///
+    /// [`NoticesError`].
+    pub fn record_printed(&self, notices: &[NoticeId]) -> Result<(), NoticesError> {
+        printed::write(self.root, &self.session, &self.consumer, notices)
+    }
+
+    /// Acknowledges the notices of the last [`Self::record_printed`]. Returns the number of those
+    /// that the consumer had not acknowledged before.
+    ///
+    /// # Errors
+    ///
+    /// [`NoticesError`].
+    pub fn acknowledge_printed(&self) -> Result<usize, NoticesError> {
+        let mut notices = printed::read(self.root, &self.session, &self.consumer)?;
+        let all_acks = self.read_acks()?;
+        notices
+            .retain(|id| !all_acks.values().any(|acks| acks.is_acknowledged(&self.consumer, *id)));
+        self.acknowledge(&notices)?;
+        Ok(notices.len())
+    }
+
+    /// Returns those of these tasks of the session whose end is a notice in this outbox. Reads only
+    /// the tasks' journals, not their output.
+    ///
+    /// # Errors
+    ///
+    /// [`NoticesError`].
+    pub fn tasks_with_pending_end(&self, tasks: &[TaskId]) -> Result<Vec<TaskId>, NoticesError> {
+        let acks = Acks::read(self.root, &self.session)?;
+        let now = clock::monotonic_now();
+        let has_pending_end = |id: TaskId| {
+            let Ok(dir) = self.root.task_dir(id) else { return false };
+            let Ok(TaskNotices { state, notices }) = dir.read_notices() else { return false };
+            let is_pending = |notice: &Notice| {
+                notice.event.kind() == NoticeKind::Ended
+                    && !self.is_omitted(&acks, notice.id)
+                    && notice.caller_priority_until(&state, &self.boot, now).is_none()
+            };
+            state.spec.session_id == self.session && notices.iter().any(is_pending)
+        };
+        Ok(tasks.iter().copied().filter(|id| has_pending_end(*id)).collect())
+    }
+
+    fn is_omitted(&self, acks: &Acks, id: NoticeId) -> bool {
+        let is_acknowledged = |consumer| acks.is_acknowledged(consumer, id);
+        acks.is_returned(id) || self.omit_acknowledged_by.iter().any(is_acknowledged)
     }
 
     /// Returns a task's session if `among` contains it; `None` also if the task cannot be read. A
@@ -272,7 +347,7 @@ impl<'r> Outbox<'r> {
         }
         let Some(acks) = all_acks.get(&state.spec.session_id) else { return Ok(one) };
         for notice in notices {
-            if acks.is_acknowledged(&self.consumer, notice.id) {
+            if self.is_omitted(acks, notice.id) {
                 continue;
             }
             if let Some(until) = notice.caller_priority_until(&state, &self.boot, now) {

@@ -12,6 +12,7 @@ use siding_model::notice::{Consumer, NoticeId};
 use super::acks::{Acks, Durability, append_acks};
 use super::error::NoticesError;
 use super::index::{EndedTaskIndex, EndedTaskNotices};
+use super::printed;
 use crate::store::{StateDir, StoreError};
 
 struct OutboxFixture {
@@ -126,6 +127,26 @@ fn a_file_of_a_newer_format_is_refused_and_unchanged() {
     std::fs::write(place.file(), line).expect("written");
     let error = Acks::read(&place.root, &place.session).expect_err("too new");
     assert!(error.to_string().contains("upgrade siding"), "{error}");
+}
+
+#[test]
+fn the_list_of_printed_notices_is_replaced_and_damaged_lines_are_skipped() {
+    let place = OutboxFixture::new();
+    let person = Consumer::terminal();
+    let read = |consumer: &Consumer| {
+        printed::read(&place.root, &place.session, consumer).expect("readable")
+    };
+    let write = |notices: &[NoticeId]| {
+        printed::write(&place.root, &place.session, &person, notices).expect("written");
+    };
+    assert!(read(&person).is_empty());
+    write(&[notice(1, 2), notice(2, 3)]);
+    write(&[notice(3, 4)]);
+    assert_eq!(read(&person), [notice(3, 4)]);
+    assert!(read(&Consumer::agent()).is_empty());
+    let path = place.root.path().join("sessions/cli/printed.terminal");
+    std::fs::write(path, format!("nonsense\n{}\nb-4k7", notice(1, 2))).expect("written");
+    assert_eq!(read(&person), [notice(1, 2)]);
 }
 
 /// Waits until a thread or a process waits for the flock(2) lock on this file or directory

@@ -3,7 +3,7 @@
 //! The excerpt is not the final output: the caller decides whether to wait, and reads the rest when
 //! a notice reports that the command has ended. By default the excerpt is therefore an eighth of
 //! the size of the excerpt of a finished command. If the output does not fit, the excerpt starts
-//! with lines of its omitted part that look like errors.
+//! with those lines of the omitted part that look like errors, as far as they fit.
 
 use std::io;
 
@@ -26,9 +26,9 @@ const ERRORS_SEPARATOR: &str = "… these looked like errors; the output follows
 
 /// Returns the output of a running task as rendered text of at most `max_bytes`.
 ///
-/// If the output does not fit, the text starts with lines of the last MiB that look like errors, in
-/// their order. These lines take at most a quarter of the size. The text of [`excerpt`] follows.
-/// Error lines in this text are not repeated before it.
+/// If the output does not fit, the text starts with lines of the last MiB that look like errors, if
+/// there are any, in their order. These lines take at most a quarter of the size. The text of
+/// [`excerpt`] follows. Error lines in this text are not repeated before it.
 ///
 /// # Errors
 ///

@@ -1,11 +1,13 @@
 //! Text cut to a size: its beginning and its end, and between them a line that reports the omitted
-//! part and, for a whole stream, how to read it. A very small size leaves only the end.
+//! part and, for a whole stream, how to read it if it is still stored. A very small size leaves
+//! only the end.
 
 use std::collections::VecDeque;
 use std::io;
 
 use siding_model::id::TaskId;
 use siding_model::record::OutputGap;
+use siding_model::size::size_in_words;
 use siding_model::text::{cut_head, cut_tail};
 
 use super::chunks::SinkFlow;
@@ -236,10 +238,11 @@ impl Omission {
             TextSource::Stream(id) => {
                 let gone = match gone {
                     0 => String::new(),
-                    _ => format!(" {gone} of them are no longer stored;"),
+                    _ => format!(" {} of it no longer stored;", size_in_words(gone)),
                 };
+                let size = size_in_words(bytes);
                 format!(
-                    "… {bytes} bytes left out, from offset {from} to {to};{gone} \
+                    "… {size} left out, from offset {from} to {to};{gone} \
                      `siding output {id} --since {from}` continues from there …"
                 )
             }
@@ -249,7 +252,8 @@ impl Omission {
 
 /// Formats the line that replaces released output.
 pub(super) fn gap_line(gap: OutputGap) -> String {
-    format!("… {} bytes are no longer stored, from offset {} to {} …", gap.len(), gap.from, gap.to)
+    let size = size_in_words(gap.len());
+    format!("… {size} no longer stored, from offset {} to {} …", gap.from, gap.to)
 }
 
 /// Appends a line of siding's own to the text, on a new line.

@@ -8,7 +8,8 @@ use siding_model::text::{OutputRenderer, RenderOptions, RepeatMode, make_visible
 
 use super::chunks::{Chunk, SinkFlow};
 
-/// A line, or a fragment of a line that exceeds the buffer.
+/// A line, or a part of one: a fragment of a line that exceeds the buffer, or an incomplete line at
+/// the end of a read or before a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line<'t> {
     /// Stream offset of the first byte.

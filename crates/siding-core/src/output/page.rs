@@ -19,8 +19,8 @@ pub(super) struct Page {
     text: String,
     counter: OutputRenderer,
     next: u64,
-    /// Text length and offset at the start of the current line or gap, restored if this does not
-    /// fit.
+    /// Text length and offset at the start of the current line or gap, restored if the line or gap
+    /// does not fit.
     line_start: (usize, u64),
     state: PageState,
     truncated: bool,

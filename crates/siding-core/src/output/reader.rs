@@ -87,9 +87,9 @@ pub struct Excerpt {
 
 /// Returns the output of a task as rendered text of at most `max_bytes`.
 ///
-/// Reads only the beginning and the end of a large output. In a text of at least
+/// Reads only the beginning and the end of a large output. If `max_bytes` is at least
 /// [`MIN_MARKED_TEXT_BYTES`](super::MIN_MARKED_TEXT_BYTES), a line in place of the omitted part
-/// names the part's offsets and the command that shows the part.
+/// names the part's offsets and, unless the part was released, the command that shows it.
 ///
 /// # Errors
 ///
@@ -169,7 +169,8 @@ pub fn read(
 }
 
 /// Returns the offset at which the last `count` lines start. The offset is at least `from`, or the
-/// end of the output if that is smaller, and never before the end of a gap that output follows.
+/// end of the output if that is smaller, and never before the end of a gap after which there is
+/// output.
 ///
 /// # Errors
 ///

@@ -86,7 +86,8 @@ pub fn path(dir: &Path, task: &TaskState) -> String {
     host.unwrap_or_else(|| dir.join(OUTPUT_FILE).to_string_lossy().into_owned())
 }
 
-/// Returns the hole that starts at `keep_head`, as reported by the file system.
+/// Returns the hole that starts at `keep_head`, as reported by the file system; `None` if no hole
+/// starts there.
 ///
 /// `keep_head` is rounded up to a whole block, because holes start at block boundaries.
 #[must_use]

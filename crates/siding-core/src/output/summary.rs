@@ -1,4 +1,5 @@
-//! Short summaries of a command's output: lines that look like errors, then the last lines.
+//! Short summaries of output: for a command, lines that look like errors and then the last lines;
+//! for an agent, the end of its text.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,7 +23,7 @@ const SUMMARY_SCAN_BYTES: u64 = 1 << 20;
 /// Replaces an omitted part of the text.
 const OMISSION_MARKER: &str = "…\n";
 
-/// Lines read from the end of a subagent's output.
+/// Lines read from the end of an agent's output.
 const AGENT_TAIL_LINES: usize = 40;
 
 /// Returns a summary of a task's output in at most `max` bytes: for a command its errors and last

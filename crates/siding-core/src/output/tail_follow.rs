@@ -11,8 +11,9 @@ use crate::store::TaskDir;
 
 /// Emits the rendered text of a task's output while the task writes.
 ///
-/// A line is emitted when it is complete, so a progress bar appears once, in its final state. Only
-/// [`Self::flush_partial_line`] emits a line earlier.
+/// A line is emitted when it is complete, so a progress bar appears once, in its final state. An
+/// incomplete line is emitted only by [`Self::flush_partial_line`] and [`Self::finish`], before a
+/// released range, and in fragments if it is overlong.
 pub struct TailFollower<'c, F> {
     chunks: Option<Chunks>,
     lines: LineSplitter<FilterSink<'c, WriterSink<F>>>,

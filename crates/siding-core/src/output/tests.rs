@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use regex::Regex;
 use siding_model::id::TaskKind;
 use siding_model::record::OutputGap;
+use siding_model::size::size_in_words;
 use siding_model::text::{RenderOptions, RepeatMode, make_visible, render_output};
 
 use super::*;
@@ -105,9 +106,9 @@ fn omitted_text_is_named_by_its_offsets() {
     assert_eq!(
         marker,
         format!(
-            "… {} bytes left out, from offset {from} to {to}; \
+            "… {} left out, from offset {from} to {to}; \
              `siding output {} --since {from}` continues from there …",
-            to - from,
+            size_in_words((to - from) as u64),
             stage.dir.id()
         )
     );
@@ -142,7 +143,7 @@ fn handover_shows_all_or_puts_the_errors_first() {
         "error: early\nsrc/a.c:3: error: x\n… these looked like errors; the output follows …\n";
     let rest = shown.text.strip_prefix(first).unwrap_or_else(|| panic!("{}", shown.text));
     assert_eq!(rest, excerpt(&loud.dir, KEEP_HEAD_BYTES, 1500).unwrap().text);
-    assert!(rest.contains("bytes left out, from offset"), "{rest}");
+    assert!(rest.contains(" left out, from offset"), "{rest}");
     let many: String = (0..500).map(|n| format!("error: number {n}\n")).collect();
     let many = OutputFixture::new((many + &numbered_lines(0..2000)).as_bytes());
     let shown = handover_excerpt(&many.dir, KEEP_HEAD_BYTES, 1000).unwrap();
@@ -196,8 +197,8 @@ fn the_middle_of_a_large_output_is_not_read() {
     let excerpt = excerpt(&stage.dir, KEEP_HEAD_BYTES, 4000).unwrap();
     let marker = excerpt.text.lines().find(|line| line.starts_with('…')).unwrap();
     let (head, tail) = excerpt.text.split_once(&format!("{marker}\n")).unwrap();
-    let bytes = output.len() - head.len() - tail.len();
-    assert!(marker.starts_with(&format!("… {bytes} bytes left out, from offset {} ", head.len())));
+    let size = size_in_words((output.len() - head.len() - tail.len()) as u64);
+    assert!(marker.starts_with(&format!("… {size} left out, from offset {} ", head.len())));
     assert!(output.ends_with(tail) && tail.starts_with("line "));
 }
 
@@ -212,7 +213,7 @@ fn a_hole_is_distinguished_from_written_zeros() {
     let (text, reading) = stage.read(4096, &whole_output_query());
     assert_eq!(reading.gap, Some(OutputGap { from: 4096, to: 16_384 }));
     assert!(reading.truncated);
-    let marker = "\n… 12288 bytes are no longer stored, from offset 4096 to 16384 …\n";
+    let marker = "\n… 12 KiB no longer stored, from offset 4096 to 16384 …\n";
     let pictures = |count: usize| "␀".repeat(count);
     let numbers = numbered_lines(0..2000);
     assert_eq!(text, format!("{}{marker}{}{numbers}", pictures(4096), pictures(3616)));
@@ -233,7 +234,7 @@ fn released_and_omitted_bytes_are_reported_in_one_line() {
     let excerpt = excerpt(&stage.dir, 1 << 20, 4000).unwrap();
     let markers: Vec<&str> = excerpt.text.lines().filter(|line| line.starts_with('…')).collect();
     assert_eq!(markers.len(), 1, "{markers:?}");
-    assert!(markers[0].contains("; 2097152 of them are no longer stored; `siding output"));
+    assert!(markers[0].contains("; 2 MiB of it no longer stored; `siding output"));
 }
 
 #[test]
@@ -242,7 +243,7 @@ fn a_read_that_starts_in_the_gap_reports_it_first() {
     stage.punch(OutputGap { from: 4096, to: 8192 });
     let query = OutputQuery { from: 5000, ..query_with_limit(TextLimit::Page(500)) };
     let (text, reading) = stage.read(4096, &query);
-    assert!(text.starts_with("… 3192 bytes are no longer stored, from offset 5000 to 8192 …\n"));
+    assert!(text.starts_with("… 3.1 KiB no longer stored, from offset 5000 to 8192 …\n"));
     assert!(text.len() <= 500 && reading.truncated);
 }
 

@@ -3,7 +3,7 @@
 //! The module collects the facts from `/proc` that [`siding_model::evidence`] judges, and names the
 //! processes that explain a diagnosis. A sample takes about 30 µs for each process. If no process
 //! has run since the last sample, one system call for each process is enough. Samples contain no
-//! command lines, because they are needed only for the few processes that explain a verdict.
+//! command lines, because only those of the few processes that explain a verdict are needed.
 //!
 //! The same walk of the process tree measures a task's usage for [`siding_model::limits`]. The
 //! measurement takes about 15 µs for each process, because no thread is inspected.

@@ -12,6 +12,7 @@ pub const SHIM_NAME: &CStr = c"siding-shim";
 /// to the process that started it.
 pub const STARTER_FD: i32 = 3;
 
-/// The path of the running program, to be executed as a shim or a proxy. The path refers to the
-/// running program even if another version has been installed over its file (proc_pid_exe(5)).
+/// The path of the running program, to be executed as a shim, a proxy or a host supervisor. The
+/// path refers to the running program even if another version has been installed over its file
+/// (proc_pid_exe(5)).
 pub const SELF_EXE: &CStr = c"/proc/self/exe";

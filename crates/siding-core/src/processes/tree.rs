@@ -200,8 +200,8 @@ pub struct HeldProcesses {
     /// The pidfds of the processes. A process may have started another one and died since the scan;
     /// a later scan finds the new process.
     pub pidfds: Vec<PidFd>,
-    /// Whether the task has or may have other living processes, for which no pidfd was opened. May
-    /// also be false if the maximum number of pidfds is open.
+    /// Whether the task has or may have other living processes, for which no pidfd was opened. Once
+    /// the maximum number of pidfds is open, it may be false although others live.
     pub has_more: bool,
 }
 
@@ -294,7 +294,7 @@ impl ScannedProcess {
 ///
 /// Listing /proc is not atomic, so a listed process may start another one and exit before it is
 /// inspected. If `/proc` shows the newest process id, the ids that were allocated meanwhile are
-/// therefore inspected too, until there are no new ones. Then no living process has been missed.
+/// therefore inspected too, until there are no new ones, so that no living process is missed.
 fn scan_all(
     wanted: impl Fn(i32, TaskId) -> bool,
     mut found: impl FnMut(Birthmark, ScannedProcess),
@@ -416,7 +416,10 @@ pub const COMMAND_FD_PREFIX: &str = "/proc/self/fd/";
 /// read. For a shell that runs a task's command, returns the shell and a note instead.
 #[must_use]
 pub fn command_for_report(pid: i32) -> String {
-    const MAX_COMMAND_BYTES: usize = 160;
+    const MAX_COMMAND_COLUMNS: usize = 160;
+    // The text for a command with a pipeline has the path of the command's descriptor at its end,
+    // after about 300 bytes.
+    const MAX_COMMAND_BYTES: usize = 1024;
     let text = procfs::command_line(pid, MAX_COMMAND_BYTES).unwrap_or_else(|| "?".to_owned());
     // The arguments of a task's shell, and of its children until they call execve(2), are a
     // constant text of siding that tells a person nothing about the command.
@@ -424,7 +427,7 @@ pub fn command_for_report(pid: i32) -> String {
         Some((shell, constant)) if constant.contains(COMMAND_FD_PREFIX) => {
             format!("{shell} (the task's shell)")
         }
-        _ => siding_model::text::one_line(&text, MAX_COMMAND_BYTES),
+        _ => siding_model::text::one_line(&text, MAX_COMMAND_COLUMNS),
     }
 }
 

@@ -1,9 +1,10 @@
-//! Counts the batches of a session's tool calls, and records the tasks about which the session's
-//! agent was reminded.
+//! Counts the batches of a session's tool calls, and records the shell calls that have returned and
+//! the tasks about which the session's agent was reminded. A batch is all tool calls of one
+//! response of the model.
 //!
 //! All three files are appended to under the lock of the session. A file of lines that exceeds its
-//! maximum is replaced by an empty one, after which a reminder may be repeated or be ten minutes
-//! late.
+//! maximum is replaced by an empty one. After that, a reminder may be repeated, or be late by up to
+//! ten minutes, the longest duration of a foreground call.
 
 use std::fmt::Write as _;
 use std::io;
@@ -43,7 +44,7 @@ pub fn count_batch(root: &StateDir, id: &SessionId) -> Result<u64, SessionError>
     count().map_err(|source| io_error(id, "count batches of tool calls", source))
 }
 
-/// Records the commands of the host's shell calls that have returned.
+/// Records that shell calls of the host have returned: the time, and a checksum of each command.
 ///
 /// # Errors
 ///

@@ -129,9 +129,9 @@ pub fn is_subagent(id: &SessionId) -> bool {
     id.as_str().parse().is_ok_and(|task: TaskId| task.kind() == TaskKind::LocalAgent)
 }
 
-/// Returns the session that owns the tasks of `id`: the session itself while it is live, once it
-/// has ended, its nearest ancestor that has not. `None` if all of them have ended, or if it is
-/// unknown whether that session is live.
+/// Returns the session that owns the tasks of `id`: the session itself while it is live; once it
+/// has ended, its nearest ancestor that has not ended. `None` if all of them have ended, or if it
+/// is unknown whether that session is live.
 ///
 /// # Errors
 ///

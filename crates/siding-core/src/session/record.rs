@@ -13,9 +13,9 @@ use crate::sys::{procfs, system_info};
 pub(super) const SESSION_FORMAT: u32 = FORMAT_WITH_PARENT_SESSION;
 /// Format of a record without a parent, which every earlier version reads.
 pub(super) const BASE_SESSION_FORMAT: u32 = 1;
-/// Format of a record that names the parent `parent_session` instead of `under`. An earlier version
-/// rejects this format. Otherwise it would miss the parent and stop the tasks when the subagent
-/// ends.
+/// Format of a record in which the field with the parent is called `parent_session` instead of
+/// `under`. An earlier version rejects this format. Otherwise it would miss the parent and stop the
+/// tasks when the subagent ends.
 pub(super) const FORMAT_WITH_PARENT_SESSION: u32 = 2;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

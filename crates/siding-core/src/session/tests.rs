@@ -284,7 +284,7 @@ fn held_turns_of_an_earlier_version_count() {
     assert!(!session_dir.join("holds").exists());
 }
 
-/// Records of earlier versions have no parent, or name the parent `under`.
+/// Records of earlier versions have no parent, or have the parent in the field `under`.
 #[test]
 fn a_session_record_without_a_parent_has_no_parent() {
     let own = procfs::self_ref().expect("this process");

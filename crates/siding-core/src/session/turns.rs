@@ -1,4 +1,4 @@
-//! Counts the turns of a session's agent.
+//! Counts the turns of a session's agent, and records whether hooks deliver notices to the agent.
 //!
 //! A counter is a file with one byte for each turn, so that counting only appends. The lock of the
 //! session is held while a turn is counted, because hooks of one session may run concurrently.
@@ -18,7 +18,7 @@ const HELD_TURNS_FILE: &str = "held_turns";
 /// Name of [`HELD_TURNS_FILE`] in earlier versions.
 const OLD_HELD_TURNS_FILE: &str = "holds";
 /// Name of the file that counts the turns that a person has started. Its modification time is the
-/// start of the last turn.
+/// start of the last turn. The file exists as soon as a host's hooks deliver notices to the agent.
 const TURNS_FILE: &str = "turns";
 /// Name of the file with the transcript of siding's own agent, in the directory of the agent's
 /// session.

@@ -1,5 +1,5 @@
-//! The locations of all sources as a value, so that the other modules never read the process's
-//! environment.
+//! The locations of all sources, and the values of variables and calls, so that the other modules
+//! never read the process's environment.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;

@@ -8,7 +8,8 @@ use siding_model::settings::{
 
 use super::environment::Environment;
 use super::error::SettingsError;
-use super::file::{self, UnsearchablePolicy};
+use super::file::{self, FILE_MAX, UnsearchablePolicy};
+use super::writable_file::{PlannedFile, WritableLayer};
 use super::{host, project, toml_file};
 
 /// The settings from all sources, and every mistake in these sources.
@@ -47,18 +48,38 @@ pub fn load(environment: &Environment) -> Result<Settings, SettingsError> {
 /// Reads every source, even after a mistake, and returns the settings with all mistakes.
 #[must_use]
 pub fn read(environment: &Environment) -> LoadedSettings {
+    read_sources(environment, None)
+}
+
+/// Reads every source as [`read`] does, but with the planned text in place of one file. The effect
+/// of a change is thereby known before the change is written.
+#[must_use]
+pub fn read_planned(environment: &Environment, planned: PlannedFile<'_>) -> LoadedSettings {
+    read_sources(environment, Some(planned))
+}
+
+fn read_sources(environment: &Environment, planned: Option<PlannedFile<'_>>) -> LoadedSettings {
     let mut sources = Sources::default();
     let directories = project::project_directories(environment);
-    if let Some(path) = &environment.system_file {
+    let planned_for = |layer| planned.filter(|file| file.layer == layer);
+    if let Some(file) = planned_for(WritableLayer::System) {
+        sources.add_planned(file);
+    } else if let Some(path) = &environment.system_file {
         let origin = Origin::System { path: path.clone() };
         sources.add_file(path.clone(), origin, UnsearchablePolicy::Error);
     }
     sources.add_host(environment, &directories);
-    if let Some(path) = &environment.user_file {
+    if let Some(file) = planned_for(WritableLayer::User) {
+        sources.add_planned(file);
+    } else if let Some(path) = &environment.user_file {
         let origin = Origin::User { path: path.clone() };
         sources.add_file(path.clone(), origin, UnsearchablePolicy::Absent);
     }
-    sources.add_project(&directories, environment.user);
+    if let Some(file) = planned_for(WritableLayer::Project) {
+        sources.add_planned(file);
+    } else {
+        sources.add_project(&directories, environment.user);
+    }
     sources.add_variables(environment);
     sources.add_call(environment);
     sources.merge()
@@ -82,6 +103,16 @@ impl Sources {
                 self.mistakes.push(mistake);
                 self.files.push(path);
             }
+        }
+    }
+
+    fn add_planned(&mut self, file: PlannedFile<'_>) {
+        let path = file.path.to_owned();
+        if file.text.len() as u64 > FILE_MAX.0 {
+            self.mistakes.push(SettingsError::TooLarge { path });
+        } else {
+            let origin = file.layer.origin(path.clone());
+            self.add_content(path, file.text.as_bytes(), origin);
         }
     }
 

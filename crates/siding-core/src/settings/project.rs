@@ -38,7 +38,7 @@ pub(super) fn project_directories(environment: &Environment) -> Vec<&Path> {
     directories
 }
 
-/// Finds the nearest file of this name in the project's directories that `user` or root owns.
+/// Finds the nearest file of this name that `user` or root owns, in the project's directories.
 ///
 /// A file of any other user is skipped with a warning, because any user can create a file in a
 /// directory like `/tmp`, and this file could set the shell that runs commands.
@@ -66,6 +66,6 @@ pub(super) fn find_project_file(directories: &[&Path], user: u32, name: &str) ->
 
 /// Returns whether the directory is a repository root. `.git` is a file in worktrees and
 /// submodules.
-fn is_repository_root(directory: &Path) -> bool {
+pub(super) fn is_repository_root(directory: &Path) -> bool {
     directory.join(".git").symlink_metadata().is_ok()
 }

@@ -216,7 +216,7 @@ fn all_errors_are_reported_in_order() {
         "line 1: `settle`",
         "line 2: `blocking_budget`",
         "line 1 column",
-        "`SIDING_WAIT_BOUND`: `wait_bound`",
+        "`SIDING_WAIT_BOUND`: `0s` is not allowed",
         "`SIDING_SHELL`: not UTF-8",
     ];
     assert_eq!(reported.len(), parts.len(), "{reported:#?}");

@@ -12,7 +12,7 @@ use super::error::SettingsError;
 /// Key of the system file that lists the keys that no other source may change.
 const LOCKED_KEY: &str = "locked";
 
-/// The text of a file, for converting offsets to line numbers, and the layer of its values.
+/// The text of a file, for converting offsets to line numbers, and the origin of its values.
 struct TomlSource<'t> {
     text: &'t str,
     origin: Origin,

@@ -43,10 +43,10 @@ pub enum StoreError {
     /// sockets is usable.
     #[error(transparent)]
     RuntimeDir(#[from] RuntimeDirError),
-    /// No task has this id or an id that starts with this text.
+    /// No task has this id, an id that starts with this text, or this name.
     #[error("no task `{text}`; `siding ps --all` lists what there is")]
     NoSuchTask {
-        /// The id, or the beginning of an id, that the caller gave.
+        /// The id, the beginning of an id, or the name that the caller gave.
         text: String,
     },
     /// Several ids start with the given text.

@@ -6,6 +6,12 @@ use siding_model::record::FORMAT_WITH_LIMIT_KIND;
 pub const OUTPUT_FILE: &str = "output";
 /// Name of the FIFO to which the task writes its output.
 pub const OUTPUT_FIFO: &str = "out.fifo";
+/// Name of the FIFO to which the task writes its standard error, if that is separate from its
+/// output.
+pub const STDERR_FIFO: &str = "err.fifo";
+/// Name of the file that lists which bytes of the output were written to the standard error, in the
+/// task's directory.
+pub const STDERR_SPANS_FILE: &str = "stderr";
 /// Name of the FIFO from which the task reads its input, if the task has one.
 pub const INPUT_FIFO: &str = "in.fifo";
 /// Name of the marker file next to the output FIFO, which records the bytes that are in both the

@@ -157,9 +157,10 @@ const fn by_legacy_number(number: i64) -> Option<BlockingSyscall> {
     })
 }
 
-/// Returns the system call in which a thread with this wait channel (`/proc/PID/wchan`) waits. The
-/// wait channel is the only source for a call that continues after an interruption
-/// (`restart_syscall(2)`), and on kernels without `/proc/PID/syscall`.
+/// Returns the system call in which a thread with this wait channel (`/proc/PID/wchan`) waits;
+/// `None` if the channel belongs to no call that this function knows. The wait channel is the only
+/// source for a call that continues after an interruption (`restart_syscall(2)`), and on kernels
+/// without `/proc/PID/syscall`.
 #[must_use]
 pub fn by_wait_channel(wchan: &str) -> Option<BlockingSyscall> {
     let has = |part: &str| wchan.contains(part);

@@ -10,8 +10,8 @@ use super::{file, system_info};
 const CGROUP2_MAGIC: u64 = 0x6367_7270;
 /// Maximum size of a list of members, in bytes. The line of a process has at most eight bytes.
 const MAX_LIST_BYTES: usize = 64 << 20;
-/// Maximum number of bytes read from any other file of a group. `memory.stat` has about 60 lines of
-/// 30 bytes.
+/// Maximum number of bytes read from a file with numbers. The longest, `memory.stat`, has about 60
+/// lines of 30 bytes.
 const MAX_SMALL_FILE_BYTES: usize = 16 << 10;
 
 /// Returns whether a path is on the file system `cgroup2`.
@@ -95,7 +95,8 @@ pub fn read_number(group: impl AsFd, name: &str) -> io::Result<u64> {
         .ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
-/// Returns the number after a key in a group's file, or `None` if the key is missing.
+/// Returns the number after a key in a group's file, or `None` if no line has this key and a
+/// number.
 ///
 /// # Errors
 ///

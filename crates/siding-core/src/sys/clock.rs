@@ -1,4 +1,6 @@
-//! The clocks of the kernel (clock_gettime(2)).
+//! The clocks of the kernel (clock_gettime(2)), and the conversion to local time.
+
+use std::mem::MaybeUninit;
 
 use rustix::time::{ClockId, clock_gettime};
 use siding_model::process::{MonotonicMs, UnixMs};
@@ -50,4 +52,56 @@ pub fn process_cpu_ns(pid: i32) -> Option<u64> {
 
 const fn millis(seconds: i64, nanoseconds: i64) -> i64 {
     seconds.saturating_mul(1000).saturating_add(nanoseconds / 1_000_000)
+}
+
+/// A minute in the time zone that the variable `TZ` or `/etc/localtime` selects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LocalTime {
+    /// The year, such as 2026.
+    pub year: i32,
+    /// The month, from 1 to 12.
+    pub month: u8,
+    /// The day of the month, from 1.
+    pub day: u8,
+    /// The hour, from 0 to 23.
+    pub hour: u8,
+    /// The minute, from 0 to 59.
+    pub minute: u8,
+}
+
+/// Converts a wall-clock time to local time, for display only. `None` if the year cannot be
+/// represented.
+#[must_use]
+pub fn local_time(moment: UnixMs) -> Option<LocalTime> {
+    let seconds = moment.0.div_euclid(1000);
+    let mut parts = MaybeUninit::<libc::tm>::uninit();
+    // SAFETY: `seconds` can be read and `parts` can be written for the whole call. localtime_r(3)
+    // reads the environment, which siding never changes while it runs.
+    let result = unsafe { libc::localtime_r(&raw const seconds, parts.as_mut_ptr()) };
+    if result.is_null() {
+        return None;
+    }
+    // SAFETY: the call has succeeded, so it has written every field.
+    let parts = unsafe { parts.assume_init() };
+    let part = |value: i32| u8::try_from(value).ok();
+    Some(LocalTime {
+        year: parts.tm_year.checked_add(1900)?,
+        month: part(parts.tm_mon + 1)?,
+        day: part(parts.tm_mday)?,
+        hour: part(parts.tm_hour)?,
+        minute: part(parts.tm_min)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_time_is_at_most_a_day_from_utc() {
+        // Noon of 21 November 2025 in UTC; the offsets of time zones are below 15 hours.
+        let noon = local_time(UnixMs(1_763_726_400_000)).expect("the year is small");
+        assert_eq!((noon.year, noon.month), (2025, 11));
+        assert!((20..=22).contains(&noon.day) && noon.hour < 24 && noon.minute < 60, "{noon:?}");
+    }
 }

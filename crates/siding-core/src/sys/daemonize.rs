@@ -109,7 +109,7 @@ unsafe fn detach(descriptors: &[RawFd]) -> bool {
     }
 }
 
-/// Returns duplicates of descriptors above the numbers that they become, because dup2(2) would
+/// Duplicates descriptors to numbers above those that they will become, because dup2(2) would
 /// otherwise overwrite one that is still needed.
 fn duplicate_descriptors(descriptors: &[BorrowedFd<'_>]) -> io::Result<Vec<OwnedFd>> {
     let least = c_int::try_from(descriptors.len()).unwrap_or(c_int::MAX);
@@ -126,11 +126,11 @@ impl IntermediateChild {
     ///
     /// # Errors
     ///
-    /// The I/O error with which the start of the forked process failed.
+    /// The I/O error with which fork(2) failed in the intermediate process.
     pub fn wait_exited(&mut self) -> io::Result<()> {
         match self.0.take().map(wait_for_child) {
             None | Some(0) => Ok(()),
-            // The intermediate process exits with the errno of its failed clone(2).
+            // The intermediate process exits with the errno of its failed fork(2).
             Some(status) => Err(io::Error::from_raw_os_error(libc::WEXITSTATUS(status))),
         }
     }

@@ -25,6 +25,16 @@ pub fn set_close_on_exec(fd: impl AsFd, closed: bool) -> io::Result<()> {
     Ok(rustix::io::fcntl_setfd(fd, flags)?)
 }
 
+/// Returns whether two descriptors refer to the same file, pipe or device.
+///
+/// # Errors
+///
+/// The I/O error of the system call.
+pub fn is_same_object(first: impl AsFd, second: impl AsFd) -> io::Result<bool> {
+    let (first, second) = (rustix::fs::fstat(first)?, rustix::fs::fstat(second)?);
+    Ok((first.st_dev, first.st_ino) == (second.st_dev, second.st_ino))
+}
+
 /// Creates an anonymous file in memory (memfd_create(2)).
 ///
 /// # Errors

@@ -1,4 +1,5 @@
-//! Reads the facts about files without opening them, and creates files and directories.
+//! Facts about files, and the steps of creating or replacing one: creating it and its directory,
+//! copying the owner and the permissions, and syncing the directory.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -30,7 +31,8 @@ pub struct DirEntry {
     pub kind: FileKind,
     /// The length, in bytes.
     pub len: u64,
-    /// Whether the file has other names (hard links).
+    /// Whether the link count is above 1. Then a file has other names (hard links); most
+    /// directories always have such a count.
     pub has_hard_links: bool,
     /// The identity of the file and of its present content.
     pub stamp: FileStamp,
@@ -124,8 +126,8 @@ pub fn create_directory(dir: impl AsFd, name: &Path) -> io::Result<()> {
     Ok(rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(0o777))?)
 }
 
-/// Copies the permissions of `other` to a file, and also the owner if this process may change
-/// owners.
+/// Copies the permissions of `other` to a file, and also its user and group if this process may set
+/// both.
 ///
 /// # Errors
 ///

@@ -33,7 +33,8 @@ pub enum OpenMode {
     Write,
     /// A file for writing at its end, created if it is missing.
     Append,
-    /// An existing FIFO, for writing. Fails with `ENXIO` if no process reads it (fifo(7)).
+    /// An existing FIFO, for writing. Fails with `ENXIO` if no process has it open for reading
+    /// (fifo(7)).
     FifoWrite,
     /// An existing FIFO, for reading and writing: such a descriptor never reports an end of file,
     /// so a loop with poll(2) does not spin.
@@ -85,7 +86,8 @@ pub fn is_transient(error: &io::Error) -> bool {
     passing.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// The errno with which [`open_at`] fails at a symbolic link, except in [`OpenMode::Directory`].
+/// The errno with which [`open_at`] fails at a symbolic link, except with [`OpenMode::Directory`]
+/// (`ENOTDIR`) and [`OpenMode::CreateNew`] (`EEXIST`).
 pub const SYMLINK_ERRNO: i32 = rustix::io::Errno::LOOP.raw_os_error();
 
 /// Opens an existing file by path, following symbolic links, for reading and, with `append`, for
@@ -209,7 +211,8 @@ pub fn rename_noreplace(from: impl AsFd, name: &str, to: impl AsFd, new: &str) -
     }
 }
 
-/// Replaces the file `old` by the file `name` of the same directory, atomically (rename(2)).
+/// Renames the file `name` to `old` in the same directory. A file with the name `old` is replaced
+/// atomically (rename(2)).
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! Notifications of changes in directories and files.
 //!
 //! By default, a user has 128 instances in total (inotify(7)), and may run more tasks than that. An
-//! instance is therefore created only in a process that follows all tasks or waits for a file, and
+//! instance is therefore created only in a process that follows notices or waits for a file, and
 //! never one for each task.
 
 use std::io;
@@ -31,11 +31,12 @@ pub struct WatchId(i32);
 /// A change in a watched directory or file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InotifyEvent {
-    /// A name has appeared in a directory or disappeared from it.
+    /// A name has appeared in a directory or, if [`Inotify::watch_entries`] watches it, was
+    /// deleted.
     Entry {
         /// The watch that reported the change.
         watch_id: WatchId,
-        /// The name that has appeared or disappeared, without the directory.
+        /// The name that has appeared or was deleted, without the directory.
         name: String,
     },
     /// A file was written to.
@@ -55,7 +56,8 @@ impl Inotify {
         Ok(Self(inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?))
     }
 
-    /// Watches the names that appear in a directory and disappear from it.
+    /// Watches the names that appear in a directory, and those that are deleted from it. A name
+    /// that is moved out of the directory is not reported.
     ///
     /// # Errors
     ///

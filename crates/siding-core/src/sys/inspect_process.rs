@@ -75,13 +75,14 @@ pub fn fd_target(pid: i32, fd: i32) -> Option<FdTarget> {
     resolve_target(CWD, &format!("/proc/{pid}/fd/{fd}"))
 }
 
-/// Returns the object that a name below a directory refers to.
+/// Returns the object that a name below a directory refers to; `None` if stat(2) fails.
 #[must_use]
 pub fn target_at(dir: impl AsFd, name: &str) -> Option<FdTarget> {
     resolve_target(dir, name)
 }
 
-/// Returns the name of the object that a descriptor refers to: a path, or `pipe:[123]`.
+/// Returns the name of the object that a descriptor refers to: a path, or a text such as
+/// `pipe:[123]`. `None` as for [`fd_target`].
 #[must_use]
 pub fn fd_path(pid: i32, fd: i32) -> Option<String> {
     let target = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
@@ -138,7 +139,7 @@ pub fn is_listening(pid: i32, fd: i32) -> io::Result<bool> {
     Ok(rustix::net::sockopt::socket_acceptconn(borrow_socket(pid, fd)?)?)
 }
 
-/// Returns the state of a socket of a process.
+/// Returns the addresses of a socket of a process, and whether it listens.
 ///
 /// # Errors
 ///

@@ -23,7 +23,8 @@ pub struct NetSandbox(SandboxKind);
 enum SandboxKind {
     /// A separate network namespace.
     Namespace { maps: IdMaps, loopback: Loopback, proxy_listener: Option<ProxyListener> },
-    /// No network use except TCP connections to some ports.
+    /// TCP connections to some ports, listening for TCP connections, and no other use of the
+    /// network.
     Ports { rules: PortRules, filter: SeccompFilter },
 }
 
@@ -119,8 +120,8 @@ impl NetSandbox {
     ///
     /// # Errors
     ///
-    /// [`SandboxError`] if the kernel lacks Landlock, or if siding knows no system call filter for
-    /// this architecture.
+    /// [`SandboxError`] if the kernel lacks Landlock's rules for ports (Linux 6.7), or if siding
+    /// knows no system call filter for this architecture.
     pub fn allow_ports(ports: impl Iterator<Item = u16>) -> Result<Self, SandboxError> {
         let refused = |part| move |source| SandboxError { part, source };
         let rules = PortRules::connect_only(ports).map_err(refused(SandboxPart::Ports))?;

@@ -95,7 +95,7 @@ pub fn identify(pid: i32) -> Option<ProcRef> {
     stat(pid).map(|stat| ProcRef { pid, start_ticks: stat.start_ticks })
 }
 
-/// Returns the identity of this process.
+/// Returns the identity of this process; `None` if `/proc` cannot be read.
 #[must_use]
 pub fn self_ref() -> Option<ProcRef> {
     identify(rustix::process::getpid().as_raw_nonzero().get())
@@ -110,7 +110,7 @@ pub struct SelfStat {
     pub(super) string_ranges: Option<(Range<usize>, Range<usize>)>,
 }
 
-/// Reads `/proc/self/stat`.
+/// Reads `/proc/self/stat`; `None` if the file cannot be read.
 #[must_use]
 pub fn self_stat() -> Option<SelfStat> {
     let mut buffer = [0; 1024];
@@ -147,8 +147,8 @@ pub fn self_cgroups() -> std::io::Result<String> {
     Ok(text)
 }
 
-/// Returns whether exactly this process still runs. False for a zombie, for a process whose main
-/// thread has exited, even if other threads run, and if [`stat`] returns `None`.
+/// Returns whether exactly this process still runs. False if its main thread has exited: the
+/// process is then a zombie, or only its other threads run. Also false if [`stat`] returns `None`.
 #[must_use]
 pub fn is_running(process: ProcRef) -> bool {
     stat(process.pid)
@@ -188,7 +188,8 @@ pub fn all_pids() -> Vec<i32> {
 }
 
 /// Returns the ID that was assigned last, to a process or a thread. IDs are assigned in ascending
-/// order, and start again with low ones after the highest.
+/// order, and start again with low ones after the highest. `None` if `/proc/loadavg` cannot be
+/// read.
 #[must_use]
 pub fn newest_pid() -> Option<i32> {
     let mut buffer = [0; 128];
@@ -265,6 +266,7 @@ pub fn single_uid(pid: i32) -> Option<u32> {
 }
 
 /// Returns the words of a process's command line, up to `max` bytes, and the name of the process.
+/// `None` if the process no longer exists or its files in `/proc` cannot be read.
 #[must_use]
 pub fn command_words(pid: i32, max: usize) -> Option<(Vec<String>, String)> {
     let mut buffer = vec![0; max];
@@ -292,7 +294,8 @@ pub fn joined_command_words(pid: i32, buffer: &mut [u8]) -> Option<Cow<'_, str>>
     Some(String::from_utf8_lossy(words))
 }
 
-/// Returns the name of a process, which has at most 15 bytes.
+/// Returns the name of a process, which has at most 15 bytes. `None` if the process no longer
+/// exists or its file in `/proc` cannot be read.
 #[must_use]
 pub fn process_name(pid: i32) -> Option<String> {
     let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
@@ -309,7 +312,7 @@ pub fn executable_path(pid: i32) -> Option<String> {
     Some(path.strip_suffix(" (deleted)").unwrap_or(&path).to_owned())
 }
 
-/// Returns the file name of the program that a process executes.
+/// Returns the file name of the program that a process executes; `None` as for [`executable_path`].
 #[must_use]
 pub fn executable_name(pid: i32) -> Option<String> {
     Some(executable_path(pid)?.rsplit('/').next()?.to_owned())
@@ -346,7 +349,8 @@ fn io_count(pid: i32, name: &str) -> Option<u64> {
 }
 
 /// Returns the command line of a process, words joined by spaces, up to `max` bytes. For a process
-/// without a command line (a zombie, a kernel thread), returns the name in brackets.
+/// without a command line (a zombie, a kernel thread), returns the name in brackets. `None` if the
+/// process no longer exists or its files in `/proc` cannot be read.
 #[must_use]
 pub fn command_line(pid: i32, max: usize) -> Option<String> {
     let mut buffer = vec![0; max];
@@ -358,7 +362,7 @@ pub fn command_line(pid: i32, max: usize) -> Option<String> {
     Some(words.join(" ").trim_end().to_owned())
 }
 
-/// Returns the number of descriptors that a process has open, or zero if they may not be counted.
+/// Returns the number of descriptors that a process has open, or zero if they cannot be counted.
 #[must_use]
 pub fn count_open_descriptors(pid: i32) -> u64 {
     use std::os::unix::fs::MetadataExt;

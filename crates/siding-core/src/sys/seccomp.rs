@@ -1,5 +1,5 @@
-//! A system call filter that refuses all access to a network except TCP connections, which Landlock
-//! checks when they are opened.
+//! A system call filter that refuses all access to a network except through TCP sockets. Landlock
+//! checks the connections that these open.
 //!
 //! Landlock controls only `connect` and `bind` of TCP sockets. Other kinds of sockets, and the
 //! calls that open a TCP connection without `connect`, are therefore refused here:

@@ -16,7 +16,7 @@ use super::vfork::{
     exit_with_errno, unblock_all_signals, vfork_and_run, wait_for_child, with_vfork_stack,
 };
 
-/// A program to execute, prepared for a child that may not allocate.
+/// A program to execute, prepared for a child that must not allocate memory.
 #[derive(Debug)]
 pub struct Program {
     candidates: Vec<CString>,
@@ -93,7 +93,7 @@ pub struct Leader<'a> {
     pub environment: &'a [CString],
     /// The directory in which the program starts.
     pub cwd: BorrowedFd<'a>,
-    /// The descriptors that become 0, 1 and 2.
+    /// The descriptors that become 0, 1 and 2. Their own numbers must be above 2.
     pub stdio: [BorrowedFd<'a>; 3],
     /// Descriptors that the leader inherits under their present numbers.
     pub inherited_fds: &'a [BorrowedFd<'a>],

@@ -1,4 +1,4 @@
-//! Facts about this machine and its limits, for `siding doctor` and the reaper.
+//! Facts about this machine, its file systems and its limits.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -58,12 +58,14 @@ pub fn system_id() -> String {
 
 /// Returns the memory that is available without swapping, in bytes: `MemAvailable` of
 /// proc_meminfo(5). Unlike `MemFree`, this value includes the cache that the kernel would drop.
+/// `None` if the file cannot be read.
 #[must_use]
 pub fn available_memory() -> Option<u64> {
     parse_meminfo(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
 }
 
-/// Returns the memory of the machine, in bytes: `MemTotal` of proc_meminfo(5).
+/// Returns the memory of the machine, in bytes: `MemTotal` of proc_meminfo(5). `None` if the file
+/// cannot be read.
 #[must_use]
 pub fn total_memory() -> Option<u64> {
     parse_meminfo(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")

@@ -1,4 +1,5 @@
-//! The sockets that given processes hold, and the TCP ports on which these processes listen.
+//! The sockets that given processes hold, the TCP ports on which they listen, and the user at one
+//! end of a TCP connection within this machine.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -25,9 +26,10 @@ pub fn listening_ports(pids: &[i32]) -> Vec<u16> {
     ports.into_iter().collect()
 }
 
-/// Returns the process among `pids` that listens on a port. If no process in the network namespace
-/// of the first process listens on the port, this function reads only the table of sockets, and no
-/// descriptor list.
+/// Returns the process among `pids` that listens on a port; `None` if no such process is found,
+/// within the limits of [`listening_ports`]. If no process in the network namespace of the first
+/// process listens on the port, this function reads only the table of sockets, and no descriptor
+/// list.
 #[must_use]
 pub fn find_listener(pids: &[i32], port: u16) -> Option<i32> {
     let wanted: HashSet<u64> = listening_sockets(*pids.first()?)

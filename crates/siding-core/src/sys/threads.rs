@@ -1,4 +1,5 @@
-//! What `/proc` shows about the threads of a process: where each one waits.
+//! Reads from `/proc` the status of a process, and the CPU time, the children and the present
+//! system call of each of its threads.
 
 use std::io::{self, Read};
 
@@ -44,7 +45,8 @@ fn read_small_file<'b>(path: &str, buffer: &'b mut [u8]) -> io::Result<&'b str> 
     std::str::from_utf8(&buffer[..count]).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Returns the status of a process, or `None` if there is no such process.
+/// Returns the status of a process. `None` if there is no such process, or if its file in `/proc`
+/// cannot be read, for example because no descriptor is left.
 #[must_use]
 pub fn status(pid: i32) -> Option<ProcessStatus> {
     let mut buffer = [0; 1024];
@@ -133,13 +135,14 @@ pub fn wait_channel(pid: i32, tid: i32) -> String {
     }
 }
 
-/// Returns the CPU time of a thread, in nanoseconds.
+/// Returns the CPU time of a thread, in nanoseconds; `None` if there is no such thread, or if the
+/// kernel does not count the time.
 #[must_use]
 pub fn run_ns(pid: i32, tid: i32) -> Option<u64> {
     read_schedstat(pid, tid).map(|(ran, _)| ran)
 }
 
-/// Returns how long a thread has run or waited for a CPU, in nanoseconds.
+/// Returns how long a thread has run or waited for a CPU, in nanoseconds; `None` as for [`run_ns`].
 #[must_use]
 pub fn runnable_ns(pid: i32, tid: i32) -> Option<u64> {
     read_schedstat(pid, tid).map(|(ran, waited)| ran.saturating_add(waited))
@@ -154,7 +157,7 @@ fn read_schedstat(pid: i32, tid: i32) -> Option<(u64, u64)> {
     Some((words.next()?.ok()?, words.next()?.ok()?))
 }
 
-/// Returns the thread IDs of a process, the main thread first.
+/// Returns the thread IDs of a process, the main thread first; none if they cannot be listed.
 #[must_use]
 pub fn list_threads(pid: i32) -> Vec<i32> {
     let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
@@ -164,7 +167,8 @@ pub fn list_threads(pid: i32) -> Vec<i32> {
     tids
 }
 
-/// Returns the process IDs of the children that a thread has started.
+/// Returns the process IDs of the children that a thread has started; none if they cannot be
+/// listed.
 #[must_use]
 pub fn thread_children(pid: i32, tid: i32) -> Vec<i32> {
     let list = read_children_file(pid, tid).unwrap_or_default();

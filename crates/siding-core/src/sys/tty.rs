@@ -107,8 +107,8 @@ impl Drop for KeyMode {
 }
 
 /// Installs a panic hook that restores a terminal before the panic is reported, because the panic
-/// may end this process immediately. The hook first writes `end`: the escape sequences that undo
-/// the program's earlier ones.
+/// may end this process immediately. The hook first writes `end`, the escape sequences that undo
+/// the program's earlier ones, unless the terminal accepts no output.
 pub fn restore_on_panic(mode: &Arc<KeyMode>, output: OwnedFd, end: &'static str) {
     let (mode, before) = (Arc::downgrade(mode), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |info| {

@@ -12,7 +12,7 @@ use rustix::net::{
 };
 
 /// Maximum number of descriptors in one packet.
-const MAX_DESCRIPTORS: usize = 5;
+const MAX_DESCRIPTORS: usize = 6;
 
 /// Returns an address for `name` below `dir` that is short, however long the path of the directory
 /// is: an address holds 107 bytes (unix(7)).
@@ -62,8 +62,8 @@ pub fn connect(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
 ///
 /// The function connects a datagram socket. The kernel looks up the socket that is bound to the
 /// file before it checks anything else, so it returns `ECONNREFUSED` only if no socket is bound. A
-/// bound stream socket causes `EPROTOTYPE` and does not notice the attempt; a bound datagram socket
-/// receives nothing, because nothing is sent.
+/// bound stream or packet socket causes `EPROTOTYPE` and does not notice the attempt; a bound
+/// datagram socket receives nothing, because nothing is sent.
 ///
 /// # Errors
 ///

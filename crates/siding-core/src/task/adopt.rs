@@ -392,6 +392,7 @@ fn adoption_spec(
         // other task has.
         same_key: task_id.to_string(),
         duplicate_of: None,
+        separate_stderr: false,
         monitor: None,
         wait_for: Vec::new(),
     }

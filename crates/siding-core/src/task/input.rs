@@ -8,6 +8,7 @@ use siding_model::id::{TaskId, TaskKind};
 use siding_model::journal::TaskState;
 use siding_model::process::MonotonicMs;
 use siding_model::protocol::ShimRequest;
+use siding_model::size::size_in_words;
 use siding_model::spec::StdinMode;
 
 use crate::store::task_files::INPUT_FIFO;
@@ -29,8 +30,9 @@ pub enum InputError {
         /// The id of the task that has ended.
         id: TaskId,
     },
-    /// The task was started without an input pipe.
-    #[error("task {id} has no input: it was started with /dev/null as its standard input")]
+    /// The task was started without an input pipe: its input is `/dev/null`, or a file or pipe of
+    /// its caller.
+    #[error("task {id} has no input pipe: it reads /dev/null, or a file or pipe of its caller")]
     NoPipe {
         /// The id of the task that has no input pipe.
         id: TaskId,
@@ -50,8 +52,9 @@ pub enum InputError {
     },
     /// The input pipe stayed full for 10 s, because the task does not read its input.
     #[error(
-        "task {id} has not read its input for {} s; at least {left_bytes} bytes were not written",
-        UNREAD_MS / 1000
+        "task {id} has not read its input for {} s; at least {} of it could not be written",
+        UNREAD_MS / 1000,
+        size_in_words(*left_bytes as u64)
     )]
     Unread {
         /// The id of the task that does not read its input.

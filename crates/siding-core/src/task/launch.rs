@@ -28,10 +28,15 @@ const SHIM_ARGV: [&CStr; 3] = [c"siding", c"__shim", c"--------------"];
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShimCommand {
-    /// Start this new task. The memory file holds a [`TaskPayload`].
-    Start(TaskId),
-    /// Like [`Self::Start`], with the proxy through which the task reaches the network.
-    StartBehind(TaskId),
+    /// Start a new task. The memory file holds a [`TaskPayload`].
+    Start {
+        /// The id of the task.
+        task_id: TaskId,
+        /// Whether the packet contains [`ShimFds::proxy`].
+        has_proxy: bool,
+        /// Whether the packet contains [`ShimFds::stdin`].
+        has_stdin: bool,
+    },
     /// Take this task over from a shim that was killed. The memory file holds the processes of the
     /// task that a scan found (`[ProcRef]`).
     Rescue(TaskId),
@@ -58,9 +63,11 @@ pub struct ShimFds {
     /// The task's runtime directory, if that is not the task's directory. The task's lock is then
     /// on this directory.
     pub runtime_dir: Option<OwnedFd>,
-    /// A socket to the task's proxy, with [`ShimCommand::StartBehind`]. The proxy lives as long as
-    /// any process holds this socket.
+    /// A socket to the proxy through which a new task reaches the network. The proxy lives as long
+    /// as any process holds this socket.
     pub proxy: Option<OwnedFd>,
+    /// The file or pipe that a new task inherits as its standard input.
+    pub stdin: Option<OwnedFd>,
 }
 
 impl ShimFds {
@@ -77,16 +84,18 @@ impl ShimFds {
             return Ok(None);
         };
         let command = serde_json::from_slice(&packet)?;
-        // The proxy's socket comes last, with or without a runtime directory before it.
-        let proxy =
-            if matches!(command, ShimCommand::StartBehind(_)) { descriptors.pop() } else { None };
+        // The proxy's socket and the input come last, with or without a runtime directory before
+        // them.
+        let (mut proxy, mut stdin) = (None, None);
+        if let ShimCommand::Start { has_proxy, has_stdin, .. } = command {
+            stdin = if has_stdin { descriptors.pop() } else { None };
+            proxy = if has_proxy { descriptors.pop() } else { None };
+        }
         let mut descriptors = descriptors.into_iter();
         let mut next = || descriptors.next().ok_or(io::ErrorKind::InvalidData);
-        let (root, dir, memory) = (next()?, next()?, next()?);
-        Ok(Some((
-            command,
-            Self { root, dir, memfd: memory, runtime_dir: descriptors.next(), proxy },
-        )))
+        let (root, dir, memfd) = (next()?, next()?, next()?);
+        let runtime_dir = descriptors.next();
+        Ok(Some((command, Self { root, dir, memfd, runtime_dir, proxy, stdin })))
     }
 
     /// Returns the descriptors that accompany [`ShimCommand::Adopt`]: the memory file, the pidfd of
@@ -149,7 +158,8 @@ impl IdleShim {
 
     /// Makes the shim start a new task, and passes the lock of the task's directory to the shim.
     /// `environment` is the whole environment of the task, as `NAME=value`, which is passed in
-    /// memory and never written to disk.
+    /// memory and never written to disk. `stdin` is the file or pipe that the task inherits if
+    /// `spec` says so.
     ///
     /// # Errors
     ///
@@ -160,15 +170,23 @@ impl IdleShim {
         dir: TaskDir,
         spec: &TaskSpec,
         environment: &[CString],
+        stdin: Option<BorrowedFd<'_>>,
     ) -> io::Result<ShimConnection> {
-        let birth = TaskPayload::encode_payload(spec, environment)?;
-        let NetPolicy::Allow(hosts) = &spec.net else {
-            return self.send_command(ShimCommand::Start(spec.task_id), root, &dir, &birth);
+        let payload = TaskPayload::encode_payload(spec, environment)?;
+        let proxy = match &spec.net {
+            NetPolicy::Allow(hosts) => Some(proxy::start(hosts, spec.task_id)?),
+            NetPolicy::Unrestricted
+            | NetPolicy::None
+            | NetPolicy::Loopback
+            | NetPolicy::Ports(_) => None,
         };
-        let proxy = proxy::start(hosts, spec.task_id)?;
-        let command = ShimCommand::StartBehind(spec.task_id);
-        let more = [dir.runtime_dir(), Some(proxy.as_fd())];
-        self.send_command_with(command, [root.as_fd(), dir.as_fd()], more, &birth)
+        let command = ShimCommand::Start {
+            task_id: spec.task_id,
+            has_proxy: proxy.is_some(),
+            has_stdin: stdin.is_some(),
+        };
+        let more = [dir.runtime_dir(), proxy.as_ref().map(AsFd::as_fd), stdin];
+        self.send_command_with(command, [root.as_fd(), dir.as_fd()], &more, &payload)
     }
 
     /// Makes this shim take over a task whose shim is dead, and passes the task's lock to it.
@@ -219,7 +237,7 @@ impl IdleShim {
     ) -> io::Result<ShimConnection> {
         let content = serde_json::to_vec(adoption).map_err(io::Error::other)?;
         let command = ShimCommand::Adopt(adoption.spec.task_id);
-        self.send_command_with(command, [root.as_fd(), leader], [output, None], &content)
+        self.send_command_with(command, [root.as_fd(), leader], &[output], &content)
     }
 
     fn send_command(
@@ -229,19 +247,14 @@ impl IdleShim {
         dir: &TaskDir,
         content: &[u8],
     ) -> io::Result<ShimConnection> {
-        self.send_command_with(
-            command,
-            [root.as_fd(), dir.as_fd()],
-            [dir.runtime_dir(), None],
-            content,
-        )
+        self.send_command_with(command, [root.as_fd(), dir.as_fd()], &[dir.runtime_dir()], content)
     }
 
     fn send_command_with(
         mut self,
         command: ShimCommand,
         [root, dir]: [BorrowedFd<'_>; 2],
-        more: [Option<BorrowedFd<'_>>; 2],
+        more: &[Option<BorrowedFd<'_>>],
         content: &[u8],
     ) -> io::Result<ShimConnection> {
         self.intermediate.as_mut().map_or(Ok(()), daemonize::IntermediateChild::wait_exited)?;
@@ -318,8 +331,8 @@ impl BatchTakeover {
         let command = ShimCommand::RescueAmong(task.dir().id());
         let dir = task.dir();
         let content = encode_processes(found)?;
-        let more = [dir.runtime_dir(), None];
-        send_command_packet(&self.link, command, [root.as_fd(), dir.as_fd()], more, &content)?;
+        let more = [dir.runtime_dir()];
+        send_command_packet(&self.link, command, [root.as_fd(), dir.as_fd()], &more, &content)?;
         Ok(&self.link)
     }
 }
@@ -332,13 +345,13 @@ fn send_command_packet(
     socket: impl AsFd,
     command: ShimCommand,
     [root, dir]: [BorrowedFd<'_>; 2],
-    more: [Option<BorrowedFd<'_>>; 2],
+    more: &[Option<BorrowedFd<'_>>],
     content: &[u8],
 ) -> io::Result<()> {
     let memory = descriptor::create_memfd("siding-shim-command")?;
     file::write_all_at(&memory, content, 0)?;
     let mut descriptors = vec![root, dir, memory.as_fd()];
-    descriptors.extend(more.into_iter().flatten());
+    descriptors.extend(more.iter().copied().flatten());
     let packet = serde_json::to_vec(&command).map_err(io::Error::other)?;
     unix_socket::send_with_fds(socket, &packet, &descriptors)
 }

@@ -1,18 +1,20 @@
-//! Reads many tasks in several threads, so that a list of ten thousand ended tasks appears without
-//! a noticeable delay.
+//! Finds a task by its id or name, and reads many tasks in several threads, so that a list of ten
+//! thousand ended tasks appears without a noticeable delay.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use siding_model::advice;
-use siding_model::id::TaskId;
-use siding_model::journal::{self, JournalError, Replayed};
+use siding_model::id::{SessionId, TaskId};
+use siding_model::journal::{self, JournalError, Replayed, TaskState};
+use siding_model::task_reference::{self, LookupOrder, TaskCandidate};
 use siding_model::task_view::TaskView;
 
 use crate::parallel;
 use crate::store::journal_file::{self, JournalReadError};
 use crate::store::{StateDir, StoreError, TASKS_DIR};
 use crate::sys::file;
+use crate::task::run::request;
 use crate::task::view::{self, ViewDetail};
 
 /// Maximum number of tasks that the error message for an ambiguous id lists.
@@ -20,18 +22,127 @@ const MAX_CHOICES: usize = 5;
 /// Maximum width of the line about each listed task, in columns.
 const CHOICE_COLUMNS: usize = 76;
 
-/// Returns the task with this id, or with the only id that begins with this text, as
-/// [`StateDir::resolve`] does. If several ids begin with the text, the error describes their tasks:
-/// running tasks first, then the ones that ended last.
+/// Margin by which the modification time of a journal may precede the recorded start of its task,
+/// in milliseconds: the kernel rounds file times down, and a file server has a clock of its own.
+const FILE_TIME_MARGIN_MS: i64 = 60_000;
+
+/// Returns the task with this id, with the only id that begins with this text, as
+/// [`StateDir::resolve`] does, or with this name. [`LookupOrder`] says which comes first, and
+/// [`task_reference::choose_named`] which of several tasks a name refers to. If several ids begin
+/// with the text, the error describes their tasks: running tasks first, then the ones that ended
+/// last.
 ///
 /// # Errors
 ///
 /// [`StoreError::NoSuchTask`], [`StoreError::Io`], [`StoreError::Ambiguous`].
 pub fn resolve_id(root: &StateDir, text: &str) -> Result<TaskId, StoreError> {
     let resolved = root.resolve(text);
+    let begins_one_id = match &resolved {
+        Ok(_) => true,
+        Err(StoreError::NoSuchTask { .. } | StoreError::Ambiguous(_)) => false,
+        Err(
+            StoreError::Io { .. }
+            | StoreError::Exposed { .. }
+            | StoreError::OtherUser { .. }
+            | StoreError::RuntimeDir(_),
+        ) => return resolved,
+    };
+    if LookupOrder::for_text(text, begins_one_id) == LookupOrder::NameFirst
+        && let Some(named) = find_named(root, text)?
+    {
+        return Ok(named);
+    }
     let Err(StoreError::Ambiguous(mut ambiguous)) = resolved else { return resolved };
     ambiguous.choices = choice_lines(root, &ambiguous.ids);
     Err(StoreError::Ambiguous(ambiguous))
+}
+
+/// Returns the task that was started last: of this session, or of all sessions without one. A task
+/// inside which this process runs is not considered, because the caller refers to another one.
+///
+/// # Errors
+///
+/// [`StoreError::Io`].
+pub fn last_task(
+    root: &StateDir,
+    session: Option<&SessionId>,
+) -> Result<Option<TaskId>, StoreError> {
+    let enclosing = request::enclosing_tasks(root);
+    let last = find_last(root, &|state: &TaskState| {
+        session.is_none_or(|session| state.spec.session_id == *session)
+            && !enclosing.contains(&state.spec.task_id)
+    });
+    Ok(last?.map(|last| last.id))
+}
+
+/// Returns the task that a name refers to. The running tasks are read first, because usually one of
+/// them has the name; only if none has it are the ended tasks read.
+fn find_named(root: &StateDir, name: &str) -> Result<Option<TaskId>, StoreError> {
+    let has_name = |state: &TaskState| state.spec.name.as_deref() == Some(name);
+    let mut candidates = read_candidates(root, &root.live_tasks()?, &has_name)?;
+    if !candidates.iter().any(|one| one.is_live) {
+        candidates.extend(find_last(root, &has_name)?);
+    }
+    Ok(task_reference::choose_named(candidates).map(|named| named.id))
+}
+
+/// Returns the task that was started last of those that `accepts` admits.
+///
+/// The journals are read in the order of their modification times, latest first. A task is started
+/// before its journal is last written, so the search ends at the first journal that was last
+/// written before the start of the task found so far.
+fn find_last(
+    root: &StateDir,
+    accepts: &(impl Fn(&TaskState) -> bool + Sync),
+) -> Result<Option<TaskCandidate>, StoreError> {
+    let mut dated = journal_dates(&open_tasks(root)?, root.all_tasks()?);
+    dated.sort_unstable_by(|a, b| b.cmp(a));
+    let mut last: Option<TaskCandidate> = None;
+    for chunk in dated.chunks(READER_THREADS * MIN_TASKS_PER_THREAD) {
+        let is_older =
+            |last: TaskCandidate| chunk[0].0 < last.started.0.saturating_sub(FILE_TIME_MARGIN_MS);
+        if last.is_some_and(is_older) {
+            break;
+        }
+        let ids: Vec<TaskId> = chunk.iter().map(|(_, id)| *id).collect();
+        last = task_reference::choose_last(
+            read_candidates(root, &ids, accepts)?.into_iter().chain(last),
+        );
+    }
+    Ok(last)
+}
+
+/// Reads tasks and returns those that `accepts` admits. A task that was removed or cannot be read
+/// is skipped, so that it does not hide the others.
+fn read_candidates(
+    root: &StateDir,
+    ids: &[TaskId],
+    accepts: &(impl Fn(&TaskState) -> bool + Sync),
+) -> Result<Vec<TaskCandidate>, StoreError> {
+    let tasks = open_tasks(root)?;
+    Ok(map_in_threads(ids, |ids| {
+        let mut buffer = vec![0; JOURNAL_BUFFER_BYTES];
+        let states = ids.iter().filter_map(|id| read_state(root, &tasks, *id, &mut buffer));
+        let candidate = |state: TaskState| TaskCandidate {
+            id: state.spec.task_id,
+            started: state.started_wall,
+            is_live: state.is_live(),
+        };
+        states.filter(accepts).map(candidate).collect()
+    }))
+}
+
+/// Reads the state of a task; `None` if the task was removed, or its journal cannot be read or is
+/// that of another task.
+fn read_state(
+    root: &StateDir,
+    tasks: &OwnedFd,
+    id: TaskId,
+    buffer: &mut [u8],
+) -> Option<TaskState> {
+    let replayed =
+        replay_short_journal(tasks, id, buffer).or_else(|| root.task_dir(id).ok()?.read().ok())?;
+    Some(replayed.state).filter(|state| state.spec.task_id == id)
 }
 
 fn choice_lines(root: &StateDir, ids: &[TaskId]) -> Vec<String> {
@@ -82,9 +193,7 @@ pub fn read_views<T: Send>(
     ids: &[TaskId],
     keep: impl Fn(TaskView) -> T + Sync,
 ) -> Result<Vec<ListedTask<T>>, StoreError> {
-    let tasks = file::open_at(root, TASKS_DIR, file::OpenMode::Directory).map_err(|source| {
-        StoreError::Io { doing: "open", path: root.path().join(TASKS_DIR), source }
-    })?;
+    let tasks = open_tasks(root)?;
     Ok(map_in_threads(ids, |ids| {
         let mut buffer = vec![0; JOURNAL_BUFFER_BYTES];
         let read_one = |id: &TaskId| {
@@ -115,18 +224,31 @@ pub fn most_recent(root: &StateDir, ids: Vec<TaskId>, count: usize) -> Vec<TaskI
     if ids.len() <= count {
         return ids;
     }
-    let Ok(tasks) = file::open_at(root, TASKS_DIR, file::OpenMode::Directory) else { return ids };
-    let mut dated: Vec<_> = ids
-        .into_iter()
-        // A journal whose modification time cannot be read counts as the newest, so that reading it
-        // reports the error or finds that the task was removed.
-        .map(|id| (file::modified_ms(&tasks, journal_path(id)).unwrap_or(i64::MAX), id))
-        .collect();
+    let Ok(tasks) = open_tasks(root) else { return ids };
+    let mut dated = journal_dates(&tasks, ids);
     if count > 0 {
         dated.select_nth_unstable_by(count - 1, |a, b| b.cmp(a));
     }
     dated.truncate(count);
     dated.into_iter().map(|(_, id)| id).collect()
+}
+
+/// Returns each task with the modification time of its journal, in milliseconds since 1970.
+fn journal_dates(tasks: &OwnedFd, ids: Vec<TaskId>) -> Vec<(i64, TaskId)> {
+    ids.into_iter()
+        // A journal whose modification time cannot be read counts as the newest, so that reading it
+        // reports the error or finds that the task was removed.
+        .map(|id| (file::modified_ms(tasks, journal_path(id)).unwrap_or(i64::MAX), id))
+        .collect()
+}
+
+/// Opens the directory of all tasks.
+fn open_tasks(root: &StateDir) -> Result<OwnedFd, StoreError> {
+    file::open_at(root, TASKS_DIR, file::OpenMode::Directory).map_err(|source| StoreError::Io {
+        doing: "open",
+        path: root.path().join(TASKS_DIR),
+        source,
+    })
 }
 
 fn read_view(
@@ -195,49 +317,70 @@ mod tests {
     const DEAD_PROCESS: ProcRef = ProcRef { pid: 1, start_ticks: u64::MAX };
 
     fn create_ended_task(root: &StateDir, code: u8) -> TaskId {
+        // Every second journal is longer than the first read.
+        let bytes = if code.is_multiple_of(2) { 1 } else { JOURNAL_BUFFER_BYTES };
+        create_task(root, 1, Some(code), |spec| {
+            spec.command = TaskCommand::Argv { argv: vec!["x".repeat(bytes)] };
+        })
+    }
+
+    /// Creates a task that was started at this time, and that has ended with `code` or seems to
+    /// run.
+    fn create_task(
+        root: &StateDir,
+        started: i64,
+        code: Option<u8>,
+        change_spec: impl FnOnce(&mut TaskSpec),
+    ) -> TaskId {
         let id = root.new_id(TaskKind::LocalBash).unwrap();
+        let mut spec = task_spec(id);
+        change_spec(&mut spec);
         let accepted = AcceptedTask {
             format: BASE_FORMAT,
             boot: BootId("an earlier one".to_owned()),
             at: MonotonicMs(1),
-            wall: UnixMs(1),
+            wall: UnixMs(started),
             shim: DEAD_PROCESS,
             cgroup: None,
             adopted: None,
-            // Every second journal is longer than the first read.
-            spec: task_spec(id, if code.is_multiple_of(2) { 1 } else { JOURNAL_BUFFER_BYTES }),
+            spec,
         };
-        let end = LeaderEnd::Exited { code };
-        let ended = TaskEvent::LeaderEnded {
-            end,
-            tree: TreeLiveness::Empty,
-            final_cwd: None,
-            pipeline: None,
-        };
-        let output = OutputTotals { bytes: 7, gap: None, lost: 0 };
+        let mut records = vec![
+            Record::Accepted(Box::new(accepted)),
+            Record::Event {
+                at: MonotonicMs(2),
+                event: TaskEvent::Spawned { leader: DEAD_PROCESS.into() },
+            },
+        ];
+        match code {
+            Some(code) => {
+                let event = TaskEvent::LeaderEnded {
+                    end: LeaderEnd::Exited { code },
+                    tree: TreeLiveness::Empty,
+                    final_cwd: None,
+                    pipeline: None,
+                };
+                records.push(Record::Event { at: MonotonicMs(3), event });
+                let output = OutputTotals { bytes: 7, gap: None, lost: 0 };
+                records.push(Record::Closed(Box::new(CloseSummary {
+                    output,
+                    ..CloseSummary::default()
+                })));
+            }
+            None => root.mark_live(id).unwrap(),
+        }
         let dir = root.create_task(id).unwrap();
-        JournalFile::create(&dir)
-            .unwrap()
-            .append(&[
-                Record::Accepted(Box::new(accepted)),
-                Record::Event {
-                    at: MonotonicMs(2),
-                    event: TaskEvent::Spawned { leader: DEAD_PROCESS.into() },
-                },
-                Record::Event { at: MonotonicMs(3), event: ended },
-                Record::Closed(Box::new(CloseSummary { output, ..CloseSummary::default() })),
-            ])
-            .unwrap();
+        JournalFile::create(&dir).unwrap().append(&records).unwrap();
         id
     }
 
-    fn task_spec(task_id: TaskId, command: usize) -> TaskSpec {
+    fn task_spec(task_id: TaskId) -> TaskSpec {
         TaskSpec {
             task_id,
             session_id: "cli".parse().unwrap(),
             parent_task: None,
             name: None,
-            command: TaskCommand::Argv { argv: vec!["x".repeat(command)] },
+            command: TaskCommand::Argv { argv: vec!["true".to_owned()] },
             cwd: "/".to_owned(),
             stdin: StdinMode::Null,
             placement: Placement::Foreground,
@@ -258,6 +401,7 @@ mod tests {
             net: siding_model::net::NetPolicy::Unrestricted,
             same_key: String::new(),
             duplicate_of: None,
+            separate_stderr: false,
             monitor: None,
             wait_for: Vec::new(),
         }
@@ -305,5 +449,73 @@ mod tests {
         assert_eq!(found, ids[..3]);
         assert_eq!(most_recent(&root, ids.clone(), 9), ids);
         assert!(most_recent(&root, ids, 0).is_empty());
+    }
+
+    #[test]
+    fn a_name_refers_to_the_last_started_running_task_or_the_last_started_one() {
+        let temporary = tempfile::tempdir().unwrap();
+        let root = StateDir::open(&temporary.path().join("state")).unwrap();
+        // No id contains a capital letter.
+        let create_named = |started, code| {
+            create_task(&root, started, code, |spec| spec.name = Some("Web".to_owned()))
+        };
+        let [_early, late] = [create_named(1, Some(0)), create_named(5, Some(1))];
+        assert_eq!(resolve_id(&root, "Web").unwrap(), late);
+        let [running, _early] = [create_named(3, None), create_named(2, None)];
+        assert_eq!(resolve_id(&root, "Web").unwrap(), running);
+        for text in ["We", "WEB", "Web "] {
+            assert!(matches!(resolve_id(&root, text), Err(StoreError::NoSuchTask { .. })));
+        }
+    }
+
+    #[test]
+    fn no_name_takes_the_place_of_an_id() {
+        let temporary = tempfile::tempdir().unwrap();
+        let root = StateDir::open(&temporary.path().join("state")).unwrap();
+        let first = create_task(&root, 1, Some(0), |_| {});
+        let id = first.to_string();
+        let create_named =
+            |name: &str| create_task(&root, 2, None, |spec| spec.name = Some(name.to_owned()));
+        let (digits, beginning) = (&id[2..], &id[..13]);
+        for name in [id.as_str(), beginning] {
+            let _named = create_named(name);
+            assert_eq!(resolve_id(&root, name).unwrap(), first);
+        }
+        assert_eq!(resolve_id(&root, digits).unwrap(), first);
+        // The digits alone are a possible name.
+        let named = create_named(digits);
+        assert_eq!(resolve_id(&root, digits).unwrap(), named);
+        std::fs::remove_dir_all(root.task_dir(first).unwrap().path()).unwrap();
+        assert!(matches!(resolve_id(&root, &id), Err(StoreError::NoSuchTask { .. })));
+    }
+
+    #[test]
+    fn the_last_task_is_that_of_the_session_if_one_is_given() {
+        let temporary = tempfile::tempdir().unwrap();
+        let root = StateDir::open(&temporary.path().join("state")).unwrap();
+        let [cli, other] = ["cli", "other"].map(|name| name.parse::<SessionId>().unwrap());
+        assert_eq!(last_task(&root, None).unwrap(), None);
+        let _running = create_task(&root, 1, None, |_| {});
+        let last = create_task(&root, 2, Some(0), |_| {});
+        assert_eq!(last_task(&root, Some(&other)).unwrap(), None);
+        let foreign = create_task(&root, 3, None, |spec| spec.session_id = other.clone());
+        assert_eq!(last_task(&root, None).unwrap(), Some(foreign));
+        assert_eq!(last_task(&root, Some(&cli)).unwrap(), Some(last));
+        assert_eq!(last_task(&root, Some(&other)).unwrap(), Some(foreign));
+    }
+
+    /// More tasks than are read at a time.
+    #[test]
+    fn a_name_is_found_among_many_ended_tasks() {
+        let temporary = tempfile::tempdir().unwrap();
+        let root = StateDir::open(&temporary.path().join("state")).unwrap();
+        let named = create_task(&root, 1, Some(0), |spec| spec.name = Some("Web".to_owned()));
+        let journal = root.task_dir(named).unwrap().path().join("journal");
+        let file = std::fs::File::options().write(true).open(journal).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH).unwrap();
+        for _ in 0..READER_THREADS * MIN_TASKS_PER_THREAD {
+            let _other = create_task(&root, 2, Some(0), |_| {});
+        }
+        assert_eq!(resolve_id(&root, "Web").unwrap(), named);
     }
 }

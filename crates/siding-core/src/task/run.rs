@@ -11,10 +11,13 @@ mod foreground;
 pub mod request;
 mod shim_messages;
 mod start;
+mod stdin;
 
+pub use environment::{BaseEnvironment, NONINTERACTIVE_VARIABLES};
 pub use error::RunError;
 pub use foreground::{
     CallEnd, ForegroundCaller, WriteResult, wait_in_foreground, wait_until_started,
 };
 pub use shim_messages::{ShimEvent, recv_event};
 pub use start::{LaunchResult, PreparedTask, clear_unrecorded, discard_unstarted};
+pub use stdin::{CallerStdin, TaskStdin, caller_stdin};

@@ -167,8 +167,8 @@ fn list_running_with_pause(
 enum RecordLookup {
     /// The task's journal contains its first record.
     Recorded(Box<TaskState>),
-    /// There is no record yet, but the task's lock is held: a shim is about to write the first
-    /// record, even if the starter has exited.
+    /// There is no record yet, but the task's lock is held: the task is being started, and its shim
+    /// may write the first record even if the client that starts the task has exited.
     NotYetRecorded,
     /// There is no such task, or its start failed before the first record.
     Missing,

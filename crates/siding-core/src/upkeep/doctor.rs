@@ -27,7 +27,7 @@ pub struct Check {
     pub weight: CheckWeight,
     /// The result of the check, as text for a person.
     pub found: String,
-    /// The guarantee that is weaker if the feature is missing.
+    /// The consequence if the feature is missing, such as a weaker guarantee.
     pub missing_guarantee: &'static str,
 }
 

@@ -3,9 +3,9 @@
 //!
 //! With the two exceptions below, all decisions rest on records and locks. A process is a stray
 //! only if it belongs, by its mark or control group, to a task whose end is recorded or whose
-//! record was set aside. A file is removed only if no process holds the lock of its task. Processes
-//! and files that belong to another state directory are never touched, because the tasks of that
-//! directory have no record here.
+//! record was set aside. The files of a task are removed only if no process holds the task's lock.
+//! Processes and files that belong to another state directory are never touched, because the tasks
+//! of that directory have no record here.
 //!
 //! A process that a host has left carries the mark of the host, which has a record here
 //! ([`reap_hosts`]).
@@ -72,9 +72,9 @@ pub enum ReapError {
 
 /// Cleans up after crashes, removes data past its retention, and returns the steps in order.
 ///
-/// `program` is executed as the new shim of a task whose shim was killed. `before_removal` is
-/// called once, before the first ended task past its retention is removed, if there is one. A
-/// failure that concerns one task is a [`ReapStep::Failed`] and does not stop the others.
+/// `program` is executed as the new shim of a task whose shim was killed. If ended tasks are past
+/// their retention, `before_removal` is called once, before the first of them is removed. A failure
+/// that concerns one task is a [`ReapStep::Failed`] and does not stop the others.
 ///
 /// # Errors
 ///

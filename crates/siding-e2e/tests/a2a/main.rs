@@ -26,7 +26,7 @@ fn send_call(sandbox: &Sandbox, url: &str, args: &[&str]) -> Invocation {
 /// Waits for the end of a task and returns its outcome.
 #[track_caller]
 fn wait_outcome(sandbox: &Sandbox, id: &str) -> serde_json::Value {
-    let _waited = sandbox.siding(&["wait", id]).run().expect_code(0);
+    let _waited = sandbox.siding(&["wait", "--all", id]).run().expect_code(0);
     show_task(sandbox, id)["outcome"].clone()
 }
 

@@ -124,7 +124,8 @@ fn stop_cancels_the_task_at_the_remote_agent() {
     let done = running.wait().expect_code(0);
     assert_eq!(done.stdout_text(), "It is stopped.\n");
     let id = peer_task["task_id"].as_str().expect("an id");
-    let _waited = sandbox.siding(&["wait", id, "--timeout", "20s"]).run().expect_code(0);
+    let wait = ["wait", "--all", id, "--timeout", "20s"];
+    let _waited = sandbox.siding(&wait).run().expect_code(0);
     let shown = sandbox.siding(&["show", "--json", id]).run().expect_code(0).json();
     assert_eq!(shown["outcome"]["kind"], "stopped", "{shown:#}");
     server.stop();

@@ -123,8 +123,9 @@ fn every_task_kind_can_be_listed_read_stopped_and_notified() {
     drop(agent);
 }
 
-/// Promise P127: when the agent is killed, the tasks of every kind end with its session, which
-/// their outcomes name as the cause.
+/// Promise P127: when the agent is killed, the tasks of every kind end. Each outcome names the
+/// session as the cause, except perhaps that of a teammate, whose task may end first because it
+/// runs in the agent's process.
 #[test]
 fn every_task_kind_ends_when_its_agent_is_killed() {
     let mut sandbox = Sandbox::new();

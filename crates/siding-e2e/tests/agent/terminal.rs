@@ -126,7 +126,7 @@ fn ctrl_b_backgrounds_a_command_and_its_end_wakes_the_agent() {
         tool = "bash"
         input = {{ command = "{command}", budget = 600 }}
         [[answer]]
-        expect = '(?s)in the background as (?<task>b-[0-9a-z]{{12}}), .*output:\nbegun'
+        expect = '(?s)(?<task>b-[0-9a-z]{{12}})  running .*in the background, .*output:\nbegun'
         text = "It goes on as ${{task}}."
         [[answer]]
         expect = '(?s)^<task_notification>.*<status>completed</status>.*over'

@@ -35,7 +35,12 @@ fn config_show_names_the_origin_of_a_setting() {
     assert_eq!(row("settle"), format!("settle 2s project {project} line 2"));
     assert_eq!(row("wait_bound"), "wait_bound 5m environment SIDING_WAIT_BOUND");
     assert_eq!(row("retention_age"), "retention_age 7d built-in");
+    assert_eq!(row("max_memory"), "max_memory no limit built-in");
+    let files = text.split_once("\nfiles, ").expect("the files come last").1;
+    assert!(files.contains("\n  user     ~/.config/siding/config.toml\n"), "{files}");
+    assert!(files.ends_with(&format!("\n  project  {project}\n")), "{files}");
     let list = show(&["--json"]).json();
+    assert_eq!(find_setting(&list, "max_memory")["value"], "0B");
     let settle = find_setting(&list, "settle");
     assert_eq!((&settle["origin"], &settle["line"]), (&"project".into(), &2.into()));
     assert_eq!(settle["source"], project);
@@ -84,6 +89,65 @@ fn config_check_reports_each_error_with_its_line_and_allowed_values() {
     let err = run_refused(&sandbox, &["run", "--", "true"]);
     assert!(err.contains(&format!("`{file}` line 2: `kill_grace`")), "{err}");
     assert_eq!(sandbox.task_ids(), Vec::<String>::new());
+}
+
+/// `config set` and `config unset` change only their key, and write nothing that is invalid.
+#[test]
+fn config_set_and_unset_change_one_key_and_keep_comments() {
+    let sandbox = sandbox();
+    write_user_config(&sandbox, "# mine\nkill_grace = \"3s\" # slow tests\n");
+    let path = sandbox.home().join(".config/siding/config.toml");
+    let read = || std::fs::read_to_string(&path).expect("the settings file");
+    let done = run_ok(&sandbox, &["config", "set", "kill_grace", "5s"]).stdout_text();
+    assert!(done.contains("\nkill_grace is now 5s (user file `"), "{done}");
+    assert_eq!(read(), "# mine\nkill_grace = \"5s\" # slow tests\n");
+    for (key, value, expected) in [
+        ("kill_grace", "soon", "`kill_grace`: `soon` is not a duration"),
+        ("kil_grace", "5s", "did you mean `kill_grace`?"),
+        ("max_elapsed", "9h", "more than the cap of `4h`"),
+    ] {
+        let err = run_refused(&sandbox, &["config", "set", key, value]);
+        assert!(err.contains(expected), "{err}");
+    }
+    assert_eq!(read(), "# mine\nkill_grace = \"5s\" # slow tests\n");
+    let _done = run_ok(&sandbox, &["config", "set", "max_processes", "40", "--layer", "project"]);
+    let project = std::fs::read_to_string(sandbox.path(".siding/config.toml"));
+    assert_eq!(project.expect("a new file"), "max_processes = 40\n");
+    let done = run_ok(&sandbox, &["config", "unset", "kill_grace"]).stdout_text();
+    assert!(done.contains("\nkill_grace is now 10s (built-in)\n"), "{done}");
+    assert_eq!(read(), "# mine\n");
+    let done = run_ok(&sandbox, &["config", "unset", "kill_grace"]).stdout_text();
+    assert!(done.contains("config.toml does not set kill_grace"), "{done}");
+}
+
+/// A text from the editor replaces the file only if it is valid; otherwise it is kept for the next
+/// `config edit`.
+#[test]
+fn config_edit_keeps_an_invalid_text_for_the_next_edit() {
+    let sandbox = sandbox();
+    let old = "# mine\nkill_grace = \"3s\"\n";
+    write_user_config(&sandbox, old);
+    let path = sandbox.home().join(".config/siding/config.toml");
+    let draft = sandbox.home().join(".config/siding/config.toml.draft");
+    let read = || std::fs::read_to_string(&path).expect("the settings file");
+    let edit = |editor: &str, args: &[&str]| {
+        let call = sandbox.siding(&[&["config", "edit"][..], args].concat());
+        call.env("EDITOR", editor).run()
+    };
+    assert_eq!(edit("true", &[]).expect_code(0).stdout_text(), "nothing was changed\n");
+    let failed = edit("false", &[]).expect_code(125).stderr_text();
+    assert!(failed.contains("the editor `false` failed"), "{failed}");
+    assert!(!draft.exists(), "an unchanged text need not be kept");
+    let failed = edit("sed -i s/3s/soon/", &[]).expect_code(125).stderr_text();
+    for part in [".draft` line 2: `kill_grace`: ", " is unchanged, ", "continues with your text"] {
+        assert!(failed.contains(part), "{failed}");
+    }
+    assert_eq!(read(), old);
+    let _fixed = edit("sed -i s/soon/4s/", &[]).expect_code(0);
+    assert_eq!(read(), "# mine\nkill_grace = \"4s\"\n");
+    assert!(!draft.exists());
+    let _done = edit("sed -i 's/^# stall_after/stall_after/'", &["stall_after"]).expect_code(0);
+    assert!(read().ends_with("\nstall_after = \"45s\"\n"), "{}", read());
 }
 
 #[test]

@@ -33,6 +33,11 @@ fn the_commands_of_the_page_of_hosts_work() {
 }
 
 #[test]
+fn the_commands_of_the_page_of_settings_work() {
+    assert_commands_work("docs/settings.md");
+}
+
+#[test]
 fn the_commands_of_the_page_of_the_reaper_work() {
     assert_commands_work("docs/reaper.md");
 }

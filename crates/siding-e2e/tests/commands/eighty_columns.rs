@@ -66,7 +66,8 @@ fn output_about_running_tasks_fits_80_columns() {
     assert_listings_fit(&sandbox, &ids);
     assert_fits_80_columns(&run_ok(&sandbox, &["stop", &ids[0]]).stdout_text());
     assert_fits_80_columns(&run_ok(&sandbox, &["stop", "--all"]).stdout_text());
-    assert_fits_80_columns(&run_ok(&sandbox, &["wait", &ids[0], &ids[1], &ids[2]]).stdout_text());
+    let wait = ["wait", "--all", &ids[0], &ids[1], &ids[2]];
+    assert_fits_80_columns(&run_ok(&sandbox, &wait).stdout_text());
     assert_listings_fit(&sandbox, &ids);
 }
 
@@ -80,8 +81,8 @@ fn output_about_failed_starts_fits_80_columns() {
         assert!(matches!(done.code, Some(126 | 127)), "{done}");
         assert_eq!(done.json()["outcome"]["kind"], "failed_to_start", "{done}");
         let id = task_id(&done.json());
-        for command in ["wait", "stop"] {
-            assert_fits_80_columns(&run_ok(&sandbox, &[command, &id]).stdout_text());
+        for args in [&["wait", "--all", &id][..], &["stop", &id]] {
+            assert_fits_80_columns(&run_ok(&sandbox, args).stdout_text());
         }
         let out = run_ok(&sandbox, &["show", &id]).stdout_text();
         let screen = out.split("\nnext ").next().unwrap_or_default();

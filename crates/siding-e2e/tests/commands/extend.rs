@@ -105,7 +105,8 @@ fn a_locked_system_cap_cannot_be_exceeded() {
     assert!(out.contains("deadline stays 20m after its start"), "{out}");
     assert!(out.contains("was cut to the cap of 20m (max_elapsed_hard_cap, system"), "{out}");
     let settings = as_administered.siding(&["config", "show"]);
-    let message = "max_elapsed_hard_cap  20m      system /etc/siding/config.toml line 1 (locked)\n";
+    let message =
+        "max_elapsed_hard_cap  20m       system /etc/siding/config.toml line 1 (locked)\n";
     assert!(settings.contains(message), "{settings}");
     stop_all(&sandbox);
 }

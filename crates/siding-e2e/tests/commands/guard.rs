@@ -32,7 +32,11 @@ fn the_exit_code_of_guard_reflects_the_verdict() {
     let _allowed = call(&["guard", "--", "tail -f log"], 0);
     let _asked = call(&["guard", "--background", "--", "tail -f log"], 20);
     run_refused(&sandbox, &["guard"]);
-    run_refused(&sandbox, &["guard", "rm -rf /"]);
+    // `--` is needed only before flags that are not quoted.
+    let _denied = call(&["guard", "rm -rf /"], 21);
+    let _asked = call(&["guard", "git push --force", "--json"], 20);
+    let refused = run_refused(&sandbox, &["guard", "rm", "-rf", "/"]);
+    assert!(refused.contains("`siding guard -- rm -rf /`"), "{refused}");
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use siding_e2e::Sandbox;
 
-use crate::support::{HANG_COMMAND, list_subcommands, run_ok, run_refused, sandbox, start_task};
+use crate::support::{
+    HANG_COMMAND, list_subcommands, run_ok, run_refused, run_to_end, sandbox, start_task, task_ids,
+};
 
 /// Returns all commands and subcommands, each as a list of words.
 fn all_commands(sandbox: &Sandbox) -> Vec<Vec<String>> {
@@ -90,9 +92,15 @@ fn a_missing_subcommand_prints_usage_and_examples() {
 fn a_mistyped_argument_gets_a_suggestion() {
     let sandbox = sandbox();
     for (args, hint) in [
-        (&["runn", "--", "true"][..], "'run'"),
-        (&["sesion", "list"], "'session'"),
+        (&["runn", "--", "true"][..], "`siding run -- true`"),
+        (&["sesion", "list"], "`siding session list`"),
         (&["session", "opne"], "'open'"),
+        // `sleep` is a program and no command of siding.
+        (&["sleep", "18"], "`siding run -- sleep 18`"),
+        (&["tail", "-f", "b-1"], "`siding output --follow b-1`"),
+        (&["rm", "b-1"], "`siding stop ID`"),
+        (&["kill", "-9", "b-1"], "`siding stop --grace 0s b-1`"),
+        (&["ps", "aux"], "`siding ps --all`"),
         (&["ps", "--runing"], "'--running'"),
         (&["run", "--backgroud", "--", "true"], "'--background'"),
         (&["output", "--folow", "b-1"], "'--follow'"),
@@ -105,9 +113,6 @@ fn a_mistyped_argument_gets_a_suggestion() {
     for args in [
         &["ps", "--bogus"][..],
         &["bogus"],
-        &["show"],
-        &["wait"],
-        &["stop"],
         &["run"],
         &["input"],
         &["extend", "b-1"],
@@ -118,6 +123,23 @@ fn a_mistyped_argument_gets_a_suggestion() {
         assert!(err.contains("try '--help'"), "{args:?}: {err}");
     }
     assert_eq!(sandbox.task_ids(), Vec::<String>::new());
+}
+
+/// The names and flags that docker, tail and ps have for the same purpose.
+#[test]
+fn familiar_names_and_flags_of_other_tools_work() {
+    let sandbox = sandbox();
+    let ended = run_to_end(&sandbox, "seq 3");
+    for args in [&["ls", "--json"][..], &["list", "-a", "--json"], &["ps", "-a", "--json"]] {
+        assert_eq!(task_ids(&run_ok(&sandbox, args).json()), [&*ended], "{args:?}");
+    }
+    for (args, text) in
+        [(&["logs", "-n", "2", &ended][..], "2\n3\n"), (&["output", "-n1", "-f", &ended], "3\n")]
+    {
+        assert_eq!(run_ok(&sandbox, args).stdout_text(), text, "{args:?}");
+    }
+    let running = start_task(&sandbox, &[], HANG_COMMAND);
+    let _stopped = run_ok(&sandbox, &["kill", "-s", "TERM", &running]);
 }
 
 #[test]
@@ -137,7 +159,7 @@ fn a_closed_stdout_is_not_an_error() {
         &["ps"],
         &["extend", &id, "1m"],
         &["stop", &id],
-        &["wait", &id],
+        &["wait", "--all", &id],
         &["output", &id],
         &["reap"],
         &["session", "list"],

@@ -1,9 +1,10 @@
-//! Every command accepts a task's id or any unique prefix of it.
+//! Every command accepts a task's id, any unique prefix of the id, the task's name, or `@`.
 
 use siding_e2e::Sandbox;
 
 use crate::support::{
-    HANG_COMMAND, run_ok, run_refused, run_to_end, sandbox, start_task, stop_all, task_ids,
+    HANG_COMMAND, make_file, run_ok, run_refused, run_to_end, sandbox, start_task, stop_all,
+    task_id, task_ids, until_file_exists, wait_for_outcome,
 };
 
 /// Returns the shortest prefix of an id that no other task's id has.
@@ -90,4 +91,99 @@ fn an_unknown_task_id_is_rejected() {
             assert!(err.contains("no task ") && err.contains("`siding ps --all`"), "{err}");
         }
     }
+}
+
+/// Returns the id of the task that `siding show` shows for these arguments.
+#[track_caller]
+fn shown_id(sandbox: &Sandbox, args: &[&str]) -> String {
+    task_id(&run_ok(sandbox, &[&["show", "--json"], args].concat()).json())
+}
+
+#[test]
+fn a_name_selects_the_running_task_otherwise_the_last_one() {
+    let sandbox = sandbox();
+    let name = ["--name", "my web", "--stdin", "pipe"];
+    let running = start_task(&sandbox, &name, HANG_COMMAND);
+    let gated = format!("{}; exit 3", until_file_exists("go"));
+    let later = start_task(&sandbox, &["--name", "my web"], &gated);
+    make_file(&sandbox, "go");
+    assert_eq!(wait_for_outcome(&sandbox, &later)["code"], 3);
+    for (command, rest) in ID_COMMANDS {
+        assert_eq!(shown_id(&sandbox, &["my web"]), running, "before {command}");
+        let code = if command == "wait" { 124 } else { 0 };
+        let _done = sandbox.siding(&[&[command, "my web"], rest].concat()).run().expect_code(code);
+    }
+    assert_eq!(shown_id(&sandbox, &["my web"]), later);
+    for other in ["my", "my web ", "My web"] {
+        let err = run_refused(&sandbox, &["show", other]);
+        assert!(err.contains(&format!("no task `{other}`")), "{err}");
+    }
+}
+
+/// A task whose name is the id of another task does not take the place of that task.
+#[test]
+fn a_name_cannot_hide_an_id() {
+    let sandbox = sandbox();
+    let id = run_to_end(&sandbox, "true");
+    let _imitation = start_task(&sandbox, &["--name", &id], HANG_COMMAND);
+    let _other = start_task(&sandbox, &["--name", &id[..id.len() - 1]], HANG_COMMAND);
+    for text in [id.as_str(), &id[..id.len() - 1]] {
+        assert_eq!(shown_id(&sandbox, &[text]), id);
+    }
+    stop_all(&sandbox);
+}
+
+#[test]
+fn without_an_id_the_last_task_is_read_and_named() {
+    let sandbox = sandbox();
+    for command in ["show", "output", "wait", "why"] {
+        let err = run_refused(&sandbox, &[command]);
+        assert!(err.contains("there is no task yet") && err.contains("`siding run "), "{err}");
+    }
+    let _first = run_to_end(&sandbox, "echo one");
+    let last = run_to_end(&sandbox, "echo two");
+    let line = format!("siding: {last}: echo two\n");
+    for args in [&["output"][..], &["show"], &["wait"], &["output", "@"], &["stop", "@"]] {
+        let done = run_ok(&sandbox, args);
+        assert!(done.stderr_text().starts_with(&line), "{done}");
+    }
+    for args in [&["show", "--json"][..], &["output", "--json"], &["show", "--json", "@"]] {
+        let done = run_ok(&sandbox, args);
+        assert_eq!((task_id(&done.json()), done.stderr_text()), (last.clone(), String::new()));
+    }
+    // A task does not refer to itself.
+    let inner = sandbox.siding_line(&["show", "--json"]);
+    let done = run_ok(&sandbox, &["run", "--budget", "none", "--", &inner]);
+    assert_eq!(task_id(&done.json()), last);
+}
+
+/// With `SIDING_SESSION`, the last task is that of the session.
+#[test]
+fn the_last_task_belongs_to_the_callers_session() {
+    let sandbox = sandbox();
+    let id = run_to_end(&sandbox, "true");
+    for (session, found) in [("cli", true), ("other", false)] {
+        let done = sandbox.siding(&["show", "@"]).env("SIDING_SESSION", session).run();
+        let done = done.expect_code(if found { 0 } else { 125 });
+        let printed = format!("{}{}", done.stdout_text(), done.stderr_text());
+        assert_eq!(printed.contains(&id), found, "{done}");
+        assert_eq!(printed.contains("the session `other` has no task"), !found, "{done}");
+    }
+    let invalid = sandbox.siding(&["stop", "@"]).env("SIDING_SESSION", "a/b").run();
+    assert!(invalid.expect_code(125).stderr_text().contains("SIDING_SESSION"));
+}
+
+#[test]
+fn stop_without_an_id_stops_nothing_and_lists_the_running_tasks() {
+    let sandbox = sandbox();
+    let err = run_refused(&sandbox, &["stop"]);
+    assert!(err.contains("none is running"), "{err}");
+    let ended = run_to_end(&sandbox, "true");
+    let id = start_task(&sandbox, &["--name", "web"], HANG_COMMAND);
+    let err = run_refused(&sandbox, &["stop"]);
+    assert!(err.contains(&format!("`siding stop {id}` stops the first")), "{err}");
+    assert!(err.contains(HANG_COMMAND) && !err.contains(&ended), "{err}");
+    assert!(err.lines().all(|line| line.chars().count() <= 80), "{err}");
+    assert_eq!(task_ids(&run_ok(&sandbox, &["ps", "--json", "--running"]).json()), [id]);
+    stop_all(&sandbox);
 }

@@ -61,7 +61,14 @@ fn uninstall_restores_the_settings_file_exactly() {
     fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("test file");
     let before = snapshot_user_files(&sandbox);
     let dry = run_ok(&sandbox, &["install", "claude-code", "--dry-run"]).stdout_text();
-    assert!(dry.contains("+++ ") && dry.contains("would change "), "{dry}");
+    let (effects, diff) = dry.split_once("\n\n--- ").expect("the effects precede the diff");
+    assert!(effects.contains("\n  PreToolUse          asks the guard about a command"), "{dry}");
+    assert!(diff.contains("+++ ") && diff.contains("would change "), "{dry}");
+    // The remarks about an installation must not sound as if it had been made.
+    let planned = "nothing was changed (--dry-run)\n\
+                   for an install without --dry-run:\n\
+                   \x20 new sessions";
+    assert!(diff.contains(planned), "{dry}");
     assert_eq!(snapshot_user_files(&sandbox), before);
 
     let done = run_ok(&sandbox, &["install", "claude-code", "--json"]).json();
@@ -86,7 +93,7 @@ fn uninstall_restores_the_settings_file_exactly() {
     assert!(again.contains("nothing to change"), "{again}");
     assert_eq!(snapshot_user_files(&sandbox), installed);
     let gone = run_ok(&sandbox, &["uninstall", "claude-code"]).stdout_text();
-    assert!(gone.contains("--- ") && gone.contains("siding is removed"), "{gone}");
+    assert!(gone.starts_with("--- ") && gone.contains("siding is removed"), "{gone}");
     assert_eq!(snapshot_user_files(&sandbox), before);
     let remembered = fs::read_dir(sandbox.state_dir().join("installed")).expect("a directory");
     assert_eq!(remembered.count(), 0);

@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
-use siding_e2e::{Sandbox, eventually};
+use rustix::process::Signal;
+use siding_e2e::{Sandbox, Terminal, eventually};
 use siding_model::record::{self, Record};
 
 use crate::support::{
-    HANG_COMMAND, make_file, run_ok, run_refused, sandbox, stop_all, task_id, until_file_exists,
-    wait_for_outcome,
+    HANG_COMMAND, make_file, run_at_terminal, run_ok, run_refused, sandbox, show_task, stop_all,
+    task_id, until_file_exists, wait_for_outcome,
 };
 
 /// A `matched` record: its text, the number of lines that it reports, and the number of those that
@@ -99,7 +100,8 @@ fn a_flood_is_coalesced_and_its_last_line_is_reported() {
     const LINE_COUNT: u64 = 200_000;
     let sandbox = sandbox();
     let id = start_monitor(&sandbox, &[], &format!("seq {LINE_COUNT}; exit 9"));
-    let done = run_ok(&sandbox, &["wait", "--json", "--timeout", "50s", &id]).json();
+    let wait = ["wait", "--json", "--timeout", "50s", &id];
+    let done = sandbox.siding(&wait).run().expect_code(9).json();
     assert_eq!(done["by"][0]["detail"]["code"], 9);
     let batches = matched_batches(&sandbox, &id);
     assert_eq!(total_lines(&batches), LINE_COUNT, "each line must count once");
@@ -185,8 +187,8 @@ fn a_monitor_runs_five_minutes_by_default_and_up_to_the_cap() {
         assert_eq!((monitor.pattern.as_deref(), monitor.burst), (Some("x+"), 5));
         assert_eq!(monitor.every_ms, 1000);
     }
-    let again = sandbox.siding(&["monitor", "--", HANG_COMMAND]).run().expect_code(75);
-    assert!(again.stderr_text().contains("runs already"), "{again}");
+    let again = sandbox.siding(&["monitor", "--", HANG_COMMAND]).run().expect_code(79);
+    assert!(again.stderr_text().contains("already runs"), "{again}");
     stop_all(&sandbox);
     // A monitor ends at its deadline, like any other task.
     let id = start_monitor(&sandbox, &["--timeout", "300ms"], HANG_COMMAND);
@@ -244,4 +246,28 @@ fn monitor_returns_immediately() {
     assert!(done.elapsed < Duration::from_secs(8), "{done}");
     assert_eq!(sandbox.task_ids(), [done.stdout_text().trim()]);
     stop_all(&sandbox);
+}
+
+#[test]
+fn a_person_sees_the_matching_lines_until_an_interrupt_stops_the_command() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let text = format!("echo FAIL one; echo fine; echo FAIL two; {HANG_COMMAND}");
+    let call = sandbox.siding(&["monitor", "--match", "FAIL", "--", &text]);
+    let monitor = call.on_terminal(&terminal).spawn();
+    terminal.wait_for_row("FAIL two");
+    // The terminal controls no session, so Ctrl-C is sent as its signal.
+    monitor.signal(Signal::INT);
+    let _stopped = monitor.wait();
+    let rows = terminal.screen();
+    assert_eq!(
+        rows[..3],
+        ["siding: printing matching lines; Ctrl-C stops the command", "FAIL one", "FAIL two"]
+    );
+    let [id] = &sandbox.task_ids()[..] else { panic!("expected one task") };
+    assert_eq!(show_task(&sandbox, id)["outcome"]["kind"], "stopped");
+    // A last line without a newline is shown at the end of the command.
+    let ended = run_at_terminal(&sandbox, &["monitor", "--", "echo one; printf two"], "two");
+    assert!(ended.contains("siding: printing lines; Ctrl-C stops the command"), "{ended}");
+    assert!(ended.lines().any(|row| row == "one"), "{ended}");
 }

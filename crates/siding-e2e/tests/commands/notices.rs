@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use siding_e2e::{Process, Sandbox, eventually, eventually_some, processes, words};
+use siding_e2e::{Process, Sandbox, Terminal, eventually, eventually_some, processes, words};
 
 use crate::support::{
-    HANG_COMMAND, make_file, run_ok, run_refused, run_to_end, sandbox, show_task, start_task,
-    stop_all, task_id, until_file_exists,
+    HANG_COMMAND, make_file, run_at_terminal, run_ok, run_refused, run_to_end, sandbox, show_task,
+    start_task, stop_all, task_id, until_file_exists,
 };
 
 /// Returns the unread notices of the implicit session's agent, or of the session and the consumer
@@ -46,8 +46,8 @@ fn start_with_open_gate(sandbox: &Sandbox, flags: &[&str], command: &str) -> Str
 
 #[track_caller]
 fn wait_for_end(sandbox: &Sandbox, id: &str) {
-    let wait = sandbox.siding(&["wait", "--timeout", "30s", id]).env("SIDING_SESSION", "other");
-    let _ended = wait.run().expect_code(0);
+    let wait = ["wait", "--all", "--timeout", "30s", id];
+    let _ended = sandbox.siding(&wait).env("SIDING_SESSION", "other").run().expect_code(0);
     eventually("the shim has exited", || processes::with_birthmark(id).is_empty());
 }
 
@@ -322,6 +322,68 @@ fn notices_written_to_a_closed_pipe_are_delivered_again() {
         let _done = call.run();
         assert_eq!(notified_tasks(&sandbox, &[]), [&*id], "{form:?}");
     }
+}
+
+/// A notice that a person has read at a terminal is not shown there again, but the agent of the
+/// session still receives it.
+#[test]
+fn a_terminal_shows_each_notice_once_and_takes_none_from_the_agent() {
+    let sandbox = sandbox();
+    let first = run_in_background_to_end(&sandbox, &[], "exit 7");
+    let shown = run_at_terminal(&sandbox, &["notices"], "them again");
+    assert!(shown.contains(&first), "{shown}");
+    assert!(shown.contains("siding: the notices above are acknowledged here"), "{shown}");
+    let nothing = run_at_terminal(&sandbox, &["notices"], "--all shows earlier notices");
+    assert!(!nothing.contains(&first), "{nothing}");
+    let second = run_in_background_to_end(&sandbox, &[], "true");
+    let shown = run_at_terminal(&sandbox, &["notices"], "them again");
+    assert!(shown.contains(&second) && !shown.contains(&first), "{shown}");
+    let all = run_at_terminal(&sandbox, &["notices", "--all"], &second);
+    assert!(all.contains(&first), "{all}");
+    assert_eq!(notified_tasks(&sandbox, &[]), [&*first, &*second]);
+    // The result that a call has shown to the session is no news at the terminal either.
+    let third = run_in_background_to_end(&sandbox, &[], "true");
+    let _ended = run_ok(&sandbox, &["wait", &third]);
+    let nothing = run_at_terminal(&sandbox, &["notices"], "--all shows earlier notices");
+    assert!(!nothing.contains(&third), "{nothing}");
+}
+
+/// A call that is still writing when its terminal is closed acknowledges nothing.
+#[test]
+fn a_notice_that_a_closed_terminal_did_not_show_is_shown_again() {
+    let sandbox = sandbox();
+    let id = run_in_background_to_end(&sandbox, &[], "true");
+    let terminal = Terminal::new(80, 24);
+    terminal.fill_output_buffer();
+    let call = sandbox.siding(&["notices"]).on_terminal(&terminal).spawn();
+    let syscall = format!("/proc/{}/syscall", call.process().pid);
+    let write = format!("{} 0x1 ", libc::SYS_write);
+    eventually("the call writes to its standard output", || {
+        std::fs::read_to_string(&syscall).is_ok_and(|text| text.starts_with(&write))
+    });
+    terminal.close();
+    let _failed = call.wait().expect_code(125);
+    let shown = run_at_terminal(&sandbox, &["notices"], "them again");
+    assert!(shown.contains(&id), "{shown}");
+}
+
+#[test]
+fn a_person_acknowledges_what_was_printed_last_without_naming_it() {
+    let sandbox = sandbox();
+    let id = run_in_background_to_end(&sandbox, &[], "true");
+    let terminal = Terminal::new(80, 24);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let print = sandbox.siding(&["notices"]).on_terminal(&terminal).stdout_to(writer);
+    let _printed = print.run().expect_code(0);
+    drop(reader);
+    let _done = run_at_terminal(&sandbox, &["notices", "ack"], "siding: acknowledged 1 notice");
+    let _again = run_at_terminal(&sandbox, &["notices", "ack"], "siding: nothing to acknowledge");
+    let nothing = run_at_terminal(&sandbox, &["notices"], "--all shows earlier notices");
+    assert!(!nothing.contains(&id), "{nothing}");
+    // An agent names the notices, because a person may have printed other ones in between.
+    let refused = run_refused(&sandbox, &["notices", "ack"]);
+    assert!(refused.contains("no notice and no task is named"), "{refused}");
+    assert_eq!(notified_tasks(&sandbox, &[]), [&*id]);
 }
 
 #[test]

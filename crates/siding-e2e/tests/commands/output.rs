@@ -1,6 +1,8 @@
 //! `siding output`: new output, filters, pages and `--follow`.
 
-use siding_e2e::{ProgramOutput, Sandbox, eventually};
+use std::fs;
+
+use siding_e2e::{ProgramOutput, Sandbox, Terminal, eventually};
 
 use crate::support::{
     make_file, run_ok, run_refused, run_to_end, sandbox, show_task, start_task, stop_all,
@@ -114,6 +116,32 @@ fn pages_read_with_since_join_to_the_whole_output() {
     }
     assert_eq!(joined, whole);
     assert!(pages >= 4, "{pages}");
+}
+
+/// Promise P28: `--all` at a terminal without an agent prints every byte that is kept, and then how
+/// the task ended. For an agent, it is readable text within the size limit.
+#[test]
+fn all_is_every_byte_for_a_person_and_cut_text_for_an_agent() {
+    let sandbox = sandbox();
+    let id = run_to_end(&sandbox, "printf '10%%\\r20%%\\n'; seq 1 20000; printf end");
+    let mut terminal = Terminal::new(80, 24);
+    let target = sandbox.path("all");
+    let read_all = |flags: &[&str], agent: &str| {
+        let file = fs::File::create(&target).expect("test directory");
+        let call = sandbox.siding(&[&["output", &id, "--all"], flags].concat());
+        let call = call.env("CLAUDECODE", agent).on_terminal(&terminal).stdout_to(file);
+        let _done = call.run().expect_code(0);
+        fs::read(&target).expect("the file was written")
+    };
+    let exact = read_output(&sandbox, &id, &["--raw"]).stdout;
+    assert!(exact.starts_with(b"10%\r20%\n1\n2\n") && exact.ends_with(b"20000\nend"));
+    assert_eq!(read_all(&[], ""), exact);
+    assert_eq!(read_all(&["--follow"], ""), exact);
+    let matching = read_all(&["--grep", "^[0-9]+$"], "");
+    assert_eq!(matching.iter().filter(|byte| **byte == b'\n').count(), 20_000);
+    let cut = read_all(&[], "1");
+    assert!(cut.starts_with(b"20%\n") && cut.len() < 40 << 10, "{} bytes", cut.len());
+    terminal.wait_for_text(&format!("siding: {id} exited 0 after "));
 }
 
 #[test]

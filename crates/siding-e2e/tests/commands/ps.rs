@@ -1,8 +1,12 @@
 //! Order, columns and JSON of `siding ps`.
 
-use siding_e2e::words;
+use siding_e2e::{eventually, words};
 
-use crate::support::{HANG_COMMAND, run_ok, run_to_end, sandbox, start_task, stop_all, task_ids};
+use crate::notices::run_in_background_to_end;
+use crate::support::{
+    HANG_COMMAND, run_at_terminal, run_ok, run_to_end, sandbox, show_task, start_task, stop_all,
+    task_ids,
+};
 
 #[test]
 fn ps_lists_running_tasks_first_and_then_the_latest_ended() {
@@ -93,4 +97,62 @@ fn ps_has_session_and_port_columns_only_when_needed() {
     let chat = run_ok(&sandbox, &["ps", "--session", "chat"]).stdout_text();
     assert!(chat.contains(&listener) && !chat.contains(&free), "{chat}");
     stop_all(&sandbox);
+}
+
+#[test]
+fn a_person_sees_first_the_tasks_that_need_action_and_a_count_of_the_ended_ones() {
+    let sandbox = sandbox();
+    let nothing = run_at_terminal(&sandbox, &["ps"], "starts one");
+    assert_eq!(nothing.trim_end(), "siding: no tasks; `siding run -- COMMAND` starts one");
+    let done = run_to_end(&sandbox, "true");
+    let failed = run_in_background_to_end(&sandbox, &[], "exit 7");
+    let only_ended = run_at_terminal(&sandbox, &["ps"], "unread ends");
+    assert!(only_ended.contains("siding: nothing is running; 2 tasks have ended"), "{only_ended}");
+    let asks = start_task(&sandbox, &["--stdin", "pipe"], "printf 'Continue? [y/N] '; read answer");
+    let running = start_task(&sandbox, &[], HANG_COMMAND);
+    eventually("the wait for input is recorded", || {
+        !show_task(&sandbox, &asks)["attention"].is_null()
+    });
+    let text = run_at_terminal(&sandbox, &["ps"], "unread ends");
+    let rows: Vec<&str> = text.lines().collect();
+    let titles: Vec<&str> = rows[0].split_whitespace().collect();
+    assert_eq!(titles[..5], ["ID", "STATE", "ATTENTION", "STARTED", "ELAPSED"], "{text}");
+    for (row, id, parts) in [
+        (rows[1], &asks, "running needs input"),
+        (rows[2], &failed, "exited 7 unread"),
+        (rows[3], &running, "running"),
+    ] {
+        let row = row.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(row.starts_with(&format!("{id} {parts} ")), "{row} in\n{text}");
+    }
+    assert!(
+        rows[4].starts_with("siding: 2 tasks have ended (1 with exit code 0, 1 failed); --all"),
+        "{text}"
+    );
+    assert!(rows.iter().all(|row| !row.starts_with(&done)), "{text}");
+    let all = run_at_terminal(&sandbox, &["ps", "--all"], &done);
+    assert!(all.contains(&asks) && all.contains(&failed) && all.contains(&running), "{all}");
+    stop_all(&sandbox);
+}
+
+#[test]
+fn a_person_learns_that_nothing_is_running_and_which_task_ended_last() {
+    let sandbox = sandbox();
+    let args = ["ps", "--running"];
+    let never = run_at_terminal(&sandbox, &args, "starts a task");
+    assert_eq!(
+        never.trim_end(),
+        "siding: nothing is running; `siding run -- COMMAND` starts a task"
+    );
+    let _earlier = run_to_end(&sandbox, "true");
+    let last = run_to_end(&sandbox, "exit 3");
+    let text = run_at_terminal(&sandbox, &args, &last);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("siding: nothing is running; the last task ended "), "{text}");
+    assert!(lines[0].ends_with(" ago:"), "{text}");
+    assert!(lines[1].starts_with(&format!("{last}  exited 3 after ")), "{text}");
+    // A program gets the message about an empty list.
+    let piped = run_ok(&sandbox, &args);
+    assert_eq!(piped.stdout_text(), "");
+    assert_eq!(piped.stderr_text(), "siding: no tasks; `siding run -- COMMAND` starts one\n");
 }

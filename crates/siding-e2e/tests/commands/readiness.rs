@@ -157,7 +157,8 @@ fn an_end_before_readiness_is_reported() {
         start_task(&sandbox, &["--wait-for", "port:1"], &gated_command("true", "echo no; exit 0"));
     make_file(&sandbox, "go");
     let wait = sandbox.siding(&["wait", "--timeout", "30s", &id]).env("SIDING_SESSION", "other");
-    let _ended = wait.run().expect_code(0);
+    // As with `siding run`, 0 would mean that the task became ready.
+    let _ended = wait.run().expect_code(1);
     let [notice] = &ack_notices(&sandbox)[..] else { panic!("expected exactly one") };
     assert_eq!((&notice["kind"], &notice["exit_code"]), (&json!("ended"), &json!(0)));
     assert_eq!(notice["summary"], "it never became ready (port:1)\nno");

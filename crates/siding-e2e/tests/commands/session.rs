@@ -1,6 +1,8 @@
 //! `siding session`: opening, listing and closing sessions.
 
+use std::ffi::OsStr;
 use std::fs::Permissions;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::Value;
@@ -152,6 +154,18 @@ fn an_unopened_session_is_rejected_with_the_command_that_opens_it() {
     // After the session has been opened again, tasks can be started in it.
     let _owner = open_session(&sandbox, "nope");
     let _ran = run_ok(&sandbox, &["run", "--session", "nope", "--", "true"]);
+}
+
+/// A name that is not UTF-8 is an error, as any other invalid name is. It does not select the
+/// implicit session.
+#[test]
+fn a_session_variable_that_is_not_utf8_is_rejected() {
+    let sandbox = sandbox();
+    for args in [&["run", "--", "true"][..], &["notices"]] {
+        let call = sandbox.siding(args).env("SIDING_SESSION", OsStr::from_bytes(b"\xff"));
+        let _refused = call.run().expect_code(125);
+    }
+    assert_eq!(sandbox.task_ids(), Vec::<String>::new());
 }
 
 #[test]

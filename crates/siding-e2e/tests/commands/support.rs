@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use siding_e2e::{ProgramOutput, Sandbox, eventually, processes};
+use siding_e2e::{ProgramOutput, Sandbox, Terminal, eventually, processes};
 
 /// A command that runs longer than any test. SIGTERM ends the command.
 pub(crate) const HANG_COMMAND: &str = "sleep 300";
@@ -24,6 +24,16 @@ pub(crate) fn sandbox() -> Sandbox {
 #[track_caller]
 pub(crate) fn run_ok(sandbox: &Sandbox, args: &[&str]) -> ProgramOutput {
     sandbox.siding(args).run().expect_code(0)
+}
+
+/// Runs a call at the terminal of a person, and asserts that it exits with 0. Waits until the
+/// terminal shows `end`, and returns everything that it shows.
+#[track_caller]
+pub(crate) fn run_at_terminal(sandbox: &Sandbox, args: &[&str], end: &str) -> String {
+    let mut terminal = Terminal::new(80, 40);
+    let _done = sandbox.siding(args).on_terminal(&terminal).run().expect_code(0);
+    terminal.wait_for_text(end);
+    terminal.scrollback_text()
 }
 
 /// Runs a call, asserts that it fails with siding's own exit code 125, and returns stderr. Asserts
@@ -73,7 +83,7 @@ pub(crate) fn show_task(sandbox: &Sandbox, id: &str) -> Value {
 /// Waits up to 30 s for the end of a task and returns its outcome.
 #[track_caller]
 pub(crate) fn wait_for_outcome(sandbox: &Sandbox, id: &str) -> Value {
-    let done = run_ok(sandbox, &["wait", "--json", "--timeout", "30s", id]);
+    let done = run_ok(sandbox, &["wait", "--all", "--json", "--timeout", "30s", id]);
     done.json()["by"][0]["detail"].clone()
 }
 

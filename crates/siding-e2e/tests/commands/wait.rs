@@ -13,15 +13,57 @@ use crate::support::{
 fn wait_returns_immediately_for_an_ended_task() {
     let sandbox = sandbox();
     let id = run_to_end(&sandbox, "exit 7");
-    let done = run_ok(&sandbox, &["wait", &id]);
+    let done = sandbox.siding(&["wait", &id]).run().expect_code(7);
     assert!(done.elapsed < MAX_PROMPT_TIME, "{done}");
     assert!(done.stdout_text().starts_with(&format!("{id}  exited 7 after ")), "{done}");
     assert!(done.stdout_text().ends_with("  exit 7\n"), "{done}");
-    let view = run_ok(&sandbox, &["wait", "--json", "--timeout", "0s", &id]).json();
+    let args = ["wait", "--json", "--timeout", "0s", &id];
+    let view = sandbox.siding(&args).run().expect_code(7).json();
     let outcome = json!({"kind": "exited", "code": 7});
     let hit = json!({"task_id": id, "condition": "exit", "detail": outcome});
     assert_eq!((&view["satisfied"], &view["reason"]), (&true.into(), &"satisfied".into()));
     assert_eq!(view["by"], json!([hit]));
+}
+
+/// The code of a wait for the end of one task is that of `siding run` for such a task. A task's own
+/// 124 differs from the bound's in the texts and in `reason`.
+#[test]
+fn a_wait_for_one_task_returns_the_exit_code_of_the_task() {
+    let sandbox = sandbox();
+    let stopped = start_task(&sandbox, &[], HANG_COMMAND);
+    stop_all(&sandbox);
+    let late = start_task(&sandbox, &["--timeout", "1s"], HANG_COMMAND);
+    let mut ends = vec![(stopped, 143), (late, 124)];
+    for (command, code) in
+        [("true", 0), ("exit 7", 7), ("exit 124", 124), ("kill -9 $$", 137), ("./missing", 127)]
+    {
+        ends.push((run_to_end(&sandbox, command), code));
+    }
+    for (id, code) in ends {
+        let done = sandbox.siding(&["wait", &id]).run().expect_code(code);
+        assert!(done.stdout_text().starts_with(&id), "{done}");
+        assert!(!done.stderr_text().contains("within the bound"), "{done}");
+        let view = sandbox.siding(&["wait", "--json", &id]).run().expect_code(code).json();
+        assert_eq!(view["reason"], "satisfied", "{view}");
+        // These options ask only whether the condition was met.
+        for flags in [&["--all"][..], &["--any"], &["--for", "exit"]] {
+            let _met = run_ok(&sandbox, &[&["wait", &id], flags].concat());
+        }
+    }
+}
+
+#[test]
+fn a_wait_for_several_tasks_returns_the_first_failure_in_their_order() {
+    let sandbox = sandbox();
+    let [zero, three, four] =
+        ["true", "exit 3", "exit 4"].map(|command| run_to_end(&sandbox, command));
+    for (ids, code) in
+        [([&zero, &three, &four], 3), ([&four, &zero, &three], 4), ([&zero, &zero, &zero], 0)]
+    {
+        let args: Vec<&str> = std::iter::once("wait").chain(ids.map(String::as_str)).collect();
+        let _done = sandbox.siding(&args).run().expect_code(code);
+        let _done = run_ok(&sandbox, &[&args[..], &["--all"]].concat());
+    }
 }
 
 #[test]
@@ -89,8 +131,7 @@ fn invalid_wait_arguments_are_rejected() {
     let sandbox = sandbox();
     let id = run_to_end(&sandbox, "true");
     for (args, said) in [
-        (&[][..], "required"),
-        (&["--any", "--all", &id], "cannot be used with"),
+        (&["--any", "--all", &id][..], "cannot be used with"),
         (&["--timeout", "5", &id], "write `5s` for seconds"),
         (&[&id, "b-zzz"], "no task `b-zzz`"),
         (&[&id, "--for", "ready"], "`ready` is not a condition; write exit, output:REGEX"),

@@ -356,8 +356,7 @@ fn many_tasks_are_waited_for_concurrently() {
             start_task(&sandbox, &[], &format!("echo up {number}; read -r _ <gate; exit 3"))
         })
         .collect();
-    let mut words = vec!["wait".to_owned(), "--json".to_owned(), "--timeout".to_owned()];
-    words.push("50s".to_owned());
+    let mut words = ["wait", "--all", "--json", "--timeout", "50s"].map(str::to_owned).to_vec();
     words.extend(ids.iter().cloned());
     let all = sandbox.siding(&words).spawn();
     let up: Vec<String> =

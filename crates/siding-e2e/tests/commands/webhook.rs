@@ -302,7 +302,7 @@ fn the_notify_person_hook_posts_to_the_stored_address() {
         let run = ["run", "--background", "--session", HOST_SESSION, "--json", "--", text];
         let id = task_id(&run_ok(&sandbox, &run).json());
         std::fs::write(sandbox.path("go"), "").expect("test directory");
-        let _waited = run_ok(&sandbox, &["wait", &id]);
+        let _waited = run_ok(&sandbox, &["wait", "--all", &id]);
         std::fs::remove_file(sandbox.path("go")).expect("test file");
         id
     };

@@ -86,14 +86,16 @@ fn twenty_simultaneous_exits_are_all_reported() {
     let mut waiters =
         vec![ids.iter().fold(sandbox.siding(&["wait", "--json"]), |call, id| call.arg(id)).spawn()];
     waiters.extend(ids.iter().map(|id| sandbox.siding(&["wait", "--json", id]).spawn()));
+    // The first wait is for all tasks, of which the second is the first that fails.
+    let codes = std::iter::once(1).chain(0..);
     eventually("all of them are ready", || {
         ids.iter().all(|id| state::output(&sandbox, id) == "ready\n")
     });
     opened.write_all(&[b'\n'; TASK_COUNT]).expect("the FIFO has readers");
     let readers: Vec<RunningProgram> =
         (0..4).map(|_| sandbox.siding(&["ps", "--json"]).spawn()).collect();
-    for waiter in waiters {
-        let waited = waiter.wait().expect_code(0).json();
+    for (waiter, code) in waiters.into_iter().zip(codes) {
+        let waited = waiter.wait().expect_code(code).json();
         for hit in waited["by"].as_array().expect("a list") {
             let task_index = ids.iter().position(|id| *id == hit["task_id"]);
             assert_eq!(hit["detail"]["code"].as_u64(), task_index.map(|of| of as u64), "{waited}");

@@ -290,7 +290,7 @@ impl CrashCase {
             state::assert_all_processes_recorded(sandbox);
         }
         let next = match self.task.kind {
-            TaskKind::Brief => sandbox.siding(&["wait", "--json", "--timeout", "20s", id]),
+            TaskKind::Brief => sandbox.siding(&["wait", "--all", "--timeout", "20s", id]),
             TaskKind::Stubborn => sandbox.siding(&["stop", "--json", "--grace", STOP_GRACE, id]),
         };
         let done = next.run();

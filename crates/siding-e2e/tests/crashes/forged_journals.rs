@@ -29,7 +29,7 @@ fn proc_ref(process: Process) -> ProcRef {
 /// run, and edits these records with `change`. Returns the task's id.
 fn forge_running_task(sandbox: &Sandbox, change: impl Fn(&mut Record)) -> String {
     let id = Task::new(TaskKind::Brief).start(sandbox, &[]);
-    let _ended = sandbox.siding(&["wait", &id]).run().expect_code(0);
+    let _ended = sandbox.siding(&["wait", "--all", &id]).run().expect_code(0);
     state::assert_ended_cleanly(sandbox, &id);
     let path = state::task_dir(sandbox, &id).join("journal");
     let bytes = std::fs::read(&path).expect("the journal can be read");
@@ -86,7 +86,7 @@ fn task_of_another_boot_is_lost_and_no_process_is_signaled() {
     // and the same start time.
     let reused_pid = proc_ref(unrelated.process());
     let boot = BootId("00000000-0000-0000-0000-000000000000".to_owned());
-    for command in [&["wait"][..], &["stop"], &["stop", "--grace", "0s"]] {
+    for command in [&["wait", "--all"][..], &["stop"], &["stop", "--grace", "0s"]] {
         let id = forge_running_task(&sandbox, |record| {
             set_recorded_process(record, reused_pid, Some(boot.clone()))
         });
@@ -140,7 +140,9 @@ fn process_with_a_reused_pid_is_not_signaled() {
     let unrelated = start_unrelated_process(&sandbox);
     let mut reused_pid = proc_ref(unrelated.process());
     reused_pid.start_ticks -= 1;
-    for command in [&["wait"][..], &["stop"], &["stop", "--grace", "0s"], &["ps"], &["reap"]] {
+    for command in
+        [&["wait", "--all"][..], &["stop"], &["stop", "--grace", "0s"], &["ps"], &["reap"]]
+    {
         let id =
             forge_running_task(&sandbox, |record| set_recorded_process(record, reused_pid, None));
         let named = matches!(command[0], "wait" | "stop").then_some(id.as_str());

@@ -54,7 +54,7 @@ fn takeover_continues_matching_where_the_dead_shim_stopped() {
     let _rescued = sandbox.siding(&["ps"]).run().expect_code(0);
     eventually("all lines are reported", || matched_lines(&sandbox, &id) == 50);
     create_file(&sandbox, "c");
-    let _over = sandbox.siding(&["wait", "--timeout", "20s", &id]).run().expect_code(0);
+    let _over = sandbox.siding(&["wait", "--all", "--timeout", "20s", &id]).run().expect_code(0);
     state::assert_ended_cleanly(&sandbox, &id);
     let state = state::journal(&sandbox, &id).expect("a recorded task").state;
     assert_eq!((state.matched.lines, state.takeovers), (50, 1));

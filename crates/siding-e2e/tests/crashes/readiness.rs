@@ -42,8 +42,8 @@ fn unread_notices(sandbox: &Sandbox) -> Vec<String> {
 #[track_caller]
 fn end_task(sandbox: &Sandbox, id: &str) {
     create_file(sandbox, "c");
-    let wait = sandbox.siding(&["wait", "--timeout", "20s", id]).env("SIDING_SESSION", "other");
-    let _over = wait.run().expect_code(0);
+    let wait = ["wait", "--all", "--timeout", "20s", id];
+    let _over = sandbox.siding(&wait).env("SIDING_SESSION", "other").run().expect_code(0);
     state::assert_ended_cleanly(sandbox, id);
 }
 

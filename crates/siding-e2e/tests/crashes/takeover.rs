@@ -38,7 +38,7 @@ fn output_is_complete_after_two_shim_kills() {
     state::kill_and_wait(first);
     // The task continues to write into the pipe while no shim reads it.
     sandbox.wait_for_announcements("say", 15);
-    let waiter = sandbox.siding(&["wait", "--json", "--timeout", "20s", &id]).spawn();
+    let waiter = sandbox.siding(&["wait", "--all", "--json", "--timeout", "20s", &id]).spawn();
     eventually("the new shim stores lines", || has_line("line-20"));
     let second = state::wait_for_live_shim(&sandbox, &id);
     assert_ne!(first, second);
@@ -177,7 +177,7 @@ fn next_command_enforces_a_deadline_missed_without_a_shim() {
         eventually("the shim is stopped", || !shim.is_alive() || state::is_stopped(shim));
         eventually("the deadline has passed", || started.elapsed() > Duration::from_millis(600));
         assert_eq!(state::outcome(&sandbox, &id), None, "the task ended without a shim");
-        let wait = ["wait", "--json", "--timeout", "20s", &id];
+        let wait = ["wait", "--all", "--json", "--timeout", "20s", &id];
         let _waited = sandbox.siding(&wait).run().expect_code(0);
         assert_eq!(state::assert_ended_cleanly(&sandbox, &id), Outcome::Deadline { limit_ms: 300 });
     }
@@ -218,7 +218,7 @@ fn concurrent_commands_start_only_one_takeover_shim() {
     let id = task.start(&sandbox, &[]);
     task.wait_until_running(&sandbox);
     state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));
-    let wait = ["wait", "--json", "--timeout", "30s", &id];
+    let wait = ["wait", "--all", "--json", "--timeout", "30s", &id];
     let waiters: Vec<_> = (0..COMMAND_COUNT).map(|_| sandbox.siding(&wait).spawn()).collect();
     let rescuer = state::wait_for_live_shim(&sandbox, &id);
     eventually("only the new shim is left", || state::shims(&id) == [rescuer]);
@@ -446,7 +446,7 @@ fn torn_journal_record_is_tolerated() {
         state::kill_and_wait(shim);
         eventually("nothing of it is left", || processes::with_birthmark(&id).is_empty());
         cut(&state::task_dir(&sandbox, &id).join("journal"), by);
-        let _waited = sandbox.siding(&["wait", &id]).run().expect_code(0);
+        let _waited = sandbox.siding(&["wait", "--all", &id]).run().expect_code(0);
         let outcome = state::assert_ended_cleanly(&sandbox, &id);
         assert!(state::is_exit_or_lost(&outcome, EXIT_CODE), "{outcome}");
     }

@@ -146,7 +146,7 @@ fn a_status_that_nobody_took_is_found() {
     });
     shim.kill();
     reaper.wait_until_reparented(leader);
-    let _waited = sandbox.siding(&["wait", &id]).run().expect_code(0);
+    let _waited = sandbox.siding(&["wait", &id]).run().expect_code(EXIT_CODE.into());
     assert_eq!(state::assert_ended_cleanly(&sandbox, &id), Outcome::Exited { code: EXIT_CODE });
 }
 

@@ -201,7 +201,7 @@ fn assert_sandboxed_command_is_supervised(sandbox: &Sandbox, proc: &str) {
     let inside = inside.expect("the program runs");
     assert_eq!(processes::read_birthmark(inside.pid), processes::birthmark_from_id(&id));
     let why = sandbox.siding(&["why", &id]).run().expect_code(0).stdout_text();
-    assert!(why.contains("waiting on timer"), "{why}");
+    assert!(why.contains("waits for a timer"), "{why}");
     let stopped = sandbox.siding(&["stop", "--json", &id]).run().expect_code(0).json();
     assert_eq!(stopped["phase"], "ended", "{stopped:#}");
     assert!(processes_with_text(&endless).is_empty(), "{:?}", processes_with_text(&endless));

@@ -182,10 +182,11 @@ fn end_of_a_frequent_monitor_is_recorded_on_a_full_disk() {
         .collect();
     let program = CString::new(sandbox.siding_line::<&str>(&[])).expect("a string without NUL");
     let shim = IdleShim::start(&program).expect("the command starts");
-    let _link = shim.start_task(&root, dir, &spec, &environment).expect("the shim starts the task");
+    let _link =
+        shim.start_task(&root, dir, &spec, &environment, None).expect("the shim starts the task");
     let id = task_id.to_string();
     let wait = ["wait", "--timeout", "40s", &id];
-    let _over = sandbox.siding(&wait).run().expect_code(0);
+    let _over = sandbox.siding(&wait).run().expect_code(5);
     let task = show_task(&sandbox, &id);
     assert_eq!(task.number("/outcome/code"), 5);
     assert!(task.number("/output/lost_bytes") > 0);
@@ -277,7 +278,7 @@ fn read_only_state_directory_can_be_read() {
     assert!(listed.stdout_text().contains(task.id()), "{listed}");
     let read = sandbox.siding(&["output", "--all", task.id()]).run().expect_code(0);
     assert_eq!(read.stdout_text(), "words\n");
-    let _over = sandbox.siding(&["wait", task.id()]).run().expect_code(0);
+    let _over = sandbox.siding(&["wait", task.id()]).run().expect_code(3);
     let _over = sandbox.siding(&["stop", task.id()]).run().expect_code(0);
     assert_eq!(entries_when_idle(&sandbox), before);
 }

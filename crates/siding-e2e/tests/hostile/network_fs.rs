@@ -177,6 +177,22 @@ fn task_on_a_network_fs_has_its_runtime_dir_elsewhere() {
     });
 }
 
+/// A task that reads its own standard input waits for input, although the FIFO of its input is not
+/// in the task's directory.
+#[test]
+fn task_on_a_network_fs_that_reads_its_input_is_recognized() {
+    with_each_fs_kind(|sandbox| {
+        let text = "printf 'Proceed? [Y/n] '; cat; true";
+        let task = start_task(sandbox, &["--stdin", "pipe"], text);
+        eventually("it waits for input", || {
+            let why = sandbox.siding(&["why", "--json", task.id()]).run().expect_code(0);
+            why.json()["verdict"] == "input_wait"
+        });
+        let _stopped = sandbox.siding(&["stop", task.id()]).run().expect_code(0);
+        assert_task_exits(task.id());
+    });
+}
+
 /// Promises P25 and P137: a takeover finds the runtime directory of a task and loses no output, and
 /// `reap` removes leftovers of runtime directories.
 #[test]
@@ -185,7 +201,7 @@ fn takeover_finds_and_reap_clears_the_runtime_dir() {
         let count = "for i in $(seq 40); do echo $i; sleep .02; done; exit 7";
         let task = start_task(sandbox, &[], count);
         live_shim(&task).kill();
-        let waited = sandbox.siding(&["wait", "--json", task.id()]).run().expect_code(0);
+        let waited = sandbox.siding(&["wait", "--json", task.id()]).run().expect_code(7);
         assert_eq!(waited.json()["by"][0]["detail"]["code"], 7, "{waited}");
         let lines: String = (1..=40).map(|number| format!("{number}\n")).collect();
         assert_eq!(String::from_utf8_lossy(&task.file()), lines);

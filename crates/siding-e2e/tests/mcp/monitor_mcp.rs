@@ -131,7 +131,7 @@ fn server_that_keeps_exiting_is_given_up() {
     let server = write_scripted_server(&sandbox, "die");
     let args = ["--tool", "look", "--every", "1s", "--restarts", "1", "--", &server];
     let id = start_monitor(&sandbox, &args);
-    let waited = sandbox.siding(&["wait", "--json", "--timeout", "30s", &id]).run().expect_code(0);
+    let waited = sandbox.siding(&["wait", "--json", "--timeout", "30s", &id]).run().expect_code(1);
     assert_eq!(waited.json()["by"][0]["detail"]["code"], 1, "{waited}");
     let last = "! gave up after 2 attempts: it ended: exit status: 3";
     assert_eq!(monitor_output(&sandbox, &id).lines().last(), Some(last));
@@ -152,7 +152,7 @@ fn server_that_cannot_start_is_given_up_immediately() {
         assert_eq!(started["name"], format!("look of {}", server.join(" ")));
         let id = started["task_id"].as_str().expect("an id");
         let waited =
-            sandbox.siding(&["wait", "--json", "--timeout", "30s", id]).run().expect_code(0);
+            sandbox.siding(&["wait", "--json", "--timeout", "30s", id]).run().expect_code(1);
         assert_eq!(waited.json()["by"][0]["detail"]["code"], 1, "{waited}");
         let text = monitor_output(&sandbox, id);
         let given_up = text.lines().find(|line| line.starts_with('!'));
@@ -168,7 +168,8 @@ fn server_ends_at_the_monitors_deadline() {
     let server = write_scripted_server(&sandbox, "up");
     let id = start_monitor(&sandbox, &["--tool", "look", "--timeout", "2s", "--", &server]);
     wait_for_output_line(&sandbox, &id, "= first: 1 line, 2 bytes: up");
-    let waited = sandbox.siding(&["wait", "--json", "--timeout", "30s", &id]).run().expect_code(0);
+    let waited =
+        sandbox.siding(&["wait", "--json", "--timeout", "30s", &id]).run().expect_code(124);
     assert_eq!(waited.json()["by"][0]["detail"]["kind"], "deadline", "{waited}");
     eventually("all its processes have exited", || processes::with_birthmark(&id).is_empty());
 }
@@ -227,7 +228,7 @@ fn wrong_token_ends_the_monitor_with_a_hint() {
     let call = sandbox.siding(&args).env("OTHER", "not-that-token-0000000");
     let started = call.run().json();
     let id = started["task_id"].as_str().expect("an id");
-    let waited = sandbox.siding(&["wait", "--json", "--timeout", "30s", id]).run().expect_code(0);
+    let waited = sandbox.siding(&["wait", "--json", "--timeout", "30s", id]).run().expect_code(1);
     assert_eq!(waited.json()["by"][0]["detail"]["code"], 1, "{waited}");
     let text = monitor_output(&sandbox, id);
     assert!(text.contains("! the server rejects the token"), "{text}");

@@ -16,7 +16,7 @@ fn run_ended_tasks(sandbox: &Sandbox, client: &mut Client, commands: &[&str]) ->
     std::fs::write(sandbox.path("go"), "").expect("test directory");
     for id in &ids {
         // This wait is in another session, so it acknowledges nothing.
-        let _ended = sandbox.siding(&["wait", id]).run().expect_code(0);
+        let _ended = sandbox.siding(&["wait", "--all", id]).run().expect_code(0);
     }
     std::fs::remove_file(sandbox.path("go")).expect("the file exists");
     ids

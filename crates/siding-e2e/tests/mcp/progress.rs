@@ -130,7 +130,7 @@ fn task_end_seen_by_a_canceled_wait_is_still_reported() {
     client.cancel(wait);
     std::fs::write(sandbox.path("go"), "").expect("test directory");
     let ended = ["wait", &id];
-    let _ended = sandbox.siding(&ended).run().expect_code(0);
+    let _ended = sandbox.siding(&ended).run().expect_code(5);
     client.shutdown();
     let notices = unread_notices(&sandbox, &id);
     assert_eq!(

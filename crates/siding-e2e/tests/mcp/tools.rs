@@ -316,6 +316,23 @@ fn ambiguous_task_id_lists_the_candidates() {
     client.shutdown();
 }
 
+/// A model can refer to a task by its name. `@`, the last task of the command line, is only a name
+/// here.
+#[test]
+fn a_task_is_found_by_its_name() {
+    let sandbox = sandbox();
+    let mut client = Client::connect_initialized(&sandbox);
+    let args = ["run", "--background", "--name", "web", "--", "echo up; sleep 300"];
+    let _started = sandbox.siding(&args).run().expect_code(0);
+    let answer = client.call("wait", json!({ "ids": ["web"], "for": ["output:up"] }));
+    assert!(!answer.is_error, "{answer:?}");
+    let answer = client.call("output", json!({ "id": "@" }));
+    assert!(answer.is_error && answer.message.contains("no task `@`"), "{answer:?}");
+    let answer = client.call("stop", json!({ "ids": ["web"] }));
+    assert!(!answer.is_error && answer.message.contains("stopped by client"), "{answer:?}");
+    client.shutdown();
+}
+
 #[test]
 fn invalid_arguments_are_reported_with_the_fix() {
     let sandbox = sandbox();

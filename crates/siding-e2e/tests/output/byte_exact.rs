@@ -87,7 +87,7 @@ fn late_output_of_a_lingering_child_is_kept() {
     assert_eq!(task.text("/phase"), "lingering");
     assert_eq!(task.text("/output/text"), "early\n");
     std::fs::write(gate, "word\n").expect("writing to the pipe succeeded");
-    let _ended = sandbox.siding(&["wait", task.id()]).run().expect_code(0);
+    let _ended = sandbox.siding(&["wait", task.id()]).run().expect_code(7);
     assert_same(&task.file(), b"early\nlate word\nmore\n", "the whole output");
     eventually("nothing of it is left", || {
         siding_e2e::processes::with_birthmark(task.id()).is_empty()

@@ -39,7 +39,7 @@ fn check_all_views(sandbox: &Sandbox, id: &str) -> Task {
         assert!(task["output"]["text"].is_null(), "`ps` must not list output text: {task:#}");
         let _task = assert_task_schema(task.clone());
     }
-    let args = ["wait", "--json", "--timeout", "1ms", id];
+    let args = ["wait", "--all", "--json", "--timeout", "1ms", id];
     let waited = sandbox.siding(&args).run();
     WAIT_SCHEMA.assert_valid(&waited.json());
     let over = shown.text("/phase") == "ended";
@@ -97,7 +97,7 @@ fn tasks_ended_by_siding_match_the_schema() {
     assert_eq!(check_all_views(&sandbox, task.id()).text("/outcome/kind"), "stopped");
     let args = ["--timeout", "100ms", "--grace", "0s", "--wait-for", "output:never"];
     let task = start_background(&sandbox, &args, &sandbox.puppet_argv(&["hang"]));
-    let _over = sandbox.siding(&["wait", task.id()]).run().expect_code(0);
+    let _over = sandbox.siding(&["wait", task.id()]).run().expect_code(124);
     assert_eq!(check_all_views(&sandbox, task.id()).text("/outcome/kind"), "deadline");
 }
 

@@ -23,9 +23,12 @@ fn why_shows_the_process_chain_the_last_line_and_advice() {
     assert_eq!(chain[0]["command"], text_of);
     assert_eq!(chain[1]["command"], "cat");
     let screen = why_text(&sandbox, &id);
-    for part in
-        ["input_wait (hard)", "| Proceed? [Y/n]", "the task's standard input", "siding input"]
-    {
+    for part in [
+        "waits for input (certain)",
+        "| Proceed? [Y/n]",
+        "the task's standard input",
+        "siding input",
+    ] {
         assert!(screen.contains(part), "no {part} in {screen}");
     }
     assert!(screen.lines().count() < 24 && screen.lines().all(|line| line.chars().count() <= 80));
@@ -103,13 +106,19 @@ fn control_characters_cannot_forge_lines_of_why() {
 }
 
 #[test]
-fn why_rejects_an_ended_task() {
+fn why_shows_how_an_ended_task_ended() {
     let sandbox = sandbox();
-    let done = sandbox.siding(&["run", "--json", "--", "exit 7"]).run().expect_code(7).json();
+    let args = ["run", "--json", "--", "echo the last line; exit 7"];
+    let done = sandbox.siding(&args).run().expect_code(7).json();
     let id = done["task_id"].as_str().expect("a task id");
-    let refused = sandbox.siding(&["why", id]).run().expect_code(125);
-    assert!(refused.stderr_text().contains("has ended: exited 7"), "{refused}");
-    assert_eq!(sandbox.siding(&["why", "--json", id]).run().expect_code(125).stdout_text(), "");
+    let screen = why_text(&sandbox, id);
+    for part in ["has ended: exited 7 after ", "| the last line", "siding output"] {
+        assert!(screen.contains(part), "no {part} in {screen}");
+    }
+    let view = why(&sandbox, id);
+    assert_eq!((&view["verdict"], &view["certainty"]), (&"unknown".into(), &"none".into()));
+    assert_eq!((&view["tail"], &view["chain"]), (&"the last line".into(), &serde_json::json!([])));
+    assert_eq!(view["advice"], "It has ended: exited 7.");
     let _unknown = sandbox.siding(&["why", "b-0000"]).run().expect_code(125);
 }
 

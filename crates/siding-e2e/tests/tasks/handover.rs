@@ -27,6 +27,29 @@ fn hand_over_message_starts_on_its_own_terminal_line() {
     Task::only(&sandbox).stop(&["--grace", "0s"]);
 }
 
+/// Promise P14: for a person, the text of a hand-over is two lines that contain the id once.
+#[test]
+fn hand_over_message_for_a_person_is_two_lines() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    // A requested deadline counts from the start, so the text does not depend on the hand-over's time.
+    let run = ["run", "--budget", "300ms", "--timeout", "30m", "--", "sleep 300"];
+    let call = sandbox.siding(&run);
+    assert_eq!(call.on_terminal(&terminal).run().code, Some(75));
+    terminal.wait_for_text("(stops at 30m)");
+    let task = Task::only(&sandbox);
+    let rows = terminal.screen();
+    let rows: Vec<&str> = rows.iter().map(|row| row.trim()).filter(|row| !row.is_empty()).collect();
+    let [state, commands] = rows[..] else { panic!("{rows:?}") };
+    assert!(
+        state.starts_with("siding: still running after ") && state.ends_with(", in the background"),
+        "{state}"
+    );
+    let expected = format!("siding wait | output | extend | stop {} (stops at 30m)", task.id);
+    assert_eq!(commands, expected);
+    task.stop(&["--grace", "0s"]);
+}
+
 /// Promise P13, failures F5 and F18: the call returns when its budget has passed, the same process
 /// continues, and its real exit code is recorded.
 #[test]

@@ -16,6 +16,7 @@ mod nested_tasks;
 mod output_readers;
 mod random_trees;
 mod run;
+mod separate_streams;
 mod shell_bypass;
 mod shells;
 mod start;

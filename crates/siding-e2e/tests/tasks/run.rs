@@ -2,15 +2,12 @@
 
 use std::path::Path;
 
-use siding_e2e::{ProgramOutput, Sandbox, eventually, processes, words};
+use siding_core::task::run::NONINTERACTIVE_VARIABLES;
+use siding_e2e::{ProgramOutput, Sandbox, Terminal, eventually, processes, words};
 
 use crate::support::{
     Task, as_each_user, create_file, expect_prompt, sandbox, wait_for_file_command,
 };
-
-/// Variables that siding sets for a task unless the caller has set them or uses `--env-clear`.
-const UNATTENDED_VARIABLES: [&str; 4] =
-    ["DEBIAN_FRONTEND=noninteractive", "GIT_EDITOR=false", "GIT_TERMINAL_PROMPT=0", "PAGER=cat"];
 
 /// Failure F6: a command that has ended is not shown as running.
 #[test]
@@ -167,15 +164,17 @@ fn task_environment(sandbox: &Sandbox, flags: &[&str], caller: &[(&str, &str)]) 
     variables
 }
 
-/// Failure F37: siding sets variables from which a command can detect that no person is present.
-/// The caller can override these variables.
+/// Failure F37: siding sets variables from which an agent's command can detect that no person is
+/// present. The caller can override these variables.
 #[test]
 fn environment_is_the_callers_plus_unattended_variables() {
     let sandbox = sandbox();
     let plain = task_environment(&sandbox, &[], &[("MINE", "a=b\nc")]);
-    for expected in UNATTENDED_VARIABLES.iter().chain(&["MINE=a=b\nc", "TERM=dumb"]) {
-        assert!(plain.iter().any(|entry| entry == expected), "no {expected} in {plain:?}");
+    for (name, value) in NONINTERACTIVE_VARIABLES.into_iter().chain([("TERM", "dumb")]) {
+        let expected = format!("{name}={value}");
+        assert!(plain.contains(&expected), "no {expected} in {plain:?}");
     }
+    assert!(plain.iter().any(|entry| entry == "MINE=a=b\nc"), "{plain:?}");
     let flags = ["--env", "PAGER=less", "--env", "NEW=x=y", "--env", "EMPTY="];
     let caller = [("GIT_EDITOR", "vi"), ("PAGER", "more"), ("NEW", "old")];
     let set = task_environment(&sandbox, &flags, &caller);
@@ -185,6 +184,27 @@ fn environment_is_the_callers_plus_unattended_variables() {
     assert_eq!(set.iter().filter(|entry| entry.starts_with("PAGER=")).count(), 1);
     let call = sandbox.siding(&["run", "--env", "NOTHING", "--", "true"]);
     assert!(call.run().expect_code(125).stderr_text().contains("NOTHING"));
+}
+
+/// Promise P7: siding sets no variables against prompts for a person at a terminal, and none with
+/// `--env-plain`.
+#[test]
+fn a_person_and_env_plain_get_only_the_callers_variables() {
+    let sandbox = sandbox();
+    let terminal = Terminal::new(80, 24);
+    let persons_call = sandbox.siding(&["run", "--", "env > variables; true"]);
+    let persons_call = persons_call.env("MINE", "1").on_terminal(&terminal);
+    assert_eq!(persons_call.run().code, Some(0));
+    let written = std::fs::read_to_string(sandbox.path("variables")).expect("the command wrote it");
+    let of_person: Vec<String> = written.lines().map(str::to_owned).collect();
+    let plain = task_environment(&sandbox, &["--env-plain"], &[("MINE", "1")]);
+    for variables in [of_person, plain] {
+        assert!(variables.iter().any(|entry| entry == "MINE=1"), "{variables:?}");
+        for (name, _) in NONINTERACTIVE_VARIABLES {
+            let is_set = variables.iter().any(|entry| entry.starts_with(&format!("{name}=")));
+            assert!(!is_set, "{name} in {variables:?}");
+        }
+    }
 }
 
 /// `--env-clear` keeps only the requested variables and the task's id.
@@ -265,17 +285,19 @@ fn task_has_its_own_session_and_default_signals_and_descriptors() {
     });
 }
 
-/// Failure F54: a command that already runs in the same directory is not started again, unless the
-/// caller requests it.
+/// Promise P11, failure F54: a command that already runs in the same directory is not started again
+/// for an agent, unless the agent requests it.
 #[test]
 fn duplicate_launch_is_refused_and_names_the_running_task() {
     let sandbox = sandbox();
     let text = wait_for_file_command("go");
     let first = Task::start(&sandbox, &text);
-    let again = expect_prompt("again", sandbox.siding(&["run", "--", &text]).run()).expect_code(75);
+    let again = expect_prompt("again", sandbox.siding(&["run", "--", &text]).run()).expect_code(79);
     assert!(again.stderr_text().contains(&first.id), "{again}");
     let call = sandbox.siding(&["run", "--json", "--", &text]);
-    let view = call.run().expect_code(75).json();
+    let view = call.run().expect_code(79).json();
+    let offer = format!("`siding output --follow {}`", first.id);
+    assert!(view["message"].as_str().is_some_and(|text| text.contains(&offer)), "{view:#}");
     assert_eq!(view["task_id"], first.id);
     assert_eq!(view["duplicate_of"], first.id);
     assert_eq!(sandbox.task_ids().len(), 1);
@@ -291,6 +313,30 @@ fn duplicate_launch_is_refused_and_names_the_running_task() {
     assert_eq!(second.stop(&[])["duplicate_of"], first.id);
     // The command of an ended task can be run again.
     let _done = sandbox.siding(&["run", "--", &text]).run().expect_code(0);
+}
+
+/// Promise P11: for a person at a terminal the second command runs, and a note names the first. An
+/// agent at a terminal is refused.
+#[test]
+fn persons_second_launch_runs_with_a_note() {
+    let sandbox = sandbox();
+    let text = wait_for_file_command("go");
+    let first = Task::start(&sandbox, &text);
+    let mut terminal = Terminal::new(80, 24);
+    let agents_call = sandbox.siding(&["run", "--", &text]).env("CLAUDECODE", "1");
+    assert_eq!(agents_call.on_terminal(&terminal).run().code, Some(79));
+    terminal.wait_for_text("siding: not started: the same command already runs");
+    assert_eq!(sandbox.task_ids().len(), 1);
+
+    let call = sandbox.siding(&["run", "--", &text]).on_terminal(&terminal).spawn();
+    terminal.wait_for_text("siding: the same command already runs");
+    create_file(&sandbox, "go");
+    assert_eq!(call.wait().code, Some(0));
+    let ids = sandbox.task_ids();
+    let second = ids.iter().find(|id| **id != first.id).expect("a second task");
+    let view = sandbox.siding(&["show", "--json", second]).run().expect_code(0).json();
+    assert_eq!(view["duplicate_of"], first.id);
+    assert_eq!(first.wait_outcome()["code"], 0);
 }
 
 /// Promise P11: the same text with another environment, input or shell is a different command.
@@ -311,8 +357,10 @@ fn different_environment_input_or_shell_is_not_a_duplicate() {
         let args = [&["run", "--background", "--json"], flags, &["--", &text]].concat();
         let started = sandbox.siding(&args).run().expect_code(0).json();
         assert!(started["duplicate_of"].is_null(), "{flags:?}: {started:#}");
-        let again = sandbox.siding(&args).run().expect_code(75).json();
+        let again = sandbox.siding(&args).run().expect_code(79).json();
         assert_eq!(again["duplicate_of"], started["task_id"], "{flags:?}");
     }
+    // The variables against prompts do not distinguish commands.
+    let _refused = sandbox.siding(&["run", "--env-plain", "--", &text]).run().expect_code(79);
     let _ended = sandbox.siding(&["stop", "--all", "--grace", "0s"]).run().expect_code(0);
 }

@@ -27,6 +27,73 @@ fn prompts_end_immediately_without_input() {
     }
 }
 
+/// A file or the pipe of a pipeline is passed on, in the foreground and in the background, byte for
+/// byte.
+#[test]
+fn own_stdin_is_passed_on() {
+    let sandbox = sandbox();
+    let content: String = (0..40_000).map(|number| format!("line {number}\n")).collect();
+    std::fs::write(sandbox.path("file"), &content).expect("test directory");
+    let run = sandbox.siding_line(&["run", "--", "cat"]);
+    for text in [
+        format!("{run} < file"),
+        format!("cat file | {run}"),
+        format!("cat file | {run} | cat"),
+        format!("cat file | {}", sandbox.siding_line(&["run", "--", "tr -d q | cat"])),
+        sandbox.siding_line(&["run", "--stdin", "./file", "--", "cat"]),
+    ] {
+        let done = sandbox.host("bash", &["-c", &text]).run().expect_code(0);
+        assert!(done.stdout_text() == content, "`{text}`: {} bytes", done.stdout.len());
+    }
+    let back = sandbox.siding_line(&["run", "--background", "--", "sha256sum"]);
+    let text = format!("sha256sum < file; id=$(cat file | {back}); {} >&2", "siding wait $id");
+    let text = text.replace("siding wait", &sandbox.siding_line(&["wait"]));
+    let text = format!("{text}; {} $id", sandbox.siding_line(&["output", "--all"]));
+    let done = sandbox.host("bash", &["-c", &text]).run().expect_code(0);
+    let sums = done.stdout_text();
+    let (expected, found) = sums.split_once('\n').expect("two lines");
+    assert_eq!(expected, found.trim_end(), "{done}");
+}
+
+/// `--stdin auto` does not pass on a pipe that the caller's parent also holds: the tool of an agent
+/// would block. `--stdin inherit` passes it on.
+#[test]
+fn shared_stdin_is_passed_on_only_on_request() {
+    let sandbox = sandbox();
+    // The test holds the write end of the pipe until the call has ended.
+    let call = sandbox.siding(&["run", "--budget", "none", "--", "cat"]).stdin_pipe();
+    let done = call.spawn().wait().expect_code(0);
+    assert_eq!(done.stdout_text(), "");
+    let run = sandbox.siding_line(&["run", "--stdin", "inherit", "--", "cat"]);
+    let text = format!("{run}; cat");
+    let done = sandbox.host("bash", &["-c", &text]).stdin("all\n").run().expect_code(0);
+    assert_eq!(done.stdout_text(), "all\n");
+}
+
+/// Commands with different inputs are not duplicates, because siding does not know the content of
+/// an inherited input.
+#[test]
+fn commands_with_inherited_input_are_not_duplicates() {
+    let sandbox = sandbox();
+    std::fs::write(sandbox.path("file"), "x\n").expect("test directory");
+    let line = sandbox.puppet_line(&words("--quiet mark up hang"));
+    let run = sandbox.siding_line(&["run", "--background", "--", &line]);
+    let text = format!("{run} < file && {run} < file");
+    let done = sandbox.host("bash", &["-c", &text]).run().expect_code(0);
+    let ids: Vec<String> = done.stdout_text().lines().map(ToOwned::to_owned).collect();
+    assert_eq!(ids.len(), 2, "{done}");
+    let _done = sandbox.siding(&["stop", "--all", "--grace", "0s"]).run().expect_code(0);
+}
+
+/// A missing file is an error that names the file, and nothing is started.
+#[test]
+fn missing_stdin_file_is_an_error() {
+    let sandbox = sandbox();
+    let done = sandbox.siding(&["run", "--stdin", "absent", "--", "cat"]).run().expect_code(125);
+    assert!(done.stderr_text().contains("absent"), "{done}");
+    assert!(done.stderr_text().contains("inherit"), "{done}");
+}
+
 /// siding does not read its caller's standard input, so a shell loop that reads lines from this
 /// input and calls `siding run` loses no line.
 #[test]
@@ -59,13 +126,13 @@ fn piped_stdin_receives_input_until_eof() {
     task.expect_stopped();
 }
 
-/// `siding input` to a task without a pipe fails and says that the task's input is `/dev/null`.
+/// `siding input` to a task without a pipe fails and says how a task gets one.
 #[test]
 fn input_to_a_task_without_a_pipe_is_an_error() {
     let sandbox = sandbox();
     let task = Task::start_puppet(&sandbox, &[], &["hang"]);
     let done = sandbox.siding(&["input", &task.id, "hello"]).run().expect_code(125);
-    assert!(done.stderr_text().contains("/dev/null"), "{done}");
+    assert!(done.stderr_text().contains("--stdin pipe"), "{done}");
     let _view = task.stop(&[]);
     task.expect_stopped();
 }

@@ -72,7 +72,7 @@ impl<'s> Task<'s> {
     /// Waits for the task's end and returns the outcome.
     #[track_caller]
     pub(crate) fn wait_outcome(&self) -> Value {
-        let args = ["wait", "--json", "--timeout", "30s", &self.id];
+        let args = ["wait", "--all", "--json", "--timeout", "30s", &self.id];
         self.sandbox.siding(&args).run().expect_code(0).json()["by"][0]["detail"].clone()
     }
 

@@ -33,7 +33,7 @@ fn resumed_workflow_adopts_running_steps() {
     wait_for_step_state(&sandbox, &id, "b", "running");
     eventually("step b has started", || read_lines(&sandbox, "log").len() == 2);
     wait_for_runner(&id).kill();
-    let _over = sandbox.siding(&["wait", &id]).run().expect_code(0);
+    let _over = sandbox.siding(&["wait", "--all", &id]).run().expect_code(0);
     let view = show_workflow(&sandbox, &id);
     assert_eq!(
         (&view["state"], step_states(&view)),
@@ -74,7 +74,7 @@ fn unresumed_steps_end_and_a_later_resume_restarts_them() {
     );
     wait_for_runner(&id).kill();
     let task = find_step(&view, "b")["task_id"].as_str().expect("a task");
-    let _over = sandbox.siding(&["wait", task]).run().expect_code(0);
+    let _over = sandbox.siding(&["wait", "--all", task]).run().expect_code(0);
     let ended = sandbox.siding(&["show", "--json", task]).run().expect_code(0).json();
     assert_eq!(ended["outcome"], serde_json::json!({ "kind": "stopped", "by": "session" }));
     let view = show_workflow(&sandbox, &id);
@@ -133,7 +133,7 @@ fn repeatedly_killed_workflow_completes() {
         let count = usize::try_from(kill).expect("the number is small");
         eventually("it continues", || read_lines(&sandbox, "log").len() > count);
         wait_for_runner(&newest).kill();
-        let _over = sandbox.siding(&["wait", &newest]).run().expect_code(0);
+        let _over = sandbox.siding(&["wait", "--all", &newest]).run().expect_code(0);
         let resumed = sandbox.siding(&["workflow", "resume", "--background", "--json", &id]).run();
         if resumed.code != Some(0) {
             // The workflow has completed in the meantime.

@@ -72,7 +72,7 @@ fn wait_for_step_state(sandbox: &Sandbox, id: &str, name: &str, state: &str) -> 
 
 /// Waits until the task of a workflow has ended, and returns the JSON of the workflow.
 fn wait_until_ended(sandbox: &Sandbox, id: &str) -> Value {
-    let _over = sandbox.siding(&["wait", id]).run().expect_code(0);
+    let _over = sandbox.siding(&["wait", "--all", id]).run().expect_code(0);
     show_workflow(sandbox, id)
 }
 

@@ -55,7 +55,7 @@ fn stop_ends_steps_adopted_by_a_resume() {
     let id = started["task_id"].as_str().expect("an id");
     let slow = sandbox.wait_for_mark("slow");
     wait_for_runner(id).kill();
-    let _over = sandbox.siding(&["wait", id]).run().expect_code(0);
+    let _over = sandbox.siding(&["wait", "--all", id]).run().expect_code(0);
     let resumed = sandbox.siding(&["workflow", "resume", "--background", "--json", id]).run();
     let second = resumed.expect_code(0).json()["task_id"].as_str().expect("an id").to_owned();
     eventually("the workflow runs", || show_workflow(&sandbox, id)["state"] == "running");

@@ -84,7 +84,7 @@ pub(super) struct Connection {
     pub(super) is_subscribed: bool,
     process: Option<ServerProcess>,
     /// The tokio task that receives change notifications of the newer protocol revision; empty with
-    /// the older one. Dropping the set aborts the tokio task.
+    /// the older one and without a subscription. Dropping the set aborts the tokio task.
     _listening: JoinSet<()>,
 }
 

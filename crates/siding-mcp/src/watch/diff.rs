@@ -1,6 +1,7 @@
 //! Formats the difference between two texts in one line. Pure.
 
 use regex::Regex;
+use siding_model::size::size_in_words;
 use siding_model::text::{cut_head, one_line};
 
 /// Maximum columns of a line about one change.
@@ -29,12 +30,13 @@ pub(super) struct LineDiff {
 pub(super) fn summary(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let size =
-        format!("{}, {}", format_count(lines.len(), "line"), format_count(text.len(), "byte"));
+        format!("{}, {}", format_count(lines.len(), "line"), size_in_words(text.len() as u64));
     format_line(&format!("first: {size}"), &lines, ShownEnd::First)
 }
 
 /// Describes the change from `old` to `new`, without unchanged lines at the beginning and the end.
-/// With a pattern only matching lines are shown, if there are any.
+/// With a pattern only matching lines are shown, if there are any; of a single changed line, both
+/// versions are shown.
 pub(super) fn diff_lines(old: &str, new: &str, pattern: Option<&Regex>) -> LineDiff {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let same = |one: &(&&str, &&str)| one.0 == one.1;

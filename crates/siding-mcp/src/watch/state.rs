@@ -23,7 +23,7 @@ pub(super) struct WatchConfig {
     pub(super) interval_ms: u64,
     /// How many times in a row the server is restarted or reconnected before the watch gives up.
     pub(super) restarts: u32,
-    /// Only changes with a line that matches this pattern are reported.
+    /// Only changes with a line that matches this pattern are reported; `None` reports all.
     pub(super) pattern: Option<Regex>,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct WatchState {
     config: WatchConfig,
     /// The last text that was read, to which the next one is compared; `None` before the first.
     last_text: Option<String>,
-    /// Whether trouble was reported that has not ended yet.
+    /// Whether the present trouble was reported; false if there is none.
     is_trouble_reported: bool,
     is_subscribed: bool,
     /// Consecutive failed reads on an open connection, over all connections since the last

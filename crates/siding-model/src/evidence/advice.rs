@@ -65,7 +65,7 @@ impl Diagnosis {
                 "Its last line asks for something: answer with `siding input {id} TEXT`, or end \
                  it with `siding stop {id}`."
             ),
-            (_, StdinMode::Null | StdinMode::Pipe) => format!(
+            (_, StdinMode::Null | StdinMode::Pipe | StdinMode::Inherit) => format!(
                 "It waits for input from a terminal without a user: end it with `siding stop {id}` \
                  and start it so that it does not ask."
             ),

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::verdict::{Certainty, ChainLink, Evidence, StallRecord, WaitingOn, WhyVerdict};
 use crate::id::TaskId;
+use crate::outcome::Outcome;
 use crate::process::MonotonicMs;
 
 /// The diagnosis of a quiet task, as printed by `siding why --json`.
@@ -60,6 +61,26 @@ impl WhyView {
             chain,
             tail,
             advice,
+        }
+    }
+
+    /// Builds the view of a task that has ended. No process was inspected, so the verdict is
+    /// `unknown` without certainty; the advice is the outcome. `tail` is the last line of the
+    /// output.
+    #[must_use]
+    pub fn ended(task_id: TaskId, outcome: Option<&Outcome>, tail: String) -> Self {
+        let how = outcome.map_or_else(String::new, |outcome| format!(": {outcome}"));
+        Self {
+            task_id,
+            verdict: WhyVerdict::Unknown,
+            waiting_on: None,
+            certainty: Certainty::None,
+            since_ms: 0,
+            silent_ms: 0,
+            cpu_percent: 0.0,
+            chain: Vec::new(),
+            tail,
+            advice: format!("It has ended{how}."),
         }
     }
 }

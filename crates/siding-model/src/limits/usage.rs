@@ -135,6 +135,9 @@ impl PeakUsage {
         raise(&mut self.memory_bytes, usage.memory_bytes());
         raise(&mut self.cpu_ms, usage.cpu_ms());
         raise(&mut self.processes, usage.process_count());
-        raise(&mut self.fds, usage.fds());
+        // Descriptors that were not counted add up to zero.
+        if usage.fds() > 0 {
+            raise(&mut self.fds, usage.fds());
+        }
     }
 }

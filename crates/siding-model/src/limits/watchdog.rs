@@ -28,7 +28,7 @@ pub const WATCHED_LIMITS: [(LimitKind, &str); 4] = [
     (LimitKind::Sent, "watch_sent"),
 ];
 
-/// Share of a core at and above which a tree is spinning, in percent.
+/// Share of a core at and above which a tree that writes nothing counts as spinning, in percent.
 const SPIN_PERCENT: u64 = 90;
 /// Share of a core at and above which samples include the facts that confirm a busy loop, in
 /// percent. The share is low because a loop may get no more processor time than this on a busy

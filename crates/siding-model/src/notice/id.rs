@@ -102,6 +102,13 @@ impl Consumer {
         Self("person".to_owned())
     }
 
+    /// Returns the consumer of `siding notices` at the terminal of a person, who has read what was
+    /// printed there. It differs from [`Self::person`], to whom a notification may have been lost.
+    #[must_use]
+    pub fn terminal() -> Self {
+        Self("terminal".to_owned())
+    }
+
     /// Returns the name, whose characters are safe in a file name.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -268,6 +268,51 @@ impl Key {
         Self::ALL.iter().copied().find(|key| key.name() == name)
     }
 
+    /// Returns the key with the most similar name; `None` if no name is similar.
+    #[must_use]
+    pub fn nearest(name: &str) -> Option<Self> {
+        nearest_key(name)
+    }
+
+    /// Formats a value of the key for a person: a zero that switches the setting off is shown as
+    /// `no limit` or `off`.
+    #[must_use]
+    pub fn format_value(self, value: &RawValue) -> String {
+        let text = value.to_string();
+        let is_zero = ["0", "0s", "0B", "0B/s"].contains(&text.as_str());
+        match self.zero_meaning().filter(|_| is_zero) {
+            Some(meaning) => meaning.to_owned(),
+            None => text,
+        }
+    }
+
+    /// Returns the meaning of zero for a key that zero switches off; `None` for any other key.
+    fn zero_meaning(self) -> Option<&'static str> {
+        const NO_LIMIT: [Key; 8] = [
+            Key::MaxMemory,
+            Key::MinAvailable,
+            Key::MaxProcesses,
+            Key::MaxFds,
+            Key::MaxCpuSpin,
+            Key::MaxConnectionAge,
+            Key::MaxSent,
+            Key::MaxOutputRate,
+        ];
+        const OFF: [Key; 6] = [
+            Key::StallAfter,
+            Key::DeadlineNotice,
+            Key::WatchCpuSpin,
+            Key::WatchFds,
+            Key::WatchConnectionAge,
+            Key::WatchSent,
+        ];
+        if NO_LIMIT.contains(&self) {
+            Some("no limit")
+        } else {
+            OFF.contains(&self).then_some("off")
+        }
+    }
+
     /// Prefix of the environment variables that set a setting.
     pub const VARIABLE_PREFIX: &str = "SIDING_";
 
@@ -278,8 +323,8 @@ impl Key {
     }
 
     /// Returns the setting that an unknown environment variable was most likely meant to set.
-    /// Returns `None` when no setting has a similar name: siding also reads variables that are not
-    /// settings.
+    /// Returns `None` when no setting has a similar name, because siding may read the variable for
+    /// another purpose.
     #[must_use]
     pub fn suggest_for_variable(variable: &str) -> Option<Self> {
         let name = variable.strip_prefix(Self::VARIABLE_PREFIX)?;

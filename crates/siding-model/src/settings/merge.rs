@@ -29,7 +29,7 @@ pub(super) struct KeyLock {
 #[non_exhaustive]
 pub enum InvalidSetting {
     /// The value is not valid for its key.
-    #[error("{place}: `{key}`: {why}")]
+    #[error("{place}: {}{why}", Self::key_prefix(place, *key))]
     Value {
         /// The source of the value.
         place: SettingSource,
@@ -63,6 +63,12 @@ pub enum InvalidSetting {
 }
 
 impl InvalidSetting {
+    /// Returns the key for a message about a value in a file. A flag or variable, which the message
+    /// names as the place, already says which setting is meant.
+    fn key_prefix(place: &SettingSource, key: Key) -> String {
+        if place.origin.path().is_some() { format!("`{key}`: ") } else { String::new() }
+    }
+
     fn advice(nearest: Option<Key>) -> String {
         nearest.map_or_else(
             || "; `siding config show` lists all keys".to_owned(),
@@ -165,6 +171,21 @@ pub enum SettingsWarning {
 }
 
 impl SettingsWarning {
+    /// Returns the key whose value was ignored, and the source of the value; `None` if the warning
+    /// is about a whole file or a file of a host.
+    #[must_use]
+    pub const fn ignored_value(&self) -> Option<(Key, &SettingSource)> {
+        match self {
+            Self::Locked { place, key, .. }
+            | Self::OverCap { place, key, .. }
+            | Self::NotAllowedForProject { place, key } => Some((*key, place)),
+            Self::LoosenedByProject { place, .. } => Some((Key::Net, place)),
+            Self::HostFileUnusable { .. }
+            | Self::BadHostValue { .. }
+            | Self::ProjectOfOtherUser { .. } => None,
+        }
+    }
+
     /// Returns whether the warning is about a settings file of a host.
     #[must_use]
     pub const fn is_about_host(&self) -> bool {

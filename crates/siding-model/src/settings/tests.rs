@@ -259,9 +259,30 @@ fn errors_name_source_key_value_and_allowed_values() {
     let mut layer = Layer::default();
     let error =
         layer.set(Key::Settle, &text_value("x"), env_source(Key::Settle)).expect_err("no duration");
-    assert!(error.to_string().starts_with("environment variable `SIDING_SETTLE`: `settle`: `x`"));
+    assert!(error.to_string().starts_with("environment variable `SIDING_SETTLE`: `x` is not"));
     let error = layer.set(Key::Settle, &text_value("x"), call_source()).expect_err("no duration");
-    assert!(error.to_string().starts_with("`--timeout`: `settle`: "));
+    assert!(error.to_string().starts_with("`--timeout`: `x` is not"));
+}
+
+/// The descriptions of the settings say for which of them zero has a meaning of its own.
+#[test]
+fn zero_is_shown_as_the_meaning_that_the_description_gives() {
+    for key in Key::ALL {
+        let zeros = ["0", "0s", "0B", "0B/s"].map(text_value);
+        let shown = zeros.map(|zero| key.format_value(&zero));
+        let expected = if key.about().contains("means no limit") {
+            Some("no limit")
+        } else if key.about().contains("` disables") {
+            Some("off")
+        } else {
+            None
+        };
+        match expected {
+            Some(expected) => assert_eq!(shown, [expected; 4], "{key}"),
+            None => assert_eq!(shown, ["0", "0s", "0B", "0B/s"], "{key}"),
+        }
+    }
+    assert_eq!(Key::MaxMemory.format_value(&text_value("1GiB")), "1GiB");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::size::size_in_words;
+
 /// Minimum number of bytes for head and tail together. With less space, only a tail without a
 /// marker is shown.
 const MIN_HEAD_TAIL_BYTES: usize = 16;
@@ -21,7 +23,7 @@ pub fn cut_tail(text: &str, max_bytes: usize) -> &str {
 /// Returns the marker line for `bytes` omitted bytes, with its newline.
 #[must_use]
 pub fn omitted_marker(bytes: u64) -> String {
-    format!("… {bytes} bytes left out …\n")
+    format!("… {} left out …\n", size_in_words(bytes))
 }
 
 /// Returns `text`, or its head and its tail around an [`omitted_marker`], in at most `max_bytes`.
@@ -53,8 +55,8 @@ impl HeadTailSizes {
     /// Divides `max_bytes` between head, marker and tail. Returns `None` when hardly more than the
     /// marker would fit.
     fn new(max_bytes: usize) -> Option<Self> {
-        // A newline may have to precede the marker.
-        let marker = omitted_marker(u64::MAX).len() + 1;
+        // No size has more characters than 1023 bytes. A newline may have to precede the marker.
+        let marker = omitted_marker(1023).len() + 1;
         let room = max_bytes.checked_sub(marker).filter(|room| *room >= MIN_HEAD_TAIL_BYTES)?;
         Some(Self { head: room / 4, tail: room - room / 4 })
     }

@@ -163,7 +163,7 @@ fn later_format_fixtures() -> Vec<Fixture> {
             ],
         ),
         (
-            "format-7/background-deadline",
+            "format-8/background-deadline",
             vec![
                 accepted_with_later_deadline(),
                 spawned(),

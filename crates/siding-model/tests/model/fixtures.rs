@@ -36,7 +36,7 @@ const FIXTURES: [(&str, FixtureCheck); 12] = [
     ("format-4/expiring", check_expiring),
     ("format-5/released", check_released),
     ("format-6/limit", check_limit),
-    ("format-7/background-deadline", check_later_deadline),
+    ("format-8/background-deadline", check_later_deadline),
 ];
 
 #[test]

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use siding_model::limits::{
-    Breach, Connection, ConnectionLog, LimitReading, LimitTracker, Limits, OnLimit, ProcessUsage,
-    Usage,
+    Breach, Connection, ConnectionLog, LimitReading, LimitTracker, Limits, OnLimit, PeakUsage,
+    ProcessUsage, Usage,
 };
 use siding_model::outcome::LimitKind;
 use siding_model::process::{MonotonicMs, ProcRef};
@@ -34,6 +34,17 @@ impl TrackedTask {
     fn breach_details(&mut self, usage: Usage) -> Vec<String> {
         self.record_usage(usage).breaches.into_iter().map(|breach| breach.detail).collect()
     }
+}
+
+/// Without a limit on descriptors they are not counted, so their peak is unknown and not zero.
+#[test]
+fn descriptors_that_were_not_counted_have_no_peak() {
+    let mut peaks = PeakUsage::default();
+    peaks.record_usage(&usage(1_000, vec![ProcessUsage { fds: 0, ..process(9) }]));
+    assert_eq!((peaks.fds, peaks.processes), (None, Some(1)));
+    peaks.record_usage(&usage(2_000, vec![ProcessUsage { fds: 5, ..process(9) }]));
+    peaks.record_usage(&usage(3_000, vec![ProcessUsage { fds: 3, ..process(9) }]));
+    assert_eq!(peaks.fds, Some(5));
 }
 
 /// A breach is reported once, and again only after the value has fallen below nine tenths of the

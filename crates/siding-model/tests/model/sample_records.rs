@@ -55,6 +55,7 @@ pub(crate) fn task_spec() -> TaskSpec {
         net: "ports:443".parse().expect("a policy"),
         same_key: "5f1c0a9d".to_owned(),
         duplicate_of: None,
+        separate_stderr: false,
         monitor: None,
         wait_for: Vec::new(),
     }

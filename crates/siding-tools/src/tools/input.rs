@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 use siding_core::task::input::TaskInput;
+use siding_model::size::size_in_words;
 
 use crate::answer::{ToolAnswer, ToolError};
 use crate::async_fd::run_blocking;
@@ -17,7 +18,7 @@ password: ask the user to do that.";
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct InputArgs {
-    /// Task id or its prefix.
+    /// Task id, prefix or name.
     id: String,
     /// Text to write.
     #[serde(default)]
@@ -48,7 +49,7 @@ pub(super) async fn call<C: CallContext>(
             written.push('\n');
         }
         input.write(written.as_bytes())?;
-        let mut line = format!("wrote {} bytes to {id}", written.len());
+        let mut line = format!("wrote {} to {id}", size_in_words(written.len() as u64));
         if args.eof {
             input.close(&snapshot.dir)?;
             line.push_str(" and closed its input");

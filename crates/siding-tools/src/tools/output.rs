@@ -13,6 +13,7 @@ use siding_core::settings::{self, Environment};
 use siding_core::task::view::ViewDetail;
 use siding_model::advice;
 use siding_model::notice::Coverage;
+use siding_model::size::size_in_words;
 
 use crate::answer::{ToolAnswer, ToolError};
 use crate::async_fd::run_blocking;
@@ -30,7 +31,7 @@ beginning and end. Use `errors` or `grep` before reading everything.";
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OutputArgs {
-    /// Task id or its prefix.
+    /// Task id, prefix or name.
     id: String,
     /// Offset to start at; 0 is the beginning. The answer contains the next offset.
     #[serde(default)]
@@ -90,7 +91,8 @@ fn read_output(context: &ToolContext, args: &OutputArgs) -> Result<ToolAnswer, T
         && reading.truncated
         && max < MIN_MARKED_TEXT_BYTES
     {
-        answer.lines.push(format!("cut to the last {max} bytes; a larger `max_bytes` shows more"));
+        let size = size_in_words(max as u64);
+        answer.lines.push(format!("cut to the last {size}; a larger `max_bytes` shows more"));
     }
     if state.is_live() {
         answer.lines.extend(text::next_step(context, &view));
@@ -130,7 +132,7 @@ fn select_size(args: &OutputArgs, is_plain_read: bool) -> Result<TextLimit, Tool
     let max = match args.max_bytes {
         Some(max) => max.max(MIN_PAGE_BYTES),
         None => {
-            // `read` ignores errors in the settings, because they must not prevent the reading of
+            // `settings::read` ignores errors in the settings: they must not prevent the reading of
             // output.
             let found = settings::read(&Environment::from_process());
             found.settings.output_max_bytes.to_usize()
@@ -156,5 +158,5 @@ fn format_note(args: &OutputArgs, reading: &ReadSummary, is_empty: bool) -> Opti
         });
     }
     (args.since.is_some() && truncated && next < bytes)
-        .then(|| format!("{} more bytes: `since` {next}", bytes - next))
+        .then(|| format!("{} more: `since` {next}", size_in_words(bytes - next)))
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use siding_core::settings::{self, Environment};
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::request::{TaskRequest, WorkingDirectory};
-use siding_core::task::run::{self, LaunchResult, PreparedTask, RunError};
+use siding_core::task::run::{self, LaunchResult, PreparedTask, RunError, TaskStdin};
 use siding_core::task::shim_client::ShimConnection;
 use siding_core::task::watch::TaskWatch;
 use siding_model::duration::format_duration;
@@ -18,7 +18,7 @@ use siding_model::history::{self, AutoBackground, PlacementRequest};
 use siding_model::lifecycle::Phase;
 use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::settings::{Key, Origin, RawValue};
-use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
+use siding_model::spec::{TaskCommand, TaskSpec};
 use siding_model::wait::Condition;
 
 use super::wait;
@@ -83,10 +83,10 @@ pub struct RunArgs {
 /// The decisions about a call, which are made before its task is started.
 struct RunPlan {
     task: PreparedTask,
-    /// Maximum time for which the caller waits; `None` is a wait until the end of the task.
+    /// Maximum time for which the caller waits; `None` is a wait without a limit.
     budget: Option<Duration>,
     max_output_bytes: usize,
-    /// Notes for the caller about the decisions of this plan.
+    /// Notes for the caller about the settings and the decisions of this plan.
     notes: Vec<String>,
     /// A note that the caller receives only if the budget has passed before the command ended.
     cap_note: Option<String>,
@@ -224,7 +224,7 @@ fn plan_run<C: CallContext>(
     });
     let session_id = context.live_session().map_err(RunError::from)?;
     let task = TaskRequest::new(command, cwd, session_id, placement)
-        .stdin(if args.stdin { StdinMode::Pipe } else { StdinMode::Null })
+        .stdin(if args.stdin { TaskStdin::Pipe } else { TaskStdin::Null })
         .wait_for(conditions)
         .env(args.env.clone().into_iter().collect())
         .prepare(&context.root, &settings)?;
@@ -269,7 +269,7 @@ pub(super) fn settings_sources(
 }
 
 /// Decides whether a command starts in the background: because the call requests it, or because the
-/// command will probably exceed the budget.
+/// command will probably exceed the budget. Returns `None` for the foreground.
 fn decide_auto_background(
     context: &ToolContext,
     (command, cwd): (&TaskCommand, &str),

@@ -2,11 +2,10 @@
 
 use siding_core::settings;
 use siding_core::task::launch::IdleShim;
-use siding_core::task::run::RunError;
 use siding_core::task::run::request::{self, TaskRequest, WorkingDirectory};
+use siding_core::task::run::{RunError, TaskStdin};
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::outcome::{BackgroundReason, Placement};
-use siding_model::spec::StdinMode;
 
 use super::run::{EARLY_FAILURE_WAIT, build_answer, settings_sources, wait_for_task};
 use crate::answer::{ToolAnswer, ToolError};
@@ -22,7 +21,7 @@ pub struct SelfTask {
     /// The name that lists show instead of the command.
     pub name: String,
     /// The source of the task's standard input.
-    pub stdin: StdinMode,
+    pub stdin: TaskStdin,
     /// Whether the task starts in the background, so that the call waits only briefly for an early
     /// failure.
     pub background: bool,

@@ -28,14 +28,14 @@ pub(super) const DESCRIPTION: &str = "\
 Stop tasks with all their processes: asks them to end, kills those that remain after `grace`, and \
 answers when it is proven that none is left.";
 
-/// Expected maximum duration of a stop without `grace`, which progress reports contain: the default
-/// of the setting `kill_grace`.
+/// Maximum duration that progress reports state for a stop without `grace`: the default of the
+/// setting `kill_grace`.
 const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StopArgs {
-    /// Task ids or their prefixes.
+    /// Task ids, prefixes or names.
     ids: Vec<String>,
     /// Seconds from SIGTERM to SIGKILL (default 10); 0 kills immediately.
     #[serde(default)]

@@ -14,6 +14,7 @@ use siding_model::duration::format_duration;
 use siding_model::id::TaskId;
 use siding_model::notice::{Coverage, MAX_SUMMARY_BYTES};
 use siding_model::settings::{Key, RawValue};
+use siding_model::size::size_in_words;
 use siding_model::text::one_line;
 use siding_model::wait::{
     Condition, Quantifier, SatisfiedCondition, WaitDetail, WaitVerdict, format_conditions,
@@ -35,7 +36,7 @@ continue, and you can call it again. Do not poll; do not write sleep loops.";
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WaitArgs {
-    /// Task ids or their prefixes.
+    /// Task ids, prefixes or names.
     ids: Vec<String>,
     /// Wait for one of the tasks instead of all.
     #[serde(default)]
@@ -216,9 +217,9 @@ fn add_ended_task(
         let (dir, spec) = (&snapshot.dir, &snapshot.state.spec);
         answer.output = siding_core::output::task_summary(dir, spec, MAX_SUMMARY_BYTES).ok();
         answer.lines.push(format!(
-            "{} shows all {} bytes of output",
+            "{} shows all {} of output",
             context.dialect.format_tool("output"),
-            view.output.bytes
+            size_in_words(view.output.bytes)
         ));
     }
     answer

@@ -20,7 +20,7 @@ what (input, a lock, the network, a child, a timer), or that it is busy. Changes
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WhyArgs {
-    /// Task id or its prefix.
+    /// Task id, prefix or name.
     id: String,
 }
 

@@ -112,7 +112,7 @@ impl Simulation {
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Record(entry) => {
-                if let Entry::CallFinished { result } = &entry {
+                if let Entry::CallFinished { result, .. } = &entry {
                     *self.results.entry(result.call.clone()).or_default() += 1;
                 }
                 self.transcript.push(entry);
@@ -172,7 +172,7 @@ impl Simulation {
                 if let Some(call) = self.running.keys().nth(which).cloned() {
                     self.running.remove(&call);
                     let result = ToolResult { call, text: "done".to_owned(), is_error: false };
-                    self.handle_event(Event::CallFinished(result));
+                    self.handle_event(Event::CallFinished { result, covered_notices: Vec::new() });
                 }
             }
             Action::BindTask(which) => {

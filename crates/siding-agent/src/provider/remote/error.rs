@@ -127,7 +127,7 @@ impl RequestError {
     }
 }
 
-/// Returns the error message in a server's response.
+/// Returns the error message in a server's response, if there is one.
 fn error_message(body: &Value) -> Option<&str> {
     ["/error/message", "/message", "/error", "/detail"]
         .iter()

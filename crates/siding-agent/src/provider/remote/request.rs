@@ -126,8 +126,8 @@ fn user_blocks(results: &[ToolResult], content: &[UserContent]) -> Vec<ContentPa
     results.chain(texts).collect()
 }
 
-/// Returns a part of an answer in Anthropic's format. Unsigned reasoning is omitted, because
-/// Anthropic would reject it.
+/// Returns a part of an answer in Anthropic's format. Returns `None` for unsigned reasoning,
+/// because Anthropic would reject it.
 fn assistant_block(content: &AssistantContent) -> Option<ContentPart> {
     Some(custom_part(match content {
         AssistantContent::Text { text } => json!({ "type": "text", "text": text }),
@@ -154,17 +154,17 @@ fn tool_responses(results: &[ToolResult]) -> impl Iterator<Item = ChatMessage> {
         .map(|one| ChatMessage::from(ToolResponse::new(one.call.as_str(), output_text(one))))
 }
 
-/// Returns the texts for chat completions. The library joins them with blank lines into one text,
-/// which is also accepted by servers that do not support parts.
+/// Returns the texts for chat completions; `None` if there are no texts. The library joins them
+/// with blank lines into one text, which is also accepted by servers that do not support parts.
 fn user_texts(content: &[UserContent]) -> Option<ChatMessage> {
     let parts: Vec<ContentPart> =
         content.iter().map(|one| ContentPart::from_text(one.text())).collect();
     (!parts.is_empty()).then(|| ChatMessage::user(parts))
 }
 
-/// Returns a part of an answer for chat completions. Signed reasoning comes from another provider
-/// and is omitted. Unsigned reasoning is kept, because some servers require their own reasoning to
-/// be sent back together with the calls.
+/// Returns a part of an answer for chat completions. Returns `None` for signed reasoning, which
+/// comes from another provider. Unsigned reasoning is kept, because some servers require their own
+/// reasoning to be sent back together with the calls.
 fn assistant_part(content: &AssistantContent) -> Option<ContentPart> {
     match content {
         AssistantContent::Text { text } => Some(ContentPart::from_text(text)),

@@ -112,6 +112,7 @@ impl ResponseAssembler {
 }
 
 /// Converts redacted reasoning, whose data only Anthropic can read, so that it can be sent back.
+/// Returns `None` if the block has no data.
 fn redacted_thinking(block: &Value) -> Option<AssistantContent> {
     let data = block.get("data")?.as_str()?;
     Some(AssistantContent::Thinking {

@@ -29,8 +29,10 @@ pub(super) struct Script {
 pub(super) struct ScriptAnswer {
     /// Line of the file on which the answer starts, from 1.
     pub(super) line: usize,
-    /// A pattern that the last message to the model must match.
+    /// A pattern that the last message to the model must match; `None` accepts any message.
     pub(super) expect: Option<Regex>,
+    /// Explains a message that does not match; with `None`, the error shows the pattern.
+    pub(super) mismatch: Option<String>,
     /// Delay before the first part.
     pub(super) delay: Duration,
     pub(super) thinking: Option<String>,
@@ -68,7 +70,7 @@ pub(super) struct PlayedFailure {
     /// The HTTP status; `None` simulates a stream that breaks off.
     pub(super) status: Option<u16>,
     pub(super) message: String,
-    /// The delay that the simulated server asks for.
+    /// The delay that the simulated server asks for, if any.
     pub(super) retry_after: Option<Duration>,
 }
 
@@ -132,6 +134,9 @@ fn check_answer(
                 .to_owned(),
         );
     }
+    if raw.mismatch.is_some() && expect.is_none() {
+        return Err("`mismatch` requires `expect`".to_owned());
+    }
     if raw.signature.is_some() && raw.thinking.is_none() {
         return Err("`signature` requires `thinking`".to_owned());
     }
@@ -156,6 +161,7 @@ fn check_answer(
     let answer = ScriptAnswer {
         line,
         expect,
+        mismatch: raw.mismatch,
         delay: Duration::from_millis(raw.delay_ms),
         thinking: raw.thinking,
         signature: raw.signature,

@@ -86,7 +86,11 @@ impl ScriptedProvider {
             && !answer.matches_expectation(&prompt, &mut state.captures)
         {
             let prompt = one_line(&prompt, SHOWN_COLUMNS);
-            return Err(refused(format!("expects `{expect}`, but the model received: {prompt}")));
+            let what = match &answer.mismatch {
+                Some(meaning) => format!("does not fit: {}", one_line(meaning, SHOWN_COLUMNS)),
+                None => format!("expects `{expect}`"),
+            };
+            return Err(refused(format!("{what}, but the model received: {prompt}")));
         }
         let turn = answer.fill(number, &state.captures).map_err(|name| {
             refused(format!("needs `${{{name}}}`, whose group has not matched so far"))

@@ -24,6 +24,7 @@ pub(super) struct RawScript {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawAnswer {
     pub(super) expect: Option<String>,
+    pub(super) mismatch: Option<String>,
     #[serde(default)]
     pub(super) delay_ms: u64,
     pub(super) thinking: Option<String>,

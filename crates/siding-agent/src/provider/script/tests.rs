@@ -159,6 +159,17 @@ fn a_mismatch_names_the_file_the_answer_and_the_actual_input() {
 }
 
 #[test]
+fn a_mismatch_is_explained_in_the_words_of_the_script() {
+    let script = script(
+        "[[answer]]\nexpect = '(?s)n.*e'\nmismatch = \"there is no needle\"\ntext = \"found\"\n",
+    );
+    let why = refusal_text(&script, &[prompt("hay")]);
+    let expected =
+        "s.toml:1: answer 1 does not fit: there is no needle, but the model received: hay";
+    assert_eq!(why, expected);
+}
+
+#[test]
 fn a_group_that_matched_nothing_is_reported() {
     let script =
         script("[[answer]]\nexpect = 'a(?<b>b)?'\ntext = \"one\"\n[[answer]]\ntext = \"${b}\"\n");
@@ -303,6 +314,7 @@ fn a_mistake_is_reported_with_line_key_and_allowed_values() {
             "[[answer]]\nerror = {}\nstop = \"other\"\n",
             "s.toml:1: answer 1: `stop` cannot be combined",
         ),
+        ("[[answer]]\nmismatch = \"m\"\ntext = \"a\"\n", "s.toml:1: answer 1: `mismatch` requires"),
         (
             "[[answer]]\nsignature = \"s\"\ntext = \"a\"\n",
             "s.toml:1: answer 1: `signature` requires",

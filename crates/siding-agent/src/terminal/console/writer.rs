@@ -40,7 +40,7 @@ struct WriteQueue {
     has_chunk_in_flight: bool,
     /// The number of chunks written, to detect progress.
     chunks_written: u64,
-    /// The error after which nothing more can be written.
+    /// The error after which nothing more can be written, if one has occurred.
     error: Option<io::Error>,
     /// Whether to report that everything was written.
     notify_when_done: bool,

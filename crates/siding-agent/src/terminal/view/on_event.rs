@@ -205,14 +205,15 @@ impl View {
     }
 }
 
-/// Returns the summary of a notice, such as `failed (7)  npm test`.
+/// Returns the summary of a notice, such as `failed (7)  npm test`; `None` if the notice has no
+/// status or no command.
 fn notice_summary(notice: &str) -> Option<String> {
     let element = |name: &str| element_text(notice, name);
     let code = element("exit_code").map_or_else(String::new, |code| format!(" ({code})"));
     Some(format!("{}{code}  {}", element("status")?, element("command")?))
 }
 
-/// Returns the text of an element of an XML block.
+/// Returns the text of an element of an XML block; `None` if the block has no such element.
 fn element_text(block: &str, name: &str) -> Option<String> {
     let (_, rest) = block.split_once(&format!("\n  <{name}>"))?;
     let (text, _) = rest.split_once(&format!("</{name}>"))?;

@@ -108,7 +108,8 @@ impl View {
         None
     }
 
-    /// Ends the agent, after a confirmation if something is still running.
+    /// Returns the action that ends the agent. If something is still running, first warns and
+    /// returns `None`; the next request then ends the agent.
     fn request_exit(&mut self, leaving: ExitConfirmation) -> Option<UserAction> {
         let is_free = self.tasks.is_empty() && !self.is_busy();
         if is_free || leaving == ExitConfirmation::Warned {

@@ -47,7 +47,7 @@ pub enum TodoError {
     /// The state of the list does not allow the operation.
     #[error(transparent)]
     Refused(#[from] TodoRefusal),
-    /// Another process has held the lock for ten seconds.
+    /// The file could not be locked within ten seconds.
     #[error("the to-do list is locked by another process for {} s; try again later", LOCK_TIMEOUT.as_secs())]
     Busy,
     /// The call was cancelled while it waited for the lock.
@@ -107,7 +107,7 @@ impl TodoList {
     ///
     /// # Errors
     ///
-    /// [`TodoError`] if the file cannot be opened, is too large, or has a newer format.
+    /// [`TodoError`] if the file cannot be opened or read, is too large, or has a newer format.
     pub fn read(&self) -> Result<ReplayedTodos, TodoError> {
         match self.open_file(file::OpenMode::Read) {
             Ok(opened) => self.replay(&opened),

@@ -35,7 +35,7 @@ Examples:
   siding a2a send http://127.0.0.1:7434 --file log.txt --background 'explain'
 
 Exit codes: 0 completed, 1 failed, rejected or refused, 3 canceled, 4 server
-unreachable; 75, 124 and 125 as for `siding run`.")]
+unreachable; 75, 79, 124 and 125 as for `siding run`.")]
 pub(super) struct Args {
     /// URL of the agent's card, or the part of this URL before /.well-known/agent-card.json
     #[arg(value_name = "URL")]
@@ -70,7 +70,7 @@ pub(super) struct Args {
     /// Send the message even if an identical one is already being processed
     #[arg(long)]
     allow_duplicate: bool,
-    /// Display name of the task
+    /// Name of the task, which commands accept in place of its id
     #[arg(long)]
     name: Option<String>,
     /// Print the task as JSON instead of its output

@@ -128,7 +128,6 @@ impl From<ServeError> for Failure {
     fn from(error: ServeError) -> Self {
         match error {
             ServeError::Session(error) => error.into(),
-            ServeError::Run(error) => error.into(),
             error @ (ServeError::Door(_) | ServeError::Io { .. }) => Self::new(error),
         }
     }

@@ -1,18 +1,18 @@
 //! `siding config show`: shows every setting with its origin.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use siding_core::settings::{self, Environment};
-use siding_model::settings::{RawValue, SettingEntry, Settings};
+use siding_core::settings::{self, Environment, LoadedSettings, WritableLayer};
+use siding_model::settings::{Key, RawValue, SettingEntry, Settings};
 
 use crate::exit;
 use crate::failure::Failure;
 use crate::{render, stdout};
 
-/// Shows every setting with its value and origin.
+/// Shows every setting with its value and origin, and the files that settings come from.
 ///
 /// A mistake in a file or variable is reported with its line, and the mistaken value is ignored.
 /// Commands that need settings, such as `run`, fail until the mistake is corrected.
@@ -72,7 +72,9 @@ impl Args {
         if self.json {
             render::json::print(&views)?;
         } else {
-            stdout::print_text(&format_table(&views, environment.home.as_deref()))?;
+            let home = environment.home.as_deref();
+            let files = format_files(&list_files(&environment, &reading), home);
+            stdout::print_text(&format!("{}\n{files}", format_table(&views, home)))?;
         }
         print_warnings(&reading.settings);
         for mistake in &reading.mistakes {
@@ -99,13 +101,12 @@ fn format_table(views: &[SettingView], home: Option<&Path>) -> String {
     let key = views.iter().map(|view| view.key.len()).max().unwrap_or(0);
     // Only values of at most 12 characters determine the column's width, so that one long list does
     // not widen it for all rows.
-    let short = |view: &SettingView| {
-        Some(view.value.to_string().chars().count()).filter(|count| *count <= 12)
-    };
+    let short =
+        |view: &SettingView| Some(shown_value(view).chars().count()).filter(|count| *count <= 12);
     let value = views.iter().filter_map(short).max().unwrap_or(0);
     let mut text = String::new();
     for view in views {
-        let shown = view.value.to_string();
+        let shown = shown_value(view);
         let mut line = format!("{:<key$}  {shown:<value$}  ", view.key);
         let origin = format_origin(view, home);
         if line.chars().count() + origin.chars().count() > stdout::TEXT_COLUMNS {
@@ -119,13 +120,63 @@ fn format_table(views: &[SettingView], home: Option<&Path>) -> String {
     text
 }
 
+/// Returns the value for a person: `no limit` instead of a zero that means it.
+fn shown_value(view: &SettingView) -> String {
+    match Key::from_name(view.key) {
+        Some(key) => key.format_value(&view.value),
+        None => view.value.to_string(),
+    }
+}
+
+/// A file that can contain settings.
+#[derive(Debug)]
+struct SettingsFile {
+    layer: &'static str,
+    path: PathBuf,
+    /// Whether the file was read; otherwise it is missing or cannot be used.
+    is_read: bool,
+}
+
+/// Returns the files of all layers, in the order of precedence, the lowest first.
+fn list_files(environment: &Environment, reading: &LoadedSettings) -> Vec<SettingsFile> {
+    let own = |layer, name| {
+        let path = settings::writable_file(environment, layer).ok().flatten()?;
+        let is_read = reading.files.contains(&path);
+        Some(SettingsFile { layer: name, path, is_read })
+    };
+    let system = own(WritableLayer::System, "system");
+    let above = [own(WritableLayer::User, "user"), own(WritableLayer::Project, "project")];
+    let is_own =
+        |path: &PathBuf| system.iter().chain(above.iter().flatten()).any(|file| file.path == *path);
+    let host: Vec<SettingsFile> = reading
+        .files
+        .iter()
+        .filter(|&path| !is_own(path))
+        .map(|path| SettingsFile { layer: "host", path: path.clone(), is_read: true })
+        .collect();
+    system.into_iter().chain(host).chain(above.into_iter().flatten()).collect()
+}
+
+fn format_files(files: &[SettingsFile], home: Option<&Path>) -> String {
+    let mut text = "files, each takes precedence over those above it:\n".to_owned();
+    for file in files {
+        let path = shorten_home(&file.path.display().to_string(), home);
+        let missing = if file.is_read { "" } else { " (missing)" };
+        text.push_str(&format!("  {:<7}  {path}{missing}\n", file.layer));
+    }
+    text
+}
+
+/// Replaces the home directory at the beginning of a path by `~`.
+fn shorten_home(path: &str, home: Option<&Path>) -> String {
+    let below_home = home.and_then(|home| Path::new(path).strip_prefix(home).ok());
+    below_home.map_or_else(|| path.to_owned(), |rest| format!("~/{}", rest.display()))
+}
+
 fn format_origin(view: &SettingView, home: Option<&Path>) -> String {
     let mut origin = view.origin.to_owned();
     if let Some(source) = &view.source {
-        let below_home = home.and_then(|home| Path::new(source).strip_prefix(home).ok());
-        let shown =
-            below_home.map_or_else(|| source.clone(), |rest| format!("~/{}", rest.display()));
-        origin.push_str(&format!(" {shown}"));
+        origin.push_str(&format!(" {}", shorten_home(source, home)));
     }
     if let Some(line) = view.line {
         origin.push_str(&format!(" line {line}"));
@@ -138,7 +189,7 @@ fn format_origin(view: &SettingView, home: Option<&Path>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use siding_model::settings::{Key, Layer, Origin, SettingSource};
+    use siding_model::settings::{Layer, Origin, SettingSource};
 
     use super::*;
 
@@ -166,6 +217,7 @@ mod tests {
         assert!(text.contains("  system ~/s.toml line 3 (locked)\n"), "{text}");
         assert!(text.contains("  environment SIDING_SHELL\n"), "{text}");
         assert!(text.contains("  built-in\n"), "{text}");
+        assert!(text.contains("\nmax_memory            no limit  built-in\n"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 
@@ -174,6 +226,18 @@ mod tests {
         let path = format!("/{}", "x".repeat(60));
         let text = format_table(&sample_views(&path), None);
         assert!(text.contains(&format!("2s\n    system {path} line 3")), "{text}");
+    }
+
+    #[test]
+    fn files_are_listed_by_precedence_and_missing_ones_too() {
+        let file = |layer, path: &str, is_read| SettingsFile { layer, path: path.into(), is_read };
+        let files = [file("system", "/etc/s.toml", false), file("user", "/home/me/s.toml", true)];
+        assert_eq!(
+            format_files(&files, Some(Path::new("/home/me"))),
+            "files, each takes precedence over those above it:\n  \
+             system   /etc/s.toml (missing)\n  \
+             user     ~/s.toml\n"
+        );
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl Args {
         if let Some(name) = &self.rule {
             let rule = rules.get(name).ok_or_else(|| {
                 Failure::new(format!("no rule `{name}`"))
-                    .with_hint("`siding guard rules` lists all rules")
+                    .with_hint("`siding guard rules` lists all rules; a command follows `--`")
             })?;
             if self.json {
                 json::print(&RuleView::from(rule))?;

@@ -57,6 +57,22 @@ impl HookEvent {
             Self::NotifyPerson => "SessionStart",
         }
     }
+
+    /// Returns what siding does at the event, for a person who decides about an install.
+    pub(super) const fn effect(self) -> &'static str {
+        match self {
+            Self::SessionStart => "opens siding's session, reports tasks that still run",
+            Self::PreToolUse => "asks the guard about a command; sets its budget, if any",
+            Self::PostToolUse => "reports new notices after a command",
+            Self::PostToolUseFailure => "reports new notices after a command that failed",
+            Self::PostToolBatch => "reports new notices, reminds of running tasks",
+            Self::UserPromptSubmit => "reports new notices with your prompt",
+            Self::Stop => "reports notices and running tasks before a turn ends",
+            Self::SessionEnd => "closes siding's session, which stops its tasks",
+            Self::AwaitNotice => "wakes the idle agent for a new notice",
+            Self::NotifyPerson => "notifies you when a task needs you",
+        }
+    }
 }
 
 /// Maximum number of characters of the host's conversation id in a session id. With the host's

@@ -5,6 +5,7 @@ use std::io::Read;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use siding_guard::ExecMode;
+use siding_model::size::size_in_words;
 
 use super::host::HookEvent;
 use crate::failure::Failure;
@@ -52,7 +53,8 @@ impl HookInput {
             .map_err(|error| Failure::new(format!("could not read standard input: {error}")))?;
         if text.len() as u64 > MAX_INPUT_BYTES {
             return Err(Failure::new(format!(
-                "the event on standard input has more than {MAX_INPUT_BYTES} bytes; no decision"
+                "the event on standard input has more than {}; no decision",
+                size_in_words(MAX_INPUT_BYTES)
             )));
         }
         Self::parse(&text).map_err(|error| {

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use siding_core::notices::{Outbox, caller_notices};
 use siding_core::store::StateDir;
-use siding_core::task::listing;
 use siding_model::id::SessionId;
 use siding_model::notice::{Consumer, NoticeId};
 
+use crate::caller;
 use crate::context;
 use crate::exit;
 use crate::failure::Failure;
@@ -16,27 +16,54 @@ use crate::failure::Failure;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
+  siding notices ack                    the notices printed last, for a person
   siding notices ack b-4k7q0n2m8x5t.3   one notice
   siding notices ack b-4k7q             all notices of this task so far
 
 Acknowledging a notice again has no effect.")]
 pub(super) struct Args {
-    /// Ids of notices, or of tasks
-    #[arg(required = true, value_name = "ID")]
+    /// Ids of notices; or tasks: ids, unique prefixes, names, or `@` for the last one (default for a
+    /// person: the notices that the last `siding notices` has printed)
+    #[arg(value_name = "ID")]
     ids: Vec<String>,
-    /// Consumer that received the notices (default: agent)
+    /// Consumer that received the notices (default: agent; for a person: terminal)
     #[arg(long, value_name = "NAME")]
     consumer: Option<Consumer>,
+    /// Without ids: the session whose notices were printed (default: the implicit one)
+    #[arg(long, value_name = "S", conflicts_with = "ids")]
+    session: Option<SessionId>,
 }
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
-        let consumer = self.consumer.unwrap_or_else(Consumer::agent);
+        let is_person = caller::is_person_by_settings();
+        // A person must not take notices away from the agent of a session.
+        let consumer = self.consumer.clone().unwrap_or_else(|| match is_person {
+            true => Consumer::terminal(),
+            false => Consumer::agent(),
+        });
+        if !self.ids.is_empty() {
+            return self.acknowledge_ids(&root, &consumer);
+        }
+        if !is_person {
+            return Err(Failure::new("no notice and no task is named")
+                .with_hint("`siding notices` lists new notices with their ids"));
+        }
+        let session = context::resolve_session(self.session)?;
+        match Outbox::new(&root, session, consumer)?.acknowledge_printed()? {
+            0 => errln!("siding: nothing to acknowledge; `siding notices` shows what is new"),
+            1 => errln!("siding: acknowledged 1 notice"),
+            count => errln!("siding: acknowledged {count} notices"),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn acknowledge_ids(&self, root: &StateDir, consumer: &Consumer) -> Result<ExitCode, Failure> {
         let mut failed = false;
         let mut by_session: Vec<(SessionId, Vec<NoticeId>)> = Vec::new();
         for text in &self.ids {
-            match resolve_notices(&root, text) {
+            match resolve_notices(root, text) {
                 Ok((session, ids)) => {
                     match by_session.iter_mut().find(|(one, _)| *one == session) {
                         Some((_, known)) => known.extend(ids),
@@ -51,7 +78,7 @@ impl Args {
             }
         }
         for (session, ids) in by_session {
-            Outbox::new(&root, session, consumer.clone())?.acknowledge(&ids)?;
+            Outbox::new(root, session, consumer.clone())?.acknowledge(&ids)?;
         }
         Ok(if failed { ExitCode::from(exit::SIDING_FAILED) } else { ExitCode::SUCCESS })
     }
@@ -68,5 +95,5 @@ fn resolve_notices(root: &StateDir, text: &str) -> Result<(SessionId, Vec<Notice
         }
         return Ok((session, vec![id]));
     }
-    Ok(caller_notices(root, listing::resolve_id(root, text)?)?)
+    Ok(caller_notices(root, context::resolve_task(root, text, false)?)?)
 }

@@ -26,7 +26,7 @@ pub(super) fn run(
     from: u64,
 ) -> Result<Option<u64>, Failure> {
     let choose = args.line_filter();
-    let printer = if args.raw {
+    let printer = if args.prints_exact_bytes() {
         Printer::Raw { next: from }
     } else {
         let print = |text: &str| out::write(text.as_bytes());

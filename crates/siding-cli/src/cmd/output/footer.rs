@@ -6,6 +6,7 @@ use std::time::Duration;
 use siding_core::output::ReadSummary;
 use siding_core::sys::clock;
 use siding_model::duration::format_duration;
+use siding_model::size::size_in_words;
 use siding_model::task_view::PhaseName;
 use siding_model::text::one_line;
 
@@ -51,8 +52,8 @@ pub(super) fn format_footer(
     let ReadSummary { next, bytes, .. } = *reading;
     if printed == Printed::Something {
         if mode == ReadMode::Page && next < bytes && reading.truncated {
-            let more = bytes - next;
-            return Some(format!("{more} more bytes: `siding output {id} --since {next}`"));
+            let more = size_in_words(bytes - next);
+            return Some(format!("{more} more: `siding output {id} --since {next}`"));
         }
         return ended.map(|ended| format!("{id} {ended} after {elapsed}"));
     }

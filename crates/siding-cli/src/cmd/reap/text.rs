@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use siding_core::upkeep::reap::{self, ReapStep};
 use siding_model::outcome::Outcome;
 use siding_model::settings::Settings;
-use siding_model::size::Bytes;
+use siding_model::size::size_in_words;
 use siding_model::text::one_line;
 
 use crate::stdout;
@@ -132,7 +132,7 @@ fn step_text(step: &ReapStep, dry_run: bool) -> (String, String) {
         }
         ReapStep::StraysUnseen { why } => return ("strays".to_owned(), format!("FAILED: {why}")),
         ReapStep::Expired { task_id, ended_at, bytes } => {
-            let size = Bytes(*bytes);
+            let size = size_in_words(*bytes);
             (task_id, format!("{}: ended {ended_at}, {size}", verb("removed", "remove")))
         }
         ReapStep::Unclaimed { task, .. } => {

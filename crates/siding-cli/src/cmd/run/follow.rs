@@ -13,19 +13,23 @@ use siding_core::task::run::{
 use siding_core::task::shim_client::ShimConnection;
 use siding_core::task::watch::TaskWatch;
 use siding_model::foreground_call::{CallEvent, CallPolicy};
+use siding_model::monitor::Monitor;
 use siding_model::signal::Signal;
 
 use super::keyboard::{self, KEYBOARD_SIGNALS, Keyboard};
-use super::output_stream::OutputStream;
+use super::match_printer::MatchPrinter;
+use super::output_stream::CommandOutput;
 use super::plan::RunPlan;
 use crate::context::{SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 
 /// The part of the command's output that the caller sees during the wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ShownOutput {
+pub(super) enum ShownOutput<'m> {
     /// The output, as it is written.
     Output,
+    /// The lines that this monitor selects.
+    MatchingLines(&'m Monitor),
     Nothing,
 }
 
@@ -44,7 +48,8 @@ pub(super) enum FollowEnd {
 #[derive(Debug)]
 pub(super) struct FollowResult {
     pub(super) end: FollowEnd,
-    /// Offset after the output that was shown; `None` if no output was requested.
+    /// Offset after the output that was shown; `None` if no output or only a selection was
+    /// requested.
     pub(super) shown: Option<u64>,
     /// Number of bytes that the command had written when the wait ended and that were not shown.
     pub(super) unshown: u64,
@@ -69,15 +74,16 @@ pub(super) fn follow(
     plan: &RunPlan,
     link: ShimConnection,
     signals: &SignalFd,
-    show: ShownOutput,
+    show: ShownOutput<'_>,
 ) -> Result<FollowResult, Failure> {
-    let output = match show {
-        ShownOutput::Output => Some(OutputStream::new()?),
-        ShownOutput::Nothing => None,
+    let (output, matches) = match show {
+        ShownOutput::Output => (Some(CommandOutput::new(plan.task.spec().separate_stderr)?), None),
+        ShownOutput::MatchingLines(monitor) => (None, Some(MatchPrinter::new(monitor)?)),
+        ShownOutput::Nothing => (None, None),
     };
     let keyboard = if keyboard::is_used(plan) { Keyboard::open(plan) } else { None };
     let hint_after = keyboard.as_ref().and_then(Keyboard::hint_after);
-    let mut caller = RunCaller { signals, keyboard, output, last_signal: None };
+    let mut caller = RunCaller { signals, keyboard, output, matches, last_signal: None };
     let policy = CallPolicy {
         budget_reason: plan.hand_over,
         stops_without_reader: plan.is_person,
@@ -85,10 +91,13 @@ pub(super) fn follow(
         ..CallPolicy::for_task(plan.task.spec(), plan.budget)
     };
     let end = wait_in_foreground(root, SHIM_PROGRAM, (&plan.task, link), policy, &mut caller)?;
+    if let (CallEnd::Returned(..), Some(matches)) = (&end, caller.matches) {
+        matches.finish()?;
+    }
     // After an interrupt, the signal and not the reader determines the result.
     let is_disconnected = caller.last_signal.is_none()
-        && caller.output.as_ref().is_some_and(OutputStream::is_disconnected);
-    let unshown = caller.output.as_ref().map_or(0, OutputStream::unshown_bytes);
+        && caller.output.as_ref().is_some_and(CommandOutput::is_disconnected);
+    let unshown = caller.output.as_ref().map_or(0, CommandOutput::unshown_bytes);
     let shown = caller.output.map(|live| {
         live.report_lost_bytes();
         live.shown_offset()
@@ -106,7 +115,8 @@ pub(super) fn follow(
 struct RunCaller<'f> {
     signals: &'f SignalFd,
     keyboard: Option<Keyboard>,
-    output: Option<OutputStream>,
+    output: Option<CommandOutput>,
+    matches: Option<MatchPrinter>,
     last_signal: Option<Signal>,
 }
 
@@ -152,7 +162,7 @@ impl ForegroundCaller for RunCaller<'_> {
     }
 
     fn output_sink(&self) -> Option<BorrowedFd<'_>> {
-        self.output.as_ref().and_then(OutputStream::writable_fd)
+        self.output.as_ref().and_then(CommandOutput::writable_fd)
     }
 
     fn write_output(&mut self, watch: &mut TaskWatch<'_>) -> Result<WriteResult, Failure> {
@@ -160,6 +170,9 @@ impl ForegroundCaller for RunCaller<'_> {
     }
 
     fn refresh_output(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
+        if let Some(matches) = &mut self.matches {
+            matches.print_new(&watch.dir()?)?;
+        }
         self.output.as_mut().map_or(Ok(()), |live| live.refresh_written(watch))
     }
 
@@ -168,6 +181,9 @@ impl ForegroundCaller for RunCaller<'_> {
         watch: &mut TaskWatch<'_>,
         event: Option<&ShimEvent>,
     ) -> Result<(), Failure> {
+        if let Some(matches) = &mut self.matches {
+            return matches.follow(watch, event);
+        }
         let Some(live) = &mut self.output else { return Ok(()) };
         match event {
             // The shim has not received this caller's request yet: the wait has just started, or a

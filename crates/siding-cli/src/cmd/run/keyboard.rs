@@ -52,12 +52,14 @@ struct TypedInput {
     ends_line: bool,
 }
 
-/// Returns whether the call reads keys: a person waits for a command in the foreground, and both
-/// standard input and standard output are terminals. If standard output is a pipe, its reader may
-/// be a pager, which reads the keys itself.
+/// Returns whether the call reads keys: a person waits for a command in the foreground, both
+/// standard input and standard output are terminals, and the command does not read the terminal
+/// itself. If standard output is a pipe, its reader may be a pager, which reads the keys.
 pub(super) fn is_used(plan: &RunPlan) -> bool {
+    let spec = plan.task.spec();
     plan.is_person
-        && plan.task.spec().placement == Placement::Foreground
+        && spec.placement == Placement::Foreground
+        && matches!(spec.stdin, StdinMode::Null | StdinMode::Pipe)
         && io::stdin().is_terminal()
         && io::stdout().is_terminal()
 }

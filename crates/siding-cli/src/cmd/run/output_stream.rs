@@ -5,11 +5,12 @@ use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal as _, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use siding_core::output::RawChunks;
+use siding_core::output::{OutputSpan, OutputStream, RawChunks, StderrSpans};
 use siding_core::sys::poll::PIPE_BLOCK_BYTES;
 use siding_core::task::run::WriteResult;
 use siding_core::task::watch::TaskWatch;
 use siding_model::protocol::ShimRequest;
+use siding_model::size::size_in_words;
 
 use crate::failure::Failure;
 use crate::render;
@@ -17,20 +18,22 @@ use crate::stderr;
 
 /// The output of a command, shown as it is written.
 #[derive(Debug)]
-pub(super) struct OutputStream {
-    /// Unbuffered, so that the number of accepted bytes is known.
-    stdout: File,
-    sink: SinkState,
-    /// Whether standard output and standard error are terminals, so that a remark after an
-    /// incomplete line must start on a new line.
-    is_terminal: bool,
+pub(super) struct CommandOutput {
+    stdout: Sink,
+    /// The sink of the bytes that the command wrote to its standard error; `None` if they go to
+    /// standard output.
+    stderr: Option<Sink>,
+    /// The parts of the output that belong to the standard error; `None` until the file is found.
+    spans: Option<StderrSpans>,
+    /// The stream of the next bytes.
+    stream: OutputStream,
     pieces: Option<RawChunks>,
     /// Offset after the output that was shown or lost.
     shown: u64,
     /// Offset up to which the command is known to have written.
     written: u64,
-    /// The current chunk of the output, and the number of its bytes that were written to standard
-    /// output.
+    /// The current chunk of the output, which belongs to one stream, and the number of its bytes that
+    /// were written.
     piece: Vec<u8>,
     piece_offset: usize,
     /// Whether a growth message must be requested from the shim once all known output is shown.
@@ -40,7 +43,58 @@ pub(super) struct OutputStream {
     reported_lost_bytes: u64,
 }
 
-/// Whether standard output accepts more.
+/// A standard stream of this process to which output is written.
+#[derive(Debug)]
+struct Sink {
+    /// Unbuffered, so that the number of accepted bytes is known.
+    file: File,
+    state: SinkState,
+    /// Whether remarks appear between the written bytes, so that a remark after an incomplete line
+    /// must start on a new line.
+    shows_remarks: bool,
+}
+
+impl Sink {
+    fn new(fd: BorrowedFd<'_>, shows_remarks: bool) -> Result<Self, Failure> {
+        let file = fd.try_clone_to_owned().map_err(output_failure)?.into();
+        Ok(Self { file, state: SinkState::Open, shows_remarks })
+    }
+
+    const fn is_open(&self) -> bool {
+        matches!(self.state, SinkState::Open)
+    }
+
+    /// Writes the beginning of a block. Returns the number of bytes that the stream accepted.
+    fn write(&mut self, block: &[u8]) -> io::Result<usize> {
+        let count = self.file.write(block)?;
+        if self.shows_remarks {
+            stderr::note_terminal_output(&block[..count]);
+        }
+        Ok(count)
+    }
+
+    /// Writes the beginning of a block. Once the stream is closed, drops all bytes. Returns the
+    /// number of bytes that were written or dropped.
+    fn write_or_drop(&mut self, block: &[u8]) -> usize {
+        if !self.is_open() {
+            return block.len();
+        }
+        match self.write(block) {
+            Ok(count) => count,
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) =>
+            {
+                0
+            }
+            Err(_) => {
+                self.state = SinkState::Failed;
+                block.len()
+            }
+        }
+    }
+}
+
+/// Whether a standard stream accepts more.
 #[derive(Debug, Clone, Copy)]
 enum SinkState {
     Open,
@@ -50,14 +104,21 @@ enum SinkState {
     Failed,
 }
 
-impl OutputStream {
-    /// Returns a stream that writes to standard output and has shown nothing yet.
-    pub(super) fn new() -> Result<Self, Failure> {
-        let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(output_failure)?;
+impl CommandOutput {
+    /// Returns a stream that has shown nothing yet. If `separates_stderr` is set, the part that the
+    /// command writes to its standard error is written to this process's standard error.
+    pub(super) fn new(separates_stderr: bool) -> Result<Self, Failure> {
+        let (stdout, stderr) = (io::stdout(), io::stderr());
+        let has_remarks = stdout.is_terminal() && stderr.is_terminal();
+        let stderr_sink = match separates_stderr {
+            true => Some(Sink::new(stderr.as_fd(), stderr.is_terminal())?),
+            false => None,
+        };
         Ok(Self {
-            stdout: stdout.into(),
-            sink: SinkState::Open,
-            is_terminal: io::stdout().is_terminal() && io::stderr().is_terminal(),
+            stdout: Sink::new(stdout.as_fd(), has_remarks)?,
+            stderr: stderr_sink,
+            spans: None,
+            stream: OutputStream::Stdout,
             pieces: None,
             shown: 0,
             written: 0,
@@ -76,21 +137,21 @@ impl OutputStream {
 
     /// Returns the number of bytes that are known to be written and can still be shown.
     pub(super) const fn unshown_bytes(&self) -> u64 {
-        if self.is_open() { self.written.saturating_sub(self.shown) } else { 0 }
+        if self.stdout.is_open() { self.written.saturating_sub(self.shown) } else { 0 }
     }
 
-    /// Returns whether the reader has closed the pipe.
+    /// Returns whether the reader of standard output has closed the pipe.
     pub(super) const fn is_disconnected(&self) -> bool {
-        matches!(self.sink, SinkState::Disconnected)
+        matches!(self.stdout.state, SinkState::Disconnected)
     }
 
-    const fn is_open(&self) -> bool {
-        matches!(self.sink, SinkState::Open)
-    }
-
-    /// Returns the descriptor of standard output if there is something to write to it.
+    /// Returns the descriptor to which the next bytes are written; `None` if there are none.
     pub(super) fn writable_fd(&self) -> Option<BorrowedFd<'_>> {
-        (self.is_open() && self.shown < self.written).then(|| self.stdout.as_fd())
+        let sink = match (&self.stderr, self.stream) {
+            (Some(stderr), OutputStream::Stderr) if stderr.is_open() => stderr,
+            _ => &self.stdout,
+        };
+        (self.stdout.is_open() && self.shown < self.written).then(|| sink.file.as_fd())
     }
 
     /// Asks the shim to report, once, that more output was written.
@@ -111,14 +172,33 @@ impl OutputStream {
         if self.pieces.is_none() {
             self.pieces = RawChunks::open(&watch.dir()?).ok().flatten();
         }
+        if self.stderr.is_some() && self.spans.is_none() {
+            self.spans = StderrSpans::open(&watch.dir()?).map_err(output_failure)?;
+        }
         if let Some(pieces) = &self.pieces {
             self.written = pieces.written_bytes().map_err(output_failure)?;
+        }
+        self.update_stream()
+    }
+
+    /// Determines the stream of the next bytes, unless the current chunk contains them.
+    fn update_stream(&mut self) -> Result<(), Failure> {
+        if self.piece_offset == self.piece.len() && self.shown < self.written {
+            self.stream = self.next_span()?.stream;
         }
         Ok(())
     }
 
-    /// Writes the next block, exactly as the command wrote it. Call only if standard output is
-    /// writable: it then accepts a block without waiting.
+    /// Returns the part of the output that comes next.
+    fn next_span(&mut self) -> Result<OutputSpan, Failure> {
+        match &mut self.spans {
+            Some(spans) => spans.span_at(self.shown, self.written).map_err(output_failure),
+            None => Ok(OutputSpan { stream: OutputStream::Stdout, to: self.written }),
+        }
+    }
+
+    /// Writes the next block, exactly as the command wrote it. Call only if the descriptor of
+    /// [`Self::writable_fd`] is writable: it then accepts a block without waiting.
     pub(super) fn write_block(
         &mut self,
         watch: &mut TaskWatch<'_>,
@@ -127,11 +207,17 @@ impl OutputStream {
             self.read_piece()?;
         }
         let block = &self.piece[self.piece_offset..];
-        match self.stdout.write(&block[..block.len().min(PIPE_BLOCK_BYTES)]) {
+        let block = &block[..block.len().min(PIPE_BLOCK_BYTES)];
+        if let (Some(stderr), OutputStream::Stderr) = (&mut self.stderr, self.stream) {
+            let count = stderr.write_or_drop(block);
+            self.piece_offset += count;
+            self.shown += count as u64;
+            self.update_stream()?;
+            self.subscribe_when_shown(watch)?;
+            return Ok(WriteResult::Continue);
+        }
+        match self.stdout.write(block) {
             Ok(count) => {
-                if self.is_terminal {
-                    stderr::note_terminal_output(&block[..count]);
-                }
                 self.piece_offset += count;
                 self.shown += count as u64;
             }
@@ -140,11 +226,11 @@ impl OutputStream {
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-                self.sink = SinkState::Disconnected;
+                self.stdout.state = SinkState::Disconnected;
                 return Ok(WriteResult::Disconnected);
             }
             Err(error) => {
-                self.sink = SinkState::Failed;
+                self.stdout.state = SinkState::Failed;
                 let id = watch.id();
                 render::print_note(&format!(
                     "the output cannot be shown here: {error}; the command continues, and \
@@ -153,6 +239,7 @@ impl OutputStream {
                 return Ok(WriteResult::Continue);
             }
         }
+        self.update_stream()?;
         self.subscribe_when_shown(watch)?;
         Ok(WriteResult::Continue)
     }
@@ -160,7 +247,8 @@ impl OutputStream {
     /// Reports the total of lost bytes if bytes were lost after the first report.
     pub(super) fn report_lost_bytes(&self) {
         if self.reported_lost_bytes < self.lost_bytes {
-            render::print_note(&format!("{} bytes in total {TOO_FAST_TEXT}", self.lost_bytes));
+            let size = size_in_words(self.lost_bytes);
+            render::print_note(&format!("{TOO_SLOW_TEXT}: {size} of output lost in total"));
         }
     }
 
@@ -169,15 +257,17 @@ impl OutputStream {
     fn read_piece(&mut self) -> Result<(), Failure> {
         self.piece_offset = 0;
         self.piece.clear();
+        let OutputSpan { stream, to } = self.next_span()?;
+        self.stream = stream;
         let Some(pieces) = &mut self.pieces else { return Ok(()) };
-        let gap =
-            pieces.read_chunk(self.shown, self.written, &mut self.piece).map_err(output_failure)?;
+        let gap = pieces.read_chunk(self.shown, to, &mut self.piece).map_err(output_failure)?;
         if let Some(gap) = gap {
             self.shown = gap.to;
             self.lost_bytes += gap.len();
             if self.reported_lost_bytes == 0 {
                 self.reported_lost_bytes = self.lost_bytes;
-                render::print_note(&format!("{} bytes {TOO_FAST_TEXT}", gap.len()));
+                let size = size_in_words(gap.len());
+                render::print_note(&format!("{TOO_SLOW_TEXT}: {size} of output lost"));
             }
         } else if self.piece.is_empty() {
             // The file is shorter than before. siding itself never truncates it, so another program
@@ -196,7 +286,7 @@ impl OutputStream {
     }
 }
 
-const TOO_FAST_TEXT: &str = "were lost: the reader was too slow";
+const TOO_SLOW_TEXT: &str = "the reader was too slow";
 
 fn output_failure(error: io::Error) -> Failure {
     Failure::new(format!("could not show the output: {error}"))

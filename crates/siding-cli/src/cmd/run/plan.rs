@@ -2,21 +2,25 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::time::Duration;
 
 use siding_core::session;
 use siding_core::settings::Environment;
 use siding_core::store::StateDir;
+use siding_core::sys::descriptor;
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::request::{self, TaskRequest, WorkingDirectory};
-use siding_core::task::run::{LaunchResult, PreparedTask};
+use siding_core::task::run::{BaseEnvironment, LaunchResult, PreparedTask};
+use siding_model::advice::Dialect;
 use siding_model::budget::{BudgetCall, CallerWait, WaitRequest};
 use siding_model::duration::format_duration;
 use siding_model::outcome::BackgroundReason;
 use siding_model::settings::{Key, RawValue, Settings};
-use siding_model::spec::{StdinMode, TaskCommand};
+use siding_model::spec::TaskCommand;
 
-use super::{Args, OnTimeout, StdinSource, auto_background};
+use super::duplicate::{self, DuplicateAction};
+use super::{Args, OnTimeout, auto_background};
 use crate::caller;
 use crate::failure::Failure;
 
@@ -27,6 +31,8 @@ const NO_LIMIT: &str = "none";
 #[derive(Debug)]
 pub(super) struct RunPlan {
     pub(super) task: PreparedTask,
+    /// Action if the same command already runs in the same directory.
+    on_duplicate: DuplicateAction,
     /// Maximum time that the caller waits; with `None` it waits until the task ends.
     pub(super) budget: Option<Duration>,
     /// Reason that is recorded when the budget moves the task to the background.
@@ -43,6 +49,13 @@ pub(super) struct RunPlan {
     pub(super) notes: Vec<String>,
 }
 
+impl RunPlan {
+    /// Returns the terms in which the caller is advised.
+    pub(super) const fn dialect(&self) -> Dialect {
+        if self.is_person { Dialect::Terminal } else { Dialect::Commands }
+    }
+}
+
 /// Checks the arguments, and decides the placement, the budget and the deadline of the task.
 pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> {
     let settings = siding_core::settings::load(&settings_sources(args))?;
@@ -57,6 +70,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     let command = parse_command(args, &settings)?;
     let cwd = WorkingDirectory::resolve(args.cwd.as_deref())?;
     let session_id = request::resolve_session(root, args.session.as_deref())?;
+    // `--json` is for programs, even at a terminal.
     let is_person = !args.json && caller::is_person(settings.assistant_mode);
     let times = time_limits(args, &settings, session::is_subagent(&session_id), is_person);
     let chosen = auto_background::choose_placement(
@@ -66,27 +80,28 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         (&command, cwd.as_str()),
         times.budget,
     );
+    let (stdin, stdin_note) = args.stdin.open(is_person)?;
     let env = args.env.iter().map(|text| parse_variable(text)).collect::<Result<Vec<_>, _>>()?;
     let task = TaskRequest::new(command, cwd, session_id, chosen.placement)
         .kind(args.kind)
         .name(args.name.clone())
-        .stdin(match args.stdin {
-            StdinSource::Null => StdinMode::Null,
-            StdinSource::Pipe => StdinMode::Pipe,
-        })
+        .stdin(stdin)
+        .separate_stderr(is_person && !args.background && has_two_outputs())
         .timeout(times.timeout)
         .deadline_from_background(is_person && !requests_deadline(args))
         .keep(args.keep)
         .monitor(args.monitor.clone())
         .wait_for(args.wait_for.clone())
         .env(env)
-        .env_clear(args.env_clear)
+        .base_environment(base_environment(args, is_person))
         .prepare(root, &settings)?;
     // A caller must learn which values a lock or the cap replaced.
-    let notes = settings.warnings().iter().map(ToString::to_string).chain(chosen.note);
-    let notes = notes.chain(unlimited_note(args, &settings, is_person)).collect();
+    let notes = settings.warnings().iter().map(ToString::to_string);
+    let remarks = [chosen.note, stdin_note, unlimited_note(args, &settings, is_person)];
+    let notes = notes.chain(remarks.into_iter().flatten()).collect();
     Ok(RunPlan {
         task,
+        on_duplicate: DuplicateAction::decide(args.allow_duplicate, is_person),
         budget: chosen.budget,
         hand_over: if timeout_as_budget(args).is_some() {
             BackgroundReason::Timeout
@@ -203,6 +218,23 @@ fn requested_wait(args: &Args) -> WaitRequest {
     }
 }
 
+/// Returns the variables to which those of `--env` are added. A person can answer a prompt, quit an
+/// editor and leave a pager.
+const fn base_environment(args: &Args, is_person: bool) -> BaseEnvironment {
+    match (args.env_clear, args.env_plain || is_person) {
+        (true, _) => BaseEnvironment::Empty,
+        (false, true) => BaseEnvironment::Inherited,
+        (false, false) => BaseEnvironment::Unattended,
+    }
+}
+
+/// Returns whether standard output and standard error go to different places, as in
+/// `siding run -- make 2> errors`.
+fn has_two_outputs() -> bool {
+    let (stdout, stderr) = (io::stdout(), io::stderr());
+    descriptor::is_same_object(stdout.as_fd(), stderr.as_fd()).is_ok_and(|is_same| !is_same)
+}
+
 fn parse_command(args: &Args, settings: &Settings) -> Result<TaskCommand, Failure> {
     let words: Vec<String> = args.command.iter().map(utf8_word).collect::<Result<_, _>>()?;
     Ok(match <[String; 1]>::try_from(words) {
@@ -218,17 +250,23 @@ fn utf8_word(word: &OsString) -> Result<String, Failure> {
     })
 }
 
-/// Records the task and hands it to its shim. Unless duplicates are allowed, a task that already
+/// Records the task and hands it to its shim. If the plan refuses duplicates, a task that already
 /// runs the same command in the same directory is returned instead.
 pub(super) fn start_task(
-    args: &Args,
     root: &StateDir,
     plan: &RunPlan,
     shim: io::Result<IdleShim>,
 ) -> Result<LaunchResult, Failure> {
-    Ok(match args.allow_duplicate {
-        true => LaunchResult::Started(plan.task.start(root, shim)?),
-        false => plan.task.start_unless_duplicate(root, shim)?,
+    Ok(match plan.on_duplicate {
+        DuplicateAction::Start => LaunchResult::Started(plan.task.start(root, shim)?),
+        DuplicateAction::StartWithNote => {
+            let (link, first) = plan.task.start_and_find_duplicate(root, shim)?;
+            if let Some(first) = first {
+                duplicate::report_second_start(root, first);
+            }
+            LaunchResult::Started(link)
+        }
+        DuplicateAction::Refuse => plan.task.start_unless_duplicate(root, shim)?,
     })
 }
 

@@ -19,7 +19,7 @@ Examples:
   siding workflow resume w-4k7q
   siding workflow resume --background w-4k7q")]
 pub(super) struct Args {
-    /// Id of the workflow or of one of its tasks, or a unique prefix
+    /// Workflow, or one of its tasks: an id, a unique prefix, a name, or `@` for the last one
     #[arg(value_name = "ID")]
     id: String,
     #[command(flatten)]
@@ -29,7 +29,7 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
-        let id = find_workflow(&root, &self.id)?;
+        let id = find_workflow(&root, &self.id, self.how.json)?;
         let (workflow, view) = show::load_workflow(&root, id)?;
         match view.state {
             RunState::Running => return Err(WorkflowError::Busy { id }.into()),

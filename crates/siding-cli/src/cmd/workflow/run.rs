@@ -35,7 +35,8 @@ pub(super) struct Args {
     /// each processor)
     #[arg(long, value_name = "N", value_parser = parse_parallel)]
     max_parallel: Option<usize>,
-    /// Display name (default: `name` in the file, otherwise the name of the file)
+    /// Name, which commands accept in place of the id (default: `name` in the file, otherwise the
+    /// name of the file)
     #[arg(long)]
     name: Option<String>,
     #[command(flatten)]

@@ -34,7 +34,8 @@ Examples:
   siding workflow show --svg=ci.svg ci.toml      the steps of a file
   siding workflow show --json w-4k7q")]
 pub(super) struct Args {
-    /// Id of the workflow or of one of its tasks, or a workflow file
+    /// Workflow, or one of its tasks: an id, a unique prefix, a name, or `@` for the last one; or a
+    /// workflow file
     #[arg(value_name = "ID|FILE")]
     what: String,
     /// Print JSON
@@ -47,7 +48,7 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
-        let view = load_view(&self.what)?;
+        let view = load_view(&self.what, self.json)?;
         match &self.svg {
             Some(path) if path.as_os_str() == STDOUT_PATH => {
                 stdout::print_text(&render_svg(&view))?
@@ -62,7 +63,7 @@ impl Args {
     }
 }
 
-fn load_view(what: &str) -> Result<WorkflowView, Failure> {
+fn load_view(what: &str, is_json: bool) -> Result<WorkflowView, Failure> {
     let path = Path::new(what);
     // An id has no dot and no slash. A file whose name looks like an id can be given as `./NAME`.
     if what.contains(['.', '/']) || (path.is_file() && !what.starts_with("w-")) {
@@ -71,7 +72,7 @@ fn load_view(what: &str) -> Result<WorkflowView, Failure> {
         return Ok(WorkflowView::from_plan(path, &plan));
     }
     let root = context::open_state_dir()?;
-    let id = find_workflow(&root, what)?;
+    let id = find_workflow(&root, what, is_json)?;
     if matches!(read_journal(&root, id), Err(WorkflowError::Missing { .. }))
         && let Some(view) = starting_view(&root, id)
     {

@@ -1,6 +1,7 @@
 //! Tests the advice for each state and outcome of a task.
 
 use siding_model::outcome::{BackgroundReason, LimitKind, Outcome};
+use siding_model::process::UnixMs;
 use siding_model::record::{EndedProcess, StopReport, Survivor};
 use siding_model::signal::Signal;
 use siding_model::task_view::{PhaseName, PlacementKind, PlacementView};
@@ -12,28 +13,90 @@ use super::*;
 /// The present time in the tests: 15.003 s after the start of the task of [`running_task`].
 const NOW: UnixMs = UnixMs(1_763_764_887_348);
 
+/// Returns the advice for an agent on the command line.
+fn advice_at(view: &TaskView, channel: NoticeChannel, now: UnixMs) -> Option<String> {
+    advice::task_advice(view, Dialect::Commands, channel, now)
+}
+
 fn advice_text(view: &TaskView) -> String {
     advice_at(view, NoticeChannel::PollOnly, NOW).expect("there is something to say")
 }
 
+fn with_reason(why: Option<BackgroundReason>) -> TaskView {
+    let kind = if why.is_some() { PlacementKind::Background } else { PlacementKind::Foreground };
+    TaskView { placement: PlacementView { kind, why }, ..running_task() }
+}
+
+/// Promise P14: the text of a hand-over has the id, the output file, the deadline, the notice and
+/// the next operations, each once. (The path of the output file contains the id.)
 #[test]
-fn hand_over_advice_lists_the_next_commands() {
+fn hand_over_advice_is_short_in_every_dialect() {
+    let output = "output in /s/tasks/b-4k7q0n2m8x5t/output";
+    for (dialect, channel, expected) in [
+        (
+            Dialect::Commands,
+            NoticeChannel::PollOnly,
+            format!(
+                "still running after 15s, in the background as b-4k7q0n2m8x5t, {output}; stops \
+                 at 30m; `siding wait|output|extend|stop ID`; next time: --background, or a \
+                 subagent"
+            ),
+        ),
+        (
+            Dialect::Tools,
+            NoticeChannel::WithToolResults,
+            format!(
+                "still running, in the background, {output}; stops at 30m; you will be notified \
+                 when it ends, in a later result of these tools; `wait`, `output`, `stop` take its \
+                 id; next time: `background`, or a subagent"
+            ),
+        ),
+        (
+            Dialect::Agent,
+            NoticeChannel::Pushed,
+            format!(
+                "still running, in the background, {output}; stops at 30m; you will be notified \
+                 when it ends; `task_wait`, `task_output`, `task_stop` take its id; next time: \
+                 `run_in_background`, or a subagent"
+            ),
+        ),
+    ] {
+        let text = advice::task_advice(&running_task(), dialect, channel, NOW);
+        assert_eq!(text, Some(expected), "{dialect:?}");
+    }
+}
+
+#[test]
+fn hand_over_advice_for_a_person_is_two_lines_with_one_id() {
+    let persons_text = |view: &TaskView| {
+        advice::task_advice(view, Dialect::Terminal, NoticeChannel::Pushed, NOW).expect("advice")
+    };
     assert_eq!(
-        advice_text(&running_task()),
-        "still running after 15s of 30m, in the background as b-4k7q0n2m8x5t, output in \
-         /s/tasks/b-4k7q0n2m8x5t/output; `siding wait b-4k7q0n2m8x5t` waits for its end, \
-         `siding output b-4k7q0n2m8x5t` shows what is new, `siding stop b-4k7q0n2m8x5t` ends it; \
-         a command known to take this long can be started with --background, or be left to a \
-         subagent"
+        persons_text(&running_task()),
+        "still running after 15s, in the background\n\
+         siding wait | output | extend | stop b-4k7q0n2m8x5t (stops at 30m)"
     );
+    let known = TaskView { expected_ms: Some(250_000), ..running_task() };
+    let text = persons_text(&known);
+    assert!(text.contains("in the background (usually takes 4m 10s)\n"), "{text}");
+    let asked = persons_text(&with_reason(Some(BackgroundReason::Asked)));
+    assert!(asked.starts_with("running in the background\nsiding wait "), "{asked}");
+}
+
+#[test]
+fn usual_duration_is_part_of_the_advice() {
+    let mut view =
+        TaskView { expected_ms: Some(250_000), expected_p90_ms: Some(310_000), ..running_task() };
+    assert!(advice_text(&view).contains("/output; usually takes 4m 10s; stops at "));
+    view.expected_p90_ms = Some(10_000);
+    let text = advice_text(&view);
+    assert!(text.contains("usually takes 4m 10s, this run longer than nine of ten; "), "{text}");
 }
 
 #[test]
 fn hand_over_advice_names_the_timeout() {
-    let placement =
-        PlacementView { kind: PlacementKind::Background, why: Some(BackgroundReason::Timeout) };
-    let text = advice_text(&TaskView { placement, ..running_task() });
-    let begin = "still running after 15s of 30m, in the background since its timeout as b-4k7q0";
+    let text = advice_text(&with_reason(Some(BackgroundReason::Timeout)));
+    let begin = "still running after 15s, in the background since its timeout as b-4k7q0n2m8x5t,";
     assert!(text.starts_with(begin) && text.contains("--background"), "{text}");
 }
 
@@ -45,22 +108,20 @@ fn requested_background_tasks_get_shorter_advice() {
         BackgroundReason::Heuristic,
         BackgroundReason::User,
     ] {
-        let placement = PlacementView { kind: PlacementKind::Background, why: Some(why) };
-        let text = advice_text(&TaskView { placement, ..running_task() });
-        assert!(text.starts_with("running for 15s of 30m in the background as b-4k7q0n2m8x5t"));
+        let text = advice_text(&with_reason(Some(why)));
+        assert!(text.starts_with("running in the background as b-4k7q0n2m8x5t, "), "{text}");
         assert!(!text.contains("--background"), "{text}");
     }
-    let placement = PlacementView { kind: PlacementKind::Foreground, why: None };
-    let text = advice_text(&TaskView { placement, ..running_task() });
-    assert!(text.starts_with("running for 15s of 30m; `siding wait "), "{text}");
+    assert_eq!(
+        advice_text(&with_reason(None)),
+        "running as b-4k7q0n2m8x5t; stops at 30m; `siding wait|output|extend|stop ID`"
+    );
 }
 
 #[test]
 fn a_notice_is_promised_only_in_background_with_a_channel() {
     let advice_text =
         |view: &TaskView, channel| advice_at(view, channel, NOW).expect("there is advice");
-    let promise =
-        "output in /s/tasks/b-4k7q0n2m8x5t/output; you will be notified when it ends; `siding wait";
     for why in [
         BackgroundReason::Budget,
         BackgroundReason::Asked,
@@ -68,17 +129,15 @@ fn a_notice_is_promised_only_in_background_with_a_channel() {
         BackgroundReason::Heuristic,
         BackgroundReason::User,
     ] {
-        let placement = PlacementView { kind: PlacementKind::Background, why: Some(why) };
-        let view = TaskView { placement, ..running_task() };
+        let view = with_reason(Some(why));
         let text = advice_text(&view, NoticeChannel::Pushed);
-        assert!(text.contains(promise), "{text}");
+        assert!(text.contains("; you will be notified when it ends; `siding wait"), "{text}");
         let text = advice_text(&view, NoticeChannel::WithToolResults);
         assert!(text.contains("you will be notified when it ends, in a later result"), "{text}");
-        assert!(!advice_text(&view, NoticeChannel::PollOnly).contains("told"));
+        assert!(!advice_text(&view, NoticeChannel::PollOnly).contains("notified"));
     }
-    let placement = PlacementView { kind: PlacementKind::Foreground, why: None };
-    let text = advice_text(&TaskView { placement, ..running_task() }, NoticeChannel::Pushed);
-    assert!(!text.contains("told"), "{text}");
+    let text = advice_text(&with_reason(None), NoticeChannel::Pushed);
+    assert!(!text.contains("notified"), "{text}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The group that this process is in, and whether groups for tasks may be created in it.
+//! The group that this process is in, the directory in which the groups of tasks may be created,
+//! and leaving the group of a task.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -26,7 +27,8 @@ pub struct OwnCgroup {
 /// Whether groups may be created in [`OwnCgroup::task_groups_dir`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delegation {
-    /// This process may create groups there.
+    /// This user owns the directory. If the user is root, the group is also delegated, or is the
+    /// root of the visible hierarchy. The directory may still be on a read-only mount.
     Delegated,
     /// Another user owns the directory, or this process cannot access it.
     OtherUser,

@@ -22,8 +22,8 @@ pub struct TaskGroup {
 }
 
 impl TaskGroup {
-    /// Returns the group that a task's journal names. A path that siding cannot have created is
-    /// ignored.
+    /// Returns the group that a task's journal names, if it names one. A path that siding cannot
+    /// have created is ignored.
     #[must_use]
     pub fn from_task(task: &TaskState) -> Option<Self> {
         let id = task.spec.task_id;
@@ -54,7 +54,8 @@ impl TaskGroup {
         cgroupfs::is_cgroup2(&self.dir)
     }
 
-    /// Returns whether any process lives in the group or below it.
+    /// Returns whether any process lives in the group or below it; false if the group does not
+    /// exist or cannot be read.
     #[must_use]
     pub fn is_populated(&self) -> bool {
         cgroupfs::open(&self.dir).and_then(cgroupfs::is_populated).unwrap_or(false)
@@ -88,7 +89,8 @@ impl TaskGroup {
         Vec::new()
     }
 
-    /// Returns whether a process is in the group or below it.
+    /// Returns whether a process is in the group or below it; false if its file in `/proc` cannot
+    /// be read.
     #[must_use]
     pub fn contains(&self, pid: i32) -> bool {
         let Ok(groups) = std::fs::read_to_string(format!("/proc/{pid}/cgroup")) else {

@@ -11,7 +11,7 @@ use crate::sys::cgroupfs;
 pub struct GroupMemory<D = OwnedFd>(D);
 
 /// Processes that the kernel killed in a group, from its `memory.events`. A group is used once, so
-/// both values count from the start of its task.
+/// both values cover exactly the life of its task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OomKills {
     /// Number of processes that the OOM killer has killed, whether the memory of this group, of a

@@ -12,15 +12,15 @@ use crate::sys::{inspect_process, procfs};
 
 /// The maximum width of a name or a detail, in columns.
 const TEXT_COLUMNS: usize = 160;
-/// Maximum number of listed processes of a chain, without a process that waits for input while
+/// Maximum number of listed processes of a chain, not counting a process that waits for input while
 /// others work. The middle of a longer chain is left out.
 const MAX_CHAIN_LINKS: usize = 12;
 /// Maximum number of processes that are named as holders of a lock or of the other end of a pipe.
 const MAX_NAMED_HOLDERS: usize = 3;
 
-/// Returns the chain of a diagnosis, from the topmost process to the one that explains the verdict,
-/// then a process that waits for input while others work. `command` returns the command of a
-/// process.
+/// Returns the chain of a diagnosis, from the topmost process to the one that explains the verdict.
+/// A process that waits for input while others work, if there is one, is the last element.
+/// `command` returns the command of a process.
 #[must_use]
 pub fn explain_chain(
     sample: &TaskSample,
@@ -171,7 +171,7 @@ impl ProcessExplainer<'_> {
     }
 
     /// Returns a text about the other end of a pipe: it names at most three processes of the task
-    /// that hold this end, or says that none does.
+    /// that hold the other end, or says that none does.
     fn pipe_peer_name(&self, inode: u64, to_read: bool) -> Option<String> {
         let name = format!("pipe:[{inode}]");
         let holds = |pid: i32| {
@@ -241,7 +241,8 @@ impl ProcessExplainer<'_> {
 }
 
 /// Returns the process ID in a line of `/proc/locks` if the line describes a held lock of a file
-/// with this inode (proc_locks(5)). The ID is -1 if an open file description owns the lock.
+/// with this inode (proc_locks(5)). The ID is -1 for a lock that was taken with `F_OFD_SETLK`
+/// (fcntl(2)).
 fn parse_lock_holder(line: &str, inode: u64) -> Option<i32> {
     // `1: FLOCK ADVISORY WRITE 123 fe:01:456 0 EOF`; a waiter has `->` after the number.
     let mut words = line.split_ascii_whitespace().skip(1);

@@ -22,16 +22,17 @@ const BLOCKING_LOCK_COMMANDS: [u64; 2] = [7, 38];
 /// The FIFOs that are a task's standard input and output. A process that reads the input FIFO waits
 /// for input. Only the identity of the FIFO distinguishes this process from one that waits in a
 /// pipeline, because both sleep in the same kernel function.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct KnownFds {
     input: Option<FdTarget>,
     capture: Option<FdTarget>,
 }
 
 impl KnownFds {
-    /// Reads the identities of the FIFOs in the task's directory.
+    /// Reads the identities of the FIFOs in the directory that contains them, which
+    /// [`TaskDir::endpoint_dir`](crate::store::TaskDir::endpoint_dir) returns.
     #[must_use]
-    pub fn from_task_dir(dir: impl AsFd) -> Self {
+    pub fn from_endpoint_dir(dir: impl AsFd) -> Self {
         Self {
             input: inspect_process::target_at(&dir, INPUT_FIFO),
             capture: inspect_process::target_at(&dir, OUTPUT_FIFO),
@@ -93,9 +94,10 @@ fn anonymous_object(name: &str) -> FdObject {
 #[derive(Debug, Default)]
 pub(super) struct WaitSet {
     pub(super) objects: Vec<BlockedOn>,
-    /// Whether the call has no timeout.
+    /// Whether no timeout was decoded from the arguments. The call may still have one that no
+    /// argument of its layout describes, such as that of nanosleep(2).
     pub(super) is_endless: bool,
-    /// Whether the call waits for a file lock, as only some commands of `fcntl` do.
+    /// Whether the call is `fcntl` with a command that waits for a file lock.
     pub(super) is_lock: bool,
 }
 

@@ -16,9 +16,9 @@ use crate::sys::{clock, inspect_process};
 /// sampled, so that a fork storm does not keep a shim busy for seconds.
 pub(super) const MAX_SAMPLED: usize = 512;
 
-/// Samples the descendants of a process that has one thread, at most 512, without the process
-/// itself. `skip` is called for each descendant; if it returns true, the descendant is left out
-/// together with its own descendants.
+/// Samples the descendants of a process, at most 512. The process itself must have only one thread,
+/// and is not sampled. `skip` is called for each descendant; if it returns true, the descendant is
+/// left out together with its own descendants.
 #[must_use]
 pub fn sample_descendants(
     known_fds: &KnownFds,
@@ -54,8 +54,10 @@ impl ProcessGlance {
     }
 }
 
-/// Walks the descendants of a process that has one thread, at most 512. `look` returns the result
-/// for one process, and the threads of that process, whose children are walked next.
+/// Walks the descendants of a process, which must have only one thread, and visits at most 512 of
+/// them. Descendants for which `skip` returns true are left out together with their own
+/// descendants. `look` returns the result for one process, and the threads of that process, whose
+/// children are walked next.
 pub(super) fn walk_tree<T>(
     root: i32,
     mut skip: impl FnMut(i32, &ProcessStatus) -> bool,
@@ -260,7 +262,7 @@ mod tests {
     #[test]
     fn a_process_that_has_not_run_is_not_sampled_again() {
         let dir = tempfile::tempdir().expect("a directory");
-        let given = KnownFds::from_task_dir(std::fs::File::open(dir.path()).expect("opened"));
+        let given = KnownFds::from_endpoint_dir(std::fs::File::open(dir.path()).expect("opened"));
         let pipes = || Stdio::piped();
         let mut cat = Command::new("cat").stdin(pipes()).stdout(pipes()).spawn().expect("started");
         let pid = i32::try_from(cat.id()).expect("small");

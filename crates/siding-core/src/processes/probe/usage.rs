@@ -80,7 +80,7 @@ fn usage_from_counters(
 
 /// Returns the memory of these processes with shared pages counted once (PSS), in bytes. For a
 /// process that may not be inspected, adds the whole resident size. Takes 17 to 230 µs for each
-/// process, so callers use it only when the resident sizes exceed the limit.
+/// process, so callers use it only if the resident sizes are large enough to matter for a limit.
 ///
 /// The control group of a task is more accurate if it counts memory: see
 /// [`GroupMemory::used_bytes`](crate::processes::cgroup::GroupMemory::used_bytes).
@@ -98,7 +98,8 @@ pub fn count_descriptors(uses: &mut [ProcessUsage]) {
 }
 
 /// Returns the number of bytes that these processes have written to disks or, with `anywhere`, to
-/// any descriptor. `None` if the kernel denies access to a counter.
+/// any descriptor. `None` if the counter of one of them cannot be read, because the kernel denies
+/// access or the process has ended.
 #[must_use]
 pub fn written_bytes(uses: &[ProcessUsage], anywhere: bool) -> Option<u64> {
     let count = if anywhere { procfs::write_bytes_total } else { procfs::disk_write_bytes };

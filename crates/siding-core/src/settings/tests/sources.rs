@@ -8,7 +8,10 @@ use std::time::Duration;
 use siding_model::settings::{Key, Origin, Settings};
 use siding_model::signal::Signal;
 
-use super::{FILE_MAX, FakeSystem, read, secs, write};
+use super::{
+    FILE_MAX, FakeSystem, PlannedFile, WritableLayer, read, read_planned, secs, writable_file,
+    write,
+};
 
 #[test]
 fn host_keys_are_read_as_object_and_dotted_key() {
@@ -206,10 +209,40 @@ fn the_project_file_is_searched_up_to_the_repository_or_home() {
     assert_eq!(found(&machine), None, "the search ends at the root of the repository");
     let at_root = put(&repository);
     assert_eq!(found(&machine), Some(at_root));
+    let new = writable_file(&machine.environment, WritableLayer::Project).expect("readable");
+    assert_eq!(new, found(&machine), "a change is made in the file that applies");
+    fs::remove_file(new.as_ref().expect("a place")).expect("removed");
+    let again = writable_file(&machine.environment, WritableLayer::Project).expect("readable");
+    assert_eq!(again, new, "a new file belongs into the root of the repository");
     let here = put(&deep);
     assert_eq!(found(&machine), Some(here));
     machine.environment.working_directory = None;
     assert_eq!(found(&machine), None);
+}
+
+/// The effect of a planned text is known before the text is written.
+#[test]
+fn a_planned_file_is_read_in_place_of_the_existing_one() {
+    let machine = FakeSystem::new();
+    write(&machine.system_file(), "kill_grace = '30s'\nlocked = ['kill_grace']");
+    write(&machine.user_file(), "settle = '1s'");
+    let path = machine.user_file();
+    let read = |text: &str| {
+        let planned = PlannedFile { layer: WritableLayer::User, path: &path, text };
+        read_planned(&machine.environment, planned)
+    };
+    let planned = read("settle = '2s'\nkill_grace = '3s'\n");
+    assert_eq!(planned.settings.settle, secs(2));
+    let warning = planned.settings.warnings()[0].to_string();
+    let system = machine.system_file().display().to_string();
+    assert!(warning.contains("line 2: `kill_grace` stays `30s`"), "{warning}");
+    assert!(warning.ends_with(&format!("it is locked by the system file `{system}`")), "{warning}");
+    let (key, source) = planned.settings.warnings()[0].ignored_value().expect("a value");
+    assert_eq!((key, source.line), (Key::KillGrace, Some(2)));
+    assert_eq!(read("settle = 3").mistakes.len(), 1);
+    let too_large = "#".repeat(FILE_MAX.to_usize() + 1);
+    assert!(read(&too_large).mistakes[0].to_string().contains("larger than 1MiB"));
+    assert_eq!(machine.load().settle, secs(1), "nothing was written");
 }
 
 #[test]

@@ -66,7 +66,8 @@ pub enum RuntimeDirError {
     },
 }
 
-/// The runtime base directory for a state directory that is on a network file system.
+/// The candidates for the directory that contains the runtime directories of tasks, for a state
+/// directory that is on a network file system.
 #[derive(Debug, Clone, Default)]
 pub struct RuntimeBase {
     file_system: &'static str,

@@ -60,8 +60,8 @@ pub fn is_program(path: &Path) -> bool {
         && accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
 }
 
-/// Returns whether this process may create files in a directory; false on a read-only mount, even
-/// for root.
+/// Returns whether this process may write to a directory; false on a read-only mount, even for
+/// root.
 #[must_use]
 pub fn is_writable(dir: impl AsFd) -> bool {
     use rustix::fs::{Access, accessat};

@@ -9,9 +9,9 @@ use super::error::RunError;
 use super::start::PreparedTask;
 use crate::net::proxy;
 
-/// Variables that keep programs from prompting an absent person. A value that the caller's
-/// environment already contains is kept.
-const NONINTERACTIVE_VARIABLES: [(&str, &str); 4] = [
+/// Variables that keep an agent's programs from prompting an absent person or opening a pager. A
+/// value that the caller's environment already contains is kept.
+pub const NONINTERACTIVE_VARIABLES: [(&str, &str); 4] = [
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_EDITOR", "false"),
     ("DEBIAN_FRONTEND", "noninteractive"),
@@ -22,19 +22,22 @@ const NONINTERACTIVE_VARIABLES: [(&str, &str); 4] = [
 /// commands that it runs.
 const WITHHELD_VARIABLES: [&str; 2] = ["SIDING_MCP_TOKEN", "SIDING_A2A_TOKEN"];
 
+/// The variables of a task to which those of its request are added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BaseEnvironment {
+    /// The variables of the starter and [`NONINTERACTIVE_VARIABLES`].
+    #[default]
+    Unattended,
+    /// The variables of the starter, for the command of a person, who can answer a prompt.
+    Inherited,
+    /// No variables.
+    Empty,
+}
+
 /// Returns the complete environment of the command as `NAME=value` strings.
 pub(super) fn task_environment(task: &PreparedTask) -> Result<Vec<CString>, RunError> {
-    let PreparedTask { spec, env, env_clear } = task;
-    let mut variables: Vec<(OsString, OsString)> = Vec::new();
-    if !*env_clear {
-        variables.extend(std::env::vars_os());
-        variables.retain(|(name, _)| !WITHHELD_VARIABLES.iter().any(|withheld| name == withheld));
-        for (name, value) in NONINTERACTIVE_VARIABLES {
-            if !variables.iter().any(|(known, _)| known == name) {
-                variables.push((name.into(), value.into()));
-            }
-        }
-    }
+    let PreparedTask { spec, env, base_environment, .. } = task;
+    let mut variables = base_variables(*base_environment);
     // A relative path would name another directory for commands that the task runs in another
     // working directory.
     if let Some((_, place)) = variables.iter_mut().find(|(name, _)| name == "SIDING_STATE_DIR")
@@ -52,6 +55,22 @@ pub(super) fn task_environment(task: &PreparedTask) -> Result<Vec<CString>, RunE
         set_variable(&mut variables, "SIDING_SESSION", spec.session_id.as_str().as_ref());
     }
     variables.iter().map(|(name, value)| assignment(name, value)).collect()
+}
+
+fn base_variables(base: BaseEnvironment) -> Vec<(OsString, OsString)> {
+    if base == BaseEnvironment::Empty {
+        return Vec::new();
+    }
+    let mut variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    variables.retain(|(name, _)| !WITHHELD_VARIABLES.iter().any(|withheld| name == withheld));
+    if base == BaseEnvironment::Unattended {
+        for (name, value) in NONINTERACTIVE_VARIABLES {
+            if !variables.iter().any(|(known, _)| known == name) {
+                variables.push((name.into(), value.into()));
+            }
+        }
+    }
+    variables
 }
 
 /// Sets the variables that programs need under the network policy. The variables of the request,

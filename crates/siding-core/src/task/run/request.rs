@@ -1,5 +1,6 @@
 //! The request for a task. The settings supply everything that the request does not specify.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,11 +14,13 @@ use siding_model::process::ProcRef;
 use siding_model::record;
 use siding_model::settings::Settings;
 use siding_model::signal::Signal;
-use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
+use siding_model::spec::{OnLeaderExit, TaskCommand, TaskSpec};
 use siding_model::wait::Condition;
 
+use super::environment::BaseEnvironment;
 use super::error::RunError;
 use super::start::PreparedTask;
+use super::stdin::TaskStdin;
 use crate::net::policy;
 use crate::session;
 use crate::store::StateDir;
@@ -41,7 +44,7 @@ use crate::sys::{birthmark, file, procfs};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 #[must_use]
 pub struct TaskRequest {
     command: TaskCommand,
@@ -50,19 +53,20 @@ pub struct TaskRequest {
     placement: Placement,
     identity: Identity,
     name: Option<String>,
-    stdin: StdinMode,
+    stdin: TaskStdin,
     timeout: Option<Duration>,
     deadline_from_background: bool,
     keep: bool,
     monitor: Option<Monitor>,
     wait_for: Vec<Condition>,
     env: Vec<(String, String)>,
-    env_clear: bool,
+    base_environment: BaseEnvironment,
     label_env: Vec<(String, String)>,
     stop: Option<(Signal, Duration)>,
     on_leader_exit: Option<OnLeaderExit>,
     net: Option<NetPolicy>,
     is_quiet_by_design: bool,
+    separate_stderr: bool,
 }
 
 /// Whether the task receives a new id or an existing one.
@@ -89,19 +93,20 @@ impl TaskRequest {
             placement,
             identity: Identity::New(TaskKind::LocalBash),
             name: None,
-            stdin: StdinMode::Null,
+            stdin: TaskStdin::Null,
             timeout: None,
             deadline_from_background: false,
             keep: false,
             monitor: None,
             wait_for: Vec::new(),
             env: Vec::new(),
-            env_clear: false,
+            base_environment: BaseEnvironment::default(),
             label_env: Vec::new(),
             stop: None,
             on_leader_exit: None,
             net: None,
             is_quiet_by_design: false,
+            separate_stderr: false,
         }
     }
 
@@ -135,8 +140,15 @@ impl TaskRequest {
     }
 
     /// Sets the source of the standard input, which is empty by default.
-    pub const fn stdin(mut self, stdin: StdinMode) -> Self {
+    pub fn stdin(mut self, stdin: TaskStdin) -> Self {
         self.stdin = stdin;
+        self
+    }
+
+    /// Sets whether the task's standard error is recorded as separate from its standard output:
+    /// see [`StderrSpans`](crate::output::StderrSpans).
+    pub const fn separate_stderr(mut self, separate: bool) -> Self {
+        self.separate_stderr = separate;
         self
     }
 
@@ -178,9 +190,11 @@ impl TaskRequest {
         self
     }
 
-    /// Sets whether the command inherits no variables from its starter.
-    pub const fn env_clear(mut self, clear: bool) -> Self {
-        self.env_clear = clear;
+    /// Sets the variables to which those of [`Self::env`] are added; the default is for an agent's
+    /// command. A command with an empty environment is not a duplicate of one with an inherited
+    /// environment.
+    pub const fn base_environment(mut self, base: BaseEnvironment) -> Self {
+        self.base_environment = base;
         self
     }
 
@@ -230,7 +244,7 @@ impl TaskRequest {
             Identity::New(kind) => root.new_id(kind).map_err(RunError::Id)?,
             Identity::Existing(id) => id,
         };
-        let same_key = self.same_key();
+        let same_key = self.same_key(task_id);
         let Self { command, cwd, session_id, name, stdin, placement, keep, .. } = self;
         let (signal, grace) = self.stop.unwrap_or((settings.kill_signal, settings.kill_grace));
         let stall_after =
@@ -244,7 +258,7 @@ impl TaskRequest {
             same_key,
             command,
             cwd: cwd.0,
-            stdin,
+            stdin: stdin.mode(),
             placement,
             deadline_ms: duration_ms(settings.deadline(self.timeout)),
             cap_ms: duration_ms(settings.max_elapsed_hard_cap),
@@ -268,17 +282,20 @@ impl TaskRequest {
             keep_head: settings.output_keep_head.0,
             keep_tail: settings.output_keep_tail.0,
             duplicate_of: None,
+            separate_stderr: self.separate_stderr,
             monitor: self.monitor,
             wait_for: self.wait_for,
         };
         let env = self.env.into_iter().chain(self.label_env).collect();
-        Ok(PreparedTask { spec, env, env_clear: self.env_clear })
+        Ok(PreparedTask { spec, env, base_environment: self.base_environment, stdin })
     }
 
     /// Returns the key by which a second launch of the command is detected. The key depends on
     /// variables, input and shell, because two commands that differ in one of these are not
-    /// duplicates. Only a checksum of these three is part of the key.
-    fn same_key(&self) -> String {
+    /// duplicates. Only a checksum of these three is part of the key. The content of an inherited
+    /// input is unknown, so a task with such an input is never a duplicate: its own id is part of
+    /// its key.
+    fn same_key(&self, task_id: TaskId) -> String {
         /// The default shell adds nothing to the key.
         const DEFAULT_SHELL: &str = "bash";
         let mut key = same_key(&self.command, self.cwd.as_str());
@@ -287,12 +304,16 @@ impl TaskRequest {
             differences.extend([name.as_bytes(), b"=", value.as_bytes(), b"\0"].concat());
         };
         self.env.iter().for_each(|(name, value)| add(name, value));
-        if self.env_clear {
-            add("", "clear");
+        // A person and an agent that start the same server start it twice, so the variables against
+        // prompts are not part of the key.
+        match self.base_environment {
+            BaseEnvironment::Unattended | BaseEnvironment::Inherited => {}
+            BaseEnvironment::Empty => add("", "clear"),
         }
         match self.stdin {
-            StdinMode::Null => {}
-            StdinMode::Pipe => add("", "stdin"),
+            TaskStdin::Null => {}
+            TaskStdin::Pipe => add("", "stdin"),
+            TaskStdin::Inherit(_) => add("stdin", &task_id.to_string()),
         }
         match &self.command {
             TaskCommand::Shell { shell, .. } if shell != DEFAULT_SHELL => add("", shell),
@@ -365,7 +386,9 @@ pub fn self_program_path() -> String {
 ///
 /// [`RunError::Session`], [`RunError::SessionName`].
 pub fn resolve_session(root: &StateDir, named: Option<&str>) -> Result<SessionId, RunError> {
-    let inherited = std::env::var("SIDING_SESSION").ok();
+    // In a value that is not UTF-8, the replacement characters break the rules for names.
+    let inherited = std::env::var_os("SIDING_SESSION");
+    let inherited = inherited.as_deref().map(OsStr::to_string_lossy);
     let given = named.or(inherited.as_deref());
     let Some(text) = given.filter(|text| !text.is_empty()) else {
         return Ok(SessionId::implicit());
@@ -394,6 +417,17 @@ fn enclosing_task(root: &StateDir) -> Option<TaskId> {
     birthmark::own_birthmark()
         .and_then(|mark| mark.task_id())
         .filter(|task| root.is_marked_live(*task))
+}
+
+/// Returns the tasks inside which this process runs, the innermost first.
+pub(crate) fn enclosing_tasks(root: &StateDir) -> Vec<TaskId> {
+    // A nested task has a smaller id than the task that started it. A forged journal could name a
+    // smaller or equal id, and the search would not end.
+    let parent = |id: &TaskId| {
+        let state = root.task_dir(*id).ok()?.read().ok()?.state;
+        state.spec.parent_task.filter(|parent| parent > id)
+    };
+    std::iter::successors(enclosing_task(root), parent).collect()
 }
 
 /// Returns the key by which a second launch of a command is detected. Commands with colliding keys

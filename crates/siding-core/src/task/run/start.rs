@@ -2,13 +2,15 @@
 
 use std::ffi::CString;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use siding_model::id::TaskId;
 use siding_model::spec::TaskSpec;
 
-use super::environment;
+use super::environment::{self, BaseEnvironment};
 use super::error::RunError;
+use super::stdin::TaskStdin;
 use crate::store::{StateDir, StoreError, TaskDir};
 use crate::task::launch::IdleShim;
 use crate::task::shim_client::ShimConnection;
@@ -19,8 +21,9 @@ pub struct PreparedTask {
     pub(super) spec: TaskSpec,
     /// Variables that the request sets for the task. The journal does not contain them.
     pub(super) env: Vec<(String, String)>,
-    /// Whether the task inherits no variables from its starter.
-    pub(super) env_clear: bool,
+    /// The variables to which `env` is added.
+    pub(super) base_environment: BaseEnvironment,
+    pub(super) stdin: TaskStdin,
 }
 
 /// The result of [`PreparedTask::start_unless_duplicate`].
@@ -57,8 +60,23 @@ impl PreparedTask {
         root: &StateDir,
         shim: io::Result<IdleShim>,
     ) -> Result<ShimConnection, RunError> {
+        self.start_and_find_duplicate(root, shim).map(|(link, _)| link)
+    }
+
+    /// Starts the task as [`Self::start`] does, and also returns the earlier task that runs the
+    /// same command in the same directory, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::start`].
+    pub fn start_and_find_duplicate(
+        &self,
+        root: &StateDir,
+        shim: io::Result<IdleShim>,
+    ) -> Result<(ShimConnection, Option<TaskId>), RunError> {
         let created = CreatedTask::new(root, self)?;
-        created.start(shim)
+        let first = created.spec.duplicate_of;
+        created.start(shim).map(|link| (link, first))
     }
 
     /// Starts the task as [`Self::start`] does, unless the same command already runs in the same
@@ -87,10 +105,11 @@ struct CreatedTask<'r> {
     dir: TaskDir,
     spec: TaskSpec,
     environment: Vec<CString>,
+    stdin: Option<BorrowedFd<'r>>,
 }
 
 impl<'r> CreatedTask<'r> {
-    fn new(root: &'r StateDir, task: &PreparedTask) -> Result<Self, RunError> {
+    fn new(root: &'r StateDir, task: &'r PreparedTask) -> Result<Self, RunError> {
         let mut spec = task.spec.clone();
         let environment = environment::task_environment(task)?;
         let dir = root.create_task(spec.task_id)?;
@@ -98,12 +117,13 @@ impl<'r> CreatedTask<'r> {
             discard_unstarted(root, dir, &spec);
             return Err(error.into());
         }
-        Ok(Self { root, dir, spec, environment })
+        Ok(Self { root, dir, spec, environment, stdin: task.stdin.inherited_fd() })
     }
 
     fn start(self, shim: io::Result<IdleShim>) -> Result<ShimConnection, RunError> {
-        let Self { root, dir, spec, environment } = self;
-        shim.and_then(|shim| shim.start_task(root, dir, &spec, &environment)).map_err(|error| {
+        let Self { root, dir, spec, environment, stdin } = self;
+        let started = shim.and_then(|shim| shim.start_task(root, dir, &spec, &environment, stdin));
+        started.map_err(|error| {
             clear_unrecorded(root, &spec);
             RunError::Shim(error)
         })

@@ -50,7 +50,8 @@ fn processes() -> Check {
     }
 }
 
-/// Returns the smallest `pids.max` of this process's cgroup and of the ancestors of that cgroup.
+/// Returns the smallest `pids.max` of this process's cgroup and of the ancestors of that cgroup;
+/// `None` if none of them is limited.
 fn pids_max() -> Option<u64> {
     let own = OwnCgroup::find()?.directory();
     own.ancestors().filter_map(|path| read_number(path.join("pids.max").to_str()?)).min()

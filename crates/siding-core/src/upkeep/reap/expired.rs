@@ -108,7 +108,7 @@ fn expired_since(
     let is_elsewhere = session.as_ref().is_some_and(|it| it.may_live_elsewhere(boot));
     let age = if is_elsewhere { limits.age.saturating_mul(2) } else { limits.age };
     // The end of an owner is not recorded, so the directory must be old too. A session without a
-    // record has only a directory, which the acknowledgement of a notice has created.
+    // record has only a directory, which the delivery of notices has created.
     let dir = root.session_dir(id.as_str(), false).ok()?;
     let changed = system_info::changed_at(&dir).ok()?;
     let last = session.map_or(changed, |session| session.last_activity.max(changed));
@@ -132,7 +132,7 @@ impl ExpiredQuarantine {
     }
 }
 
-/// Removes entries that were set aside long ago. Tasks in `kept` still have processes.
+/// Removes entries that were set aside long ago. Tasks in `kept` may still have processes.
 pub(super) fn remove_expired_quarantine(
     root: &StateDir,
     kept: &HashSet<TaskId>,

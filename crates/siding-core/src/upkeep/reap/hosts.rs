@@ -1,8 +1,8 @@
 //! Ends the processes that a host has left: the helpers of its sandbox, its servers, and commands
 //! without a shim.
 //!
-//! Every process that carries the mark of an ended host was started by the host, outside of tasks.
-//! Programs that the user wants to keep are excluded, with all of their descendants.
+//! Every process that carries the mark of an ended host descends from the host and belongs to no
+//! task. Programs that the user wants to keep are excluded, with all of their descendants.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -88,7 +88,8 @@ fn reap_host(root: &StateDir, mark: HostMark, dry_run: bool) -> Vec<ReapStep> {
     steps
 }
 
-/// The state of a host, which decides whether its processes are ended and its record is removed.
+/// The state of a host, which decides whether its processes are ended and its record is removed. A
+/// host that may live on another machine or in another PID namespace counts as alive.
 enum HostState {
     Ended,
     Alive,
@@ -174,8 +175,8 @@ struct HostSweep<'a> {
     files: &'a HostFiles,
     record: &'a HostRecord,
     excluded_programs: &'a [String],
-    /// The log of signals; `None` if it cannot be written, in which case the processes are ended
-    /// without a log.
+    /// The log of signals. `None` before the first signal, and if the log cannot be opened; the
+    /// processes are ended without a log then.
     log: Option<ReapLog>,
     /// The signaled processes by process ID and start time, with their last signal.
     signaled: BTreeMap<(i32, u64), SignaledProcess>,

@@ -48,7 +48,7 @@ pub(super) fn leftover_groups<'s>(
 }
 
 /// Removes ended tasks that are past their retention, after calling `before` if there are any.
-/// Tasks in `kept` still have processes.
+/// Tasks in `kept` may still have processes.
 pub(super) fn remove_expired_tasks(
     root: &StateDir,
     survey: &TaskSurvey,
@@ -139,8 +139,8 @@ impl SessionCache<'_> {
     }
 }
 
-/// Returns the disk space that the files of a task take, in bytes. Returns zero if the task was
-/// removed.
+/// Returns the disk space that the files of a task take, in bytes; zero if the task was removed or
+/// its directory cannot be read.
 pub(crate) fn stored_bytes(root: &StateDir, id: TaskId) -> u64 {
     let Ok(dir) = root.task_dir(id) else { return 0 };
     let names = file::list_entries(&dir).unwrap_or_default();
@@ -228,7 +228,8 @@ impl StaleClaim {
     }
 }
 
-/// Returns the claims of tasks that are not marked live, including those of earlier versions.
+/// Returns the claims of tasks that are not marked live, including claims that earlier versions of
+/// siding made.
 pub(super) fn stale_claims(root: &StateDir) -> Result<Vec<StaleClaim>, ReapError> {
     let mut names = path_names(DEDUP_DIR, names_in(root, DEDUP_DIR)?);
     // The directory exists only if an earlier version has used the state directory.
@@ -243,7 +244,7 @@ pub(super) fn stale_claims(root: &StateDir) -> Result<Vec<StaleClaim>, ReapError
 
 /// Returns the quarantined tasks, with their paths below the root.
 pub(super) fn quarantined_tasks(root: &StateDir) -> Vec<(TaskId, String)> {
-    // `ID.MILLISECONDS`
+    // The format of a name is `ID.MILLISECONDS`.
     let parse = |name: &str| name.split('.').next().and_then(|id| id.parse().ok());
     let entries = quarantined_entries(root).into_iter();
     entries.filter_map(|(path, name)| Some((parse(&name)?, path))).collect()

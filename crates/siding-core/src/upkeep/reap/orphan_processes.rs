@@ -1,9 +1,10 @@
 //! Ends strays: processes of a task that has ended.
 //!
 //! A stray carries the mark of a task whose end is recorded or whose record was set aside, or is in
-//! the control group of an ended task. No shim supervises a stray: the task's lock is free, and the
-//! process is neither a living shim nor a descendant of one. A mark without a record here comes
-//! from another state directory, and processes with this mark are not touched.
+//! the control group of an ended task. The processes of a released task are not strays. No shim
+//! supervises a stray: the task's lock is free, and the process is neither a living shim nor a
+//! descendant of one. A mark without a record here comes from another state directory, and
+//! processes with this mark are not touched.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -242,8 +243,8 @@ fn is_below_live_shim(process: ProcRef, keepers: &HashSet<ProcRef>) -> bool {
     false
 }
 
-/// Locks the tasks that have strays. Returns the locks, and the tasks that another process has
-/// locked.
+/// Locks the tasks that have strays. Returns the locks, and the tasks that could not be locked,
+/// usually because another process holds the lock.
 fn lock_tasks(
     root: &StateDir,
     survey: &TaskSurvey,

@@ -28,7 +28,8 @@ pub(super) struct ReapLogLine<'l> {
     pub(super) pid: i32,
     /// The start time of the process, in clock ticks since boot.
     pub(super) start_ticks: u64,
-    /// The process ID of the topmost process of its tree.
+    /// The process ID of the topmost process of its tree; for a process that a host has left, the
+    /// process ID of the host.
     pub(super) top_pid: i32,
     /// The age of the process, in milliseconds.
     pub(super) age_ms: u64,
@@ -70,7 +71,9 @@ impl ReapLog {
     ///
     /// # Errors
     ///
-    /// The I/O error of the system call; a signal to an unowned process must not be sent then.
+    /// The I/O error of the system call, or `WriteZero` if only a part of the line was written. An
+    /// unowned process must not be signaled then; a process that an ended host has left is signaled
+    /// all the same.
     pub(super) fn append(&self, line: &ReapLogLine<'_>) -> io::Result<()> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');

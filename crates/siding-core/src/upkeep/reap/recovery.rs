@@ -1,4 +1,4 @@
-//! Recovers all tasks, several of them concurrently.
+//! Recovers all tasks that need it, several of them concurrently.
 //!
 //! Recovery mostly waits: for an end to become durable, or for a new shim to report that it has
 //! taken over. Several threads shorten the total wait, because a file system commits their writes

@@ -27,7 +27,7 @@ pub fn await_stopping(root: &StateDir, program: &CStr, steps: &mut [ReapStep]) {
     let most = clock::monotonic_now().plus_ms(MAX_WAIT_MS);
     for step in steps {
         let ReapStep::Leaving { task_id, outcome, .. } = step else { continue };
-        // If a task cannot be watched now, the next command tries again.
+        // The shim stops the task even if the task cannot be watched from here.
         let _best_effort =
             wait_for_task(root, program, *task_id, most.ms_since(clock::monotonic_now()));
         *outcome = task_outcome(root, *task_id);

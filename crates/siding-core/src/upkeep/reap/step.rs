@@ -88,7 +88,7 @@ pub enum ReapStep {
         /// The reason why the process still runs.
         why: String,
     },
-    /// Not every process could be read. Strays may be left, and no record was removed.
+    /// Not every process could be read. Strays may be left, and no ended task was removed.
     StraysUnseen {
         /// The reason why processes could not be read.
         why: String,

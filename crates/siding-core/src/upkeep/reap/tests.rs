@@ -112,6 +112,7 @@ fn accepted_record(id: TaskId, shim: ProcRef, session: &str) -> Record {
         net: siding_model::net::NetPolicy::Unrestricted,
         same_key: "0123456789abcdef".to_owned(),
         duplicate_of: None,
+        separate_stderr: false,
         monitor: None,
         wait_for: Vec::new(),
     };

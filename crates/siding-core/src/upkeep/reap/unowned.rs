@@ -1,8 +1,9 @@
 //! Ends processes that other programs left behind and that rules select.
 //!
 //! [`siding_model::unowned`] decides; this module gathers the facts and ends the trees. A tree is
-//! inspected twice, the second time while a pidfd refers to each of its processes. The tree is
-//! ended only if both inspections agree. Each SIGTERM and SIGKILL is logged before it is sent.
+//! inspected twice, the second time while a pidfd refers to each of its processes. A tree is ended
+//! only if the second inspection selects it again. Each SIGTERM and SIGKILL is logged before it is
+//! sent.
 
 mod sweep;
 mod unattended;

@@ -52,9 +52,9 @@ impl<'l> TreeSweep<'l> {
         self.targets.extend(going);
     }
 
-    /// Sends SIGTERM to all processes, gives them time to exit, kills those that are left, and
-    /// returns a step for each. If the log cannot be written, no more signals are sent, and a last
-    /// step reports the failure.
+    /// Sends SIGTERM to all processes, gives them time to exit, kills those that are left and those
+    /// that they have started, and returns a step for each. If the log cannot be written, no more
+    /// signals are sent, and a last step reports the failure.
     pub(super) fn run(mut self) -> Vec<ReapStep> {
         self.signal_all(Signal::TERM);
         self.wait_for_exit();

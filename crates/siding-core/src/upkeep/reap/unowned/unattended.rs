@@ -23,9 +23,9 @@ const REPORTS_FILE: &str = "foreign-reports";
 const REPORTS_TAIL_BYTES: u64 = 256 << 10;
 
 /// Ends the unowned orphans that the built-in rules select, or reports them as
-/// [`ReapStep::ForeignFound`], depending on the settings and on earlier reports. A process that
-/// matches a rule but is kept is not reported, because each live session has processes of this
-/// kind.
+/// [`ReapStep::ForeignFound`], depending on the settings and on earlier reports. With `dry_run`, no
+/// process is ended, and the steps are predicted. A process that matches a rule but is kept is not
+/// reported, because each live session has processes of this kind.
 ///
 /// A caller that has shown a report must record this with [`record_unowned_report`].
 #[must_use]

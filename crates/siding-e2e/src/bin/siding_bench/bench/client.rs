@@ -112,6 +112,7 @@ impl BenchClient {
             net: siding_model::net::NetPolicy::Unrestricted,
             same_key: format!("{:016x}", task_id.birthmark().0),
             duplicate_of: None,
+            separate_stderr: false,
             monitor: None,
             wait_for: Vec::new(),
         }
@@ -126,7 +127,7 @@ impl BenchClient {
         let dir = self.root.create_task(id)?;
         self.root.mark_live(id)?;
         spec.duplicate_of = self.root.claim_command(&spec.same_key, id, |_| false)?;
-        let link = shim.start_task(&self.root, dir, &spec, &self.environment)?;
+        let link = shim.start_task(&self.root, dir, &spec, &self.environment, None)?;
         Ok(BenchTask { id, link })
     }
 

@@ -140,6 +140,7 @@ fn task_spec(place: &RowDir, task_id: TaskId, number: u64) -> TaskSpec {
         net: siding_model::net::NetPolicy::Unrestricted,
         same_key: format!("{number:016x}"),
         duplicate_of: None,
+        separate_stderr: false,
         monitor: None,
         wait_for: Vec::new(),
     }

@@ -151,7 +151,7 @@ fn start_case(place: &RowDir, number: usize, case: &StallCase) -> Result<String>
 /// changed.
 fn measure_probe(place: &RowDir, table: &mut ResultTable) -> Result<()> {
     let sleepers = SleepingChildren::start(SAMPLED_PROCESSES)?;
-    let given = KnownFds::from_task_dir(file::open_directory(Path::new(&place.dir))?);
+    let given = KnownFds::from_endpoint_dir(file::open_directory(Path::new(&place.dir))?);
     let own = i32::try_from(std::process::id()).context("the pid does not fit an i32")?;
     let mut times = (vec![], vec![]);
     for _ in 0..50 {

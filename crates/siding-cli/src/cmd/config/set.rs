@@ -1,0 +1,201 @@
+//! `siding config set` and `siding config unset`: change one key of a settings file.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use siding_core::settings::{Environment, LoadedSettings};
+use siding_model::settings::{Key, Settings};
+
+use super::layer_file::{LayerArg, LayerFile};
+use super::{parse_key, toml_text};
+use crate::failure::Failure;
+use crate::stdout;
+
+/// Sets a key in a settings file.
+///
+/// All other lines and comments of the file stay as they are. A value that is invalid, or that
+/// would have no effect because the key is locked or limited, is refused before anything is
+/// written.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding config set kill_grace 5s
+  siding config set max_memory 4GiB --layer project
+  siding config set spare_programs editors,browsers,gimp")]
+pub(super) struct SetArgs {
+    /// Setting to change
+    #[arg(value_name = "KEY", value_parser = parse_key)]
+    key: Key,
+    /// Value as in a settings file, without quotes; items of a list are separated by commas
+    #[arg(value_name = "VALUE")]
+    value: String,
+    /// Layer whose file is changed
+    #[arg(long, value_enum, default_value_t = LayerArg::User)]
+    layer: LayerArg,
+}
+
+/// Removes a key from a settings file, so that the other layers determine its value.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding config unset kill_grace
+  siding config unset max_memory --layer project")]
+pub(super) struct UnsetArgs {
+    /// Setting to remove from the file
+    #[arg(value_name = "KEY", value_parser = parse_key)]
+    key: Key,
+    /// Layer whose file is changed
+    #[arg(long, value_enum, default_value_t = LayerArg::User)]
+    layer: LayerArg,
+}
+
+impl SetArgs {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let environment = Environment::from_process();
+        let message = set(&environment, self.layer, self.key, &self.value)?;
+        stdout::print_text(&message)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl UnsetArgs {
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        let environment = Environment::from_process();
+        let mut file = LayerFile::open(&environment, self.layer)?;
+        let removed = toml_text::without_key(file.text()?, self.key)
+            .map_err(|fault| file.text_failure(fault))?;
+        let Some(text) = removed else {
+            let path = file.path().display();
+            stdout::print_text(&format!("{path} does not set {}\n", self.key))?;
+            return Ok(ExitCode::SUCCESS);
+        };
+        let planned = file.plan(&environment, &text);
+        file.write(&text)?;
+        report_mistakes(&planned);
+        let effect = format_value_and_origin(self.key, &planned.settings);
+        stdout::print_text(&format!("changed {}\n{effect}\n", file.path().display()))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Sets a key in the file of a layer, unless the value would have no effect. Returns a text about
+/// the change.
+fn set(
+    environment: &Environment,
+    layer: LayerArg,
+    key: Key,
+    value: &str,
+) -> Result<String, Failure> {
+    let value = toml_text::format_value(key, value)
+        .map_err(|error| Failure::new(error).with_hint("nothing was written"))?;
+    let mut file = LayerFile::open(environment, layer)?;
+    let text = toml_text::with_value(file.text()?, key, &value)
+        .map_err(|fault| file.text_failure(fault))?;
+    let planned = file.plan(environment, &text);
+    let refusal = file
+        .ignored_values(&planned)
+        .find(|warning| warning.ignored_value().is_some_and(|(ignored, _)| ignored == key));
+    if let Some(warning) = refusal {
+        return Err(Failure::new(warning).with_hint("nothing was written"));
+    }
+    file.write(&text)?;
+    report_mistakes(&planned);
+    let effect = format_effect(key, &planned.settings, file.path());
+    Ok(format!("changed {}\n{effect}\n", file.path().display()))
+}
+
+/// Prints the mistakes in all sources. The value that was set is valid, so they are older ones.
+fn report_mistakes(loaded: &LoadedSettings) {
+    for mistake in &loaded.mistakes {
+        errln!("siding: {mistake}");
+    }
+}
+
+/// Returns the value that a key has after a file was changed, and whether another source takes
+/// precedence.
+fn format_effect(key: Key, settings: &Settings, path: &Path) -> String {
+    let origin = settings.origin(key);
+    if origin.path() == Some(path) {
+        return format_value_and_origin(key, settings);
+    }
+    let value = key.format_value(&settings.value(key));
+    format!("{key} stays {value} here: the {origin} takes precedence")
+}
+
+fn format_value_and_origin(key: Key, settings: &Settings) -> String {
+    let value = key.format_value(&settings.value(key));
+    format!("{key} is now {value} ({})", settings.origin(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+    use super::*;
+
+    /// Returns an environment below a new directory whose name contains `name`.
+    fn environment_in(name: &str) -> Environment {
+        let pid = std::process::id();
+        let dir = std::env::temp_dir().join(format!("siding-config-{name}-{pid}"));
+        fs::create_dir_all(dir.join("project/.git")).expect("made");
+        let dir = dir.canonicalize().expect("it exists");
+        Environment {
+            system_file: Some(dir.join("etc/siding/config.toml")),
+            user_file: Some(dir.join("config/siding/config.toml")),
+            working_directory: Some(dir.join("project")),
+            user: fs::metadata(&dir).expect("it exists").uid(),
+            home: Some(dir),
+            ..Environment::default()
+        }
+    }
+
+    fn remove(environment: &Environment) {
+        fs::remove_dir_all(environment.home.as_ref().expect("set")).expect("removed");
+    }
+
+    #[test]
+    fn a_locked_or_limited_key_is_refused_with_the_file_that_decides() {
+        let environment = environment_in("locked");
+        let system = environment.system_file.clone().expect("set");
+        let user = environment.user_file.clone().expect("set");
+        fs::create_dir_all(system.parent().expect("a directory")).expect("made");
+        fs::write(&system, "locked = [\"kill_grace\"]\n").expect("written");
+        let refused = |layer, key, value| match set(&environment, layer, key, value) {
+            Err(failure) => failure.message(),
+            Ok(text) => panic!("{text}"),
+        };
+        let message = refused(LayerArg::User, Key::KillGrace, "5s");
+        let locked = format!("it is locked by the system file `{}`", system.display());
+        assert!(message.ends_with(&locked), "{message}");
+        let message = refused(LayerArg::User, Key::MaxElapsedHardCap, "9h");
+        assert!(message.contains("more than the cap of `4h` (built-in)"), "{message}");
+        let message = refused(LayerArg::Project, Key::RetentionTasks, "5");
+        assert!(message.contains("it also affects other projects"), "{message}");
+        let message = refused(LayerArg::User, Key::Settle, "soon");
+        assert!(message.starts_with("`settle`: `soon` is not a duration"), "{message}");
+        assert!(!user.exists(), "a refused value must not be written");
+        assert!(!environment.home.as_ref().expect("set").join("project/.siding").exists());
+        let done = set(&environment, LayerArg::System, Key::KillGrace, "5s");
+        assert!(done.expect("its own file").contains("kill_grace is now 5s (system file `"));
+        remove(&environment);
+    }
+
+    #[test]
+    fn a_new_file_is_private_for_a_user_and_readable_for_a_project() {
+        let environment = environment_in("modes");
+        let mode =
+            |path: &Path| fs::metadata(path).expect("it exists").permissions().mode() & 0o7777;
+        let _done = set(&environment, LayerArg::User, Key::Settle, "1s").expect("written");
+        let user = environment.user_file.as_ref().expect("set");
+        assert_eq!((mode(user), mode(user.parent().expect("a directory"))), (0o600, 0o700));
+        let text = set(&environment, LayerArg::Project, Key::Settle, "2s").expect("written");
+        let project = environment.working_directory.as_ref().expect("set").join(".siding");
+        assert_eq!((mode(&project.join("config.toml")), mode(&project)), (0o644, 0o755));
+        assert!(text.contains("settle is now 2s (project file `"), "{text}");
+        let text = set(&environment, LayerArg::User, Key::Settle, "3s").expect("written");
+        assert!(text.contains("settle stays 2s here: the project file `"), "{text}");
+        assert_eq!(fs::read_to_string(user).expect("written"), "settle = \"3s\"\n");
+        remove(&environment);
+    }
+}

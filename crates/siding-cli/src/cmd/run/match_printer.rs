@@ -1,0 +1,87 @@
+//! Prints the lines that a monitor selects while the command runs.
+
+use std::ops::ControlFlow;
+
+use regex::Regex;
+use siding_core::output::{LineMatch, LineMatcher, MatchHandler};
+use siding_core::store::TaskDir;
+use siding_core::task::run::ShimEvent;
+use siding_core::task::watch::TaskWatch;
+use siding_model::monitor::Monitor;
+use siding_model::protocol::ShimRequest;
+
+use crate::failure::Failure;
+use crate::render::out;
+
+/// Finds the lines that a monitor selects, and prints them as readable text.
+#[derive(Debug)]
+pub(super) struct MatchPrinter {
+    lines: LineMatcher<MatchedText>,
+    /// Offset after the output that was searched.
+    next: u64,
+}
+
+/// The matching lines that are not printed yet.
+#[derive(Debug, Default)]
+struct MatchedText(String);
+
+impl MatchHandler for MatchedText {
+    fn on_match(&mut self, hit: LineMatch<'_>) -> ControlFlow<()> {
+        self.0.push_str(hit.text);
+        self.0.push('\n');
+        ControlFlow::Continue(())
+    }
+}
+
+impl MatchPrinter {
+    /// Returns a printer that has printed nothing yet.
+    pub(super) fn new(monitor: &Monitor) -> Result<Self, Failure> {
+        let pattern = monitor.pattern.as_deref().map(Regex::new).transpose();
+        let pattern = pattern.map_err(|error| Failure::new(format!("--match: {error}")))?;
+        Ok(Self { lines: LineMatcher::new(pattern, MatchedText::default()), next: 0 })
+    }
+
+    /// Subscribes to the growth of the output if `event` is `None`, which is the case once, before
+    /// the wait. Otherwise prints new matching lines if the shim's message announces output.
+    pub(super) fn follow(
+        &mut self,
+        watch: &mut TaskWatch<'_>,
+        event: Option<&ShimEvent>,
+    ) -> Result<(), Failure> {
+        match event {
+            // The shim has not received this caller's request yet: the wait has just started, or a
+            // new shim may have taken over.
+            None | Some(ShimEvent::MayBeNewShim) => subscribe_growth(watch),
+            Some(ShimEvent::OutputGrown) => {
+                self.print_new(&watch.dir()?)?;
+                subscribe_growth(watch)
+            }
+            Some(ShimEvent::RequestDone | ShimEvent::Finished(..)) => self.print_new(&watch.dir()?),
+            Some(ShimEvent::Ready(..) | ShimEvent::Running | ShimEvent::Nothing) => Ok(()),
+        }
+    }
+
+    /// Prints the matching lines that were completed since the last call.
+    pub(super) fn print_new(&mut self, dir: &TaskDir) -> Result<(), Failure> {
+        self.next = self.lines.read_from(dir, self.next).map_err(|error| {
+            Failure::new(format!("task {}: could not read its output: {error}", dir.id()))
+        })?;
+        self.print_matches()
+    }
+
+    /// Prints the last line, which lacks its newline, if it matches.
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
+        self.lines.finish();
+        self.print_matches()
+    }
+
+    fn print_matches(&mut self) -> Result<(), Failure> {
+        let text = std::mem::take(&mut self.lines.handler().0);
+        if text.is_empty() { Ok(()) } else { out::print(&text).map(drop) }
+    }
+}
+
+/// Asks the shim to report, once, that more output was written.
+fn subscribe_growth(watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
+    Ok(watch.send(&ShimRequest::Subscribe { follow: true })?)
+}

@@ -1,0 +1,83 @@
+//! The standard input of a new task.
+
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::process::parent_id;
+
+use siding_model::spec::StdinMode;
+
+use crate::sys::inspect_process::{self, FdTarget, TargetKind};
+use crate::sys::procfs;
+
+/// The standard input of a new task. The specification records only its [`StdinMode`].
+#[derive(Debug, Default)]
+pub enum TaskStdin {
+    /// `/dev/null`.
+    #[default]
+    Null,
+    /// A pipe to which `siding input` writes.
+    Pipe,
+    /// This file or pipe, which the command inherits.
+    Inherit(OwnedFd),
+}
+
+impl TaskStdin {
+    /// Returns the mode that the specification records.
+    pub(super) const fn mode(&self) -> StdinMode {
+        match self {
+            Self::Null => StdinMode::Null,
+            Self::Pipe => StdinMode::Pipe,
+            Self::Inherit(_) => StdinMode::Inherit,
+        }
+    }
+
+    /// Returns the descriptor that the command inherits.
+    pub(super) fn inherited_fd(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Null | Self::Pipe => None,
+            Self::Inherit(fd) => Some(fd.as_fd()),
+        }
+    }
+}
+
+/// The standard input of this process, as a possible input of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallerStdin {
+    /// A file or pipe that was opened for this process alone: `siding run … < FILE`, or the end of
+    /// a pipeline.
+    Own,
+    /// A file or pipe that the parent process holds too, or may hold, such as the input of a script
+    /// or of an agent's tool. A command that read it would take the bytes from the others, or would
+    /// wait for bytes that are never written.
+    Shared,
+    /// Anything else, such as a terminal, `/dev/null` or a socket; also a closed descriptor.
+    Other,
+}
+
+/// Returns what kind of standard input this process has.
+#[must_use]
+pub fn caller_stdin() -> CallerStdin {
+    let own_pid = procfs::self_pid_in_proc().unwrap_or_default();
+    let Some(stdin) = inspect_process::fd_target(own_pid, 0) else { return CallerStdin::Other };
+    match stdin.kind {
+        TargetKind::Fifo | TargetKind::File => {}
+        TargetKind::Socket | TargetKind::Device | TargetKind::AnonymousInode => {
+            return CallerStdin::Other;
+        }
+    }
+    // A shell closes its copies of a pipe before it waits for the pipeline. A parent that holds any
+    // end of the pipe is the writer, or has inherited the pipe as well. A parent that may not be
+    // inspected is treated as if it held the pipe.
+    let parent = i32::try_from(parent_id()).unwrap_or_default();
+    let descriptors = inspect_process::open_fds(parent);
+    let holds_stdin = |fd: i32| {
+        inspect_process::fd_target(parent, fd).is_some_and(|target| is_same_object(target, stdin))
+    };
+    if descriptors.is_empty() || descriptors.into_iter().any(|(fd, ..)| holds_stdin(fd)) {
+        return CallerStdin::Shared;
+    }
+    CallerStdin::Own
+}
+
+fn is_same_object(first: FdTarget, second: FdTarget) -> bool {
+    (first.device, first.inode) == (second.device, second.inode)
+}

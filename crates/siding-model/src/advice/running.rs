@@ -1,0 +1,98 @@
+//! The advice about a running task, which is also the text of a hand-over.
+
+use std::time::Duration;
+
+use super::time_left::time_limit;
+use super::{Dialect, NoticeChannel, is_longer_than_p90, output_path};
+use crate::duration::format_duration;
+use crate::outcome::BackgroundReason;
+use crate::process::UnixMs;
+use crate::task_view::TaskView;
+
+/// Returns the state of a running task, its deadline, the report of its end, and the next
+/// operations. A model pays for each token of this text, so it says nothing twice.
+pub(super) fn running_advice(
+    view: &TaskView,
+    dialect: Dialect,
+    channel: NoticeChannel,
+    now: UnixMs,
+) -> String {
+    let state = format_state(view, dialect);
+    let deadline =
+        time_limit(view, now).map(|limit| format!("stops at {}", format_duration(limit)));
+    let is_background = view.placement.why.is_some();
+    if is_background && dialect == Dialect::Terminal {
+        return format_two_lines(view, &state, deadline.as_deref());
+    }
+    let id = match dialect {
+        Dialect::Commands | Dialect::Terminal => format!(" as {}", view.task_id),
+        // The answers of the tools begin with a line that contains the id.
+        Dialect::Tools | Dialect::Agent => String::new(),
+    };
+    let output = match is_background {
+        true => format!(", output in {}", output_path(view)),
+        false => String::new(),
+    };
+    let promise = channel.promise().filter(|_| is_background);
+    let is_hand_over = view.placement.why.is_some_and(BackgroundReason::is_hand_over);
+    let hint = is_hand_over
+        .then(|| format!("next time: {}, or a subagent", dialect.format_option("background")));
+    let clauses = [
+        Some(format!("{state}{id}{output}")),
+        usual_duration(view),
+        deadline,
+        promise.map(str::to_owned),
+        Some(format_next_operations(dialect)),
+        hint,
+    ];
+    clauses.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// Returns the text for a person: the state, and the next commands with the task's id.
+fn format_two_lines(view: &TaskView, state: &str, deadline: Option<&str>) -> String {
+    let in_parentheses = |text: &str| format!(" ({text})");
+    let usual = usual_duration(view).as_deref().map(in_parentheses).unwrap_or_default();
+    let deadline = deadline.map(in_parentheses).unwrap_or_default();
+    let id = view.task_id;
+    format!("{state}{usual}\nsiding wait | output | extend | stop {id}{deadline}")
+}
+
+fn format_state(view: &TaskView, dialect: Dialect) -> String {
+    let ran = match dialect {
+        Dialect::Commands | Dialect::Terminal => {
+            format!(" after {}", format_duration(Duration::from_millis(view.elapsed_ms)))
+        }
+        // The answers of the tools begin with a line that contains the elapsed time.
+        Dialect::Tools | Dialect::Agent => String::new(),
+    };
+    match view.placement.why {
+        Some(BackgroundReason::Budget) => format!("still running{ran}, in the background"),
+        Some(BackgroundReason::Timeout) => {
+            format!("still running{ran}, in the background since its timeout")
+        }
+        Some(
+            BackgroundReason::Asked
+            | BackgroundReason::Known
+            | BackgroundReason::Heuristic
+            | BackgroundReason::User,
+        ) => "running in the background".to_owned(),
+        None => "running".to_owned(),
+    }
+}
+
+fn usual_duration(view: &TaskView) -> Option<String> {
+    let usual = format_duration(Duration::from_millis(view.expected_ms?));
+    let long = if is_longer_than_p90(view) { ", this run longer than nine of ten" } else { "" };
+    Some(format!("usually takes {usual}{long}"))
+}
+
+/// Returns the operations that a reader may need next.
+fn format_next_operations(dialect: Dialect) -> String {
+    match dialect {
+        Dialect::Commands | Dialect::Terminal => "`siding wait|output|extend|stop ID`".to_owned(),
+        Dialect::Tools | Dialect::Agent => {
+            let tools = ["wait", "output", "stop"].map(|name| dialect.format_tool(name));
+            format!("{} take its id", tools.join(", "))
+        }
+    }
+}
