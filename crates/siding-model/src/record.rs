@@ -44,9 +44,6 @@ pub const FORMAT_WITH_LATER_DEADLINE: u32 = 8;
 /// Newest journal format that this build reads.
 pub const NEWEST_FORMAT: u32 = FORMAT_WITH_LATER_DEADLINE;
 
-/// Newest journal format that this build reads.
-pub const NEWEST_FORMAT: u32 = FORMAT_WITH_OWN_STREAMS;
-
 /// One record of a task's journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
