@@ -110,6 +110,7 @@ fn task_spec(task_id: TaskId, text: &str) -> TaskSpec {
         placement: Placement::Foreground,
         deadline_ms: 1_000,
         cap_ms: 1_000,
+        deadline_from_background: false,
         signal: Signal::TERM,
         grace_ms: 0,
         on_leader_exit: OnLeaderExit::Linger,

@@ -18,7 +18,7 @@ impl TaskState {
     /// task gets no notice, or if this notice has already been recorded.
     #[must_use]
     pub fn deadline_notice_at(&self) -> Option<MonotonicMs> {
-        let deadline = self.lifecycle.deadline();
+        let deadline = self.lifecycle.deadline()?;
         let runs =
             matches!(self.lifecycle.phase(), Phase::Running { .. } | Phase::Lingering { .. });
         let has_waiting_caller =

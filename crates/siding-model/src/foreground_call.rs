@@ -49,6 +49,9 @@ pub struct CallPolicy {
     /// Whether the command is stopped when the reader of its output closes the pipe, as SIGPIPE
     /// ends a command of a shell's pipeline. Otherwise the call returns and the command continues.
     pub stops_without_reader: bool,
+    /// How long the command has run when the caller shows how to move it to the background; `None`
+    /// shows nothing.
+    pub hint_after: Option<Duration>,
 }
 
 /// The requester that the journal records for the stop of a command whose reader has closed the
@@ -75,6 +78,7 @@ impl CallPolicy {
             goal: CallGoal::LeaderEnd,
             waits_for_ready: !spec.wait_for.is_empty(),
             stops_without_reader: false,
+            hint_after: None,
         }
     }
 
@@ -125,6 +129,8 @@ pub enum CallAction {
     Interrupt(InterruptGrace),
     /// Sends [`closed_reader_stop`], and waits for the end of the task.
     StopWithoutReader,
+    /// Shows how to move the command to the background, and waits for the next event.
+    ShowHint,
     /// Requests the move to the background for this reason; `None` if the task is already there.
     /// The call then returns once the remaining output is shown.
     HandOver(Option<BackgroundReason>),
@@ -193,6 +199,9 @@ pub struct ForegroundCall {
     /// and after the hand-over. The budget starts with the command, so that even a caller with a
     /// budget of zero learns of a command that does not exist.
     budget_end: Option<MonotonicMs>,
+    /// The moment at which the hint is due; `None` before the command runs, and once the hint was
+    /// shown or has become useless.
+    hint_at: Option<MonotonicMs>,
     /// Whether the move to the background was requested before the command ran.
     wants_background: bool,
     /// Number of stops that the call has requested.
@@ -204,7 +213,14 @@ impl ForegroundCall {
     #[must_use]
     pub const fn new(policy: CallPolicy) -> Self {
         let state = CallState::Starting;
-        Self { policy, state, budget_end: None, wants_background: false, stop_requests: 0 }
+        Self {
+            policy,
+            state,
+            budget_end: None,
+            hint_at: None,
+            wants_background: false,
+            stop_requests: 0,
+        }
     }
 
     /// Returns the state of the call.
@@ -221,9 +237,9 @@ impl ForegroundCall {
 
     /// Returns the moment of the next [`CallEvent::Tick`]; `None` if time has no effect.
     #[must_use]
-    pub const fn wake_at(&self) -> Option<MonotonicMs> {
+    pub fn wake_at(&self) -> Option<MonotonicMs> {
         match self.state {
-            CallState::Running => self.budget_end,
+            CallState::Running => [self.budget_end, self.hint_at].into_iter().flatten().min(),
             CallState::Starting | CallState::HandedOver | CallState::Ended | CallState::Left => {
                 None
             }
@@ -264,7 +280,7 @@ impl ForegroundCall {
             CallEvent::ReaderClosed if self.policy.stops_without_reader && self.owns_command() => {
                 self.stop_requests += 1;
                 // A shell waits for every command of its pipeline.
-                self.budget_end = None;
+                (self.budget_end, self.hint_at) = (None, None);
                 CallAction::StopWithoutReader
             }
             CallEvent::ReaderClosed | CallEvent::Detached => self.leave(None),
@@ -279,11 +295,21 @@ impl ForegroundCall {
             CallEvent::SentToBackground if self.state == CallState::Running => {
                 self.hand_over(BackgroundReason::User)
             }
-            CallEvent::Tick if self.wake_at().is_some_and(|wake_at| wake_at <= now) => {
-                self.hand_over(self.policy.budget_reason)
-            }
+            CallEvent::Tick if self.state == CallState::Running => self.tick(now),
             CallEvent::Ready | CallEvent::SentToBackground | CallEvent::Tick => CallAction::Wait,
         }
+    }
+
+    fn tick(&mut self, now: MonotonicMs) -> CallAction {
+        let is_due = |moment: Option<MonotonicMs>| moment.is_some_and(|moment| moment <= now);
+        if is_due(self.budget_end) {
+            return self.hand_over(self.policy.budget_reason);
+        }
+        if is_due(self.hint_at) {
+            self.hint_at = None;
+            return CallAction::ShowHint;
+        }
+        CallAction::Wait
     }
 
     /// Returns whether only this call waits for the command. The command is then of no use without
@@ -299,8 +325,10 @@ impl ForegroundCall {
             return CallAction::Wait;
         }
         self.state = CallState::Running;
-        let ms = |budget: Duration| u64::try_from(budget.as_millis()).unwrap_or(u64::MAX);
-        self.budget_end = self.policy.budget.map(|budget| now.plus_ms(ms(budget)));
+        let after =
+            |wait: Duration| now.plus_ms(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        self.budget_end = self.policy.budget.map(after);
+        self.hint_at = self.policy.hint_after.filter(|_| self.stop_requests == 0).map(after);
         if self.wants_background {
             return self.hand_over(BackgroundReason::User);
         }
@@ -310,7 +338,7 @@ impl ForegroundCall {
     fn hand_over(&mut self, why: BackgroundReason) -> CallAction {
         self.state = CallState::HandedOver;
         // An interrupt may return the call to `Running`, where the budget must not apply again.
-        self.budget_end = None;
+        (self.budget_end, self.hint_at) = (None, None);
         let place = (self.policy.placement == Placement::Foreground).then_some(why);
         self.policy.placement = Placement::Background { why };
         CallAction::HandOver(place)
@@ -320,6 +348,7 @@ impl ForegroundCall {
         let grace =
             if self.stop_requests == 0 { InterruptGrace::OfTask } else { InterruptGrace::Zero };
         self.stop_requests += 1;
+        self.hint_at = None;
         match self.state {
             // The interrupt skips the remaining output and stops lingering processes.
             CallState::Ended => self.leave(Some(grace)),
@@ -367,17 +396,25 @@ mod tests {
         goal: CallGoal::LeaderEnd,
         waits_for_ready: false,
         stops_without_reader: false,
+        hint_after: None,
     };
 
     fn policies() -> impl Strategy<Value = CallPolicy> {
         let placement = prop_oneof![Just(Placement::Foreground), Just(IN_BACKGROUND)];
         let budget = prop_oneof![Just(None), (0..300u64).prop_map(Some)];
         let goal = prop_oneof![Just(CallGoal::LeaderEnd), Just(CallGoal::TaskEnd)];
+        let hint = prop_oneof![Just(None), (0..300u64).prop_map(Some)];
         let flags = (any::<bool>(), any::<bool>());
-        (placement, budget, goal, flags).prop_map(|(placement, ms, goal, (ready, reader))| {
-            let budget = ms.map(Duration::from_millis);
-            let policy = CallPolicy { placement, budget, goal, ..POLICY };
-            CallPolicy { waits_for_ready: ready, stops_without_reader: reader, ..policy }
+        (placement, budget, goal, hint, flags).prop_map(|(placement, ms, goal, hint, flags)| {
+            CallPolicy {
+                placement,
+                budget: ms.map(Duration::from_millis),
+                goal,
+                waits_for_ready: flags.0,
+                stops_without_reader: flags.1,
+                hint_after: hint.map(Duration::from_millis),
+                ..POLICY
+            }
         })
     }
 
@@ -424,6 +461,7 @@ mod tests {
                         Some(InterruptGrace::OfTask)
                     }
                     CallAction::Wait
+                    | CallAction::ShowHint
                     | CallAction::HandOver(_)
                     | CallAction::Finish
                     | CallAction::Leave(None) => None,
@@ -443,13 +481,13 @@ mod tests {
         }
 
         #[test]
-        fn a_tick_at_the_wake_up_time_always_hands_over(
+        fn a_tick_at_the_wake_up_time_hands_over_or_shows_the_hint_once(
             policy in policies(), history in histories(),
         ) {
-            let (mut call, mut now) = (ForegroundCall::new(policy), 0);
+            let (mut call, mut now, mut hints) = (ForegroundCall::new(policy), 0, 0);
             for (event, pause) in history {
                 now += pause;
-                call.step(event, at(now));
+                hints += u32::from(call.step(event, at(now)) == CallAction::ShowHint);
                 if let Some(wake_at) = call.wake_at() {
                     prop_assert!(call.is_waiting());
                     let mut early = call;
@@ -459,10 +497,11 @@ mod tests {
                     }
                     let mut due = call;
                     let tick = due.step(CallEvent::Tick, wake_at);
-                    prop_assert!(matches!(tick, CallAction::HandOver(_)));
-                    prop_assert_eq!(due.wake_at(), None);
+                    prop_assert!(matches!(tick, CallAction::HandOver(_) | CallAction::ShowHint));
+                    prop_assert_ne!(due.wake_at(), Some(wake_at));
                 }
             }
+            prop_assert!(hints <= u32::from(policy.hint_after.is_some()));
         }
 
         #[test]
@@ -507,6 +546,21 @@ mod tests {
         assert_eq!(call.step(CallEvent::Started, at(10_050)), CallAction::Wait);
         let hand_over = CallAction::HandOver(Some(BackgroundReason::Budget));
         assert_eq!(call.step(CallEvent::Tick, at(10_100)), hand_over);
+    }
+
+    #[test]
+    fn the_hint_is_shown_once_while_the_command_runs() {
+        let hint_after = Some(Duration::from_millis(40));
+        let mut call = ForegroundCall::new(CallPolicy { hint_after, ..POLICY });
+        call.step(CallEvent::Started, at(0));
+        let mut interrupted = call;
+        assert_eq!(call.wake_at(), Some(at(40)));
+        assert_eq!(call.step(CallEvent::Tick, at(40)), CallAction::ShowHint);
+        assert_eq!(call.step(CallEvent::Tick, at(41)), CallAction::Wait);
+        assert_eq!(call.wake_at(), Some(at(100)));
+        // A command that is being stopped cannot be moved to the background any more.
+        interrupted.step(CallEvent::Interrupted, at(1));
+        assert_eq!(interrupted.step(CallEvent::Tick, at(40)), CallAction::Wait);
     }
 
     #[test]

@@ -184,6 +184,7 @@ impl TaskState {
                     return Err("`rescued` after the end".to_owned());
                 }
                 self.shim = shim;
+                self.lifecycle = self.lifecycle.with_deadline_from(at);
                 self.takeovers += 1;
                 self.last_event_at = at;
             }

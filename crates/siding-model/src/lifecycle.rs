@@ -19,6 +19,7 @@
 //! events that changed the state. A reader replays them through this function, and an event that
 //! changes nothing in the replay is corruption.
 
+mod deadline;
 mod event;
 mod phase;
 
@@ -37,6 +38,9 @@ pub use phase::{Phase, StopIntent, StopReason};
 struct LifecyclePolicy {
     started: MonotonicMs,
     cap: MonotonicMs,
+    /// The deadline and the cap, in milliseconds after the time from which they count.
+    deadline_ms: u64,
+    cap_ms: u64,
     signal: Signal,
     grace: Duration,
     on_leader_exit: OnLeaderExit,
@@ -47,7 +51,8 @@ struct LifecyclePolicy {
 pub struct Lifecycle {
     phase: Phase,
     placement: Placement,
-    deadline: MonotonicMs,
+    /// `None` while no deadline counts ([`TaskSpec::deadline_from_background`]).
+    deadline: Option<MonotonicMs>,
     policy: LifecyclePolicy,
 }
 
@@ -57,13 +62,16 @@ impl Lifecycle {
     #[must_use]
     pub fn new(spec: &TaskSpec, started: MonotonicMs) -> Self {
         let cap = started.plus_ms(spec.cap_ms);
+        let counts_later = spec.deadline_from_background && spec.placement == Placement::Foreground;
         Self {
             phase: Phase::Starting { stop: None },
             placement: spec.placement,
-            deadline: started.plus_ms(spec.deadline_ms).min(cap),
+            deadline: (!counts_later).then(|| started.plus_ms(spec.deadline_ms).min(cap)),
             policy: LifecyclePolicy {
                 started,
                 cap,
+                deadline_ms: spec.deadline_ms,
+                cap_ms: spec.cap_ms,
                 signal: spec.signal,
                 grace: Duration::from_millis(spec.grace_ms),
                 on_leader_exit: spec.on_leader_exit,
@@ -83,13 +91,14 @@ impl Lifecycle {
         self.placement
     }
 
-    /// Returns the current deadline.
+    /// Returns the current deadline; `None` while no deadline counts, because a person waits for
+    /// the task in the foreground.
     #[must_use]
-    pub const fn deadline(&self) -> MonotonicMs {
+    pub const fn deadline(&self) -> Option<MonotonicMs> {
         self.deadline
     }
 
-    /// Returns the latest time to which the deadline can be moved.
+    /// Returns the latest time to which the deadline can be moved, once it counts.
     #[must_use]
     pub const fn cap(&self) -> MonotonicMs {
         self.policy.cap
@@ -122,12 +131,12 @@ impl Lifecycle {
     }
 
     /// Returns the time at which the deadline passes or the grace period ends; `None` if the phase
-    /// does not depend on the time.
+    /// does not depend on the time, or no deadline counts.
     #[must_use]
     pub const fn wake_at(&self) -> Option<MonotonicMs> {
         match &self.phase {
             Phase::Starting { stop: None } | Phase::Running { .. } | Phase::Lingering { .. } => {
-                Some(self.deadline)
+                self.deadline
             }
             Phase::Stopping { kill_at, .. } => Some(*kill_at),
             Phase::Starting { stop: Some(_) } | Phase::Killing { .. } | Phase::Ended { .. } => None,
@@ -157,22 +166,17 @@ impl Lifecycle {
     #[must_use]
     pub fn step(&self, event: &TaskEvent, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>) {
         match event {
-            TaskEvent::Placed { why } => self.on_placed(*why),
+            TaskEvent::Placed { why } => self.on_placed(*why, now),
             TaskEvent::Extended { deadline } => self.on_extended(*deadline, now),
             TaskEvent::StopAsked { by, grace_ms, signal } => {
                 let reason = StopReason::Stop { by: by.clone() };
                 let grace = grace_ms.map_or(self.policy.grace, Duration::from_millis);
                 self.stop(reason, signal.unwrap_or(self.policy.signal), grace, now)
             }
-            TaskEvent::DeadlinePassed if now >= self.deadline => {
-                let limit_ms = self.deadline.ms_since(self.policy.started);
-                let reason = StopReason::Deadline { limit_ms };
-                self.stop_for_overrun(reason, now)
-            }
             TaskEvent::LimitPassed { limit_kind } => {
                 self.stop_for_overrun(StopReason::Limit { limit_kind: *limit_kind }, now)
             }
-            TaskEvent::DeadlinePassed => self.unchanged(),
+            TaskEvent::DeadlinePassed => self.on_deadline_passed(now),
             TaskEvent::GraceOver => self.on_grace_over(now),
             TaskEvent::Spawned { leader } => self.on_spawned(*leader, now),
             TaskEvent::SpawnFailed { error, .. } => match &self.phase {
@@ -223,32 +227,14 @@ impl Lifecycle {
         self.enter_phase(Phase::Ended { outcome, leader }, Some(LifecycleEffect::Close))
     }
 
-    /// Moves a foreground task to the background. A task in the background keeps its first reason.
-    fn on_placed(&self, why: BackgroundReason) -> (Self, Vec<LifecycleEffect>) {
+    /// Moves a foreground task to the background, where its deadline counts. A task in the
+    /// background keeps its first reason.
+    fn on_placed(&self, why: BackgroundReason, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>) {
         if self.is_ended() || self.placement != Placement::Foreground {
             return self.unchanged();
         }
         let placement = Placement::Background { why };
-        (Self { placement, ..self.clone() }, vec![LifecycleEffect::Record])
-    }
-
-    /// Moves the deadline, at most to the cap. Changes nothing if the new deadline has already
-    /// passed, or once the task is being stopped.
-    fn on_extended(&self, deadline: MonotonicMs, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>) {
-        let deadline = deadline.min(self.policy.cap);
-        let movable = match self.phase {
-            Phase::Starting { stop: None } | Phase::Running { .. } | Phase::Lingering { .. } => {
-                true
-            }
-            Phase::Starting { stop: Some(_) }
-            | Phase::Stopping { .. }
-            | Phase::Killing { .. }
-            | Phase::Ended { .. } => false,
-        };
-        if !movable || deadline == self.deadline || deadline < now {
-            return self.unchanged();
-        }
-        (Self { deadline, ..self.clone() }, vec![LifecycleEffect::Record])
+        (Self { placement, ..self.with_deadline_from(now) }, vec![LifecycleEffect::Record])
     }
 
     fn stop(
@@ -318,14 +304,6 @@ impl Lifecycle {
             | Phase::Killing { .. }
             | Phase::Ended { .. } => self.unchanged(),
         }
-    }
-
-    /// Returns the time at which the tree is killed: after `grace`, but at the latest when the
-    /// task's own grace has passed after the deadline, or after `now` if the deadline has passed.
-    /// Otherwise a stop with a long grace would let the task exceed its cap.
-    fn kill_deadline(&self, grace: Duration, now: MonotonicMs) -> MonotonicMs {
-        let latest = self.deadline.max(now).plus_ms(duration_ms(self.policy.grace));
-        now.plus_ms(duration_ms(grace)).min(latest)
     }
 
     fn on_grace_over(&self, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>) {
@@ -469,8 +447,4 @@ impl Lifecycle {
             Phase::Starting { .. } | Phase::Running { .. } => self.enter_ended(lost, None),
         }
     }
-}
-
-fn duration_ms(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

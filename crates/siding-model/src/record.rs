@@ -34,11 +34,15 @@ pub const FORMAT_WITH_RELEASED: u32 = 5;
 pub const FORMAT_WITH_LIMIT_KIND: u32 = 6;
 
 /// Format of a journal whose specification may have the standard input `inherit`, or
-/// `separate_stderr`. New journals have this format.
+/// `separate_stderr`.
 pub const FORMAT_WITH_OWN_STREAMS: u32 = 7;
 
+/// Format of a journal whose deadline may count from the move to the background
+/// ([`TaskSpec::deadline_from_background`]). New journals have this format.
+pub const FORMAT_WITH_LATER_DEADLINE: u32 = 8;
+
 /// Newest journal format that this build reads.
-pub const NEWEST_FORMAT: u32 = FORMAT_WITH_OWN_STREAMS;
+pub const NEWEST_FORMAT: u32 = FORMAT_WITH_LATER_DEADLINE;
 
 /// One record of a task's journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

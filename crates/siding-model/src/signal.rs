@@ -48,6 +48,12 @@ impl Signal {
     pub const CONT: Self = Self::from_known_number(18);
     /// Stop; it can be neither caught nor ignored.
     pub const STOP: Self = Self::from_known_number(19);
+    /// Stop from the keyboard (Ctrl-Z).
+    pub const TSTP: Self = Self::from_known_number(20);
+    /// A read from the terminal by a background process.
+    pub const TTIN: Self = Self::from_known_number(21);
+    /// A write to the terminal, or a change of its mode, by a background process.
+    pub const TTOU: Self = Self::from_known_number(22);
     /// The size of the terminal changed.
     pub const WINCH: Self = Self::from_known_number(28);
     /// The limit on processor time was exceeded (`RLIMIT_CPU`).

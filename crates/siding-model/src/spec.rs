@@ -118,6 +118,11 @@ pub struct TaskSpec {
     pub deadline_ms: u64,
     /// Latest time to which the deadline can be moved, in milliseconds after the start.
     pub cap_ms: u64,
+    /// Whether `deadline_ms` and `cap_ms` of a task in the foreground count from a later time: the
+    /// move to the background, or the takeover by a new shim, which does not observe whether the
+    /// caller still waits. Until then the task has no deadline, because a person waits for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deadline_from_background: bool,
     /// Signal that requests termination.
     pub signal: Signal,
     /// Time between `signal` and the kill, in milliseconds. Zero kills immediately.

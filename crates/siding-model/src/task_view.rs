@@ -62,7 +62,8 @@ pub struct TaskView {
     pub ended_at: Option<String>,
     /// Awake time from start to end, or to now, in milliseconds.
     pub elapsed_ms: u64,
-    /// Time at which the task will be stopped, RFC 3339; null when it has ended.
+    /// Time at which the task will be stopped, RFC 3339; null when it has ended, and while a person
+    /// waits for it in the foreground.
     #[cfg_attr(feature = "schema", schemars(extend("format" = "date-time")))]
     pub deadline_at: Option<String>,
     /// Pid of the shim that supervises the task; null when the task has ended.

@@ -25,7 +25,7 @@ impl DeadlineNoticeTimer {
     /// Returns the notice, once it is due.
     pub(crate) fn check(&self, state: &TaskState, now: MonotonicMs) -> Option<Record> {
         let is_due = self.wake_at(state).is_some_and(|at| at <= now);
-        let deadline = state.lifecycle.deadline();
+        let deadline = state.lifecycle.deadline()?;
         is_due.then(|| Record::Expiring { at: clock::monotonic_now(), deadline })
     }
 

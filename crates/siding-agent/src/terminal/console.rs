@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use siding_core::sys::signals::SignalFd;
-use siding_core::sys::tty::{self, RawMode};
+use siding_core::sys::tty::{self, KeyMode};
 use siding_core::sys::{descriptor, file, pipe, poll};
 use siding_model::signal::Signal;
 
@@ -69,7 +69,7 @@ pub struct Console {
 /// The resources to release when the terminal is closed.
 #[derive(Debug)]
 struct ActiveTerminal {
-    raw: Arc<RawMode>,
+    raw: Arc<KeyMode>,
     writer: Writer,
     /// The write end of a pipe. Dropping the descriptor ends the reader thread.
     stop_reader: OwnedFd,
@@ -122,7 +122,7 @@ impl Console {
         let Some(signals) = self.signals.take() else { return Ok(()) };
         let (stopped, stop) = pipe::create_pipe()?;
         let input = self.input.try_clone()?;
-        let raw = Arc::new(RawMode::enter(&self.input)?);
+        let raw = Arc::new(KeyMode::enter_raw(&self.input)?);
         tty::restore_on_panic(&raw, self.output.try_clone()?, RESET_SEQUENCE);
         let tell = Arc::new(notify);
         let listens = Arc::clone(&tell);

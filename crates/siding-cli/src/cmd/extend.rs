@@ -23,9 +23,11 @@ const SHIM_ANSWER_TIMEOUT_MS: u64 = 10_000;
 
 /// Moves the deadline of a running task.
 ///
-/// A deadline counts only the time during which the system is awake. A deadline cannot be later
-/// than the cap (max_elapsed_hard_cap) that was set when the task started. A later deadline is cut
-/// to the cap, and the output says so.
+/// At its deadline, a task is ended with everything it started. A deadline counts only the time
+/// during which the system is awake. A deadline cannot be later than the cap
+/// (max_elapsed_hard_cap) that was set when the task started. A later deadline is cut to the cap,
+/// and the output says so. No deadline counts while a person waits for the command in the
+/// foreground, unless `siding run --timeout` has set one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -92,12 +94,17 @@ impl Args {
 
     /// Returns the requested deadline in milliseconds after the task's start.
     fn requested_deadline_ms(&self, state: &TaskState) -> u64 {
-        let now_set = state.lifecycle.deadline().ms_since(state.started);
+        let now_set = deadline_ms(state);
         match (self.to, self.more) {
             (Some(to), _) => to_millis(to),
             (None, more) => now_set.saturating_add(more.map_or(0, to_millis)),
         }
     }
+}
+
+/// Returns the deadline in milliseconds after the task's start; zero while no deadline counts.
+fn deadline_ms(state: &TaskState) -> u64 {
+    state.lifecycle.deadline().map_or(0, |deadline| deadline.ms_since(state.started))
 }
 
 fn to_millis(span: Duration) -> u64 {
@@ -122,17 +129,19 @@ struct DeadlineChange {
     after_ms: u64,
     requested_ms: u64,
     cap_ms: u64,
+    /// The cap in the task's specification, which counts from the same time as the deadline.
+    cap_setting: Duration,
 }
 
 impl DeadlineChange {
     fn new(before: &TaskState, after: &TaskState, wanted: u64) -> Self {
-        let set = |state: &TaskState| state.lifecycle.deadline().ms_since(state.started);
         Self {
             started: after.started,
-            before_ms: set(before),
-            after_ms: set(after),
+            before_ms: deadline_ms(before),
+            after_ms: deadline_ms(after),
             requested_ms: wanted,
-            cap_ms: after.spec.cap_ms,
+            cap_ms: after.lifecycle.cap().ms_since(after.started),
+            cap_setting: Duration::from_millis(after.spec.cap_ms),
         }
     }
 
@@ -148,7 +157,7 @@ impl DeadlineChange {
             format!("{id}: its deadline is now {deadline} (it was {})", human(self.before_ms))
         };
         if self.requested_ms > self.cap_ms {
-            let origin = if settings.max_elapsed_hard_cap == Duration::from_millis(self.cap_ms) {
+            let origin = if settings.max_elapsed_hard_cap == self.cap_setting {
                 settings.origin(Key::MaxElapsedHardCap).to_string()
             } else {
                 "as it was when the task was started".to_owned()
@@ -172,6 +181,7 @@ mod tests {
             after_ms: after_s * 1000,
             requested_ms: wanted_s * 1000,
             cap_ms: cap_s * 1000,
+            cap_setting: Duration::from_secs(cap_s),
         };
         let id = "b-4k7q0n2m8x5t".parse().expect("an id");
         moved.format_change(id, MonotonicMs(61_000), &Settings::default())

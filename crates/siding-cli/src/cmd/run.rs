@@ -3,6 +3,7 @@
 mod auto_background;
 mod duplicate;
 mod follow;
+mod keyboard;
 mod limits;
 mod match_printer;
 mod not_found;
@@ -15,7 +16,6 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use siding_core::output;
-use siding_core::sys::signals::SignalFd;
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::LaunchResult;
 use siding_core::task::view::ViewDetail;
@@ -38,14 +38,16 @@ use stdin_source::StdinSource;
 
 /// Runs a command as a task.
 ///
-/// A single argument is a shell command line; several are a program and its arguments. The call
-/// returns when the shell ends, or after the budget; after the budget the same process continues in
-/// the background. At its deadline, the task is stopped with everything it started.
+/// A single argument is a shell command line; several are a program and its arguments. For a person
+/// at a terminal the call returns when the shell ends, and Ctrl-B moves the command to the
+/// background. For an agent, without a terminal, and with --budget, the command moves there when
+/// the budget has passed. The same process continues in the background. At its deadline (--timeout)
+/// the task is ended with everything it started.
 #[derive(Debug, Default, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// How long to wait before the command moves to the background (`15s`, `2m`, `none`; default:
-    /// blocking_budget, 15s)
+    /// `none` for a person at a terminal, otherwise blocking_budget, 15s)
     #[arg(long, value_name = "D")]
     pub(super) budget: Option<String>,
     /// Start in the background and return immediately
@@ -63,7 +65,9 @@ pub(crate) struct Args {
     /// With --background: how long to wait for an early end (default: settle, 0s)
     #[arg(long, value_name = "D")]
     settle: Option<String>,
-    /// Maximum duration of the task (default: max_elapsed, 30m)
+    /// Time after which the task is ended with everything it started (`90s`, `2h`; `none`: the cap,
+    /// max_elapsed_hard_cap; default: max_elapsed, 30m, which counts only in the background if a
+    /// person waits at a terminal). `siding extend` moves this deadline
     #[arg(long, value_name = "D")]
     pub(super) timeout: Option<String>,
     /// Action after the budget or the timeout. By default the budget moves the command to the
@@ -154,10 +158,15 @@ Examples:
   siding run --net none -- ./tests.sh              without network
   siding run --max-memory 4GiB --max-cpu-spin 5m --on-limit stop -- ./server
 
-Exit codes: the command's own; 128+n if signal n ended it; 75 if it continues in
-the background; 79 if nothing was started, because the same command already
-runs; 124 at the deadline; 125 if siding itself failed; 126 and 127 as in a
-shell. With --wait-for: 0 if it is ready, 1 if it ended with 0 before.";
+Keys at a terminal: Ctrl-B moves the command to the background (in tmux, press
+it twice); Ctrl-C stops it, a second Ctrl-C kills it. Ctrl-Z suspends only this
+call, and the command continues; `fg` and `bg` of the shell continue the call.
+
+Exit codes: the command's own; 128+n if signal n ended it; 141 if the reader of
+its output exited; 75 if it continues in the background; 79 if nothing was
+started, because the same command already runs; 124 at the deadline; 125 if
+siding itself failed; 126 and 127 as in a shell. With --wait-for: 0 if it is
+ready, 1 if it ended with 0 before.";
 
 /// The action after the budget or the timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -175,8 +184,7 @@ impl Args {
         let plan = plan::prepare(&self, &root)?;
         // Signals are read from a descriptor from here on, so that an interrupt between start and
         // wait is not lost.
-        let signals = SignalFd::block(&[Signal::INT, Signal::TERM, Signal::HUP])
-            .map_err(|error| Failure::new(format!("could not listen to signals: {error}")))?;
+        let signals = follow::block_signals(&plan)?;
         let link = match plan::start_task(&root, &plan, shim)? {
             LaunchResult::Started(link) => link,
             LaunchResult::Duplicate(first) => {

@@ -116,8 +116,12 @@ impl TaskScreen {
         }
         if let (Some(at), Some(left)) = (&view.deadline_at, until_deadline(view, clock::unix_now()))
         {
-            let left = std::time::Duration::from_secs(left.as_secs());
-            self.add_line("deadline", &format!("{at}, in {}", format_duration(left)));
+            let left = format_duration(std::time::Duration::from_secs(left.as_secs()));
+            let says =
+                format!("{at}, in {left}: the task is ended then; `siding extend` moves this time");
+            self.add_block("deadline", &wrap_words(&says, VALUE_COLUMNS));
+        } else if view.outcome.is_none() {
+            self.add_line("deadline", "none, while a person waits in the foreground");
         }
         if let Some(ready) = &view.ready {
             let says = ready.describe(view.outcome.is_none());
@@ -415,7 +419,7 @@ mod tests {
             unproven: Some(why),
         });
         let text = task_screen(&view, ColorMode::Off);
-        assert!(text.lines().count() < 75);
+        assert!(text.lines().count() < 77);
         for line in text.lines() {
             assert_eq!(line, one_line(line, LINE_COLUMNS));
         }

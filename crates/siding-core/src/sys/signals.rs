@@ -42,6 +42,22 @@ fn kill_pid(pid: i32, signal: Signal) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Sends a signal to the calling thread, and lets the thread receive the signal even if it blocks
+/// this signal.
+pub(super) fn raise_unblocked(signal: Signal) {
+    let set = signal_set(&[signal]);
+    let mut before = std::mem::MaybeUninit::uninit();
+    // SAFETY: `set` is initialized and outlives the calls; `before` is read only after the kernel
+    // has written it.
+    unsafe {
+        libc::raise(signal.number());
+        // A blocked signal is pending until here.
+        if libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, before.as_mut_ptr()) == 0 {
+            libc::sigprocmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
+        }
+    }
+}
+
 /// Stops this process until another process continues it.
 pub fn stop_self() {
     // SAFETY: no memory is passed.

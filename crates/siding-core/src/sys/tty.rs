@@ -1,59 +1,105 @@
-//! The terminal of this process: single keys, its size, and suspending the process.
+//! The terminal of this process: single keys, its size, its foreground process group, and
+//! suspending the process.
 
 use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::sync::Arc;
 
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::process::getpgrp;
+use rustix::termios::{
+    LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush, tcgetattr,
+    tcgetpgrp, tcgetwinsize, tcsetattr,
+};
+use siding_model::signal::Signal;
 
-use super::{descriptor, file, poll};
+use super::{descriptor, file, poll, signals};
 
-/// A terminal in raw mode: it delivers each key as it is pressed, without echoing it or turning it
-/// into a signal. Dropping the value restores the previous mode.
+/// A terminal in a mode in which it delivers each key as it is pressed, without echoing it.
+/// Dropping the value restores the previous mode.
 #[derive(Debug)]
-pub struct RawMode {
+pub struct KeyMode {
     terminal: OwnedFd,
     saved: Termios,
+    entered: Termios,
+    /// Whether typed input that was not read is discarded with the mode. Otherwise the next reader
+    /// of the terminal, such as the shell, receives this input.
+    discards_input: bool,
 }
 
-impl RawMode {
-    /// Switches the terminal behind a descriptor to raw mode.
+impl KeyMode {
+    /// Switches the terminal behind a descriptor to raw mode: no key becomes a signal, and output
+    /// is passed on unchanged.
     ///
     /// # Errors
     ///
     /// The I/O error of the system call, `ENOTTY` if the descriptor is not a terminal.
-    pub fn enter(terminal: impl AsFd) -> io::Result<Self> {
-        // The duplicate has a number above 2, because any code may close the standard descriptors.
-        let terminal = descriptor::duplicate_from(terminal, 3)?;
-        let before = tcgetattr(&terminal)?;
-        let raw = Self { terminal, saved: before };
-        raw.reenter()?;
-        Ok(raw)
+    pub fn enter_raw(terminal: impl AsFd) -> io::Result<Self> {
+        Self::enter(terminal, false, Termios::make_raw)
     }
 
-    /// Switches to raw mode again, after [`RawMode::restore`] or after another process has changed
-    /// the mode.
+    /// Switches the terminal behind a descriptor to cbreak mode: keys such as Ctrl-C and Ctrl-Z
+    /// remain signals, and output is unaffected. Input that is unread at the end of the mode is
+    /// discarded.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error of the system call, `ENOTTY` if the descriptor is not a terminal;
+    /// `ResourceBusy` if another program has already set such a mode, because that program reads
+    /// the keys and will restore the mode.
+    pub fn enter_cbreak(terminal: impl AsFd) -> io::Result<Self> {
+        if !tcgetattr(&terminal)?.local_modes.contains(LocalModes::ICANON) {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
+        Self::enter(terminal, true, |mode| {
+            mode.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
+            // A read returns as soon as there is one byte (termios(3)).
+            mode.special_codes[SpecialCodeIndex::VMIN] = 1;
+            mode.special_codes[SpecialCodeIndex::VTIME] = 0;
+        })
+    }
+
+    fn enter(
+        terminal: impl AsFd,
+        discards_input: bool,
+        change: impl FnOnce(&mut Termios),
+    ) -> io::Result<Self> {
+        // The duplicate has a number above 2, because any code may close the standard descriptors.
+        let terminal = descriptor::duplicate_from(terminal, 3)?;
+        let saved = tcgetattr(&terminal)?;
+        let mut entered = saved.clone();
+        change(&mut entered);
+        let mode = Self { terminal, saved, entered, discards_input };
+        mode.reenter()?;
+        Ok(mode)
+    }
+
+    /// Sets the mode again, after [`KeyMode::restore`] or after another process has changed it.
     ///
     /// # Errors
     ///
     /// The I/O error of the system call if the terminal no longer exists.
     pub fn reenter(&self) -> io::Result<()> {
-        let mut raw = self.saved.clone();
-        raw.make_raw();
-        Ok(tcsetattr(&self.terminal, OptionalActions::Now, &raw)?)
+        Ok(tcsetattr(&self.terminal, OptionalActions::Now, &self.entered)?)
     }
 
-    /// Restores the previous mode.
+    /// Restores the previous mode. Has no effect while another process group is in the foreground
+    /// of the terminal, because the mode is then that of the group, such as a shell at its prompt.
     ///
     /// # Errors
     ///
     /// The I/O error of the system call if the terminal no longer exists.
     pub fn restore(&self) -> io::Result<()> {
+        if tcgetpgrp(&self.terminal).is_ok_and(|foreground| foreground != getpgrp()) {
+            return Ok(());
+        }
+        if self.discards_input {
+            tcflush(&self.terminal, QueueSelector::IFlush)?;
+        }
         Ok(tcsetattr(&self.terminal, OptionalActions::Now, &self.saved)?)
     }
 }
 
-impl Drop for RawMode {
+impl Drop for KeyMode {
     fn drop(&mut self) {
         // A terminal that no longer exists need not be restored.
         let _peer_gone = self.restore();
@@ -63,16 +109,16 @@ impl Drop for RawMode {
 /// Installs a panic hook that restores a terminal before the panic is reported, because the panic
 /// may end this process immediately. The hook first writes `end`, the escape sequences that undo
 /// the program's earlier ones, unless the terminal accepts no output.
-pub fn restore_on_panic(raw: &Arc<RawMode>, output: OwnedFd, end: &'static str) {
-    let (raw, before) = (Arc::downgrade(raw), std::panic::take_hook());
+pub fn restore_on_panic(mode: &Arc<KeyMode>, output: OwnedFd, end: &'static str) {
+    let (mode, before) = (Arc::downgrade(mode), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |info| {
-        if let Some(raw) = raw.upgrade() {
+        if let Some(mode) = mode.upgrade() {
             // Failures are ignored, because the report of the panic matters more. The terminal is
             // polled first: writing to one that accepts nothing would block this process forever.
             if poll::wait_writable(output.as_fd(), 0).unwrap_or(false) {
                 let _peer_gone = file::write(&output, end.as_bytes());
             }
-            let _peer_gone = raw.restore();
+            let _peer_gone = mode.restore();
         }
         before(info);
     }));
@@ -103,9 +149,16 @@ pub fn size(terminal: impl AsFd) -> Option<(u16, u16)> {
     (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
 }
 
-/// Stops this process until its shell continues it, as Ctrl-Z does. Has no effect if the process
-/// group is orphaned, because then no shell could continue it.
+/// Returns whether a terminal is the controlling terminal of this process, and this process is in
+/// the terminal's foreground process group. Only then may the process read the terminal's keys and
+/// change its mode: the kernel stops a background process that does so (SIGTTIN and SIGTTOU).
+#[must_use]
+pub fn is_foreground(terminal: impl AsFd) -> bool {
+    tcgetpgrp(terminal).is_ok_and(|foreground| foreground == getpgrp())
+}
+
+/// Stops this process until its shell continues it, as Ctrl-Z does, even if SIGTSTP is blocked. Has
+/// no effect if the process group is orphaned, because then no shell could continue it.
 pub fn suspend_self() {
-    // SAFETY: no memory is passed.
-    let _best_effort = unsafe { libc::raise(libc::SIGTSTP) };
+    signals::raise_unblocked(Signal::TSTP);
 }

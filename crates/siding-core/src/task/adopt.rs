@@ -373,6 +373,7 @@ fn adoption_spec(
         placement: Placement::Foreground,
         deadline_ms: terms.deadline_ms,
         cap_ms: terms.cap_ms,
+        deadline_from_background: false,
         signal: terms.signal,
         grace_ms: terms.grace_ms,
         on_leader_exit: terms.on_leader_exit,

@@ -380,6 +380,7 @@ mod tests {
             placement: Placement::Foreground,
             deadline_ms: 1,
             cap_ms: 1,
+            deadline_from_background: false,
             signal: Signal::TERM,
             grace_ms: 0,
             on_leader_exit: OnLeaderExit::Linger,

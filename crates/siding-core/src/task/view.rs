@@ -90,7 +90,7 @@ fn build_view(state: &TaskState, pids: &[i32], output: OutputView) -> TaskView {
         started_at: state.started_wall.rfc3339(),
         ended_at: state.closed.as_ref().map(|closed| closed.wall.rfc3339()),
         elapsed_ms: state.elapsed_ms(clock::monotonic_now()),
-        deadline_at: live.then(|| format_moment(state.lifecycle.deadline())),
+        deadline_at: state.lifecycle.deadline().filter(|_| live).map(format_moment),
         shim_pid: live.then_some(state.shim.pid),
         processes: pids.iter().filter_map(|pid| process_view(*pid, state)).collect(),
         listening: tcp_sockets::listening_ports(pids),

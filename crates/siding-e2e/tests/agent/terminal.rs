@@ -330,8 +330,8 @@ fn suspended_agent_restores_the_terminal_until_continued() {
 fn panic_restores_the_terminal() {
     let terminal = Terminal::new(80, 24);
     let before = terminal.modes();
-    let raw =
-        Arc::new(tty::RawMode::enter(terminal.device_fd()).expect("the descriptor is a terminal"));
+    let raw = tty::KeyMode::enter_raw(terminal.device_fd()).expect("the descriptor is a terminal");
+    let raw = Arc::new(raw);
     assert_ne!(terminal.modes(), before);
     let output: OwnedFd =
         terminal.device_fd().try_clone().expect("the limit leaves a free descriptor");

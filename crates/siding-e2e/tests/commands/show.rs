@@ -29,7 +29,8 @@ fn show_prints_the_state_of_a_task_on_one_screen() {
         [sandbox.path("").display().to_string().trim_end_matches('/')]
     );
     assert_eq!(field_values(&text, "session"), ["cli"]);
-    assert!(field_values(&text, "deadline")[0].contains(", in 29m"), "{text}");
+    let deadline = field_values(&text, "deadline").join(" ");
+    assert!(deadline.contains(", in 29m") && deadline.contains("`siding extend`"), "{text}");
     let output = sandbox.state_dir().join("tasks").join(&id).join("output");
     assert_eq!(field_values(&text, "output"), ["6 bytes", &output.display().to_string()]);
     let processes = field_values(&text, "processes");

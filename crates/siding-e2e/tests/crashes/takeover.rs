@@ -192,7 +192,7 @@ fn deadline_extension_survives_a_takeover() {
     task.wait_until_running(&sandbox);
     let deadline_ms = || {
         let state = state::journal(&sandbox, &id).expect("a recorded task").state;
-        state.lifecycle.deadline().ms_since(state.started)
+        state.lifecycle.deadline().expect("it counts").ms_since(state.started)
     };
     let _moved = sandbox.siding(&["extend", &id, "--to", "15m"]).run().expect_code(0);
     state::kill_and_wait(state::wait_for_live_shim(&sandbox, &id));

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, words};
+use siding_e2e::{Process, ProgramOutput, Sandbox, Terminal, eventually, eventually_some, words};
 
 use crate::support::{Task, as_each_user, ended_processes, sandbox};
 
@@ -217,6 +217,63 @@ fn hard_cap_limits_every_deadline() {
         let task = Task::from_view(&sandbox, &json!({"task_id": id}));
         assert_eq!(task.wait_outcome(), deadline_outcome(500));
     }
+}
+
+/// Promise P47: `--timeout none` sets the deadline to the cap, and says so.
+#[test]
+fn timeout_none_means_the_cap() {
+    let sandbox = sandbox();
+    let call = sandbox.siding(&["run", "--timeout", "none", "--", "sleep 300"]);
+    let done = call.env("SIDING_MAX_ELAPSED_HARD_CAP", "1s").run().expect_code(124);
+    assert_ended_at_deadline(&done, Duration::from_secs(1));
+    let note = done.stderr_text().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(note.contains("the task is ended after 1s (max_elapsed_hard_cap"), "{done}");
+    assert_eq!(Task::only(&sandbox).wait_outcome(), deadline_outcome(1000));
+}
+
+/// Promise P43: while a person waits at a terminal, only a requested deadline counts. The usual one
+/// counts from the move to the background, also when the caller is killed.
+#[test]
+fn no_deadline_counts_while_a_person_waits() {
+    let start = |sandbox: &Sandbox, terminal: &Terminal, flags: &[&str], text: &str| {
+        let args = [&["run"], flags, &["--", text]].concat();
+        let call = sandbox.siding(&args).env("SIDING_MAX_ELAPSED", "1s");
+        call.on_terminal(terminal).spawn()
+    };
+    let terminal = Terminal::new(80, 24);
+    {
+        let sandbox = sandbox();
+        let _own_code = start(&sandbox, &terminal, &[], "sleep 2; exit 7").wait().expect_code(7);
+    }
+    {
+        let sandbox = sandbox();
+        let call = start(&sandbox, &terminal, &["--timeout", "500ms"], "sleep 300");
+        let _requested = call.wait().expect_code(124);
+    }
+    {
+        let sandbox = sandbox();
+        let call = start(&sandbox, &terminal, &["--budget", "2s"], "sleep 300");
+        let _moved = call.wait().expect_code(75);
+        let outcome = Task::only(&sandbox).wait_outcome();
+        assert_eq!(outcome["kind"], "deadline", "{outcome}");
+        assert!(outcome["limit_ms"].as_u64().is_some_and(|ms| ms >= 3000), "{outcome}");
+    }
+    let sandbox = sandbox();
+    let call = start(&sandbox, &terminal, &[], "sleep 300");
+    let id = eventually_some("the command runs", || {
+        let id = sandbox.task_ids().pop()?;
+        let task = Task::from_view(&sandbox, &json!({ "task_id": id }));
+        task.journal().contains("spawned").then_some(id)
+    });
+    let task = Task::from_view(&sandbox, &json!({ "task_id": id }));
+    assert_eq!(task.show()["deadline_at"], json!(null));
+    let refused = sandbox.siding(&["extend", &id, "5m"]).run().expect_code(125);
+    let why = refused.stderr_text().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(why.contains("where no deadline counts"), "{refused}");
+    call.signal(Signal::KILL);
+    let _killed = call.wait().expect_signal(9);
+    assert_eq!(task.wait_outcome()["kind"], "deadline");
+    task.expect_stopped();
 }
 
 /// Promise P48: the deadline of a running task can be moved up to the cap and no further.

@@ -32,7 +32,10 @@ fn hand_over_message_starts_on_its_own_terminal_line() {
 fn hand_over_message_for_a_person_is_two_lines() {
     let sandbox = sandbox();
     let mut terminal = Terminal::new(80, 24);
-    let call = sandbox.siding(&["run", "--budget", "300ms", "--", "sleep 300"]);
+    // A requested deadline counts from the start, so the text does not depend on the time of the
+    // hand-over.
+    let run = ["run", "--budget", "300ms", "--timeout", "30m", "--", "sleep 300"];
+    let call = sandbox.siding(&run);
     assert_eq!(call.on_terminal(&terminal).run().code, Some(75));
     terminal.wait_for_text("(stops at 30m)");
     let task = Task::only(&sandbox);

@@ -10,6 +10,7 @@ mod exit_codes;
 mod fork_storms;
 mod handover;
 mod interrupts;
+mod keyboard;
 mod lingering;
 mod nested_tasks;
 mod output_readers;

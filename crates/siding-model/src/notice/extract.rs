@@ -194,7 +194,7 @@ impl NoticeEvent {
         let Self::Expiring { deadline, .. } = self else { return false };
         let runs =
             matches!(state.lifecycle.phase(), Phase::Running { .. } | Phase::Lingering { .. });
-        !runs || state.lifecycle.deadline() != *deadline
+        !runs || state.lifecycle.deadline() != Some(*deadline)
     }
 }
 

@@ -154,7 +154,8 @@ settings! {
     /// Timeout that siding's hook sets for a shell call of Claude Code's main agent; when it
     /// passes, the host moves the call to the background. `off` changes no call.
     Budget budget: HostBudget = HostBudget::Off, accept_any, Project;
-    /// Default time limit of a task.
+    /// Time after which a task is ended unless its call sets another one. While a person waits for
+    /// the task in the foreground, this time does not count. `siding extend` moves the deadline.
     MaxElapsed max_elapsed: Duration = secs(1_800), require_nonzero, Project;
     /// Upper bound of every task's time limit. Only the system file can raise it.
     MaxElapsedHardCap max_elapsed_hard_cap: Duration = DEFAULT_HARD_CAP, require_nonzero, Project;

@@ -5,8 +5,9 @@ use siding_model::lifecycle::{TaskEvent, TreeLiveness};
 use siding_model::outcome::{BackgroundReason, LeaderEnd, LimitKind, Placement};
 use siding_model::process::{MonotonicMs, UnixMs};
 use siding_model::record::{
-    AcceptedTask, AdoptionInfo, CloseSummary, FORMAT_WITH_EXPIRING, FORMAT_WITH_LIMIT_KIND,
-    FORMAT_WITH_READY, FORMAT_WITH_RELEASED, FORMAT_WITH_RESUMED, OutputTotals, Record,
+    AcceptedTask, AdoptionInfo, CloseSummary, FORMAT_WITH_EXPIRING, FORMAT_WITH_LATER_DEADLINE,
+    FORMAT_WITH_LIMIT_KIND, FORMAT_WITH_READY, FORMAT_WITH_RELEASED, FORMAT_WITH_RESUMED,
+    OutputTotals, Record,
 };
 use siding_model::signal::Signal;
 use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
@@ -153,12 +154,23 @@ fn later_format_fixtures() -> Vec<Fixture> {
         (
             "format-6/limit",
             vec![
-                accepted_in_newest_format(),
+                accepted_with_limit_kind(),
                 spawned(),
                 Record::Limit(Box::new(sample_records::breach(2_000))),
                 event_record(2_000, TaskEvent::LimitPassed { limit_kind: LimitKind::Fds }),
                 event_record(2_100, sample_records::exited_event(143, TreeLiveness::Empty)),
                 minimal_closed_record(2_100),
+            ],
+        ),
+        (
+            "format-8/background-deadline",
+            vec![
+                accepted_with_later_deadline(),
+                spawned(),
+                event_record(90_000, TaskEvent::Placed { why: BackgroundReason::User }),
+                event_record(150_000, TaskEvent::DeadlinePassed),
+                event_record(150_100, sample_records::exited_event(143, TreeLiveness::Empty)),
+                minimal_closed_record(150_100),
             ],
         ),
     ]
@@ -175,9 +187,17 @@ fn adopted_task_record() -> Record {
     Record::Accepted(Box::new(AcceptedTask { format: FORMAT_WITH_RELEASED, adopted, ..first }))
 }
 
-fn accepted_in_newest_format() -> Record {
+fn accepted_with_limit_kind() -> Record {
     let first = sample_records::accepted_task(sample_records::task_spec());
     Record::Accepted(Box::new(AcceptedTask { format: FORMAT_WITH_LIMIT_KIND, ..first }))
+}
+
+fn accepted_with_later_deadline() -> Record {
+    let spec = TaskSpec { deadline_from_background: true, ..sample_records::task_spec() };
+    Record::Accepted(Box::new(AcceptedTask {
+        format: FORMAT_WITH_LATER_DEADLINE,
+        ..sample_records::accepted_task(spec)
+    }))
 }
 
 fn accepted_with_conditions() -> Record {

@@ -24,7 +24,7 @@ use crate::sample_records::{self, LEADER, event_record};
 /// Asserts the state that the fixture's task had when the journal was written.
 type FixtureCheck = fn(&Replayed);
 
-const FIXTURES: [(&str, FixtureCheck); 11] = [
+const FIXTURES: [(&str, FixtureCheck); 12] = [
     ("format-1/exited", check_exited),
     ("format-1/background-deadline", check_background_deadline),
     ("format-1/lingering-stopped", check_lingering_stopped),
@@ -36,6 +36,7 @@ const FIXTURES: [(&str, FixtureCheck); 11] = [
     ("format-4/expiring", check_expiring),
     ("format-5/released", check_released),
     ("format-6/limit", check_limit),
+    ("format-8/background-deadline", check_later_deadline),
 ];
 
 #[test]
@@ -98,7 +99,7 @@ fn check_background_deadline(folded: &Replayed) {
         state.lifecycle.placement(),
         Placement::Background { why: BackgroundReason::Budget }
     );
-    assert_eq!(state.lifecycle.deadline(), MonotonicMs(1_090_000));
+    assert_eq!(state.lifecycle.deadline(), Some(MonotonicMs(1_090_000)));
     assert_eq!(state.lifecycle.cap(), MonotonicMs(1_120_000));
     assert_eq!(state.leader_end, Some(killed));
     let closed = state.closed.as_ref().expect("a closed task");
@@ -295,6 +296,17 @@ fn check_limit(folded: &Replayed) {
     assert_eq!(state.breaches, [sample_records::breach(2_000)]);
 }
 
+fn check_later_deadline(folded: &Replayed) {
+    let state = &folded.state;
+    check_common(state);
+    let outcome = Outcome::Deadline { limit_ms: 150_000 };
+    assert_eq!(state.lifecycle.phase(), &ended_phase(outcome, leader_exit(143)));
+    let placement = Placement::Background { why: BackgroundReason::User };
+    assert_eq!(state.lifecycle.placement(), placement);
+    assert_eq!(state.lifecycle.deadline(), Some(MonotonicMs(1_150_000)));
+    assert_eq!(state.lifecycle.cap(), MonotonicMs(1_210_000));
+}
+
 /// The grace of a replayed stop comes from the recorded request, not from the current defaults.
 #[test]
 fn a_replayed_task_keeps_its_recorded_grace() {
@@ -309,5 +321,6 @@ fn a_replayed_task_keeps_its_recorded_grace() {
     assert_eq!((intent.signal, intent.grace), (Signal::INT, Duration::from_secs(2)));
     assert_eq!(*kill_at, MonotonicMs(1_009_000));
     assert_eq!(state.lifecycle.wake_at(), Some(*kill_at));
-    assert_eq!(Lifecycle::new(&state.spec, state.started).deadline(), MonotonicMs(1_060_000));
+    let new = Lifecycle::new(&state.spec, state.started);
+    assert_eq!(new.deadline(), Some(MonotonicMs(1_060_000)));
 }

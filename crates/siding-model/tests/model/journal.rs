@@ -27,6 +27,17 @@ fn a_complete_journal_replays_its_records() {
     assert_eq!(replay(&bytes), Ok(Replayed { state, valid_bytes: bytes.len(), is_torn: false }));
 }
 
+/// A new shim does not observe whether a caller still waits, so the deadline counts from then on.
+#[test]
+fn a_takeover_starts_a_deadline_that_did_not_count() {
+    let spec = TaskSpec { deadline_from_background: true, ..sample_records::task_spec() };
+    let mut state = TaskState::new(sample_records::accepted_task(spec));
+    assert_eq!(state.lifecycle.deadline(), None);
+    state.apply(sample_records::takeover_record(90_000)).expect("the task is live");
+    let deadline = STARTED.plus_ms(90_000 + state.spec.deadline_ms);
+    assert_eq!(state.lifecycle.deadline(), Some(deadline));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 

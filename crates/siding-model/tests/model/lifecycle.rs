@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use siding_model::lifecycle::{Lifecycle, Phase, TaskEvent, TreeLiveness};
-use siding_model::outcome::{LeaderEnd, LimitKind, Outcome};
+use siding_model::outcome::{BackgroundReason, LeaderEnd, LimitKind, Outcome, Placement};
 use siding_model::process::MonotonicMs;
 use siding_model::signal::Signal;
 use siding_model::spec::TaskSpec;
@@ -75,7 +75,35 @@ fn a_stop_with_an_endless_grace_is_bounded_by_the_deadline() {
     let forever =
         TaskEvent::StopAsked { by: "user".to_owned(), grace_ms: Some(u64::MAX), signal: None };
     let (life, _) = life.step(&forever, now);
-    assert_eq!(life.wake_at(), Some(life.deadline().plus_ms(sample_records::task_spec().grace_ms)));
+    let grace_ms = sample_records::task_spec().grace_ms;
+    assert_eq!(life.wake_at(), life.deadline().map(|deadline| deadline.plus_ms(grace_ms)));
+}
+
+/// A person who waits in the foreground decides how long the command runs. The deadline and the cap
+/// count from the move to the background, and have their usual effect from then on.
+#[test]
+fn a_deadline_from_the_background_counts_from_the_move() {
+    let spec = TaskSpec { deadline_from_background: true, ..sample_records::task_spec() };
+    let start = sample_records::STARTED;
+    let spawned = TaskEvent::Spawned { leader: sample_records::LEADER };
+    let (life, _) = Lifecycle::new(&spec, start).step(&spawned, start);
+    let late = start.plus_ms(2 * spec.cap_ms);
+    assert_eq!((life.deadline(), life.wake_at(), life.due_event(late)), (None, None, None));
+    assert_eq!(life.step(&TaskEvent::DeadlinePassed, late).0, life);
+    assert_eq!(life.step(&TaskEvent::Extended { deadline: late.plus_ms(1) }, late).0, life);
+
+    let why = BackgroundReason::User;
+    let (placed, _) = life.step(&TaskEvent::Placed { why }, late);
+    let deadline = late.plus_ms(spec.deadline_ms);
+    assert_eq!((placed.deadline(), placed.wake_at()), (Some(deadline), Some(deadline)));
+    assert_eq!(placed.cap(), late.plus_ms(spec.cap_ms));
+    assert_eq!(placed.due_event(deadline), Some(TaskEvent::DeadlinePassed));
+    assert_eq!(life.with_deadline_from(late).deadline(), placed.deadline());
+    assert_eq!(placed.with_deadline_from(deadline), placed);
+
+    let in_background = TaskSpec { placement: Placement::Background { why }, ..spec };
+    let counted = start.plus_ms(in_background.deadline_ms);
+    assert_eq!(Lifecycle::new(&in_background, start).deadline(), Some(counted));
 }
 
 /// A takeover may find descendants of a leader that the previous shim did not record. Without an

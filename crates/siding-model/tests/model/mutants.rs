@@ -297,7 +297,7 @@ mutants! {
     BelievesInAnyDeadline breaks OutcomeWasSeen {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
             let early = *event == TaskEvent::DeadlinePassed;
-            life.step(event, if early { now.max(life.deadline()) } else { now })
+            life.step(event, if early { life.deadline().max(Some(now)).unwrap_or(now) } else { now })
         }
     }
     /// Names the last requester of a stop instead of the first.
@@ -313,7 +313,8 @@ mutants! {
     /// Prefers the deadline to a stop request that is handled at the same time.
     PrefersTheDeadline breaks FirstAskerIsNamed {
         fn step(life: &Lifecycle, event: &TaskEvent, now: MonotonicMs) -> (Lifecycle, Vec<LifecycleEffect>) {
-            let passed = matches!(event, TaskEvent::StopAsked { .. }) && now >= life.deadline();
+            let is_due = life.deadline().is_some_and(|deadline| now >= deadline);
+            let passed = matches!(event, TaskEvent::StopAsked { .. }) && is_due;
             life.step(if passed { &TaskEvent::DeadlinePassed } else { event }, now)
         }
     }

@@ -40,6 +40,7 @@ pub(crate) fn task_spec() -> TaskSpec {
         placement: Placement::Foreground,
         deadline_ms: 60_000,
         cap_ms: 120_000,
+        deadline_from_background: false,
         signal: Signal::TERM,
         grace_ms: 5_000,
         on_leader_exit: OnLeaderExit::Linger,

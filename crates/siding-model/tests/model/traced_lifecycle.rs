@@ -42,7 +42,9 @@ impl TracedLifecycle for Lifecycle {
 
     fn view(&self) -> LifecycleView {
         let (phase, placement) = (self.phase().clone(), self.placement());
-        LifecycleView { phase, placement, deadline: self.deadline() }
+        // The histories have no task whose deadline counts from the move to the background.
+        let deadline = self.deadline().expect("the deadline counts from the start");
+        LifecycleView { phase, placement, deadline }
     }
 }
 

@@ -78,15 +78,21 @@ impl TaskSupervisor {
     fn extend(&mut self, to_ms: u64, by_ms: Option<u64>) -> ShimMessage {
         let before = self.task.state().lifecycle.deadline();
         let deadline = match by_ms {
-            Some(more) => before.plus_ms(more),
+            // Without a deadline the lifecycle refuses any other one, so the value has no effect.
+            Some(more) => before.unwrap_or_default().plus_ms(more),
             None => self.task.state().started.plus_ms(to_ms),
         };
         if self.handle_event(&TaskEvent::Extended { deadline })
-            || before == deadline.min(self.task.state().lifecycle.cap())
+            || before == Some(deadline.min(self.task.state().lifecycle.cap()))
         {
             return ShimMessage::Done;
         }
         let why = match self.task.state().lifecycle.phase() {
+            Phase::Starting { .. } | Phase::Running { .. } | Phase::Lingering { .. }
+                if before.is_none() =>
+            {
+                "a person waits for it in the foreground, where no deadline counts"
+            }
             Phase::Starting { .. } | Phase::Running { .. } | Phase::Lingering { .. } => {
                 "that deadline has passed already"
             }

@@ -1,4 +1,4 @@
-//! Waits for the task of `siding run`, shows its output, and turns signals into requests.
+//! Waits for the task of `siding run`, shows its output, and turns signals and keys into requests.
 //!
 //! [`wait_in_foreground`] contains the loop, and `siding_model::foreground_call` decides when the
 //! call returns.
@@ -16,6 +16,7 @@ use siding_model::foreground_call::{CallEvent, CallPolicy};
 use siding_model::monitor::Monitor;
 use siding_model::signal::Signal;
 
+use super::keyboard::{self, KEYBOARD_SIGNALS, Keyboard};
 use super::match_printer::MatchPrinter;
 use super::output_stream::CommandOutput;
 use super::plan::RunPlan;
@@ -57,6 +58,16 @@ pub(super) struct FollowResult {
     pub(super) is_disconnected: bool,
 }
 
+/// Blocks the signals that the wait handles, and returns the descriptor that receives them.
+pub(super) fn block_signals(plan: &RunPlan) -> Result<SignalFd, Failure> {
+    let mut signals = vec![Signal::INT, Signal::TERM, Signal::HUP];
+    if keyboard::is_used(plan) {
+        signals.extend(KEYBOARD_SIGNALS);
+    }
+    SignalFd::block(&signals)
+        .map_err(|error| Failure::new(format!("could not listen to signals: {error}")))
+}
+
 /// Waits for the task and shows its output.
 pub(super) fn follow(
     root: &StateDir,
@@ -70,10 +81,13 @@ pub(super) fn follow(
         ShownOutput::MatchingLines(monitor) => (None, Some(MatchPrinter::new(monitor)?)),
         ShownOutput::Nothing => (None, None),
     };
-    let mut caller = RunCaller { signals, output, matches, last_signal: None };
+    let keyboard = if keyboard::is_used(plan) { Keyboard::open(plan) } else { None };
+    let hint_after = keyboard.as_ref().and_then(Keyboard::hint_after);
+    let mut caller = RunCaller { signals, keyboard, output, matches, last_signal: None };
     let policy = CallPolicy {
         budget_reason: plan.hand_over,
         stops_without_reader: plan.is_person,
+        hint_after,
         ..CallPolicy::for_task(plan.task.spec(), plan.budget)
     };
     let end = wait_in_foreground(root, SHIM_PROGRAM, (&plan.task, link), policy, &mut caller)?;
@@ -100,6 +114,7 @@ pub(super) fn follow(
 
 struct RunCaller<'f> {
     signals: &'f SignalFd,
+    keyboard: Option<Keyboard>,
     output: Option<CommandOutput>,
     matches: Option<MatchPrinter>,
     last_signal: Option<Signal>,
@@ -112,24 +127,38 @@ impl ForegroundCaller for RunCaller<'_> {
         "user"
     }
 
-    fn request_source(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.signals.as_fd())
+    fn request_sources(&self) -> Vec<BorrowedFd<'_>> {
+        let keys = self.keyboard.as_ref().and_then(Keyboard::readable_fd);
+        std::iter::once(self.signals.as_fd()).chain(keys).collect()
     }
 
     /// Returns an interrupt for each SIGINT: the first stops the command, and the second ends the
-    /// grace. SIGTERM and SIGHUP only detach this process: a host sends them when it ends, and the
-    /// task's lease then decides whether the task continues.
+    /// grace. The other signals that end the wait, such as SIGTERM and SIGHUP, only detach this
+    /// process: a host sends them when it ends, and the task's lease then decides whether the task
+    /// continues.
     fn take_requests(&mut self) -> Vec<CallEvent> {
         let mut requests = Vec::new();
         for signal in self.signals.read_pending() {
+            if self.keyboard.as_mut().is_some_and(|keyboard| keyboard.handle_signal(signal)) {
+                continue;
+            }
             self.last_signal = Some(signal);
             if signal != Signal::INT {
                 requests.push(CallEvent::Detached);
-                break;
+                return requests;
             }
             requests.push(CallEvent::Interrupted);
         }
+        if self.keyboard.as_mut().is_some_and(Keyboard::read_hand_over_key) {
+            requests.push(CallEvent::SentToBackground);
+        }
         requests
+    }
+
+    fn show_hint(&mut self) {
+        if let Some(keyboard) = &self.keyboard {
+            keyboard.show_hint();
+        }
     }
 
     fn output_sink(&self) -> Option<BorrowedFd<'_>> {

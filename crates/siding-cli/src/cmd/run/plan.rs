@@ -14,6 +14,7 @@ use siding_core::task::run::request::{self, TaskRequest, WorkingDirectory};
 use siding_core::task::run::{BaseEnvironment, LaunchResult, PreparedTask};
 use siding_model::advice::Dialect;
 use siding_model::budget::{BudgetCall, CallerWait, WaitRequest};
+use siding_model::duration::format_duration;
 use siding_model::outcome::BackgroundReason;
 use siding_model::settings::{Key, RawValue, Settings};
 use siding_model::spec::TaskCommand;
@@ -22,6 +23,9 @@ use super::duplicate::{self, DuplicateAction};
 use super::{Args, OnTimeout, auto_background};
 use crate::caller;
 use crate::failure::Failure;
+
+/// Value of `--budget` and `--timeout` for a time without a limit.
+const NO_LIMIT: &str = "none";
 
 /// The decisions that are made before a task starts.
 #[derive(Debug)]
@@ -39,6 +43,8 @@ pub(super) struct RunPlan {
     pub(super) handover_max_bytes: usize,
     /// Whether a person at a terminal calls, and no program reads the result as JSON.
     pub(super) is_person: bool,
+    /// Whether the settings allow the command to be moved to the background.
+    pub(super) can_hand_over: bool,
     /// Remarks for the caller about these decisions.
     pub(super) notes: Vec<String>,
 }
@@ -82,12 +88,17 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         .stdin(stdin)
         .separate_stderr(is_person && !args.background && has_two_outputs())
         .timeout(times.timeout)
+        .deadline_from_background(is_person && !requests_deadline(args))
         .keep(args.keep)
         .monitor(args.monitor.clone())
         .wait_for(args.wait_for.clone())
         .env(env)
         .base_environment(base_environment(args, is_person))
         .prepare(root, &settings)?;
+    // A caller must learn which values a lock or the cap replaced.
+    let notes = settings.warnings().iter().map(ToString::to_string);
+    let remarks = [chosen.note, stdin_note, unlimited_note(args, &settings, is_person)];
+    let notes = notes.chain(remarks.into_iter().flatten()).collect();
     Ok(RunPlan {
         task,
         on_duplicate: DuplicateAction::decide(args.allow_duplicate, is_person),
@@ -100,23 +111,16 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         output_max_bytes: settings.output_max_bytes.to_usize(),
         handover_max_bytes: settings.handover_max_bytes.min(settings.output_max_bytes).to_usize(),
         is_person,
-        // A caller must learn which values a lock or the cap replaced.
-        notes: settings
-            .warnings()
-            .iter()
-            .map(ToString::to_string)
-            .chain(chosen.note)
-            .chain(stdin_note)
-            .collect(),
+        can_hand_over: settings.background_tasks,
+        notes,
     })
 }
 
 /// Returns the sources of the settings. The flags are the last source, so they take precedence,
 /// except over locked keys.
 fn settings_sources(args: &Args) -> Environment {
-    // With `--on-timeout background` the timeout ends the wait, not the task.
-    let deadline = args.timeout.as_ref().filter(|_| args.on_timeout != Some(OnTimeout::Background));
-    let budget = args.budget.as_ref().filter(|text| *text != "none");
+    let deadline = deadline_flag(args).filter(|text| *text != NO_LIMIT);
+    let budget = args.budget.as_ref().filter(|text| *text != NO_LIMIT);
     let budget = budget.or_else(|| timeout_as_budget(args));
     let flags = [
         (Key::BlockingBudget, "--budget", budget),
@@ -141,20 +145,49 @@ fn settings_sources(args: &Args) -> Environment {
         })
 }
 
-/// Returns the value of `--timeout` if it ends the wait and `--budget` sets no duration.
+/// Returns the duration of `--timeout` if it ends the wait and `--budget` sets no duration.
 fn timeout_as_budget(args: &Args) -> Option<&String> {
     let is_budget = args.on_timeout == Some(OnTimeout::Background)
-        && args.budget.as_ref().is_none_or(|text| text == "none");
-    args.timeout.as_ref().filter(|_| is_budget)
+        && args.budget.as_ref().is_none_or(|text| text == NO_LIMIT);
+    args.timeout.as_ref().filter(|text| is_budget && *text != NO_LIMIT)
+}
+
+/// Returns the value of `--timeout` if it sets the deadline. With `--on-timeout background` it ends
+/// the wait, not the task.
+fn deadline_flag(args: &Args) -> Option<&String> {
+    args.timeout.as_ref().filter(|_| args.on_timeout != Some(OnTimeout::Background))
+}
+
+/// Returns whether the call requests a task without a deadline, which gets the cap as its deadline.
+fn is_unlimited(args: &Args) -> bool {
+    deadline_flag(args).is_some_and(|text| text == NO_LIMIT)
+}
+
+/// Returns whether the call requests a deadline, which counts from the start even for a person.
+fn requests_deadline(args: &Args) -> bool {
+    let is_duration = deadline_flag(args).is_some() && !is_unlimited(args);
+    is_duration || args.on_timeout == Some(OnTimeout::Stop)
+}
+
+/// Returns the remark that even a task without a requested limit has a deadline.
+fn unlimited_note(args: &Args, settings: &Settings, is_person: bool) -> Option<String> {
+    let cap = format_duration(settings.max_elapsed_hard_cap);
+    let place = if is_person { " in the background" } else { "" };
+    is_unlimited(args).then(|| {
+        format!(
+            "--timeout none sets the deadline to the cap: the task is ended after {cap}{place} \
+             (max_elapsed_hard_cap, which only the system's settings file can raise)"
+        )
+    })
 }
 
 struct TimeLimits {
     budget: Option<Duration>,
-    /// Maximum duration of the task; `None` means the one in the settings.
+    /// Time to the deadline of the task; `None` means the one in the settings.
     timeout: Option<Duration>,
 }
 
-/// Returns the caller's maximum wait and the task's maximum duration.
+/// Returns the caller's maximum wait and the time to the task's deadline.
 fn time_limits(args: &Args, settings: &Settings, is_subagent: bool, is_person: bool) -> TimeLimits {
     let call = BudgetCall { request: requested_wait(args), is_subagent, is_person };
     let budget = match settings.budget_policy().decide(call) {
@@ -162,26 +195,26 @@ fn time_limits(args: &Args, settings: &Settings, is_subagent: bool, is_person: b
         CallerWait::For(budget) => Some(budget),
         CallerWait::UntilEnd => None,
     };
+    let timeout = is_unlimited(args).then_some(settings.max_elapsed_hard_cap);
     if args.on_timeout == Some(OnTimeout::Stop)
         && !args.background
         && let Some(budget) = budget
     {
         // The shim enforces the deadline, so the command is stopped even if this caller is killed.
-        let timeout = Some(budget.min(settings.max_elapsed));
+        let timeout = Some(budget.min(timeout.unwrap_or(settings.max_elapsed)));
         return TimeLimits { budget: None, timeout };
     }
-    TimeLimits { budget, timeout: None }
+    TimeLimits { budget, timeout }
 }
 
 /// Returns the wait that the flags request.
 fn requested_wait(args: &Args) -> WaitRequest {
-    let is_wait = args.timeout.is_some() && args.on_timeout == Some(OnTimeout::Background);
-    match args.budget.as_deref() {
+    let is_wait = args.on_timeout == Some(OnTimeout::Background);
+    match (args.budget.as_deref(), args.timeout.as_deref().filter(|_| is_wait)) {
         _ if args.background => WaitRequest::Background,
-        Some("none") => WaitRequest::UntilEnd,
-        Some(_) => WaitRequest::Budget,
-        None if is_wait => WaitRequest::Budget,
-        None => WaitRequest::Unspecified,
+        (Some(NO_LIMIT), _) | (None, Some(NO_LIMIT)) => WaitRequest::UntilEnd,
+        (Some(_), _) | (None, Some(_)) => WaitRequest::Budget,
+        (None, None) => WaitRequest::Unspecified,
     }
 }
 

@@ -30,9 +30,10 @@ pub trait ForegroundCaller {
     /// Returns the caller's name, which the journal records as the requester of a stop.
     fn name(&self) -> &'static str;
 
-    /// Returns the descriptor that is readable while the caller has requests.
-    fn request_source(&self) -> Option<BorrowedFd<'_>> {
-        None
+    /// Returns the descriptors to poll for requests: at least one is readable while the caller has
+    /// requests. A descriptor may also be readable without a request.
+    fn request_sources(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
     }
 
     /// Removes and returns the pending requests. A request that ends the call, such as
@@ -40,6 +41,9 @@ pub trait ForegroundCaller {
     fn take_requests(&mut self) -> Vec<CallEvent> {
         Vec::new()
     }
+
+    /// Shows how to move the command to the background, after [`CallPolicy::hint_after`].
+    fn show_hint(&mut self) {}
 
     /// Returns the descriptor that is writable when the reader accepts more; `None` if all known
     /// output is shown.
@@ -195,7 +199,7 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
                 self.handle_message()?;
             } else if self.call.is_waiting() {
                 self.step(CallEvent::Tick)?;
-            } else if timeout_ms.is_some() && !ready.reader {
+            } else if timeout_ms.is_some() && !ready.reader && !ready.request {
                 // The reader did not accept the remaining output in time.
                 self.caller.refresh_output(&mut self.watch)?;
                 return self.current_state();
@@ -240,8 +244,7 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
     fn poll(&self, timeout_ms: Option<u64>) -> Result<PollResult, RunError> {
         let reader = self.caller.output_sink();
         let shim = self.watch.source().filter(|_| self.call.is_waiting());
-        let requests = self.caller.request_source();
-        let fds: Vec<_> = [shim, requests].into_iter().flatten().collect();
+        let fds: Vec<_> = shim.into_iter().chain(self.caller.request_sources()).collect();
         let ready = match reader {
             Some(reader) => poll::wait_readable_or_writable(&fds, reader, timeout_ms),
             None => poll::wait_readable(&fds, timeout_ms),
@@ -250,7 +253,7 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
         let is_ready = |at: usize| ready.get(at).copied().unwrap_or(false);
         Ok(PollResult {
             shim_message: shim.is_some() && is_ready(0),
-            request: requests.is_some() && is_ready(usize::from(shim.is_some())),
+            request: (usize::from(shim.is_some())..fds.len()).any(is_ready),
             reader: reader.is_some() && ready.last() == Some(&true),
         })
     }
@@ -285,6 +288,10 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
                 Ok(self.request_stop(&grace.stop_request(self.caller.name()))?)
             }
             CallAction::StopWithoutReader => Ok(self.request_stop(&closed_reader_stop())?),
+            CallAction::ShowHint => {
+                self.caller.show_hint();
+                Ok(())
+            }
             CallAction::HandOver(reason) => {
                 if let Some(why) = reason {
                     self.watch.move_to_background(why).map_err(RunError::from)?;

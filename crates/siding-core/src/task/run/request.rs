@@ -55,6 +55,7 @@ pub struct TaskRequest {
     name: Option<String>,
     stdin: TaskStdin,
     timeout: Option<Duration>,
+    deadline_from_background: bool,
     keep: bool,
     monitor: Option<Monitor>,
     wait_for: Vec<Condition>,
@@ -94,6 +95,7 @@ impl TaskRequest {
             name: None,
             stdin: TaskStdin::Null,
             timeout: None,
+            deadline_from_background: false,
             keep: false,
             monitor: None,
             wait_for: Vec::new(),
@@ -154,6 +156,13 @@ impl TaskRequest {
     /// both.
     pub const fn timeout(mut self, timeout: Option<Duration>) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// Sets whether the deadline of a task in the foreground counts from its move to the background
+    /// instead of from the start.
+    pub const fn deadline_from_background(mut self, counts_later: bool) -> Self {
+        self.deadline_from_background = counts_later;
         self
     }
 
@@ -253,6 +262,7 @@ impl TaskRequest {
             placement,
             deadline_ms: duration_ms(settings.deadline(self.timeout)),
             cap_ms: duration_ms(settings.max_elapsed_hard_cap),
+            deadline_from_background: self.deadline_from_background,
             signal,
             grace_ms: duration_ms(grace),
             on_leader_exit: self.on_leader_exit.unwrap_or(settings.on_leader_exit),

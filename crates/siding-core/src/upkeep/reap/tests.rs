@@ -97,6 +97,7 @@ fn accepted_record(id: TaskId, shim: ProcRef, session: &str) -> Record {
         placement: Placement::Foreground,
         deadline_ms: 1_000_000,
         cap_ms: 1_000_000,
+        deadline_from_background: false,
         signal: Signal::TERM,
         grace_ms: 1_000,
         on_leader_exit: OnLeaderExit::Linger,

@@ -94,6 +94,7 @@ impl BenchClient {
             },
             deadline_ms: DEADLINE_MS,
             cap_ms: DEADLINE_MS,
+            deadline_from_background: false,
             signal: settings.kill_signal,
             grace_ms: settings.kill_grace.as_millis() as u64,
             on_leader_exit: settings.on_leader_exit,

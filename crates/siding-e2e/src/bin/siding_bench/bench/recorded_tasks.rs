@@ -125,6 +125,7 @@ fn task_spec(place: &RowDir, task_id: TaskId, number: u64) -> TaskSpec {
         placement: Placement::Background { why: BackgroundReason::Asked },
         deadline_ms: settings.max_elapsed.as_millis() as u64,
         cap_ms: settings.max_elapsed_hard_cap.as_millis() as u64,
+        deadline_from_background: false,
         signal: settings.kill_signal,
         grace_ms: settings.kill_grace.as_millis() as u64,
         on_leader_exit: settings.on_leader_exit,

@@ -1,0 +1,212 @@
+//! The keyboard of a person who waits for a command in the foreground.
+//!
+//! The command has no terminal. While the call waits, this process reads the keys: Ctrl-B moves the
+//! command to the background, and any other input is discarded. Otherwise the shell would execute
+//! it after the call, even if it was meant as an answer to the command, such as a password.
+
+use std::io::{self, ErrorKind, IsTerminal as _};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use siding_core::sys::tty::{self, KeyMode};
+use siding_core::sys::{file, poll};
+use siding_model::duration::format_duration;
+use siding_model::outcome::Placement;
+use siding_model::signal::Signal;
+use siding_model::spec::StdinMode;
+
+use super::plan::RunPlan;
+use crate::render;
+
+/// Time after which the key that moves the command to the background is shown.
+const HINT_AFTER: Duration = Duration::from_secs(5);
+/// The byte of the key that moves the command to the background.
+const CTRL_B: u8 = 0x02;
+/// The byte of the key that ends the input of a program.
+const CTRL_D: u8 = 0x04;
+/// Signals that a call with a keyboard handles in addition: two that would leave the terminal in
+/// the changed mode, the one that continues this process, and two with which the kernel would stop
+/// a background process that uses the terminal.
+pub(super) const KEYBOARD_SIGNALS: [Signal; 5] =
+    [Signal::QUIT, Signal::TSTP, Signal::CONT, Signal::TTIN, Signal::TTOU];
+
+/// The terminal whose keys this process reads while it is in the terminal's foreground.
+#[derive(Debug)]
+pub(super) struct Keyboard {
+    terminal: OwnedFd,
+    /// `None` until this process was in the foreground for the first time.
+    mode: Option<Arc<KeyMode>>,
+    is_reading: bool,
+    /// Whether Ctrl-B moves the command to the background.
+    can_hand_over: bool,
+    /// The remark about discarded input; `None` once it was printed.
+    discard_note: Option<String>,
+}
+
+/// The meaning of typed bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct TypedInput {
+    has_hand_over_key: bool,
+    /// Whether the bytes end a line or the input, which a program would have received.
+    ends_line: bool,
+}
+
+/// Returns whether the call reads keys: a person waits for a command in the foreground, both
+/// standard input and standard output are terminals, and the command does not read the terminal
+/// itself. If standard output is a pipe, its reader may be a pager, which reads the keys.
+pub(super) fn is_used(plan: &RunPlan) -> bool {
+    let spec = plan.task.spec();
+    plan.is_person
+        && spec.placement == Placement::Foreground
+        && matches!(spec.stdin, StdinMode::Null | StdinMode::Pipe)
+        && io::stdin().is_terminal()
+        && io::stdout().is_terminal()
+}
+
+impl Keyboard {
+    /// Starts to read keys if this process is in the foreground. Returns `None` if the terminal
+    /// cannot be used; the command then runs without it.
+    pub(super) fn open(plan: &RunPlan) -> Option<Self> {
+        let spec = plan.task.spec();
+        let advice = if spec.stdin == StdinMode::Pipe {
+            format!("`siding input {}` writes to it", spec.task_id)
+        } else {
+            "a command started with --stdin pipe reads the text of `siding input`".to_owned()
+        };
+        let discard_note = format!(
+            "the typed text was discarded: the command does not read this terminal; {advice}"
+        );
+        let mut keyboard = Self {
+            terminal: io::stdin().as_fd().try_clone_to_owned().ok()?,
+            mode: None,
+            is_reading: false,
+            can_hand_over: plan.can_hand_over,
+            discard_note: Some(discard_note),
+        };
+        keyboard.resume();
+        Some(keyboard)
+    }
+
+    /// Returns the time after which [`Self::show_hint`] is useful; `None` if it is not.
+    pub(super) fn hint_after(&self) -> Option<Duration> {
+        (self.can_hand_over && io::stderr().is_terminal()).then_some(HINT_AFTER)
+    }
+
+    /// Prints the key that moves the command to the background, unless this process is in the
+    /// background itself.
+    pub(super) fn show_hint(&self) {
+        if self.is_reading {
+            // tmux uses the key itself, and passes on the second one.
+            let twice = if std::env::var_os("TMUX").is_some() { " (twice in tmux)" } else { "" };
+            let elapsed = format_duration(HINT_AFTER);
+            render::print_note(&format!(
+                "running for {elapsed}; Ctrl-B{twice} moves it to the background"
+            ));
+        }
+    }
+
+    /// Returns the descriptor that is readable when keys were typed; `None` while this process does
+    /// not read them.
+    pub(super) fn readable_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.is_reading.then(|| self.terminal.as_fd())
+    }
+
+    /// Reads the typed keys, without waiting for any. Returns whether the person moves the command
+    /// to the background.
+    pub(super) fn read_hand_over_key(&mut self) -> bool {
+        if !self.is_reading || !poll::is_readable(self.terminal.as_fd()) {
+            return false;
+        }
+        let mut bytes = [0; 256];
+        let typed = match file::read(&self.terminal, &mut bytes) {
+            Ok(count) if count > 0 => parse_input(&bytes[..count]),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) =>
+            {
+                return false;
+            }
+            // The terminal was closed, or another process group is now in its foreground.
+            Ok(_) | Err(_) => {
+                self.is_reading = false;
+                return false;
+            }
+        };
+        if typed.has_hand_over_key && self.can_hand_over {
+            return true;
+        }
+        if typed.ends_line
+            && let Some(note) = self.discard_note.take()
+        {
+            render::print_note(&note);
+        }
+        false
+    }
+
+    /// Handles one of [`KEYBOARD_SIGNALS`] that does not end the wait. Returns false for any other
+    /// signal.
+    pub(super) fn handle_signal(&mut self, signal: Signal) -> bool {
+        if signal == Signal::TSTP {
+            self.suspend();
+        } else if signal == Signal::CONT {
+            self.resume();
+        }
+        [Signal::TSTP, Signal::CONT, Signal::TTIN, Signal::TTOU].contains(&signal)
+    }
+
+    /// Restores the terminal, and stops this process until the shell continues it (`fg`, `bg`). Not
+    /// every shell restores the terminal of a stopped program itself.
+    fn suspend(&mut self) {
+        if let Some(mode) = self.mode.as_ref().filter(|_| self.is_reading) {
+            let _best_effort = mode.restore();
+        }
+        self.is_reading = false;
+        tty::suspend_self();
+        self.resume();
+    }
+
+    /// Starts to read keys if this process is in the foreground, and otherwise leaves the terminal
+    /// to the shell.
+    fn resume(&mut self) {
+        self.is_reading = tty::is_foreground(&self.terminal) && self.enter_mode();
+    }
+
+    /// Sets the mode of the terminal. Call only in the foreground: in the background the mode to
+    /// save would be that of the shell's prompt. Returns false if the mode cannot be set.
+    fn enter_mode(&mut self) -> bool {
+        if let Some(mode) = &self.mode {
+            return mode.reenter().is_ok();
+        }
+        let Ok(mode) = KeyMode::enter_cbreak(&self.terminal).map(Arc::new) else { return false };
+        if let Ok(terminal) = self.terminal.try_clone() {
+            tty::restore_on_panic(&mode, terminal, "");
+        }
+        self.mode = Some(mode);
+        true
+    }
+}
+
+/// Returns the meaning of typed bytes.
+fn parse_input(bytes: &[u8]) -> TypedInput {
+    TypedInput {
+        has_hand_over_key: bytes.contains(&CTRL_B),
+        ends_line: bytes.iter().any(|byte| [b'\n', b'\r', CTRL_D].contains(byte)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_ctrl_b_hands_over_and_only_a_line_is_reported() {
+        let typed = |has_hand_over_key, ends_line| TypedInput { has_hand_over_key, ends_line };
+        assert_eq!(parse_input(b""), typed(false, false));
+        assert_eq!(parse_input(b"b B ^B secret"), typed(false, false));
+        assert_eq!(parse_input(b"secret\n"), typed(false, true));
+        assert_eq!(parse_input(b"y\r"), typed(false, true));
+        assert_eq!(parse_input(b"\x04"), typed(false, true));
+        assert_eq!(parse_input(b"\x02"), typed(true, false));
+        assert_eq!(parse_input(b"make\n\x02"), typed(true, true));
+    }
+}

@@ -1,0 +1,134 @@
+//! The keys of a person who waits for a command at a terminal.
+
+use std::os::fd::AsFd as _;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use siding_e2e::{Invocation, Sandbox, Terminal};
+
+use crate::support::{Task, create_file, sandbox, wait_for_file_command};
+
+const CTRL_B: &str = "\x02";
+const CTRL_C: &str = "\x03";
+const CTRL_Z: &str = "\x1a";
+const CTRL_BACKSLASH: &str = "\x1c";
+
+/// Prepares a call of a shell whose controlling terminal is `terminal`, as in a terminal emulator.
+fn shell_on(sandbox: &Sandbox, terminal: &Terminal, args: &[&str]) -> Invocation {
+    let args = [&["--ctty", "--wait", "bash", "--norc", "--noprofile"], args].concat();
+    sandbox.host("setsid", &args).on_terminal(terminal)
+}
+
+/// Prepares a call of `siding run` in the foreground of the terminal. The command writes `up`,
+/// waits for the file `go`, and exits with 7.
+fn run_on(sandbox: &Sandbox, terminal: &Terminal) -> Invocation {
+    let text = format!("echo up; {}; exit 7", wait_for_file_command("go"));
+    let line = sandbox.siding_line(&["run", "--", &text]);
+    shell_on(sandbox, terminal, &["-c", &format!("exec {line}")])
+}
+
+/// Returns whether a program could read typed input from the terminal.
+fn has_unread_input(terminal: &Terminal) -> bool {
+    let mut polled = [PollFd::from_borrowed_fd(terminal.device_fd().as_fd(), PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    matches!(rustix::event::poll(&mut polled, Some(&now)), Ok(1))
+}
+
+/// Ctrl-B, whose use is shown after some seconds, moves the command to the background as the same
+/// process, and the call restores the terminal.
+#[test]
+fn ctrl_b_moves_the_command_to_the_background() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let before = terminal.modes();
+    let call = run_on(&sandbox, &terminal).spawn();
+    terminal.wait_for_text("siding: running for 5s; Ctrl-B moves it to the background");
+    assert_ne!(terminal.modes(), before, "the call must read single keys");
+    terminal.send_keys(CTRL_B);
+    let _moved = call.wait().expect_code(75);
+    assert_eq!(terminal.modes(), before);
+    let shown = terminal.scrollback_text();
+    assert_eq!(shown.matches("Ctrl-B").count(), 1, "the key must be named once: {shown}");
+    let task = Task::only(&sandbox);
+    assert!(shown.contains(&task.id), "{shown}");
+    let placement = serde_json::json!({"kind": "background", "why": "user"});
+    assert_eq!(task.show()["placement"], placement);
+    create_file(&sandbox, "go");
+    assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "exited", "code": 7}));
+    task.expect_stopped();
+}
+
+/// Text that a person types for the command never reaches the shell: siding neither shows nor keeps
+/// it, and reports it once.
+#[test]
+fn typed_text_is_discarded_and_reported_once() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let call = run_on(&sandbox, &terminal).spawn();
+    terminal.wait_for_row("up");
+    terminal.send_keys("hunter2\n");
+    terminal.wait_for_text("siding: the typed text was discarded:");
+    terminal.send_keys("again\n");
+    create_file(&sandbox, "go");
+    let _ended = call.wait().expect_code(7);
+    assert!(!has_unread_input(&terminal), "the shell would execute the rest");
+    let shown = terminal.scrollback_text();
+    assert_eq!(shown.matches("was discarded").count(), 1, "{shown}");
+    assert!(!shown.contains("hunter2") && !shown.contains("again"), "{shown}");
+}
+
+/// A signal from the keyboard ends the call in order, so that the terminal is restored. Only Ctrl-C
+/// stops the command.
+#[test]
+fn keys_that_end_the_call_leave_the_terminal_restored() {
+    for (key, code) in [(CTRL_C, 130), (CTRL_BACKSLASH, 131)] {
+        let sandbox = sandbox();
+        let mut terminal = Terminal::new(80, 24);
+        let before = terminal.modes();
+        let call = run_on(&sandbox, &terminal).spawn();
+        terminal.wait_for_row("up");
+        assert_ne!(terminal.modes(), before);
+        terminal.send_keys(key);
+        let _ended = call.wait().expect_code(code);
+        assert_eq!(terminal.modes(), before, "{key:?}");
+        let task = Task::only(&sandbox);
+        create_file(&sandbox, "go");
+        let kind = if key == CTRL_C { "stopped" } else { "exited" };
+        assert_eq!(task.wait_outcome()["kind"], kind);
+        task.expect_stopped();
+    }
+}
+
+/// Ctrl-Z suspends the call, and `bg` continues it. Neither this call nor one that starts in the
+/// background is stopped because it uses the terminal.
+#[test]
+fn ctrl_z_suspends_the_call_and_bg_continues_it() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let shell = shell_on(&sandbox, &terminal, &["--noediting", "-i"]);
+    let shell = shell.env("PS1", "prompt> ").spawn();
+    terminal.wait_for_row("prompt>");
+    // The typed line does not contain the words that the command writes.
+    let command = |begin: &str, file: &str| {
+        let text =
+            format!("x={begin}; echo ${{x}}up; {}; echo ${{x}}over", wait_for_file_command(file));
+        sandbox.siding_line(&["run", "--", &text])
+    };
+    terminal.send_keys(&format!("{}\n", command("first", "go")));
+    terminal.wait_for_text("firstup");
+    terminal.send_keys(CTRL_Z);
+    terminal.wait_for_text("Stopped");
+    terminal.send_keys("bg\n");
+    terminal.send_keys(&format!("{} &\n", command("second", "later")));
+    terminal.wait_for_text("secondup");
+    create_file(&sandbox, "go");
+    terminal.wait_for_text("firstover");
+    create_file(&sandbox, "later");
+    terminal.wait_for_text("secondover");
+    for id in sandbox.task_ids() {
+        let task = Task::from_view(&sandbox, &serde_json::json!({ "task_id": id }));
+        assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "exited", "code": 0}));
+        task.expect_stopped();
+    }
+    terminal.send_keys("exit\n");
+    let _ended = shell.wait().expect_code(0);
+}
