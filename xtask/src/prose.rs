@@ -33,7 +33,7 @@ Usage: cargo xtask prose [--sample N] [--seed S] [--hits] [PATH...]
 /// only be lowered.
 const MAX_MARKERS_PER_1000: f64 = 5.0;
 
-/// Number of files with the most markers that the summary names.
+/// Number of files that the summary names: those with the most markers.
 const WORST_FILES: usize = 10;
 
 /// A pattern for a phrase that is usually unidiomatic English.

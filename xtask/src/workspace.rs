@@ -14,8 +14,8 @@ pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
     /// The packages and dependencies that `cargo metadata` lists.
     pub(crate) metadata: Metadata,
-    /// Whether the environment variable `CI` has a value other than `0` and `false`; no step may
-    /// then be skipped.
+    /// Whether the environment variable `CI` has a value other than `0`, `false` and the empty
+    /// string; no step may then be skipped.
     pub(crate) is_ci: bool,
     /// Path of the cargo that started this program, so that all steps use the same toolchain.
     cargo: OsString,

@@ -17,9 +17,10 @@ const CALL_DEADLINE: Duration = Duration::from_secs(60);
 /// How long another process may hold the output open after the program's end.
 const OUTPUT_CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A program call that has not been started yet. [`crate::Sandbox::siding`] and
-/// [`crate::Sandbox::puppet`] create it. The program gets the sandbox's environment and no other
-/// variables, its own process group, and `/dev/null` as stdin.
+/// A program call that has not been started yet. [`crate::Sandbox::siding`],
+/// [`crate::Sandbox::puppet`] and [`crate::Sandbox::host`] create it. Unless the test changes the
+/// call, the program gets the sandbox's environment and no other variables, its own process group,
+/// and `/dev/null` as stdin.
 #[derive(Debug)]
 pub struct Invocation {
     command: Command,
@@ -102,7 +103,8 @@ impl Invocation {
         self
     }
 
-    /// Makes these system calls (`libc::SYS_…`) fail in the call, as on a kernel that lacks them.
+    /// Makes these system calls (`libc::SYS_…`) fail in the program and all its descendants, as on
+    /// a kernel that lacks them.
     pub fn without_syscalls(mut self, calls: &[libc::c_long]) -> Self {
         crate::seccomp::deny_syscalls(&mut self.command, calls);
         self
@@ -247,7 +249,7 @@ impl RunningProgram {
     /// Waits for the program's end, collecting its output.
     ///
     /// # Panics
-    /// When the program has not ended within 60 s, or when another process still holds the
+    /// When the program has not ended 60 s after its start, or when another process still holds the
     /// program's stdout or stderr 10 s after the end (unless [`Invocation::allow_held_output`]
     /// permits that).
     #[track_caller]

@@ -209,8 +209,8 @@ pub fn environment(pid: u32) -> Vec<String> {
         .collect()
 }
 
-/// Returns the target of each descriptor of a process, by number; empty without permission to read
-/// them.
+/// Returns the target of each descriptor of a process, by number; empty if there is no such process
+/// or its descriptors cannot be read.
 pub fn descriptors(pid: u32) -> Vec<(u32, PathBuf)> {
     let dir = format!("/proc/{pid}/fd");
     let mut found: Vec<(u32, PathBuf)> = numeric_entries(Path::new(&dir))
@@ -223,6 +223,7 @@ pub fn descriptors(pid: u32) -> Vec<(u32, PathBuf)> {
 
 /// Returns the birthmark of a task id as a 60-bit number. The twelve characters after the letter of
 /// the task's kind are the digits in Crockford's base 32 (lower case), most significant first.
+/// `None` if `id` is not a task id.
 pub fn birthmark_from_id(id: &str) -> Option<u64> {
     const ALPHABET: &str = "0123456789abcdefghjkmnpqrstvwxyz";
     let (_, digits) =

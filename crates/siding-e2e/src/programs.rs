@@ -1,4 +1,5 @@
-//! Finds the programs of this package (`siding-under-test`, `puppet`) for the tests that run them.
+//! Finds the programs of this package (`siding-under-test`, `puppet`), and prepares the test
+//! program for running them.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -9,9 +10,9 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Marks the descriptors that this test program inherited (a job server's, a terminal's)
-/// close-on-exec, so that a test can assume that siding opened every descriptor of a task except
-/// the standard streams.
+/// Sets the close-on-exec flag of the descriptors that this test program inherited, for example
+/// from a job server, so that a test can assume that siding opened every descriptor of a task
+/// except the standard streams.
 pub(crate) fn set_cloexec_on_inherited_fds() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -24,12 +25,12 @@ pub(crate) fn set_cloexec_on_inherited_fds() {
     });
 }
 
-/// Finds a program of this package. Cargo 1.94 and later pass the path to a running test in an
-/// environment variable. A test program that was started by hand, in `target/PROFILE/deps`, finds
-/// the program in its own directory or in the parent of that directory.
+/// Finds a program of this package. Cargo 1.94 and later name the program's path in an environment
+/// variable while they run a test. Otherwise, the program is in the directory of the test program
+/// (`target/PROFILE/deps`) or in the parent of that directory.
 ///
 /// # Panics
-/// When the program is in neither place; the message names the command that builds it.
+/// When the program is in none of these places; the message names the command that builds it.
 pub(crate) fn find_program(name: &str) -> PathBuf {
     let cargo_path = std::env::var_os(format!("CARGO_BIN_EXE_{name}")).map(PathBuf::from);
     let own = std::env::current_exe().expect("the running program has a path");

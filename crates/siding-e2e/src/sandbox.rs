@@ -1,5 +1,4 @@
-//! A private directory and environment for one test, with a check that no process outlives the
-//! test.
+//! A private directory and environment for one test, whose processes end with the test.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -120,7 +119,7 @@ impl Sandbox {
         self.root.join("puppet.log")
     }
 
-    /// Returns the complete environment of every call.
+    /// Returns the complete environment with which every call starts, unless the test changes it.
     pub fn environment(&self) -> Vec<(String, String)> {
         let inside = |name: &str| self.root.join(name).display().to_string();
         let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".to_owned());

@@ -14,7 +14,7 @@ pub(crate) fn create() -> PathBuf {
     made.expect("/tmp can be written").keep()
 }
 
-/// Sets the mode and the owner of a file or directory.
+/// Sets the mode of a file or directory, and its owner and group unless `owner` is `None`.
 pub(crate) fn set_mode_and_owner(path: &Path, mode: u32, owner: Option<u32>) {
     std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("test path");
     std::os::unix::fs::chown(path, owner, owner).expect("changing the owner succeeded");

@@ -118,7 +118,7 @@ impl Terminal {
     }
 
     /// Closes the master side, as a terminal emulator does when its window is closed. From then on
-    /// a program's operations on the slave side fail.
+    /// a program's writes to the slave side fail, and its reads fail or return the end of file.
     pub fn close(self) {
         drop(self.master);
     }

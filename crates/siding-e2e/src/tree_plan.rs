@@ -75,8 +75,8 @@ impl TreeMember {
 
 /// Plans the tree of `seed`. The tree has at most `depth` levels below the root, and each member
 /// above the last level has 1 to `width` children, as long as [`MAX_TREE_MEMBERS`] permits. The
-/// root always beats and ignores no signal, so that every tree can be started as a task in the same
-/// way.
+/// root always beats and does not ignore TERM or INT, so that every tree can be started as a task
+/// in the same way.
 pub fn plan_tree(seed: u64, depth: usize, width: usize) -> TreeMember {
     let mut rng = SplitMix64(seed);
     let mut room = MAX_TREE_MEMBERS - 1;

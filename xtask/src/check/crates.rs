@@ -14,7 +14,7 @@ struct CrateRule {
     name: &'static str,
     /// Crates of this workspace that the crate's `Cargo.toml` may name as a dependency of any kind.
     allowed_crates: &'static [&'static str],
-    /// Packages that must not be in the crate's dependency tree, at any depth.
+    /// Packages that must not be in the crate's tree of normal dependencies, at any depth.
     banned_packages: &'static [&'static [&'static str]],
     /// Whether the crate may call the operating system directly, through libc or rustix.
     may_call_os: bool,

@@ -44,7 +44,8 @@ const TABLE_ENTRIES: &[&str] = &[
     "targets",
 ];
 
-/// The kind of a declaration. Each refusal applies to one kind.
+/// The kind of a declaration. Each refusal applies to one kind, but a refused name of a function
+/// is also refused for a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Type,
@@ -142,7 +143,7 @@ impl Refusal {
     }
 }
 
-/// Reads lines of the form `KIND NAME: ADVICE`; `#` starts a comment.
+/// Reads lines of the form `KIND NAME...: ADVICE`. A line that starts with `#` is a comment.
 fn parse_list(text: &str) -> Result<Vec<Refusal>> {
     let mut refusals = Vec::new();
     for (at, line) in text.lines().enumerate() {

@@ -32,7 +32,7 @@ const NO_TEST: &str = "none yet";
 /// lower this constant, so that the number cannot rise again.
 const MAX_WITHOUT_TEST: usize = 0;
 
-/// Directories whose files may cite rows, in addition to the documents in the root directory.
+/// Directories whose files may cite rows, in addition to the files in the root directory.
 const CITING: &[&str] = &["crates", "docs", "tools"];
 
 /// Extensions of the files that may cite rows.

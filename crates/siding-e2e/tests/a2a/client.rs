@@ -32,7 +32,7 @@ fn states_and_artifacts_become_task_output() {
 }
 
 /// The client sends the bearer token only in the request's header: no file of the state directory
-/// contains it.
+/// contains it. A variable without a token is an error.
 #[test]
 fn bearer_token_is_only_in_the_request() {
     let sandbox = sandbox();

@@ -29,8 +29,7 @@ pub(crate) struct ReceivedRequest {
     pub(crate) params: Value,
 }
 
-/// An A2A server with scripted answers. It serves until the test process exits, because no thread
-/// of the server is ever joined.
+/// An A2A server with scripted replies, which serves until the test process exits.
 pub(crate) struct FakeServer {
     port: u16,
     requests: Arc<Mutex<Vec<ReceivedRequest>>>,

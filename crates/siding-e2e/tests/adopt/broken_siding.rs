@@ -74,7 +74,7 @@ fn kill_hung_programs(sandbox: &Sandbox) -> usize {
     pids.len()
 }
 
-/// Promise P79: a siding that hangs delays a command by at most a tenth of a second. The test
+/// Promise P79: a siding that hangs delays a command by about a tenth of a second. The test
 /// compares the fastest of several calls, because a busy machine delays the others.
 #[test]
 fn hanging_siding_delays_a_command_by_a_tenth_of_a_second() {

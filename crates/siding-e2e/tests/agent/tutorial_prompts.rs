@@ -1,4 +1,4 @@
-//! Tests that run the prompts and the scripts in docs/agent.md.
+//! Tests that run the scripts in docs/agent with their prompts.
 
 use siding_e2e::Sandbox;
 

@@ -14,7 +14,8 @@ use crate::support::{run_ok, sandbox};
 
 /// Programs that the documents call, replaced by stubs that only print a version.
 const STUB_PROGRAMS: &[&str] = &["claude", "codex", "make", "npm"];
-/// The example id in the documents; in a command, it is replaced by the id of the newest task.
+/// The example id in the documents; in a command, it is replaced by the id of the last task that
+/// `siding ps --all` lists.
 const PLACEHOLDER_ID: &str = "b-4k7q";
 
 #[test]

@@ -25,7 +25,7 @@ fn read_json(path: &Path) -> Value {
 }
 
 /// Returns the arguments of each call of `siding hook notify-person` in a settings file, as one
-/// text each.
+/// text each. If the file has a command line instead of arguments, returns this line.
 fn notify_hook_calls(path: &Path) -> Vec<String> {
     let hooks = read_json(path)["hooks"]["SessionStart"].clone();
     let groups = hooks.as_array().cloned().unwrap_or_default();

@@ -50,7 +50,7 @@ fn output_shows_only_what_is_new_since_the_last_read() {
     assert!(nothing.stderr_text().contains("exited 0; --all shows everything again"), "{nothing}");
 }
 
-/// Promise P27: two sessions have separate read cursors, and a filtered read moves neither.
+/// Promise P27: two sessions have separate read cursors, and a filtered or raw read moves neither.
 #[test]
 fn each_session_has_its_own_read_cursor_and_filters_do_not_move_it() {
     let sandbox = sandbox();

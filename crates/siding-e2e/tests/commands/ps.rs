@@ -38,7 +38,7 @@ fn ps_lists_running_tasks_first_and_then_the_latest_ended() {
     stop_all(&sandbox);
 }
 
-/// Each entry of `ps --json` has the same fields as `show --json`, but no output text.
+/// `show --json` has every field of an entry of `ps --json`. The entry has no output text.
 #[test]
 fn ps_json_has_no_output_text() {
     let sandbox = sandbox();

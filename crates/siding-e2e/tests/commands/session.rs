@@ -87,8 +87,8 @@ fn closing_a_session_stops_its_tasks_except_kept_ones() {
     stop_all(&sandbox);
 }
 
-/// `session close` fails if it cannot read a task's journal. The task may belong to the session, so
-/// the call must not report that no task of the session is left.
+/// `session close` and `stop --all` fail if they cannot read a task's journal. The task may belong
+/// to the session, so these calls must not report that no task of the session is left.
 #[test]
 fn a_task_with_an_unreadable_journal_is_reported_as_failed() {
     if !is_root() {

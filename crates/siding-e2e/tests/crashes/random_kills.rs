@@ -91,8 +91,8 @@ impl RandomRun {
         self.calls.clear();
         let stop = ["stop", "--all", "--grace", STOP_GRACE];
         let done = self.sandbox.siding(&stop).run();
-        // Only one failure is allowed: a task cannot be stopped if its client and shim were killed
-        // before anything was recorded.
+        // Only one kind of failure is allowed: a task cannot be stopped if its client and shim were
+        // killed before anything was recorded.
         let failures =
             done.stderr_text().lines().filter(|line| line.starts_with("siding: task")).count();
         let not_started = done.stderr_text().matches("could not start").count();

@@ -1,5 +1,5 @@
 //! Supervision of hosts: a command in a host's sandbox is a task like any other, and no process
-//! that a host started outlives the host.
+//! that a host started outlives the host, except browsers and other hosts.
 //!
 //! The tests create the sandbox with bubblewrap, as Claude Code does. It has a read-only file
 //! system, and separate PID, user and network namespaces. The host is a renamed copy of bash.

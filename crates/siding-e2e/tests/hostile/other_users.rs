@@ -1,4 +1,4 @@
-//! Another user can neither read nor write a task's files, connect to the shim, or signal the task
+//! Another user cannot read or write a task's files, use the shim's socket, or signal the task
 //! (promise P136).
 
 use std::fs::{File, Permissions};

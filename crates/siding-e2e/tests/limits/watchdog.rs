@@ -1,5 +1,5 @@
-//! Watchdogs, which report tasks that have no limits but use too much of a resource. Healthy tasks
-//! that look similar are not reported.
+//! Watchdogs, which report a task that uses too much of a resource for which it has no limit.
+//! Healthy tasks that look similar are not reported.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;

@@ -40,7 +40,7 @@ fn tool_descriptions_stay_within_their_size_limit() {
     client.shutdown();
 }
 
-// Promise P120, failure F11: the tasks of a killed client end.
+/// Promise P120, failure F11: the tasks of a killed client end.
 #[test]
 fn tasks_of_a_killed_client_end() {
     let sandbox = sandbox();

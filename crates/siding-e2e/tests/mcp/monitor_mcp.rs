@@ -184,8 +184,8 @@ fn start_http_server(sandbox: &Sandbox) -> (RunningProgram, String) {
     (server, url.expect("an address").to_owned())
 }
 
-/// A monitor of a server over HTTP sends the token. The token is in no file of the state directory
-/// and on no command line.
+/// A monitor of a server over HTTP sends the token. The token is in no file of the task's directory
+/// and on no command line of the task's processes.
 #[test]
 fn http_server_is_monitored_without_exposing_its_token() {
     let sandbox = sandbox();

@@ -17,8 +17,8 @@ fn wait_for_file_command(file: &Path) -> String {
     format!("until [ -e {} ]; do sleep 0.05; done", file.display())
 }
 
-// Failure F32: a call that waits sends progress, because a client abandons a call after a period of
-// silence.
+/// Failure F32: a call that waits sends progress, because a client abandons a call after a period
+/// of silence.
 #[test]
 fn wait_reports_progress() {
     let sandbox = sandbox();
@@ -96,9 +96,9 @@ fn canceled_run_stops_its_task_and_canceled_wait_does_not() {
     client.shutdown();
 }
 
-// Failure F32: a call waits longer than 50 s only for a client whose name is known to extend its
-// timeout at each progress message. A progress token in the request does not prove that the client
-// does so.
+/// Failure F32: a call waits longer than 50 s only for a client whose name is known to extend its
+/// timeout at each progress message. A progress token in the request does not prove that the client
+/// does so.
 #[test]
 fn wait_limit_depends_on_the_client_name() {
     let sandbox = sandbox();

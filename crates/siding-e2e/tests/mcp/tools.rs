@@ -64,8 +64,8 @@ fn run_uses_the_configured_network_policy() {
     }
 }
 
-// Promise P13, failures F32 and F34: a call that exceeds its budget returns the task's id and names
-// the tools to continue with.
+/// Promise P13, failures F32 and F34: a call that exceeds its budget returns the task's id and
+/// names the tools to continue with.
 #[test]
 fn run_over_budget_returns_a_task_and_the_next_tools() {
     let sandbox = sandbox();

@@ -1,5 +1,5 @@
-//! Cleanup of the control group of a task whose shim is dead, which has ended, or whose group
-//! contains a process of another task.
+//! Cleanup of control groups: of a task whose shim is dead, of an ended task, and of a task whose
+//! group contains a process of another task.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! The environment of a running command: arguments, variables, directory, session.
+//! What a command receives from `siding run` (arguments, variables, directory, session), what the
+//! call reports, and the refusal of duplicate commands.
 
 use std::path::Path;
 

@@ -70,8 +70,8 @@ fn shared_stdin_is_passed_on_only_on_request() {
     assert_eq!(done.stdout_text(), "all\n");
 }
 
-/// Commands with different inputs are not duplicates, because siding does not know the content of
-/// an inherited input.
+/// Commands that inherit their input are not duplicates, because siding does not know the content
+/// of an inherited input.
 #[test]
 fn commands_with_inherited_input_are_not_duplicates() {
     let sandbox = sandbox();
@@ -94,8 +94,8 @@ fn missing_stdin_file_is_an_error() {
     assert!(done.stderr_text().contains("inherit"), "{done}");
 }
 
-/// siding does not read its caller's standard input, so a shell loop that reads lines from this
-/// input and calls `siding run` loses no line.
+/// `--stdin auto` does not pass on a pipe that the calling shell also holds, so a shell loop that
+/// reads lines from this pipe and calls `siding run` loses no line.
 #[test]
 fn callers_stdin_is_not_consumed() {
     let sandbox = sandbox();

@@ -163,7 +163,7 @@ fn a_reader_with_concurrent_work_is_not_waiting_for_input() {
     assert_eq!(diagnose_children(script, ""), hard);
 }
 
-/// Failure F38: a blocking call on another object than the input was diagnosed as a wait for input.
+/// Failure F38: a blocking call on an object other than the input is not a wait for input.
 #[test]
 fn reading_another_object_is_not_waiting_for_input() {
     use FdObject::{Fifo, File, FileWatch, Listener, Pipe, Socket, WakeupFd};

@@ -66,7 +66,8 @@ pub(crate) fn deterministic_histories(count: usize) -> Vec<EventHistory> {
     (0..count).map(|_| history()).collect()
 }
 
-/// A stop with a long grace must not let a task exceed its cap.
+/// A stop with a long grace must not let a task exceed its deadline by more than the grace of the
+/// task's own settings.
 #[test]
 fn a_stop_with_an_endless_grace_is_bounded_by_the_deadline() {
     let life = Lifecycle::new(&sample_records::task_spec(), sample_records::STARTED);

@@ -4,7 +4,8 @@
 //!   rule detects a fault;
 //! - `journal`, `damaged_journals`: replay of complete, truncated, damaged and forged journals;
 //! - `fixtures`, `fixture_records`: journals of released formats, which must always load;
-//! - `wait`, `ready`, `monitor`: when waits end, and how matching lines are reported;
+//! - `wait`, `ready`, `monitor`: when waits end, when a task is ready, and how matching lines are
+//!   reported;
 //! - `evidence`: the diagnosis of a quiet task from two samples;
 //! - `limits`, `watchdog`: the breaches that a series of samples shows;
 //! - `prompts`: the detection of prompts in the last lines of output;

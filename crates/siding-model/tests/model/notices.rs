@@ -162,7 +162,7 @@ fn expiring_record(after_ms: u64, deadline_ms: u64) -> Record {
 }
 
 /// Promise P65: the deadline is announced two minutes in advance, once for each deadline, and the
-/// notice expires when the deadline moves.
+/// notice expires when the deadline moves or the task is stopped.
 #[test]
 fn an_expiring_notice_lasts_until_the_deadline_moves_or_a_stop() {
     let spec = spec_with_deadline_notice();

@@ -20,7 +20,7 @@
 //! | `say TEXT`, `err TEXT` | writes the text and a line break to stdout, stderr |
 //! | `write TEXT` | writes the text alone to stdout |
 //! | `mark NAME` | announces `text=NAME`, so that a test can find this process |
-//! | `report` | announces ids, signal masks, birthmark, and in `text=` the directory and the descriptors |
+//! | `report` | announces ids, umask, signal masks, birthmark; in `text=` directory, descriptors |
 //! | `env NAME` | writes `NAME=VALUE` or `NAME unset` to stdout |
 //! | `exit N` | exits with this code |
 //! | `die SIGNAL` | kills itself by a signal (`TERM`, or a number) with its default action and without a core file |

@@ -13,7 +13,8 @@ use super::steps::{ChildKind, Disposition, ReopenMode, Step};
 pub(super) struct PuppetOptions {
     pub(super) log: Option<PathBuf>,
     pub(super) quiet: bool,
-    /// When the kernel kills all processes of this puppet, in milliseconds of the monotonic clock.
+    /// When the kernel kills all processes of this puppet, in milliseconds of the monotonic clock;
+    /// `None` derives it from `PUPPET_TTL_MS`.
     pub(super) deadline_ms: Option<u64>,
 }
 
@@ -34,7 +35,8 @@ pub(super) fn parse_options(words: Vec<String>) -> Result<(PuppetOptions, Vec<St
     }
 }
 
-/// Parses a whole script; fails on an unknown verb, an invalid argument or a `--` without a block.
+/// Parses a whole script; fails on an unknown verb, an invalid argument, or a missing or extra
+/// `--`.
 pub(super) fn parse_script(words: &[String]) -> Result<Vec<Step>, String> {
     let mut words = WordReader { words, position: 0 };
     let steps = words.parse_block()?;
@@ -106,7 +108,7 @@ impl WordReader<'_> {
         })
     }
 
-    /// Parses the verbs that act on files, streams, memory and other processes.
+    /// Parses the verbs that [`Self::parse_step`] does not parse itself.
     fn parse_io_verb(&mut self, verb: &str) -> Result<Step, String> {
         Ok(match verb {
             "beat" => Step::Beat(self.take_path(verb)?),

@@ -38,8 +38,8 @@ pub(super) fn daemon(actor: &mut PuppetProcess) {
     actor.announce("daemon", &[]);
 }
 
-/// Removes all properties by which a test or siding could find the process except the birthmark:
-/// working directory, environment, name and descriptors.
+/// Removes the working directory, environment, name and descriptors by which a test or siding could
+/// find the process. The birthmark and the control group remain.
 pub(super) fn remove_identity(actor: &mut PuppetProcess) {
     let _best_effort = std::env::set_current_dir("/");
     syscalls::wipe_environment();

@@ -36,8 +36,8 @@ pub(super) fn hop(actor: &mut PuppetProcess, time: Duration, beat: Option<&Path>
                 let _best_effort = rustix::process::setsid();
                 hops += 1;
             }
-            // Zombies of earlier hops exhaust the process limit until their subreaper or init reaps
-            // them.
+            // Zombies of earlier hops can exhaust the process limit until their subreaper or init
+            // reaps them.
             Err(_) => std::thread::sleep(FORK_RETRY_DELAY),
         }
         if let Some(heart) = heart.as_ref().filter(|_| last_beat.elapsed() >= BEAT_INTERVAL) {

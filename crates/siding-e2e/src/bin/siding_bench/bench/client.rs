@@ -146,7 +146,8 @@ impl BenchClient {
         Ok(CompletedTask { id: task.id, until_end_known: known })
     }
 
-    /// Opens a session of the process `owner`, which then owns all tasks that are started later.
+    /// Opens a session whose owner is the process `owner`. All tasks that are started later belong
+    /// to this session.
     pub(super) fn open_session(&mut self, name: &str, owner: u32) -> Result<()> {
         let id: SessionId = name.parse()?;
         siding_core::session::open(&self.root, &id, i32::try_from(owner)?)?;

@@ -15,7 +15,8 @@ use super::syscalls::{self, SharedTimestamp};
 
 /// Waits, stores the time in a file and exits immediately: `__stamp FILE MILLISECONDS`.
 pub(super) const STAMP_COMMAND: &str = "__stamp";
-/// Stores the time in a file, writes a line, and exits after a pause: `__line FILE MILLISECONDS`.
+/// Waits, stores the time in a file, writes a line, waits again and exits: `__line FILE
+/// MILLISECONDS`.
 pub(super) const LINE_COMMAND: &str = "__line";
 /// Writes `BYTES` bytes in writes of `CHUNK` bytes: `__write BYTES CHUNK`.
 pub(super) const WRITE_COMMAND: &str = "__write";

@@ -16,7 +16,7 @@ use siding_model::spec::{StdinMode, TaskCommand, TaskSpec};
 
 use super::workspace::RowDir;
 
-/// The end of a written task, as its journal records it.
+/// The state of a written task, as its journal records it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RecordedState {
     /// The task ended by itself, with a complete journal.

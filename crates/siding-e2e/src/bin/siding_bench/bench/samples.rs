@@ -17,7 +17,7 @@ impl Samples {
         self.percentile(50.0)
     }
 
-    /// Returns the smallest sample that at least `percent` of all samples do not exceed; zero
+    /// Returns the smallest sample that at least `percent` % of all samples do not exceed; zero
     /// without samples.
     pub(super) fn percentile(&self, percent: f64) -> f64 {
         let mut sorted = self.0.clone();

@@ -1,4 +1,4 @@
-//! The system calls that the bench makes without a safe wrapper, each as a safe function.
+//! Safe functions for the system calls of the bench, and a timestamp that processes share.
 
 use std::fs::File;
 use std::io;

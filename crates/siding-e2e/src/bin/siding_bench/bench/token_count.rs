@@ -8,7 +8,8 @@ use serde_json::json;
 pub(super) const BUILD_LINES: usize = 20_000;
 /// Number of polls: one every 30 s for ten minutes.
 pub(super) const POLL_COUNT: usize = 20;
-/// Number of lines that the build has written when the budget of 15 s expires.
+/// Number of lines that the build has written when the budget of 15 s expires. The simulated build
+/// writes them immediately.
 pub(super) const LINES_AT_BUDGET: usize = BUILD_LINES / POLL_COUNT / 2;
 /// Longest answer to a poll, in characters. The value is the limit of Claude Code
 /// (`BASH_MAX_OUTPUT_LENGTH`).

@@ -1,4 +1,4 @@
-//! Compares whole calls of the program with the same calls of task-spooler.
+//! Compares the times of calls of siding with those of the same calls of task-spooler.
 
 use std::process::Child;
 use std::time::{Duration, Instant};

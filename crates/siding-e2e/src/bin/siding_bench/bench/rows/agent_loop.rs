@@ -32,7 +32,7 @@ const LONG_CONVERSATION_TURNS: usize = 1_000;
 const SHORT_CONVERSATION_TURNS: usize = 100;
 /// Number of turns in the conversation in which each turn starts a task.
 const COMMAND_TURNS: usize = 100;
-/// Number of tasks that run in the background during the conversation.
+/// Number of tasks that run in the background during one of the conversations.
 const BACKGROUND_TASKS: usize = 100;
 /// Maximum cost of the loop per turn, in milliseconds.
 const MAX_TURN_MS: f64 = 5.0;

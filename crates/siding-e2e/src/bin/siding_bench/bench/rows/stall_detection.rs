@@ -147,8 +147,8 @@ fn start_case(place: &RowDir, number: usize, case: &StallCase) -> Result<String>
     Ok(task["task_id"].as_str().context("the task has no id")?.to_owned())
 }
 
-/// Measures the time per process of a first sample, and of a second one that finds no process
-/// changed.
+/// Measures the time per process of a first sample, of a second one that finds no process changed,
+/// and of a sample of a task with limits.
 fn measure_probe(place: &RowDir, table: &mut ResultTable) -> Result<()> {
     let sleepers = SleepingChildren::start(SAMPLED_PROCESSES)?;
     let given = KnownFds::from_endpoint_dir(file::open_directory(Path::new(&place.dir))?);
@@ -162,8 +162,8 @@ fn measure_probe(place: &RowDir, table: &mut ResultTable) -> Result<()> {
         let sample = probe::sample_descendants(&given, own, |_, _| false);
         times.0.push(ms_each(began, &sample));
         let began = Instant::now();
-        // In the first rounds, the processes do not sleep yet. In this case the call returns
-        // `None`, and the round adds no time.
+        // In the first rounds, some processes may not sleep yet. Then the call returns `None`, and
+        // the round adds no time.
         times.1.extend(probe::reuse_if_unchanged(&sample).map(|again| ms_each(began, &again)));
     }
     ensure!(
@@ -184,7 +184,7 @@ fn measure_probe(place: &RowDir, table: &mut ResultTable) -> Result<()> {
     Ok(())
 }
 
-/// Measures the cost of one sample of a task with limits.
+/// Measures the time per process of one sample of a task with limits.
 fn measure_limit_probe(own: i32, table: &mut ResultTable) {
     let (mut uses, mut shared, mut connections) = (vec![], vec![], vec![]);
     for _ in 0..50 {
