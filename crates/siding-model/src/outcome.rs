@@ -123,7 +123,8 @@ pub enum Outcome {
     },
     /// A stop was requested.
     Stopped {
-        /// Name of the requester, such as `user`, `session` or the name of a host.
+        /// Name of the requester, such as `user`, `session` or the name of a host; `reader` if the
+        /// reader of a person's call closed the pipe.
         by: String,
     },
     /// A limit was exceeded.

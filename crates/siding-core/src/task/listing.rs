@@ -22,9 +22,15 @@ const MAX_CHOICES: usize = 5;
 /// Maximum width of the line about each listed task, in columns.
 const CHOICE_COLUMNS: usize = 76;
 
-/// Returns the task with this id, or with the only id that begins with this text, as
-/// [`StateDir::resolve`] does. If several ids begin with the text, the error describes up to five
-/// of their tasks: running tasks first, then the ones that ended last.
+/// Margin by which the modification time of a journal may precede the recorded start of its task,
+/// in milliseconds: the kernel rounds file times down, and a file server has a clock of its own.
+const FILE_TIME_MARGIN_MS: i64 = 60_000;
+
+/// Returns the task with this id, with the only id that begins with this text, as
+/// [`StateDir::resolve`] does, or with this name. [`LookupOrder`] says which comes first, and
+/// [`task_reference::choose_named`] which of several tasks a name refers to. If several ids begin
+/// with the text, the error describes up to five of their tasks: running tasks first, then the ones
+/// that ended last.
 ///
 /// # Errors
 ///
