@@ -334,6 +334,9 @@ impl Agent {
                 let has_left = |task: TaskId| task.kind().has_session();
                 self.has_new_notices |= receipts.iter().filter_map(DeliveryAck::task).any(has_left);
                 self.tasks_in_results.extend(receipts.iter().filter_map(DeliveryAck::task));
+                // Recorded with the result: if this process is killed before it acknowledges these
+                // notices, the next process does not deliver them.
+                let covered_notices = self.host.covered_notices(&receipts);
                 self.pending_receipts.insert(result.call.clone(), receipts);
                 // Pending notices and prompts are sent in the message with the last result of the
                 // batch.
@@ -349,11 +352,6 @@ impl Agent {
                     }
                     self.deliver_prompts(on_event)?;
                 }
-                // The entry of the result names the notices that it covers. If this process is killed
-                // before it acknowledges them, the next process does not deliver them.
-                let receipts =
-                    self.pending_receipts.get(&result.call).map_or(&[][..], Vec::as_slice);
-                let covered_notices = self.host.covered_notices(receipts);
                 self.handle_event(Event::CallFinished { result, covered_notices }, on_event)?;
             }
             AgentEvent::Label(label) => {
