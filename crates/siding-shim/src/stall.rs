@@ -45,7 +45,8 @@ pub(crate) struct StallWatch {
     last_finding: Option<(StallKey, MonotonicMs)>,
     /// The first sample for a `why` request; `None` if no request is pending.
     why_sample: Option<TaskSample>,
-    /// The usage of the processes in the last sample, until the resource monitor takes it.
+    /// The usage of the processes in the last sample, until the resource monitor takes it. `None`
+    /// also if the sample does not contain all processes.
     usage: Option<Vec<ProcessUsage>>,
 }
 
@@ -100,8 +101,9 @@ impl StallWatch {
         }
     }
 
-    /// Returns the usage of the processes in the last sample; `None` before the first sample, and
-    /// if this function has already returned the usage.
+    /// Returns the usage of the processes in the last sample; `None` before the first sample, if
+    /// processes may be missing from the sample, and if this function has already returned the
+    /// usage.
     pub(crate) const fn take_usage(&mut self) -> Option<Vec<ProcessUsage>> {
         self.usage.take()
     }
@@ -118,7 +120,7 @@ impl StallWatch {
             return StallCheck::NotDue;
         }
         let sample = self.resample(context);
-        self.usage = Some(probe::usage_from_sample(&sample, wanted));
+        self.usage = probe::usage_from_sample(&sample, wanted);
         if let Some(first) =
             self.why_sample.take_if(|first| now.ms_since(first.taken_at) >= WHY_SAMPLE_GAP_MS)
         {

@@ -1,6 +1,7 @@
 //! Reads facts about processes from `/proc`. Each result may be outdated a moment later.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::io::Read;
 use std::ops::Range;
 
@@ -415,12 +416,13 @@ pub fn pid_namespace() -> Option<u64> {
 #[must_use]
 pub fn descendants(root: i32, mut skip: impl FnMut(i32) -> bool) -> Vec<i32> {
     let mut found = Vec::new();
+    let mut known = HashSet::from([root]);
     let mut next = 0;
     let mut parent = root;
     loop {
         for child in children(parent) {
             // The lists are not atomic, so two of them may name the same process.
-            if child != root && !found.contains(&child) && !skip(child) {
+            if known.insert(child) && !skip(child) {
                 found.push(child);
             }
         }

@@ -132,6 +132,21 @@ fn max_processes_is_breached_only_above_the_limit() {
     stop_all(&sandbox);
 }
 
+/// Promise P97: all processes of a tree are counted, however many they are, although the samples
+/// that explain a silence have at most 512.
+#[test]
+fn max_processes_above_the_size_of_a_sample_is_breached() {
+    let sandbox = sandbox();
+    let text = "for i in {1..620}; do sleep 300 & done; wait";
+    let many = start_task(&sandbox, &["--max-processes", "600"], text);
+    let breach = wait_for_breach(&sandbox, &many, "processes");
+    assert!(breach["value"].as_u64().is_some_and(|value| value > 600), "{breach:#}");
+    eventually("all processes are counted", || {
+        show_task(&sandbox, &many)["usage"]["processes"] == 621
+    });
+    stop_all(&sandbox);
+}
+
 /// Promise P97: a busy loop without output is reported; a task that computes as much and writes
 /// output, like a compiler, is not.
 #[test]

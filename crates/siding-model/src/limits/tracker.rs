@@ -6,7 +6,7 @@ use super::connections::ConnectionLog;
 use super::episodes::{Episodes, RECOVERY_PERCENT, percent_of};
 use super::memory_pressure::MemoryPressure;
 use super::spec::{Limits, OnLimit};
-use super::usage::{ProcessUsage, Usage};
+use super::usage::{ProcessUsage, Usage, index_processes};
 use crate::outcome::LimitKind;
 use crate::process::MonotonicMs;
 
@@ -157,15 +157,12 @@ impl LimitTracker {
     /// runnable time detects a busy loop on a busy machine, where the loop waits for a processor.
     fn compute_time_ms(&self, usage: &Usage) -> u64 {
         let used = usage.cpu_ms().saturating_sub(self.previous.cpu_ms());
+        let previous = index_processes(&self.previous.processes);
         let wanted = usage.processes.iter().map(|one| {
-            self.previous_use(one)
-                .map_or(0, |before| one.runnable_ms.saturating_sub(before.runnable_ms))
+            let before = previous.get(&one.process);
+            before.map_or(0, |before| one.runnable_ms.saturating_sub(before.runnable_ms))
         });
         wanted.fold(used, u64::max)
-    }
-
-    fn previous_use(&self, one: &ProcessUsage) -> Option<&ProcessUsage> {
-        self.previous.processes.iter().find(|before| before.process == one.process)
     }
 
     /// Returns the value to compare with a limit, and the process that contributes most, if such a
@@ -193,8 +190,9 @@ impl LimitTracker {
             }
             LimitKind::Processes => Measurement::from_value(usage.process_count()),
             LimitKind::CpuSpin => {
+                let previous = index_processes(&self.previous.processes);
                 let used = |one: &ProcessUsage| {
-                    let before = self.previous_use(one).map_or(0, |before| before.cpu_ms);
+                    let before = previous.get(&one.process).map_or(0, |before| before.cpu_ms);
                     one.cpu_ms.saturating_sub(before)
                 };
                 let part = most(&used).map(|part| BreachSource { share: None, ..part });

@@ -1,5 +1,7 @@
 //! Resource usage of a task: samples and peaks.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::process::{MonotonicMs, ProcRef};
@@ -9,7 +11,7 @@ use crate::process::{MonotonicMs, ProcRef};
 pub struct Usage {
     /// Time at which the sample was taken.
     pub at: MonotonicMs,
-    /// Usage of the living processes of the tree, at most 512.
+    /// Usage of the living processes of the tree: of all, unless the measurement took too long.
     pub processes: Vec<ProcessUsage>,
     /// Memory in which shared pages count once, in bytes: from the task's control group, or the sum
     /// of the proportional set sizes (PSS). PSS is expensive to read, and is therefore read only
@@ -45,6 +47,12 @@ pub struct ProcessUsage {
     pub runnable_ms: u64,
     /// Number of open descriptors; zero when they were not counted.
     pub fds: u64,
+}
+
+/// Returns the processes of a sample by identity. Samples may have thousands of processes, so a
+/// search through a list for each process would take too long.
+pub(super) fn index_processes(processes: &[ProcessUsage]) -> HashMap<ProcRef, &ProcessUsage> {
+    processes.iter().map(|one| (one.process, one)).collect()
 }
 
 /// A TCP connection of a task, as one sample found it.

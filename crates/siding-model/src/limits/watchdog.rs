@@ -16,7 +16,7 @@ use super::breach::{Breach, BreachSource};
 use super::connections::ConnectionLog;
 use super::episodes::{Episodes, RECOVERY_PERCENT, percent_of};
 use super::spec::Limits;
-use super::usage::{ProcessUsage, Usage};
+use super::usage::{ProcessUsage, Usage, index_processes};
 use crate::outcome::LimitKind;
 use crate::process::MonotonicMs;
 
@@ -372,8 +372,9 @@ fn measure_uploads(usage: &Usage, ledger: &ConnectionLog) -> Vec<Finding> {
 
 /// Returns the longest time for which a process was runnable between two samples.
 fn max_runnable_ms(before: &[ProcessUsage], now: &[ProcessUsage]) -> u64 {
+    let before = index_processes(before);
     let of = |one: &ProcessUsage| {
-        let known = before.iter().find(|known| known.process == one.process)?;
+        let known = before.get(&one.process)?;
         // Zero means that the time was not measured.
         (known.runnable_ms > 0).then(|| one.runnable_ms.saturating_sub(known.runnable_ms))
     };
@@ -382,8 +383,9 @@ fn max_runnable_ms(before: &[ProcessUsage], now: &[ProcessUsage]) -> u64 {
 
 /// Returns the process that used most processor time between two samples.
 fn busiest_process(before: &[ProcessUsage], now: &[ProcessUsage]) -> Option<BreachSource> {
+    let before = index_processes(before);
     let used = |one: &&ProcessUsage| {
-        let known = before.iter().find(|known| known.process == one.process);
+        let known = before.get(&one.process);
         one.cpu_ms.saturating_sub(known.map_or(0, |known| known.cpu_ms))
     };
     now.iter().max_by_key(used).map(|one| BreachSource::from_pid(one.process.pid))

@@ -1,5 +1,6 @@
 //! Samples the state of all processes and threads of a task.
 
+use std::collections::HashSet;
 use std::io::ErrorKind;
 
 use siding_model::evidence::{
@@ -14,7 +15,7 @@ use crate::sys::{clock, inspect_process};
 
 /// Maximum number of processes in one sample, and of threads of one process. Others are not
 /// sampled, so that a fork storm does not keep a shim busy for seconds.
-pub(super) const MAX_SAMPLED: usize = 512;
+const MAX_SAMPLED: usize = 512;
 
 /// Samples the descendants of a process, at most 512. The process itself must have only one thread,
 /// and is not sampled. `skip` is called for each descendant; if it returns true, the descendant is
@@ -25,7 +26,8 @@ pub fn sample_descendants(
     root: i32,
     skip: impl FnMut(i32, &ProcessStatus) -> bool,
 ) -> TaskSample {
-    let mut processes = walk_tree(root, skip, |pid, glance| {
+    let has_room = |count: usize| count < MAX_SAMPLED;
+    let mut processes = walk_tree(root, has_room, skip, |pid, glance| {
         let process = sample_process(known_fds, pid, glance);
         let tids = process.threads.iter().map(|thread| thread.tid).collect();
         (process, tids)
@@ -54,20 +56,23 @@ impl ProcessGlance {
     }
 }
 
-/// Walks the descendants of a process, which must have only one thread, and visits at most 512 of
-/// them. Descendants for which `skip` returns true are left out together with their own
-/// descendants. `look` returns the result for one process, and the threads of that process, whose
-/// children are walked next.
+/// Walks the descendants of a process, which must have only one thread, until `has_room` returns
+/// false for the number of results so far. Descendants for which `skip` returns true are left out
+/// together with their own descendants. `look` returns the result for one process, and the threads
+/// of that process, whose children are walked next.
 pub(super) fn walk_tree<T>(
     root: i32,
+    has_room: impl Fn(usize) -> bool,
     mut skip: impl FnMut(i32, &ProcessStatus) -> bool,
     mut look: impl FnMut(i32, &ProcessGlance) -> (T, Vec<i32>),
 ) -> Vec<T> {
     let mut found = Vec::new();
-    let mut known: Vec<i32> = Vec::new();
+    let mut known: HashSet<i32> = HashSet::new();
     let mut next = threads::thread_children(root, root);
-    while let Some(pid) = next.pop() {
-        if known.contains(&pid) || known.len() >= MAX_SAMPLED {
+    while has_room(found.len())
+        && let Some(pid) = next.pop()
+    {
+        if known.contains(&pid) {
             continue;
         }
         let Some(glance) = ProcessGlance::read(pid).filter(|glance| !skip(pid, &glance.status))
@@ -76,7 +81,7 @@ pub(super) fn walk_tree<T>(
         };
         let (one, tids) = look(pid, &glance);
         next.extend(tids.into_iter().flat_map(|tid| threads::thread_children(pid, tid)));
-        known.push(pid);
+        known.insert(pid);
         found.push(one);
     }
     found
@@ -89,9 +94,14 @@ pub fn sample_processes(known_fds: &KnownFds, pids: &[i32]) -> TaskSample {
     let one = |pid: &i32| {
         ProcessGlance::read(*pid).map(|glance| sample_process(known_fds, *pid, &glance))
     };
-    let mut processes: Vec<_> = pids.iter().take(MAX_SAMPLED).filter_map(one).collect();
+    let mut processes: Vec<_> = pids.iter().filter_map(one).take(MAX_SAMPLED).collect();
     processes.sort_by_key(|one| one.process.start_ticks);
     TaskSample { taken_at: clock::monotonic_now(), processes }
+}
+
+/// Returns whether processes may be missing from a sample because it has the maximum size.
+pub(super) const fn may_be_truncated(sample: &TaskSample) -> bool {
+    sample.processes.len() >= MAX_SAMPLED
 }
 
 /// Returns the thread IDs of a process.
@@ -109,7 +119,7 @@ pub(super) fn thread_ids(pid: i32, status: &ProcessStatus) -> Vec<i32> {
 /// state of a terminal.
 #[must_use]
 pub fn reuse_if_unchanged(before: &TaskSample) -> Option<TaskSample> {
-    if before.processes.is_empty() || before.processes.len() >= MAX_SAMPLED {
+    if before.processes.is_empty() || may_be_truncated(before) {
         return None;
     }
     let at = clock::monotonic_now();

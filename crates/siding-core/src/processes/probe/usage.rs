@@ -6,12 +6,20 @@ use siding_model::evidence::{ProcessFacts, TaskSample};
 use siding_model::limits::{Connection, ProcessUsage};
 use siding_model::process::ProcRef;
 
-use super::sample::{self, MAX_SAMPLED, ProcessGlance};
+use super::sample::{self, ProcessGlance};
 use crate::sys::threads::{self, ProcessStatus};
-use crate::sys::{procfs, sock_diag, tcp_sockets};
+use crate::sys::{clock, procfs, sock_diag, tcp_sockets};
 
 /// Milliseconds per clock tick.
 const TICK_MS: u64 = 1_000 / procfs::TICKS_PER_SECOND;
+
+/// Time after which a measurement ends, in milliseconds, if it has measured [`MIN_MEASURED`]
+/// processes. It is much longer than the measurement of 10,000 processes. During a fork storm the
+/// shim gets little processor time, and must not be busy with a measurement when it is to stop the
+/// task.
+const MAX_MEASUREMENT_MS: u64 = 2_000;
+/// Number of processes that are measured however long it takes.
+const MIN_MEASURED: usize = 512;
 
 /// Selects fields of [`ProcessUsage`] whose measurement takes an extra read of `/proc` for each
 /// process; a field that is not selected is 0. All other fields are always measured.
@@ -23,36 +31,47 @@ pub struct UsageFields {
     pub fds: bool,
 }
 
-/// Measures the processes that [`super::sample_descendants`] would sample.
+/// Measures the processes that [`super::sample_descendants`] would sample if samples had no maximum
+/// size: a limit must count every process. Only a measurement that takes more than two seconds is
+/// incomplete.
 #[must_use]
 pub fn usage_of_descendants(
     root: i32,
     wanted: UsageFields,
     skip: impl FnMut(i32, &ProcessStatus) -> bool,
 ) -> Vec<ProcessUsage> {
-    sample::walk_tree(root, skip, |pid, glance| {
+    sample::walk_tree(root, measurement_bound(), skip, |pid, glance| {
         (usage_from_status(pid, &glance.status, wanted), sample::thread_ids(pid, &glance.status))
     })
 }
 
-/// Measures these processes, at most 512. Processes that have exited are left out.
+/// Measures these processes, with the same bound. Processes that have exited are left out.
 #[must_use]
 pub fn usage_of_processes(pids: &[i32], wanted: UsageFields) -> Vec<ProcessUsage> {
-    let living = pids.iter().take(MAX_SAMPLED).filter_map(|pid| {
+    let has_room = measurement_bound();
+    let measured = pids.iter().enumerate().take_while(|(count, _)| has_room(*count));
+    let living = measured.filter_map(|(_, pid)| {
         Some(usage_from_status(*pid, &ProcessGlance::read(*pid)?.status, wanted))
     });
     living.collect()
 }
 
+/// Returns a check, which starts now, whether a measurement of so many processes may continue.
+fn measurement_bound() -> impl Fn(usize) -> bool {
+    let began = clock::monotonic_now();
+    move |count| count < MIN_MEASURED || clock::monotonic_now().ms_since(began) < MAX_MEASUREMENT_MS
+}
+
 /// Returns the usage of the processes in a sample, so that one walk of the tree gives the sample
-/// and the usage.
+/// and the usage. `None` if processes may be missing from the sample because it has the maximum
+/// size.
 #[must_use]
-pub fn usage_from_sample(sample: &TaskSample, wanted: UsageFields) -> Vec<ProcessUsage> {
+pub fn usage_from_sample(sample: &TaskSample, wanted: UsageFields) -> Option<Vec<ProcessUsage>> {
     let of = |one: &ProcessFacts| {
         let ticks = one.self_ticks.saturating_add(one.reaped_children_ticks);
         usage_from_counters(one.process, one.resident_bytes, ticks, wanted)
     };
-    sample.processes.iter().map(of).collect()
+    (!sample::may_be_truncated(sample)).then(|| sample.processes.iter().map(of).collect())
 }
 
 fn usage_from_status(pid: i32, status: &ProcessStatus, wanted: UsageFields) -> ProcessUsage {
@@ -144,7 +163,9 @@ pub fn connections(
 mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
+    use std::process::{Command, Stdio};
 
+    use super::super::KnownFds;
     use super::*;
 
     fn own_connections() -> Vec<Connection> {
@@ -171,6 +192,34 @@ mod tests {
         let open = own_connections();
         assert!(open.iter().all(|one| !one.is_accepted), "the accepted side is closed: {open:?}");
         assert!(open.iter().any(|one| !one.is_internal && one.pid > 0), "{open:?}");
+    }
+
+    /// A sample is limited to 512 processes; a limit must count all of them.
+    #[test]
+    fn the_usage_covers_more_processes_than_a_sample() {
+        const CHILD_COUNT: usize = 600;
+        let text = format!(
+            "for n in $(seq {CHILD_COUNT}); do sleep 60 & done; echo; read -r _; kill $(jobs -p); wait"
+        );
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &text]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = shell.spawn().expect("bash is installed");
+        let out = shell.stdout.as_mut().expect("is piped");
+        out.read_exact(&mut [0]).expect("all children have started");
+        let pid = i32::try_from(shell.id()).expect("fits");
+        let wanted = UsageFields { runnable: false, fds: true };
+        let below = usage_of_descendants(pid, wanted, |_, _| false);
+        let pids: Vec<i32> = below.iter().map(|one| one.process.pid).collect();
+        let listed = usage_of_processes(&pids, wanted);
+        let whole = sample::sample_descendants(&KnownFds::default(), pid, |_, _| false);
+        let part = sample::sample_processes(&KnownFds::default(), &pids[..9]);
+        drop(shell.stdin.take());
+        let _already_ended = shell.wait();
+        assert_eq!((below.len(), listed.len()), (CHILD_COUNT, CHILD_COUNT));
+        assert!(below.iter().all(|one| one.fds > 0), "{below:?}");
+        assert!(whole.processes.len() < CHILD_COUNT, "a sample has a maximum size");
+        assert_eq!(usage_from_sample(&whole, wanted), None, "it would be too low");
+        assert_eq!(usage_from_sample(&part, wanted).map(|usage| usage.len()), Some(9));
     }
 
     #[test]
