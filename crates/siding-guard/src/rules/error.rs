@@ -42,8 +42,8 @@ pub enum RuleError {
         /// The unknown name, without `@`.
         set: String,
     },
-    /// A rule has no matcher, or a matcher has none of the conditions that select observations,
-    /// such as a program.
+    /// A rule or an exception has no matcher, or a matcher has none of the conditions that select
+    /// observations, such as a program.
     #[error(
         "{source_}: rule `{rule}`: each `when` needs a program, sets, reads, writes, overwrites or shape"
     )]
@@ -51,6 +51,14 @@ pub enum RuleError {
         /// The file with the rule.
         source_: RuleSource,
         /// Name of the rule that contains the matcher.
+        rule: String,
+    },
+    /// A matcher has `shape` and another condition, which cannot both hold.
+    #[error("{source_}: rule `{rule}`: `shape` must be the only key of its `when`")]
+    CombinedShape {
+        /// The file with the rule or the exception.
+        source_: RuleSource,
+        /// Name of the rule that contains the matcher, or to which the exception belongs.
         rule: String,
     },
     /// A file other than the system file locks a rule.

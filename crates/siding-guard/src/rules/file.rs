@@ -85,7 +85,7 @@ pub(super) struct RawException {
 
 /// The conditions of a match. All conditions that are present must hold. Unless the comment of a
 /// field says otherwise, a list holds if at least one of its entries holds.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawMatcher {
     /// The program's name without directories.
@@ -134,6 +134,8 @@ pub(super) struct RawMatcher {
     pub(super) writes: Vec<String>,
     /// Files that a redirection truncates.
     pub(super) overwrites: Vec<String>,
+    /// A construct of the text. A construct has no program and no words, so no other condition can
+    /// hold for it.
     pub(super) shape: Option<Construct>,
     /// Whether the call must have no operands.
     pub(super) no_args: bool,
@@ -143,6 +145,14 @@ pub(super) struct RawMatcher {
     pub(super) terminal: bool,
     /// Whether the call must have no wrapper that limits its run time.
     pub(super) unbounded: bool,
+}
+
+impl RawMatcher {
+    /// Returns whether the matcher has `shape` and another condition, which cannot both hold.
+    pub(super) fn combines_shape(&self) -> bool {
+        let alone = Self { shape: self.shape, ..Self::default() };
+        self.shape.is_some() && *self != alone
+    }
 }
 
 impl RawRuleFile {

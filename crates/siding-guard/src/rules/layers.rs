@@ -150,9 +150,6 @@ impl Rules {
             return Err(RuleError::DuplicateRule { source_: source.clone(), name });
         }
         let matchers = self.compile_matchers(&raw.when, &name, sets, source)?;
-        if matchers.is_empty() || matchers.iter().any(Matcher::is_empty) {
-            return Err(RuleError::EmptyMatcher { source_: source.clone(), rule: name });
-        }
         Ok(Rule {
             name,
             verdict: raw.verdict,
@@ -176,11 +173,17 @@ impl Rules {
         // The sets of a file are visible only in this file, and built-in sets have precedence.
         // Therefore no file can change the meaning of a rule in another file.
         let compiled = raw.iter().map(|raw| Matcher::new(raw, &[&self.sets, file_sets]));
-        compiled.collect::<Result<_, _>>().map_err(|set| RuleError::UnknownSet {
-            source_: source.clone(),
-            rule: rule.to_owned(),
-            set,
-        })
+        let (source_, rule) = (source.clone(), rule.to_owned());
+        match compiled.collect::<Result<Vec<_>, _>>() {
+            Err(set) => Err(RuleError::UnknownSet { source_, rule, set }),
+            Ok(matchers) if matchers.is_empty() || matchers.iter().any(Matcher::is_empty) => {
+                Err(RuleError::EmptyMatcher { source_, rule })
+            }
+            Ok(_) if raw.iter().any(RawMatcher::combines_shape) => {
+                Err(RuleError::CombinedShape { source_, rule })
+            }
+            Ok(matchers) => Ok(matchers),
+        }
     }
 
     fn set_verdict(

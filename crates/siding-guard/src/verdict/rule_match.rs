@@ -59,7 +59,8 @@ pub(super) fn matching_rules<'r>(
         }
         Observation::Construct { construct: shape, .. } => {
             let is_about = |rule: &&Rule| {
-                rule.matchers.iter().any(|matcher| matcher.matches_construct(*shape))
+                let about = |matcher: &Matcher| matcher.matches_construct(*shape);
+                rule.matchers.iter().any(about) && !rule.exceptions.iter().any(about)
             };
             rules.rules.iter().filter(applies).filter(is_about).collect()
         }

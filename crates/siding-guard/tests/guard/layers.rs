@@ -40,6 +40,20 @@ fn a_user_adds_rules_and_changes_verdicts() {
     assert_eq!(verdict(&rules, "rm -rf /opt/other"), GuardVerdict::Ask);
 }
 
+#[test]
+fn an_exception_for_a_shape_leaves_the_rest_of_the_rule_in_force() {
+    let mut rules = Rules::builtin();
+    let is_endless = |rules: &Rules, text: &str| {
+        let report = judge(text, rules, ExecMode::Background);
+        report.findings.iter().any(|finding| finding.rule == "background-endless")
+    };
+    assert!(is_endless(&rules, "mkfifo p; cat < p"));
+    let except = "[[except]]\nrule = \"background-endless\"\nwhen = [{ shape = \"empty-pipe\" }]";
+    rules.add_layer(except, source(Layer::User)).expect("legal");
+    assert!(!is_endless(&rules, "mkfifo p; cat < p"));
+    assert!(is_endless(&rules, "tail -f server.log"));
+}
+
 /// A project's file comes with a repository, and the author of the repository must not be able to
 /// disable the guard.
 #[test]
@@ -117,6 +131,11 @@ fn rule_file_errors_name_file_and_line() {
     assert!(message(&set).ends_with("rule `mine`: there is no set `@nowhere`"));
     let empty = twice.replace("rm-root", "mine").replace("program = [\"x\"]", "no_args = true");
     assert!(matches!(lay(&empty), RuleError::EmptyMatcher { .. }));
+    let except = "[[except]]\nrule = \"rm-root\"\nwhen = [{ no_args = true }]";
+    assert!(matches!(lay(except), RuleError::EmptyMatcher { .. }));
+    let combined = except.replace("no_args = true", "shape = \"polling\", program = [\"x\"]");
+    let expected = "rule `rm-root`: `shape` must be the only key of its `when`";
+    assert!(message(&combined).ends_with(expected));
 }
 
 #[test]
