@@ -32,6 +32,9 @@ pub struct TcpConnection {
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 /// `NLM_F_REQUEST | NLM_F_DUMP` (linux/netlink.h).
 const DUMP_REQUEST_FLAGS: u16 = 0x1 | 0x300;
+/// `NLMSG_ERROR` and `NLMSG_DONE` (linux/netlink.h): the messages that end a list.
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
 /// The protocol number of TCP in IP.
 const IPPROTO_TCP: u8 = 6;
 /// `INET_DIAG_INFO`: the attribute with a `struct tcp_info` (linux/inet_diag.h).
@@ -67,8 +70,9 @@ const BUFFER_BYTES: usize = 32 << 10;
 ///
 /// # Errors
 ///
-/// The I/O error of the system call: `EPROTONOSUPPORT` if the kernel lacks sock_diag(7). An error
-/// that occurs while the list is received ends the list without being reported.
+/// The I/O error of the system call: `EPROTONOSUPPORT` if the kernel lacks sock_diag(7). Also the
+/// error with which the kernel ends its list, and `InvalidData` for a list that cannot be parsed:
+/// the connections of an incomplete list would look closed.
 pub fn tcp_connections() -> io::Result<Vec<TcpConnection>> {
     let mut found = Vec::new();
     let mut buffer = MappedBuffer::new(BUFFER_BYTES)?;
@@ -83,14 +87,26 @@ pub fn tcp_connections() -> io::Result<Vec<TcpConnection>> {
         rustix::net::send(&socket, &dump_request(family), SendFlags::empty())?;
         // The kernel queues the first part of its list within send(2), and a further part within
         // each recv(2), so a message that is not there now will not arrive.
-        while let Ok((count, _)) = rustix::net::recv(&socket, &mut buffer[..], RecvFlags::DONTWAIT)
-        {
-            if count == 0 || !parse_messages(&buffer[..count], &mut found) {
-                break;
-            }
-        }
+        receive_list(&mut buffer[..], &mut found, |into| {
+            let (count, _) = rustix::net::recv(&socket, into, RecvFlags::DONTWAIT)?;
+            Ok(count)
+        })?;
     }
     Ok(found)
+}
+
+/// Adds the connections of one list. `receive` fills a part of the buffer and returns its size.
+fn receive_list(
+    buffer: &mut [u8],
+    found: &mut Vec<TcpConnection>,
+    mut receive: impl FnMut(&mut [u8]) -> io::Result<usize>,
+) -> io::Result<()> {
+    loop {
+        let count = receive(buffer)?;
+        if !parse_messages(&buffer[..count], found)? {
+            return Ok(());
+        }
+    }
 }
 
 fn dump_request(family: AddressFamily) -> [u8; NLMSG_HEADER_BYTES + DIAG_REQUEST_BYTES] {
@@ -105,21 +121,31 @@ fn dump_request(family: AddressFamily) -> [u8; NLMSG_HEADER_BYTES + DIAG_REQUEST
     bytes
 }
 
-/// Adds the connections of one received buffer. Returns whether more may follow.
-fn parse_messages(mut bytes: &[u8], found: &mut Vec<TcpConnection>) -> bool {
-    while let Some(length) = read_u32(bytes, 0).map(|length| length as usize) {
+/// Adds the connections of one received buffer. Returns whether the list continues.
+fn parse_messages(mut bytes: &[u8], found: &mut Vec<TcpConnection>) -> io::Result<bool> {
+    let malformed = || io::Error::from(io::ErrorKind::InvalidData);
+    loop {
+        let length = read_u32(bytes, 0).map_or(0, |length| length as usize);
         if length < NLMSG_HEADER_BYTES || length > bytes.len() {
-            return false;
+            return Err(malformed());
         }
-        let kind = u16::from_ne_bytes([bytes[4], bytes[5]]);
-        // Any other kind ends the list: `NLMSG_DONE` or an error.
-        if kind != SOCK_DIAG_BY_FAMILY {
-            return false;
+        let payload = &bytes[NLMSG_HEADER_BYTES..length];
+        match u16::from_ne_bytes([bytes[4], bytes[5]]) {
+            SOCK_DIAG_BY_FAMILY => found.push(parse_connection(payload).ok_or_else(malformed)?),
+            NLMSG_ERROR | NLMSG_DONE => return end_of_list(payload).map(|()| false),
+            _ => return Err(malformed()),
         }
-        found.extend(parse_connection(&bytes[NLMSG_HEADER_BYTES..length]));
         bytes = &bytes[length.next_multiple_of(4).min(bytes.len())..];
+        if bytes.is_empty() {
+            return Ok(true);
+        }
     }
-    true
+}
+
+/// Returns the result in a message that ends a list: zero, or the negative number of an error.
+fn end_of_list(payload: &[u8]) -> io::Result<()> {
+    let code = read_array(payload, 0).map_or(0, i32::from_ne_bytes);
+    if code < 0 { Err(io::Error::from_raw_os_error(code.saturating_neg())) } else { Ok(()) }
 }
 
 fn parse_connection(message: &[u8]) -> Option<TcpConnection> {
@@ -194,12 +220,51 @@ mod tests {
         }
     }
 
+    fn message(kind: u16, payload: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(NLMSG_HEADER_BYTES + payload.len()).expect("small");
+        let mut bytes = vec![0; NLMSG_HEADER_BYTES];
+        bytes[..4].copy_from_slice(&length.to_ne_bytes());
+        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+        bytes.extend_from_slice(payload);
+        bytes
+    }
+
+    /// Returns the number of connections in a list that is received in these parts, after which
+    /// nothing more is there.
+    fn count_in_list(parts: Vec<Vec<u8>>) -> io::Result<usize> {
+        let (mut buffer, mut found) = (vec![0_u8; 4096], Vec::new());
+        let mut parts = parts.into_iter();
+        receive_list(&mut buffer, &mut found, |into| {
+            let part = parts.next().ok_or(io::ErrorKind::WouldBlock)?;
+            into[..part.len()].copy_from_slice(&part);
+            Ok(part.len())
+        })?;
+        Ok(found.len())
+    }
+
+    #[test]
+    fn an_incomplete_list_is_an_error() {
+        let one = message(SOCK_DIAG_BY_FAMILY, &[0; DIAG_MESSAGE_BYTES]);
+        let end = |kind, code: i32| message(kind, &code.to_ne_bytes());
+        let done = || end(NLMSG_DONE, 0);
+        let count = count_in_list(vec![one.clone(), [one.clone(), done()].concat()]);
+        assert_eq!(count.expect("is complete"), 2);
+        assert_eq!(count_in_list(vec![done()]).expect("is complete"), 0);
+        let errno = |parts| count_in_list(parts).expect_err("is incomplete").raw_os_error();
+        assert_eq!(errno(vec![one.clone(), end(NLMSG_DONE, -2)]), Some(2));
+        assert_eq!(errno(vec![end(NLMSG_ERROR, -1)]), Some(1));
+        let kind = |parts| count_in_list(parts).expect_err("is incomplete").kind();
+        assert_eq!(kind(vec![one.clone()]), io::ErrorKind::WouldBlock);
+        assert_eq!(kind(vec![one[..one.len() - 4].to_vec()]), io::ErrorKind::InvalidData);
+        assert_eq!(kind(vec![Vec::new()]), io::ErrorKind::InvalidData);
+    }
+
     #[test]
     fn malformed_messages_give_no_connection_and_no_panic() {
         let mut found = Vec::new();
         for length in 0..200_usize {
             let mut bytes = vec![0xff; length];
-            assert!(!parse_messages(&bytes, &mut found) || length < 4);
+            assert!(parse_messages(&bytes, &mut found).is_err(), "{length}");
             if length >= 20 {
                 bytes[..4].copy_from_slice(&u32::try_from(length).expect("small").to_ne_bytes());
                 bytes[4..6].copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());

@@ -127,7 +127,7 @@ pub fn written_bytes(uses: &[ProcessUsage], anywhere: bool) -> Option<u64> {
 
 /// Returns the TCP connections of these processes. Also returns connections whose socket none of
 /// these processes has open, with pid 0, if `is_known` returns true for their cookie. `None` if the
-/// kernel does not list connections.
+/// kernel does not list connections, or its list could not be read completely.
 #[must_use]
 pub fn connections(
     uses: &[ProcessUsage],
