@@ -52,20 +52,22 @@ pub(crate) fn get_task(
     id: &str,
 ) -> Result<(DetailedTask, Vec<DeliveryAck>), ErrorData> {
     let snapshot = find_task(tool_context, id)?;
-    let payload = match snapshot.state.lifecycle.phase() {
-        Phase::Ended { outcome: Outcome::Stopped { .. }, .. } => TaskPayload::Cancelled,
+    let (payload, coverage) = match snapshot.state.lifecycle.phase() {
+        Phase::Ended { outcome: Outcome::Stopped { .. }, .. } => {
+            (TaskPayload::Cancelled, Some(Coverage::Status))
+        }
         Phase::Ended { .. } | Phase::Lingering { .. } => {
-            TaskPayload::Completed { result: task_result(tool_context, &snapshot)? }
+            let result = task_result(tool_context, &snapshot)?;
+            (TaskPayload::Completed { result }, Some(Coverage::FullResult))
         }
         Phase::Starting { .. }
         | Phase::Running { .. }
         | Phase::Stopping { .. }
-        | Phase::Killing { .. } => TaskPayload::Working,
+        | Phase::Killing { .. } => (TaskPayload::Working, None),
     };
     let task = to_mcp_task(tool_context, &snapshot, payload.status());
-    let shows_end = payload.status().is_terminal();
-    let ack = shows_end
-        .then(|| DeliveryAck::TaskReported(Box::new(snapshot.state), Coverage::FullResult));
+    let ack =
+        coverage.map(|coverage| DeliveryAck::TaskReported(Box::new(snapshot.state), coverage));
     Ok((DetailedTask::new(task, payload), ack.into_iter().collect()))
 }
 

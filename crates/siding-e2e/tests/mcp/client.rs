@@ -96,23 +96,27 @@ impl Client {
         self
     }
 
-    /// Starts a server and uses the revision without a handshake, in which each request declares
-    /// the client's capabilities.
+    /// Starts a server and uses the revision without a handshake.
     pub(crate) fn connect_stateless(sandbox: &Sandbox, capabilities: Value) -> Self {
-        let mut client = Self::spawn(sandbox);
-        client.meta = json!({
+        Self::spawn(sandbox).discover(capabilities)
+    }
+
+    /// Uses the revision without a handshake, in which each request declares the client's
+    /// capabilities.
+    pub(crate) fn discover(mut self, capabilities: Value) -> Self {
+        self.meta = json!({
             "io.modelcontextprotocol/protocolVersion": STATELESS_REVISION,
             "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },
             "io.modelcontextprotocol/clientCapabilities": capabilities,
         });
-        let result = client.request("server/discover", json!({}));
+        let result = self.request("server/discover", json!({}));
         let versions = result["supportedVersions"].as_array().expect("versions");
         assert!(
             versions.contains(&json!(STATELESS_REVISION))
                 && versions.contains(&json!(INITIALIZE_REVISION)),
             "{result}"
         );
-        client
+        self
     }
 
     pub(crate) fn process(&self) -> siding_e2e::Process {

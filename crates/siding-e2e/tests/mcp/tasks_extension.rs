@@ -1,9 +1,9 @@
 //! The MCP Tasks extension, which is used only for requests that declare it.
 
 use serde_json::json;
-use siding_e2e::eventually_some;
+use siding_e2e::{eventually, eventually_some};
 
-use crate::client::{Client, TASKS_EXTENSION, sandbox};
+use crate::client::{Client, TASKS_EXTENSION, sandbox, unread_notices};
 
 fn tasks_capability() -> serde_json::Value {
     json!({ "extensions": { TASKS_EXTENSION: {} } })
@@ -47,6 +47,32 @@ fn extension_task_can_be_canceled() {
         (task["status"] != "working").then_some(task)
     });
     assert_eq!(done["status"], "cancelled", "{done}");
+    client.shutdown();
+}
+
+/// The status of a canceled task does not show that the task exceeded a limit, so this notice is
+/// still delivered.
+#[test]
+fn canceled_task_keeps_its_notice_of_a_limit() {
+    let sandbox = sandbox();
+    let server = sandbox.siding(&["mcp"]).env("SIDING_MAX_PROCESSES", "1").stdin_pipe().spawn();
+    let mut client = Client::from_server(server).discover(tasks_capability());
+    let arguments = json!({ "command": "sleep 300 & sleep 300", "budget": 0.2 });
+    let created = client.request("tools/call", json!({ "name": "run", "arguments": arguments }));
+    let id = created["taskId"].as_str().expect("an id").to_owned();
+    let has_notice = |kind: &str| {
+        let notices = unread_notices(&sandbox, &id);
+        notices.as_array().expect("a list").iter().any(|notice| notice["kind"] == kind)
+    };
+    eventually("the limit is exceeded", || has_notice("limit"));
+    let _empty = client.request("tasks/cancel", json!({ "taskId": id }));
+    let done = eventually_some("the task has ended", || {
+        let task = client.request("tasks/get", json!({ "taskId": id }));
+        (task["status"] != "working").then_some(task)
+    });
+    assert_eq!(done["status"], "cancelled", "{done}");
+    eventually("the end is acknowledged", || !has_notice("ended"));
+    assert!(has_notice("limit"));
     client.shutdown();
 }
 
