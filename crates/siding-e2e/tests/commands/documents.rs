@@ -10,12 +10,12 @@ use std::path::Path;
 
 use siding_e2e::Sandbox;
 
-use crate::support::{run_ok, sandbox};
+use crate::support::{HANG_COMMAND, run_ok, run_to_end, sandbox, start_task};
 
 /// Programs that the documents call, replaced by stubs that only print a version.
 const STUB_PROGRAMS: &[&str] = &["claude", "codex", "make", "npm"];
-/// The example id in the documents; in a command, it is replaced by the id of the last task that
-/// `siding ps --all` lists.
+/// The example id in the documents; in a command, it is replaced by the id of the newest task, the
+/// first one that `siding ps --all` lists.
 const PLACEHOLDER_ID: &str = "b-4k7q";
 
 #[test]
@@ -58,6 +58,17 @@ fn each_page_with_commands_has_a_test() {
         let is_tested = tested.contains(&format!("assert_commands_work(\"{page}\")"));
         assert_eq!(is_tested, !command_blocks(&page).is_empty(), "{page}");
     }
+}
+
+#[test]
+fn the_example_id_stands_for_the_newest_task() {
+    let sandbox = sandbox();
+    assert_eq!(newest_task_id(&sandbox), None);
+    let ended = run_to_end(&sandbox, "true");
+    assert_eq!(newest_task_id(&sandbox), Some(ended));
+    let running = start_task(&sandbox, &[], HANG_COMMAND);
+    assert_eq!(newest_task_id(&sandbox), Some(running));
+    let _stopped = run_ok(&sandbox, &["stop", "--all", "--grace", "0s"]);
 }
 
 /// Runs the lines of each block of a page, in a separate sandbox for each block. Each line must
@@ -120,5 +131,5 @@ fn write_programs(sandbox: &Sandbox) -> String {
 
 fn newest_task_id(sandbox: &Sandbox) -> Option<String> {
     let listed = run_ok(sandbox, &["ps", "--all", "--json"]).json();
-    Some(listed.as_array()?.last()?["task_id"].as_str().expect("a task id").to_owned())
+    Some(listed.as_array()?.first()?["task_id"].as_str().expect("a task id").to_owned())
 }
