@@ -120,8 +120,7 @@ impl From<NoticesError> for Failure {
     fn from(error: NoticesError) -> Self {
         match error {
             NoticesError::Store(error) => error.into(),
-            other @ (NoticesError::Recover(_)
-            | NoticesError::Journal { .. }
+            other @ (NoticesError::Journal { .. }
             | NoticesError::TooNew { .. }
             | NoticesError::Busy { .. }
             | NoticesError::Io { .. }) => Self::new(other),

@@ -7,7 +7,6 @@ use siding_model::notice::Consumer;
 
 use crate::store::StoreError;
 use crate::store::journal_file::JournalReadError;
-use crate::task::recover::RecoverError;
 
 /// The reason why notices could not be read, followed or acknowledged.
 #[derive(Debug, thiserror::Error)]
@@ -15,9 +14,6 @@ pub enum NoticesError {
     /// An entry of the state directory could not be read or created.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A shim is dead and could not be replaced.
-    #[error(transparent)]
-    Recover(#[from] RecoverError),
     /// The journal of a task is damaged, has an unknown format or could not be read.
     #[error("task {id}: {source}")]
     Journal {
