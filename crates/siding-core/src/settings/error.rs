@@ -1,7 +1,7 @@
 //! Errors in a source of settings.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use siding_model::settings::InvalidSetting;
 
@@ -61,4 +61,19 @@ pub enum SettingsError {
         /// The kernel's error, which the message does not contain.
         source: io::Error,
     },
+}
+
+impl SettingsError {
+    /// Returns the path of a file of which nothing was read; `None` for a mistake in the content of
+    /// a file, or in another source.
+    #[must_use]
+    pub fn unreadable_file(&self) -> Option<&Path> {
+        match self {
+            Self::TooLarge { path } | Self::NotAFile { path } | Self::Io { path, .. } => Some(path),
+            Self::Invalid(_)
+            | Self::Syntax { .. }
+            | Self::NotText { .. }
+            | Self::NotTextVariable { .. } => None,
+        }
+    }
 }

@@ -21,8 +21,8 @@ pub struct LoadedSettings {
     /// The illegal values and the unusable files, from the lowest layer to the highest; the values
     /// of one file are in line order.
     pub mistakes: Vec<SettingsError>,
-    /// The existing files, from the lowest layer to the highest, except the host's empty files,
-    /// project files of other users, and an unreadable `.siding/config.toml`.
+    /// The existing files, from the lowest layer to the highest, except the host's empty files and
+    /// project files of other users.
     pub files: Vec<PathBuf>,
     /// Keys of the host's files that resemble siding's keys and have no effect. Unknown keys are
     /// not mistakes, because the files are the host's.
@@ -134,7 +134,10 @@ impl Sources {
     fn add_project(&mut self, directories: &[&Path], user: u32) {
         let search = project::find_project_file(directories, user, project::SETTINGS_FILE);
         self.warnings.extend(search.warnings);
-        self.mistakes.extend(search.mistake);
+        if let Some(mistake) = search.mistake {
+            self.files.extend(mistake.unreadable_file().map(Path::to_owned));
+            self.mistakes.push(mistake);
+        }
         if let Some((path, content)) = search.found {
             let origin = Origin::Project { path: path.clone() };
             self.add_content(path, &content.bytes, origin);

@@ -143,14 +143,17 @@ fn shown_value(view: &SettingView) -> String {
 struct SettingsFile {
     layer: &'static str,
     path: PathBuf,
-    /// Whether the file was read; otherwise it is missing or cannot be used.
+    /// Whether siding tried to read the file; otherwise it is missing, or another user's.
     is_read: bool,
 }
 
 /// Returns the files of all layers, in the order of precedence, the lowest first.
 fn list_files(environment: &Environment, reading: &LoadedSettings) -> Vec<SettingsFile> {
     let own = |layer, name| {
-        let path = settings::writable_file(environment, layer).ok().flatten()?;
+        let path = match settings::writable_file(environment, layer) {
+            Ok(path) => path?,
+            Err(mistake) => mistake.unreadable_file()?.to_owned(),
+        };
         let is_read = reading.files.contains(&path);
         Some(SettingsFile { layer: name, path, is_read })
     };
@@ -248,6 +251,22 @@ mod tests {
              system   /etc/s.toml (missing)\n  \
              user     ~/s.toml\n"
         );
+    }
+
+    #[test]
+    fn an_unreadable_project_file_is_listed_in_its_layer() {
+        let dir = std::env::temp_dir().join(format!("siding-show-{}", std::process::id()));
+        let path = dir.join(".siding/config.toml");
+        std::fs::create_dir_all(&path).expect("made");
+        let environment = Environment {
+            working_directory: Some(dir.clone()),
+            home: Some(dir.clone()),
+            ..Environment::default()
+        };
+        let files = list_files(&environment, &settings::read(&environment));
+        std::fs::remove_dir_all(&dir).expect("removed");
+        let [file] = &files[..] else { panic!("expected one: {files:?}") };
+        assert_eq!((file.layer, &file.path, file.is_read), ("project", &path, true));
     }
 
     #[test]

@@ -266,6 +266,15 @@ fn a_project_file_of_another_user_is_ignored_with_a_warning() {
 }
 
 #[test]
+fn an_unreadable_project_file_is_one_of_the_files() {
+    let machine = FakeSystem::new();
+    fs::create_dir_all(machine.project_file()).expect("made");
+    let reading = read(&machine.environment);
+    assert_eq!(reading.files, [machine.project_file()]);
+    assert_eq!(reading.mistakes.len(), 1, "{reading:?}");
+}
+
+#[test]
 fn symbolic_links_are_followed_and_special_files_are_refused() {
     let machine = FakeSystem::new();
     let target = machine.dir.path().join("dotfiles.toml");
