@@ -7,6 +7,7 @@ mod tests;
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, ErrorKind};
+use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 
@@ -117,8 +118,8 @@ impl SharedScan {
         if marks.is_complete() {
             Ok(marks.processes_of(id).to_vec())
         } else {
-            let why = "not every process could be inspected: /proc is unreadable, or no \
-                       descriptor is left (`ulimit -n`)";
+            let why = "not every process could be inspected: /proc is unreadable, no descriptor \
+                       is left (`ulimit -n`), or processes start faster than they are inspected";
             Err(io::Error::other(why))
         }
     }
@@ -290,7 +291,8 @@ impl ScannedProcess {
 }
 
 /// Scans all processes and passes the living ones with a birthmark that is `wanted` to `found`,
-/// some of them twice. Returns whether every process could be inspected.
+/// some of them twice. Returns whether every process could be inspected, also those that started
+/// during the scan.
 ///
 /// Listing /proc is not atomic, so a listed process may start another one and exit before it is
 /// inspected. If `/proc` shows the newest process id, the ids that were allocated meanwhile are
@@ -299,10 +301,6 @@ fn scan_all(
     wanted: impl Fn(i32, TaskId) -> bool,
     mut found: impl FnMut(Birthmark, ScannedProcess),
 ) -> bool {
-    /// Maximum number of rounds; processes that start later are left to the next scan. A round
-    /// inspects only the processes that started during the previous round. These are normally few,
-    /// so a scan ends after a few rounds.
-    const MAX_SCAN_ROUNDS: u32 = 100;
     /// Number of process ids before the newest that are inspected again. An id is allocated
     /// shortly before its process becomes visible, and a loaded machine prolongs the delay.
     const RECHECKED_PIDS: i32 = 512;
@@ -322,34 +320,48 @@ fn scan_all(
             }
         }
     };
-    let mut newest = procfs::newest_pid().map(|pid| (pid - RECHECKED_PIDS).max(1));
+    let newest = procfs::newest_pid().map(|pid| (pid - RECHECKED_PIDS).max(1));
     // This process itself is always listed, so an empty list is an error.
-    let (mut is_listed, mut is_told) = (true, true);
+    let mut is_listed = true;
     let mut listed = || {
         let pids = procfs::all_pids();
         is_listed &= !pids.is_empty();
         pids
     };
     listed().into_iter().for_each(&mut look_at);
+    // A /proc with `subset=pid` has no loadavg, so the newest id is never known, and the list is
+    // inspected once.
+    let is_settled = newest.is_none_or(|before| {
+        follow_new_pids(before, procfs::newest_pid, |pids| match pids {
+            Some(pids) => pids.for_each(&mut look_at),
+            None => listed().into_iter().for_each(&mut look_at),
+        })
+    });
+    is_whole && is_listed && is_settled
+}
+
+/// Passes the process ids that were allocated after `before` to `look_at`, in rounds, until there
+/// are no new ones; `None` stands for all processes, after the ids have wrapped around. Returns
+/// false if the newest id became unknown, or if each round found new ones: one of them may be
+/// wanted.
+fn follow_new_pids(
+    mut before: i32,
+    mut newest_pid: impl FnMut() -> Option<i32>,
+    mut look_at: impl FnMut(Option<RangeInclusive<i32>>),
+) -> bool {
+    /// Maximum number of rounds; processes that start later are left to the next scan. A round
+    /// inspects only the processes that started during the previous round. These are normally few,
+    /// so a scan ends after a few rounds.
+    const MAX_SCAN_ROUNDS: u32 = 100;
     for _ in 0..MAX_SCAN_ROUNDS {
-        // A /proc with `subset=pid` has no loadavg, so the newest id is never known, and the list
-        // is inspected once.
-        let Some(before) = newest else { break };
-        let Some(now) = procfs::newest_pid() else {
-            is_told = false;
-            break;
-        };
+        let Some(now) = newest_pid() else { return false };
         if now == before {
-            break;
-        } else if now > before {
-            (before + 1..=now).for_each(&mut look_at);
-        } else {
-            // The process ids have wrapped around.
-            listed().into_iter().for_each(&mut look_at);
+            return true;
         }
-        newest = Some(now);
+        look_at((now > before).then_some(before + 1..=now));
+        before = now;
     }
-    is_whole && is_listed && is_told
+    false
 }
 
 /// The error for a process of which only the birthmark could be read.

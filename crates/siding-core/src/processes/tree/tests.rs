@@ -63,6 +63,28 @@ fn only_the_same_and_marked_process_is_held() {
     assert_eq!(held(id(77), process), [], "it has ended");
 }
 
+/// An incomplete scan must not prove that a task has no processes.
+#[test]
+fn a_scan_is_incomplete_if_each_round_finds_new_processes() {
+    let mut newest = 5;
+    let next_pid = || {
+        newest += 1;
+        Some(newest)
+    };
+    let mut rounds = 0;
+    assert!(!follow_new_pids(5, next_pid, |_| rounds += 1));
+    assert!(rounds > 1, "the scan ends in spite of new processes");
+    let follow = |newest: &[i32]| {
+        let (mut newest, mut seen) = (newest.iter().copied(), Vec::new());
+        let is_complete = follow_new_pids(5, || newest.next(), |pids| seen.push(pids));
+        (is_complete, seen)
+    };
+    assert_eq!(follow(&[5]), (true, vec![]));
+    assert_eq!(follow(&[7, 9, 9]), (true, vec![Some(6..=7), Some(8..=9)]));
+    assert_eq!(follow(&[7, 2, 2]), (true, vec![Some(6..=7), None]), "the ids wrapped around");
+    assert_eq!(follow(&[7]), (false, vec![Some(6..=7)]), "the newest id is unknown");
+}
+
 /// Starts a chain of short-lived processes, each of which starts the next. Returns the shell that
 /// started the chain and stays alive.
 fn start_respawning_chain(root: &StateDir, id: TaskId) -> MarkedChild {
