@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use siding_model::id::SessionId;
+use siding_model::shell_words::single_quote;
 
 use crate::failure::Failure;
 
@@ -17,7 +18,6 @@ pub(crate) fn init_script(program: &Path, session: Option<&SessionId>) -> Result
         return Err(Failure::new(format!("the path `{}` is not UTF-8", program.display()))
             .with_hint("install siding in a directory whose name is"));
     };
-    let quoted = format!("'{}'", path.replace('\'', r"'\''"));
     let template = include_str!("shell_init/line.sh");
     // A session's name needs no quotes: see `SessionId`. Outside a sandbox the host supervisor may
     // have adopted the shell before the shell reads this script; then only this line sets the
@@ -30,7 +30,7 @@ pub(crate) fn init_script(program: &Path, session: Option<&SessionId>) -> Result
     Ok(template
         .replace("SESSION </dev", &format!("{session} </dev"))
         .replace("KEPT", &export_line)
-        .replace("PROGRAM", &quoted))
+        .replace("PROGRAM", &single_quote(path)))
 }
 
 #[cfg(test)]

@@ -6,13 +6,14 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use siding_model::shell_words::join_quoted;
+
 use crate::cgroup_dir;
 use crate::invocation::Invocation;
 use crate::leftover_processes::{Leftover, SandboxTraces};
 use crate::processes;
 use crate::programs::{executable_by_others, find_program, is_root, set_cloexec_on_inherited_fds};
 use crate::sandbox_dir;
-use crate::shell_words::quote_line;
 
 /// Lifetime of every puppet, in milliseconds; a kernel timer kills the puppet after it.
 const PUPPET_TTL_MS: &str = "60000";
@@ -200,14 +201,14 @@ impl Sandbox {
     /// Returns the command of [`Self::puppet_argv`] as one line for a shell, with words quoted
     /// where necessary.
     pub fn puppet_line<A: AsRef<str>>(&self, verbs: &[A]) -> String {
-        quote_line(&self.puppet_argv(verbs))
+        join_quoted(self.puppet_argv(verbs))
     }
 
     /// Returns a call of the program under test as one line for a shell.
     pub fn siding_line<A: AsRef<str>>(&self, args: &[A]) -> String {
         let program = self.program_path("siding-under-test").display().to_string();
         let args = args.iter().map(|arg| arg.as_ref().to_owned());
-        quote_line(&std::iter::once(program).chain(args).collect::<Vec<_>>())
+        join_quoted(std::iter::once(program).chain(args))
     }
 
     /// Returns the ids of all tasks found in the state directory so far, including removed tasks.

@@ -35,6 +35,7 @@ pub mod reminder;
 pub mod retention;
 pub mod settings;
 pub mod shell;
+pub mod shell_words;
 pub mod signal;
 pub mod size;
 pub mod socket_patterns;

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use crate::shell_words::{join_quoted, quote_word};
 use crate::spec::TaskCommand;
 
 /// The builtins and keywords of bash 5.2 (`compgen -b` and `compgen -k`), sorted. A text whose
@@ -167,16 +168,12 @@ fn is_shell_operator(word: &str) -> bool {
 
 /// Quotes an argument for a shell, except an operator.
 fn quote_argument(word: &str) -> String {
-    if is_shell_operator(word) {
-        return word.to_owned();
-    }
-    TaskCommand::Argv { argv: vec![word.to_owned()] }.display_text()
+    if is_shell_operator(word) { word.to_owned() } else { quote_word(word) }
 }
 
 /// Returns a call of `siding run` with these words, quoted for a shell.
 fn format_run_call(words: &[&str]) -> String {
-    let words = ["siding", "run", "--"].iter().chain(words);
-    TaskCommand::Argv { argv: words.map(|word| (*word).to_owned()).collect() }.display_text()
+    join_quoted(["siding", "run", "--"].iter().chain(words))
 }
 
 /// Returns whether an environment variable, given as `NAME=value`, does not change how bash

@@ -9,6 +9,7 @@ use crate::limits::{Limits, Thresholds};
 use crate::monitor::Monitor;
 use crate::net::NetPolicy;
 use crate::outcome::Placement;
+use crate::shell_words::join_quoted;
 use crate::signal::Signal;
 use crate::wait::Condition;
 
@@ -36,7 +37,7 @@ impl TaskCommand {
     pub fn display_text(&self) -> String {
         match self {
             Self::Shell { text, .. } => text.clone(),
-            Self::Argv { argv } => join_quoted(argv.iter().map(String::as_str)),
+            Self::Argv { argv } => join_quoted(argv),
         }
     }
 
@@ -47,25 +48,11 @@ impl TaskCommand {
     pub fn display_for_kind(&self, kind: TaskKind) -> String {
         match self {
             Self::Argv { argv } if kind != TaskKind::LocalBash => {
-                join_quoted(self_command::public_words(argv).into_iter())
+                join_quoted(self_command::public_words(argv))
             }
             Self::Shell { .. } | Self::Argv { .. } => self.display_text(),
         }
     }
-}
-
-/// Joins words, quoted for a POSIX shell.
-fn join_quoted<'w>(words: impl Iterator<Item = &'w str>) -> String {
-    words.map(shell_quote).collect::<Vec<_>>().join(" ")
-}
-
-/// Quotes a word for a POSIX shell.
-fn shell_quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 /// The standard input of a task.

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, json};
 use siding_core::task::stop::{self, StopOptions};
 use siding_http::client::is_loopback_url;
+use siding_model::shell_words::quote_word;
 use siding_model::text::one_line;
 use siding_tools::async_fd::run_blocking;
 use siding_tools::tools;
@@ -83,10 +84,11 @@ impl RemoteAgentArgs {
     }
 
     /// Returns the command line that a person and the guard's rules see. The address and the text
-    /// in it are shortened and quoted.
+    /// in it are shortened, and quoted, so that text from a model cannot become another part of the
+    /// command.
     pub(super) fn display_command(&self) -> String {
         let [url, text] =
-            [&self.url, &self.text].map(|one| shell_quote(&one_line(one, SHOWN_COLUMNS)));
+            [&self.url, &self.text].map(|one| quote_word(&one_line(one, SHOWN_COLUMNS)));
         format!("siding a2a send {url} {text}")
     }
 
@@ -178,12 +180,6 @@ async fn call_task_tool<C: CallContext>(
     answer.unwrap_or_else(|| Err(ToolError::Arguments(format!("there is no tool `{tool}`"))))
 }
 
-/// Quotes a word for the shell, so that text from a model cannot become another part of the
-/// command.
-fn shell_quote(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
@@ -248,6 +244,6 @@ mod tests {
     #[test]
     fn text_cannot_break_out_of_the_displayed_command() {
         let args = parse_args(json!({ "url": "http://h", "text": "it's\n; rm -rf /" }));
-        assert_eq!(args.display_command(), r"siding a2a send 'http://h' 'it'\''s\n; rm -rf /'");
+        assert_eq!(args.display_command(), r"siding a2a send http://h 'it'\''s\n; rm -rf /'");
     }
 }

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use siding_guard::{ExecMode, GuardVerdict, judge};
+use siding_model::shell_words::join_quoted;
 
 use crate::exit;
 use crate::failure::Failure;
@@ -114,16 +115,8 @@ fn shell_text(words: Vec<OsString>) -> Result<String, Failure> {
     let words: Vec<String> = words.collect::<Result<_, _>>()?;
     Ok(match words.as_slice() {
         [one] => one.clone(),
-        several => several.iter().map(|word| shell_quote(word)).collect::<Vec<_>>().join(" "),
+        several => join_quoted(several),
     })
-}
-
-fn shell_quote(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]

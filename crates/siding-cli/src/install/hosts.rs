@@ -7,7 +7,9 @@ mod opencode;
 
 use std::path::PathBuf;
 
-use super::program::{SidingProgram, shell_quote};
+use siding_model::shell_words::quote_word;
+
+use super::program::SidingProgram;
 use super::target::TargetFile;
 use crate::failure::Failure;
 
@@ -214,5 +216,5 @@ impl Host {
 
 /// Returns the command line of `siding hook` for a host that runs hooks in a shell.
 fn hook_command_line(program: &SidingProgram, host: &str, word: &str) -> String {
-    format!("{} hook --host {host} {word}", shell_quote(&program.path))
+    format!("{} hook --host {host} {word}", quote_word(&program.path))
 }

@@ -119,16 +119,8 @@ impl ProgramNames {
     }
 }
 
-/// Quotes a word for a shell if necessary.
-pub(crate) fn shell_quote(word: &str) -> String {
-    let plain = |char: char| char.is_ascii_alphanumeric() || "/._-+@%:,=".contains(char);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-/// Splits a command line into the words that [`shell_quote`] quoted.
+/// Splits a command line into the words that [`quote_word`](siding_model::shell_words::quote_word)
+/// quoted.
 pub(super) fn split_words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut inside = false;
@@ -156,13 +148,14 @@ pub(super) fn split_words(line: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use siding_model::shell_words::quote_word;
 
     use super::*;
 
     #[test]
     fn only_calls_of_siding_are_recognized() {
         let names = ProgramNames::with_name(Some("siding-dev"));
-        let line = format!("{} hook --host codex stop", shell_quote("/opt/it's here/siding"));
+        let line = format!("{} hook --host codex stop", quote_word("/opt/it's here/siding"));
         for (handler, program, word) in [
             (json!({"command": "/a b/siding", "args": ["hook", "stop"]}), "/a b/siding", "stop"),
             (json!({"command": "siding-dev hook stop"}), "siding-dev", "stop"),

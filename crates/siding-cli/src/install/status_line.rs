@@ -6,10 +6,11 @@
 //! the command from the call.
 
 use serde_json::Value;
+use siding_model::shell_words::quote_word;
 
 use super::json::{JsonDocument, PathStep, TextError};
 use super::json_value::JsonValue;
-use super::program::{ProgramNames, shell_quote, split_words};
+use super::program::{ProgramNames, split_words};
 use super::record::{self, InstallRecord};
 
 /// Key of the status line in the settings.
@@ -45,8 +46,8 @@ impl StatusLineCall {
 
     fn command_line(&self, program: &str) -> String {
         let before =
-            self.before.as_ref().map(|before| format!(" {BEFORE_FLAG} {}", shell_quote(before)));
-        format!("{} {SUBCOMMAND}{}", shell_quote(program), before.unwrap_or_default())
+            self.before.as_ref().map(|before| format!(" {BEFORE_FLAG} {}", quote_word(before)));
+        format!("{} {SUBCOMMAND}{}", quote_word(program), before.unwrap_or_default())
     }
 }
 

@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 
 use siding_core::store::StateDir;
+use siding_model::shell_words::quote_word;
 use siding_model::text::one_line;
 
 use super::hosts::BaseDirs;
@@ -152,7 +153,7 @@ fn ensure_manager(places: &BaseDirs, program: &SidingProgram) -> Result<(), Fail
 /// Returns a crontab line that is equivalent to the timer; in a crontab, each `%` needs a backslash
 /// (crontab(5)).
 fn crontab_line(program: &str, carried: &[(&str, String)]) -> String {
-    let word = |text: &str| super::program::shell_quote(text).replace('%', "\\%");
+    let word = |text: &str| quote_word(text).replace('%', "\\%");
     let environment: String =
         carried.iter().map(|(name, value)| format!("{name}={} ", word(value))).collect();
     format!("*/15 * * * * {environment}{} reap", word(program))

@@ -1,6 +1,8 @@
 //! Resolves calls of programs that run a command for each of several inputs: `xargs`, `parallel`,
 //! `find`.
 
+use siding_model::shell_words::single_quote;
+
 use super::expand::{Field, NONEMPTY_MARKER, UNKNOWN_MARKER};
 use super::file_listing;
 use super::walk::{ExecContext, MAX_CHOICES, Walker};
@@ -162,7 +164,7 @@ pub(super) fn resolve_parallel(walker: &mut Walker, args: &[Field], context: &Ex
         let joined: Vec<String> = words
             .iter()
             .map(|(text, is_value)| match is_quoted || *is_value {
-                true => format!("'{}'", text.replace('\'', "'\\''")),
+                true => single_quote(text),
                 false => text.clone(),
             })
             .collect();
