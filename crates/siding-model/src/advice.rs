@@ -127,8 +127,8 @@ pub fn format_task_line(view: &TaskView, columns: usize) -> String {
     one_line(&format!("{id}{state}{after}  {}", view.display_name()), columns)
 }
 
-/// Returns advice for the user of a task, or `None` for an ended task whose outcome and readiness
-/// need no explanation.
+/// Returns advice for the user of a task, or `None` for an ended task whose outcome, readiness,
+/// stop report and output need no explanation.
 #[must_use]
 pub fn task_advice(
     view: &TaskView,

@@ -130,7 +130,8 @@ pub fn wait_in_foreground<C: ForegroundCaller>(
 ///
 /// # Errors
 ///
-/// [`RunError`] if the command could not be started; a task without a record has then been removed.
+/// [`RunError`] if the command could not be started, or if the wait failed; after a failed wait,
+/// the command may be running. A task without a record has then been removed.
 pub fn wait_until_started(
     root: &StateDir,
     program: &CStr,
