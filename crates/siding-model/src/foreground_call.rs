@@ -63,7 +63,7 @@ pub struct CallPolicy {
 
 /// The requester that the journal records for the stop of a command whose reader has closed the
 /// pipe.
-const CLOSED_READER: &str = "reader";
+pub(crate) const CLOSED_READER: &str = "reader";
 
 /// The end for which a caller waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
