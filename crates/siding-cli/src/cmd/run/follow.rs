@@ -22,6 +22,7 @@ use super::output_stream::CommandOutput;
 use super::plan::RunPlan;
 use crate::context::{SHIM_PROGRAM, Task};
 use crate::failure::Failure;
+use crate::render;
 
 /// The part of the command's output that the caller sees during the wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
