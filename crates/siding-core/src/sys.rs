@@ -1,5 +1,5 @@
-//! The operating system: every `unsafe` block of the project, and every system call for which the
-//! standard library has no function.
+//! The operating system: every `unsafe` block of the shipped crates, and every system call for
+//! which the standard library has no function.
 //!
 //! The functions wrap mechanisms of the kernel, and their documentation states the kernel's rules.
 //! Decisions of siding are made elsewhere. No type of `libc` or `rustix` appears in the interface

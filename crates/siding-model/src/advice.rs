@@ -8,6 +8,7 @@ mod time_left;
 use std::time::Duration;
 
 use crate::duration::format_duration;
+use crate::foreground_call;
 use crate::id::TaskId;
 use crate::outcome::{LeaderEnd, LimitKind, Outcome};
 use crate::process::UnixMs;
@@ -127,8 +128,8 @@ pub fn format_task_line(view: &TaskView, columns: usize) -> String {
     one_line(&format!("{id}{state}{after}  {}", view.display_name()), columns)
 }
 
-/// Returns advice for the user of a task, or `None` for an ended task whose outcome and readiness
-/// need no explanation.
+/// Returns advice for the user of a task, or `None` for an ended task whose outcome, readiness,
+/// stop report and output need no explanation.
 #[must_use]
 pub fn task_advice(
     view: &TaskView,
@@ -204,7 +205,17 @@ fn lingering_advice(view: &TaskView, dialect: Dialect, now: UnixMs) -> String {
     )
 }
 
+/// Returns whether the task was stopped completely because the reader of its output had exited. A
+/// shell ends such a command of a pipeline without a message.
+fn is_end_of_pipeline(view: &TaskView) -> bool {
+    let is_by_reader = matches!(&view.outcome, Some(Outcome::Stopped { by }) if by == foreground_call::CLOSED_READER);
+    is_by_reader && view.stop_report.as_ref().is_none_or(StopReport::is_complete)
+}
+
 fn ended_advice(view: &TaskView, dialect: Dialect) -> Option<String> {
+    if dialect == Dialect::Terminal && is_end_of_pipeline(view) {
+        return None;
+    }
     let mut sentences: Vec<String> = Vec::new();
     match view.outcome.as_ref()? {
         Outcome::Exited { code } => sentences.extend(masked_failure_advice(*code, view)),

@@ -32,6 +32,10 @@ use crate::spec::TaskSpec;
 /// reader may be a pager, which reads slowly.
 const READER_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Time after the first interrupt after which a person is told how to kill the command, in
+/// milliseconds. Most commands end sooner.
+const INTERRUPT_HINT_MS: u64 = 1_000;
+
 /// The properties of a call that determine its decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallPolicy {
@@ -52,11 +56,14 @@ pub struct CallPolicy {
     /// How long the command has run when the caller shows how to move it to the background; `None`
     /// shows nothing.
     pub hint_after: Option<Duration>,
+    /// Whether the caller shows, some time after the first interrupt, that a second one kills the
+    /// command.
+    pub explains_interrupts: bool,
 }
 
 /// The requester that the journal records for the stop of a command whose reader has closed the
 /// pipe.
-const CLOSED_READER: &str = "reader";
+pub(crate) const CLOSED_READER: &str = "reader";
 
 /// The end for which a caller waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +86,7 @@ impl CallPolicy {
             waits_for_ready: !spec.wait_for.is_empty(),
             stops_without_reader: false,
             hint_after: None,
+            explains_interrupts: false,
         }
     }
 
@@ -130,7 +138,7 @@ pub enum CallAction {
     /// Sends [`closed_reader_stop`], and waits for the end of the task.
     StopWithoutReader,
     /// Shows how to move the command to the background, and waits for the next event.
-    ShowHint,
+    ShowHint(CallHint),
     /// Requests the move to the background for this reason; `None` if the task is already there.
     /// The call then returns once the remaining output is shown.
     HandOver(Option<BackgroundReason>),
@@ -138,6 +146,15 @@ pub enum CallAction {
     Finish,
     /// Returns immediately. With a grace, the driver first requests the stop of the task.
     Leave(Option<InterruptGrace>),
+}
+
+/// A hint for a person who waits for a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallHint {
+    /// How to move the command to the background.
+    HandOver,
+    /// The command has not ended since it was interrupted, and a second interrupt kills it.
+    SecondInterrupt,
 }
 
 /// The time that an interrupted command has to end.
@@ -273,7 +290,7 @@ impl ForegroundCall {
             }
             // A ready task moves to the background as its caller requested.
             CallEvent::Ready if self.is_waiting() => self.hand_over(BackgroundReason::Asked),
-            CallEvent::Interrupted => self.interrupt(),
+            CallEvent::Interrupted => self.interrupt(now),
             // The signal that ended the reader may have been meant for the command as well, so an
             // interrupted call waits for the end.
             CallEvent::ReaderClosed if self.stop_requests > 0 => CallAction::Wait,
@@ -307,7 +324,10 @@ impl ForegroundCall {
         }
         if is_due(self.hint_at) {
             self.hint_at = None;
-            return CallAction::ShowHint;
+            return CallAction::ShowHint(match self.stop_requests {
+                0 => CallHint::HandOver,
+                _ => CallHint::SecondInterrupt,
+            });
         }
         CallAction::Wait
     }
@@ -328,7 +348,9 @@ impl ForegroundCall {
         let after =
             |wait: Duration| now.plus_ms(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
         self.budget_end = self.policy.budget.map(after);
-        self.hint_at = self.policy.hint_after.filter(|_| self.stop_requests == 0).map(after);
+        if self.stop_requests == 0 {
+            self.hint_at = self.policy.hint_after.map(after);
+        }
         if self.wants_background {
             return self.hand_over(BackgroundReason::User);
         }
@@ -344,11 +366,12 @@ impl ForegroundCall {
         CallAction::HandOver(place)
     }
 
-    const fn interrupt(&mut self) -> CallAction {
+    fn interrupt(&mut self, now: MonotonicMs) -> CallAction {
         let grace =
             if self.stop_requests == 0 { InterruptGrace::OfTask } else { InterruptGrace::Zero };
         self.stop_requests += 1;
-        self.hint_at = None;
+        let is_explained = self.policy.explains_interrupts && self.stop_requests == 1;
+        self.hint_at = is_explained.then(|| now.plus_ms(INTERRUPT_HINT_MS));
         match self.state {
             // The interrupt skips the remaining output and stops lingering processes.
             CallState::Ended => self.leave(Some(grace)),
@@ -397,6 +420,7 @@ mod tests {
         waits_for_ready: false,
         stops_without_reader: false,
         hint_after: None,
+        explains_interrupts: false,
     };
 
     fn policies() -> impl Strategy<Value = CallPolicy> {
@@ -404,7 +428,7 @@ mod tests {
         let budget = prop_oneof![Just(None), (0..300u64).prop_map(Some)];
         let goal = prop_oneof![Just(CallGoal::LeaderEnd), Just(CallGoal::TaskEnd)];
         let hint = prop_oneof![Just(None), (0..300u64).prop_map(Some)];
-        let flags = (any::<bool>(), any::<bool>());
+        let flags = (any::<bool>(), any::<bool>(), any::<bool>());
         (placement, budget, goal, hint, flags).prop_map(|(placement, ms, goal, hint, flags)| {
             CallPolicy {
                 placement,
@@ -412,6 +436,7 @@ mod tests {
                 goal,
                 waits_for_ready: flags.0,
                 stops_without_reader: flags.1,
+                explains_interrupts: flags.2,
                 hint_after: hint.map(Duration::from_millis),
                 ..POLICY
             }
@@ -461,7 +486,7 @@ mod tests {
                         Some(InterruptGrace::OfTask)
                     }
                     CallAction::Wait
-                    | CallAction::ShowHint
+                    | CallAction::ShowHint(_)
                     | CallAction::HandOver(_)
                     | CallAction::Finish
                     | CallAction::Leave(None) => None,
@@ -484,10 +509,13 @@ mod tests {
         fn a_tick_at_the_wake_up_time_hands_over_or_shows_the_hint_once(
             policy in policies(), history in histories(),
         ) {
-            let (mut call, mut now, mut hints) = (ForegroundCall::new(policy), 0, 0);
+            let (mut call, mut now, mut hints) = (ForegroundCall::new(policy), 0, Vec::new());
             for (event, pause) in history {
                 now += pause;
-                hints += u32::from(call.step(event, at(now)) == CallAction::ShowHint);
+                if let CallAction::ShowHint(hint) = call.step(event, at(now)) {
+                    prop_assert!(!hints.contains(&hint), "{hint:?} is shown again");
+                    hints.push(hint);
+                }
                 if let Some(wake_at) = call.wake_at() {
                     prop_assert!(call.is_waiting());
                     let mut early = call;
@@ -497,11 +525,12 @@ mod tests {
                     }
                     let mut due = call;
                     let tick = due.step(CallEvent::Tick, wake_at);
-                    prop_assert!(matches!(tick, CallAction::HandOver(_) | CallAction::ShowHint));
+                    prop_assert!(matches!(tick, CallAction::HandOver(_) | CallAction::ShowHint(_)));
                     prop_assert_ne!(due.wake_at(), Some(wake_at));
                 }
             }
-            prop_assert!(hints <= u32::from(policy.hint_after.is_some()));
+            prop_assert!(policy.hint_after.is_some() || !hints.contains(&CallHint::HandOver));
+            prop_assert!(policy.explains_interrupts || !hints.contains(&CallHint::SecondInterrupt));
         }
 
         #[test]
@@ -555,12 +584,28 @@ mod tests {
         call.step(CallEvent::Started, at(0));
         let mut interrupted = call;
         assert_eq!(call.wake_at(), Some(at(40)));
-        assert_eq!(call.step(CallEvent::Tick, at(40)), CallAction::ShowHint);
+        let hint = CallAction::ShowHint(CallHint::HandOver);
+        assert_eq!(call.step(CallEvent::Tick, at(40)), hint);
         assert_eq!(call.step(CallEvent::Tick, at(41)), CallAction::Wait);
         assert_eq!(call.wake_at(), Some(at(100)));
         // A command that is being stopped cannot be moved to the background any more.
         interrupted.step(CallEvent::Interrupted, at(1));
         assert_eq!(interrupted.step(CallEvent::Tick, at(40)), CallAction::Wait);
+    }
+
+    #[test]
+    fn a_command_that_ignores_the_first_interrupt_causes_a_hint() {
+        let mut call =
+            ForegroundCall::new(CallPolicy { explains_interrupts: true, budget: None, ..POLICY });
+        call.step(CallEvent::Interrupted, at(0));
+        // The shim may report the start of the command only after the interrupt.
+        call.step(CallEvent::Started, at(10));
+        assert_eq!(call.wake_at(), Some(at(INTERRUPT_HINT_MS)));
+        let hint = CallAction::ShowHint(CallHint::SecondInterrupt);
+        assert_eq!(call.step(CallEvent::Tick, at(INTERRUPT_HINT_MS)), hint);
+        let kill = CallAction::Interrupt(InterruptGrace::Zero);
+        assert_eq!(call.step(CallEvent::Interrupted, at(2_000)), kill);
+        assert_eq!(call.wake_at(), None);
     }
 
     #[test]

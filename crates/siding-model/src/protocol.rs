@@ -1,8 +1,9 @@
 //! The protocol between clients and shims.
 //!
 //! One message is one packet of a `SOCK_SEQPACKET` socket and holds one JSON object. A shim
-//! responds to every request after carrying it out, and pushes every journal record to its
-//! subscribers after the record is written.
+//! responds to every request after it has carried out or refused the request. It pushes every
+//! journal record to the subscribers of the task after it has tried to write the record; if the
+//! write fails, for example on a full disk, subscribers receive the record before it is stored.
 
 use serde::{Deserialize, Serialize};
 

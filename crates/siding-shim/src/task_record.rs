@@ -9,7 +9,8 @@ use siding_model::spec::TaskSpec;
 
 use crate::journal_writer::JournalWriter;
 
-/// The record of one task. The state changes only through [`Self::append`].
+/// The directory, the journal writer and the replayed state of one task. The state changes only
+/// through [`Self::append`].
 #[derive(Debug)]
 pub(crate) struct TaskRecord {
     root: StateDir,
@@ -19,7 +20,7 @@ pub(crate) struct TaskRecord {
 }
 
 impl TaskRecord {
-    /// Creates the record of a task. `state` must be the result of replaying the task's journal.
+    /// Combines the parts. `state` must be the result of replaying the task's journal.
     pub(crate) const fn new(
         root: StateDir,
         dir: TaskDir,

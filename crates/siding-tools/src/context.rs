@@ -40,7 +40,7 @@ pub struct ToolContext {
     pub root: StateDir,
     /// The session to which new tasks belong.
     pub session: SessionId,
-    /// The session's owner, for which the session is opened again if it was closed; `None` if
+    /// The session's owner. If the session was closed, it is opened again for this owner. `None` if
     /// another process opened the session.
     owner: Option<ProcRef>,
     /// The terms of advice to a model: names of commands or of tools.

@@ -75,7 +75,7 @@ pub async fn wait_in_foreground<C: AsyncCaller>(
             CallEvent::Ended
         };
         match call.step(event, clock::monotonic_now()) {
-            CallAction::Wait | CallAction::ShowHint => {}
+            CallAction::Wait | CallAction::ShowHint(_) => {}
             CallAction::Interrupt(grace) => {
                 run_blocking(|| watch.send(&grace.stop_request(caller.name())))?;
             }

@@ -247,7 +247,8 @@ pub(super) fn count_running(host: &ToolContext) -> Result<usize, ToolError> {
     Ok(states.filter(|it| it.is_live() && family.contains(&it.spec.session_id)).count())
 }
 
-/// Returns the display name: the given one, or the start of the prompt.
+/// Returns the display name: `agent: `, and the given name or, if that is missing or blank, the
+/// prompt, as one line that is cut if it is long.
 fn display_name(value: Option<&str>, prompt: &str) -> String {
     let given = value.filter(|name| !name.trim().is_empty()).unwrap_or(prompt);
     let words: Vec<&str> = given.split_whitespace().collect();

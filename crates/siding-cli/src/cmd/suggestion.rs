@@ -13,8 +13,8 @@ use strsim::osa_distance;
 use super::Cli;
 use crate::install::program::find_in_path;
 
-/// Words of another tool, and the line of siding with the same purpose. Words with the same meaning
-/// in siding are aliases instead: `ls`, `logs`, `kill`.
+/// Words of another tool, and the siding command line with the same purpose. Words with the same
+/// meaning in siding are aliases instead: `ls`, `logs`, `kill`.
 struct FamiliarWords {
     /// The first words of the command line.
     typed: &'static str,

@@ -19,7 +19,7 @@ pub struct BlockingSyscall {
 pub enum ArgumentLayout {
     /// No argument describes what is waited for.
     Plain,
-    /// One argument is a descriptor to read from or to write to.
+    /// One argument is the descriptor of the file or socket that the call waits for.
     Descriptor {
         /// The index of the descriptor among the arguments.
         at: usize,

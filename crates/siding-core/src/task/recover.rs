@@ -1,9 +1,9 @@
 //! Recovers from crashes: finds tasks whose shim is dead, and starts a new shim for each or, if no
 //! process of the task is left, records the end of the task.
 //!
-//! Only a process that holds the lock of a task's directory may start a shim. The kernel releases
-//! the lock when the shim dies. A process that acquires the lock has thereby proved that the shim
-//! is dead and that no other process is recovering the task.
+//! Only a process that holds a task's lock may give the task a shim. The kernel releases the lock
+//! when the shim dies. A process that acquires the lock has thereby proved that the shim is dead
+//! and that no other process is recovering the task.
 
 mod batch;
 

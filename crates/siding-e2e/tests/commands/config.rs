@@ -26,9 +26,12 @@ fn config_show_names_the_origin_of_a_setting() {
         call.env("SIDING_WAIT_BOUND", "5m").run().expect_code(0)
     };
     let text = show(&[]).stdout_text();
+    // A row that is longer than 80 columns continues on an indented line.
     let row = |key: &str| {
-        let row = text.lines().find(|line| line.starts_with(&format!("{key} ")));
-        row.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+        let start = text.lines().skip_while(|line| !line.starts_with(&format!("{key} ")));
+        let next = start.clone().skip(1).take_while(|line| line.starts_with(' '));
+        let words = start.take(1).chain(next).flat_map(str::split_whitespace);
+        words.collect::<Vec<_>>().join(" ")
     };
     assert_eq!(row("kill_grace"), "kill_grace 3s user ~/.config/siding/config.toml line 1");
     let project = sandbox.path(".siding/config.toml").display().to_string();

@@ -98,6 +98,25 @@ fn keys_that_end_the_call_leave_the_terminal_restored() {
     }
 }
 
+/// A command that ignores Ctrl-C is reported, and a second Ctrl-C kills it before its grace has
+/// passed.
+#[test]
+fn a_second_ctrl_c_kills_a_command_that_ignores_the_first() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let text = format!("trap '' INT; echo up; {}", wait_for_file_command("go"));
+    let line = sandbox.siding_line(&["run", "--grace", "10m", "--", &text]);
+    let call = shell_on(&sandbox, &terminal, &["-c", &format!("exec {line}")]).spawn();
+    terminal.wait_for_row("up");
+    terminal.send_keys(CTRL_C);
+    terminal.wait_for_text("siding: the command has not ended yet; Ctrl-C again kills it");
+    terminal.send_keys(CTRL_C);
+    let _killed = call.wait().expect_code(137);
+    let task = Task::only(&sandbox);
+    assert_eq!(task.show()["outcome"]["kind"], "stopped");
+    task.expect_stopped();
+}
+
 /// Ctrl-Z suspends the call, and `bg` continues it. Neither this call nor one that starts in the
 /// background is stopped because it uses the terminal.
 #[test]

@@ -53,7 +53,7 @@ fn interrupt_works_while_the_output_pipe_is_full() {
 fn a_persons_command_is_stopped_when_its_output_reader_exits() {
     for text in ["yes", "trap '' TERM; yes"] {
         let sandbox = sandbox();
-        let terminal = Terminal::new(80, 24);
+        let mut terminal = Terminal::new(80, 24);
         let (mut reader, writer) = std::io::pipe().expect("a pipe");
         let call = sandbox.siding(&["run", "--grace", "1s", "--", text]);
         let call = call.on_terminal(&terminal).stdout_to(writer).spawn();
@@ -62,6 +62,8 @@ fn a_persons_command_is_stopped_when_its_output_reader_exits() {
         assert_eq!(&line, b"y\n");
         drop(reader);
         let _stopped = call.wait().expect_code(141);
+        let shown = terminal.scrollback_text();
+        assert_eq!(shown.trim(), "", "a shell ends such a command without a message");
         let notices = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
         assert_eq!(notices, serde_json::json!([]), "the caller has received the end");
         let task = Task::only(&sandbox);

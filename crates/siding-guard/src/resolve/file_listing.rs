@@ -91,7 +91,8 @@ pub(super) fn find_patterns(args: &[&str]) -> Vec<String> {
     let starts = if starts.is_empty() { &["."][..] } else { starts };
     let mut names: Vec<String> = vec![];
     let (mut is_narrow, mut is_part) = (false, false);
-    // `! -name x`, `-not ( -name x -o -name y )`
+    // Names in `! -name x` and in `-not ( -name x -o -name y )` are skipped. `not_depth` is the
+    // depth of the outermost negated parenthesis.
     let (mut is_not, mut depth, mut not_depth) = (false, 0_usize, None);
     while let Some((first, after)) = rest.split_first() {
         rest = after;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::time_left::time_limit;
+use super::time_left::{round_time_limit, time_limit, until_deadline};
 use super::{Dialect, NoticeChannel, is_longer_than_p90, output_path};
 use crate::duration::format_duration;
 use crate::outcome::BackgroundReason;
@@ -18,12 +18,12 @@ pub(super) fn running_advice(
     now: UnixMs,
 ) -> String {
     let state = format_state(view, dialect);
-    let deadline =
-        time_limit(view, now).map(|limit| format!("stops at {}", format_duration(limit)));
     let is_background = view.placement.why.is_some();
     if is_background && dialect == Dialect::Terminal {
-        return format_two_lines(view, &state, deadline.as_deref());
+        return format_two_lines(view, &state, now);
     }
+    let deadline =
+        time_limit(view, now).map(|limit| format!("will be ended at {}", format_duration(limit)));
     let id = match dialect {
         Dialect::Commands | Dialect::Terminal => format!(" as {}", view.task_id),
         // The answers of the tools begin with a line that contains the id.
@@ -49,11 +49,11 @@ pub(super) fn running_advice(
 }
 
 /// Returns the text for a person: the state, and the next commands with the task's id.
-fn format_two_lines(view: &TaskView, state: &str, deadline: Option<&str>) -> String {
-    let in_parentheses = |text: &str| format!(" ({text})");
-    let usual = usual_duration(view).as_deref().map(in_parentheses).unwrap_or_default();
-    let deadline = deadline.map(in_parentheses).unwrap_or_default();
-    let id = view.task_id;
+fn format_two_lines(view: &TaskView, state: &str, now: UnixMs) -> String {
+    let usual = usual_duration(view).map(|usual| format!(" ({usual})")).unwrap_or_default();
+    let left = until_deadline(view, now).map(round_time_limit);
+    let deadline = left.map(|left| format!(" (will be ended in {})", format_duration(left)));
+    let (id, deadline) = (view.task_id, deadline.unwrap_or_default());
     format!("{state}{usual}\nsiding wait | output | extend | stop {id}{deadline}")
 }
 

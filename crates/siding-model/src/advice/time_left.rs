@@ -25,11 +25,15 @@ pub fn is_deadline_near(view: &TaskView, now: UnixMs, notice: Duration) -> bool 
 
 /// Returns the task's whole time limit: the time from its start to its current deadline.
 ///
-/// The result is rounded to a second, or to a tenth of a second below 10 s. The sum is not exact,
-/// because the view's elapsed time was measured a moment before `now`.
+/// The result is rounded. The sum is not exact, because the view's elapsed time was measured a moment
+/// before `now`.
 pub(super) fn time_limit(view: &TaskView, now: UnixMs) -> Option<Duration> {
-    let limit = until_deadline(view, now)? + Duration::from_millis(view.elapsed_ms);
+    Some(round_time_limit(until_deadline(view, now)? + Duration::from_millis(view.elapsed_ms)))
+}
+
+/// Rounds a time to a second, or to a tenth of a second below 10 s.
+pub(super) fn round_time_limit(limit: Duration) -> Duration {
     let step: u64 = if limit < Duration::from_secs(10) { 100 } else { 1000 };
     let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-    Some(Duration::from_millis(limit_ms.saturating_add(step / 2) / step * step))
+    Duration::from_millis(limit_ms.saturating_add(step / 2) / step * step)
 }

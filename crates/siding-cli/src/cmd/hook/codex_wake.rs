@@ -150,8 +150,8 @@ fn wait_with_timeout(mut child: Child) -> std::io::Result<Option<bool>> {
     child.wait().map(|_| None)
 }
 
-/// Returns the program that the host runs, so that `codex queue` has the version of the host. If
-/// that program's file name is not `codex`, returns the name `codex`, which is resolved through
+/// Returns the executable of the host process, so that `codex queue` runs in the host's version. If
+/// the executable's file name is not `codex`, returns the name `codex`, which is resolved through
 /// `PATH`.
 fn codex_program(conversation: &Conversation) -> PathBuf {
     let host = std::fs::read_link(format!("/proc/{}/exe", conversation.owner.pid)).ok();

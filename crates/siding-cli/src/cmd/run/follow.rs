@@ -12,7 +12,7 @@ use siding_core::task::run::{
 };
 use siding_core::task::shim_client::ShimConnection;
 use siding_core::task::watch::TaskWatch;
-use siding_model::foreground_call::{CallEvent, CallPolicy};
+use siding_model::foreground_call::{CallEvent, CallHint, CallPolicy};
 use siding_model::monitor::Monitor;
 use siding_model::signal::Signal;
 
@@ -22,6 +22,7 @@ use super::output_stream::CommandOutput;
 use super::plan::RunPlan;
 use crate::context::{SHIM_PROGRAM, Task};
 use crate::failure::Failure;
+use crate::render;
 
 /// The part of the command's output that the caller sees during the wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +89,7 @@ pub(super) fn follow(
         budget_reason: plan.hand_over,
         stops_without_reader: plan.is_person,
         hint_after,
+        explains_interrupts: plan.is_person,
         ..CallPolicy::for_task(plan.task.spec(), plan.budget)
     };
     let end = wait_in_foreground(root, SHIM_PROGRAM, (&plan.task, link), policy, &mut caller)?;
@@ -155,9 +157,13 @@ impl ForegroundCaller for RunCaller<'_> {
         requests
     }
 
-    fn show_hint(&mut self) {
-        if let Some(keyboard) = &self.keyboard {
-            keyboard.show_hint();
+    fn show_hint(&mut self, hint: CallHint) {
+        match (hint, &self.keyboard) {
+            (CallHint::HandOver, Some(keyboard)) => keyboard.show_hint(),
+            (CallHint::HandOver, None) => {}
+            (CallHint::SecondInterrupt, _) => {
+                render::print_note("the command has not ended yet; Ctrl-C again kills it");
+            }
         }
     }
 

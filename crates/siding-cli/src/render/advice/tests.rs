@@ -46,7 +46,7 @@ fn hand_over_advice_is_short_in_every_dialect() {
             Dialect::Tools,
             NoticeChannel::WithToolResults,
             format!(
-                "still running, in the background, {output}; stops at 30m; you will be notified \
+                "still running, in the background, {output}; will be ended at 30m; you will be notified \
                  when it ends, in a later result of these tools; `wait`, `output`, `stop` take its \
                  id; next time: `background`, or a subagent"
             ),
@@ -55,7 +55,7 @@ fn hand_over_advice_is_short_in_every_dialect() {
             Dialect::Agent,
             NoticeChannel::Pushed,
             format!(
-                "still running, in the background, {output}; stops at 30m; you will be notified \
+                "still running, in the background, {output}; will be ended at 30m; you will be notified \
                  when it ends; `task_wait`, `task_output`, `task_stop` take its id; next time: \
                  `run_in_background`, or a subagent"
             ),
@@ -74,7 +74,7 @@ fn hand_over_advice_for_a_person_is_two_lines_with_one_id() {
     assert_eq!(
         persons_text(&running_task()),
         "still running after 15s, in the background\n\
-         siding wait | output | extend | stop b-4k7q0n2m8x5t (stops at 30m)"
+         siding wait | output | extend | stop b-4k7q0n2m8x5t (will be ended in 29m 45s)"
     );
     let known = TaskView { expected_ms: Some(250_000), ..running_task() };
     let text = persons_text(&known);
@@ -87,7 +87,7 @@ fn hand_over_advice_for_a_person_is_two_lines_with_one_id() {
 fn usual_duration_is_part_of_the_advice() {
     let mut view =
         TaskView { expected_ms: Some(250_000), expected_p90_ms: Some(310_000), ..running_task() };
-    assert!(advice_text(&view).contains("/output; usually takes 4m 10s; stops at "));
+    assert!(advice_text(&view).contains("/output; usually takes 4m 10s; will be ended at "));
     view.expected_p90_ms = Some(10_000);
     let text = advice_text(&view);
     assert!(text.contains("usually takes 4m 10s, this run longer than nine of ten; "), "{text}");
@@ -114,7 +114,7 @@ fn requested_background_tasks_get_shorter_advice() {
     }
     assert_eq!(
         advice_text(&with_reason(None)),
-        "running as b-4k7q0n2m8x5t; stops at 30m; `siding wait|output|extend|stop ID`"
+        "running as b-4k7q0n2m8x5t; will be ended at 30m; `siding wait|output|extend|stop ID`"
     );
 }
 

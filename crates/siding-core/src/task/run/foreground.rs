@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use std::os::fd::BorrowedFd;
 
 use siding_model::foreground_call::{
-    CallAction, CallEvent, CallPolicy, CallState, ForegroundCall, closed_reader_stop,
+    CallAction, CallEvent, CallHint, CallPolicy, CallState, ForegroundCall, closed_reader_stop,
 };
 use siding_model::notice::TaskNotices;
 use siding_model::protocol::ShimRequest;
@@ -42,8 +42,8 @@ pub trait ForegroundCaller {
         Vec::new()
     }
 
-    /// Shows how to move the command to the background, after [`CallPolicy::hint_after`].
-    fn show_hint(&mut self) {}
+    /// Shows a hint, as [`CallPolicy`] requests.
+    fn show_hint(&mut self, _hint: CallHint) {}
 
     /// Returns the descriptor that is writable when the reader accepts more; `None` if all known
     /// output is shown.
@@ -130,7 +130,8 @@ pub fn wait_in_foreground<C: ForegroundCaller>(
 ///
 /// # Errors
 ///
-/// [`RunError`] if the command could not be started; a task without a record has then been removed.
+/// [`RunError`] if the command could not be started, or if the wait failed; after a failed wait,
+/// the command may be running. A task without a record has then been removed.
 pub fn wait_until_started(
     root: &StateDir,
     program: &CStr,
@@ -288,8 +289,8 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
                 Ok(self.request_stop(&grace.stop_request(self.caller.name()))?)
             }
             CallAction::StopWithoutReader => Ok(self.request_stop(&closed_reader_stop())?),
-            CallAction::ShowHint => {
-                self.caller.show_hint();
+            CallAction::ShowHint(hint) => {
+                self.caller.show_hint(hint);
                 Ok(())
             }
             CallAction::HandOver(reason) => {
