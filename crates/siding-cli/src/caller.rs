@@ -7,10 +7,20 @@ use siding_model::settings::AssistantMode;
 
 use crate::context;
 
-/// Variables whose presence means that an agent runs this command: siding's own session, and the
-/// ones that Claude Code, Codex, Gemini CLI and opencode set for the commands of their models.
-const AGENT_VARIABLES: [&str; 5] =
-    ["SIDING_SESSION", "CLAUDECODE", "CODEX_CI", "GEMINI_CLI", "OPENCODE"];
+/// Variables whose presence means that an agent runs this command: siding's own session, the
+/// convention `AI_AGENT`, and the ones that Claude Code, Codex, Cursor, Gemini CLI and opencode set
+/// for the commands of their models.
+const AGENT_VARIABLES: [&str; 9] = [
+    "SIDING_SESSION",
+    "AI_AGENT",
+    "CLAUDECODE",
+    "CODEX_CI",
+    "CODEX_SANDBOX",
+    "CODEX_THREAD_ID",
+    "CURSOR_AGENT",
+    "GEMINI_CLI",
+    "OPENCODE",
+];
 
 /// Returns whether a person at a terminal runs this command: a standard stream is a terminal, no
 /// agent has set a variable of [`AGENT_VARIABLES`], and `assistant_mode` is not `on`. In a pipeline
