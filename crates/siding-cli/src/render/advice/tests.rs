@@ -37,8 +37,8 @@ fn hand_over_advice_is_short_in_every_dialect() {
             Dialect::Commands,
             NoticeChannel::PollOnly,
             format!(
-                "still running after 15s, in the background as b-4k7q0n2m8x5t, {output}; stops \
-                 at 30m; `siding wait|output|extend|stop ID`; next time: --background, or a \
+                "still running after 15s, in the background as b-4k7q0n2m8x5t, {output}; will be \
+                 ended at 30m; `siding wait|output|extend|stop ID`; next time: --background, or a \
                  subagent"
             ),
         ),
@@ -46,8 +46,8 @@ fn hand_over_advice_is_short_in_every_dialect() {
             Dialect::Tools,
             NoticeChannel::WithToolResults,
             format!(
-                "still running, in the background, {output}; will be ended at 30m; you will be notified \
-                 when it ends, in a later result of these tools; `wait`, `output`, `stop` take its \
+                "still running, in the background, {output}; will be ended at 30m; you will be \
+                 notified when it ends, in a later result of these tools; `wait`, `output`, `stop` take its \
                  id; next time: `background`, or a subagent"
             ),
         ),
@@ -55,8 +55,8 @@ fn hand_over_advice_is_short_in_every_dialect() {
             Dialect::Agent,
             NoticeChannel::Pushed,
             format!(
-                "still running, in the background, {output}; will be ended at 30m; you will be notified \
-                 when it ends; `task_wait`, `task_output`, `task_stop` take its id; next time: \
+                "still running, in the background, {output}; will be ended at 30m; you will be \
+                 notified when it ends; `task_wait`, `task_output`, `task_stop` take its id; next time: \
                  `run_in_background`, or a subagent"
             ),
         ),
