@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
-use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
+use rustix::termios::{Action, Winsize, tcflow, tcgetattr, tcsetwinsize};
 
 use crate::POLL_DEADLINE;
 use screen_model::ScreenModel;
@@ -97,6 +97,15 @@ impl Terminal {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&self.master, size).expect("a terminal has a size");
         self.screen.resize(columns.into(), rows.into());
+    }
+
+    /// Suspends the output of the programs, as Ctrl-S does: a write blocks.
+    ///
+    /// # Panics
+    ///
+    /// When the terminal is closed.
+    pub fn suspend_output(&self) {
+        tcflow(&self.device, Action::OOff).expect("the descriptor is a terminal");
     }
 
     /// Fills the terminal's output buffer with carriage returns, which move the cursor and change

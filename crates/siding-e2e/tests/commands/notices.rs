@@ -354,7 +354,7 @@ fn a_notice_that_a_closed_terminal_did_not_show_is_shown_again() {
     let sandbox = sandbox();
     let id = run_in_background_to_end(&sandbox, &[], "true");
     let terminal = Terminal::new(80, 24);
-    terminal.fill_output_buffer();
+    terminal.suspend_output();
     let call = sandbox.siding(&["notices"]).on_terminal(&terminal).spawn();
     let syscall = format!("/proc/{}/syscall", call.process().pid);
     let write = format!("{} 0x1 ", libc::SYS_write);
