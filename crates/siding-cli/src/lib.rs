@@ -23,6 +23,7 @@ mod render;
 mod run_history;
 mod shell_init;
 mod stdout;
+mod task_progress;
 
 use std::ffi::OsStr;
 use std::io;

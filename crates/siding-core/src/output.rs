@@ -38,7 +38,7 @@ pub use matching::{LineMatch, LineMatcher, MatchHandler};
 pub use raw::{CopyResult, RawChunks, copy};
 pub use read_cursor::{advance_read_cursor, load_read_cursor};
 pub use reader::{
-    Excerpt, MIN_PAGE_BYTES, OutputQuery, ReadSummary, StreamState, TextLimit, excerpt,
+    Excerpt, MIN_PAGE_BYTES, OutputQuery, ReadSummary, StreamState, TextLimit, excerpt, last_line,
     last_lines_offset, read,
 };
 pub use size::{OutputSize, find_gap, open, open_user_file, path};

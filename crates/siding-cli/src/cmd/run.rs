@@ -9,6 +9,7 @@ mod match_printer;
 mod not_found;
 mod output_stream;
 mod plan;
+mod progress;
 mod stdin_source;
 
 use std::io;

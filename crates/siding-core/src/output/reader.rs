@@ -21,6 +21,8 @@ use crate::store::TaskDir;
 const HEAD_RAW_BYTES: u64 = 256 << 10;
 /// Minimum number of raw bytes read for the end of cut text.
 const TAIL_RAW_BYTES: u64 = 1 << 20;
+/// Number of raw bytes read to find the last line. A progress bar rewrites its line many times.
+const LAST_LINE_RAW_BYTES: u64 = 16 << 10;
 
 /// Smallest [`TextLimit::Page`], in bytes. From this size on, every page advances the offset.
 pub const MIN_PAGE_BYTES: usize = 64;
@@ -166,6 +168,28 @@ pub fn read(
             Ok(ReadSummary { truncated: pour.truncated, ..reading })
         }
     }
+}
+
+/// Returns the last line of a task's output that is not blank, as rendered text. Reads only the last
+/// [`LAST_LINE_RAW_BYTES`], so the beginning of a longer line is missing.
+///
+/// # Errors
+///
+/// The I/O error of the system call. A task without output yields an empty text.
+pub fn last_line(dir: &TaskDir, keep_head: u64, bytes: u64) -> io::Result<String> {
+    let query = OutputQuery {
+        from: bytes.saturating_sub(LAST_LINE_RAW_BYTES),
+        filter: LineFilter::Everything,
+        last_lines: None,
+        limit: TextLimit::Unlimited,
+    };
+    let mut text = String::new();
+    read(dir, keep_head, StreamState::Growing, &query, |part| {
+        text.push_str(part);
+        Ok(())
+    })?;
+    let last = text.lines().rev().find(|line| !line.trim().is_empty());
+    Ok(last.unwrap_or_default().trim_end().to_owned())
 }
 
 /// Returns the offset at which the last `count` lines start. The offset is at least `from`, or the

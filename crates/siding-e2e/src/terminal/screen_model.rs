@@ -16,13 +16,16 @@ pub(super) struct ScreenModel {
     lines: Vec<Vec<char>>,
     row: usize,
     column: usize,
+    /// The saved row and column, relative to the top of the screen.
+    saved: (usize, usize),
     /// An incomplete character or sequence at the end of the input.
     incomplete: Vec<u8>,
 }
 
 impl ScreenModel {
     pub(super) fn new(columns: usize, rows: usize) -> Self {
-        Self { columns, rows, lines: vec![Vec::new()], row: 0, column: 0, incomplete: Vec::new() }
+        let (row, column, saved, incomplete) = (0, 0, (0, 0), Vec::new());
+        Self { columns, rows, lines: vec![Vec::new()], row, column, saved, incomplete }
     }
 
     /// Changes the size of the screen. Like xterm, the model does not rewrap rows that no longer
@@ -100,6 +103,15 @@ impl ScreenModel {
     }
 
     fn apply_sequence(&mut self, sequence: &str) {
+        match sequence {
+            "\x1bD" => return self.line_feed(),
+            "\x1b7" => return self.saved = (self.row - self.top_row(), self.column),
+            "\x1b8" => {
+                let (row, column) = self.saved;
+                return (self.row, self.column) = (self.top_row() + row, column);
+            }
+            _ => {}
+        }
         let body = &sequence[2..];
         let (number, last) = body.split_at(body.len() - 1);
         match (number, last) {
@@ -110,6 +122,7 @@ impl ScreenModel {
                 self.lines[self.row].truncate(self.column);
                 self.lines[self.row + 1..].iter_mut().for_each(Vec::clear);
             }
+            ("", "K") => self.lines[self.row].truncate(self.column),
             ("2", "J") => {
                 let top = self.top_row();
                 self.lines[top..].iter_mut().for_each(Vec::clear);
@@ -136,6 +149,7 @@ fn sequence_len(bytes: &[u8]) -> usize {
             let end = bytes[2..].iter().position(|byte| (0x40..=0x7e).contains(byte));
             end.map_or(bytes.len() + 1, |end| end + 3)
         }
+        Some(b'D' | b'7' | b'8') => 2,
         Some(other) => panic!("ESC {other:#x} reached the terminal"),
     }
 }
@@ -168,5 +182,9 @@ mod tests {
         shown.feed(b"\x1b[31mz\x1b[m\x1b[?2");
         shown.feed(b"5l!");
         assert_eq!(shown.scrollback_text(), "ab\ncd\n你y\nz!\n");
+        shown.feed(b"\x1bD\x1b[1A\x1b7\r\nrow");
+        assert_eq!(shown.visible_rows(), ["z!", "row"]);
+        shown.feed(b"\r\x1b[K\x1b8?");
+        assert_eq!(shown.visible_rows(), ["z!?", ""]);
     }
 }
