@@ -58,6 +58,7 @@ fn run_internal_program(first: &OsStr) -> Option<ExitCode> {
         siding_workflow::task::WORKFLOW_SUBCOMMAND => return Some(cmd::workflow::exec::main()),
         cmd::monitor_mcp::WATCH_ARGUMENT => cmd::monitor_mcp::main(),
         siding_agent::memory_consolidation::DREAM_SUBCOMMAND => cmd::dream::main(),
+        cmd::completions::complete::COMPLETE_ARGUMENT => cmd::completions::complete::main(),
         _ => return None,
     };
     Some(outcome.unwrap_or_else(|failure| failure.report()))

@@ -113,7 +113,7 @@ impl<'r> TaskProgress<'r> {
     /// Returns the last line of a task's output. The output is read only if it has grown.
     fn read_last_line(&mut self, task: &Task, bytes: u64) -> &str {
         let id = task.dir.id();
-        if !self.last_line.as_ref().is_some_and(|(of, size, _)| (*of, *size) == (id, bytes)) {
+        if self.last_line.as_ref().is_none_or(|(of, size, _)| (*of, *size) != (id, bytes)) {
             // A line that cannot be read is left out, because the wait does not depend on it.
             let line = output::last_line(&task.dir, task.state.spec.keep_head, bytes);
             self.last_line = Some((id, bytes, line.unwrap_or_default()));
