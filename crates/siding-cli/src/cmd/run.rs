@@ -298,7 +298,7 @@ impl Args {
         let breaches = view.breaches.iter().filter(|breach| !limits.stops_at(breach));
         breaches.for_each(|breach| render::print_note(&breach.detail));
         if let Some(advice) = render::advice(root, &view, plan.dialect()) {
-            render::print_note(&advice);
+            render::print_task_note(&advice, &view);
         }
         if let Some(advice) = not_found::advice_for_person(&task.state) {
             render::print_note(&advice);
