@@ -18,14 +18,16 @@ pub(super) struct ScreenModel {
     column: usize,
     /// The saved row and column, relative to the top of the screen.
     saved: (usize, usize),
+    /// The addresses of the links so far (OSC 8).
+    links: Vec<String>,
     /// An incomplete character or sequence at the end of the input.
     incomplete: Vec<u8>,
 }
 
 impl ScreenModel {
     pub(super) fn new(columns: usize, rows: usize) -> Self {
-        let (row, column, saved, incomplete) = (0, 0, (0, 0), Vec::new());
-        Self { columns, rows, lines: vec![Vec::new()], row, column, saved, incomplete }
+        let (row, column, saved, links, incomplete) = (0, 0, (0, 0), Vec::new(), Vec::new());
+        Self { columns, rows, lines: vec![Vec::new()], row, column, saved, links, incomplete }
     }
 
     /// Changes the size of the screen. Like xterm, the model does not rewrap rows that no longer
@@ -41,6 +43,10 @@ impl ScreenModel {
 
     pub(super) fn scrollback_text(&self) -> String {
         self.lines.iter().map(|line| row_text(line) + "\n").collect()
+    }
+
+    pub(super) fn links(&self) -> &[String] {
+        &self.links
     }
 
     fn top_row(&self) -> usize {
@@ -112,6 +118,10 @@ impl ScreenModel {
             }
             _ => {}
         }
+        if let Some(link) = sequence.strip_prefix("\x1b]8;;") {
+            let address = link.trim_end_matches("\x1b\\");
+            return self.links.extend((!address.is_empty()).then(|| address.to_owned()));
+        }
         let body = &sequence[2..];
         let (number, last) = body.split_at(body.len() - 1);
         match (number, last) {
@@ -148,6 +158,10 @@ fn sequence_len(bytes: &[u8]) -> usize {
         Some(b'[') => {
             let end = bytes[2..].iter().position(|byte| (0x40..=0x7e).contains(byte));
             end.map_or(bytes.len() + 1, |end| end + 3)
+        }
+        Some(b']') => {
+            let end = bytes.windows(2).position(|pair| pair == b"\x1b\\");
+            end.map_or(bytes.len() + 1, |end| end + 2)
         }
         Some(b'D' | b'7' | b'8') => 2,
         Some(other) => panic!("ESC {other:#x} reached the terminal"),
