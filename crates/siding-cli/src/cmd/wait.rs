@@ -116,9 +116,11 @@ impl Args {
             self.conditions.clone()
         };
         let quantifier = if self.any { Quantifier::Any } else { Quantifier::All };
-        let waiter = Waiter::new(&root, SHIM_PROGRAM, &ids, conditions, quantifier, bound_ms)?;
         let mode = settings.filter(|_| !self.json).map(|settings| settings.assistant_mode);
-        let answer = match mode.and_then(|mode| WaitProgress::for_person(&root, mode, ids.len())) {
+        // First, because the threads of the waiter inherit the blocked signals.
+        let progress = mode.and_then(|mode| WaitProgress::for_person(&root, mode, ids.len()));
+        let waiter = Waiter::new(&root, SHIM_PROGRAM, &ids, conditions, quantifier, bound_ms)?;
+        let answer = match progress {
             Some(progress) => progress.run(waiter)?,
             None => waiter.run()?,
         };

@@ -68,17 +68,17 @@ fn a_pager_that_is_closed_early_is_no_failure() {
 fn only_colors_of_the_output_are_kept() {
     let sandbox = sandbox();
     let text = "for i in $(seq 20); do \
-                printf '\\033[31mred\\033[m \\033]0;title\\007\\033[2Jx \\033[8mhidden\\n'; done";
+                printf '\\033[31mred\\033[m \\033]0;title\\007\\033[2Jx \\033[8mhidden %s\\n' $i; done";
     let id = run_to_end(&sandbox, text);
     let args = [id.as_str(), "--max-bytes", "none"];
     let (_, paged) = show_output(&sandbox, &args, &[]);
     let paged = paged.expect("the text is long");
-    assert!(paged.starts_with("\x1b[31mred\x1b[m x hidden\n"), "{paged:?}");
+    assert!(paged.starts_with("\x1b[31mred\x1b[m x hidden 1\n"), "{paged:?}");
     let args = [id.as_str(), "--all", "--max-bytes", "none"];
     let (_, plain) = show_output(&sandbox, &args, &[("NO_COLOR", "1")]);
-    assert!(plain.expect("the text is long").starts_with("red x hidden\n"));
+    assert!(plain.expect("the text is long").starts_with("red x hidden 1\n"));
     let piped = sandbox.siding(&["output", &id, "--tail", "1"]).run().expect_code(0);
-    assert_eq!(piped.stdout_text(), "red x hidden\n");
+    assert_eq!(piped.stdout_text(), "red x hidden 20\n");
 }
 
 /// Ids and paths link to the output in terminals that support it, but not for an agent.
