@@ -33,7 +33,8 @@ use self::progress::WaitProgress;
 /// Returns the exit code of the task, so that `siding wait ID && NEXT` runs NEXT only after a
 /// success. Returns soon after the event (within milliseconds of a task's end), at the bound, or
 /// immediately if a task ends and the condition can no longer become true. A condition that was
-/// true once stays met. Works on running and ended tasks of every session.
+/// true once stays met. Works on running and ended tasks of every session. At the terminal of a
+/// person one line shows the progress.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

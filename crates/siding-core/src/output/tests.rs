@@ -8,7 +8,7 @@ use regex::Regex;
 use siding_model::id::TaskKind;
 use siding_model::record::OutputGap;
 use siding_model::size::size_in_words;
-use siding_model::text::{RenderOptions, RepeatMode, make_visible, render_output};
+use siding_model::text::{RenderOptions, RepeatMode, decode_colors, make_visible, render_output};
 
 use super::*;
 use crate::store::task_files::OUTPUT_FILE;
@@ -84,6 +84,26 @@ fn small_output_is_shown_unchanged() {
     let stage = OutputFixture::new(b"one\ntw\x1b[31mo\x1b[m\n10%\r100%\nlast");
     let excerpt = excerpt(&stage.dir, KEEP_HEAD_BYTES, 1000).unwrap();
     assert_eq!(excerpt, Excerpt { text: "one\ntwo\n100%\nlast".to_owned(), truncated: false });
+}
+
+/// Colors are kept only on request, whatever the limit, and the last line is found without them.
+#[test]
+fn colors_are_kept_for_a_terminal() {
+    let raw = b"one\n\x1b[31mtw\x1b[2Ko\x1b[m\r\n\x1b[31mtwo\x1b[m\n\x1b]0;t\x07\n";
+    let stage = OutputFixture::new(raw);
+    let seen = "one\n\x1b[31mtwo\x1b[m\n\x1b[31mtwo\x1b[m\n\n";
+    for limit in [TextLimit::Unlimited, TextLimit::HeadTail(1000), TextLimit::Page(1000)] {
+        let (query, mut text) = (query_with_limit(limit), String::new());
+        let stream = (KEEP_HEAD_BYTES, StreamState::Finished);
+        read_with_colors(&stage.dir, stream, &query, ColorHandling::Encoded, |part| {
+            text.push_str(&decode_colors(part));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(text, seen, "{limit:?}");
+    }
+    let last = last_line(&stage.dir, KEEP_HEAD_BYTES, raw.len() as u64).unwrap();
+    assert_eq!(last, "two");
 }
 
 #[test]
