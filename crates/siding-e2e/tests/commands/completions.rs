@@ -86,6 +86,17 @@ fn bash_completes_tasks_with_their_commands_and_sessions() {
     stop_all(&sandbox);
 }
 
+/// The words after `--` are completed as a command of their own, if bash-completion is loaded.
+#[test]
+fn bash_completes_the_command_of_a_run() {
+    let sandbox = sandbox();
+    write_script(&sandbox, "bash");
+    let text = ". ./siding.bash; _command_offset() { echo \"offset $1\"; }; \
+                COMP_WORDS=(siding run --keep -- car); COMP_CWORD=4; _siding siding car --";
+    let done = sandbox.host("bash", &["--norc", "-c", text]).run().expect_code(0);
+    assert_eq!(done.stdout_text(), "offset 4\n");
+}
+
 /// A person's bash inserts the only candidate when the tab key is pressed.
 #[test]
 fn the_tab_key_completes_an_id() {

@@ -1,6 +1,15 @@
 # Completion of siding in bash.
 _siding() {
-    local words=("${COMP_WORDS[@]}")
+    local at words=("${COMP_WORDS[@]}")
+    # The words after `--` are a command of their own; bash-completion completes it.
+    if [[ ${words[1]} == @(run|monitor) ]] && declare -F _command_offset >/dev/null; then
+        for ((at = 2; at < COMP_CWORD; at++)); do
+            if [[ ${words[at]} == -- ]]; then
+                _command_offset $((at + 1))
+                return
+            fi
+        done
+    fi
     words[COMP_CWORD]="$2"
     mapfile -t COMPREPLY < <("$1" __complete bash "$COMP_CWORD" "$COMP_TYPE" "${words[@]}" 2>/dev/null)
     if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=:] ]]; then
