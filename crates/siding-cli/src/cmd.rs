@@ -3,7 +3,7 @@
 mod a2a;
 pub(crate) mod adopt;
 mod agent;
-mod completions;
+pub(crate) mod completions;
 mod config;
 mod doctor;
 #[cfg(test)]

@@ -17,12 +17,15 @@ mod context;
 mod exit;
 mod failure;
 mod guard_rules;
+mod hyperlink;
 mod install;
 mod notify_way;
+mod pager;
 mod render;
 mod run_history;
 mod shell_init;
 mod stdout;
+mod task_progress;
 
 use std::ffi::OsStr;
 use std::io;
@@ -57,6 +60,7 @@ fn run_internal_program(first: &OsStr) -> Option<ExitCode> {
         siding_workflow::task::WORKFLOW_SUBCOMMAND => return Some(cmd::workflow::exec::main()),
         cmd::monitor_mcp::WATCH_ARGUMENT => cmd::monitor_mcp::main(),
         siding_agent::memory_consolidation::DREAM_SUBCOMMAND => cmd::dream::main(),
+        cmd::completions::complete::COMPLETE_ARGUMENT => cmd::completions::complete::main(),
         _ => return None,
     };
     Some(outcome.unwrap_or_else(|failure| failure.report()))

@@ -1,4 +1,4 @@
-//! Writes to standard error. A closed pipe (`2>&1 | head`) is not a failure, so write errors are
+//! Writes to standard error, which at a terminal may also show a progress line. A closed pipe (`2>&1 | head`) is not a failure, so write errors are
 //! ignored. `eprintln!` would panic at such an error.
 
 use std::io::Write;
@@ -25,6 +25,57 @@ const READER_TIMEOUT_MS: u64 = 5_000;
 /// Whether a command's output left the terminal's cursor in the middle of a line.
 static CURSOR_IS_MID_LINE: AtomicBool = AtomicBool::new(false);
 
+/// Whether the progress line is on the screen. The cursor is then at its end.
+static PROGRESS_IS_VISIBLE: AtomicBool = AtomicBool::new(false);
+/// Whether the visible progress line is below an incomplete line of the command's output, at whose
+/// end the terminal has saved the cursor.
+static PROGRESS_IS_BELOW_OUTPUT: AtomicBool = AtomicBool::new(false);
+/// Erases the row of the cursor.
+const ERASE_ROW: &str = "\r\x1b[K";
+/// Restores the saved cursor (DECRC).
+const RESTORE_CURSOR: &str = "\x1b8";
+/// Saves the cursor (DECSC) and moves it to the row below. The first two sequences, a line feed
+/// that keeps the column (IND) and a move up, scroll the screen if the cursor is in the last row:
+/// otherwise the saved position would be wrong afterwards.
+const SAVE_CURSOR_AND_MOVE_BELOW: &str = "\x1bD\x1b[1A\x1b7\r\n";
+
+/// Paints the progress line in the row of the cursor, or below it if the row contains an incomplete
+/// line of output. `line` must be safe to print and must fit the terminal. Has no effect while the
+/// terminal accepts nothing.
+pub(crate) fn show_progress(line: &str) {
+    let stderr = std::io::stderr();
+    if !poll::wait_writable(stderr.as_fd(), 0).unwrap_or(false) {
+        return;
+    }
+    let is_below = CURSOR_IS_MID_LINE.load(Ordering::Relaxed);
+    let start = if PROGRESS_IS_VISIBLE.swap(true, Ordering::Relaxed) {
+        "\r"
+    } else if is_below {
+        PROGRESS_IS_BELOW_OUTPUT.store(true, Ordering::Relaxed);
+        SAVE_CURSOR_AND_MOVE_BELOW
+    } else {
+        ""
+    };
+    let _peer_gone = stderr.lock().write_all(format!("{start}{line}\x1b[K").as_bytes());
+}
+
+/// Erases the progress line if it is on the screen.
+pub(crate) fn clear_progress() {
+    let erase = take_progress_erasure();
+    if !erase.is_empty() {
+        let _peer_gone = std::io::stderr().lock().write_all(erase.as_bytes());
+    }
+}
+
+/// Returns the sequences that erase the progress line, and records that it is no longer visible.
+fn take_progress_erasure() -> String {
+    if !PROGRESS_IS_VISIBLE.swap(false, Ordering::Relaxed) {
+        return String::new();
+    }
+    let is_below = PROGRESS_IS_BELOW_OUTPUT.swap(false, Ordering::Relaxed);
+    format!("{ERASE_ROW}{}", if is_below { RESTORE_CURSOR } else { "" })
+}
+
 /// Records whether command output left the cursor in the middle of a line. If so, the next message
 /// starts on a new line. Call this only for output on a terminal that is also standard error.
 pub(crate) fn note_terminal_output(part: &[u8]) {
@@ -41,8 +92,9 @@ pub(crate) fn print(text: &str) -> ReaderState {
     {
         return ReaderState::Disconnected;
     }
+    let erase = take_progress_erasure();
     let before = if CURSOR_IS_MID_LINE.swap(false, Ordering::Relaxed) { "\n" } else { "" };
-    match stderr.lock().write_all(format!("{before}{text}").as_bytes()) {
+    match stderr.lock().write_all(format!("{erase}{before}{text}").as_bytes()) {
         Ok(()) => ReaderState::Connected,
         Err(_) => ReaderState::Disconnected,
     }

@@ -34,12 +34,13 @@ mod writer_sink;
 pub use handover::handover_excerpt;
 pub use head_tail::MIN_MARKED_TEXT_BYTES;
 pub use line_filter::LineFilter;
+pub use lines::ColorHandling;
 pub use matching::{LineMatch, LineMatcher, MatchHandler};
 pub use raw::{CopyResult, RawChunks, copy};
 pub use read_cursor::{advance_read_cursor, load_read_cursor};
 pub use reader::{
-    Excerpt, MIN_PAGE_BYTES, OutputQuery, ReadSummary, StreamState, TextLimit, excerpt,
-    last_lines_offset, read,
+    Excerpt, MIN_PAGE_BYTES, OutputQuery, ReadSummary, StreamState, TextLimit, excerpt, last_line,
+    last_lines_offset, read, read_with_colors,
 };
 pub use size::{OutputSize, find_gap, open, open_user_file, path};
 pub use stderr_spans::{OutputSpan, OutputStream, SpanWriter, StderrSpans};

@@ -138,6 +138,12 @@ impl Terminal {
         self.screen.visible_rows()
     }
 
+    /// Returns the addresses of the links shown so far.
+    pub fn links(&mut self) -> Vec<String> {
+        self.read_available(Duration::ZERO);
+        self.screen.links().to_vec()
+    }
+
     /// Returns all rows shown so far: the rows that have scrolled off the screen, then the visible
     /// ones.
     pub fn scrollback_text(&mut self) -> String {

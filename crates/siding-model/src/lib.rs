@@ -29,6 +29,7 @@ pub mod net;
 pub mod notice;
 pub mod outcome;
 pub mod process;
+pub mod progress_line;
 pub mod protocol;
 pub mod record;
 pub mod reminder;

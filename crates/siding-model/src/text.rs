@@ -6,6 +6,7 @@
 //! a screen ([`wrap_text`]). [`OutputRenderer`] and [`HeadAndTail`] hold a bounded part of their
 //! input, because a task may write 100 MB without a newline.
 
+mod colors;
 mod escape_sequences;
 mod line_buffer;
 mod printable;
@@ -17,6 +18,7 @@ mod truncate;
 mod utf8;
 mod wrap;
 
+pub use colors::decode_colors;
 pub use line_buffer::MAX_HELD_LINE_BYTES;
 pub use printable::{make_visible, one_line};
 pub use render::{OutputRenderer, RenderOptions, RepeatMode, render_output};

@@ -10,16 +10,20 @@ use std::process::ExitCode;
 
 use regex::Regex;
 use siding_core::output::{
-    self, LineFilter, MIN_MARKED_TEXT_BYTES, OutputQuery, ReadSummary, StreamState, TextLimit,
+    self, ColorHandling, LineFilter, MIN_MARKED_TEXT_BYTES, OutputQuery, ReadSummary, StreamState,
+    TextLimit,
 };
 use siding_core::store::StateDir;
 use siding_model::id::SessionId;
 use siding_model::notice::Coverage;
 use siding_model::size::{Bytes, size_in_words};
+use siding_model::text::decode_colors;
 
 use crate::caller;
 use crate::context::{self, LAST_TASK, Task};
 use crate::failure::Failure;
+use crate::pager::{PagedOutput, pager_from_environment};
+use crate::render::color::ColorMode;
 use crate::render::{self, out};
 use crate::stderr;
 
@@ -31,6 +35,9 @@ use self::view::OutputView;
 /// The text is made readable: progress bars show their last state, colors are removed, repeated
 /// lines are counted, and invalid UTF-8 is marked. At most `output_max_bytes` are printed, from the
 /// beginning and the end. Only --raw, and a person's --all, print the exact bytes without a limit.
+///
+/// At the terminal of a person the text has no limit and keeps its colors, and a text that is longer
+/// than the screen is shown in a pager: $SIDING_PAGER, otherwise $PAGER, otherwise less.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -75,6 +82,9 @@ pub(crate) struct Args {
     /// Continue printing until the task ends
     #[arg(short, long, conflicts_with_all = ["max_bytes", "json"])]
     follow: bool,
+    /// Print to the terminal, without a pager
+    #[arg(long)]
+    no_pager: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -114,10 +124,10 @@ impl Args {
         let begin = self.read_start(&task, &consumer)?;
         let next = if self.follow {
             follow::run(&self, &root, &task, self.tail_offset(&task, begin.from)?)?
-        } else if self.prints_exact_bytes() {
-            self.print_bytes(&task, self.tail_offset(&task, begin.from)?)?
+        } else if self.json {
+            self.print_json(&task, &self.query(begin, None))?
         } else {
-            self.print_text(&task, begin)?
+            self.print_kept(&task, begin)?
         };
         // The cursor advances only if the text continues what was read before, without a gap.
         let counts = self.is_unfiltered() && begin.from <= begin.cursor;
@@ -166,6 +176,23 @@ impl Args {
         self.raw || (is_whole && caller::is_person(context::load_valid_settings().assistant_mode))
     }
 
+    /// Returns whether the text keeps its colors: at the terminal of a person, unless a filter reads
+    /// the text.
+    fn color_handling(&self) -> ColorHandling {
+        let is_filtered = self.grep.is_some() || self.errors;
+        let keeps_colors = !self.json
+            && !is_filtered
+            && ColorMode::for_stdout() == ColorMode::On
+            && caller::is_person_at_stdout();
+        if keeps_colors { ColorHandling::Encoded } else { ColorHandling::Removed }
+    }
+
+    /// Returns the pager that a text longer than the screen is shown in; `None` to print it.
+    fn pager(&self) -> Option<String> {
+        let is_used = !self.no_pager && !self.raw && caller::is_person_at_stdout();
+        is_used.then(pager_from_environment).flatten()
+    }
+
     /// Returns whether no filter can omit the end of the output.
     const fn includes_end(&self) -> bool {
         self.grep.is_none() && !self.errors
@@ -179,10 +206,12 @@ impl Args {
         }
     }
 
-    fn size_limit(&self) -> TextLimit {
+    fn size_limit(&self, pager: Option<&str>) -> TextLimit {
         let max = match self.max_bytes {
             Some(MaxBytes::None) => return TextLimit::Unlimited,
             Some(MaxBytes::Some(bytes)) => bytes,
+            // A person leaves a pager when enough was read.
+            None if pager.is_some() => return TextLimit::Unlimited,
             None => {
                 let settings = context::load_valid_settings();
                 if self.all && caller::is_person(settings.assistant_mode) {
@@ -198,32 +227,56 @@ impl Args {
         if pages { TextLimit::Page(max) } else { TextLimit::HeadTail(max) }
     }
 
-    /// Prints readable text. Returns the offset after the text, or `None` if the reader of standard
-    /// output has closed it.
-    fn print_text(&self, task: &Task, begin: ReadStart) -> Result<Option<u64>, Failure> {
-        let query = OutputQuery {
+    fn query(&self, begin: ReadStart, pager: Option<&str>) -> OutputQuery {
+        OutputQuery {
             from: begin.from,
             filter: self.line_filter(),
             last_lines: self.tail.map(NonZeroUsize::get),
-            limit: self.size_limit(),
-        };
-        if self.json {
-            return self.print_json(task, &query);
+            limit: self.size_limit(pager),
         }
+    }
+
+    /// Prints the output that is kept, in a pager if there is one. Returns the offset after the
+    /// output, or `None` if the reader of standard output has closed it.
+    fn print_kept(&self, task: &Task, begin: ReadStart) -> Result<Option<u64>, Failure> {
+        let pager = self.pager();
+        if self.prints_exact_bytes() {
+            return self.print_bytes(task, self.tail_offset(task, begin.from)?, pager);
+        }
+        let query = self.query(begin, pager.as_deref());
+        let mut screen = pager.map_or_else(PagedOutput::direct, PagedOutput::with_pager);
+        self.print_text(task, &query, &mut screen)
+    }
+
+    /// Prints readable text. Returns the offset after the text, or `None` if the reader has closed
+    /// the output.
+    fn print_text(
+        &self,
+        task: &Task,
+        query: &OutputQuery,
+        screen: &mut PagedOutput,
+    ) -> Result<Option<u64>, Failure> {
+        let colors = self.color_handling();
         let (mut printed, mut ends_line) = (Printed::Nothing, true);
         let mut failed = None;
-        let reading = read_output(task, &query, |text| {
+        let reading = read_output(task, query, colors, |text| {
             if !text.is_empty() {
                 (printed, ends_line) = (Printed::Something, text.ends_with('\n'));
             }
-            out::write(text.as_bytes()).inspect_err(|error| failed = Some(error.kind()))
+            let result = match colors {
+                ColorHandling::Removed => screen.write(text.as_bytes()),
+                ColorHandling::Encoded => screen.write(decode_colors(text).as_bytes()),
+            };
+            result.inspect_err(|error| failed = Some(error.kind()))
         });
+        let newline = if ends_line { "" } else { "\n" };
+        let finished = screen.write(newline.as_bytes()).and(screen.finish());
         let reading = match reading {
             Err(error) if failed.is_none() => return Err(read_failure(task, &error)),
             result => out::map_broken_pipe(result)?,
         };
         let Some(reading) = reading else { return Ok(None) };
-        if !ends_line && out::print("\n")? == out::ReaderState::Disconnected {
+        if out::map_broken_pipe(finished)?.is_none() {
             return Ok(None);
         }
         let mode = if self.is_unfiltered() && self.since.is_some() {
@@ -233,7 +286,7 @@ impl Args {
         } else {
             ReadMode::Filtered
         };
-        if let Some(max) = unreported_truncation(&query, &reading) {
+        if let Some(max) = unreported_truncation(query, &reading) {
             let size = size_in_words(max as u64);
             errln!("siding: cut to the last {size}; a larger --max-bytes, or `none`, shows more");
         }
@@ -245,7 +298,7 @@ impl Args {
 
     fn print_json(&self, task: &Task, query: &OutputQuery) -> Result<Option<u64>, Failure> {
         let mut text = String::new();
-        let reading = read_output(task, query, |part| {
+        let reading = read_output(task, query, ColorHandling::Removed, |part| {
             text.push_str(part);
             Ok(())
         })
@@ -267,15 +320,23 @@ impl Args {
 
     /// Prints the exact bytes that are kept. Returns the offset after them, or `None` if the reader
     /// of standard output has closed it.
-    fn print_bytes(&self, task: &Task, from: u64) -> Result<Option<u64>, Failure> {
+    fn print_bytes(
+        &self,
+        task: &Task,
+        from: u64,
+        pager: Option<String>,
+    ) -> Result<Option<u64>, Failure> {
         let is_terminal = io::stdout().is_terminal() && io::stderr().is_terminal();
+        let mut screen = pager.map_or_else(PagedOutput::direct, PagedOutput::with_pager);
         let print = |bytes: &[u8]| {
             if is_terminal {
                 stderr::note_terminal_output(bytes);
             }
-            out::write(bytes)
+            screen.write(bytes)
         };
-        let copied = out::map_broken_pipe(output::copy(&task.dir, from, print))?;
+        let copied = output::copy(&task.dir, from, print);
+        let finished = screen.finish();
+        let copied = out::map_broken_pipe(copied.and_then(|copied| finished.map(|()| copied)))?;
         let Some(copied) = copied else { return Ok(None) };
         if copied.released > 0 {
             errln!(
@@ -317,12 +378,14 @@ fn mark_end_consumed(root: &StateDir, task: &Task, next: u64) {
 fn read_output(
     task: &Task,
     query: &OutputQuery,
+    colors: ColorHandling,
     out: impl FnMut(&str) -> io::Result<()>,
 ) -> io::Result<ReadSummary> {
     // The state was read before the output: if the state says that the task has ended, all output
     // had been written by then.
     let stream = if task.state.is_live() { StreamState::Growing } else { StreamState::Finished };
-    output::read(&task.dir, task.state.spec.keep_head, stream, query, out)
+    let keep_head = task.state.spec.keep_head;
+    output::read_with_colors(&task.dir, (keep_head, stream), query, colors, out)
 }
 
 fn read_failure(task: &Task, error: &io::Error) -> Failure {

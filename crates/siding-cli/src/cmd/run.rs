@@ -9,6 +9,7 @@ mod match_printer;
 mod not_found;
 mod output_stream;
 mod plan;
+mod progress;
 mod stdin_source;
 
 use std::io;
@@ -297,7 +298,7 @@ impl Args {
         let breaches = view.breaches.iter().filter(|breach| !limits.stops_at(breach));
         breaches.for_each(|breach| render::print_note(&breach.detail));
         if let Some(advice) = render::advice(root, &view, plan.dialect()) {
-            render::print_note(&advice);
+            render::print_task_note(&advice, &view);
         }
         if let Some(advice) = not_found::advice_for_person(&task.state) {
             render::print_note(&advice);

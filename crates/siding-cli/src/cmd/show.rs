@@ -14,6 +14,7 @@ use siding_model::task_view::TaskView;
 use crate::context::{self, LAST_TASK, Task};
 use crate::exit;
 use crate::failure::Failure;
+use crate::hyperlink::link_outputs;
 use crate::render::color::ColorMode;
 use crate::render::{self, out};
 use crate::run_history;
@@ -68,7 +69,7 @@ impl Args {
                     .iter()
                     .map(|view| render::task_screen(view, ColorMode::for_stdout()))
                     .collect();
-                out::print(&sheets.join("\n"))?
+                out::print(&link_outputs(&sheets.join("\n"), views, &std::io::stdout()))?
             }
         };
         if reader == out::ReaderState::Connected {

@@ -1,6 +1,8 @@
 //! `siding wait`: waits for tasks to end or for other conditions, with a bound. Only ports, HTTP
 //! servers and files are polled.
 
+mod progress;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -14,7 +16,7 @@ use siding_model::advice::Dialect;
 use siding_model::duration;
 use siding_model::id::TaskId;
 use siding_model::notice::Coverage;
-use siding_model::settings::{Key, RawValue};
+use siding_model::settings::{Key, RawValue, Settings};
 use siding_model::text::one_line;
 use siding_model::wait::{Condition, Quantifier, WaitDetail, WaitVerdict};
 
@@ -24,12 +26,15 @@ use crate::failure::Failure;
 use crate::render::{self, out};
 use crate::stdout;
 
+use self::progress::WaitProgress;
+
 /// Waits for tasks to end, or for other conditions.
 ///
 /// Returns the exit code of the task, so that `siding wait ID && NEXT` runs NEXT only after a
 /// success. Returns soon after the event (within milliseconds of a task's end), at the bound, or
 /// immediately if a task ends and the condition can no longer become true. A condition that was
-/// true once stays met. Works on running and ended tasks of every session.
+/// true once stays met. Works on running and ended tasks of every session. At the terminal of a
+/// person one line shows the progress.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -100,7 +105,8 @@ pub(super) fn parse_readiness_condition(text: &str) -> Result<Condition, String>
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let root = context::open_state_dir()?;
-        let bound = resolve_bound(self.timeout)?;
+        let settings = load_bounded_settings(self.timeout)?;
+        let bound = settings.as_ref().map_or(Duration::ZERO, |settings| settings.wait_bound);
         let bound_ms = u64::try_from(bound.as_millis()).unwrap_or(u64::MAX);
         // A wait opens about one descriptor for each task.
         descriptor::raise_open_limit();
@@ -111,8 +117,14 @@ impl Args {
             self.conditions.clone()
         };
         let quantifier = if self.any { Quantifier::Any } else { Quantifier::All };
-        let answer =
-            Waiter::new(&root, SHIM_PROGRAM, &ids, conditions, quantifier, bound_ms)?.run()?;
+        let mode = settings.filter(|_| !self.json).map(|settings| settings.assistant_mode);
+        // First, because the threads of the waiter inherit the blocked signals.
+        let progress = mode.and_then(|mode| WaitProgress::for_person(&root, mode, ids.len()));
+        let waiter = Waiter::new(&root, SHIM_PROGRAM, &ids, conditions, quantifier, bound_ms)?;
+        let answer = match progress {
+            Some(progress) => progress.run(waiter)?,
+            None => waiter.run()?,
+        };
         let ended = answer.met.iter().filter(|hit| is_end(hit));
         let ended =
             ended.map(|hit| Task::read(&root, hit.task_id)).collect::<Result<Vec<_>, _>>()?;
@@ -194,19 +206,20 @@ impl Args {
     }
 }
 
-/// Returns the maximum wait: `timeout`, otherwise the setting `wait_bound`. A bound that the
-/// administrator has locked takes precedence over a nonzero `timeout`.
-fn resolve_bound(timeout: Option<Duration>) -> Result<Duration, Failure> {
+/// Returns the settings with the maximum wait: `timeout`, otherwise the setting `wait_bound`. A bound
+/// that the administrator has locked takes precedence over a nonzero `timeout`. `None` for a zero
+/// timeout.
+fn load_bounded_settings(timeout: Option<Duration>) -> Result<Option<Settings>, Failure> {
     let sources = match timeout {
         // A zero timeout only checks the conditions; no bound is needed.
-        Some(Duration::ZERO) => return Ok(Duration::ZERO),
+        Some(Duration::ZERO) => return Ok(None),
         Some(bound) => {
             let text = RawValue::Text(format!("{}ms", bound.as_millis().max(1)));
             Environment::from_process().with_call(Key::WaitBound, "--timeout", text)
         }
         None => Environment::from_process(),
     };
-    Ok(context::load_settings_from(&sources)?.wait_bound)
+    Ok(Some(context::load_settings_from(&sources)?))
 }
 
 /// Returns the ids of the tasks in the given order, without duplicates.

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 /// The meaning of a text, which determines its color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TextStyle {
+pub(crate) enum TextStyle {
     /// Success, in green.
     Good,
     /// A failure or a needed action, in red.
@@ -42,7 +42,7 @@ impl ColorMode {
     }
 
     /// Returns the text with the escape sequences of a style, or unchanged if colors are off.
-    pub(super) fn apply(self, paint: TextStyle, text: &str) -> String {
+    pub(crate) fn apply(self, paint: TextStyle, text: &str) -> String {
         match self {
             Self::On if !text.is_empty() => format!("{}{text}\x1b[m", paint.ansi_code()),
             Self::On | Self::Off => text.to_owned(),

@@ -1,6 +1,9 @@
 //! Wraps long texts into lines of bounded width.
 
+use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
+
+use crate::hyperlink::link_outputs;
 
 /// Wraps an untrusted text into at most `lines` lines of `columns` columns each, escaped for
 /// printing. Omitted text is replaced by `…`.
@@ -43,6 +46,16 @@ pub(super) fn wrap_words(text: &str, columns: usize) -> Vec<String> {
 pub(crate) fn print_note(text: &str) {
     for (number, line) in note_lines(text).enumerate() {
         let lead = if number == 0 { "siding:" } else { "       " };
+        errln!("{lead} {line}");
+    }
+}
+
+/// Prints a note about a task as [`print_note`] does, with links to the task's output where the
+/// terminal shows them.
+pub(crate) fn print_task_note(text: &str, view: &TaskView) {
+    for (number, line) in note_lines(text).enumerate() {
+        let lead = if number == 0 { "siding:" } else { "       " };
+        let line = link_outputs(&line, std::slice::from_ref(view), &std::io::stderr());
         errln!("{lead} {line}");
     }
 }

@@ -79,5 +79,5 @@ impl<S: OutputSink> OutputSink for DedupLines<S> {
 }
 
 fn repeat_folder() -> OutputRenderer {
-    OutputRenderer::new(RenderOptions { repeats: Fold::Count })
+    OutputRenderer::new(RenderOptions { repeats: Fold::Count, ..RenderOptions::default() })
 }

@@ -8,6 +8,16 @@ use siding_model::text::{OutputRenderer, RenderOptions, RepeatMode, make_visible
 
 use super::chunks::{Chunk, SinkFlow};
 
+/// Whether the colors of the output are a part of its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColorHandling {
+    /// Colors are removed, as is every escape sequence.
+    Removed,
+    /// Colors are kept, encoded for [`decode_colors`](siding_model::text::decode_colors). Only for a
+    /// terminal.
+    Encoded,
+}
+
 /// A line, or a part of one: a fragment of a line that exceeds the buffer, or an incomplete line at
 /// the end of a read or before a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +78,7 @@ impl<S: OutputSink + ?Sized> OutputSink for &mut S {
 pub(super) struct LineSplitter<S> {
     sink: S,
     folder: OutputRenderer,
+    colors: ColorHandling,
     out: String,
     /// Stream offset of the first byte whose text was not emitted yet.
     from: u64,
@@ -77,9 +88,14 @@ pub(super) struct LineSplitter<S> {
 
 impl<S: OutputSink> LineSplitter<S> {
     pub(super) fn new(sink: S) -> Self {
+        Self::with_colors(sink, ColorHandling::Removed)
+    }
+
+    pub(super) fn with_colors(sink: S, colors: ColorHandling) -> Self {
         Self {
             sink,
-            folder: line_folder(),
+            folder: line_folder(colors),
+            colors,
             out: String::new(),
             from: 0,
             to: 0,
@@ -153,7 +169,7 @@ impl<S: OutputSink> LineSplitter<S> {
 
     /// Emits the incomplete line. The next byte then starts a new line.
     pub(super) fn flush_partial_line(&mut self) -> io::Result<SinkFlow> {
-        std::mem::replace(&mut self.folder, line_folder()).finish(&mut self.out);
+        std::mem::replace(&mut self.folder, line_folder(self.colors)).finish(&mut self.out);
         let flow = if self.out.is_empty() {
             SinkFlow::Continue
         } else {
@@ -176,6 +192,7 @@ pub(super) fn visible_text(text: &str) -> Cow<'_, str> {
     if text.is_ascii() { Cow::Borrowed(text) } else { Cow::Owned(make_visible(text)) }
 }
 
-fn line_folder() -> OutputRenderer {
-    OutputRenderer::new(RenderOptions { repeats: RepeatMode::Keep })
+fn line_folder(colors: ColorHandling) -> OutputRenderer {
+    let keeps_colors = colors == ColorHandling::Encoded;
+    OutputRenderer::new(RenderOptions { repeats: RepeatMode::Keep, keeps_colors })
 }

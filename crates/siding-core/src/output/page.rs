@@ -119,5 +119,5 @@ impl OutputSink for Page {
 }
 
 fn repeat_folder() -> OutputRenderer {
-    OutputRenderer::new(RenderOptions { repeats: RepeatMode::Count })
+    OutputRenderer::new(RenderOptions { repeats: RepeatMode::Count, ..RenderOptions::default() })
 }

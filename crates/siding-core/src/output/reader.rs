@@ -10,7 +10,7 @@ use super::chunks::{Chunks, SinkFlow};
 use super::dedup_lines::DedupLines;
 use super::head_tail::{HeadTail, TextSource};
 use super::line_filter::{FilterSink, LastLinesSink, LineFilter};
-use super::lines::{LineSplitter, OutputSink, visible_text};
+use super::lines::{ColorHandling, LineSplitter, OutputSink, visible_text};
 use super::page::Page;
 use super::size::find_gap;
 use super::writer_sink::WriterSink;
@@ -21,6 +21,8 @@ use crate::store::TaskDir;
 const HEAD_RAW_BYTES: u64 = 256 << 10;
 /// Minimum number of raw bytes read for the end of cut text.
 const TAIL_RAW_BYTES: u64 = 1 << 20;
+/// Number of raw bytes read to find the last line. A progress bar rewrites its line many times.
+const LAST_LINE_RAW_BYTES: u64 = 16 << 10;
 
 /// Smallest [`TextLimit::Page`], in bytes. From this size on, every page advances the offset.
 pub const MIN_PAGE_BYTES: usize = 64;
@@ -122,6 +124,23 @@ pub fn read(
     keep_head: u64,
     stream: StreamState,
     query: &OutputQuery,
+    out: impl FnMut(&str) -> io::Result<()>,
+) -> io::Result<ReadSummary> {
+    read_with_colors(dir, (keep_head, stream), query, ColorHandling::Removed, out)
+}
+
+/// Like [`read`], with the bytes that are kept at the beginning of the output and its state as one
+/// argument, for a caller that may want colors. A filter would also see the encoded colors, so a
+/// query with a filter must not keep them.
+///
+/// # Errors
+///
+/// The errors of [`read`].
+pub fn read_with_colors(
+    dir: &TaskDir,
+    (keep_head, stream): (u64, StreamState),
+    query: &OutputQuery,
+    colors: ColorHandling,
     mut out: impl FnMut(&str) -> io::Result<()>,
 ) -> io::Result<ReadSummary> {
     let Some(mut chunks) = Chunks::open(dir)? else {
@@ -147,25 +166,47 @@ pub fn read(
             };
             let mut ends = HeadTail::new(content, max);
             if content == TextSource::FilteredLines {
-                read_filtered(&mut chunks, (from, to), query, &mut ends)?;
+                read_filtered(&mut chunks, (from, to), query, colors, &mut ends)?;
             } else {
-                read_head_tail(&mut chunks, (from, to), gap, max, &mut ends)?;
+                read_head_tail(&mut chunks, (from, to), gap, (max, colors), &mut ends)?;
             }
             let (text, truncated) = ends.finish();
             out(&text)?;
             Ok(ReadSummary { truncated, ..reading })
         }
         TextLimit::Page(max) => {
-            let (text, next, truncated) = read_page(&mut chunks, (from, to), query, max)?;
+            let (text, next, truncated) = read_page(&mut chunks, (from, to), query, (max, colors))?;
             out(&text)?;
             Ok(ReadSummary { next, truncated, ..reading })
         }
         TextLimit::Unlimited => {
             let mut pour = WriterSink::new(out);
-            read_filtered(&mut chunks, (from, to), query, &mut pour)?;
+            read_filtered(&mut chunks, (from, to), query, colors, &mut pour)?;
             Ok(ReadSummary { truncated: pour.truncated, ..reading })
         }
     }
+}
+
+/// Returns the last line of a task's output that is not blank, as rendered text. Reads only the last
+/// [`LAST_LINE_RAW_BYTES`], so the beginning of a longer line is missing.
+///
+/// # Errors
+///
+/// The I/O error of the system call. A task without output yields an empty text.
+pub fn last_line(dir: &TaskDir, keep_head: u64, bytes: u64) -> io::Result<String> {
+    let query = OutputQuery {
+        from: bytes.saturating_sub(LAST_LINE_RAW_BYTES),
+        filter: LineFilter::Everything,
+        last_lines: None,
+        limit: TextLimit::Unlimited,
+    };
+    let mut text = String::new();
+    read(dir, keep_head, StreamState::Growing, &query, |part| {
+        text.push_str(part);
+        Ok(())
+    })?;
+    let last = text.lines().rev().find(|line| !line.trim().is_empty());
+    Ok(last.unwrap_or_default().trim_end().to_owned())
 }
 
 /// Returns the offset at which the last `count` lines start. The offset is at least `from`, or the
@@ -197,6 +238,7 @@ fn read_filtered(
     chunks: &mut Chunks,
     (from, to): (u64, u64),
     query: &OutputQuery,
+    colors: ColorHandling,
     sink: &mut dyn OutputSink,
 ) -> io::Result<()> {
     let repeats = DedupLines::new(sink);
@@ -206,14 +248,20 @@ fn read_filtered(
         Some(last) => read_all(
             chunks,
             (from, to),
+            colors,
             FilterSink::new(&query.filter, LastLinesSink::new(last, repeats)),
         ),
-        None => read_all(chunks, (from, to), FilterSink::new(&query.filter, repeats)),
+        None => read_all(chunks, (from, to), colors, FilterSink::new(&query.filter, repeats)),
     }
 }
 
-fn read_all(chunks: &mut Chunks, (from, to): (u64, u64), sink: impl OutputSink) -> io::Result<()> {
-    let mut lines = LineSplitter::new(sink);
+fn read_all(
+    chunks: &mut Chunks,
+    (from, to): (u64, u64),
+    colors: ColorHandling,
+    sink: impl OutputSink,
+) -> io::Result<()> {
+    let mut lines = LineSplitter::with_colors(sink, colors);
     match chunks.for_each_chunk(from, to, |piece| lines.push_chunk(piece))? {
         SinkFlow::Continue => lines.finish().map(drop),
         // A flush would pass another line to a sink that has returned `Stop`.
@@ -226,10 +274,11 @@ fn read_head_tail(
     chunks: &mut Chunks,
     (from, to): (u64, u64),
     gap: Option<OutputGap>,
-    max: usize,
+    (max, colors): (usize, ColorHandling),
     sink: &mut HeadTail,
 ) -> io::Result<()> {
-    let mut lines = LineSplitter::new(DedupLines::new(sink as &mut dyn OutputSink));
+    let sink = DedupLines::new(sink as &mut dyn OutputSink);
+    let mut lines = LineSplitter::with_colors(sink, colors);
     let head_to = from.saturating_add(HEAD_RAW_BYTES.max(max as u64));
     let tail_from = to.saturating_sub(TAIL_RAW_BYTES.max((max as u64).saturating_mul(4)));
     if tail_from <= head_to {
@@ -263,11 +312,11 @@ fn read_page(
     chunks: &mut Chunks,
     (from, to): (u64, u64),
     query: &OutputQuery,
-    max: usize,
+    (max, colors): (usize, ColorHandling),
 ) -> io::Result<(String, u64, bool)> {
     let max = max.max(MIN_PAGE_BYTES);
     let mut page = Page::new(max, from);
-    read_all(chunks, (from, to), FilterSink::new(&query.filter, &mut page))?;
+    read_all(chunks, (from, to), colors, FilterSink::new(&query.filter, &mut page))?;
     match page.finish(to) {
         Some(page) => Ok(page),
         None => page_of_long_line(chunks, from, max),
@@ -282,7 +331,10 @@ fn page_of_long_line(chunks: &Chunks, from: u64, max: usize) -> io::Result<(Stri
     for most in [count, count / 4] {
         let settled = boundaries::complete_len(&bytes[..most]);
         let used = if settled == 0 { most } else { settled };
-        let text = render_output(&bytes[..used], RenderOptions { repeats: Fold::Count });
+        let text = render_output(
+            &bytes[..used],
+            RenderOptions { repeats: Fold::Count, ..RenderOptions::default() },
+        );
         let text = visible_text(&text).into_owned();
         if text.len() <= max {
             return Ok((text, from + used as u64, true));

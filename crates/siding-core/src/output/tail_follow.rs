@@ -5,7 +5,7 @@ use std::io;
 use super::boundaries;
 use super::chunks::Chunks;
 use super::line_filter::{FilterSink, LineFilter};
-use super::lines::LineSplitter;
+use super::lines::{ColorHandling, LineSplitter};
 use super::writer_sink::WriterSink;
 use crate::store::TaskDir;
 
@@ -21,12 +21,13 @@ pub struct TailFollower<'c, F> {
 }
 
 impl<'c, F: FnMut(&str) -> io::Result<()>> TailFollower<'c, F> {
-    /// Creates a follower that starts at stream offset `from` and passes the text of the lines that
+    /// Creates a follower that starts at stream offset `from`, handles colors as in
+    /// [`read_with_colors`](super::read_with_colors), and passes the text of the lines that
     /// `choose` selects to `out`.
-    pub fn new(from: u64, choose: &'c LineFilter, out: F) -> Self {
+    pub fn new(from: u64, choose: &'c LineFilter, colors: ColorHandling, out: F) -> Self {
         Self {
             chunks: None,
-            lines: LineSplitter::new(FilterSink::new(choose, WriterSink::new(out))),
+            lines: LineSplitter::with_colors(FilterSink::new(choose, WriterSink::new(out)), colors),
             next: from,
         }
     }

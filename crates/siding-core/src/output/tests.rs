@@ -8,7 +8,7 @@ use regex::Regex;
 use siding_model::id::TaskKind;
 use siding_model::record::OutputGap;
 use siding_model::size::size_in_words;
-use siding_model::text::{RenderOptions, RepeatMode, make_visible, render_output};
+use siding_model::text::{RenderOptions, RepeatMode, decode_colors, make_visible, render_output};
 
 use super::*;
 use crate::store::task_files::OUTPUT_FILE;
@@ -84,6 +84,26 @@ fn small_output_is_shown_unchanged() {
     let stage = OutputFixture::new(b"one\ntw\x1b[31mo\x1b[m\n10%\r100%\nlast");
     let excerpt = excerpt(&stage.dir, KEEP_HEAD_BYTES, 1000).unwrap();
     assert_eq!(excerpt, Excerpt { text: "one\ntwo\n100%\nlast".to_owned(), truncated: false });
+}
+
+/// Colors are kept only on request, whatever the limit, and the last line is found without them.
+#[test]
+fn colors_are_kept_for_a_terminal() {
+    let raw = b"one\n\x1b[31mtw\x1b[2Ko\x1b[m\r\n\x1b[31mtwo\x1b[m\n\x1b]0;t\x07\n";
+    let stage = OutputFixture::new(raw);
+    let seen = "one\n\x1b[31mtwo\x1b[m\n\x1b[31mtwo\x1b[m\n\n";
+    for limit in [TextLimit::Unlimited, TextLimit::HeadTail(1000), TextLimit::Page(1000)] {
+        let (query, mut text) = (query_with_limit(limit), String::new());
+        let stream = (KEEP_HEAD_BYTES, StreamState::Finished);
+        read_with_colors(&stage.dir, stream, &query, ColorHandling::Encoded, |part| {
+            text.push_str(&decode_colors(part));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(text, seen, "{limit:?}");
+    }
+    let last = last_line(&stage.dir, KEEP_HEAD_BYTES, raw.len() as u64).unwrap();
+    assert_eq!(last, "two");
 }
 
 #[test]
@@ -162,10 +182,11 @@ fn invisible_and_bidi_characters_are_shown_escaped() {
     assert_eq!(stage.read(KEEP_HEAD_BYTES, &query_with_limit(TextLimit::HeadTail(1000))).0, seen);
     assert_eq!(stage.read(KEEP_HEAD_BYTES, &query_with_limit(TextLimit::Page(1000))).0, seen);
     let mut followed = String::new();
-    let mut following = TailFollower::new(0, &LineFilter::Everything, |part: &str| {
-        followed.push_str(part);
-        Ok(())
-    });
+    let mut following =
+        TailFollower::new(0, &LineFilter::Everything, ColorHandling::Removed, |part: &str| {
+            followed.push_str(part);
+            Ok(())
+        });
     following.emit_new(&stage.dir).unwrap();
     following.finish().unwrap();
     assert_eq!(followed, seen);
@@ -330,10 +351,11 @@ fn incomplete_text_is_held_back_while_the_task_runs() {
 fn growing_output_is_followed_in_complete_lines() {
     let stage = OutputFixture::new(b"one\n10%\r");
     let text = std::cell::RefCell::new(String::new());
-    let mut following = TailFollower::new(0, &LineFilter::Everything, |part: &str| {
-        text.borrow_mut().push_str(part);
-        Ok(())
-    });
+    let mut following =
+        TailFollower::new(0, &LineFilter::Everything, ColorHandling::Removed, |part: &str| {
+            text.borrow_mut().push_str(part);
+            Ok(())
+        });
     following.emit_new(&stage.dir).unwrap();
     assert_eq!(text.take(), "one\n");
     stage.append(b"50%\r100%\nPassword: ");
@@ -404,7 +426,7 @@ proptest! {
     fn unlimited_text_equals_the_folded_output_of_the_model(output in any_output()) {
         let stage = OutputFixture::new(&output);
         let (text, reading) = stage.read(KEEP_HEAD_BYTES, &whole_output_query());
-        prop_assert_eq!(text, make_visible(&render_output(&output, RenderOptions { repeats: RepeatMode::Count })));
+        prop_assert_eq!(text, make_visible(&render_output(&output, RenderOptions { repeats: RepeatMode::Count, ..RenderOptions::default() })));
         prop_assert_eq!(reading.next, output.len() as u64);
     }
 
@@ -412,7 +434,7 @@ proptest! {
     fn head_and_tail_stay_within_the_limit_and_report_omissions(output in any_output(), max in 1_usize..3000) {
         let stage = OutputFixture::new(&output);
         let (text, reading) = stage.read(KEEP_HEAD_BYTES, &query_with_limit(TextLimit::HeadTail(max)));
-        let all = make_visible(&render_output(&output, RenderOptions { repeats: RepeatMode::Count }));
+        let all = make_visible(&render_output(&output, RenderOptions { repeats: RepeatMode::Count, ..RenderOptions::default() }));
         prop_assert!(text.len() <= max);
         prop_assert_eq!(!reading.truncated, text == all);
     }
@@ -426,7 +448,7 @@ proptest! {
             let (text, reading) = stage.read(KEEP_HEAD_BYTES, &query);
             prop_assert!(text.len() <= max && reading.next > from, "{} of {max} bytes, {from} to {}: {text:?}", text.len(), reading.next);
             let part = &output[usize::try_from(from).unwrap()..usize::try_from(reading.next).unwrap()];
-            let part_text = render_output(part, RenderOptions { repeats: RepeatMode::Count });
+            let part_text = render_output(part, RenderOptions { repeats: RepeatMode::Count, ..RenderOptions::default() });
             prop_assert_eq!(&text, &make_visible(&part_text));
             raw.extend_from_slice(part);
             from = reading.next;

@@ -44,7 +44,7 @@ fn kill_pid(pid: i32, signal: Signal) -> io::Result<()> {
 
 /// Sends a signal to the calling thread, and lets the thread receive the signal even if it blocks
 /// this signal.
-pub(super) fn raise_unblocked(signal: Signal) {
+pub fn raise_unblocked(signal: Signal) {
     let set = signal_set(&[signal]);
     let mut before = std::mem::MaybeUninit::uninit();
     // SAFETY: `set` is initialized and outlives the calls; `before` is read only after the kernel

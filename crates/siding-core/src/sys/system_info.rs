@@ -42,6 +42,12 @@ fn magic_of(stat: &rustix::fs::StatFs) -> u64 {
     u64::from(stat.f_type as u32)
 }
 
+/// Returns the hostname of this machine (uname(2)); invalid UTF-8 is replaced.
+#[must_use]
+pub fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// Returns a name that distinguishes this machine from others that share a file system with it: its
 /// hostname and, if there is one, the id of its installation (machine-id(5)). The id alone is not
 /// enough, because machines that were copied from one image have the same id.

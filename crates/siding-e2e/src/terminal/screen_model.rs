@@ -16,13 +16,18 @@ pub(super) struct ScreenModel {
     lines: Vec<Vec<char>>,
     row: usize,
     column: usize,
+    /// The saved row and column, relative to the top of the screen.
+    saved: (usize, usize),
+    /// The addresses of the links so far (OSC 8).
+    links: Vec<String>,
     /// An incomplete character or sequence at the end of the input.
     incomplete: Vec<u8>,
 }
 
 impl ScreenModel {
     pub(super) fn new(columns: usize, rows: usize) -> Self {
-        Self { columns, rows, lines: vec![Vec::new()], row: 0, column: 0, incomplete: Vec::new() }
+        let (row, column, saved, links, incomplete) = (0, 0, (0, 0), Vec::new(), Vec::new());
+        Self { columns, rows, lines: vec![Vec::new()], row, column, saved, links, incomplete }
     }
 
     /// Changes the size of the screen. Like xterm, the model does not rewrap rows that no longer
@@ -38,6 +43,10 @@ impl ScreenModel {
 
     pub(super) fn scrollback_text(&self) -> String {
         self.lines.iter().map(|line| row_text(line) + "\n").collect()
+    }
+
+    pub(super) fn links(&self) -> &[String] {
+        &self.links
     }
 
     fn top_row(&self) -> usize {
@@ -100,6 +109,19 @@ impl ScreenModel {
     }
 
     fn apply_sequence(&mut self, sequence: &str) {
+        match sequence {
+            "\x1bD" => return self.line_feed(),
+            "\x1b7" => return self.saved = (self.row - self.top_row(), self.column),
+            "\x1b8" => {
+                let (row, column) = self.saved;
+                return (self.row, self.column) = (self.top_row() + row, column);
+            }
+            _ => {}
+        }
+        if let Some(link) = sequence.strip_prefix("\x1b]8;;") {
+            let address = link.trim_end_matches("\x1b\\");
+            return self.links.extend((!address.is_empty()).then(|| address.to_owned()));
+        }
         let body = &sequence[2..];
         let (number, last) = body.split_at(body.len() - 1);
         match (number, last) {
@@ -110,6 +132,7 @@ impl ScreenModel {
                 self.lines[self.row].truncate(self.column);
                 self.lines[self.row + 1..].iter_mut().for_each(Vec::clear);
             }
+            ("", "K") => self.lines[self.row].truncate(self.column),
             ("2", "J") => {
                 let top = self.top_row();
                 self.lines[top..].iter_mut().for_each(Vec::clear);
@@ -136,6 +159,11 @@ fn sequence_len(bytes: &[u8]) -> usize {
             let end = bytes[2..].iter().position(|byte| (0x40..=0x7e).contains(byte));
             end.map_or(bytes.len() + 1, |end| end + 3)
         }
+        Some(b']') => {
+            let end = bytes.windows(2).position(|pair| pair == b"\x1b\\");
+            end.map_or(bytes.len() + 1, |end| end + 2)
+        }
+        Some(b'D' | b'7' | b'8') => 2,
         Some(other) => panic!("ESC {other:#x} reached the terminal"),
     }
 }
@@ -168,5 +196,9 @@ mod tests {
         shown.feed(b"\x1b[31mz\x1b[m\x1b[?2");
         shown.feed(b"5l!");
         assert_eq!(shown.scrollback_text(), "ab\ncd\n你y\nz!\n");
+        shown.feed(b"\x1bD\x1b[1A\x1b7\r\nrow");
+        assert_eq!(shown.visible_rows(), ["z!", "row"]);
+        shown.feed(b"\r\x1b[K\x1b8?");
+        assert_eq!(shown.visible_rows(), ["z!?", ""]);
     }
 }

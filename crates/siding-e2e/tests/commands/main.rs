@@ -24,6 +24,7 @@ mod not_found;
 mod notice_text;
 mod notices;
 mod output;
+mod output_at_terminal;
 mod port_conflict;
 mod ps;
 mod readiness;

@@ -14,6 +14,7 @@ mod keyboard;
 mod lingering;
 mod nested_tasks;
 mod output_readers;
+mod progress;
 mod random_trees;
 mod run;
 mod separate_streams;

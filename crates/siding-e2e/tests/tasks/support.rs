@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
-use siding_e2e::{Process, ProgramOutput, Sandbox, eventually, is_root, processes};
+use siding_e2e::{
+    Invocation, Process, ProgramOutput, Sandbox, Terminal, eventually, is_root, processes,
+};
 
 /// Upper bound for the duration of a call that does not wait. It suffices on a machine with forty
 /// busy processes per core. A call that waited by mistake would take at least twenty seconds.
@@ -205,6 +207,12 @@ fn with_clean_check(mut sandbox: Sandbox) -> Sandbox {
 /// kills the shell.
 pub(crate) fn wait_for_file_command(name: &str) -> String {
     format!("until [ -e {name} ]; do sleep .02; done")
+}
+
+/// Prepares a call of a shell whose controlling terminal is `terminal`, as in a terminal emulator.
+pub(crate) fn shell_on(sandbox: &Sandbox, terminal: &Terminal, args: &[&str]) -> Invocation {
+    let args = [&["--ctty", "--wait", "bash", "--norc", "--noprofile"], args].concat();
+    sandbox.host("setsid", &args).on_terminal(terminal)
 }
 
 /// Creates the file that [`wait_for_file_command`] waits for.

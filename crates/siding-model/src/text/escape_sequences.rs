@@ -91,6 +91,11 @@ impl EscapeParser {
         self == Self::Ground
     }
 
+    /// Returns whether the parser is inside a control sequence, whose parameters are being read.
+    pub(super) const fn is_csi(self) -> bool {
+        matches!(self, Self::Csi(_))
+    }
+
     fn step_ground(&mut self, c: char) -> CharAction {
         match c {
             '\x1b' => self.enter_state(Self::Escape),

@@ -19,6 +19,8 @@ pub(super) struct LineBuffer {
     is_partly_emitted: bool,
     /// Position at which the next character is written.
     cursor: Cursor,
+    /// The encoded colors of the next character, unless the cursor is after the text.
+    next_color: String,
 }
 
 /// The position of the cursor, and the sequence that moved it there.
@@ -38,7 +40,7 @@ enum Cursor {
 
 impl LineBuffer {
     /// Adds characters that are displayed unchanged.
-    pub(super) fn write(&mut self, mut run: &str, out: &mut LineSink<'_>) {
+    pub(super) fn write(&mut self, run: &str, out: &mut LineSink<'_>) {
         if run.is_empty() {
             return;
         }
@@ -46,6 +48,23 @@ impl LineBuffer {
             self.restart_line(out);
         }
         self.cursor = Cursor::End;
+        if !self.next_color.is_empty() {
+            let color = std::mem::take(&mut self.next_color);
+            self.push_run(&color, out);
+        }
+        self.push_run(run, out);
+    }
+
+    /// Adds an encoded color. Unlike a character it does not restart the line.
+    pub(super) fn write_color(&mut self, color: &str, out: &mut LineSink<'_>) {
+        if self.cursor == Cursor::End {
+            self.push_run(color, out);
+        } else if self.next_color.len() + color.len() <= MAX_HELD_LINE_BYTES {
+            self.next_color.push_str(color);
+        }
+    }
+
+    fn push_run(&mut self, mut run: &str, out: &mut LineSink<'_>) {
         loop {
             let room = MAX_HELD_LINE_BYTES - self.text.len();
             if run.len() <= room {
@@ -63,6 +82,7 @@ impl LineBuffer {
 
     /// Emits the line with a newline, and starts an empty line.
     pub(super) fn newline(&mut self, out: &mut LineSink<'_>) {
+        self.append_next_color();
         if self.is_partly_emitted {
             out.push_piece(&self.text);
             out.push_piece("\n");
@@ -74,10 +94,17 @@ impl LineBuffer {
 
     /// Emits the last line, which has no newline.
     pub(super) fn finish(&mut self, out: &mut LineSink<'_>) {
+        self.append_next_color();
         if !self.text.is_empty() {
             out.push_piece(&self.text);
         }
         self.clear();
+    }
+
+    /// Adds the color of a next character that the line does not have.
+    fn append_next_color(&mut self) {
+        self.text.push_str(&self.next_color);
+        self.next_color.clear();
     }
 
     /// Applies `\r`: the next character restarts the line.

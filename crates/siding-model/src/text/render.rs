@@ -1,5 +1,6 @@
 //! Streaming conversion of raw output to readable text.
 
+use super::colors::ColorCollector;
 use super::escape_sequences::{CharAction, EscapeParser};
 use super::line_buffer::LineBuffer;
 use super::repeated_lines::{LineSink, RepeatCounter};
@@ -21,6 +22,9 @@ pub enum RepeatMode {
 pub struct RenderOptions {
     /// The treatment of consecutive equal lines.
     pub repeats: RepeatMode,
+    /// Whether colors are kept, in the encoding that [`decode_colors`](super::decode_colors)
+    /// reverses, instead of being removed.
+    pub keeps_colors: bool,
 }
 
 /// Converts raw output to text, in pieces of any size and in constant memory.
@@ -53,6 +57,8 @@ struct RenderState {
     escapes: EscapeParser,
     line: LineBuffer,
     counter: Option<RepeatCounter>,
+    /// `None` if colors are removed.
+    colors: Option<ColorCollector>,
 }
 
 impl OutputRenderer {
@@ -65,7 +71,11 @@ impl OutputRenderer {
         };
         Self {
             decoder: Decoder::default(),
-            state: RenderState { counter, ..RenderState::default() },
+            state: RenderState {
+                counter,
+                colors: options.keeps_colors.then(ColorCollector::default),
+                ..RenderState::default()
+            },
         }
     }
 
@@ -102,7 +112,7 @@ impl OutputRenderer {
 
 impl RenderState {
     fn push(&mut self, mut text: &str, out: &mut String) {
-        let Self { escapes, line, counter } = self;
+        let Self { escapes, line, counter, colors } = self;
         let mut out = LineSink { out, counter: counter.as_mut() };
         while !text.is_empty() {
             // The fast path: nearly all output is plain text, which is added in whole runs.
@@ -114,7 +124,13 @@ impl RenderState {
             }
             let mut rest = text.chars();
             if let Some(c) = rest.next() {
+                let was_csi = escapes.is_csi();
                 apply_action(escapes.step(c), c, line, &mut out);
+                if let Some(color) =
+                    colors.as_mut().and_then(|colors| colors.push(c, was_csi, escapes.is_csi()))
+                {
+                    line.write_color(&color, &mut out);
+                }
             }
             text = rest.as_str();
         }

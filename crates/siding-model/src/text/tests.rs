@@ -3,7 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::size::size_in_words;
 
-const COUNT_REPEATS: RenderOptions = RenderOptions { repeats: RepeatMode::Count };
+const COUNT_REPEATS: RenderOptions =
+    RenderOptions { repeats: RepeatMode::Count, keeps_colors: false };
 
 fn render_plain(bytes: impl AsRef<[u8]>) -> String {
     render_output(bytes.as_ref(), RenderOptions::default())

@@ -3,11 +3,12 @@
 
 use std::io;
 
-use siding_core::output::{self, TailFollower};
+use siding_core::output::{self, ColorHandling, TailFollower};
 use siding_core::store::StateDir;
 use siding_core::sys::poll;
 use siding_core::task::watch::TaskWatch;
 use siding_model::protocol::{ShimMessage, ShimRequest};
+use siding_model::text::decode_colors;
 
 use super::Args;
 use crate::context::{SHIM_PROGRAM, Task};
@@ -29,8 +30,12 @@ pub(super) fn run(
     let printer = if args.prints_exact_bytes() {
         Printer::Raw { next: from }
     } else {
-        let print = |text: &str| out::write(text.as_bytes());
-        Printer::Text(Box::new(TailFollower::new(from, &choose, print)))
+        let colors = args.color_handling();
+        let print = move |text: &str| match colors {
+            ColorHandling::Removed => out::write(text.as_bytes()),
+            ColorHandling::Encoded => out::write(decode_colors(text).as_bytes()),
+        };
+        Printer::Text(Box::new(TailFollower::new(from, &choose, colors, print)))
     };
     follow_task(printer, root, task)
 }

@@ -17,6 +17,7 @@ use siding_model::task_view::TaskView;
 use crate::cmd::history::format_age;
 use crate::context;
 use crate::failure::Failure;
+use crate::hyperlink::link_outputs;
 use crate::render::color::ColorMode;
 use crate::render::{self, PersonCells, out};
 
@@ -81,7 +82,8 @@ pub(super) fn print_list(
         })
         .unzip();
     if !views.is_empty() {
-        out::print(&render::person_table(&views, &cells, ColorMode::for_stdout()))?;
+        let table = render::person_table(&views, &cells, ColorMode::for_stdout());
+        out::print(&link_outputs(&table, &views, &std::io::stdout()))?;
     }
     if scope == ListScope::Overview
         && let Some(last_end) = last_end

@@ -12,17 +12,21 @@ use siding_core::task::run::{
 };
 use siding_core::task::shim_client::ShimConnection;
 use siding_core::task::watch::TaskWatch;
+use siding_model::duration::format_duration;
 use siding_model::foreground_call::{CallEvent, CallHint, CallPolicy};
 use siding_model::monitor::Monitor;
+use siding_model::process::MonotonicMs;
 use siding_model::signal::Signal;
 
-use super::keyboard::{self, KEYBOARD_SIGNALS, Keyboard};
+use super::keyboard::{self, HINT_AFTER, KEYBOARD_SIGNALS, Keyboard};
 use super::match_printer::MatchPrinter;
 use super::output_stream::CommandOutput;
 use super::plan::RunPlan;
+use super::progress::RunProgress;
 use crate::context::{SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 use crate::render;
+use crate::stderr;
 
 /// The part of the command's output that the caller sees during the wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +88,9 @@ pub(super) fn follow(
     };
     let keyboard = if keyboard::is_used(plan) { Keyboard::open(plan) } else { None };
     let hint_after = keyboard.as_ref().and_then(Keyboard::hint_after);
-    let mut caller = RunCaller { signals, keyboard, output, matches, last_signal: None };
+    let shows_output = show == ShownOutput::Output;
+    let progress = shows_output.then(|| RunProgress::for_person(root, plan)).flatten();
+    let mut caller = RunCaller { signals, keyboard, output, matches, progress, last_signal: None };
     let policy = CallPolicy {
         budget_reason: plan.hand_over,
         stops_without_reader: plan.is_person,
@@ -92,7 +98,9 @@ pub(super) fn follow(
         explains_interrupts: plan.is_person,
         ..CallPolicy::for_task(plan.task.spec(), plan.budget)
     };
-    let end = wait_in_foreground(root, SHIM_PROGRAM, (&plan.task, link), policy, &mut caller)?;
+    let end = wait_in_foreground(root, SHIM_PROGRAM, (&plan.task, link), policy, &mut caller);
+    stderr::clear_progress();
+    let end = end?;
     if let (CallEnd::Returned(..), Some(matches)) = (&end, caller.matches) {
         matches.finish()?;
     }
@@ -114,15 +122,17 @@ pub(super) fn follow(
     Ok(FollowResult { end, shown, unshown, is_disconnected })
 }
 
-struct RunCaller<'f> {
+struct RunCaller<'f, 'r> {
     signals: &'f SignalFd,
     keyboard: Option<Keyboard>,
     output: Option<CommandOutput>,
     matches: Option<MatchPrinter>,
+    /// `None` if nobody sees a progress line.
+    progress: Option<RunProgress<'r>>,
     last_signal: Option<Signal>,
 }
 
-impl ForegroundCaller for RunCaller<'_> {
+impl ForegroundCaller for RunCaller<'_, '_> {
     type Error = Failure;
 
     fn name(&self) -> &'static str {
@@ -141,7 +151,14 @@ impl ForegroundCaller for RunCaller<'_> {
     fn take_requests(&mut self) -> Vec<CallEvent> {
         let mut requests = Vec::new();
         for signal in self.signals.read_pending() {
+            if signal == Signal::TSTP {
+                stderr::clear_progress();
+            }
             if self.keyboard.as_mut().is_some_and(|keyboard| keyboard.handle_signal(signal)) {
+                let is_in_foreground = self.keyboard.as_ref().is_some_and(Keyboard::is_reading);
+                if let Some(progress) = self.progress.as_mut().filter(|_| is_in_foreground) {
+                    progress.resume();
+                }
                 continue;
             }
             self.last_signal = Some(signal);
@@ -159,7 +176,18 @@ impl ForegroundCaller for RunCaller<'_> {
 
     fn show_hint(&mut self, hint: CallHint) {
         match (hint, &self.keyboard) {
-            (CallHint::HandOver, Some(keyboard)) => keyboard.show_hint(),
+            (CallHint::HandOver, Some(keyboard)) => {
+                let Some(hint) = keyboard.hand_over_hint() else { return };
+                // The visible line shows the hint when it is repainted, which is within a second.
+                if let Some(progress) = &mut self.progress
+                    && progress.is_visible()
+                {
+                    progress.set_hint(hint);
+                } else {
+                    let elapsed = format_duration(HINT_AFTER);
+                    render::print_note(&format!("running for {elapsed}; {hint}"));
+                }
+            }
             (CallHint::HandOver, None) => {}
             (CallHint::SecondInterrupt, _) => {
                 render::print_note("the command has not ended yet; Ctrl-C again kills it");
@@ -167,11 +195,20 @@ impl ForegroundCaller for RunCaller<'_> {
         }
     }
 
+    fn progress_at(&self) -> Option<MonotonicMs> {
+        self.progress.as_ref().and_then(RunProgress::paint_at)
+    }
+
+    fn show_progress(&mut self) {
+        self.progress.iter_mut().for_each(RunProgress::paint);
+    }
+
     fn output_sink(&self) -> Option<BorrowedFd<'_>> {
         self.output.as_ref().and_then(CommandOutput::writable_fd)
     }
 
     fn write_output(&mut self, watch: &mut TaskWatch<'_>) -> Result<WriteResult, Failure> {
+        self.progress.iter_mut().for_each(RunProgress::on_output);
         self.output.as_mut().map_or(Ok(WriteResult::Continue), |live| live.write_block(watch))
     }
 

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use siding_core::sys::tty::{self, KeyMode};
 use siding_core::sys::{file, poll};
-use siding_model::duration::format_duration;
 use siding_model::outcome::Placement;
 use siding_model::signal::Signal;
 use siding_model::spec::StdinMode;
@@ -20,7 +19,7 @@ use super::plan::RunPlan;
 use crate::render;
 
 /// Time after which the key that moves the command to the background is shown.
-const HINT_AFTER: Duration = Duration::from_secs(5);
+pub(super) const HINT_AFTER: Duration = Duration::from_secs(5);
 /// The byte of the key that moves the command to the background.
 const CTRL_B: u8 = 0x02;
 /// The byte of the key that ends the input of a program.
@@ -88,22 +87,22 @@ impl Keyboard {
         Some(keyboard)
     }
 
-    /// Returns the time after which [`Self::show_hint`] is useful; `None` if it is not.
+    /// Returns the time after which [`Self::hand_over_hint`] is useful; `None` if it is not.
     pub(super) fn hint_after(&self) -> Option<Duration> {
         (self.can_hand_over && io::stderr().is_terminal()).then_some(HINT_AFTER)
     }
 
-    /// Prints the key that moves the command to the background, unless this process is in the
-    /// background itself.
-    pub(super) fn show_hint(&self) {
-        if self.is_reading {
-            // tmux uses the key itself, and passes on the second one.
-            let twice = if std::env::var_os("TMUX").is_some() { " (twice in tmux)" } else { "" };
-            let elapsed = format_duration(HINT_AFTER);
-            render::print_note(&format!(
-                "running for {elapsed}; Ctrl-B{twice} moves it to the background"
-            ));
-        }
+    /// Returns the text that names the key which moves the command to the background; `None` while
+    /// this process is in the background itself.
+    pub(super) fn hand_over_hint(&self) -> Option<String> {
+        // tmux uses the key itself, and passes on the second one.
+        let twice = if std::env::var_os("TMUX").is_some() { " (twice in tmux)" } else { "" };
+        self.is_reading.then(|| format!("Ctrl-B{twice} moves it to the background"))
+    }
+
+    /// Returns whether this process reads the keys, because it is in the foreground.
+    pub(super) const fn is_reading(&self) -> bool {
+        self.is_reading
     }
 
     /// Returns the descriptor that is readable when keys were typed; `None` while this process does

@@ -66,6 +66,9 @@ impl Sink {
 
     /// Writes the beginning of a block. Returns the number of bytes that the stream accepted.
     fn write(&mut self, block: &[u8]) -> io::Result<usize> {
+        if self.shows_remarks {
+            stderr::clear_progress();
+        }
         let count = self.file.write(block)?;
         if self.shows_remarks {
             stderr::note_terminal_output(&block[..count]);

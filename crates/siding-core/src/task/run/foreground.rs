@@ -11,6 +11,7 @@ use siding_model::foreground_call::{
     CallAction, CallEvent, CallHint, CallPolicy, CallState, ForegroundCall, closed_reader_stop,
 };
 use siding_model::notice::TaskNotices;
+use siding_model::process::MonotonicMs;
 use siding_model::protocol::ShimRequest;
 
 use super::error::RunError;
@@ -44,6 +45,16 @@ pub trait ForegroundCaller {
 
     /// Shows a hint, as [`CallPolicy`] requests.
     fn show_hint(&mut self, _hint: CallHint) {}
+
+    /// Returns when [`Self::show_progress`] must be called during the wait; `None` if the caller
+    /// shows no progress at present.
+    fn progress_at(&self) -> Option<MonotonicMs> {
+        None
+    }
+
+    /// Shows the progress of the task, or determines that nobody sees it. Afterwards
+    /// [`Self::progress_at`] must be in the future.
+    fn show_progress(&mut self) {}
 
     /// Returns the descriptor that is writable when the reader accepts more; `None` if all known
     /// output is shown.
@@ -196,6 +207,9 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
             if is_handled {
                 continue;
             }
+            if self.progress_at().is_some_and(|at| at <= clock::monotonic_now()) {
+                self.caller.show_progress();
+            }
             if ready.shim_message {
                 self.handle_message()?;
             } else if self.call.is_waiting() {
@@ -236,8 +250,14 @@ impl<C: ForegroundCaller> CallDriver<'_, '_, C> {
         Ok(CallEnd::Returned(dir, Box::new(notices)))
     }
 
+    /// Returns when the caller shows the progress of a task for which it waits.
+    fn progress_at(&self) -> Option<MonotonicMs> {
+        self.caller.progress_at().filter(|_| self.call.is_waiting())
+    }
+
     fn timeout_ms(&self) -> Option<u64> {
-        let wake_at = self.call.wake_at().map(|at| at.ms_since(clock::monotonic_now()));
+        let wake_at = self.call.wake_at().into_iter().chain(self.progress_at()).min();
+        let wake_at = wake_at.map(|at| at.ms_since(clock::monotonic_now()));
         let reader = self.call.reader_timeout().map(|timeout| timeout.as_millis());
         wake_at.or_else(|| reader.and_then(|ms| u64::try_from(ms).ok()))
     }

@@ -215,6 +215,11 @@ impl<'r> Waiter<'r> {
         self.advance(WaitEvent::TimerFired).map(|verdict| self.take_result(verdict)).transpose()
     }
 
+    /// Returns the tasks whose end was not observed, in the order of the call.
+    pub fn unfinished_tasks(&self) -> impl Iterator<Item = TaskId> {
+        self.tasks.iter().filter(|task| !task.is_finished).map(|task| task.watch.id())
+    }
+
     pub(super) fn advance(&mut self, event: WaitEvent) -> Option<WaitVerdict> {
         self.wait.step(event, clock::monotonic_now())
     }

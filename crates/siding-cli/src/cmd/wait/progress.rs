@@ -1,0 +1,96 @@
+//! The progress line of a person who waits for tasks.
+
+use std::os::fd::AsFd as _;
+
+use siding_core::store::StateDir;
+use siding_core::sys::signals::{self, SignalFd};
+use siding_core::sys::{clock, poll};
+use siding_core::task::wait::{WaitResult, Waiter};
+use siding_model::progress_line::ProgressSchedule;
+use siding_model::settings::AssistantMode;
+use siding_model::signal::Signal;
+
+use crate::caller;
+use crate::failure::Failure;
+use crate::stderr;
+use crate::task_progress::{LastLine, PaintResult, TaskProgress};
+
+/// Duration of a wait after which the line appears, in milliseconds.
+const DELAY_MS: u64 = 1_000;
+/// The signals before whose effect the line is erased.
+const SIGNALS: [Signal; 5] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::TSTP];
+
+/// A wait with a progress line.
+#[derive(Debug)]
+pub(super) struct WaitProgress<'r> {
+    line: TaskProgress<'r>,
+    signals: SignalFd,
+    schedule: ProgressSchedule,
+    /// Number of tasks for which the call waits.
+    tasks: usize,
+}
+
+impl<'r> WaitProgress<'r> {
+    /// Returns the line if a person waits at a terminal; otherwise `None`.
+    pub(super) fn for_person(
+        root: &'r StateDir,
+        mode: AssistantMode,
+        tasks: usize,
+    ) -> Option<Self> {
+        if !caller::is_person(mode) {
+            return None;
+        }
+        let line = TaskProgress::for_terminal(root)?;
+        // Without the signals, an interrupt would leave the line on the screen.
+        let signals = SignalFd::block(&SIGNALS).ok()?;
+        let schedule = ProgressSchedule::new(DELAY_MS, clock::monotonic_now());
+        Some(Self { line, signals, schedule, tasks })
+    }
+
+    /// Blocks until the wait ends, and erases the line.
+    pub(super) fn run(mut self, mut waiter: Waiter<'_>) -> Result<WaitResult, Failure> {
+        let result = self.wait(&mut waiter);
+        stderr::clear_progress();
+        result
+    }
+
+    fn wait(&mut self, waiter: &mut Waiter<'_>) -> Result<WaitResult, Failure> {
+        loop {
+            if let Some(answer) = waiter.poll_once()? {
+                return Ok(answer);
+            }
+            let now = clock::monotonic_now();
+            if self.schedule.paint_at().is_some_and(|at| at <= now) {
+                self.paint(waiter);
+            }
+            let wake_at =
+                self.schedule.paint_at().map_or(waiter.wake_at(), |at| at.min(waiter.wake_at()));
+            let mut sources = waiter.sources();
+            sources.push(self.signals.as_fd());
+            poll::wait_readable(&sources, Some(wake_at.ms_since(clock::monotonic_now())))
+                .map_err(|error| Failure::new(format!("could not wait: {error}")))?;
+            self.handle_signals();
+        }
+    }
+
+    /// Erases the line before a signal ends or suspends this process.
+    fn handle_signals(&mut self) {
+        for signal in self.signals.read_pending() {
+            stderr::clear_progress();
+            signals::raise_unblocked(signal);
+            // Only a process that was suspended gets here.
+            self.schedule.resume(clock::monotonic_now());
+            self.schedule.on_output(clock::monotonic_now());
+        }
+    }
+
+    fn paint(&mut self, waiter: &Waiter<'_>) {
+        let Some(first) = waiter.unfinished_tasks().next() else { return };
+        let ended = self.tasks - waiter.unfinished_tasks().count();
+        let counts = (self.tasks > 1).then_some((ended, self.tasks));
+        match self.line.paint(first, counts, None, LastLine::Included) {
+            PaintResult::Painted => self.schedule.on_painted(clock::monotonic_now()),
+            PaintResult::InBackground => self.schedule.pause(),
+        }
+    }
+}

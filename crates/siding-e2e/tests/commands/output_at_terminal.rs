@@ -1,0 +1,110 @@
+//! What a person sees of a task's output at a terminal: the pager, colors and links.
+
+use siding_e2e::{Sandbox, Terminal};
+
+use crate::support::{run_to_end, sandbox};
+
+/// A pager that stores the text in a file.
+const PAGER: &str = "cat > paged";
+
+/// Runs `siding output` at a terminal of ten rows, and returns what the terminal shows and the text
+/// in the pager.
+#[track_caller]
+fn show_output(sandbox: &Sandbox, args: &[&str], env: &[(&str, &str)]) -> (String, Option<String>) {
+    let paged = sandbox.path("paged");
+    let _already_removed = std::fs::remove_file(&paged);
+    let mut terminal = Terminal::new(80, 10);
+    let call = sandbox.siding(&[&["output"], args].concat()).on_terminal(&terminal);
+    let call = call.env("SIDING_PAGER", PAGER);
+    let call = env.iter().fold(call, |call, (name, value)| call.env(name, value));
+    let _done = call.run().expect_code(0);
+    terminal.wait_for_text("exited 0");
+    (terminal.scrollback_text(), std::fs::read_to_string(paged).ok())
+}
+
+#[test]
+fn only_a_text_that_is_longer_than_the_screen_is_paged() {
+    let sandbox = sandbox();
+    let long = run_to_end(&sandbox, "seq 100000");
+    let short = run_to_end(&sandbox, "seq 5");
+    let numbers: String = (1..=100_000).map(|number| format!("{number}\n")).collect();
+
+    let (shown, paged) = show_output(&sandbox, &[&long], &[]);
+    assert_eq!(paged.as_deref(), Some(numbers.as_str()), "nothing is cut in a pager");
+    assert!(!shown.contains("99999"), "{shown}");
+    let (shown, paged) = show_output(&sandbox, &[&long, "--all"], &[]);
+    assert_eq!(paged.as_deref(), Some(numbers.as_str()));
+    assert!(!shown.contains("99999"), "{shown}");
+
+    let (shown, paged) = show_output(&sandbox, &[&short], &[]);
+    assert_eq!(paged, None);
+    assert!(shown.starts_with("1\n2\n3\n4\n5\n"), "{shown}");
+    for (args, env) in [
+        (["--no-pager"].as_slice(), [("SIDING_PAGER", PAGER)].as_slice()),
+        (&[], &[("SIDING_PAGER", "cat")]),
+        (&[], &[("CLAUDECODE", "1")]),
+    ] {
+        let args = [&[long.as_str(), "--tail", "20"], args].concat();
+        let (shown, paged) = show_output(&sandbox, &args, env);
+        assert_eq!(paged, None, "{args:?} {env:?}");
+        assert!(shown.contains("99981\n") && shown.contains("100000\n"), "{shown}");
+    }
+}
+
+/// A person who closes the pager early is not told about a failure.
+#[test]
+fn a_pager_that_is_closed_early_is_no_failure() {
+    let sandbox = sandbox();
+    let long = run_to_end(&sandbox, "seq 100000");
+    let terminal = Terminal::new(80, 10);
+    let call = sandbox.siding(&["output", &long]).on_terminal(&terminal);
+    let _done = call.env("SIDING_PAGER", "head -n 1 > paged").run().expect_code(0);
+    let paged = std::fs::read_to_string(sandbox.path("paged")).expect("the pager has run");
+    assert_eq!(paged, "1\n");
+}
+
+/// Colors reach the terminal of a person, and no other escape sequence does.
+#[test]
+fn only_colors_of_the_output_are_kept() {
+    let sandbox = sandbox();
+    let text = "for i in $(seq 20); do \
+                printf '\\033[31mred\\033[m \\033]0;title\\007\\033[2Jx \\033[8mhidden %s\\n' $i; done";
+    let id = run_to_end(&sandbox, text);
+    let args = [id.as_str(), "--max-bytes", "none"];
+    let (_, paged) = show_output(&sandbox, &args, &[]);
+    let paged = paged.expect("the text is long");
+    assert!(paged.starts_with("\x1b[31mred\x1b[m x hidden 1\n"), "{paged:?}");
+    let args = [id.as_str(), "--all", "--max-bytes", "none"];
+    let (_, plain) = show_output(&sandbox, &args, &[("NO_COLOR", "1")]);
+    assert!(plain.expect("the text is long").starts_with("red x hidden 1\n"));
+    let piped = sandbox.siding(&["output", &id, "--tail", "1"]).run().expect_code(0);
+    assert_eq!(piped.stdout_text(), "red x hidden 20\n");
+}
+
+/// Ids and paths link to the output in terminals that support it, but not for an agent.
+#[test]
+fn a_person_gets_links_to_the_output() {
+    let sandbox = sandbox();
+    let id = run_to_end(&sandbox, "echo up");
+    for args in [["show", &id].as_slice(), &["ps", "--all"]] {
+        let mut terminal = Terminal::new(100, 40);
+        let call = sandbox.siding(args).on_terminal(&terminal);
+        let _done = call.env("FORCE_HYPERLINK", "1").run().expect_code(0);
+        terminal.wait_for_text(&id);
+        let links = terminal.links();
+        let suffix = format!("/tasks/{id}/output");
+        assert!(!links.is_empty(), "{args:?}");
+        assert!(
+            links.iter().all(|link| link.starts_with("file://") && link.ends_with(&suffix)),
+            "{links:?}"
+        );
+        for (name, value) in [("CLAUDECODE", "1"), ("FORCE_HYPERLINK", "0")] {
+            let mut terminal = Terminal::new(100, 40);
+            let call = sandbox.siding(args).on_terminal(&terminal);
+            let call = call.env("FORCE_HYPERLINK", "1").env(name, value);
+            let _done = call.run().expect_code(0);
+            terminal.wait_for_text(&id);
+            assert!(terminal.links().is_empty(), "{args:?} {name}");
+        }
+    }
+}

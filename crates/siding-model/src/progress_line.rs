@@ -1,0 +1,313 @@
+//! The line that shows a person the progress of a task during a wait: its text, and when it is
+//! painted.
+
+use std::time::Duration;
+
+use crate::duration::format_duration;
+use crate::evidence::{AttentionView, WhyVerdict};
+use crate::process::MonotonicMs;
+use crate::text::{display_width, one_line};
+
+/// Time between two repaints of the line, in milliseconds.
+const REPAINT_MS: u64 = 1_000;
+/// Number of cells of the bar.
+const BAR_CELLS: usize = 5;
+/// Minimum columns for the last line of the output. In a narrower space it is left out.
+const MIN_LAST_LINE_COLUMNS: usize = 10;
+/// Space between two parts of the line.
+const SEPARATOR: &str = "  ";
+
+/// The facts about a task that the line shows.
+#[derive(Debug, Clone, Copy)]
+pub struct ProgressFacts<'a> {
+    /// The number of tasks that have ended and of all tasks, if the caller waits for several.
+    pub counts: Option<(usize, usize)>,
+    /// Time since the start of the task, in milliseconds.
+    pub elapsed_ms: u64,
+    /// Usual duration of the command in milliseconds; `None` if it is unknown.
+    pub usual_ms: Option<u64>,
+    /// The stall of the task that still lasts.
+    pub stall: Option<&'a AttentionView>,
+    /// A hint of siding itself, such as the key that moves the command to the background.
+    pub hint: Option<&'a str>,
+    /// The last line of the task's output. It is untrusted, and is escaped.
+    pub last_line: &'a str,
+}
+
+/// The characters of the bar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BarCharset {
+    /// Block characters: `▓▓▓░░`.
+    Blocks,
+    /// Characters of ASCII: `[###--]`.
+    Ascii,
+}
+
+impl BarCharset {
+    /// Returns the characters for the locale that these variables select: block characters if its
+    /// encoding is UTF-8 (locale(7)).
+    pub fn from_locale(variable: impl Fn(&str) -> Option<String>) -> Self {
+        let is_set = |name| variable(name).filter(|value| !value.is_empty());
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(is_set);
+        let locale = locale.unwrap_or_default().to_ascii_lowercase();
+        if locale.contains("utf-8") || locale.contains("utf8") { Self::Blocks } else { Self::Ascii }
+    }
+
+    /// Draws the share of `done` in `all`. If `done` exceeds `all`, a `+` follows.
+    fn draw_bar(self, done: u64, all: u64) -> String {
+        let (done_cells, all_wide) = (u128::from(done) * BAR_CELLS as u128, u128::from(all.max(1)));
+        // Rounded to the nearest cell.
+        let share = (2 * done_cells + all_wide) / (2 * all_wide);
+        let full = usize::try_from(share).unwrap_or(BAR_CELLS).min(BAR_CELLS);
+        let more = if done > all { "+" } else { "" };
+        match self {
+            Self::Blocks => format!("{}{}{more}", "▓".repeat(full), "░".repeat(BAR_CELLS - full)),
+            Self::Ascii => format!("[{}{}]{more}", "#".repeat(full), "-".repeat(BAR_CELLS - full)),
+        }
+    }
+}
+
+/// Formats the line: `2m 10s ▓▓▓░░ of 4m  silent for 50s: waits for input  Continue? [y/N]`.
+///
+/// The result is safe to print and takes at most `columns` columns. Parts that do not fit are left
+/// out; only the last line of the output is cut.
+#[must_use]
+pub fn format_progress_line(
+    facts: ProgressFacts<'_>,
+    columns: usize,
+    charset: BarCharset,
+) -> String {
+    let mut line = format_time(facts, charset);
+    if let Some((ended, all)) = facts.counts {
+        line = format!("{ended} of {all} ended{SEPARATOR}{line}");
+    }
+    let silence = facts.stall.map(format_silence);
+    let parts = [silence.as_deref(), facts.hint];
+    for part in parts.into_iter().flatten() {
+        let part = one_line(part, columns);
+        if display_width(&line) + SEPARATOR.len() + display_width(&part) <= columns {
+            line.push_str(SEPARATOR);
+            line.push_str(&part);
+        }
+    }
+    let left = columns.saturating_sub(display_width(&line) + SEPARATOR.len());
+    if left >= MIN_LAST_LINE_COLUMNS && !facts.last_line.is_empty() {
+        line.push_str(SEPARATOR);
+        line.push_str(&one_line(facts.last_line, left));
+    }
+    one_line(&line, columns)
+}
+
+/// Formats the elapsed time and, if it is known, the usual one.
+fn format_time(facts: ProgressFacts<'_>, charset: BarCharset) -> String {
+    let elapsed = format_seconds(facts.elapsed_ms);
+    match facts.usual_ms {
+        Some(usual) => {
+            let bar = charset.draw_bar(facts.elapsed_ms, usual);
+            format!("{elapsed} {bar} of {}", format_seconds(usual))
+        }
+        None => elapsed,
+    }
+}
+
+/// Formats a duration in whole seconds, because the line changes once a second.
+fn format_seconds(ms: u64) -> String {
+    format_duration(if ms < 1_000 {
+        Duration::from_millis(ms)
+    } else {
+        Duration::from_secs(ms / 1_000)
+    })
+}
+
+/// Formats how long the task is silent, and why.
+fn format_silence(stall: &AttentionView) -> String {
+    let silent = format!("silent for {}", format_seconds(stall.silent_ms));
+    let reason = match stall.verdict {
+        WhyVerdict::InputWait => "waits for input",
+        WhyVerdict::InputLikely => "probably waits for input",
+        WhyVerdict::PasswordLikely => "probably waits for a password",
+        WhyVerdict::TtyStopped => "stopped by the terminal",
+        WhyVerdict::Stopped => "stopped by a signal",
+        WhyVerdict::Busy => "computes",
+        WhyVerdict::Serving => "serves requests",
+        WhyVerdict::Waiting => match stall.waiting_on {
+            Some(object) => return format!("{silent}: waits ({})", object.as_str()),
+            None => "waits",
+        },
+        WhyVerdict::Quiet | WhyVerdict::Unknown => return silent,
+    };
+    format!("{silent}: {reason}")
+}
+
+/// Decides when the line is painted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProgressSchedule {
+    /// Silence of the output after which the line appears, in milliseconds.
+    delay_ms: u64,
+    state: LineState,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LineState {
+    /// The line appears at this time, unless there is output before.
+    Hidden { appears_at: MonotonicMs },
+    /// The line is on the screen, and is repainted at this time.
+    Visible { repaint_at: MonotonicMs },
+    /// Nobody sees the line, because the caller is in the background of the terminal.
+    Paused,
+}
+
+impl ProgressSchedule {
+    /// Returns a schedule whose line appears after `delay_ms` milliseconds.
+    #[must_use]
+    pub const fn new(delay_ms: u64, now: MonotonicMs) -> Self {
+        Self { delay_ms, state: LineState::Hidden { appears_at: now.plus_ms(delay_ms) } }
+    }
+
+    /// Returns when the line must be painted; `None` while nobody would see it.
+    #[must_use]
+    pub const fn paint_at(&self) -> Option<MonotonicMs> {
+        match self.state {
+            LineState::Hidden { appears_at: at } | LineState::Visible { repaint_at: at } => {
+                Some(at)
+            }
+            LineState::Paused => None,
+        }
+    }
+
+    /// Returns whether the line is on the screen.
+    #[must_use]
+    pub const fn is_visible(&self) -> bool {
+        matches!(self.state, LineState::Visible { .. })
+    }
+
+    /// Records that the line was painted.
+    pub const fn on_painted(&mut self, now: MonotonicMs) {
+        self.state = LineState::Visible { repaint_at: now.plus_ms(REPAINT_MS) };
+    }
+
+    /// Records output of the command or of the caller, which replaces the line on the screen.
+    pub const fn on_output(&mut self, now: MonotonicMs) {
+        if self.paint_at().is_some() {
+            self.state = LineState::Hidden { appears_at: now.plus_ms(self.delay_ms) };
+        }
+    }
+
+    /// Records that the caller is in the background of the terminal.
+    pub const fn pause(&mut self) {
+        self.state = LineState::Paused;
+    }
+
+    /// Records that the caller may be in the foreground of the terminal again.
+    pub const fn resume(&mut self, now: MonotonicMs) {
+        if matches!(self.state, LineState::Paused) {
+            self.state = LineState::Hidden { appears_at: now.plus_ms(self.delay_ms) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::evidence::{Certainty, WaitingOn};
+
+    const FACTS: ProgressFacts<'_> = ProgressFacts {
+        counts: None,
+        elapsed_ms: 130_400,
+        usual_ms: Some(240_000),
+        stall: None,
+        hint: None,
+        last_line: "",
+    };
+
+    fn stall(verdict: WhyVerdict, waiting_on: Option<WaitingOn>) -> AttentionView {
+        let (certainty, advice) = (Certainty::Hard, String::new());
+        AttentionView { verdict, waiting_on, certainty, silent_ms: 50_900, advice }
+    }
+
+    #[test]
+    fn the_line_has_the_time_the_silence_and_the_last_line() {
+        let line = |facts, columns| format_progress_line(facts, columns, BarCharset::Blocks);
+        assert_eq!(line(FACTS, 80), "2m 10s ▓▓▓░░ of 4m");
+        assert_eq!(line(ProgressFacts { usual_ms: None, ..FACTS }, 80), "2m 10s");
+        let last = ProgressFacts { last_line: "Compiling serde v1.0.228", ..FACTS };
+        assert_eq!(line(last, 80), "2m 10s ▓▓▓░░ of 4m  Compiling serde v1.0.228");
+        assert_eq!(line(last, 35), "2m 10s ▓▓▓░░ of 4m  Compiling serd…");
+        assert_eq!(line(last, 29), "2m 10s ▓▓▓░░ of 4m");
+        let asks = stall(WhyVerdict::InputWait, None);
+        let asking = ProgressFacts { stall: Some(&asks), ..last };
+        assert_eq!(
+            line(asking, 80),
+            "2m 10s ▓▓▓░░ of 4m  silent for 50s: waits for input  Compiling serde v1.0.228"
+        );
+        assert_eq!(line(asking, 50), "2m 10s ▓▓▓░░ of 4m  Compiling serde v1.0.228");
+        let counts = ProgressFacts { counts: Some((1, 3)), hint: Some("Ctrl-B"), ..FACTS };
+        assert_eq!(line(counts, 80), "1 of 3 ended  2m 10s ▓▓▓░░ of 4m  Ctrl-B");
+        let network = stall(WhyVerdict::Waiting, Some(WaitingOn::Network));
+        assert_eq!(format_silence(&network), "silent for 50s: waits (network)");
+        assert_eq!(format_silence(&stall(WhyVerdict::Unknown, None)), "silent for 50s");
+    }
+
+    #[test]
+    fn the_bar_is_full_at_the_usual_time_and_marks_a_longer_run() {
+        let bars = [0, 49, 50, 100, 101].map(|done| BarCharset::Ascii.draw_bar(done, 100));
+        assert_eq!(bars, ["[-----]", "[##---]", "[###--]", "[#####]", "[#####]+"]);
+        assert_eq!(BarCharset::Blocks.draw_bar(u64::MAX, 0), "▓▓▓▓▓+");
+    }
+
+    #[test]
+    fn the_first_locale_variable_with_a_value_selects_the_characters() {
+        let with = |set: &'static [(&str, &str)]| {
+            BarCharset::from_locale(|name| {
+                set.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert_eq!(with(&[]), BarCharset::Ascii);
+        assert_eq!(with(&[("LANG", "en_US.UTF-8")]), BarCharset::Blocks);
+        assert_eq!(with(&[("LANG", "C.utf8"), ("LC_ALL", "")]), BarCharset::Blocks);
+        assert_eq!(with(&[("LANG", "C.UTF-8"), ("LC_ALL", "C")]), BarCharset::Ascii);
+    }
+
+    #[test]
+    fn the_line_appears_after_silence_and_changes_once_a_second() {
+        let at = MonotonicMs;
+        let mut schedule = ProgressSchedule::new(3_000, at(0));
+        assert_eq!(schedule.paint_at(), Some(at(3_000)));
+        schedule.on_output(at(2_000));
+        assert_eq!((schedule.paint_at(), schedule.is_visible()), (Some(at(5_000)), false));
+        schedule.on_painted(at(5_001));
+        assert_eq!((schedule.paint_at(), schedule.is_visible()), (Some(at(6_001)), true));
+        schedule.pause();
+        assert_eq!((schedule.paint_at(), schedule.is_visible()), (None, false));
+        schedule.on_output(at(7_000));
+        assert_eq!(schedule.paint_at(), None);
+        schedule.resume(at(8_000));
+        assert_eq!(schedule.paint_at(), Some(at(11_000)));
+    }
+
+    proptest! {
+        #[test]
+        fn the_line_is_safe_and_fits(
+            last_line in any::<String>(), hint in any::<Option<String>>(),
+            elapsed_ms in any::<u64>(), usual_ms in any::<Option<u64>>(), columns in 0..120_usize,
+            counts in any::<Option<(usize, usize)>>(), is_stalled in any::<bool>(),
+        ) {
+            let stall = stall(WhyVerdict::PasswordLikely, None);
+            let facts = ProgressFacts {
+                counts,
+                elapsed_ms,
+                usual_ms,
+                stall: is_stalled.then_some(&stall),
+                hint: hint.as_deref(),
+                last_line: &last_line,
+            };
+            for charset in [BarCharset::Blocks, BarCharset::Ascii] {
+                let line = format_progress_line(facts, columns, charset);
+                prop_assert!(display_width(&line) <= columns);
+                prop_assert_eq!(&one_line(&line, columns), &line);
+            }
+        }
+    }
+}
