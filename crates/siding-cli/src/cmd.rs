@@ -17,6 +17,7 @@ mod input;
 mod install;
 mod man;
 mod mcp;
+mod metrics;
 mod monitor;
 pub(crate) mod monitor_mcp;
 mod notices;
@@ -88,6 +89,7 @@ enum Command {
     History(history::Args),
     Stats(stats::Args),
     Report(report::Args),
+    Metrics(metrics::Args),
     Reap(reap::Args),
     Session(session::Args),
     Guard(guard::Args),
@@ -161,6 +163,7 @@ impl Command {
             Self::History(args) => args.run(),
             Self::Stats(args) => args.run(),
             Self::Report(args) => args.run(),
+            Self::Metrics(args) => args.run(),
             Self::Reap(args) => args.run(),
             Self::Session(args) => args.run(),
             Self::Guard(args) => args.run(),

@@ -24,6 +24,7 @@ pub mod id;
 pub mod journal;
 pub mod lifecycle;
 pub mod limits;
+pub mod metrics;
 pub mod monitor;
 pub mod net;
 pub mod notice;

@@ -19,6 +19,7 @@ mod input;
 mod install;
 mod install_options;
 mod man_pages;
+mod metrics;
 mod monitor;
 mod not_found;
 mod notice_text;
