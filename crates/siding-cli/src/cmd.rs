@@ -9,6 +9,7 @@ mod doctor;
 #[cfg(test)]
 mod documented_commands;
 pub(crate) mod dream;
+mod export;
 mod extend;
 mod guard;
 mod history;
@@ -90,6 +91,7 @@ enum Command {
     Stats(stats::Args),
     Report(report::Args),
     Metrics(metrics::Args),
+    Export(export::Args),
     Reap(reap::Args),
     Session(session::Args),
     Guard(guard::Args),
@@ -164,6 +166,7 @@ impl Command {
             Self::Stats(args) => args.run(),
             Self::Report(args) => args.run(),
             Self::Metrics(args) => args.run(),
+            Self::Export(args) => args.run(),
             Self::Reap(args) => args.run(),
             Self::Session(args) => args.run(),
             Self::Guard(args) => args.run(),

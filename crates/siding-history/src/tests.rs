@@ -123,6 +123,7 @@ fn task_spec(task_id: TaskId, text: &str) -> TaskSpec {
         same_key: String::new(),
         duplicate_of: None,
         separate_stderr: false,
+        trace_parent: None,
         monitor: None,
         wait_for: Vec::new(),
         stall_after_ms: 45_000,

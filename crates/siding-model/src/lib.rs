@@ -28,6 +28,7 @@ pub mod metrics;
 pub mod monitor;
 pub mod net;
 pub mod notice;
+pub mod otlp;
 pub mod outcome;
 pub mod process;
 pub mod protocol;

@@ -42,13 +42,18 @@ fn magic_of(stat: &rustix::fs::StatFs) -> u64 {
     u64::from(stat.f_type as u32)
 }
 
+/// Returns the hostname of this machine.
+#[must_use]
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// Returns a name that distinguishes this machine from others that share a file system with it: its
 /// hostname and, if there is one, the id of its installation (machine-id(5)). The id alone is not
 /// enough, because machines that were copied from one image have the same id.
 #[must_use]
 pub fn system_id() -> String {
-    let system = rustix::system::uname();
-    let host = system.nodename().to_string_lossy().into_owned();
+    let host = host_name();
     let id = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     match id.trim() {
         "" => host,

@@ -31,6 +31,7 @@ use crate::store::StateDir;
 use crate::sys::pidfd::PidFd;
 use crate::sys::{birthmark, clock, process, procfs};
 use crate::task::launch::{Adoption, IdleShim};
+use crate::task::run::request::starter_trace_parent;
 use crate::task::shim_client::RecvResult;
 
 /// Timeout for a shim's confirmation that it supervises the process, in milliseconds.
@@ -393,6 +394,7 @@ fn adoption_spec(
         same_key: task_id.to_string(),
         duplicate_of: None,
         separate_stderr: false,
+        trace_parent: starter_trace_parent(),
         monitor: None,
         wait_for: Vec::new(),
     }

@@ -402,6 +402,7 @@ mod tests {
             same_key: String::new(),
             duplicate_of: None,
             separate_stderr: false,
+            trace_parent: None,
             monitor: None,
             wait_for: Vec::new(),
         }

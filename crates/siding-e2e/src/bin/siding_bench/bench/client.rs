@@ -113,6 +113,7 @@ impl BenchClient {
             same_key: format!("{:016x}", task_id.birthmark().0),
             duplicate_of: None,
             separate_stderr: false,
+            trace_parent: None,
             monitor: None,
             wait_for: Vec::new(),
         }
