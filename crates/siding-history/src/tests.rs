@@ -124,6 +124,7 @@ fn task_spec(task_id: TaskId, text: &str) -> TaskSpec {
         duplicate_of: None,
         separate_stderr: false,
         trace_parent: None,
+        log_journald: false,
         monitor: None,
         wait_for: Vec::new(),
         stall_after_ms: 45_000,

@@ -41,6 +41,7 @@ pub mod signal;
 pub mod size;
 pub mod socket_patterns;
 pub mod spec;
+pub mod system_log;
 pub mod task_reference;
 pub mod task_view;
 pub mod text;

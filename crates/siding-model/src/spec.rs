@@ -173,6 +173,10 @@ pub struct TaskSpec {
     /// ignore this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_parent: Option<TraceParent>,
+    /// Whether the start, the stop and the end of the task are sent to the journal of systemd. Older
+    /// builds ignore this field.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub log_journald: bool,
     /// The monitor of the task's output lines, if the caller asked for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitor: Option<Monitor>,

@@ -161,6 +161,8 @@ pub struct AdoptionSettings {
     deadline_notice_ms: u64,
     limits: Limits,
     watch: Thresholds,
+    #[serde(default)]
+    log_journald: bool,
     /// The names of programs that the user wants to keep running.
     pub spare_programs: Vec<String>,
 }
@@ -179,6 +181,7 @@ impl From<&Settings> for AdoptionSettings {
             deadline_notice_ms: duration_ms(settings.deadline_notice),
             limits: settings.limits(),
             watch: settings.watchdog_thresholds(),
+            log_journald: settings.log_journald,
             spare_programs: settings.spare_programs.clone(),
         }
     }
@@ -395,6 +398,7 @@ fn adoption_spec(
         duplicate_of: None,
         separate_stderr: false,
         trace_parent: starter_trace_parent(),
+        log_journald: terms.log_journald,
         monitor: None,
         wait_for: Vec::new(),
     }

@@ -403,6 +403,7 @@ mod tests {
             duplicate_of: None,
             separate_stderr: false,
             trace_parent: None,
+            log_journald: false,
             monitor: None,
             wait_for: Vec::new(),
         }

@@ -37,6 +37,7 @@ mod session;
 mod show;
 mod stop;
 mod support;
+mod system_log;
 mod wait;
 mod wait_for;
 mod webhook;

@@ -57,6 +57,7 @@ pub(crate) fn task_spec() -> TaskSpec {
         duplicate_of: None,
         separate_stderr: false,
         trace_parent: None,
+        log_journald: false,
         monitor: None,
         wait_for: Vec::new(),
     }

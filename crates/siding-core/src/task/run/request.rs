@@ -285,6 +285,7 @@ impl TaskRequest {
             duplicate_of: None,
             separate_stderr: self.separate_stderr,
             trace_parent: starter_trace_parent(),
+            log_journald: settings.log_journald,
             monitor: self.monitor,
             wait_for: self.wait_for,
         };

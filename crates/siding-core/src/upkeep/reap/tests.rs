@@ -114,6 +114,7 @@ fn accepted_record(id: TaskId, shim: ProcRef, session: &str) -> Record {
         duplicate_of: None,
         separate_stderr: false,
         trace_parent: None,
+        log_journald: false,
         monitor: None,
         wait_for: Vec::new(),
     };

@@ -114,6 +114,7 @@ impl BenchClient {
             duplicate_of: None,
             separate_stderr: false,
             trace_parent: None,
+            log_journald: false,
             monitor: None,
             wait_for: Vec::new(),
         }

@@ -142,6 +142,7 @@ fn task_spec(place: &RowDir, task_id: TaskId, number: u64) -> TaskSpec {
         duplicate_of: None,
         separate_stderr: false,
         trace_parent: None,
+        log_journald: false,
         monitor: None,
         wait_for: Vec::new(),
     }
