@@ -9,6 +9,7 @@ mod doctor;
 #[cfg(test)]
 mod documented_commands;
 pub(crate) mod dream;
+mod export;
 mod extend;
 mod guard;
 mod history;
@@ -17,6 +18,7 @@ mod input;
 mod install;
 mod man;
 mod mcp;
+mod metrics;
 mod monitor;
 pub(crate) mod monitor_mcp;
 mod notices;
@@ -88,6 +90,8 @@ enum Command {
     History(history::Args),
     Stats(stats::Args),
     Report(report::Args),
+    Metrics(metrics::Args),
+    Export(export::Args),
     Reap(reap::Args),
     Session(session::Args),
     Guard(guard::Args),
@@ -161,6 +165,8 @@ impl Command {
             Self::History(args) => args.run(),
             Self::Stats(args) => args.run(),
             Self::Report(args) => args.run(),
+            Self::Metrics(args) => args.run(),
+            Self::Export(args) => args.run(),
             Self::Reap(args) => args.run(),
             Self::Session(args) => args.run(),
             Self::Guard(args) => args.run(),

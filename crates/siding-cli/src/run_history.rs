@@ -77,7 +77,7 @@ fn query_best_effort<T>(
 
 /// Prints a note if a damaged `history.db` was moved away. Runs whose journals have been removed
 /// are then lost.
-fn report_moved_file<T>(done: HistoryOutcome<T>) -> T {
+pub(crate) fn report_moved_file<T>(done: HistoryOutcome<T>) -> T {
     if let Some((path, why)) = done.quarantined {
         let path = path.display();
         render::print_note(&format!(

@@ -16,6 +16,7 @@ pub mod dir_entry;
 pub mod file;
 pub mod inotify;
 pub mod inspect_process;
+pub mod journald;
 pub mod landlock;
 pub mod memory;
 pub mod net_sandbox;

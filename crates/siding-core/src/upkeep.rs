@@ -1,5 +1,8 @@
-//! Maintenance of the state directory and the machine: the reaper, `doctor`, activity reports.
+//! Maintenance of the state directory and the machine: the reaper, `doctor`, activity reports, metrics,
+//! the export of ended tasks.
 
 pub mod activity;
 pub mod doctor;
+pub mod export;
+pub mod metrics;
 pub mod reap;

@@ -7,12 +7,15 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use siding_core::store::StateDir;
 use siding_core::sys::clock;
 use siding_core::task::listing;
+use siding_core::upkeep::metrics;
 use siding_model::history::Run;
 use siding_model::id::TaskId;
+use siding_model::metrics::Tally;
 use siding_model::process::UnixMs;
 
 use crate::database::History;
 use crate::error::HistoryError;
+use crate::totals;
 
 /// Maximum number of runs that are stored for one command in one directory. More runs would hardly
 /// change the median.
@@ -56,14 +59,17 @@ impl History {
         if new.is_empty() && removed.is_empty() {
             return Ok(0);
         }
-        let read = |id: &TaskId| Run::from_state(&root.task_dir(*id).ok()?.read().ok()?.state);
-        let runs: Vec<Run> =
-            new.iter().filter_map(|id| read(id).filter(|run| run.task_id == *id)).collect();
+        let read = |id: &TaskId| {
+            let (state, tally) = metrics::read_tally(&root.task_dir(*id).ok()?).ok()?;
+            Some((Run::from_state(&state)?, tally))
+        };
+        let runs: Vec<(Run, Tally)> =
+            new.iter().filter_map(|id| read(id).filter(|(run, _)| run.task_id == *id)).collect();
         self.record_runs(&runs, &removed)?;
         Ok(runs.len())
     }
 
-    fn ingested_tasks(&self) -> Result<HashSet<TaskId>, HistoryError> {
+    pub(crate) fn ingested_tasks(&self) -> Result<HashSet<TaskId>, HistoryError> {
         let failed = Self::error_mapper(&self.path);
         let mut statement = self.database.prepare("SELECT task FROM ingested").map_err(&failed)?;
         let mut rows = statement.query(()).map_err(&failed)?;
@@ -75,10 +81,11 @@ impl History {
         Ok(ids)
     }
 
-    /// Inserts runs, deletes the ids of removed tasks, and enforces the limits, in one transaction.
+    /// Inserts runs, adds their counts to the totals, deletes the ids of removed tasks, and enforces
+    /// the limits, in one transaction.
     pub(crate) fn record_runs(
         &mut self,
-        runs: &[Run],
+        runs: &[(Run, Tally)],
         removed: &[TaskId],
     ) -> Result<(), HistoryError> {
         let failed = Self::error_mapper(&self.path);
@@ -86,7 +93,8 @@ impl History {
             .database
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(&failed)?;
-        insert_runs(&transaction, runs)
+        totals::prepare(&transaction)
+            .and_then(|()| insert_runs(&transaction, runs))
             .and_then(|commands| enforce_limits(&transaction, &commands, clock::unix_now()))
             .and_then(|()| forget_tasks(&transaction, removed))
             .and_then(|()| transaction.commit())
@@ -94,8 +102,9 @@ impl History {
     }
 }
 
-/// Inserts runs, and returns the row ids of the runs' commands.
-fn insert_runs(database: &Connection, runs: &[Run]) -> rusqlite::Result<BTreeSet<i64>> {
+/// Inserts runs with their counts, and returns the row ids of the runs' commands. A run that another
+/// process has inserted is not counted again.
+fn insert_runs(database: &Connection, runs: &[(Run, Tally)]) -> rusqlite::Result<BTreeSet<i64>> {
     let mut command = database.prepare(
         "INSERT INTO commands (command, cwd, last_ended) VALUES (?1, ?2, ?3)
          ON CONFLICT DO UPDATE SET last_ended = max(last_ended, excluded.last_ended)
@@ -107,9 +116,12 @@ fn insert_runs(database: &Connection, runs: &[Run]) -> rusqlite::Result<BTreeSet
     )?;
     let mut ingested = database.prepare("INSERT OR IGNORE INTO ingested (task) VALUES (?1)")?;
     let mut commands = BTreeSet::new();
-    for run in runs {
+    let mut new_counts = Tally::default();
+    for (run, tally) in runs {
         let task = run.task_id.to_string();
-        ingested.execute([&task])?;
+        if ingested.execute([&task])? > 0 {
+            new_counts.add_all(tally);
+        }
         let id: i64 =
             command.query_row(params![run.command, run.cwd, run.ended.0], |row| row.get(0))?;
         let outcome = serde_json::to_string(&run.outcome)
@@ -119,6 +131,7 @@ fn insert_runs(database: &Connection, runs: &[Run]) -> rusqlite::Result<BTreeSet
         insert.execute(params![task, id, run.ended.0, ran_ms, outcome, peak_memory])?;
         commands.insert(id);
     }
+    totals::add_counts(database, &new_counts)?;
     Ok(commands)
 }
 

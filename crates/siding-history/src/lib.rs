@@ -2,7 +2,7 @@
 //!
 //! Owns `history.db` in the state directory. The file's content is copied from the journals of
 //! ended tasks, so the file may be deleted at any time. This loses only the runs of tasks that
-//! retention has removed. `siding_model::history` interprets the runs. No code that runs, stops or
+//! retention has removed, and starts the counters of [`metrics`] again. `siding_model::history` interprets the runs. No code that runs, stops or
 //! shows a task may depend on the history, and the shim does not link this crate.
 
 #![forbid(unsafe_code)]
@@ -10,10 +10,12 @@
 mod database;
 mod error;
 mod ingest;
+pub mod metrics;
 mod query;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod totals;
 
 pub use database::{DATABASE_FILE_NAME, History, HistoryOutcome, query_best_effort, with_history};
 pub use error::HistoryError;

@@ -1,6 +1,6 @@
 //! Queries the history for runs, summaries and expectations.
 
-use rusqlite::{Row, params};
+use rusqlite::{Connection, Row, params};
 use siding_model::history::{Expectation, Run, RunSummary, normalize_command, normalize_directory};
 use siding_model::outcome::Outcome;
 use siding_model::process::UnixMs;
@@ -86,13 +86,26 @@ impl History {
         sql: &str,
         parameters: impl rusqlite::Params,
     ) -> Result<Vec<Run>, HistoryError> {
-        let failed = Self::error_mapper(&self.path);
-        let mut statement = self.database.prepare(sql).map_err(&failed)?;
-        let runs = statement.query_map(parameters, run_from_row).map_err(&failed)?;
-        // A row that cannot be parsed is skipped, because a newer version of siding or another
-        // program wrote it.
-        runs.filter_map(Result::transpose).collect::<Result<_, _>>().map_err(&failed)
+        query_runs(&self.database, sql, parameters).map_err(Self::error_mapper(&self.path))
     }
+}
+
+/// Returns all runs that match the filter, in no particular order.
+pub(crate) fn select_runs(database: &Connection, filter: &Filter) -> rusqlite::Result<Vec<Run>> {
+    let sql = format!("{SELECT_RUNS} WHERE {FILTER_CLAUSE}");
+    query_runs(database, &sql, params![filter.command, filter.cwd])
+}
+
+fn query_runs(
+    database: &Connection,
+    sql: &str,
+    parameters: impl rusqlite::Params,
+) -> rusqlite::Result<Vec<Run>> {
+    let mut statement = database.prepare(sql)?;
+    let runs = statement.query_map(parameters, run_from_row)?;
+    // A row that cannot be parsed is skipped, because a newer version of siding or another program
+    // wrote it.
+    runs.filter_map(Result::transpose).collect()
 }
 
 fn run_from_row(row: &Row<'_>) -> rusqlite::Result<Option<Run>> {

@@ -31,6 +31,27 @@ CREATE INDEX commands_by_age ON commands (last_ended);
 CREATE TABLE ingested (task TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 ";
 
+/// Creates the totals of the counters of `siding metrics`. The table was added without a new format,
+/// because older builds ignore it. `label` is empty for a counter without labels.
+const CREATE_TOTALS_SQL: &str = "
+CREATE TABLE totals (
+    counter TEXT NOT NULL,
+    label TEXT NOT NULL,
+    count INTEGER NOT NULL,
+    PRIMARY KEY (counter, label)
+) STRICT, WITHOUT ROWID;
+";
+
+/// Creates the table `totals` if it is missing. Returns whether it was created.
+pub(crate) fn create_missing_totals(database: &Connection) -> rusqlite::Result<bool> {
+    let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'totals'";
+    let tables: i64 = database.query_row(sql, (), |row| row.get(0))?;
+    if tables == 0 {
+        database.execute_batch(CREATE_TOTALS_SQL)?;
+    }
+    Ok(tables == 0)
+}
+
 /// Whether a database file has a format that this build can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileFormat {

@@ -211,6 +211,10 @@ pub enum BackgroundReason {
 }
 
 impl BackgroundReason {
+    /// All reasons, in the order of their declaration.
+    pub const ALL: [Self; 6] =
+        [Self::Asked, Self::Budget, Self::Timeout, Self::Known, Self::Heuristic, Self::User];
+
     /// Returns the name in JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

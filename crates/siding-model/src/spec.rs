@@ -8,6 +8,7 @@ use crate::id::{SessionId, TaskId, TaskKind};
 use crate::limits::{Limits, Thresholds};
 use crate::monitor::Monitor;
 use crate::net::NetPolicy;
+use crate::otlp::TraceParent;
 use crate::outcome::Placement;
 use crate::shell_words::join_quoted;
 use crate::signal::Signal;
@@ -155,6 +156,14 @@ pub struct TaskSpec {
     /// the two streams apart. The output file contains both streams in any case.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub separate_stderr: bool,
+    /// The span of the starter, from the variable `TRACEPARENT` of its environment. Older builds
+    /// ignore this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_parent: Option<TraceParent>,
+    /// Whether the start, the stop and the end of the task are sent to the journal of systemd. Older
+    /// builds ignore this field.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub log_journald: bool,
     /// The monitor of the task's output lines, if the caller asked for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub monitor: Option<Monitor>,

@@ -1,7 +1,7 @@
 //! A task's record: its directory, its journal, and the state that follows from the journal.
 
 use siding_core::store::{StateDir, TaskDir};
-use siding_core::task::recover;
+use siding_core::task::{recover, system_log};
 use siding_model::journal::TaskState;
 use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
@@ -59,13 +59,19 @@ impl TaskRecord {
 
     /// Writes records to the journal, passes each with its sequence number to `publish`, and
     /// applies it to the state. Records that cannot be written are published and applied too, and
-    /// stay pending for [`Self::retry_if_due`].
+    /// stay pending for [`Self::retry_if_due`]. Records that were written are also sent to the
+    /// journal of systemd, if the task's specification asks for that.
     pub(crate) fn append(&mut self, records: Vec<Record>, mut publish: impl FnMut(u64, &Record)) {
         let first = self.journal.write(&records);
+        let is_written = self.journal.retry_at().is_none();
         for (seq, record) in (first..).zip(records) {
             publish(seq, &record);
+            let logged = (self.state.spec.log_journald && is_written).then(|| record.clone());
             // The records were made from this state, so applying them cannot fail.
             let _recorded_anyway = self.state.apply(record);
+            if let Some(record) = logged {
+                system_log::log_record(&record, &self.state);
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use siding_core::store::StateDir;
 use siding_core::sys::descriptor;
+use siding_core::task::system_log;
 use siding_core::upkeep::reap::{self, ReapError, ReapStep, UnownedRules};
 use siding_model::retention::RetentionLimits;
 use siding_model::settings::Settings;
@@ -104,6 +105,7 @@ impl Args {
             stdout::print_text(&text::format_steps(&steps, &settings, self.dry_run))?;
         }
         if !self.dry_run {
+            log_reaped_processes(&settings, &steps);
             record_report_shown(&root, &settings, &steps, ReportAudience::Caller);
         }
         Ok(if steps.iter().any(ReapStep::is_failure) {
@@ -146,6 +148,7 @@ pub(super) fn run_quietly(root: &StateDir, settings: &Settings) -> Result<Vec<Re
         run_history::ingest_ended_runs(root)
     })?;
     steps.extend(reap::reap_sockets(&settings.reap_sockets, false));
+    log_reaped_processes(settings, &steps);
     Ok(steps)
 }
 
@@ -159,6 +162,7 @@ pub(super) fn run_for_session(
         run_history::ingest_ended_runs(root)
     })?;
     steps.extend(reap_unowned_and_sockets(root, settings));
+    log_reaped_processes(settings, &steps);
     Ok(steps)
 }
 
@@ -171,6 +175,7 @@ pub(super) fn run_for_session_fast(
 ) -> Result<Vec<ReapStep>, Failure> {
     let mut steps = reap::reap_urgent(root, SHIM_PROGRAM)?;
     steps.extend(reap_unowned_and_sockets(root, settings));
+    log_reaped_processes(settings, &steps);
     Ok(steps)
 }
 
@@ -179,6 +184,14 @@ fn reap_unowned_and_sockets(root: &StateDir, settings: &Settings) -> Vec<ReapSte
     // Sockets come last: a relay that an earlier step ended no longer holds its socket.
     steps.extend(reap::reap_sockets(&settings.reap_sockets, false));
     steps
+}
+
+/// Sends an entry about each ended process to the journal of systemd, with the setting
+/// `log_journald`.
+fn log_reaped_processes(settings: &Settings, steps: &[ReapStep]) {
+    if settings.log_journald {
+        steps.iter().filter_map(ReapStep::log_entry).for_each(|entry| system_log::send(&entry));
+    }
 }
 
 fn retention_limits(settings: &Settings) -> RetentionLimits {

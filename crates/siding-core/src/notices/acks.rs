@@ -142,6 +142,13 @@ impl Acks {
         self.for_everyone.contains(&id)
     }
 
+    /// Returns who has received a notice: `None` for the caller of the task, otherwise a consumer.
+    pub(crate) fn deliveries(&self, id: NoticeId) -> impl Iterator<Item = Option<Consumer>> {
+        let returned = self.is_returned(id).then_some(None);
+        let consumers = self.by_consumer.iter().filter(move |(_, ids)| ids.contains(&id));
+        returned.into_iter().chain(consumers.map(|(consumer, _)| Some(consumer.clone())))
+    }
+
     /// Returns records that contain the acknowledgements of these tasks only.
     fn records_for_tasks(&self, tasks: &HashSet<TaskId>) -> Vec<AckRecord> {
         let everybody = std::iter::once((None, &self.for_everyone));

@@ -53,8 +53,7 @@ pub fn hostname() -> String {
 /// enough, because machines that were copied from one image have the same id.
 #[must_use]
 pub fn system_id() -> String {
-    let system = rustix::system::uname();
-    let host = system.nodename().to_string_lossy().into_owned();
+    let host = host_name();
     let id = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     match id.trim() {
         "" => host,

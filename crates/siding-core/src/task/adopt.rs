@@ -31,6 +31,7 @@ use crate::store::StateDir;
 use crate::sys::pidfd::PidFd;
 use crate::sys::{birthmark, clock, process, procfs};
 use crate::task::launch::{Adoption, IdleShim};
+use crate::task::run::request::starter_trace_parent;
 use crate::task::shim_client::RecvResult;
 
 /// Timeout for a shim's confirmation that it supervises the process, in milliseconds.
@@ -160,6 +161,8 @@ pub struct AdoptionSettings {
     deadline_notice_ms: u64,
     limits: Limits,
     watch: Thresholds,
+    #[serde(default)]
+    log_journald: bool,
     /// The names of programs that the user wants to keep running.
     pub spare_programs: Vec<String>,
 }
@@ -178,6 +181,7 @@ impl From<&Settings> for AdoptionSettings {
             deadline_notice_ms: duration_ms(settings.deadline_notice),
             limits: settings.limits(),
             watch: settings.watchdog_thresholds(),
+            log_journald: settings.log_journald,
             spare_programs: settings.spare_programs.clone(),
         }
     }
@@ -393,6 +397,8 @@ fn adoption_spec(
         same_key: task_id.to_string(),
         duplicate_of: None,
         separate_stderr: false,
+        trace_parent: starter_trace_parent(),
+        log_journald: terms.log_journald,
         monitor: None,
         wait_for: Vec::new(),
     }

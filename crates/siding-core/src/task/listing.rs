@@ -402,6 +402,8 @@ mod tests {
             same_key: String::new(),
             duplicate_of: None,
             separate_stderr: false,
+            trace_parent: None,
+            log_journald: false,
             monitor: None,
             wait_for: Vec::new(),
         }

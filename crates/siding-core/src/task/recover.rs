@@ -30,6 +30,7 @@ use crate::task::launch::IdleShim;
 use crate::task::monitor;
 use crate::task::readiness::ready_after_end;
 use crate::task::shim_client::{self, RecvResult, ShimConnection};
+use crate::task::system_log;
 
 pub use batch::BatchRecovery;
 
@@ -320,6 +321,7 @@ impl<'r> Recovery<'r> {
         journal.sync().map_err(io)?;
         let _best_effort = journal.release_reserve();
         clear_ended(self.root, dir, &folded.state);
+        system_log::log_records(&folded.state, records);
         Ok(RecoveryOutcome::EndRecorded)
     }
 

@@ -149,6 +149,19 @@ pub enum NoticeKind {
     Expiring,
 }
 
+impl NoticeKind {
+    /// All kinds, in the order of their declaration.
+    pub const ALL: [Self; 7] = [
+        Self::Ended,
+        Self::Stalled,
+        Self::Lingering,
+        Self::Limit,
+        Self::Matched,
+        Self::Ready,
+        Self::Expiring,
+    ];
+}
+
 impl NoticeEvent {
     /// Adds a sentence about the end of a task. Any other event stays as it is.
     pub fn add_end_note(&mut self, sentence: String) {

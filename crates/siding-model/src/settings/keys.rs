@@ -259,6 +259,10 @@ settings! {
     // The report would reveal commands of other projects to the agent of this one.
     /// Whether the first hook of a host each day shows the summary of `siding report`.
     ReportDaily report_daily: bool = false, accept_any, UserOnly;
+    // Other users may be permitted to read the journal.
+    /// Whether starts, stops and ends of tasks, and reaped processes, are sent to the journal of
+    /// systemd.
+    LogJournald log_journald: bool = false, accept_any, UserOnly;
 }
 
 impl Key {

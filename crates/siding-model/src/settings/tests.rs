@@ -121,6 +121,7 @@ fn the_built_in_values_are_the_documented_ones() {
             "foreign_reap=end",
             "notify_webhook=off",
             "report_daily=false",
+            "log_journald=false",
         ]
     );
     assert_eq!(Settings::merge([]), Settings::default());

@@ -8,6 +8,8 @@
 //!   reported;
 //! - `evidence`: the diagnosis of a quiet task from two samples;
 //! - `limits`, `watchdog`: the breaches that a series of samples shows;
+//! - `metrics`: the counts of journals, and the text of the metrics;
+//! - `otlp`: the spans of tasks, and the entries for the journal of systemd;
 //! - `prompts`: the detection of prompts in the last lines of output;
 //! - `notices`, `notice_views`, `reminder`: the notices of a task, and that no output of a task can
 //!   imitate them;
@@ -24,10 +26,12 @@ mod fixtures;
 mod journal;
 mod lifecycle;
 mod limits;
+mod metrics;
 mod monitor;
 mod mutants;
 mod notice_views;
 mod notices;
+mod otlp;
 mod prompts;
 mod random_histories;
 mod ready;

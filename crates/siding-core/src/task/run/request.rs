@@ -9,6 +9,7 @@ use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::limits::Thresholds;
 use siding_model::monitor::Monitor;
 use siding_model::net::NetPolicy;
+use siding_model::otlp::TraceParent;
 use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::process::ProcRef;
 use siding_model::record;
@@ -283,6 +284,8 @@ impl TaskRequest {
             keep_tail: settings.output_keep_tail.0,
             duplicate_of: None,
             separate_stderr: self.separate_stderr,
+            trace_parent: starter_trace_parent(),
+            log_journald: settings.log_journald,
             monitor: self.monitor,
             wait_for: self.wait_for,
         };
@@ -324,6 +327,12 @@ impl TaskRequest {
         }
         key
     }
+}
+
+/// Returns the span of this process's caller, which OpenTelemetry passes in the variable
+/// `TRACEPARENT`. An invalid value is ignored, because it is meant for any program.
+pub(crate) fn starter_trace_parent() -> Option<TraceParent> {
+    std::env::var("TRACEPARENT").ok()?.parse().ok()
 }
 
 /// The absolute path of a directory that this process may enter.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::outcome::Outcome;
+use siding_model::system_log::LogEntry;
 
 /// One step that the reaper took, or would take.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -273,6 +274,22 @@ impl ReapStep {
             Self::HostFailed { .. } => "host_failed",
             Self::Failed { .. } => "failed",
         }
+    }
+
+    /// Returns the entry for the journal of systemd; `None` unless the step ended a process.
+    #[must_use]
+    pub fn log_entry(&self) -> Option<LogEntry> {
+        if let Self::StrayEnded { task_id, pid, .. } = self {
+            return Some(LogEntry::from_reaped(*pid, Some(*task_id), "its task has ended"));
+        }
+        if let Self::ForeignEnded { rule, pid, .. } = self {
+            return Some(LogEntry::from_reaped(*pid, None, rule));
+        }
+        if let Self::HostProcessEnded { host, pid, .. } = self {
+            let why = format!("its host {host} has ended");
+            return Some(LogEntry::from_reaped(*pid, None, &why));
+        }
+        None
     }
 
     /// Turns a step that would end an unowned process into a report of the process.

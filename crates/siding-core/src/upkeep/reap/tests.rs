@@ -113,6 +113,8 @@ fn accepted_record(id: TaskId, shim: ProcRef, session: &str) -> Record {
         same_key: "0123456789abcdef".to_owned(),
         duplicate_of: None,
         separate_stderr: false,
+        trace_parent: None,
+        log_journald: false,
         monitor: None,
         wait_for: Vec::new(),
     };

@@ -1,0 +1,18 @@
+//! Tasks as spans of OpenTelemetry: the JSON encoding of OTLP, and the trace context of a starter.
+//!
+//! A span depends only on the journal of its task, so a repeated export sends the same span with the
+//! same ids. Attribute names are those of OpenTelemetry's conventions for processes and command
+//! lines (version 1.42.0); those that begin with `siding.` have no convention. The command line and
+//! the output are never part of a span unless the caller asks for the command line, because they may
+//! contain secrets.
+
+mod attribute;
+mod headers;
+mod request;
+mod span;
+mod trace_parent;
+
+pub use headers::{BadHeaders, parse_headers};
+pub use request::{ExportAnswer, export_request, parse_answer};
+pub use span::{SpanOptions, TaskSpan, span_context};
+pub use trace_parent::{BadTraceParent, SpanId, TraceId, TraceParent};
