@@ -28,6 +28,7 @@ pub mod monitor;
 pub mod net;
 pub mod notice;
 pub mod outcome;
+pub mod person_need;
 pub mod process;
 pub mod protocol;
 pub mod record;
