@@ -190,6 +190,24 @@ impl StateDir {
         &self.path
     }
 
+    /// Returns the path of the directory that contains the directories of all tasks.
+    #[must_use]
+    pub fn tasks_path(&self) -> PathBuf {
+        self.path.join(TASKS_DIR)
+    }
+
+    /// Returns the path of the directory with the live markers.
+    #[must_use]
+    pub fn live_path(&self) -> PathBuf {
+        self.path.join(LIVE_DIR)
+    }
+
+    /// Returns the path of the directory that contains the directories of all sessions.
+    #[must_use]
+    pub fn sessions_path(&self) -> PathBuf {
+        self.path.join(SESSIONS_DIR)
+    }
+
     /// Creates the directory of a new task and acquires the task's lock.
     ///
     /// # Errors

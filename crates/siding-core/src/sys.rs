@@ -35,6 +35,7 @@ pub mod spawn;
 pub mod system_info;
 pub mod tcp_sockets;
 pub mod threads;
+pub mod timer;
 pub mod tty;
 pub mod unix_socket;
 mod vfork;

@@ -30,6 +30,7 @@ pub mod net;
 pub mod notice;
 pub mod otlp;
 pub mod outcome;
+pub mod person_need;
 pub mod process;
 pub mod progress_line;
 pub mod protocol;

@@ -403,12 +403,7 @@ pub fn task_pids(root: &StateDir, state: &TaskState) -> Vec<i32> {
     if !state.is_live() {
         return Vec::new();
     }
-    let own = state.spec.task_id.birthmark();
-    let mut pids = if procfs::is_running(state.shim) {
-        procfs::descendants(state.shim.pid, |pid| is_of_other_task(root, own, pid))
-    } else {
-        Vec::new()
-    };
+    let mut pids = shim_descendants(root, state).unwrap_or_default();
     if state.takeovers > 0 || pids.is_empty() {
         for process in processes_without_shim(root, state, state.shim.pid) {
             if !pids.contains(&process.pid) {
@@ -418,6 +413,15 @@ pub fn task_pids(root: &StateDir, state: &TaskState) -> Vec<i32> {
     }
     pids.retain(|pid| procfs::identify(*pid).is_some_and(is_alive));
     pids
+}
+
+/// Returns the process ids of the descendants of a task's shim that belong to the task; `None` if
+/// the shim does not run. After a takeover, processes of the task may have other ancestors.
+#[must_use]
+pub fn shim_descendants(root: &StateDir, state: &TaskState) -> Option<Vec<i32>> {
+    let own = state.spec.task_id.birthmark();
+    procfs::is_running(state.shim)
+        .then(|| procfs::descendants(state.shim.pid, |pid| is_of_other_task(root, own, pid)))
 }
 
 /// Prefix of the path under which a task's shell reads its command, before the descriptor number.

@@ -93,6 +93,22 @@ impl Inotify {
         Ok(WatchId(inotify::add_watch(&self.0, directory, what)?))
     }
 
+    /// Watches the names that appear in a directory, those that are deleted from it, and the writes
+    /// to the files in it. A write is reported as [`InotifyEvent::Modified`] for the directory's
+    /// watch, without the name of the file.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error of the system call; `ENOSPC` if the user has no watch left.
+    pub fn watch_files(&self, directory: &Path) -> io::Result<WatchId> {
+        let what = WatchFlags::CREATE
+            | WatchFlags::MOVED_TO
+            | WatchFlags::DELETE
+            | WatchFlags::MODIFY
+            | WatchFlags::ONLYDIR;
+        Ok(WatchId(inotify::add_watch(&self.0, directory, what)?))
+    }
+
     /// Removes a watch. The kernel may have removed the watch already, together with its file.
     pub fn remove_watch(&self, watched: WatchId) {
         let _already_removed = inotify::remove_watch(&self.0, watched.0);

@@ -53,7 +53,7 @@ pub fn hostname() -> String {
 /// enough, because machines that were copied from one image have the same id.
 #[must_use]
 pub fn system_id() -> String {
-    let host = host_name();
+    let host = hostname();
     let id = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     match id.trim() {
         "" => host,

@@ -2,15 +2,14 @@
 //! running ones. Ended tasks are counted, and listed only on request.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use siding_core::notices::Outbox;
 use siding_core::store::StateDir;
 use siding_core::sys::clock::{self, LocalTime};
 use siding_core::task::listing;
-use siding_model::advice::is_deadline_near;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::outcome::Outcome;
+use siding_model::person_need::{PersonNeed, is_failed_outcome};
 use siding_model::process::UnixMs;
 use siding_model::task_view::TaskView;
 
@@ -38,19 +37,6 @@ pub(super) enum ListScope {
     All,
 }
 
-/// Why a task needs a person, the most urgent reason first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum PersonNeed {
-    /// The task waits for an answer, or a signal has stopped a process of it.
-    Action,
-    /// The task will be stopped at its deadline soon.
-    Deadline,
-    /// The task exceeded a limit or a watchdog's threshold.
-    Limit,
-    /// The task failed, and its end was not shown yet.
-    UnreadFailure,
-}
-
 /// Numbers of ended tasks by the way they ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct EndedCounts {
@@ -73,7 +59,8 @@ pub(super) fn print_list(
     let last_end = views.iter().filter_map(|view| view.ended_at.as_deref()).max();
     let last_end = last_end.and_then(UnixMs::from_rfc3339);
     let is_running = views.iter().any(|view| view.outcome.is_none());
-    let need = |view: &TaskView| person_need(view, unread.contains(&view.task_id), now, notice);
+    let need =
+        |view: &TaskView| PersonNeed::for_task(view, unread.contains(&view.task_id), now, notice);
     let (views, cells): (Vec<TaskView>, Vec<PersonCells>) = arrange_rows(views, need, scope)
         .into_iter()
         .map(|(view, need)| {
@@ -127,7 +114,7 @@ fn find_unread_failures(root: &StateDir, views: &[TaskView]) -> HashSet<TaskId> 
     let failed: Vec<TaskId> = views
         .iter()
         .filter(|view| view.session_id.is_implicit())
-        .filter(|view| view.outcome.as_ref().is_some_and(is_failure))
+        .filter(|view| view.outcome.as_ref().is_some_and(is_failed_outcome))
         .map(|view| view.task_id)
         .take(CHECKED_FAILURES)
         .collect();
@@ -139,35 +126,6 @@ fn find_unread_failures(root: &StateDir, views: &[TaskView]) -> HashSet<TaskId> 
         .and_then(|outbox| outbox.tasks_with_pending_end(&failed))
         .map(|ids| ids.into_iter().collect())
         .unwrap_or_default()
-}
-
-fn person_need(
-    view: &TaskView,
-    is_unread: bool,
-    now: UnixMs,
-    notice: Duration,
-) -> Option<PersonNeed> {
-    if let Some(outcome) = &view.outcome {
-        return (is_unread && is_failure(outcome)).then_some(PersonNeed::UnreadFailure);
-    }
-    let needs_action = view.attention.as_ref().is_some_and(|attention| {
-        attention.verdict.asks_for_input() || attention.verdict.needs_action()
-    });
-    if needs_action {
-        Some(PersonNeed::Action)
-    } else if is_deadline_near(view, now, notice) {
-        Some(PersonNeed::Deadline)
-    } else {
-        (!view.breaches.is_empty()).then_some(PersonNeed::Limit)
-    }
-}
-
-/// Returns whether the task ended neither with exit code 0 nor on request.
-fn is_failure(outcome: &Outcome) -> bool {
-    !matches!(
-        outcome,
-        Outcome::Exited { code: 0 } | Outcome::Stopped { .. } | Outcome::Released { .. }
-    )
 }
 
 /// Selects the tasks of a list, and moves those that need the person to its top, the most urgent
@@ -230,7 +188,7 @@ impl EndedCounts {
     fn from_views(views: &[TaskView]) -> Self {
         let mut counts = Self::default();
         for outcome in views.iter().filter_map(|view| view.outcome.as_ref()) {
-            if is_failure(outcome) {
+            if is_failed_outcome(outcome) {
                 counts.failed += 1;
             } else if matches!(outcome, Outcome::Exited { .. }) {
                 counts.succeeded += 1;
@@ -259,6 +217,8 @@ impl EndedCounts {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use siding_model::evidence::{AttentionView, Certainty, WhyVerdict};
 
     use super::*;
@@ -285,7 +245,8 @@ mod tests {
 
     #[test]
     fn a_question_a_near_deadline_and_an_unread_failure_need_the_person() {
-        let need = |view: &TaskView, now: &str| person_need(view, true, moment(now), NOTICE);
+        let need =
+            |view: &TaskView, now: &str| PersonNeed::for_task(view, true, moment(now), NOTICE);
         assert_eq!(need(&running_task(), START), None);
         for verdict in WhyVerdict::ALL_VERDICTS {
             let is_action = matches!(
@@ -308,7 +269,7 @@ mod tests {
         assert_eq!(need(&over, START), Some(PersonNeed::Limit));
         let failed = ended_task(Outcome::Exited { code: 7 });
         assert_eq!(need(&failed, START), Some(PersonNeed::UnreadFailure));
-        assert_eq!(person_need(&failed, false, moment(START), NOTICE), None);
+        assert_eq!(PersonNeed::for_task(&failed, false, moment(START), NOTICE), None);
         for harmless in [Outcome::Exited { code: 0 }, Outcome::Stopped { by: "user".to_owned() }] {
             assert_eq!(need(&ended_task(harmless), START), None);
         }

@@ -1,0 +1,250 @@
+//! Selects, sorts and groups tasks for display. All functions are pure.
+
+use std::cmp::Reverse;
+
+use siding_model::id::{SessionId, TaskKind};
+use siding_model::outcome::Outcome;
+use siding_model::person_need::is_failed_outcome;
+use siding_model::task_view::PhaseName;
+
+use crate::task::LiveTask;
+
+/// How a list of tasks is divided into groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Grouping {
+    /// One group with all tasks.
+    #[default]
+    Flat,
+    /// A group for each session.
+    Session,
+    /// A group for each kind of task.
+    Kind,
+    /// A group for each phase, and for each way to end.
+    State,
+}
+
+impl Grouping {
+    /// All groupings, in the order in which a key selects one after the other.
+    pub const ALL_GROUPINGS: [Self; 4] = [Self::Flat, Self::Session, Self::Kind, Self::State];
+
+    /// Returns the name in text and in addresses.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Flat => "flat",
+            Self::Session => "session",
+            Self::Kind => "kind",
+            Self::State => "state",
+        }
+    }
+}
+
+/// By which property the tasks of a group are sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SortKey {
+    /// Running tasks first, the newest first; then ended ones, the last to end first.
+    #[default]
+    Time,
+    /// The most CPU time first.
+    Cpu,
+    /// The most memory first.
+    Memory,
+    /// The most bytes of output first.
+    Output,
+    /// The longest duration first.
+    Elapsed,
+    /// Alphabetically by name or command.
+    Name,
+}
+
+impl SortKey {
+    /// All sort keys, in the order in which a key selects one after the other.
+    pub const ALL_KEYS: [Self; 6] =
+        [Self::Time, Self::Cpu, Self::Memory, Self::Output, Self::Elapsed, Self::Name];
+
+    /// Returns the name in text and in addresses.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::Output => "output",
+            Self::Elapsed => "elapsed",
+            Self::Name => "name",
+        }
+    }
+}
+
+/// What the tasks of a group have in common. Groups are ordered by this key.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GroupKey {
+    /// All tasks.
+    All,
+    /// The tasks of a session.
+    Session(SessionId),
+    /// The tasks of a kind.
+    Kind(TaskKind),
+    /// The tasks in a state.
+    State(StateGroup),
+}
+
+impl GroupKey {
+    /// Returns the heading of the group.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        match self {
+            Self::All => "all",
+            Self::Session(id) => id.as_str(),
+            Self::Kind(kind) => kind.name(),
+            Self::State(state) => state.as_str(),
+        }
+    }
+}
+
+/// The state of a task as a group, in the order of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StateGroup {
+    /// The command has not been started yet.
+    Starting,
+    /// The command runs.
+    Running,
+    /// The command has ended, and descendants are alive.
+    Lingering,
+    /// The task is being stopped.
+    Stopping,
+    /// The task ended neither with exit code 0 nor on request.
+    Failed,
+    /// The task was stopped or released on request.
+    Stopped,
+    /// The command ended with exit code 0.
+    Succeeded,
+}
+
+impl StateGroup {
+    /// Returns the group of a task.
+    #[must_use]
+    pub fn for_task(task: &LiveTask) -> Self {
+        match &task.view.outcome {
+            Some(outcome) if is_failed_outcome(outcome) => Self::Failed,
+            Some(Outcome::Exited { .. }) => Self::Succeeded,
+            Some(_) => Self::Stopped,
+            None => match task.view.phase {
+                PhaseName::Starting => Self::Starting,
+                PhaseName::Running => Self::Running,
+                PhaseName::Lingering => Self::Lingering,
+                // A task without an outcome has not ended.
+                PhaseName::Stopping | PhaseName::Ended => Self::Stopping,
+            },
+        }
+    }
+
+    /// Returns the name in text and in addresses.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Lingering => "lingering",
+            Self::Stopping => "stopping",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+            Self::Succeeded => "succeeded",
+        }
+    }
+}
+
+/// A group of tasks with a heading.
+#[derive(Debug, Clone)]
+pub struct GroupedTasks<'t> {
+    /// What the tasks have in common.
+    pub key: GroupKey,
+    /// The tasks, sorted; never empty.
+    pub tasks: Vec<&'t LiveTask>,
+}
+
+/// Returns the tasks that a text selects. Each word of the text must occur in the task's id, name,
+/// command, session, directory or state; upper and lower case are the same. A text without words
+/// selects every task.
+pub fn filter_tasks<'t>(
+    tasks: impl IntoIterator<Item = &'t LiveTask>,
+    text: &str,
+) -> impl Iterator<Item = &'t LiveTask> {
+    let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
+    tasks.into_iter().filter(move |task| words.iter().all(|word| has_word(task, word)))
+}
+
+fn has_word(task: &LiveTask, word: &str) -> bool {
+    let view = &task.view;
+    let contains = |text: &str| text.to_lowercase().contains(word);
+    contains(&view.task_id.to_string())
+        || view.name.as_deref().is_some_and(contains)
+        || contains(&view.command)
+        || contains(view.session_id.as_str())
+        || contains(&view.cwd)
+        || contains(StateGroup::for_task(task).as_str())
+}
+
+/// Sorts tasks: those that need a person first, the most urgent first, then by `key`. Tasks that
+/// are equal keep their order.
+pub fn sort_tasks(tasks: &mut [&LiveTask], key: SortKey) {
+    tasks.sort_by(|a, b| {
+        let need = |task: &LiveTask| (task.need.is_none(), task.need);
+        need(a).cmp(&need(b)).then_with(|| compare(a, b, key))
+    });
+}
+
+fn compare(a: &LiveTask, b: &LiveTask, key: SortKey) -> std::cmp::Ordering {
+    let cpu = |task: &LiveTask| task.usage.as_ref().and_then(|usage| usage.cpu_percent);
+    let memory = |task: &LiveTask| task.usage.as_ref().map(|usage| usage.memory_bytes);
+    match key {
+        SortKey::Time => {
+            let moment = |task: &LiveTask| {
+                let view = &task.view;
+                let at = view.ended_at.as_ref().unwrap_or(&view.started_at);
+                (view.outcome.is_some(), Reverse(at.clone()))
+            };
+            moment(a).cmp(&moment(b))
+        }
+        SortKey::Cpu => cpu(b).unwrap_or(-1.0).total_cmp(&cpu(a).unwrap_or(-1.0)),
+        SortKey::Memory => memory(b).cmp(&memory(a)),
+        SortKey::Output => b.view.output.bytes.cmp(&a.view.output.bytes),
+        SortKey::Elapsed => b.view.elapsed_ms.cmp(&a.view.elapsed_ms),
+        SortKey::Name => a.view.display_name().cmp(b.view.display_name()),
+    }
+}
+
+/// Divides tasks into groups, and sorts each group as [`sort_tasks`] does. A group with a task that
+/// needs a person comes before the others; otherwise the groups are ordered by their keys.
+#[must_use]
+pub fn group_tasks<'t>(
+    tasks: impl IntoIterator<Item = &'t LiveTask>,
+    grouping: Grouping,
+    key: SortKey,
+) -> Vec<GroupedTasks<'t>> {
+    let mut groups = std::collections::BTreeMap::<GroupKey, Vec<&LiveTask>>::new();
+    for task in tasks {
+        groups.entry(group_key(task, grouping)).or_default().push(task);
+    }
+    let mut groups: Vec<GroupedTasks<'t>> = groups
+        .into_iter()
+        .map(|(group_key, mut tasks)| {
+            sort_tasks(&mut tasks, key);
+            GroupedTasks { key: group_key, tasks }
+        })
+        .collect();
+    groups.sort_by_key(|group| {
+        let need = group.tasks.iter().filter_map(|task| task.need).min();
+        (need.is_none(), need)
+    });
+    groups
+}
+
+fn group_key(task: &LiveTask, grouping: Grouping) -> GroupKey {
+    match grouping {
+        Grouping::Flat => GroupKey::All,
+        Grouping::Session => GroupKey::Session(task.view.session_id.clone()),
+        Grouping::Kind => GroupKey::Kind(task.view.kind),
+        Grouping::State => GroupKey::State(StateGroup::for_task(task)),
+    }
+}

@@ -1,0 +1,42 @@
+//! What a refresh has changed.
+
+use std::collections::BTreeSet;
+
+use siding_model::id::{SessionId, TaskId};
+
+/// The tasks and sessions that a refresh has changed. A task is in one of `appeared`, `ended`,
+/// `changed` and `removed` at most. The passing of time alone is no change, unless a task begins or
+/// ceases to need a person.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Tasks that are new in the view, whether they run or have ended already.
+    pub appeared: BTreeSet<TaskId>,
+    /// Tasks that were running before, and have an outcome now.
+    pub ended: BTreeSet<TaskId>,
+    /// Tasks whose state, unread notices or need for a person have changed.
+    pub changed: BTreeSet<TaskId>,
+    /// Tasks that no longer exist, or can no longer be read.
+    pub removed: BTreeSet<TaskId>,
+    /// Sessions that were opened, closed or removed, whose owners have changed, or whose notices
+    /// were acknowledged.
+    pub sessions: BTreeSet<SessionId>,
+}
+
+impl Changes {
+    /// Returns whether nothing has changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.appeared.is_empty()
+            && self.ended.is_empty()
+            && self.changed.is_empty()
+            && self.removed.is_empty()
+            && self.sessions.is_empty()
+    }
+
+    /// Adds a task to `changed`, unless another set contains it already.
+    pub(crate) fn add_changed(&mut self, id: TaskId) {
+        if !self.appeared.contains(&id) && !self.ended.contains(&id) {
+            self.changed.insert(id);
+        }
+    }
+}

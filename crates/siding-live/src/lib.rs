@@ -1,0 +1,56 @@
+//! The read model of everything that shows what runs: `siding ps --watch`, `siding top`, the web
+//! page.
+//!
+//! A [`LiveView`] reads the tasks and sessions of a state directory once, and afterwards only what
+//! has changed. It takes no lock, sends no request to a shim and writes nothing, so that the tasks
+//! do not notice whether anything follows them. It therefore repairs nothing either: a task whose
+//! shim was killed stays as the journal shows it, and
+//! [`is_supervised`](TaskUsage::is_supervised) tells so after a sample.
+//!
+//! A caller polls [`LiveView::source`] together with its other descriptors, and calls
+//! [`LiveView::refresh`] when the descriptor is readable, and once a second if it shows times. A
+//! caller that shows CPU or memory also calls [`LiveView::sample`] for the tasks on its screen.
+//!
+//! ```no_run
+//! use siding_core::store::StateDir;
+//! use siding_core::sys::poll;
+//! use siding_live::{LiveOptions, LiveView};
+//!
+//! let root = StateDir::open(&StateDir::default_path().ok_or("HOME is not set")?)?;
+//! let mut view = LiveView::open(root, LiveOptions::default())?;
+//! loop {
+//!     for task in view.tasks() {
+//!         println!("{} {}", task.view.task_id, task.view.phase.as_str());
+//!     }
+//!     while view.refresh()?.is_empty() {
+//!         poll::wait_readable(&[view.source()], None)?;
+//!     }
+//! }
+//! # #[expect(unreachable_code, reason = "gives the type of the errors")]
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`arrange`] groups, sorts and filters tasks for display.
+
+#![forbid(unsafe_code)]
+
+pub mod arrange;
+mod changes;
+mod cpu_meter;
+mod error;
+mod options;
+mod read;
+mod sample;
+mod session;
+mod task;
+mod usage;
+mod view;
+mod watch;
+
+pub use changes::Changes;
+pub use error::LiveError;
+pub use options::{EndedTasks, LiveOptions};
+pub use session::LiveSession;
+pub use task::{LiveNotice, LiveTask};
+pub use usage::TaskUsage;
+pub use view::LiveView;

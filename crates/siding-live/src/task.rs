@@ -1,0 +1,165 @@
+//! One task of a view, with its notices.
+
+use std::time::Duration;
+
+use siding_core::notices::Acks;
+use siding_model::evidence::AttentionView;
+use siding_model::history::Expectation;
+use siding_model::id::TaskId;
+use siding_model::journal::TaskState;
+use siding_model::notice::{Consumer, Notice, NoticeId, NoticeKind};
+use siding_model::person_need::PersonNeed;
+use siding_model::process::{BootId, MonotonicMs, UnixMs};
+use siding_model::task_view::TaskView;
+
+use crate::cpu_meter::CpuMeter;
+use crate::usage::TaskUsage;
+
+/// A task as it was at the last refresh.
+#[derive(Debug, Clone)]
+pub struct LiveTask {
+    /// The state of the task, without processes and ports, which [`LiveTask::usage`] has, and
+    /// without text. The expected duration is set once the caller has called
+    /// [`LiveView::set_expectation`](crate::LiveView::set_expectation).
+    pub view: TaskView,
+    /// What the task uses; `None` until [`LiveView::sample`](crate::LiveView::sample) has measured
+    /// it, and after its end.
+    pub usage: Option<TaskUsage>,
+    /// Why the task needs a person; `None` if it does not.
+    pub need: Option<PersonNeed>,
+    /// The notices of the task, oldest first, whoever has read them. The last notice of an ended
+    /// task is usually that of its end.
+    pub notices: Vec<LiveNotice>,
+    /// The number of notices that no reader of
+    /// [`LiveOptions::readers`](crate::LiveOptions::readers) has acknowledged. The result of a
+    /// foreground task counts only if its caller has not received it.
+    pub unread_notices: usize,
+    /// The machine that supervises the task; `None` if it is this one. Processes on another machine
+    /// are not visible here.
+    pub other_machine: Option<String>,
+    /// The replayed journal while the task runs.
+    pub(crate) state: Option<Box<TaskState>>,
+    pub(crate) expectation: Option<Expectation>,
+    pub(crate) meter: CpuMeter,
+}
+
+/// One notice of a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveNotice {
+    /// The id, which acknowledgements name.
+    pub id: NoticeId,
+    /// What the notice reports.
+    pub kind: NoticeKind,
+    /// When the event happened.
+    pub at: UnixMs,
+    /// Whether no reader has acknowledged the notice.
+    pub is_unread: bool,
+    /// Until then the task's caller is expected to receive the result itself.
+    reserved_until: Option<MonotonicMs>,
+}
+
+/// The times of one refresh.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moment {
+    pub(crate) awake: MonotonicMs,
+    pub(crate) wall: UnixMs,
+}
+
+impl LiveTask {
+    /// Wraps a view without a journal, for tests of what shows tasks.
+    #[must_use]
+    pub fn from_view(view: TaskView) -> Self {
+        Self {
+            view,
+            usage: None,
+            need: None,
+            notices: Vec::new(),
+            unread_notices: 0,
+            other_machine: None,
+            state: None,
+            expectation: None,
+            meter: CpuMeter::default(),
+        }
+    }
+
+    /// Returns whether the task has not ended.
+    #[must_use]
+    pub const fn is_live(&self) -> bool {
+        self.view.outcome.is_none()
+    }
+
+    /// Returns the id of the task.
+    #[must_use]
+    pub const fn id(&self) -> TaskId {
+        self.view.task_id
+    }
+
+    /// Returns whether the final record is written, so that the journal will not grow any more.
+    pub(crate) const fn is_closed(&self) -> bool {
+        self.view.ended_at.is_some()
+    }
+
+    /// Counts the unread notices again. Returns whether the number has changed.
+    pub(crate) fn update_unread(
+        &mut self,
+        acks: Option<&Acks>,
+        readers: &[Consumer],
+        now: MonotonicMs,
+    ) -> bool {
+        for notice in &mut self.notices {
+            let is_reserved = notice.reserved_until.is_some_and(|until| now < until);
+            let is_read =
+                |acks: &Acks| readers.iter().any(|reader| acks.is_acknowledged(reader, notice.id));
+            notice.is_unread = !is_reserved && !acks.is_some_and(is_read);
+            if !is_reserved {
+                notice.reserved_until = None;
+            }
+        }
+        let before = self.unread_notices;
+        self.unread_notices = self.notices.iter().filter(|notice| notice.is_unread).count();
+        before != self.unread_notices
+    }
+
+    /// Returns whether a notice is no longer reserved for the caller, so that the unread notices
+    /// must be counted again.
+    pub(crate) fn has_due_notice(&self, now: MonotonicMs) -> bool {
+        let is_due = |notice: &LiveNotice| notice.reserved_until.is_some_and(|until| until <= now);
+        self.notices.iter().any(is_due)
+    }
+
+    /// Sets the times of a running task that grow without an event.
+    pub(crate) fn update_times(&mut self, now: MonotonicMs) {
+        let Some(state) = &self.state else { return };
+        self.view.elapsed_ms = state.elapsed_ms(now);
+        if let (Some(attention), Some(stalled)) = (&mut self.view.attention, &state.stall) {
+            *attention = AttentionView::new(stalled, now);
+        }
+    }
+
+    /// Decides again whether the task needs a person. Returns whether the answer has changed.
+    pub(crate) fn update_need(&mut self, now: UnixMs, deadline_notice: Duration) -> bool {
+        let before = self.need;
+        self.need = PersonNeed::for_task(&self.view, self.has_unread_end(), now, deadline_notice);
+        before != self.need
+    }
+
+    /// Returns whether a person has not seen the end of the task. Only the implicit session counts,
+    /// because the ends of other tasks are reported to agents.
+    fn has_unread_end(&self) -> bool {
+        let is_end = |notice: &LiveNotice| notice.is_unread && notice.kind == NoticeKind::Ended;
+        self.view.session_id.is_implicit() && self.notices.iter().any(is_end)
+    }
+}
+
+impl LiveNotice {
+    /// Describes a notice that is not counted as unread yet.
+    pub(crate) fn new(notice: &Notice, state: &TaskState, boot: &BootId, now: MonotonicMs) -> Self {
+        Self {
+            id: notice.id,
+            kind: notice.event.kind(),
+            at: notice.wall,
+            is_unread: false,
+            reserved_until: notice.caller_priority_until(state, boot, now),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The measured usage of a running task.
+
+/// What a running task used when it was last sampled.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskUsage {
+    /// CPU time used since the previous sample in percent of one CPU, so a task with two busy
+    /// processes has 200. `None` after the first sample.
+    pub cpu_percent: Option<f64>,
+    /// The resident memory of all processes in bytes. Pages that processes share count once for
+    /// each of them.
+    pub memory_bytes: u64,
+    /// The ids of the processes, without the shim. At most 512 of them are measured.
+    pub pids: Vec<i32>,
+    /// The TCP ports on which the processes listen, in ascending order.
+    pub ports: Vec<u16>,
+    /// Bytes of output per second since the previous sample. `None` after the first sample.
+    pub output_rate: Option<f64>,
+    /// Whether the task's shim runs. If it does not, nothing enforces the task's deadline and
+    /// limits until a command repairs the task.
+    pub is_supervised: bool,
+}
+
+impl TaskUsage {
+    /// Returns the number of the task's processes.
+    #[must_use]
+    pub const fn process_count(&self) -> usize {
+        self.pids.len()
+    }
+}
