@@ -45,7 +45,7 @@ prop_compose! {
             output_rate: None,
             is_supervised: true,
         });
-        let view = task_view(bits, kind, session, command, outcome, second, bytes);
+        let view = task_view(bits, kind, session, (command, outcome), second, bytes);
         let mut task = LiveTask::from_view(view);
         (task.need, task.usage) = (need, usage);
         task
@@ -56,8 +56,7 @@ fn task_view(
     bits: u64,
     kind: TaskKind,
     session: &str,
-    command: String,
-    outcome: Option<Outcome>,
+    (command, outcome): (String, Option<Outcome>),
     second: u8,
     bytes: u64,
 ) -> TaskView {
@@ -190,7 +189,7 @@ proptest! {
 #[test]
 fn a_filter_searches_ids_names_commands_sessions_directories_and_states() {
     let exited = Some(Outcome::Exited { code: 0 });
-    let view = task_view(5, TaskKind::LocalBash, "agent-7", "make Test".to_owned(), exited, 1, 0);
+    let view = task_view(5, TaskKind::LocalBash, "agent-7", ("make Test".to_owned(), exited), 1, 0);
     let view = TaskView { name: Some("nightly".to_owned()), ..view };
     let id = view.task_id.to_string();
     let tasks = [LiveTask::from_view(view)];

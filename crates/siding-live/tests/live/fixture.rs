@@ -197,6 +197,8 @@ fn task_spec(task_id: TaskId, session_id: SessionId) -> TaskSpec {
         same_key: String::new(),
         duplicate_of: None,
         separate_stderr: false,
+        trace_parent: None,
+        log_journald: false,
         monitor: None,
         wait_for: Vec::new(),
     }

@@ -188,7 +188,7 @@ fn without_inotify_the_directory_is_read_at_intervals() {
     };
     let mut view = state.open_view_with(options);
     assert_eq!(view.poll_interval(), Some(Duration::from_millis(1)));
-    let mut next = |view: &mut LiveView| -> Changes {
+    let next = |view: &mut LiveView| -> Changes {
         poll::wait_readable(&[view.source()], None).expect("waits");
         view.refresh().expect("readable")
     };
