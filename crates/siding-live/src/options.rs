@@ -14,9 +14,11 @@ pub struct LiveOptions {
     /// The consumers whose acknowledgement makes a notice read. By default a person at a terminal
     /// and the session's agent, as for `siding notices` at a terminal.
     pub readers: Vec<Consumer>,
-    /// The interval at which the state directory is read again if it cannot be watched, because the
-    /// user has no inotify instance or watch left.
+    /// The interval at which the state directory is read again if it cannot be watched: on a
+    /// network file system, and if the user has no inotify instance or watch left.
     pub poll_interval: Duration,
+    /// Whether to read at `poll_interval` even if the kernel could report changes.
+    pub always_poll: bool,
 }
 
 /// The tasks that had ended when a view was opened.
@@ -37,6 +39,7 @@ impl Default for LiveOptions {
             deadline_notice: Duration::from_secs(120),
             readers: vec![Consumer::terminal(), Consumer::agent()],
             poll_interval: Duration::from_secs(1),
+            always_poll: false,
         }
     }
 }

@@ -9,7 +9,6 @@ use siding_model::journal::JournalError;
 use siding_model::notice::TaskNotices;
 use siding_model::process::{BootId, MonotonicMs};
 
-use crate::cpu_meter::CpuMeter;
 use crate::task::{LiveNotice, LiveTask};
 
 /// Maximum number of reader threads. More threads are not faster, because half of the work is in
@@ -39,8 +38,12 @@ pub(crate) fn read_tasks(
     boot: &BootId,
     now: MonotonicMs,
 ) -> Vec<(TaskId, TaskReading)> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(READER_THREADS);
     let chunks: Vec<&[TaskId]> = ids.chunks(TASKS_PER_CHUNK).collect();
+    // Asking for the number of CPUs reads several files.
+    let threads = match chunks.len() {
+        0 | 1 => 1,
+        _ => std::thread::available_parallelism().map_or(1, usize::from).min(READER_THREADS),
+    };
     let read_chunk = |chunk: &&[TaskId]| -> Vec<(TaskId, TaskReading)> {
         chunk.iter().map(|id| (*id, read_task(root, *id, boot, now))).collect()
     };
@@ -61,9 +64,8 @@ fn read_task(root: &StateDir, id: TaskId, boot: &BootId, now: MonotonicMs) -> Ta
             let other = read.state.spec.task_id;
             TaskReading::Unreadable(format!("its journal is that of task {other}"))
         }
-        Err(error) if root.task_dir(id).is_err() => {
-            // The task was removed after its directory was opened.
-            let _gone: JournalReadError = error;
+        // The task was removed after its directory was opened.
+        Err(_) if matches!(root.task_dir(id), Err(StoreError::NoSuchTask { .. })) => {
             TaskReading::Removed
         }
         Err(JournalReadError::Content(JournalError::Empty)) => TaskReading::Unrecorded,
@@ -83,14 +85,9 @@ fn build_task(
         .unwrap_or_else(|| view::task_view(root, dir, &state, ViewDetail::Brief));
     let notice = |notice| LiveNotice::new(notice, &state, boot, now);
     LiveTask {
-        view,
-        usage: None,
-        need: None,
         notices: notices.iter().map(notice).collect(),
-        unread_notices: 0,
         other_machine: dir.other_machine().map(str::to_owned),
         state: state.is_live().then(|| Box::new(state)),
-        expectation: None,
-        meter: CpuMeter::default(),
+        ..LiveTask::from_view(view)
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use siding_core::notices::Acks;
 use siding_model::evidence::AttentionView;
 use siding_model::history::Expectation;
+use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::notice::{Consumer, Notice, NoticeId, NoticeKind};
 use siding_model::person_need::PersonNeed;
@@ -65,10 +66,37 @@ pub(crate) struct Moment {
 }
 
 impl LiveTask {
+    /// Wraps a view without a journal, for tests of what shows tasks.
+    #[must_use]
+    pub fn from_view(view: TaskView) -> Self {
+        Self {
+            view,
+            usage: None,
+            need: None,
+            notices: Vec::new(),
+            unread_notices: 0,
+            other_machine: None,
+            state: None,
+            expectation: None,
+            meter: CpuMeter::default(),
+        }
+    }
+
     /// Returns whether the task has not ended.
     #[must_use]
     pub const fn is_live(&self) -> bool {
         self.view.outcome.is_none()
+    }
+
+    /// Returns the id of the task.
+    #[must_use]
+    pub const fn id(&self) -> TaskId {
+        self.view.task_id
+    }
+
+    /// Returns whether the final record is written, so that the journal will not grow any more.
+    pub(crate) const fn is_closed(&self) -> bool {
+        self.view.ended_at.is_some()
     }
 
     /// Counts the unread notices again. Returns whether the number has changed.

@@ -51,7 +51,7 @@ impl LiveView {
     pub fn open(root: StateDir, options: LiveOptions) -> Result<Self, LiveError> {
         let io = |doing| move |source| LiveError::Io { doing, source };
         let boot = procfs::boot_id().map_err(io("read the boot id"))?;
-        let watch = StateWatch::start(&root, options.poll_interval)
+        let watch = StateWatch::start(&root, options.poll_interval, options.always_poll)
             .map_err(io("create a timer for reading the state directory"))?;
         let mut view = Self {
             root,
@@ -66,16 +66,16 @@ impl LiveView {
             acks: HashMap::new(),
         };
         let mut events = WatchEvents::default();
-        let all = view.root.all_tasks()?;
+        let mut ended = view.root.all_tasks()?;
         events.tasks.extend(view.root.live_tasks()?);
-        let ended: Vec<TaskId> =
-            all.iter().copied().filter(|id| !events.tasks.contains(id)).collect();
-        events.tasks.extend(match view.options.ended {
+        ended.retain(|id| !events.tasks.contains(id));
+        view.excluded.extend(&ended);
+        events.ended_tasks.extend(match view.options.ended {
             EndedTasks::All => ended,
             EndedTasks::Newest(count) => listing::most_recent(&view.root, ended, count),
             EndedTasks::None => Vec::new(),
         });
-        view.excluded = all.into_iter().filter(|id| !events.tasks.contains(id)).collect();
+        view.excluded.retain(|id| !events.ended_tasks.contains(id));
         events.sessions = view.listed_sessions()?;
         let _all_new = view.apply(events)?;
         Ok(view)
@@ -192,9 +192,11 @@ impl LiveView {
             has_ended || self.excluded.contains(id)
         };
         let all: HashSet<TaskId> = self.root.all_tasks()?.into_iter().collect();
-        events.tasks.extend(all.iter().filter(|id| !is_known(id)));
-        events.tasks.extend(self.tasks.keys().filter(|id| !all.contains(id)));
-        events.tasks.extend(self.unreadable.keys());
+        events.tasks.extend(self.root.live_tasks()?);
+        events.tasks.extend(self.tasks.values().filter(|task| task.is_live()).map(LiveTask::id));
+        events.ended_tasks.extend(all.iter().filter(|id| !is_known(id)));
+        events.ended_tasks.extend(self.tasks.keys().filter(|id| !all.contains(id)));
+        events.ended_tasks.extend(self.unreadable.keys());
         events.sessions.extend(self.listed_sessions()?);
         events.sessions.extend(self.sessions.keys().cloned());
         Ok(())
@@ -210,15 +212,15 @@ impl LiveView {
     /// Reads the tasks and sessions that may have changed.
     fn apply(&mut self, events: WatchEvents) -> Result<Changes, LiveError> {
         let mut changes = Changes::default();
-        let has_ended = |id: &TaskId| self.tasks.get(id).is_some_and(|task| !task.is_live());
+        let is_closed = |id: &TaskId| self.tasks.get(id).is_some_and(LiveTask::is_closed);
         // The watch precedes the reading, so that no later change is missed.
-        let watched = events.tasks.iter().filter(|id| !has_ended(id));
+        let watched = events.tasks.iter().filter(|id| !is_closed(id));
         self.watch
             .add(&self.root, watched, &events.sessions, self.options.poll_interval)
             .map_err(|source| LiveError::Io { doing: "create a timer", source })?;
         self.read_sessions(&events.sessions, &mut changes);
         let now = now();
-        let ids: Vec<TaskId> = events.tasks.into_iter().collect();
+        let ids: Vec<TaskId> = events.tasks.union(&events.ended_tasks).copied().collect();
         for (id, reading) in read::read_tasks(&self.root, &ids, &self.boot, now.awake) {
             self.apply_reading(id, reading, now, &mut changes);
         }
@@ -241,11 +243,14 @@ impl LiveView {
         let mut task = match reading {
             TaskReading::Task(task) => *task,
             TaskReading::Unrecorded => return,
-            TaskReading::Removed => return self.remove_task(id, changes),
+            TaskReading::Removed => {
+                self.watch.remove_task(id);
+                self.excluded.remove(&id);
+                return self.forget_task(id, changes);
+            }
             TaskReading::Unreadable(why) => {
-                self.remove_task(id, changes);
                 self.unreadable.insert(id, why);
-                return;
+                return self.forget_task(id, changes);
             }
         };
         let acks = self.acks.get(&task.view.session_id);
@@ -274,17 +279,13 @@ impl LiveView {
                 }
             }
         }
-        if !task.is_live() {
-            // Without the final record, the journal may still grow, but a later record changes
-            // only details that the removal of the live marker reveals as well.
+        if task.is_closed() {
             self.watch.remove_task(id);
         }
         self.tasks.insert(id, task);
     }
 
-    fn remove_task(&mut self, id: TaskId, changes: &mut Changes) {
-        self.watch.remove_task(id);
-        self.excluded.remove(&id);
+    fn forget_task(&mut self, id: TaskId, changes: &mut Changes) {
         if self.tasks.remove(&id).is_some() {
             changes.removed.insert(id);
         }

@@ -57,6 +57,8 @@ struct FileWatch {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct WatchEvents {
     pub(crate) tasks: BTreeSet<TaskId>,
+    /// Tasks without a live marker. They have ended, so they are read, but not watched.
+    pub(crate) ended_tasks: BTreeSet<TaskId>,
     pub(crate) sessions: BTreeSet<SessionId>,
     /// Whether events may be missing, so that everything must be compared with the files.
     pub(crate) must_rescan: bool,
@@ -64,12 +66,20 @@ pub(crate) struct WatchEvents {
 
 impl StateWatch {
     /// Starts to watch the lists of tasks and sessions, with a timer of `poll_interval` if the
-    /// kernel allows no watch.
-    pub(crate) fn start(root: &StateDir, poll_interval: Duration) -> io::Result<Self> {
-        match InotifyWatch::start(root) {
-            Ok(watch) => Ok(Self::Inotify(Box::new(watch))),
-            Err(_) => PeriodicTimer::start(poll_interval).map(Self::Timer),
+    /// kernel allows no watch, or if it would not report every change: on a network file system,
+    /// inotify reports only the changes of this machine.
+    pub(crate) fn start(
+        root: &StateDir,
+        poll_interval: Duration,
+        always_poll: bool,
+    ) -> io::Result<Self> {
+        if !always_poll
+            && root.runtime_base().is_none()
+            && let Ok(watch) = InotifyWatch::start(root)
+        {
+            return Ok(Self::Inotify(Box::new(watch)));
         }
+        PeriodicTimer::start(poll_interval).map(Self::Timer)
     }
 
     /// Returns the descriptor that is readable when [`Self::read_events`] has something to report.

@@ -1,0 +1,202 @@
+//! Properties of the functions that arrange tasks for display.
+
+use proptest::prelude::*;
+use siding_live::arrange::{Grouping, SortKey, filter_tasks, group_tasks, sort_tasks};
+use siding_live::{LiveTask, TaskUsage};
+use siding_model::id::{TaskId, TaskKind};
+use siding_model::outcome::{BackgroundReason, Outcome};
+use siding_model::person_need::PersonNeed;
+use siding_model::task_view::{OutputView, PhaseName, PlacementKind, PlacementView, TaskView};
+
+fn outcome() -> impl Strategy<Value = Option<Outcome>> {
+    prop_oneof![
+        3 => Just(None),
+        1 => (0..3_u8).prop_map(|code| Some(Outcome::Exited { code })),
+        1 => Just(Some(Outcome::Stopped { by: "user".to_owned() })),
+    ]
+}
+
+fn need() -> impl Strategy<Value = Option<PersonNeed>> {
+    prop::option::of(prop_oneof![
+        Just(PersonNeed::Action),
+        Just(PersonNeed::Deadline),
+        Just(PersonNeed::Limit),
+        Just(PersonNeed::UnreadFailure),
+    ])
+}
+
+prop_compose! {
+    fn task()(
+        bits in 0..1_000_u64,
+        kind in prop::sample::select(TaskKind::ALL.to_vec()),
+        session in prop::sample::select(vec!["cli", "agent-7", "agent-8"]),
+        command in "[a-cA-C ]{0,6}",
+        outcome in outcome(),
+        need in need(),
+        second in 0..3_u8,
+        bytes in 0..3_u64,
+        cpu in prop::option::of(0..3_u8),
+    ) -> LiveTask {
+        let usage = cpu.map(|cpu| TaskUsage {
+            cpu_percent: Some(f64::from(cpu)),
+            memory_bytes: bytes,
+            pids: Vec::new(),
+            ports: Vec::new(),
+            output_rate: None,
+            is_supervised: true,
+        });
+        let view = TaskView {
+            kind,
+            session_id: session.parse().expect("a name"),
+            ..task_view(bits, &command, outcome, second)
+        };
+        let mut task = LiveTask::from_view(view);
+        (task.need, task.usage) = (need, usage);
+        task
+    }
+}
+
+fn task_view(bits: u64, command: &str, outcome: Option<Outcome>, second: u8) -> TaskView {
+    let moment = format!("2026-03-02T07:05:0{second}.000Z");
+    TaskView {
+        task_id: TaskId::new(TaskKind::LocalBash, TaskId::MIN_BITS + (bits << 12)).expect("an id"),
+        kind: TaskKind::LocalBash,
+        session_id: "cli".parse().expect("a name"),
+        name: None,
+        command: command.to_owned(),
+        cwd: "/project".to_owned(),
+        final_cwd: None,
+        adopted: false,
+        sandbox: None,
+        phase: if outcome.is_some() { PhaseName::Ended } else { PhaseName::Running },
+        placement: PlacementView {
+            kind: PlacementKind::Background,
+            why: Some(BackgroundReason::Asked),
+        },
+        ended_at: outcome.is_some().then(|| moment.clone()),
+        outcome,
+        leader_outcome: None,
+        pipeline_statuses: None,
+        started_at: moment,
+        elapsed_ms: u64::from(second),
+        deadline_at: None,
+        shim_pid: None,
+        processes: Vec::new(),
+        listening: Vec::new(),
+        output: OutputView {
+            path: String::new(),
+            bytes: u64::from(second),
+            kept_bytes: u64::from(second),
+            gap: None,
+            lost_bytes: 0,
+            text: None,
+            truncated: false,
+        },
+        attention: None,
+        usage: None,
+        breaches: Vec::new(),
+        net: "all".to_owned(),
+        cgroup: None,
+        monitor: None,
+        ready: None,
+        stop_report: None,
+        duplicate_of: None,
+        parent_task: None,
+        rescues: 0,
+        expected_ms: None,
+        expected_p90_ms: None,
+        expected_runs: None,
+        message: None,
+    }
+}
+
+fn addresses(tasks: &[&LiveTask]) -> Vec<*const LiveTask> {
+    tasks.iter().map(|task| std::ptr::from_ref(*task)).collect()
+}
+
+proptest! {
+    #[test]
+    fn grouping_keeps_every_task_once_and_separates_the_groups(
+        tasks in prop::collection::vec(task(), 0..30),
+        grouping in prop::sample::select(Grouping::ALL_GROUPINGS.to_vec()),
+        key in prop::sample::select(SortKey::ALL_KEYS.to_vec()),
+    ) {
+        let groups = group_tasks(&tasks, grouping, key);
+        let mut grouped: Vec<_> =
+            groups.iter().flat_map(|group| addresses(&group.tasks)).collect();
+        let mut all = addresses(&tasks.iter().collect::<Vec<_>>());
+        grouped.sort_unstable();
+        all.sort_unstable();
+        prop_assert_eq!(grouped, all);
+        let mut keys: Vec<_> = groups.iter().map(|group| group.key.clone()).collect();
+        keys.sort();
+        keys.dedup();
+        prop_assert_eq!(keys.len(), groups.len());
+        for group in &groups {
+            prop_assert!(!group.tasks.is_empty() && !group.key.title().is_empty());
+            let session = &group.tasks[0].view.session_id;
+            let same = group.tasks.iter().all(|task| task.view.session_id == *session);
+            prop_assert!(grouping != Grouping::Session || same);
+        }
+    }
+
+    #[test]
+    fn tasks_and_groups_that_need_a_person_come_first(
+        tasks in prop::collection::vec(task(), 0..30),
+        grouping in prop::sample::select(Grouping::ALL_GROUPINGS.to_vec()),
+        key in prop::sample::select(SortKey::ALL_KEYS.to_vec()),
+    ) {
+        let groups = group_tasks(&tasks, grouping, key);
+        let rank = |task: &&LiveTask| (task.need.is_none(), task.need);
+        for group in &groups {
+            prop_assert!(group.tasks.is_sorted_by_key(rank));
+        }
+        prop_assert!(groups.is_sorted_by_key(|group| rank(&group.tasks[0])));
+    }
+
+    #[test]
+    fn sorting_is_stable_and_repeatable(
+        tasks in prop::collection::vec(task(), 0..30),
+        key in prop::sample::select(SortKey::ALL_KEYS.to_vec()),
+    ) {
+        let mut once: Vec<&LiveTask> = tasks.iter().collect();
+        sort_tasks(&mut once, key);
+        let mut twice = once.clone();
+        sort_tasks(&mut twice, key);
+        prop_assert_eq!(addresses(&once), addresses(&twice));
+    }
+
+    #[test]
+    fn a_filter_selects_a_subsequence_and_more_words_select_fewer(
+        tasks in prop::collection::vec(task(), 0..30),
+        text in "[a-cA-C ]{0,4}",
+        more in "[a-c]{1,2}",
+    ) {
+        let selected: Vec<&LiveTask> = filter_tasks(&tasks, &text).collect();
+        let again: Vec<&LiveTask> = filter_tasks(selected.iter().copied(), &text).collect();
+        prop_assert_eq!(addresses(&selected), addresses(&again));
+        let narrower: Vec<&LiveTask> = filter_tasks(&tasks, &format!("{text} {more}")).collect();
+        prop_assert!(addresses(&narrower).iter().all(|one| addresses(&selected).contains(one)));
+        let upper: Vec<&LiveTask> = filter_tasks(&tasks, &text.to_uppercase()).collect();
+        prop_assert_eq!(addresses(&selected), addresses(&upper));
+        prop_assert!(filter_tasks(&tasks, "  ").count() == tasks.len());
+    }
+}
+
+#[test]
+fn a_filter_searches_ids_names_commands_sessions_directories_and_states() {
+    let exited = Some(Outcome::Exited { code: 0 });
+    let view = TaskView {
+        name: Some("nightly".to_owned()),
+        session_id: "agent-7".parse().expect("a name"),
+        ..task_view(5, "make Test", exited, 1)
+    };
+    let id = view.task_id.to_string();
+    let tasks = [LiveTask::from_view(view)];
+    for text in [&id, "NIGHT", "test make", "agent-7", "/project", "succeeded", ""] {
+        assert_eq!(filter_tasks(&tasks, text).count(), 1, "{text}");
+    }
+    for text in ["failed", "make install"] {
+        assert_eq!(filter_tasks(&tasks, text).count(), 0, "{text}");
+    }
+}
