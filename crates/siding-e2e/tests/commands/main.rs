@@ -26,6 +26,7 @@ mod notices;
 mod output;
 mod port_conflict;
 mod ps;
+mod ps_watch;
 mod readiness;
 mod reap;
 mod reap_unowned;
