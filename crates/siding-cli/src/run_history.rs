@@ -13,7 +13,20 @@ pub(crate) fn add_expectations(root: &StateDir, views: &mut [TaskView]) {
     if !views.iter().any(TaskView::is_in_progress) {
         return;
     }
-    let views_now: &[TaskView] = views;
+    let usual = expectations(root, views.iter());
+    for (view, usual) in views.iter_mut().zip(usual) {
+        if let Some(usual) = usual {
+            view.set_expectation(&usual);
+        }
+    }
+}
+
+/// Returns the usual duration of each task that is in progress, in the order of `views`; nothing if
+/// the history cannot be used.
+pub(crate) fn expectations<'v>(
+    root: &StateDir,
+    views: impl Iterator<Item = &'v TaskView> + Clone,
+) -> Vec<Option<Expectation>> {
     let usual = query_best_effort(root, |history| {
         let usual = |view: &TaskView| {
             if !view.is_in_progress() {
@@ -21,13 +34,9 @@ pub(crate) fn add_expectations(root: &StateDir, views: &mut [TaskView]) {
             }
             history.expectation(&view.command, &view.cwd)
         };
-        views_now.iter().map(usual).collect::<Result<Vec<_>, _>>()
+        views.clone().map(usual).collect::<Result<Vec<_>, _>>()
     });
-    for (view, usual) in views.iter_mut().zip(usual.unwrap_or_default()) {
-        if let Some(usual) = usual {
-            view.set_expectation(&usual);
-        }
-    }
+    usual.unwrap_or_default()
 }
 
 /// Returns the usual duration of a command in a directory, if it is known.

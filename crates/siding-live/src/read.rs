@@ -38,8 +38,12 @@ pub(crate) fn read_tasks(
     boot: &BootId,
     now: MonotonicMs,
 ) -> Vec<(TaskId, TaskReading)> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(READER_THREADS);
     let chunks: Vec<&[TaskId]> = ids.chunks(TASKS_PER_CHUNK).collect();
+    // Asking for the number of CPUs reads several files.
+    let threads = match chunks.len() {
+        0 | 1 => 1,
+        _ => std::thread::available_parallelism().map_or(1, usize::from).min(READER_THREADS),
+    };
     let read_chunk = |chunk: &&[TaskId]| -> Vec<(TaskId, TaskReading)> {
         chunk.iter().map(|id| (*id, read_task(root, *id, boot, now))).collect()
     };

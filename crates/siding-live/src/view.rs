@@ -243,11 +243,14 @@ impl LiveView {
         let mut task = match reading {
             TaskReading::Task(task) => *task,
             TaskReading::Unrecorded => return,
-            TaskReading::Removed => return self.remove_task(id, changes),
+            TaskReading::Removed => {
+                self.watch.remove_task(id);
+                self.excluded.remove(&id);
+                return self.forget_task(id, changes);
+            }
             TaskReading::Unreadable(why) => {
-                self.remove_task(id, changes);
                 self.unreadable.insert(id, why);
-                return;
+                return self.forget_task(id, changes);
             }
         };
         let acks = self.acks.get(&task.view.session_id);
@@ -282,9 +285,7 @@ impl LiveView {
         self.tasks.insert(id, task);
     }
 
-    fn remove_task(&mut self, id: TaskId, changes: &mut Changes) {
-        self.watch.remove_task(id);
-        self.excluded.remove(&id);
+    fn forget_task(&mut self, id: TaskId, changes: &mut Changes) {
         if self.tasks.remove(&id).is_some() {
             changes.removed.insert(id);
         }

@@ -1,6 +1,7 @@
 //! `siding ps`: lists tasks.
 
 mod person;
+mod watch;
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -28,6 +29,9 @@ const SHOWN_ENDED_TASKS: usize = 10;
 /// last.
 const ENDED_CANDIDATES: usize = 64;
 
+/// The text if there is no task.
+const NO_TASKS: &str = "no tasks; `siding run -- COMMAND` starts one";
+
 /// Lists tasks: those that run, and those that ended last.
 ///
 /// At the terminal of a person, tasks that need the person come first: those that wait for input,
@@ -41,6 +45,7 @@ Examples:
   siding ps --all           every task that is kept
   siding ps --running       running tasks
   siding ps --session S     tasks of one session
+  siding ps --watch         the list, kept up to date until Ctrl-C
   siding ps --json          every task, as a list; --running for fewer")]
 pub(crate) struct Args {
     /// List every task that is kept
@@ -52,6 +57,11 @@ pub(crate) struct Args {
     /// List only the tasks of this session and of its subagents
     #[arg(long, value_name = "S")]
     session: Option<SessionId>,
+    /// Keep the list on this terminal up to date until Ctrl-C
+    ///
+    /// Killed shims are replaced only at the start.
+    #[arg(short, long, conflicts_with = "json")]
+    watch: bool,
     /// Print JSON: a list of tasks, without the text of their output
     #[arg(long)]
     json: bool,
@@ -59,7 +69,7 @@ pub(crate) struct Args {
 
 /// Returns the running tasks as `siding ps --running` lists them, after the same repair.
 pub(super) fn running_views(root: &StateDir) -> Result<Vec<TaskView>, Failure> {
-    let args = Args { all: false, running: true, session: None, json: false };
+    let args = Args { all: false, running: true, session: None, watch: false, json: false };
     // A repair that failed is reported, and the tasks are listed nevertheless.
     let _logged_by_callee = context::recover_all(root)?;
     let mut views = args.collect_tasks(root, false)?.views;
@@ -69,6 +79,9 @@ pub(super) fn running_views(root: &StateDir) -> Result<Vec<TaskView>, Failure> {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if self.watch {
+            return self.watch_list();
+        }
         let root = context::open_state_dir()?;
         let recovered = context::recover_all(&root)?;
         let is_person = !self.json && caller::is_person_at_stdout();
@@ -155,6 +168,11 @@ impl Args {
         !self.all && !self.json && !self.running && self.session.is_none()
     }
 
+    /// Returns which tasks the list for a person contains.
+    const fn scope(&self) -> ListScope {
+        if self.shows_recent_only() { ListScope::Overview } else { ListScope::All }
+    }
+
     fn print_for_person(&self, root: &StateDir, found: TaskList) -> Result<(), Failure> {
         let TaskList { mut views, .. } = found;
         if views.is_empty() && self.running {
@@ -165,8 +183,7 @@ impl Args {
             return Ok(());
         }
         run_history::add_expectations(root, &mut views);
-        let scope = if self.shows_recent_only() { ListScope::Overview } else { ListScope::All };
-        person::print_list(root, views, scope)
+        person::print_list(root, views, self.scope())
     }
 
     fn print_table(&self, root: &StateDir, found: TaskList) -> Result<(), Failure> {
@@ -192,7 +209,7 @@ impl Args {
 }
 
 fn report_no_tasks() {
-    errln!("siding: no tasks; `siding run -- COMMAND` starts one");
+    errln!("siding: {NO_TASKS}");
 }
 
 /// Prints the tasks as a JSON list: first running tasks, then ended ones.

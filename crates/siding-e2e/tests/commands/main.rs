@@ -29,6 +29,7 @@ mod output;
 mod output_at_terminal;
 mod port_conflict;
 mod ps;
+mod ps_watch;
 mod readiness;
 mod reap;
 mod reap_unowned;

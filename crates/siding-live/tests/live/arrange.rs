@@ -45,28 +45,25 @@ prop_compose! {
             output_rate: None,
             is_supervised: true,
         });
-        let view = task_view(bits, kind, session, (command, outcome), second, bytes);
+        let view = TaskView {
+            kind,
+            session_id: session.parse().expect("a name"),
+            ..task_view(bits, &command, outcome, second)
+        };
         let mut task = LiveTask::from_view(view);
         (task.need, task.usage) = (need, usage);
         task
     }
 }
 
-fn task_view(
-    bits: u64,
-    kind: TaskKind,
-    session: &str,
-    (command, outcome): (String, Option<Outcome>),
-    second: u8,
-    bytes: u64,
-) -> TaskView {
+fn task_view(bits: u64, command: &str, outcome: Option<Outcome>, second: u8) -> TaskView {
     let moment = format!("2026-03-02T07:05:0{second}.000Z");
     TaskView {
         task_id: TaskId::new(TaskKind::LocalBash, TaskId::MIN_BITS + (bits << 12)).expect("an id"),
-        kind,
-        session_id: session.parse().expect("a name"),
+        kind: TaskKind::LocalBash,
+        session_id: "cli".parse().expect("a name"),
         name: None,
-        command,
+        command: command.to_owned(),
         cwd: "/project".to_owned(),
         final_cwd: None,
         adopted: false,
@@ -81,15 +78,15 @@ fn task_view(
         leader_outcome: None,
         pipeline_statuses: None,
         started_at: moment,
-        elapsed_ms: bytes,
+        elapsed_ms: u64::from(second),
         deadline_at: None,
         shim_pid: None,
         processes: Vec::new(),
         listening: Vec::new(),
         output: OutputView {
             path: String::new(),
-            bytes,
-            kept_bytes: bytes,
+            bytes: u64::from(second),
+            kept_bytes: u64::from(second),
             gap: None,
             lost_bytes: 0,
             text: None,
@@ -189,8 +186,11 @@ proptest! {
 #[test]
 fn a_filter_searches_ids_names_commands_sessions_directories_and_states() {
     let exited = Some(Outcome::Exited { code: 0 });
-    let view = task_view(5, TaskKind::LocalBash, "agent-7", ("make Test".to_owned(), exited), 1, 0);
-    let view = TaskView { name: Some("nightly".to_owned()), ..view };
+    let view = TaskView {
+        name: Some("nightly".to_owned()),
+        session_id: "agent-7".parse().expect("a name"),
+        ..task_view(5, "make Test", exited, 1)
+    };
     let id = view.task_id.to_string();
     let tasks = [LiveTask::from_view(view)];
     for text in [&id, "NIGHT", "test make", "agent-7", "/project", "succeeded", ""] {

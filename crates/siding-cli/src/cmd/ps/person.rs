@@ -45,6 +45,17 @@ struct EndedCounts {
     stopped: usize,
 }
 
+/// The text of a list of tasks.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct PersonList {
+    /// The table; empty if no task is listed.
+    pub(super) table: String,
+    /// The tasks of the table, in the order of its rows.
+    pub(super) listed: Vec<TaskView>,
+    /// The line about the ended tasks; `None` if there are none, or all of them are listed.
+    pub(super) summary: Option<String>,
+}
+
 /// Prints the tasks in `views`, which are sorted: running tasks first, then ended ones, the newest
 /// of each first.
 pub(super) fn print_list(
@@ -55,12 +66,31 @@ pub(super) fn print_list(
     let now = clock::unix_now();
     let notice = context::load_valid_settings().deadline_notice;
     let unread = find_unread_failures(root, &views);
+    let need =
+        |view: &TaskView| PersonNeed::for_task(view, unread.contains(&view.task_id), now, notice);
+    let list = format_list(views, need, scope, ColorMode::for_stdout());
+    if !list.table.is_empty() {
+        out::print(&link_outputs(&list.table, &list.listed, &std::io::stdout()))?;
+    }
+    if let Some(summary) = list.summary {
+        render::print_note(&summary);
+    }
+    Ok(())
+}
+
+/// Formats the tasks in `views`, which are sorted as for [`print_list`].
+pub(super) fn format_list(
+    views: Vec<TaskView>,
+    need: impl Fn(&TaskView) -> Option<PersonNeed>,
+    scope: ListScope,
+    color: ColorMode,
+) -> PersonList {
+    let now = clock::unix_now();
     let counts = EndedCounts::from_views(&views);
     let last_end = views.iter().filter_map(|view| view.ended_at.as_deref()).max();
     let last_end = last_end.and_then(UnixMs::from_rfc3339);
     let is_running = views.iter().any(|view| view.outcome.is_none());
-    let need =
-        |view: &TaskView| PersonNeed::for_task(view, unread.contains(&view.task_id), now, notice);
+    let has_unread = views.iter().any(|view| need(view) == Some(PersonNeed::UnreadFailure));
     let (views, cells): (Vec<TaskView>, Vec<PersonCells>) = arrange_rows(views, need, scope)
         .into_iter()
         .map(|(view, need)| {
@@ -68,17 +98,13 @@ pub(super) fn print_list(
             (view, cells)
         })
         .unzip();
-    if !views.is_empty() {
-        let table = render::person_table(&views, &cells, ColorMode::for_stdout());
-        out::print(&link_outputs(&table, &views, &std::io::stdout()))?;
-    }
-    if scope == ListScope::Overview
-        && let Some(last_end) = last_end
-    {
+    let table =
+        if views.is_empty() { String::new() } else { render::person_table(&views, &cells, color) };
+    let summary = last_end.filter(|_| scope == ListScope::Overview).map(|last_end| {
         let age = (!is_running).then(|| format_age(last_end, now));
-        render::print_note(&format_summary(counts, age.as_deref(), !unread.is_empty()));
-    }
-    Ok(())
+        format_summary(counts, age.as_deref(), has_unread)
+    });
+    PersonList { table, listed: views, summary }
 }
 
 /// Reports that no task runs, and which task of these sessions ended last. `None` selects all

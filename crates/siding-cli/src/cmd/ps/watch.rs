@@ -1,0 +1,272 @@
+//! `siding ps --watch`: the list for a person, repainted in place.
+//!
+//! The list stays in the terminal's normal screen, and no mode of the terminal is changed, so that
+//! nothing must be restored at the end, and Ctrl-C leaves the last list above the prompt.
+
+use std::collections::HashSet;
+use std::io::{self, IsTerminal as _};
+use std::os::fd::AsFd as _;
+use std::process::ExitCode;
+
+use siding_core::session;
+use siding_core::sys::signals::SignalFd;
+use siding_core::sys::{poll, tty};
+use siding_live::{EndedTasks, LiveOptions, LiveTask, LiveView};
+use siding_model::id::{SessionId, TaskId};
+use siding_model::signal::Signal;
+use siding_model::task_view::TaskView;
+use siding_model::text::{display_width, one_line};
+
+use super::person::{self, PersonList};
+use super::{Args, NO_TASKS};
+use crate::context;
+use crate::failure::Failure;
+use crate::render::color::ColorMode;
+use crate::render::out::{self, ReaderState};
+use crate::run_history;
+
+/// Shortest time between two paints, and the interval at which the times of running tasks are
+/// painted, in milliseconds.
+const PAINT_INTERVAL_MS: u64 = 1_000;
+/// Interval of the paints while no task runs: the list then shows only ages in minutes.
+const IDLE_INTERVAL_MS: u64 = 60_000;
+/// The columns and rows of a terminal that does not report its size.
+const DEFAULT_SIZE: (u16, u16) = (80, 24);
+/// Signals after which the cursor is no longer below the last paint: this process was continued,
+/// after which the shell has written to the terminal, or the terminal was resized, which breaks
+/// lines in other places.
+const SCREEN_SIGNALS: [Signal; 2] = [Signal::CONT, Signal::WINCH];
+
+/// What is on the terminal.
+#[derive(Debug, Default)]
+struct Screen {
+    /// The lines of the last paint, which are directly above the cursor.
+    lines: Vec<String>,
+}
+
+impl Args {
+    /// Shows the list until a signal ends this process or the terminal is closed.
+    pub(super) fn watch_list(&self) -> Result<ExitCode, Failure> {
+        if !io::stdout().is_terminal() {
+            return Err(Failure::new(
+                "--watch repaints a terminal, but standard output is not a terminal",
+            )
+            .with_hint("`siding ps` prints the list once; `siding ps --json` is for programs"));
+        }
+        let root = context::open_state_dir()?;
+        // A repair that failed is reported, and the tasks are listed nevertheless.
+        let _logged_by_callee = context::recover_all(&root)?;
+        if let Some(session) = &self.session {
+            context::ensure_session_exists(&root, session)?;
+        }
+        let signals = SignalFd::block(&SCREEN_SIGNALS)
+            .map_err(|error| Failure::new(format!("could not wait for signals: {error}")))?;
+        let options = LiveOptions {
+            ended: if self.running { EndedTasks::None } else { EndedTasks::All },
+            deadline_notice: context::load_valid_settings().deadline_notice,
+            ..LiveOptions::default()
+        };
+        let mut view = LiveView::open(root, options).map_err(Failure::new)?;
+        let mut screen = Screen::default();
+        let mut new: Vec<TaskId> = view.tasks().map(LiveTask::id).collect();
+        loop {
+            add_expectations(&mut view, &new);
+            let (columns, rows) = tty::size(io::stdout()).unwrap_or(DEFAULT_SIZE);
+            let lines = self.paint_lines(&mut view, columns.into(), rows.into())?;
+            if screen.paint(lines)? == ReaderState::Disconnected {
+                return Ok(ExitCode::SUCCESS);
+            }
+            let has_running = view.tasks().next().is_some_and(LiveTask::is_live);
+            if wait(&view, &signals, has_running)? {
+                screen = Screen::default();
+            }
+            new = view.refresh().map_err(Failure::new)?.appeared.into_iter().collect();
+        }
+    }
+
+    /// Measures the running tasks and returns the lines of a screen of this size.
+    fn paint_lines(
+        &self,
+        view: &mut LiveView,
+        columns: usize,
+        rows: usize,
+    ) -> Result<Vec<String>, Failure> {
+        // The tasks of the session's subagents are listed as well.
+        let sessions = self.session.as_ref().map(|id| session::session_tree(view.root(), id));
+        let sessions = sessions.transpose()?;
+        let running: Vec<TaskId> =
+            view.tasks().take_while(|task| task.is_live()).map(LiveTask::id).take(rows).collect();
+        view.sample(&running);
+        let list = |colour| self.format_live_list(view, sessions.as_ref(), colour);
+        Ok(fit_lines(list(ColorMode::for_stdout()), || list(ColorMode::Off), columns, rows))
+    }
+
+    fn format_live_list(
+        &self,
+        view: &LiveView,
+        sessions: Option<&HashSet<SessionId>>,
+        colour: ColorMode,
+    ) -> PersonList {
+        let is_listed = |task: &&LiveTask| {
+            sessions.is_none_or(|sessions| sessions.contains(&task.view.session_id))
+                && (task.is_live() || !self.running)
+        };
+        let views: Vec<TaskView> = view.tasks().filter(is_listed).map(to_row).collect();
+        let is_empty = views.is_empty();
+        let need = |row: &TaskView| view.task(row.task_id).and_then(|task| task.need);
+        let mut list = person::format_list(views, need, self.scope(), colour);
+        if is_empty {
+            let text = if self.running { "nothing is running" } else { NO_TASKS };
+            list.summary = Some(text.to_owned());
+        }
+        if let Some((id, why)) = view.unreadable().first_key_value() {
+            let count = view.unreadable().len();
+            let text = format!("unreadable tasks: {count}, the first is {id}: {why}");
+            list.summary = Some(match list.summary {
+                Some(summary) => format!("{summary}\n{text}"),
+                None => text,
+            });
+        }
+        list
+    }
+}
+
+/// Returns the view of a task with what was measured.
+fn to_row(task: &LiveTask) -> TaskView {
+    let mut row = task.view.clone();
+    if let Some(usage) = &task.usage {
+        row.listening.clone_from(&usage.ports);
+    }
+    row
+}
+
+/// Sets the usual durations of tasks that have appeared.
+fn add_expectations(view: &mut LiveView, ids: &[TaskId]) {
+    let running: Vec<TaskView> = ids
+        .iter()
+        .filter_map(|id| view.task(*id))
+        .filter(|task| task.is_live())
+        .map(|task| task.view.clone())
+        .collect();
+    if running.is_empty() {
+        return;
+    }
+    let usual = run_history::expectations(view.root(), running.iter());
+    for (row, usual) in running.iter().zip(usual) {
+        if let Some(usual) = usual {
+            view.set_expectation(row.task_id, usual);
+        }
+    }
+}
+
+/// Waits until the next paint. Returns whether the screen has changed in another way.
+fn wait(view: &LiveView, signals: &SignalFd, has_running: bool) -> Result<bool, Failure> {
+    let io = |error| Failure::new(format!("could not wait for a change: {error}"));
+    let is_woken = poll::wait_readable(&[signals.as_fd()], Some(PAINT_INTERVAL_MS)).map_err(io)?;
+    if !is_woken[0] && !has_running {
+        let idle = Some(IDLE_INTERVAL_MS - PAINT_INTERVAL_MS);
+        let _checked_below =
+            poll::wait_readable(&[signals.as_fd(), view.source()], idle).map_err(io)?;
+    }
+    Ok(!signals.read_pending().is_empty())
+}
+
+/// Returns the lines that fit a screen of this size, with one row left for the cursor. If a line is
+/// too wide, the lines of `plain` are cut instead, because they contain no escape sequences.
+fn fit_lines(
+    list: PersonList,
+    plain: impl FnOnce() -> PersonList,
+    columns: usize,
+    rows: usize,
+) -> Vec<String> {
+    let plain = plain();
+    let is_too_wide = |line: &str| display_width(line) > columns;
+    let is_cut = plain.table.lines().any(is_too_wide);
+    let (table, summary) =
+        if is_cut { (plain.table, plain.summary) } else { (list.table, list.summary) };
+    let cut = |line: &str| if is_cut { one_line(line, columns) } else { line.to_owned() };
+    let mut lines: Vec<String> = table.lines().map(cut).collect();
+    let summary = summary.unwrap_or_default();
+    let summary: Vec<String> = summary.lines().map(|line| one_line(line, columns)).collect();
+    let room = rows.saturating_sub(1 + summary.len()).max(1);
+    if lines.len() > room {
+        let hidden = lines.len() - (room - 1);
+        lines.truncate(room - 1);
+        lines.push(one_line(&format!("{hidden} more tasks do not fit on the screen"), columns));
+    }
+    lines.extend(summary);
+    lines
+}
+
+impl Screen {
+    /// Paints lines over those of the last paint. Writes nothing if they are equal.
+    fn paint(&mut self, lines: Vec<String>) -> Result<ReaderState, Failure> {
+        if self.lines == lines {
+            return Ok(ReaderState::Connected);
+        }
+        let text = repaint(self.lines.len(), &lines);
+        self.lines = lines;
+        out::print(&text)
+    }
+}
+
+/// Returns the escape sequences and the text that replace the `above` lines above the cursor with
+/// these lines.
+fn repaint(above: usize, lines: &[String]) -> String {
+    // "Cursor up" moves by one line for the parameter 0 as well.
+    let mut text = if above == 0 { String::new() } else { format!("\x1b[{above}A") };
+    text.push('\r');
+    for line in lines {
+        text.push_str(line);
+        text.push_str("\x1b[K\n");
+    }
+    text.push_str("\x1b[J");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(table: &str, summary: Option<&str>) -> PersonList {
+        PersonList { table: table.to_owned(), summary: summary.map(str::to_owned) }
+    }
+
+    fn fit(table: &str, summary: Option<&str>, columns: usize, rows: usize) -> Vec<String> {
+        let colored =
+            table.lines().map(|line| format!("\x1b[32m{line}\x1b[m\n")).collect::<String>();
+        fit_lines(list(&colored, summary), || list(table, summary), columns, rows)
+    }
+
+    #[test]
+    fn lines_that_fit_keep_their_colors() {
+        assert_eq!(
+            fit("ID\nb-1\n", Some("3 tasks have ended"), 20, 5),
+            ["\x1b[32mID\x1b[m", "\x1b[32mb-1\x1b[m", "3 tasks have ended"]
+        );
+    }
+
+    #[test]
+    fn long_lines_are_cut_and_low_screens_count_the_rest() {
+        assert_eq!(fit("a long line\nshort\n", None, 7, 5), ["a long…", "short"]);
+        let table = "head\none\ntwo\nthree\nfour\n";
+        assert_eq!(
+            fit(table, Some("nothing"), 60, 5),
+            [
+                "\x1b[32mhead\x1b[m",
+                "\x1b[32mone\x1b[m",
+                "3 more tasks do not fit on the screen",
+                "nothing"
+            ]
+        );
+        for rows in 0..5 {
+            assert!(fit(table, None, 10, rows).len() <= rows.saturating_sub(1).max(1));
+        }
+    }
+
+    #[test]
+    fn a_paint_replaces_the_lines_above_the_cursor() {
+        assert_eq!(repaint(0, &["a".to_owned()]), "\ra\x1b[K\n\x1b[J");
+        assert_eq!(repaint(2, &[]), "\x1b[2A\r\x1b[J");
+    }
+}

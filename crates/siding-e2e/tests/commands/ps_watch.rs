@@ -1,0 +1,58 @@
+//! `siding ps --watch` repaints its list when tasks start and end.
+
+use rustix::process::Signal;
+use siding_e2e::Terminal;
+
+use crate::support::{
+    HANG_COMMAND, run_ok, run_refused, run_to_end, sandbox, start_task, stop_all,
+};
+
+#[test]
+fn the_list_is_repainted_in_place_until_an_interrupt() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(100, 20);
+    let watch = sandbox.siding(&["ps", "--watch"]).on_terminal(&terminal).spawn();
+    terminal.wait_for_text("no tasks; `siding run -- COMMAND` starts one");
+    let id = start_task(&sandbox, &["--name", "web"], HANG_COMMAND);
+    terminal.wait_for_row(&id);
+    let failed = run_to_end(&sandbox, "exit 3");
+    terminal.wait_for_text("1 task has ended (1 failed)");
+    let rows = terminal.screen();
+    let count = |part: &str| rows.iter().filter(|row| row.contains(part)).count();
+    assert_eq!((count("ELAPSED"), count(&id), count("no tasks")), (1, 1, 0), "{rows:#?}");
+    // The caller has received the result of the failed command.
+    assert_eq!(count(&failed), 0, "{rows:#?}");
+    let _stopped = run_ok(&sandbox, &["stop", &id]);
+    terminal.wait_for_text("nothing is running; 2 tasks have ended");
+    let rows = terminal.screen();
+    assert!(rows.iter().all(|row| !row.contains(&id)), "{rows:#?}");
+    watch.signal(Signal::INT);
+    let _interrupted = watch.wait().expect_signal(2);
+}
+
+#[test]
+fn a_resized_terminal_gets_shorter_lines() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &["--name", "a-name-that-needs-columns"], HANG_COMMAND);
+    let mut terminal = Terminal::new(100, 20);
+    let watch = sandbox.siding(&["ps", "--watch", "--all"]).on_terminal(&terminal).spawn();
+    terminal.wait_for_row("a-name-that-needs-columns");
+    terminal.resize(40, 20);
+    watch.signal(Signal::WINCH);
+    terminal.wait_for_row("…");
+    let rows = terminal.screen();
+    assert!(rows.iter().any(|row| row.starts_with(&id)), "{rows:#?}");
+    watch.signal(Signal::INT);
+    let _interrupted = watch.wait().expect_signal(2);
+    stop_all(&sandbox);
+}
+
+#[test]
+fn without_a_terminal_the_watch_is_refused_with_advice() {
+    let sandbox = sandbox();
+    let text = run_refused(&sandbox, &["ps", "--watch"]);
+    assert!(text.contains("standard output is not a terminal"), "{text}");
+    assert!(text.contains("`siding ps --json` is for programs"), "{text}");
+    let text = run_refused(&sandbox, &["ps", "--watch", "--json"]);
+    assert!(text.contains("cannot be used with"), "{text}");
+}
