@@ -15,7 +15,7 @@ fn a_wait_shows_its_progress_and_erases_it() {
     let mut terminal = Terminal::new(80, 24);
     let line = sandbox.siding_line(&["wait", &task.id]);
     let call = shell_on(&sandbox, &terminal, &["-c", &format!("exec {line}")]).spawn();
-    terminal.wait_for_row("s  two\\x07");
+    terminal.wait_for_row("s  two␇");
     create_file(&sandbox, "go");
     let _ended = call.wait().expect_code(0);
     let shown = terminal.scrollback_text();

@@ -120,7 +120,11 @@ struct CommandLine {
 impl CommandLine {
     /// Joins the words that bash has split at `=` and `:` (`COMP_WORDBREAKS`, bash(1)): the option
     /// `--session=web` is three words there.
-    fn new(split: Vec<String>, index: usize) -> Self {
+    fn new(mut split: Vec<String>, index: usize) -> Self {
+        if split.len() <= index {
+            // An empty word at the end may be missing.
+            split.push(String::new());
+        }
         let mut line = Self { words: Vec::new(), index: 0, word_prefix: String::new() };
         let mut joins_next = false;
         for (at, word) in split.into_iter().enumerate() {
@@ -139,11 +143,6 @@ impl CommandLine {
             if at <= index {
                 line.index = line.words.len() - 1;
             }
-        }
-        if index > line.index && line.word_prefix.is_empty() && line.words.len() <= index {
-            // zsh does not pass an empty word at the end.
-            line.words.push(String::new());
-            line.index = line.words.len() - 1;
         }
         line
     }
@@ -167,7 +166,10 @@ impl CommandLine {
 
 /// Removes the hints that an argument is a path.
 fn without_paths(command: clap::Command) -> clap::Command {
-    let command = command.mut_args(|arg| arg.value_hint(ValueHint::Other));
+    let command = command.mut_args(|arg| match arg.get_action().takes_values() {
+        true => arg.value_hint(ValueHint::Other),
+        false => arg,
+    });
     command.mut_subcommands(without_paths)
 }
 

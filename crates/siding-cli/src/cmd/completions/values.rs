@@ -175,8 +175,8 @@ mod tests {
                 "siding output id",
                 "siding wait ids",
                 "siding why id",
-                "siding workflow show what",
                 "siding workflow resume id",
+                "siding workflow show what",
             ]
         );
         assert_eq!(
