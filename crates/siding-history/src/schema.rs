@@ -42,14 +42,16 @@ CREATE TABLE totals (
 ) STRICT, WITHOUT ROWID;
 ";
 
-/// Creates the table `totals` if it is missing. Returns whether it was created.
-pub(crate) fn create_missing_totals(database: &Connection) -> rusqlite::Result<bool> {
+/// Returns whether the database has the table `totals`, which older builds do not create.
+pub(crate) fn has_totals(database: &Connection) -> rusqlite::Result<bool> {
     let sql = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'totals'";
     let tables: i64 = database.query_row(sql, (), |row| row.get(0))?;
-    if tables == 0 {
-        database.execute_batch(CREATE_TOTALS_SQL)?;
-    }
-    Ok(tables == 0)
+    Ok(tables > 0)
+}
+
+/// Creates the table `totals`, which must not exist.
+pub(crate) fn create_totals(database: &Connection) -> rusqlite::Result<()> {
+    database.execute_batch(CREATE_TOTALS_SQL)
 }
 
 /// Whether a database file has a format that this build can use.

@@ -20,27 +20,29 @@ impl History {
     /// Returns [`HistoryError`] when the database cannot be used.
     pub(crate) fn totals(&mut self) -> Result<(Tally, HashSet<TaskId>), HistoryError> {
         let failed = Self::error_mapper(&self.path);
-        let transaction = self
-            .database
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(&failed)?;
-        prepare(&transaction).and_then(|()| transaction.commit()).map_err(&failed)?;
+        // Only a history of an older build lacks the table, so usually nothing is written.
+        if !schema::has_totals(&self.database).map_err(&failed)? {
+            let transaction = self
+                .database
+                .transaction_with_behavior(TransactionBehavior::Immediate)
+                .map_err(&failed)?;
+            prepare(&transaction).and_then(|()| transaction.commit()).map_err(&failed)?;
+        }
         // A read transaction, so that another process cannot ingest a task between the two queries:
         // the task would be counted twice or not at all.
-        self.database.execute_batch("BEGIN").map_err(&failed)?;
-        let read = read(&self.database).map_err(&failed);
-        let result = read.and_then(|tally| Ok((tally, self.ingested_tasks()?)));
-        self.database.execute_batch("COMMIT").map_err(&failed)?;
-        result
+        let reader = self.database.unchecked_transaction().map_err(&failed)?;
+        let tally = read(&reader).map_err(&failed)?;
+        Ok((tally, self.ingested_tasks()?))
     }
 }
 
 /// Creates the table of totals if it is missing. The runs that the history holds at this time are
 /// counted, because their journals are not read again.
 pub(crate) fn prepare(database: &Connection) -> rusqlite::Result<()> {
-    if !schema::create_missing_totals(database)? {
+    if schema::has_totals(database)? {
         return Ok(());
     }
+    schema::create_totals(database)?;
     let mut counts = Tally::default();
     for run in crate::query::select_runs(database, &Filter::default())? {
         counts.add_all(&Tally::from_run(&run));

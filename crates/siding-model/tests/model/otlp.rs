@@ -61,10 +61,10 @@ fn a_span_has_the_events_of_the_journal() {
     assert_eq!(span["endTimeUnixNano"], "1763764882445000000");
     assert_eq!(span["events"][0]["timeUnixNano"], "1763764873345000000");
     assert_eq!(attribute(&span["events"][0], "siding.reason"), Some(&json!("budget")));
-    assert_eq!(attribute(&span, "siding.outcome"), Some(&json!("stopped")));
+    assert_eq!(attribute(&span, "siding.outcome"), Some(&json!("failed")));
+    assert_eq!(attribute(&span, "process.exit.code"), Some(&json!("7")));
     assert_eq!(attribute(&span, "process.pid"), Some(&json!("4243")));
-    assert_eq!((&span["kind"], &span["status"]), (&json!(3), &json!({})));
-    assert!(attribute(&span, "process.exit.code").is_none(), "a stop has no exit code");
+    assert_eq!((&span["kind"], &span["status"]["code"]), (&json!(3), &json!(2)));
 }
 
 #[test]
@@ -176,10 +176,10 @@ fn starts_stops_and_ends_are_log_entries() {
         [
             format!("MESSAGE=task {id} has started"),
             format!("MESSAGE=task {id} is being stopped by user"),
-            format!("MESSAGE=task {id} has ended after 10.1s: stopped by user"),
+            format!("MESSAGE=task {id} has ended after 10s: exited 7"),
         ]
     );
-    for line in ["PRIORITY=5", "SIDING_OUTCOME=stopped", "SIDING_RAN_MS=10100"] {
+    for line in ["PRIORITY=4", "SIDING_OUTCOME=failed", "SIDING_RAN_MS=10100"] {
         assert!(entries[2].lines().any(|found| found == line), "{line} in {}", entries[2]);
     }
     assert!(entries.iter().all(|entry| entry.contains("\nSYSLOG_IDENTIFIER=siding\n")));

@@ -54,9 +54,13 @@ impl Collector {
             Failure::new(format!("the endpoint is not usable: {why}"))
                 .with_hint("use an address such as `http://localhost:4318`")
         };
-        let known = ["http://", "https://"].iter().any(|scheme| endpoint.starts_with(scheme));
-        if !known {
+        let schemes = ["http://", "https://"].iter();
+        let Some(rest) = schemes.filter_map(|scheme| endpoint.strip_prefix(scheme)).next() else {
             return Err(bad("it does not begin with `http://` or `https://`"));
+        };
+        // Without a host, the first part of the added path would become the host.
+        if rest.is_empty() || rest.starts_with('/') {
+            return Err(bad("it has no host"));
         }
         let base = endpoint.trim_end_matches('/');
         let path = if base.ends_with(TRACES_PATH) { "" } else { TRACES_PATH };
