@@ -21,7 +21,7 @@ use crate::stdout::TEXT_COLUMNS;
 pub(crate) struct TaskProgress<'r> {
     root: &'r StateDir,
     charset: BarCharset,
-    colour: ColorMode,
+    color: ColorMode,
     /// The usual duration of the last painted task, with the task's id.
     usual: Option<(TaskId, Option<u64>)>,
     /// The last line of the last painted task's output, with the task's id and the size of its
@@ -57,8 +57,8 @@ impl<'r> TaskProgress<'r> {
             return None;
         }
         let charset = BarCharset::from_locale(|name| std::env::var(name).ok());
-        let colour = ColorMode::for_stdout();
-        Some(Self { root, charset, colour, usual: None, last_line: None })
+        let color = ColorMode::for_stdout();
+        Some(Self { root, charset, color, usual: None, last_line: None })
     }
 
     /// Paints the line of a task. `counts` is the number of ended tasks and of all tasks for which
@@ -76,7 +76,7 @@ impl<'r> TaskProgress<'r> {
         // An unreadable task makes the caller fail, which reports the reason.
         let Ok(task) = Task::read(self.root, id) else { return PaintResult::Painted };
         let view = task.view(self.root, ViewDetail::Brief);
-        let (charset, colour) = (self.charset, self.colour);
+        let (charset, color) = (self.charset, self.color);
         let usual_ms = self.usual_ms(&view);
         let last_line = match last_line {
             LastLine::Included => self.read_last_line(&task, view.output.bytes),
@@ -93,7 +93,7 @@ impl<'r> TaskProgress<'r> {
         let columns = tty::size(io::stderr()).map_or(TEXT_COLUMNS, |(columns, _)| columns.into());
         // A line that fills the row would move the cursor to the next one in some terminals.
         let line = format_progress_line(facts, columns.saturating_sub(1), charset);
-        stderr::show_progress(&colour.apply(TextStyle::Faint, &line));
+        stderr::show_progress(&color.apply(TextStyle::Faint, &line));
         PaintResult::Painted
     }
 

@@ -98,12 +98,12 @@ impl Console {
             return Err(ConsoleError::Dumb { term });
         }
         // The variable disables colors (<https://no-color.org>).
-        let has_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let has_color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Ok(Self {
             input: descriptor::duplicate_from(&stdin, 3)?,
             output: descriptor::duplicate_from(&stdout, 3)?,
             signals: Some(SignalFd::block(&HANDLED_SIGNALS)?),
-            screen: Screen::new(has_colour),
+            screen: Screen::new(has_color),
             active: None,
             ignore_next_cont: false,
         })

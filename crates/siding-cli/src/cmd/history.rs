@@ -83,7 +83,7 @@ impl Args {
     }
 }
 
-fn format_table(runs: &[Run], colour: ColorMode) -> String {
+fn format_table(runs: &[Run], color: ColorMode) -> String {
     let now = clock::unix_now();
     let directories = count_directories(runs.iter().map(|run| run.cwd.as_str()));
     let row = |run: &Run| {
@@ -106,5 +106,5 @@ fn format_table(runs: &[Run], colour: ColorMode) -> String {
         ("MEMORY", Align::Right),
         ("HOW", Align::Left),
     ];
-    format_grid(titles, "COMMAND", &rows, colour)
+    format_grid(titles, "COMMAND", &rows, color)
 }

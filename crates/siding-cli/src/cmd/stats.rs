@@ -77,7 +77,7 @@ impl Args {
     }
 }
 
-fn format_table(summaries: &[RunSummary], colour: ColorMode) -> String {
+fn format_table(summaries: &[RunSummary], color: ColorMode) -> String {
     let now = clock::unix_now();
     let directories = count_directories(summaries.iter().map(|summary| summary.last.cwd.as_str()));
     let row = |summary: &RunSummary| {
@@ -103,7 +103,7 @@ fn format_table(summaries: &[RunSummary], colour: ColorMode) -> String {
         ("LAST", Align::Right),
         ("RECENT", Align::Right),
     ];
-    format_grid(titles, "COMMAND", &rows, colour)
+    format_grid(titles, "COMMAND", &rows, color)
 }
 
 fn format_quantile(quantile: Option<Quantile>) -> String {

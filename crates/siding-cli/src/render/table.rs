@@ -55,8 +55,8 @@ impl Column {
 /// Formats a table of tasks, in the given order. The columns for attention, sessions, ports and
 /// usual durations appear only if a task has a value for them; the implicit session does not count
 /// as a value. The column for usual durations also needs enough room.
-pub(crate) fn task_table(views: &[TaskView], colour: ColorMode) -> String {
-    format_columns(build_columns(views), views, MIN_COMMAND_COLUMNS, colour)
+pub(crate) fn task_table(views: &[TaskView], color: ColorMode) -> String {
+    format_columns(build_columns(views), views, MIN_COMMAND_COLUMNS, color)
 }
 
 /// The cells of a row for a person that are not determined by the task's view alone.
@@ -70,7 +70,7 @@ pub(crate) struct PersonCells {
 
 /// Formats a table of tasks for a person, with `cells` for each task. Unlike [`task_table`], it
 /// leaves out columns that would make the lines longer than the screen.
-pub(crate) fn person_table(views: &[TaskView], cells: &[PersonCells], colour: ColorMode) -> String {
+pub(crate) fn person_table(views: &[TaskView], cells: &[PersonCells], color: ColorMode) -> String {
     let mut columns = build_columns(views);
     columns.retain(|column| column.title != "ATTENTION");
     if cells.iter().any(|row| row.attention.is_some()) {
@@ -84,7 +84,7 @@ pub(crate) fn person_table(views: &[TaskView], cells: &[PersonCells], colour: Co
             columns.retain(|column| column.title != title);
         }
     }
-    format_columns(columns, views, MIN_PERSON_COMMAND_COLUMNS, colour)
+    format_columns(columns, views, MIN_PERSON_COMMAND_COLUMNS, color)
 }
 
 /// Formats these columns, the column for usual durations if it is needed, and the commands in at
@@ -93,7 +93,7 @@ fn format_columns(
     mut columns: Vec<Column>,
     views: &[TaskView],
     min_command: usize,
-    colour: ColorMode,
+    color: ColorMode,
 ) -> String {
     let behind_elapsed = elapsed_index(&columns) + 1;
     columns.splice(
@@ -105,17 +105,17 @@ fn format_columns(
     let room = LINE_COLUMNS.saturating_sub(used).max(min_command);
     let mut text = String::new();
     for (column, width) in columns.iter().zip(&widths) {
-        text.push_str(&colour.apply(TextStyle::Faint, &column.pad(column.title, *width)));
+        text.push_str(&color.apply(TextStyle::Faint, &column.pad(column.title, *width)));
         text.push_str("  ");
     }
-    text.push_str(&colour.apply(TextStyle::Faint, "COMMAND"));
+    text.push_str(&color.apply(TextStyle::Faint, "COMMAND"));
     text.push('\n');
     for (row, view) in views.iter().enumerate() {
         for (column, width) in columns.iter().zip(&widths) {
             let cell = column.pad(&column.cells[row], *width);
             let painted = match column.title {
-                "STATE" => colour.apply(state::state_style(view), &cell),
-                "ATTENTION" => colour.apply(TextStyle::Bad, &cell),
+                "STATE" => color.apply(state::state_style(view), &cell),
+                "ATTENTION" => color.apply(TextStyle::Bad, &cell),
                 _ => cell,
             };
             text.push_str(&painted);

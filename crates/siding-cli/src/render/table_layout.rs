@@ -22,7 +22,7 @@ pub(crate) fn format_grid<const N: usize>(
     titles: [(&str, Align); N],
     last_title: &str,
     rows: &[([String; N], String)],
-    colour: ColorMode,
+    color: ColorMode,
 ) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|(cells, _)| cells[column].chars().count());
@@ -42,7 +42,7 @@ pub(crate) fn format_grid<const N: usize>(
         line + last
     };
     let title = line(titles.map(|(title, _)| title), last_title);
-    let mut text = colour.apply(TextStyle::Faint, &title) + "\n";
+    let mut text = color.apply(TextStyle::Faint, &title) + "\n";
     for (cells, last) in rows {
         text += &line(cells.each_ref().map(String::as_str), &one_line(last, room));
         text.push('\n');

@@ -37,8 +37,8 @@ const TAIL_LINES: usize = 10;
 
 /// Formats a task as one screen. The caller must have stored the end of the output and the advice
 /// in the view.
-pub(crate) fn task_screen(view: &TaskView, colour: ColorMode) -> String {
-    let mut sheet = TaskScreen { text: String::new(), colour };
+pub(crate) fn task_screen(view: &TaskView, color: ColorMode) -> String {
+    let mut sheet = TaskScreen { text: String::new(), color };
     sheet.add_header(view);
     sheet.add_identity(view);
     sheet.add_timing(view);
@@ -57,7 +57,7 @@ pub(crate) fn task_screen(view: &TaskView, colour: ColorMode) -> String {
 
 struct TaskScreen {
     text: String,
-    colour: ColorMode,
+    color: ColorMode,
 }
 
 impl TaskScreen {
@@ -66,7 +66,7 @@ impl TaskScreen {
             Some(outcome) => one_line(&outcome.to_string(), LINE_COLUMNS - 16),
             None => view.phase.as_str().to_owned(),
         };
-        let state = self.colour.apply(state::state_style(view), &state);
+        let state = self.color.apply(state::state_style(view), &state);
         self.text.push_str(&format!("{}  {state}\n", view.task_id));
     }
 
@@ -205,7 +205,7 @@ impl TaskScreen {
         for breach in &view.breaches {
             let lines = wrap_untrusted(&breach.detail, VALUE_COLUMNS, MAX_BREACH_LINES);
             let painted: Vec<_> =
-                lines.iter().map(|line| self.colour.apply(TextStyle::Bad, line)).collect();
+                lines.iter().map(|line| self.color.apply(TextStyle::Bad, line)).collect();
             self.add_block("over limit", &painted);
         }
     }
@@ -250,7 +250,7 @@ impl TaskScreen {
         }
         for survivor in &report.survivors {
             let what = format!("{} {}: {}", survivor.pid, survivor.command, survivor.why);
-            let line = self.colour.apply(TextStyle::Bad, &one_line(&what, VALUE_COLUMNS));
+            let line = self.color.apply(TextStyle::Bad, &one_line(&what, VALUE_COLUMNS));
             self.add_line("STILL ALIVE", &line);
         }
         if let Some(why) = &report.unproven {
@@ -271,7 +271,7 @@ impl TaskScreen {
             (0, false) => "all output".to_owned(),
             _ => format!("last {} lines", lines.len() - skipped),
         };
-        let title = self.colour.apply(TextStyle::Faint, &format!("-- {title} --"));
+        let title = self.color.apply(TextStyle::Faint, &format!("-- {title} --"));
         self.text.push_str(&title);
         self.text.push('\n');
         for line in &lines[skipped..] {
@@ -280,7 +280,7 @@ impl TaskScreen {
             let line = one_line(line, LINE_COLUMNS - 2);
             let _writing_to_string = writeln!(self.text, "| {line}");
         }
-        let title = self.colour.apply(TextStyle::Faint, "--");
+        let title = self.color.apply(TextStyle::Faint, "--");
         self.text.push_str(&title);
         self.text.push('\n');
     }
@@ -295,7 +295,7 @@ impl TaskScreen {
 
     fn add_line(&mut self, label: &str, value: &str) {
         let padded = format!("{label:<width$}", width = LABEL_COLUMNS - 2);
-        let label = self.colour.apply(TextStyle::Faint, &padded);
+        let label = self.color.apply(TextStyle::Faint, &padded);
         let _writing_to_string = writeln!(self.text, "{label}  {value}");
     }
 }

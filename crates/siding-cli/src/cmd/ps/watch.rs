@@ -97,7 +97,7 @@ impl Args {
         let running: Vec<TaskId> =
             view.tasks().take_while(|task| task.is_live()).map(LiveTask::id).take(rows).collect();
         view.sample(&running);
-        let list = |colour| self.format_live_list(view, sessions.as_ref(), colour);
+        let list = |color| self.format_live_list(view, sessions.as_ref(), color);
         Ok(fit_lines(list(ColorMode::for_stdout()), || list(ColorMode::Off), columns, rows))
     }
 
@@ -105,7 +105,7 @@ impl Args {
         &self,
         view: &LiveView,
         sessions: Option<&HashSet<SessionId>>,
-        colour: ColorMode,
+        color: ColorMode,
     ) -> PersonList {
         let is_listed = |task: &&LiveTask| {
             sessions.is_none_or(|sessions| sessions.contains(&task.view.session_id))
@@ -114,7 +114,7 @@ impl Args {
         let views: Vec<TaskView> = view.tasks().filter(is_listed).map(to_row).collect();
         let is_empty = views.is_empty();
         let need = |row: &TaskView| view.task(row.task_id).and_then(|task| task.need);
-        let mut list = person::format_list(views, need, self.scope(), colour);
+        let mut list = person::format_list(views, need, self.scope(), color);
         if is_empty {
             let text = if self.running { "nothing is running" } else { NO_TASKS };
             list.summary = Some(text.to_owned());
@@ -229,7 +229,11 @@ mod tests {
     use super::*;
 
     fn list(table: &str, summary: Option<&str>) -> PersonList {
-        PersonList { table: table.to_owned(), summary: summary.map(str::to_owned) }
+        PersonList {
+            table: table.to_owned(),
+            listed: Vec::new(),
+            summary: summary.map(str::to_owned),
+        }
     }
 
     fn fit(table: &str, summary: Option<&str>, columns: usize, rows: usize) -> Vec<String> {

@@ -25,7 +25,7 @@ const DAY_SECONDS: u64 = 24 * 60 * 60;
 type RowCells = [String; 4];
 
 /// Formats the headline, a table of the most important tasks, and the disk usage.
-pub(crate) fn format_screen(report: &ActivityReport, since: Duration, colour: ColorMode) -> String {
+pub(crate) fn format_screen(report: &ActivityReport, since: Duration, color: ColorMode) -> String {
     let mut text = wrap_indented(&format_headline(report, since), 0, TEXT_COLUMNS);
     text.push('\n');
     let rows = report_rows(report);
@@ -36,7 +36,7 @@ pub(crate) fn format_screen(report: &ActivityReport, since: Duration, colour: Co
             ("TIME", Align::Right),
             ("TASK", Align::Left),
         ];
-        text.push_str(&format_grid(titles, "COMMAND", &rows, colour));
+        text.push_str(&format_grid(titles, "COMMAND", &rows, color));
     }
     if report.disk.tasks > 0 {
         text.push_str(&format_disk_use(&report.disk));

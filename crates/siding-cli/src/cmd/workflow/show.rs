@@ -126,7 +126,7 @@ fn is_running(root: &StateDir, workflow: &LoadedWorkflow) -> bool {
     workflow.tasks.last().is_some_and(lives)
 }
 
-fn format_text(view: &WorkflowView, colour: ColorMode) -> String {
+fn format_text(view: &WorkflowView, color: ColorMode) -> String {
     let name = view.name.as_deref().unwrap_or("workflow");
     let took =
         view.elapsed_ms.map(|ms| format!(" after {}", format_elapsed(ms))).unwrap_or_default();
@@ -135,7 +135,7 @@ fn format_text(view: &WorkflowView, colour: ColorMode) -> String {
     let rows: Vec<_> = view.steps.iter().map(format_row).collect();
     let titles = [("STATE", Align::Left), ("TOOK", Align::Right), ("TASK", Align::Left)];
     let mut text = format!("{head}\n{}\n\n", one_line(&view.file, usize::MAX));
-    text += &format_grid(titles, "STEP", &rows, colour);
+    text += &format_grid(titles, "STEP", &rows, color);
     if let Some(next) = format_next_step(view) {
         text += &format!("\n{next}\n");
     }
