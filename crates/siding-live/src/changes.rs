@@ -33,10 +33,9 @@ impl Changes {
             && self.sessions.is_empty()
     }
 
-    /// Adds a task to `changed`, unless another set contains it already.
-    pub(crate) fn add_changed(&mut self, id: TaskId) {
-        if !self.appeared.contains(&id) && !self.ended.contains(&id) {
-            self.changed.insert(id);
-        }
+    /// Removes from `changed` the tasks that another set contains.
+    pub(crate) fn retain_exclusive(&mut self) {
+        let Self { appeared, ended, changed, removed, .. } = self;
+        changed.retain(|id| !appeared.contains(id) && !ended.contains(id) && !removed.contains(id));
     }
 }

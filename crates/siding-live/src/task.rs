@@ -15,6 +15,9 @@ use siding_model::task_view::TaskView;
 use crate::cpu_meter::CpuMeter;
 use crate::usage::TaskUsage;
 
+/// Maximum difference between a deadline on the wall clock and the shown text, in milliseconds.
+const MAX_DEADLINE_ERROR_MS: u64 = 1_000;
+
 /// A task as it was at the last refresh.
 #[derive(Debug, Clone)]
 pub struct LiveTask {
@@ -128,11 +131,29 @@ impl LiveTask {
     }
 
     /// Sets the times of a running task that grow without an event.
-    pub(crate) fn update_times(&mut self, now: MonotonicMs) {
+    pub(crate) fn update_times(&mut self, now: Moment) {
         let Some(state) = &self.state else { return };
-        self.view.elapsed_ms = state.elapsed_ms(now);
+        self.view.elapsed_ms = state.elapsed_ms(now.awake);
         if let (Some(attention), Some(stalled)) = (&mut self.view.attention, &state.stall) {
-            *attention = AttentionView::new(stalled, now);
+            *attention = AttentionView::new(stalled, now.awake);
+        }
+        // Deadlines are in awake time, so a suspend moves them on the wall clock.
+        if let Some(deadline) = state.lifecycle.deadline() {
+            let left_ms = i64::try_from(deadline.ms_since(now.awake)).unwrap_or(i64::MAX);
+            let at = now.wall.plus_ms(left_ms);
+            let shown = self.view.deadline_at.as_deref().and_then(UnixMs::from_rfc3339);
+            if shown.is_none_or(|shown| shown.0.abs_diff(at.0) > MAX_DEADLINE_ERROR_MS) {
+                self.view.deadline_at = Some(at.rfc3339());
+            }
+        }
+    }
+
+    /// Uses the text of an earlier reading for the same deadline, because the conversion to the
+    /// wall clock differs by a millisecond from time to time.
+    pub(crate) fn keep_deadline_text(&mut self, before: &Self) {
+        let deadline = |task: &Self| task.state.as_ref()?.lifecycle.deadline();
+        if deadline(self).is_some() && deadline(self) == deadline(before) {
+            self.view.deadline_at.clone_from(&before.view.deadline_at);
         }
     }
 

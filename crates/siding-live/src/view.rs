@@ -225,6 +225,7 @@ impl LiveView {
             self.apply_reading(id, reading, now, &mut changes);
         }
         self.update_times(now, &mut changes);
+        changes.retain_exclusive();
         if !changes.appeared.is_empty() || !changes.ended.is_empty() || !changes.removed.is_empty()
         {
             self.sort();
@@ -273,9 +274,10 @@ impl LiveView {
                 changes.ended.insert(id);
             }
             Some(before) => {
-                before.update_times(now.awake);
+                before.update_times(now);
+                task.keep_deadline_text(before);
                 if before.view != task.view || before.notices != task.notices {
-                    changes.add_changed(id);
+                    changes.changed.insert(id);
                 }
             }
         }
@@ -328,7 +330,7 @@ impl LiveView {
                 let acks = self.acks.get(session);
                 if task.update_unread(acks, &self.options.readers, now.awake) {
                     task.update_need(now.wall, self.options.deadline_notice);
-                    changes.add_changed(*id);
+                    changes.changed.insert(*id);
                 }
             }
         }
@@ -347,10 +349,10 @@ impl LiveView {
                 let acks = self.acks.get(&task.view.session_id);
                 has_changed = task.update_unread(acks, &self.options.readers, now.awake);
             }
-            task.update_times(now.awake);
+            task.update_times(now);
             has_changed |= task.update_need(now.wall, self.options.deadline_notice);
             if has_changed {
-                changes.add_changed(*id);
+                changes.changed.insert(*id);
             }
         }
     }

@@ -1,5 +1,7 @@
 //! A view that was refreshed after any changes equals one that was opened after them.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 use siding_live::{LiveTask, LiveView};
 use siding_model::id::TaskId;
@@ -90,7 +92,11 @@ impl Model {
                 }
             }
             Change::Refresh => {
-                let _any = view.refresh().expect("readable");
+                let changes = view.refresh().expect("readable");
+                let sets = [&changes.appeared, &changes.ended, &changes.changed, &changes.removed];
+                let all: BTreeSet<TaskId> = sets.into_iter().flatten().copied().collect();
+                let count: usize = sets.into_iter().map(BTreeSet::len).sum();
+                assert_eq!(all.len(), count, "a task is in two sets: {changes:?}");
             }
         }
     }
