@@ -10,9 +10,7 @@ mod attribute;
 mod headers;
 mod request;
 mod span;
-mod trace_parent;
 
 pub use headers::{BadHeaders, parse_headers};
 pub use request::{ExportAnswer, export_request, parse_answer};
 pub use span::{SpanOptions, TaskSpan, span_context};
-pub use trace_parent::{BadTraceParent, SpanId, TraceId, TraceParent};

@@ -8,10 +8,10 @@ use crate::id::{SessionId, TaskId, TaskKind};
 use crate::limits::{Limits, Thresholds};
 use crate::monitor::Monitor;
 use crate::net::NetPolicy;
-use crate::otlp::TraceParent;
 use crate::outcome::Placement;
 use crate::shell_words::join_quoted;
 use crate::signal::Signal;
+use crate::trace_parent::TraceParent;
 use crate::wait::Condition;
 
 /// The command of a task: a text for a shell, or a program with its arguments.
