@@ -110,6 +110,7 @@ impl ScreenModel {
                 self.lines[self.row].truncate(self.column);
                 self.lines[self.row + 1..].iter_mut().for_each(Vec::clear);
             }
+            ("", "K") => self.lines[self.row].truncate(self.column),
             ("2", "J") => {
                 let top = self.top_row();
                 self.lines[top..].iter_mut().for_each(Vec::clear);
