@@ -8,9 +8,9 @@ use crate::id::{SessionId, TaskId, TaskKind};
 use crate::limits::{Limits, Thresholds};
 use crate::monitor::Monitor;
 use crate::net::NetPolicy;
-use crate::otlp::TraceParent;
 use crate::outcome::Placement;
 use crate::signal::Signal;
+use crate::trace_parent::TraceParent;
 use crate::wait::Condition;
 
 /// The command of a task: a text for a shell, or a program with its arguments.

@@ -10,7 +10,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
-use siding_model::otlp::{TaskSpan, TraceParent, span_context};
+use siding_model::otlp::{TaskSpan, span_context};
+use siding_model::trace_parent::TraceParent;
 
 use crate::store::journal_file;
 use crate::store::{LIVE_DIR, StateDir, StoreError};

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::attribute::Attributes;
-use super::trace_parent::{SpanId, TraceId, TraceParent};
 use crate::journal::{self, JournalError, TaskState};
 use crate::lifecycle::TaskEvent;
 use crate::metrics::outcome_label;
 use crate::outcome::Outcome;
 use crate::process::{MonotonicMs, UnixMs};
 use crate::record::Record;
+use crate::trace_parent::{SpanId, TraceId, TraceParent};
 
 /// The kind of a span for a call of another program (`SPAN_KIND_CLIENT`), which the conventions for
 /// command lines require of the caller.

@@ -3,11 +3,12 @@
 use serde_json::{Value, json};
 use siding_model::journal::TaskState;
 use siding_model::lifecycle::{TaskEvent, TreeLiveness};
-use siding_model::otlp::{SpanOptions, TaskSpan, TraceParent, span_context};
+use siding_model::otlp::{SpanOptions, TaskSpan, span_context};
 use siding_model::outcome::Outcome;
 use siding_model::record::Record;
 use siding_model::spec::{TaskCommand, TaskSpec};
 use siding_model::system_log::LogEntry;
+use siding_model::trace_parent::TraceParent;
 
 use crate::sample_records::{
     accepted_task, closed_record, event_record, exited_event, full_journal, journal_lines,

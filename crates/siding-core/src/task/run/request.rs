@@ -9,13 +9,13 @@ use siding_model::id::{SessionId, TaskId, TaskKind};
 use siding_model::limits::Thresholds;
 use siding_model::monitor::Monitor;
 use siding_model::net::NetPolicy;
-use siding_model::otlp::TraceParent;
 use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::process::ProcRef;
 use siding_model::record;
 use siding_model::settings::Settings;
 use siding_model::signal::Signal;
 use siding_model::spec::{OnLeaderExit, TaskCommand, TaskSpec};
+use siding_model::trace_parent::TraceParent;
 use siding_model::wait::Condition;
 
 use super::environment::BaseEnvironment;
