@@ -13,12 +13,11 @@ use siding_core::sys::clock;
 use siding_model::history::{Quantile, Run};
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::lifecycle::{TaskEvent, TreeLiveness};
-use siding_model::metrics::{CounterName, Tally};
+use siding_model::metrics::Tally;
 use siding_model::outcome::{LeaderEnd, Outcome, Placement};
 use siding_model::process::{BootId, MonotonicMs, ProcRef, UnixMs};
 use siding_model::record::{AcceptedTask, BASE_FORMAT, CloseSummary, Record};
 use siding_model::signal::Signal;
-use siding_model::size::Bytes;
 use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};
 
 use super::*;

@@ -1,4 +1,4 @@
-//! Tasks as spans of OpenTelemetry: the JSON encoding of OTLP, and the trace context of a starter.
+//! Tasks as spans of OpenTelemetry: the JSON encoding of OTLP, and what a collector answers.
 //!
 //! A span depends only on the journal of its task, so a repeated export sends the same span with the
 //! same ids. Attribute names are those of OpenTelemetry's conventions for processes and command

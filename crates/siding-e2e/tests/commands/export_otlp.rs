@@ -94,9 +94,8 @@ fn ended_tasks_are_sent_once_with_their_outcome() {
 fn nested_tasks_are_below_their_parent_task() {
     let sandbox = sandbox();
     let collector = Collector::start(&[]);
-    let program = env!("CARGO_BIN_EXE_siding-under-test");
+    let nested = sandbox.siding_line(&["run", "--", "true"]);
     for context in [None, Some(TRACE_PARENT)] {
-        let nested = format!("{program} run -- true");
         let mut call = sandbox.siding(&["run", "--json", "--", &nested]);
         if let Some(context) = context {
             call = call.env("TRACEPARENT", context);

@@ -1,6 +1,11 @@
-//! The totals, which count each ended task once and never fall.
+//! The totals of the counters, and the metrics that include them.
 
-use super::*;
+use rusqlite::Connection;
+use siding_model::metrics::CounterName;
+use siding_model::size::Bytes;
+
+use super::{NO_LIMIT, TestState};
+use crate::{History, MAX_RUNS_PER_COMMAND, metrics, with_history};
 
 fn ended_count(state: &TestState, outcome: &str) -> u64 {
     let (totals, _) = state.with_history(History::totals);
