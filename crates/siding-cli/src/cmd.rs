@@ -34,6 +34,7 @@ mod stats;
 mod statusline;
 mod stop;
 mod suggestion;
+mod timeline;
 mod uninstall;
 mod wait;
 mod why;
@@ -88,6 +89,7 @@ enum Command {
     History(history::Args),
     Stats(stats::Args),
     Report(report::Args),
+    Timeline(timeline::Args),
     Reap(reap::Args),
     Session(session::Args),
     Guard(guard::Args),
@@ -161,6 +163,7 @@ impl Command {
             Self::History(args) => args.run(),
             Self::Stats(args) => args.run(),
             Self::Report(args) => args.run(),
+            Self::Timeline(args) => args.run(),
             Self::Reap(args) => args.run(),
             Self::Session(args) => args.run(),
             Self::Guard(args) => args.run(),

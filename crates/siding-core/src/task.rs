@@ -11,6 +11,7 @@ pub mod recover;
 pub mod run;
 pub mod shim_client;
 pub mod stop;
+pub mod timeline;
 pub mod view;
 pub mod wait;
 pub mod watch;

@@ -42,5 +42,6 @@ pub mod spec;
 pub mod task_reference;
 pub mod task_view;
 pub mod text;
+pub mod timeline;
 pub mod unowned;
 pub mod wait;

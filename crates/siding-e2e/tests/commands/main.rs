@@ -35,6 +35,7 @@ mod session;
 mod show;
 mod stop;
 mod support;
+mod timeline;
 mod wait;
 mod wait_for;
 mod webhook;
