@@ -231,11 +231,57 @@ impl TimelineBar {
     #[must_use]
     pub fn note(&self) -> String {
         let Some(task) = &self.task else { return self.counts.describe() };
-        let took = format_duration(Duration::from_millis(self.elapsed_ms));
+        let took = self.took();
         match &task.outcome {
             None | Some(Outcome::Exited { code: 0 }) => took,
             Some(outcome) => format!("{}, {took}", one_line(&outcome.to_string(), NOTE_COLUMNS)),
         }
+    }
+
+    /// Returns the text for a place in which [`Self::note`] has no room.
+    #[must_use]
+    pub fn short_note(&self) -> String {
+        let Some(task) = &self.task else { return self.counts.tasks.to_string() };
+        let text = match &task.outcome {
+            None | Some(Outcome::Exited { code: 0 }) => return self.took(),
+            Some(Outcome::Exited { code }) => format!("exit {code}"),
+            Some(Outcome::Signaled { signal, .. }) => signal.to_string(),
+            Some(Outcome::Deadline { .. }) => "deadline".to_owned(),
+            Some(Outcome::Stopped { by }) => format!("by {by}"),
+            Some(Outcome::Limit { limit_kind }) => limit_kind.flag_name().to_owned(),
+            Some(Outcome::FailedToStart { .. }) => "not started".to_owned(),
+            Some(Outcome::Released { .. }) => "released".to_owned(),
+            Some(Outcome::Lost { .. }) => "lost".to_owned(),
+        };
+        one_line(&text, NOTE_COLUMNS)
+    }
+
+    fn took(&self) -> String {
+        format_duration(Duration::from_millis(self.elapsed_ms))
+    }
+
+    /// Returns the longest run of columns in the background without a mark, as the first column and
+    /// the column after the last. A mark covers `mark_columns` columns on each side. `None` if there
+    /// is no such column.
+    #[must_use]
+    pub fn unmarked_columns(&self, mark_columns: usize) -> Option<(usize, usize)> {
+        let whole = [BarPart { from: self.from, to: self.to, state: BarState::Background }];
+        let parts = if self.parts.is_empty() { &whole[..] } else { &self.parts };
+        let mut longest: Option<(usize, usize)> = None;
+        for part in parts.iter().filter(|part| part.state == BarState::Background) {
+            let mut from = part.from;
+            let marks = self.marks.iter().map(|mark| {
+                (mark.column.saturating_sub(mark_columns), mark.column + 1 + mark_columns)
+            });
+            for (mark_from, mark_to) in marks.chain([(part.to, part.to)]) {
+                let to = mark_from.min(part.to);
+                if to > from && longest.is_none_or(|(first, end)| end - first < to - from) {
+                    longest = Some((from, to));
+                }
+                from = from.max(mark_to);
+            }
+        }
+        longest
     }
 }
 

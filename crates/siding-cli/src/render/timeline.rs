@@ -82,7 +82,8 @@ impl TimelineText {
                 cells.write(tick.column, &tick.label, Some(TextStyle::Faint));
             }
         }
-        format!("{}{}\n", " ".repeat(self.label_columns() + 1), cells.paint(self.colors))
+        let line = format!("{}{}", " ".repeat(self.label_columns() + 1), cells.paint(self.colors));
+        format!("{}\n", line.trim_end())
     }
 
     fn lane_line(self, lane: &TimelineLane) -> String {
@@ -124,16 +125,7 @@ impl TimelineText {
             self.draw_bar(&mut cells, bar);
         }
         for bar in &row.bars {
-            let style = Some(TextStyle::Faint);
-            let note = self.shorten(&bar.note(), usize::MAX);
-            let width = display_width(&note);
-            // One cell stays free on each side, so that the note cannot be taken for a part of a
-            // bar.
-            if cells.is_free(bar.to, bar.to + width + 2) {
-                cells.write(bar.to + 1, &note, style);
-            } else if row.bars.len() == 1 && bar.from > width {
-                cells.write(bar.from - width - 1, &note, style);
-            }
+            self.draw_note(&mut cells, bar, row.bars.len() == 1);
         }
         if let Some(now) = timeline.now_column {
             cells.write_if_free(now, if self.is_ascii() { '|' } else { '│' }, None);
@@ -143,6 +135,27 @@ impl TimelineText {
             cells.write_if_free(tick.column, line, Some(TextStyle::Faint));
         }
         cells
+    }
+
+    /// Writes the note of a bar to the right of the bar, otherwise to its left, otherwise into it,
+    /// in the longest form that has room. One cell stays free on each side, so that the note cannot
+    /// be taken for a part of a bar.
+    fn draw_note(self, cells: &mut Cells, bar: &TimelineBar, is_alone: bool) {
+        let style = Some(TextStyle::Faint);
+        let inside = bar.unmarked_columns(0).filter(|_| bar.task.is_some()).unwrap_or_default();
+        for note in [bar.note(), bar.short_note()] {
+            let note = self.shorten(&note, usize::MAX);
+            let width = display_width(&note);
+            if cells.is_free(bar.to, bar.to + width + 2) {
+                return cells.write(bar.to + 1, &note, style);
+            }
+            if is_alone && bar.from > width {
+                return cells.write(bar.from - width - 1, &note, style);
+            }
+            if inside.1 - inside.0 >= width + 4 {
+                return cells.write(inside.0 + 1, &format!(" {note} "), style);
+            }
+        }
     }
 
     fn draw_bar(self, cells: &mut Cells, bar: &TimelineBar) {
@@ -243,8 +256,10 @@ impl TimelineText {
             let is_used = bars().any(|bar| bar.status == status);
             is_used.then(|| format!("{} {}", self.end_char(status), status.as_str()))
         });
+        let is_shared = bars().any(|bar| bar.task.is_none());
+        let shared = is_shared.then(|| "9 number of tasks in a shared bar".to_owned());
         let mut lines: Vec<String> = Vec::new();
-        for item in states.chain(marks).chain(ends) {
+        for item in states.chain(marks).chain(ends).chain(shared) {
             let width = display_width(&item) + INDENT;
             match lines.last_mut().filter(|line| display_width(line) + width <= self.columns) {
                 Some(line) => line.push_str(&format!("  {item}")),
@@ -320,8 +335,25 @@ mod tests {
     #[test]
     fn tasks_are_drawn_as_bars_below_their_sessions() {
         let text = draw(80, CharacterSet::Unicode, sample());
-        let expected = "";
-        assert_eq!(text, expected, "\n{text}");
+        let lines: Vec<&str> = text.lines().collect();
+        let starts = [
+            "         ",
+            "session cli: 2 tasks, 1 stopped",
+            "  b-6k7q make 0 in a di… ░»",
+            "  b-4k7q make 10 in a d…",
+            "session agent-1: 2 tasks, 1 running",
+            "  b-3k7q make 20 in a d…",
+            "    b-5k7q make 22 in a…",
+        ];
+        for (line, start) in lines.iter().zip(starts) {
+            assert!(line.starts_with(start), "{start:?} in\n{text}");
+        }
+        assert!(lines[0].ends_with("now") && lines[0].contains("21:45"), "{text}");
+        assert!(lines[2].contains("███✓ 8m"), "{text}");
+        assert!(lines[3].contains("░»██"), "{text}");
+        assert!(lines[3].contains("■ stopped by \\e[31muser, 20m"), "{text}");
+        assert!(lines[5].contains("░»█") && !lines[5].contains('│'), "{text}");
+        assert!(lines[7].starts_with("░ foreground  █ background  » hand-over"), "{text}");
     }
 
     #[test]
@@ -335,7 +367,7 @@ mod tests {
     fn no_line_is_wider_than_the_terminal() {
         for columns in [40, 80, 133, 300] {
             let many = (0..1_000).map(|number| {
-                let id = format!("b-{number:04}0n2m8x5t");
+                let id = format!("b-1{number:03}0n2m8x5t");
                 task(&id, &format!("s{}", number % 70), number % 59, Some(number % 59 + 1))
             });
             for tasks in [sample(), many.collect()] {

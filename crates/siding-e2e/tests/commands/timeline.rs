@@ -35,17 +35,17 @@ fn a_timeline_shows_how_tasks_ran_and_ended() {
         let listed = run_ok(&sandbox, &["ps", "--running", "--json"]).json();
         listed.as_array().is_some_and(|tasks| tasks.iter().any(|one| one["parent_task"] == outer))
     });
-    let _stopped = run_ok(&sandbox, &["stop", "--by", "a-host", &outer]);
+    let _stopped = run_ok(&sandbox, &["stop", &outer]);
 
     let text = unicode_timeline(&sandbox, &[]);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    assert!(text.contains("session cli: 4 tasks, 1 running"), "{text}");
+    assert!(text.contains("session cli: 4 tasks, 2 running, 1 failed, 1 stopped"), "{text}");
     let row = |part: &str| {
         let line = text.lines().find(|line| line.contains(part));
         line.unwrap_or_else(|| panic!("no {part}:\n{text}"))
     };
     assert!(row("exit 7").contains("exited 7") && row("exit 7").contains(&failed[..6]), "{text}");
-    assert!(row(&format!("  {} ", &outer[..6])).contains("stopped by a-host"), "{text}");
+    assert!(row(&format!("  {} ", &outer[..6])).contains("stopped by user"), "{text}");
     assert!(row("sleep 301").starts_with("    b-"), "a started task is below: {text}");
     assert!(text.contains("» hand-over") && text.contains("now"), "{text}");
 
@@ -61,7 +61,7 @@ fn a_timeline_shows_how_tasks_ran_and_ended() {
 
     let _done = run_ok(&sandbox, &["timeline", "--svg", "picture.svg"]);
     let picture = fs::read_to_string(sandbox.path("picture.svg")).expect("the picture");
-    assert!(picture.starts_with("<svg") && picture.contains("stopped by a-host"), "{picture}");
+    assert!(picture.starts_with("<svg") && picture.contains("stopped by user"), "{picture}");
     let printed = run_ok(&sandbox, &["timeline", "--svg", "-"]).stdout_text();
     assert!(printed.starts_with("<svg") && printed.ends_with("</svg>\n"), "{printed}");
     stop_all(&sandbox);

@@ -34,12 +34,16 @@ impl BarScale {
         let (started_at, ended_at) = (task.started_at, task.end_or(self.window.now));
         let columns = self.scale.columns;
         let min = self.min_columns.clamp(1, columns);
-        let from = self.scale.column(started_at).min(columns - min);
-        let to = self.scale.column_after(ended_at).clamp(from + min, columns);
+        let is_narrow = self.scale.is_narrower(started_at, ended_at, min);
+        // Narrow bars begin at multiples of the minimum width. They then overlap only in the same
+        // place, and not in a chain that would become one long bar.
+        let first = self.scale.column(started_at);
+        let from = if is_narrow { first / min * min } else { first }.min(columns - min);
+        let last = if is_narrow { from } else { self.scale.column_after(ended_at) };
+        let to = last.clamp(from + min, columns);
         let status = BarStatus::from_outcome(task.outcome.as_ref());
         let mut counts = TimelineCounts::default();
         counts.add(status);
-        let is_narrow = self.scale.is_narrower(started_at, ended_at, min);
         BarDraft { from, to, is_narrow, started_at, ended_at, status, counts, task: Some(task) }
     }
 

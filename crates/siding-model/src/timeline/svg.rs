@@ -7,6 +7,7 @@
 mod style;
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use crate::process::UnixMs;
 use crate::text::{display_width, escape_xml, one_line};
@@ -54,6 +55,12 @@ const MAX_INDENT: usize = 8 * INDENT;
 const CHAR_TENTHS: usize = 66;
 /// Number of leading characters of an id in a label. They are usually unique.
 const ID_CHARS: usize = 6;
+/// Radius of the circle of a mark.
+const MARK_RADIUS: usize = 6;
+/// Space between a bar and its note.
+const NOTE_GAP: usize = 10;
+/// Space between two items of the legend.
+const LEGEND_GAP: usize = 22;
 /// Minimum distance between a label of the axis and the word `now`.
 const NOW_GAP: usize = 42;
 
@@ -72,9 +79,11 @@ pub fn render_svg(timeline: &Timeline, links: SvgLinks<'_>) -> String {
         picture.draw_lane(lane, &mut y);
     }
     picture.draw_now(plot_bottom);
-    for (row, text) in legend.iter().enumerate() {
+    for (row, items) in legend.iter().enumerate() {
         let y = plot_bottom + (row + 1) * ROW_HEIGHT - 4;
-        picture.push_text("faint", LEFT_MARGIN, y, text);
+        for (left, text) in items {
+            picture.push_text("faint", *left, y, text);
+        }
     }
     picture.out.push_str("</svg>\n");
     picture.out
@@ -89,7 +98,11 @@ struct Picture<'t> {
 impl Picture<'_> {
     fn draw_head(&mut self, height: usize) {
         let width = PLOT_LEFT + self.timeline.columns + RIGHT_MARGIN;
-        let (since, until) = (self.local(&self.timeline.since), self.local(&self.timeline.now));
+        let (since, now) = (self.local(&self.timeline.since), self.local(&self.timeline.now));
+        let until = match now.split_once(' ') {
+            Some((date, time)) if since.starts_with(date) => time,
+            Some(_) | None => &now,
+        };
         let summary = self.timeline.counts.describe();
         // The content of an element with the role `img` is hidden from screen readers, and links in
         // it could not be reached.
@@ -118,7 +131,7 @@ impl Picture<'_> {
             let _writing_to_string =
                 writeln!(self.out, "<path class=\"grid\" d=\"M{x} {}V{bottom}\"/>", LANES_TOP - 4);
             if now.is_none_or(|now| now.abs_diff(tick.column) >= NOW_GAP) {
-                self.push_text("faint", x.saturating_sub(14), AXIS_Y, &tick.label);
+                self.push_text("tick", x, AXIS_Y, &tick.label);
             }
         }
     }
@@ -128,7 +141,7 @@ impl Picture<'_> {
         let x = PLOT_LEFT + column;
         let _writing_to_string =
             writeln!(self.out, "<path class=\"now\" d=\"M{x} {}V{bottom}\"/>", LANES_TOP - 4);
-        self.push_text("label", x.saturating_sub(10), AXIS_Y, "now");
+        self.push_text("tick now", x, AXIS_Y, "now");
     }
 
     fn draw_lane(&mut self, lane: &TimelineLane, y: &mut usize) {
@@ -167,13 +180,15 @@ impl Picture<'_> {
         };
         self.push_text(class, x, y + 15, &one_line(&label, chars));
         for (place, bar) in row.bars.iter().enumerate() {
+            let start = row.bars[..place].last().map_or(0, |previous| previous.to);
             let end = row.bars.get(place + 1).map_or(self.timeline.columns, |next| next.from);
-            self.draw_bar(bar, y, end);
+            self.draw_bar(bar, y);
+            self.draw_note(bar, y, start..end);
         }
     }
 
-    /// Draws a bar, its marks, and its note in the space up to the column `end`.
-    fn draw_bar(&mut self, bar: &TimelineBar, y: usize, end: usize) {
+    /// Draws a bar and its marks.
+    fn draw_bar(&mut self, bar: &TimelineBar, y: usize) {
         let link = match (self.links, &bar.task) {
             (SvgLinks::ToTasks(prefix), Some(task)) => {
                 let target = escape_xml(&format!("{prefix}{}", task.task_id));
@@ -203,7 +218,6 @@ impl Picture<'_> {
         }
         self.out.push_str("</g>");
         self.out.push_str(if link { "</a>\n" } else { "\n" });
-        self.draw_note(bar, y, end);
     }
 
     fn draw_mark(&mut self, mark: &TimelineMark, status: BarStatus, y: usize) {
@@ -220,7 +234,7 @@ impl Picture<'_> {
         let (x, y) = (PLOT_LEFT + mark.column, y + ROW_HEIGHT / 2);
         let _writing_to_string = write!(
             self.out,
-            "<g class=\"mark\"><title>{}</title><circle cx=\"{x}\" cy=\"{y}\" r=\"6\"/>\
+            "<g class=\"mark\"><title>{}</title><circle cx=\"{x}\" cy=\"{y}\" r=\"{MARK_RADIUS}\"/>\
              <text x=\"{x}\" y=\"{}\">{}</text></g>",
             escape_xml(&title),
             y + 3,
@@ -228,35 +242,45 @@ impl Picture<'_> {
         );
     }
 
-    /// Writes the note of a bar to the right of the bar, or to the left if only that side has room.
-    fn draw_note(&mut self, bar: &TimelineBar, y: usize, end: usize) {
-        let note = bar.note();
-        let width = text_width(&note) + 10;
-        let is_alone = end == self.timeline.columns;
-        let x = if bar.to + width <= end {
-            PLOT_LEFT + bar.to + 9
-        } else if is_alone && bar.from >= width {
-            PLOT_LEFT + bar.from - width
-        } else {
-            return;
-        };
-        self.push_text("note", x, y + 15, &note);
+    /// Writes the note of a bar to the right of the bar, otherwise to its left, otherwise into it,
+    /// in the longest form that has room. The columns in `free` belong to no other bar.
+    fn draw_note(&mut self, bar: &TimelineBar, y: usize, free: Range<usize>) {
+        let inside = bar.unmarked_columns(MARK_RADIUS).unwrap_or_default();
+        let places = [bar.note(), bar.short_note()].into_iter().find_map(|note| {
+            let width = text_width(&note) + NOTE_GAP;
+            if bar.to + width <= free.end {
+                Some(("note", bar.to + NOTE_GAP - 1, note))
+            } else if bar.from >= free.start + width {
+                Some(("note", bar.from - width, note))
+            } else if inside.1 - inside.0 >= width + NOTE_GAP {
+                Some(("note-inside", inside.0 + NOTE_GAP, note))
+            } else {
+                None
+            }
+        });
+        if let Some((class, column, note)) = places {
+            self.push_text(class, PLOT_LEFT + column, y + 15, &note);
+        }
     }
 
     fn bar_title(&self, bar: &TimelineBar) -> String {
         let at = self.local(&bar.started_at);
         let note = bar.note();
         match &bar.task {
-            Some(task) => {
-                let state = bar.status.as_str();
-                format!("{} {}: {state}, {note}, since {at}", task.task_id, task.title)
+            Some(task)
+                if bar.status == BarStatus::Running || bar.status == BarStatus::Succeeded =>
+            {
+                let status = bar.status.as_str();
+                format!("{} {}: {status}, {note}, since {at}", task.task_id, task.title)
             }
+            Some(task) => format!("{} {}: {note}, since {at}", task.task_id, task.title),
             None => format!("{note}, the first since {at}"),
         }
     }
 
-    /// Returns the lines that explain the marks and the parts of the bars.
-    fn legend_rows(&self) -> Vec<String> {
+    /// Returns the rows of the legend, which explains the marks and the parts of the bars. Each item
+    /// has its distance from the left.
+    fn legend_rows(&self) -> Vec<Vec<(usize, String)>> {
         let bars =
             || self.timeline.lanes.iter().flat_map(|lane| &lane.rows).flat_map(|row| &row.bars);
         let shapes = BarState::ALL.into_iter().filter_map(|state| {
@@ -276,7 +300,18 @@ impl Picture<'_> {
         let failed = bars()
             .any(|bar| bar.status == BarStatus::Failed && bar.task.is_some())
             .then(|| "x failed".to_owned());
-        wrap_items(shapes.chain(kinds).chain(failed), chars_in(PLOT_LEFT + self.timeline.columns))
+        let mut rows: Vec<Vec<(usize, String)>> = Vec::new();
+        let mut left = usize::MAX;
+        for item in shapes.chain(kinds).chain(failed) {
+            let width = text_width(&item);
+            if left.saturating_add(width) > PLOT_LEFT + self.timeline.columns {
+                rows.push(Vec::new());
+                left = LEFT_MARGIN;
+            }
+            rows.last_mut().expect("a row was added").push((left, item));
+            left += width + LEGEND_GAP;
+        }
+        rows
     }
 
     fn push_text(&mut self, class: &str, x: usize, y: usize, text: &str) {
@@ -307,19 +342,4 @@ const fn chars_in(width: usize) -> usize {
 
 fn text_width(text: &str) -> usize {
     (display_width(text) * CHAR_TENTHS).div_ceil(10)
-}
-
-/// Joins items into lines of at most `columns` characters.
-fn wrap_items(items: impl Iterator<Item = String>, columns: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for item in items {
-        match lines.last_mut().filter(|line| line.len() + 3 + item.len() <= columns) {
-            Some(line) => {
-                line.push_str("   ");
-                line.push_str(&item);
-            }
-            None => lines.push(item),
-        }
-    }
-    lines
 }

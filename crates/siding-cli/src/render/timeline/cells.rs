@@ -6,6 +6,8 @@ use crate::render::color::{ColorMode, TextStyle};
 
 /// The character in a cell that the wide character before it covers.
 const COVERED: char = '\0';
+/// A space of a text, which is not free.
+const TEXT_SPACE: char = '\u{a0}';
 
 /// A line of a fixed number of cells, each with a character and a style.
 #[derive(Debug)]
@@ -41,7 +43,7 @@ impl Cells {
             if width == 0 || at + width > self.0.len() {
                 continue;
             }
-            self.set(at, character, style);
+            self.set(at, if character == ' ' { TEXT_SPACE } else { character }, style);
             (at + 1..at + width).for_each(|covered| self.set(covered, COVERED, style));
             at += width;
         }
@@ -59,8 +61,8 @@ impl Cells {
     pub(super) fn paint(&self, colors: ColorMode) -> String {
         let mut out = String::new();
         for run in self.0.chunk_by(|(_, one), (_, other)| one == other) {
-            let text: String =
-                run.iter().map(|(character, _)| *character).filter(|c| *c != COVERED).collect();
+            let shown = run.iter().map(|(character, _)| *character).filter(|c| *c != COVERED);
+            let text: String = shown.map(|c| if c == TEXT_SPACE { ' ' } else { c }).collect();
             match run[0].1 {
                 Some(style) => out.push_str(&colors.apply(style, &text)),
                 None => out.push_str(&text),

@@ -6,11 +6,14 @@ pub(super) const STYLE: &str = "
 .siding-timeline .page{fill:#ffffff}
 .siding-timeline .lane{fill:#f3f5f7}
 .siding-timeline .grid{stroke:#d1d9e0;fill:none}
-.siding-timeline .now{stroke:#bc4c00;stroke-width:1.5;fill:none}
-.siding-timeline text{fill:#1f2328;white-space:pre}
+.siding-timeline path.now{stroke:#bc4c00;stroke-width:1.5;fill:none}
+.siding-timeline text{fill:#1f2328}
 .siding-timeline .title{font-size:13px;font-weight:600}
 .siding-timeline .lane-name{font-weight:600}
-.siding-timeline .faint,.siding-timeline .note{fill:#59636e}
+.siding-timeline .faint,.siding-timeline .note,.siding-timeline .tick{fill:#59636e}
+.siding-timeline .note-inside{fill:#ffffff}
+.siding-timeline .tick{text-anchor:middle}
+.siding-timeline text.now{fill:#1f2328;stroke:none}
 .siding-timeline .succeeded rect{fill:#1a7f37}
 .siding-timeline .failed rect{fill:#cf222e}
 .siding-timeline .running rect{fill:#0969da}
@@ -23,9 +26,11 @@ pub(super) const STYLE: &str = "
 .siding-timeline .page{fill:#0d1117}
 .siding-timeline .lane{fill:#1a2028}
 .siding-timeline .grid{stroke:#30363d}
-.siding-timeline .now{stroke:#f0883e}
+.siding-timeline path.now{stroke:#f0883e}
 .siding-timeline text{fill:#f0f6fc}
-.siding-timeline .faint,.siding-timeline .note{fill:#9198a1}
+.siding-timeline .faint,.siding-timeline .note,.siding-timeline .tick{fill:#9198a1}
+.siding-timeline .note-inside{fill:#0d1117}
+.siding-timeline text.now{fill:#f0f6fc;stroke:none}
 .siding-timeline .succeeded rect{fill:#3fb950}
 .siding-timeline .failed rect{fill:#f85149}
 .siding-timeline .running rect{fill:#4493f8}
