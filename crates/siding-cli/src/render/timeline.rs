@@ -147,10 +147,10 @@ impl TimelineText {
             let note = self.shorten(&note, usize::MAX);
             let width = display_width(&note);
             if cells.is_free(bar.to, bar.to + width + 2) {
-                return cells.write(bar.to + 1, &note, style);
+                return cells.write(bar.to, &format!(" {note} "), style);
             }
             if is_alone && bar.from > width {
-                return cells.write(bar.from - width - 1, &note, style);
+                return cells.write(bar.from - width - 1, &format!("{note} "), style);
             }
             if inside.1 - inside.0 >= width + 4 {
                 return cells.write(inside.0 + 1, &format!(" {note} "), style);
