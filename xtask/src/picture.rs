@@ -1,4 +1,5 @@
-//! `cargo xtask picture`: draws the picture in the README from a recorded session.
+//! `cargo xtask picture`: draws the picture in the README from a recorded session, and the example of
+//! a timeline from real tasks.
 
 use std::fs;
 use std::process::{Command, ExitCode, Stdio};
@@ -11,18 +12,23 @@ use crate::workspace::Workspace;
 
 pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "picture",
-    about: "draws docs/session.svg from a recorded session",
+    about: "draws docs/session.svg and docs/timeline.svg from real tasks",
     usage: "\
 Usage: cargo xtask picture
 
 Builds the program, runs a short session of real commands on a terminal of 80 columns (script(1)), and
-writes the recorded screen to docs/session.svg, which README.md shows. Also prints the session.
+writes the recorded screen to docs/session.svg, which README.md shows. Also prints the session. Then runs
+the tasks of docs/timeline.svg, which takes half a minute.
 ",
     run: draw_picture,
 };
 
 /// Path of the picture, relative to the root of the repository.
 const PICTURE_PATH: &str = "docs/session.svg";
+/// Path of the timeline, relative to the root of the repository.
+const TIMELINE_PATH: &str = "docs/timeline.svg";
+/// The tasks in the timeline: a shell text that calls `siding`.
+const TIMELINE_TASKS: &str = include_str!("picture/timeline.sh");
 /// The command that sets the terminal's size. The width of the terminal is the width of the
 /// picture.
 const SET_TERMINAL_SIZE: &str = "stty cols 80 rows 24";
@@ -38,13 +44,18 @@ fn draw_picture(arguments: &[String]) -> Result<ExitCode> {
     }
     let workspace = Workspace::open()?;
     let program = build_program(&workspace)?;
-    let sandbox = DemoSandbox::create(program, workspace.root.clone())?;
+    let sandbox = DemoSandbox::create(program.clone(), workspace.root.clone())?;
     let screen = record_session(&sandbox)?;
+    sandbox.remove()?;
+    let sandbox = DemoSandbox::create(program, workspace.root.clone())?;
+    let timeline = record_timeline(&sandbox)?;
     sandbox.remove()?;
     let svg = Term::new().min_width_px(720).render_svg(&screen);
     let path = workspace.root.join(PICTURE_PATH);
     fs::write(&path, svg).with_context(|| format!("could not write `{PICTURE_PATH}`"))?;
-    println!("\nwrote {PICTURE_PATH}");
+    let path = workspace.root.join(TIMELINE_PATH);
+    fs::write(&path, timeline).with_context(|| format!("could not write `{TIMELINE_PATH}`"))?;
+    println!("\nwrote {PICTURE_PATH} and {TIMELINE_PATH}");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -66,6 +77,19 @@ fn record_session(sandbox: &DemoSandbox) -> Result<String> {
     recording.run(&["run", "--background", "--", escaping])?;
     recording.run(&["stop", "--all"])?;
     Ok(recording.screen)
+}
+
+/// Runs the tasks of the timeline, and returns the picture of them.
+fn record_timeline(sandbox: &DemoSandbox) -> Result<Vec<u8>> {
+    let mut shell = Command::new("bash");
+    let output = sandbox
+        .in_sandbox(shell.args(["-c", TIMELINE_TASKS]))
+        .env("TZ", "UTC")
+        .stderr(Stdio::inherit())
+        .output()
+        .context("could not start bash")?;
+    ensure!(output.stdout.starts_with(b"<svg"), "`siding timeline` has printed no picture");
+    Ok(output.stdout)
 }
 
 /// A terminal session: each typed command with its output.

@@ -36,6 +36,7 @@ mod stats;
 mod statusline;
 mod stop;
 mod suggestion;
+mod timeline;
 mod uninstall;
 mod wait;
 mod why;
@@ -92,6 +93,7 @@ enum Command {
     Report(report::Args),
     Metrics(metrics::Args),
     Export(export::Args),
+    Timeline(timeline::Args),
     Reap(reap::Args),
     Session(session::Args),
     Guard(guard::Args),
@@ -167,6 +169,7 @@ impl Command {
             Self::Report(args) => args.run(),
             Self::Metrics(args) => args.run(),
             Self::Export(args) => args.run(),
+            Self::Timeline(args) => args.run(),
             Self::Reap(args) => args.run(),
             Self::Session(args) => args.run(),
             Self::Guard(args) => args.run(),

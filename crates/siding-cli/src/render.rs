@@ -9,9 +9,11 @@ mod advice;
 mod attention;
 mod bar;
 pub(crate) mod color;
+pub(crate) mod locale;
 mod state;
 mod table;
 mod task;
+pub(crate) mod timeline;
 mod why;
 mod wrap;
 

@@ -48,6 +48,7 @@ pub mod system_log;
 pub mod task_reference;
 pub mod task_view;
 pub mod text;
+pub mod timeline;
 pub mod trace_parent;
 pub mod unowned;
 pub mod wait;

@@ -2,9 +2,9 @@
 //!
 //! This module owns the conversion of raw bytes to readable text ([`OutputRenderer`]), truncation
 //! ([`head_and_tail`], [`cut_head`], [`cut_tail`]), and the escaping of untrusted text for one line
-//! of siding's own output ([`one_line`]), for several lines ([`make_visible`]) and for the rows of
-//! a screen ([`wrap_text`]). [`OutputRenderer`] and [`HeadAndTail`] hold a bounded part of their
-//! input, because a task may write 100 MB without a newline.
+//! of siding's own output ([`one_line`]), for several lines ([`make_visible`]), for the rows of a
+//! screen ([`wrap_text`]) and for XML ([`escape_xml`]). [`OutputRenderer`] and [`HeadAndTail`] hold
+//! a bounded part of their input, because a task may write 100 MB without a newline.
 
 mod colors;
 mod escape_sequences;
@@ -17,6 +17,7 @@ mod tests;
 mod truncate;
 mod utf8;
 mod wrap;
+mod xml;
 
 pub use colors::decode_colors;
 pub use line_buffer::MAX_HELD_LINE_BYTES;
@@ -24,3 +25,4 @@ pub use printable::{make_visible, one_line};
 pub use render::{OutputRenderer, RenderOptions, RepeatMode, render_output};
 pub use truncate::{HeadAndTail, cut_head, cut_tail, head_and_tail, omitted_marker};
 pub use wrap::{display_width, visible_char, wrap_text};
+pub use xml::escape_xml;

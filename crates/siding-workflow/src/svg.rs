@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use siding_model::duration::format_duration;
-use siding_model::text::{make_visible, one_line};
+use siding_model::text::{escape_xml, one_line};
 
 use super::step_status::StepStatus;
 use super::view::{StepView, WorkflowView};
@@ -136,19 +136,4 @@ const fn status_colors(state: StepStatus) -> (&'static str, &'static str) {
         StepStatus::Stopped => ("#fff8c5", "#9a6700"),
         StepStatus::NotRun => ("#ffffff", "#6e7781"),
     }
-}
-
-/// Escapes a text for XML. Characters that XML does not allow are shown in a visible form.
-fn escape_xml(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in make_visible(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            other => out.push(other),
-        }
-    }
-    out
 }

@@ -15,6 +15,7 @@ use siding_model::evidence::WhyView;
 use siding_model::history::{RunView, StatsView};
 use siding_model::notice::NoticeView;
 use siding_model::task_view::{TaskView, WaitView};
+use siding_model::timeline::Timeline;
 use siding_workflow::WorkflowView;
 
 use super::{adopt, config, doctor, guard, input, install, output, reap, session};
@@ -76,7 +77,7 @@ const fn json_output<T: JsonSchema>(name: &'static str, printed_by: &'static str
 }
 
 /// Every JSON output, sorted by name.
-const OUTPUTS: [JsonOutput; 24] = [
+const OUTPUTS: [JsonOutput; 25] = [
     json_output::<adopt::AdoptView>("adopt", "adopt"),
     json_output::<AgentReport>("agent", "agent --output-format json"),
     json_output::<StreamLine<'_>>("agent_stream", "agent --output-format stream-json: each line"),
@@ -98,6 +99,7 @@ const OUTPUTS: [JsonOutput; 24] = [
     json_output::<config::show::SettingView>("setting", "config show: each"),
     json_output::<StatsView>("stats", "stats: each"),
     json_output::<TaskView>("task", "run, show, stop, extend, release; ps: each"),
+    json_output::<Timeline>("timeline", "timeline"),
     json_output::<WaitView>("wait", "wait"),
     json_output::<WhyView>("why", "why"),
     json_output::<WorkflowView>("workflow", "workflow show, check"),

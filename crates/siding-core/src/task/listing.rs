@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use siding_model::advice;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::journal::{self, JournalError, Replayed, TaskState};
+use siding_model::process::UnixMs;
 use siding_model::task_reference::{self, LookupOrder, TaskCandidate};
 use siding_model::task_view::TaskView;
 
@@ -233,6 +234,15 @@ pub fn most_recent(root: &StateDir, ids: Vec<TaskId>, count: usize) -> Vec<TaskI
     dated.into_iter().map(|(_, id)| id).collect()
 }
 
+/// Returns the tasks whose journals were last written at this time or later, including those whose
+/// modification time cannot be read.
+pub(super) fn written_since(root: &StateDir, ids: Vec<TaskId>, since: UnixMs) -> Vec<TaskId> {
+    let Ok(tasks) = open_tasks(root) else { return ids };
+    let earliest = since.0.saturating_sub(FILE_TIME_MARGIN_MS);
+    let dated = journal_dates(&tasks, ids).into_iter();
+    dated.filter(|(written, _)| *written >= earliest).map(|(_, id)| id).collect()
+}
+
 /// Returns each task with the modification time of its journal, in milliseconds since 1970.
 fn journal_dates(tasks: &OwnedFd, ids: Vec<TaskId>) -> Vec<(i64, TaskId)> {
     ids.into_iter()
@@ -306,7 +316,7 @@ mod tests {
     use siding_model::id::TaskKind;
     use siding_model::lifecycle::{TaskEvent, TreeLiveness};
     use siding_model::outcome::{LeaderEnd, Outcome, Placement};
-    use siding_model::process::{BootId, MonotonicMs, ProcRef, UnixMs};
+    use siding_model::process::{BootId, MonotonicMs, ProcRef};
     use siding_model::record::{AcceptedTask, BASE_FORMAT, CloseSummary, OutputTotals, Record};
     use siding_model::signal::Signal;
     use siding_model::spec::{OnLeaderExit, StdinMode, TaskCommand, TaskSpec};

@@ -48,6 +48,11 @@ fn the_commands_of_the_page_of_metrics_work() {
     assert_commands_work("docs/metrics.md");
 }
 
+#[test]
+fn the_commands_of_the_page_of_the_timeline_work() {
+    assert_commands_work("docs/timeline.md");
+}
+
 /// Every page that has a block to run is named in a test above.
 #[test]
 fn each_page_with_commands_has_a_test() {

@@ -39,6 +39,7 @@ mod reminder;
 mod rules;
 mod sample_records;
 mod task_view;
+mod timeline;
 mod traced_lifecycle;
 mod unowned;
 #[path = "../../../siding-e2e/tests/output/schema/validator.rs"]

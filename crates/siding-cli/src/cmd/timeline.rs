@@ -1,0 +1,194 @@
+//! `siding timeline`: draws tasks over time.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use siding_core::session;
+use siding_core::store::StateDir;
+use siding_core::sys::{clock, tty};
+use siding_core::task::timeline;
+use siding_model::duration::format_duration;
+use siding_model::id::{SessionId, TaskId};
+use siding_model::process::UnixMs;
+use siding_model::timeline::{
+    SVG_GRID, SvgLinks, Timeline, TimelineGrid, TimelineTask, TimelineWindow, render_svg,
+    retain_sessions,
+};
+
+use crate::context;
+use crate::exit;
+use crate::failure::Failure;
+use crate::render::color::ColorMode;
+use crate::render::locale::CharacterSet;
+use crate::render::timeline::TimelineText;
+use crate::render::{json, out};
+use crate::run_history;
+use crate::stdout;
+
+/// The value of `--svg` that means standard output.
+const STDOUT_PATH: &str = "-";
+/// Limits of the width of the text, in columns.
+const MIN_COLUMNS: usize = 40;
+const MAX_COLUMNS: usize = 300;
+/// Maximum number of runs of the history that are searched for removed tasks.
+const MAX_SEARCHED_RUNS: usize = 5_000;
+
+/// Draws tasks over time: a lane for each session, a bar for each task, and marks for its events.
+///
+/// The picture begins with the first task of the period and ends now. The tasks of subagents and
+/// the steps of workflows are below the task that started them. If there are more tasks than rows,
+/// short tasks share a bar with their number. Removed tasks are not shown. Nothing is repaired, so
+/// a task whose shim was killed seems to run.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  siding timeline                       the last hour
+  siding timeline --since 8h            a working day
+  siding timeline --session S           a session and its subagents
+  siding timeline --svg timeline.svg    as a picture, for light and dark pages
+  siding timeline --json                for a program; each task has a row
+
+A line below the picture explains its characters. The text next to a bar says
+how the task ended, unless it succeeded, and how long it took.")]
+pub(crate) struct Args {
+    /// Length of the period up to now, such as `30m` or `8h`
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = super::parse_duration)]
+    since: Duration,
+    /// Draw only the tasks of this session, and those started inside them
+    #[arg(long, value_name = "S")]
+    session: Option<SessionId>,
+    /// Draw the timeline as SVG, into this file; `-` is standard output
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    svg: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        if self.since.is_zero() {
+            return Err(Failure::new("--since 0s: the period is empty")
+                .with_hint("give a duration such as `30m` or `8h`"));
+        }
+        let root = context::open_state_dir()?;
+        let now = clock::unix_now();
+        let back_ms = i64::try_from(self.since.as_millis()).unwrap_or(i64::MAX);
+        let since = now.plus_ms(back_ms.saturating_neg());
+        let (tasks, unreadable) = self.read_tasks(&root, since)?;
+        let ids: HashSet<TaskId> = tasks.iter().map(|task| task.task_id).collect();
+        let window = TimelineWindow::fit(&tasks, now, back_ms);
+        let parents = timeline::read_session_parents(&root, &tasks);
+        let build = |grid: TimelineGrid| {
+            let grid = TimelineGrid { utc_offset_ms: local_offset_ms(now), ..grid };
+            Timeline::new(window, grid, tasks, &parents)
+        };
+        if self.json {
+            // Without a limit of rows, no bar represents several tasks.
+            json::print(&build(TimelineGrid { max_rows: usize::MAX, ..SVG_GRID }))?;
+        } else if let Some(path) = &self.svg {
+            write_picture(path, &render_svg(&build(SVG_GRID), SvgLinks::None))?;
+        } else {
+            print_text(build)?;
+        }
+        if !self.json {
+            self.report_missing(&root, since, &ids);
+        }
+        Ok(if unreadable == 0 { ExitCode::SUCCESS } else { ExitCode::from(exit::SIDING_FAILED) })
+    }
+
+    /// Returns the tasks of the period, and the number of tasks that could not be read.
+    fn read_tasks(
+        &self,
+        root: &StateDir,
+        since: UnixMs,
+    ) -> Result<(Vec<TimelineTask>, usize), Failure> {
+        let (mut tasks, mut unreadable) = (Vec::new(), 0);
+        for (id, task) in timeline::read_tasks(root, since)? {
+            match task {
+                Ok(task) => tasks.extend(task),
+                Err(error) => {
+                    unreadable += 1;
+                    errln!("siding: task {id} is omitted: {error}");
+                }
+            }
+        }
+        if let Some(session) = &self.session {
+            retain_sessions(&mut tasks, &session::session_tree(root, session)?);
+            if tasks.is_empty() {
+                context::ensure_session_exists(root, session)?;
+            }
+        }
+        Ok((tasks, unreadable))
+    }
+
+    /// Says that nothing ran, or that retention has removed tasks of the period.
+    fn report_missing(&self, root: &StateDir, since: UnixMs, shown: &HashSet<TaskId>) {
+        if shown.is_empty() {
+            let period = format_duration(self.since);
+            errln!("siding: no task ran in the last {period}; --since looks further back");
+        }
+        // The history does not know the sessions of its runs.
+        if self.session.is_some() {
+            return;
+        }
+        let runs = run_history::runs_best_effort(root, MAX_SEARCHED_RUNS);
+        let is_removed =
+            |run: &&siding_model::history::Run| run.ended >= since && !shown.contains(&run.task_id);
+        let removed = runs.iter().filter(is_removed).count();
+        if removed > 0 {
+            errln!(
+                "siding: {removed} removed tasks of this period are not shown; `siding history` \
+                 lists them"
+            );
+        }
+    }
+}
+
+fn print_text(build: impl FnOnce(TimelineGrid) -> Timeline) -> Result<(), Failure> {
+    let width = tty::size(std::io::stdout()).map_or(stdout::TEXT_COLUMNS, |(columns, _)| {
+        usize::from(columns).clamp(MIN_COLUMNS, MAX_COLUMNS)
+    });
+    let text = TimelineText {
+        columns: width,
+        characters: CharacterSet::from_environment(),
+        colors: ColorMode::for_stdout(),
+    };
+    let timeline = build(text.grid());
+    if timeline.counts.tasks > 0 {
+        out::print(&text.draw(&timeline))?;
+    }
+    Ok(())
+}
+
+fn write_picture(path: &PathBuf, picture: &str) -> Result<(), Failure> {
+    if path.as_os_str() == STDOUT_PATH {
+        return stdout::print_text(picture);
+    }
+    std::fs::write(path, picture)
+        .map_err(|error| Failure::new(format!("could not write `{}`: {error}", path.display())))
+}
+
+/// Returns the difference between local time and UTC, in milliseconds; zero if it is unknown.
+fn local_offset_ms(now: UnixMs) -> i64 {
+    const MINUTE_MS: i64 = 60_000;
+    let offset = clock::local_time(now).and_then(|local| {
+        let clock::LocalTime { year, month, day, hour, minute } = local;
+        let text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:00.000Z");
+        Some(UnixMs::from_rfc3339(&text)?.0 - now.0.div_euclid(MINUTE_MS) * MINUTE_MS)
+    });
+    offset.unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_offset_of_a_time_zone_is_below_a_day_and_whole_minutes() {
+        let offset = local_offset_ms(clock::unix_now());
+        assert!(offset.abs() < 24 * 3_600_000 && offset % 60_000 == 0, "{offset}");
+    }
+}

@@ -1,0 +1,117 @@
+//! `siding timeline` as text, as SVG and as JSON, for real tasks.
+
+use std::fs;
+
+use serde_json::Value;
+use siding_e2e::{Sandbox, Terminal};
+
+use crate::support::{
+    HANG_COMMAND, run_ok, run_refused, run_to_end, sandbox, start_task, stop_all,
+};
+
+#[track_caller]
+fn unicode_timeline(sandbox: &Sandbox, args: &[&str]) -> String {
+    let call = sandbox.siding(&[&["timeline"], args].concat()).env("LC_ALL", "C.UTF-8");
+    call.run().expect_code(0).stdout_text()
+}
+
+/// Returns the rows of all lanes whose bar represents one task.
+fn task_rows(timeline: &Value) -> Vec<&Value> {
+    let lanes = timeline["lanes"].as_array().expect("a list");
+    lanes.iter().flat_map(|lane| lane["rows"].as_array().expect("a list")).collect()
+}
+
+/// The picture shows the end of each task, who stopped it, the hand-over, and the task that a task
+/// has started, in text as well as in the other formats.
+#[test]
+fn a_timeline_shows_how_tasks_ran_and_ended() {
+    let sandbox = sandbox();
+    let failed = run_to_end(&sandbox, "exit 7");
+    let handed_over = ["run", "--budget", "100ms", "--json", "--", HANG_COMMAND];
+    let handed_over = sandbox.siding(&handed_over).run().json()["task_id"].to_string();
+    let inner = sandbox.siding_line(&["run", "--budget", "none", "--", "sleep 301"]);
+    let outer = start_task(&sandbox, &[], &inner);
+    siding_e2e::eventually("the inner task runs", || {
+        let listed = run_ok(&sandbox, &["ps", "--running", "--json"]).json();
+        listed.as_array().is_some_and(|tasks| tasks.iter().any(|one| one["parent_task"] == outer))
+    });
+    let _stopped = run_ok(&sandbox, &["stop", &outer]);
+
+    let text = unicode_timeline(&sandbox, &[]);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(text.contains("session cli: 4 tasks, 2 running, 1 failed, 1 stopped"), "{text}");
+    let row = |part: &str| {
+        let line = text.lines().find(|line| line.contains(part));
+        line.unwrap_or_else(|| panic!("no {part}:\n{text}"))
+    };
+    assert!(row("exit 7").contains("exited 7") && row("exit 7").contains(&failed[..6]), "{text}");
+    assert!(row(&format!("  {} ", &outer[..6])).contains("stopped by user"), "{text}");
+    assert!(row("sleep 301").starts_with("    b-"), "a started task is below: {text}");
+    assert!(text.contains("» hand-over") && text.contains("now"), "{text}");
+
+    let json = run_ok(&sandbox, &["timeline", "--json"]).json();
+    assert_eq!(json["counts"]["tasks"], 4);
+    let rows = task_rows(&json);
+    assert_eq!(rows.len(), 4);
+    let depths: Vec<_> = rows.iter().map(|row| row["depth"].as_u64()).collect();
+    assert_eq!(depths, [Some(0), Some(0), Some(0), Some(1)]);
+    let marks = rows[1]["bars"][0]["marks"].to_string();
+    assert_eq!(rows[1]["bars"][0]["task"]["task_id"].to_string(), handed_over);
+    assert!(marks.contains("hand_over") && marks.contains("its budget had passed"), "{marks}");
+
+    let _done = run_ok(&sandbox, &["timeline", "--svg", "picture.svg"]);
+    let picture = fs::read_to_string(sandbox.path("picture.svg")).expect("the picture");
+    assert!(picture.starts_with("<svg") && picture.contains("stopped by user"), "{picture}");
+    let printed = run_ok(&sandbox, &["timeline", "--svg", "-"]).stdout_text();
+    assert!(printed.starts_with("<svg") && printed.ends_with("</svg>\n"), "{printed}");
+    stop_all(&sandbox);
+}
+
+#[test]
+fn without_tasks_a_timeline_says_so() {
+    let sandbox = sandbox();
+    let done = run_ok(&sandbox, &["timeline"]);
+    assert_eq!(done.stdout_text(), "");
+    assert!(done.stderr_text().contains("no task ran in the last 1h"), "{done}");
+    assert!(run_refused(&sandbox, &["timeline", "--since", "0s"]).contains("30m"));
+    let unknown = run_refused(&sandbox, &["timeline", "--session", "nowhere"]);
+    assert!(unknown.contains("nowhere"), "{unknown}");
+}
+
+/// Where the locale is not UTF-8, the picture is ASCII, even if a command is not; at a terminal the
+/// picture is as wide as the terminal.
+#[test]
+fn a_picture_suits_its_locale_and_terminal() {
+    let sandbox = sandbox();
+    let _ended = run_to_end(&sandbox, &format!("true {}", "x".repeat(300)));
+    let call = sandbox.siding(&["timeline"]).env("LC_ALL", "C");
+    let text = call.run().expect_code(0).stdout_text();
+    assert!(text.is_ascii() && text.contains('|'), "{text}");
+
+    let mut terminal = Terminal::new(120, 40);
+    let call = sandbox.siding(&["timeline"]).env("LC_ALL", "C.UTF-8");
+    let _done = call.on_terminal(&terminal).run().expect_code(0);
+    terminal.wait_for_text("succeeded");
+    let widest =
+        terminal.scrollback_text().lines().map(|line| line.trim_end().chars().count()).max();
+    assert!((81..=120).contains(&widest.unwrap_or(0)), "{widest:?}");
+}
+
+/// A viewer leaves a task with a dead shim to the commands that repair tasks.
+#[test]
+fn a_timeline_changes_nothing() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &[], HANG_COMMAND);
+    let view = run_ok(&sandbox, &["show", "--json", &id]).json();
+    let shim = i32::try_from(view["shim_pid"].as_i64().expect("a pid")).expect("a pid");
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(shim).expect("a pid"),
+        rustix::process::Signal::KILL,
+    )
+    .expect("the shim runs");
+    let journal = sandbox.state_dir().join("tasks").join(&id).join("journal");
+    let before = fs::read(&journal).expect("the journal");
+    assert!(unicode_timeline(&sandbox, &[]).contains("1 running"));
+    assert_eq!(fs::read(&journal).expect("the journal"), before);
+    stop_all(&sandbox);
+}
