@@ -155,10 +155,23 @@ pub fn not_found_advice(
     if first.contains('/') || is_program(first) {
         return None;
     }
+    if is_assignment(first) {
+        let call = format_run_call(&[line.as_str()]);
+        return Some(format!("set a variable with `--env {first}`, or quote the line: `{call}`"));
+    }
     let name = Path::new(login_shell).file_name().and_then(|name| name.to_str());
     let shell = name.filter(|name| INTERACTIVE_SHELLS.contains(name)).unwrap_or("bash");
     let call = format_run_call(&[shell, "-ic", line.as_str()]);
     Some(format!("if `{first}` is an alias or a function of your shell: `{call}`"))
+}
+
+/// Returns whether a word sets a variable: `NAME=VALUE`.
+fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty()
+            && !name.starts_with(|first: char| first.is_ascii_digit())
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
 }
 
 /// Returns whether an argument is an operator of the shell, or ends with the end of a command.
@@ -224,6 +237,7 @@ mod tests {
             (&["cd", "dir"], "`siding run -- 'cd dir; COMMAND'`"),
             (&["make;", "./run"], "`siding run -- 'make; ./run'`"),
             (&["ll", "-a"], "`siding run -- bash -ic 'll -a'`"),
+            (&["FOO=1", "env"], "`siding run -- 'FOO=1 env'`"),
         ] {
             let advice = advice_for_words(words).expect("advice");
             assert!(advice.ends_with(call), "{advice}");

@@ -12,11 +12,12 @@ mod plan;
 mod progress;
 mod stdin_source;
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
 use siding_core::output;
+use siding_core::sys::signals;
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::LaunchResult;
 use siding_core::task::view::ViewDetail;
@@ -225,13 +226,22 @@ impl Args {
                 context::advance_read_cursor(&task.dir, &context::current_session(), shown);
             }
         }
-        Ok(match detached_by {
-            Some(signal) => ExitCode::from(exit::code_for_signal(signal)),
-            None if followed.is_disconnected => ExitCode::from(exit::code_for_signal(Signal::PIPE)),
+        let code = match detached_by {
+            Some(signal) => exit::code_for_signal(signal),
+            None if followed.is_disconnected => exit::code_for_signal(Signal::PIPE),
             // The caller requested a background task, and the task has started.
-            None if self.background && task.state.is_live() => ExitCode::SUCCESS,
-            None => ExitCode::from(exit::code_for_task(&task.state)),
-        })
+            None if self.background && task.state.is_live() => 0,
+            // The next program of a person's pipeline has received only a part.
+            None if plan.is_person && followed.lost_output && !io::stdout().is_terminal() => {
+                exit::SIDING_FAILED
+            }
+            None => exit::code_for_task(&task.state),
+        };
+        if plan.is_person && followed.is_interrupted && code == exit::code_for_signal(Signal::INT) {
+            // A shell ends its script or loop only if the program was ended by the signal.
+            signals::raise_unblocked(Signal::INT);
+        }
+        Ok(ExitCode::from(code))
     }
 
     /// Returns the part of the output that is shown during the wait.

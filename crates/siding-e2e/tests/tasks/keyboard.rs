@@ -111,6 +111,24 @@ fn a_second_ctrl_c_kills_a_command_that_ignores_the_first() {
     task.expect_stopped();
 }
 
+/// Ctrl-C ends the script in which the call is, as it does for any program that the signal ends.
+#[test]
+fn ctrl_c_ends_the_script_around_the_call() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let run = sandbox.siding_line(&["run", "--", "echo up; sleep 300"]);
+    let script = format!("{run}; echo next");
+    let call = shell_on(&sandbox, &terminal, &["-c", &script]).spawn();
+    terminal.wait_for_row("up");
+    terminal.send_keys(CTRL_C);
+    let _ended = call.wait();
+    let shown = terminal.scrollback_text();
+    assert!(!shown.contains("next"), "{shown}");
+    let task = Task::only(&sandbox);
+    assert_eq!(task.show()["outcome"]["kind"], "stopped");
+    task.expect_stopped();
+}
+
 /// Ctrl-Z suspends the call, and `bg` continues it. Neither this call nor one that starts in the
 /// background is stopped because it uses the terminal.
 #[test]

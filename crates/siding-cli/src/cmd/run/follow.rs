@@ -61,6 +61,10 @@ pub(super) struct FollowResult {
     /// Whether the reader has closed standard output. If the wait finished nevertheless, the
     /// command was stopped for this reason.
     pub(super) is_disconnected: bool,
+    /// Whether the person has interrupted the command (SIGINT).
+    pub(super) is_interrupted: bool,
+    /// Whether output was lost because its reader was too slow.
+    pub(super) lost_output: bool,
 }
 
 /// Blocks the signals that the wait handles, and returns the descriptor that receives them.
@@ -107,6 +111,8 @@ pub(super) fn follow(
     // After an interrupt, the signal and not the reader determines the result.
     let is_disconnected = caller.last_signal.is_none()
         && caller.output.as_ref().is_some_and(CommandOutput::is_disconnected);
+    let is_interrupted = caller.last_signal == Some(Signal::INT);
+    let lost_output = caller.output.as_ref().is_some_and(CommandOutput::has_lost_bytes);
     let unshown = caller.output.as_ref().map_or(0, CommandOutput::unshown_bytes);
     let shown = caller.output.map(|live| {
         live.report_lost_bytes();
@@ -119,7 +125,7 @@ pub(super) fn follow(
         // Without a signal, the reader has closed the pipe, perhaps because the host ended.
         CallEnd::Left => FollowEnd::Detached(caller.last_signal.unwrap_or(Signal::PIPE)),
     };
-    Ok(FollowResult { end, shown, unshown, is_disconnected })
+    Ok(FollowResult { end, shown, unshown, is_disconnected, is_interrupted, lost_output })
 }
 
 struct RunCaller<'f, 'r> {

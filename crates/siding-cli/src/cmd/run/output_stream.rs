@@ -143,6 +143,11 @@ impl CommandOutput {
         if self.stdout.is_open() { self.written.saturating_sub(self.shown) } else { 0 }
     }
 
+    /// Returns whether output was lost because its reader was too slow.
+    pub(super) const fn has_lost_bytes(&self) -> bool {
+        self.lost_bytes > 0
+    }
+
     /// Returns whether the reader of standard output has closed the pipe.
     pub(super) const fn is_disconnected(&self) -> bool {
         matches!(self.stdout.state, SinkState::Disconnected)
