@@ -81,7 +81,8 @@ fn bash_completes_tasks_with_their_commands_and_sessions() {
         ]
     );
     assert_eq!(complete_in_bash(&sandbox, &["stop", "b-"]), [running], "it is inserted alone");
-    let _opened = run_ok(&sandbox, &["session", "open", "deploy-1"]);
+    let owner = std::process::id().to_string();
+    let _opened = run_ok(&sandbox, &["session", "open", "deploy-1", "--owner-pid", &owner]);
     assert_eq!(complete_in_bash(&sandbox, &["ps", "--session", "=", "dep"]), ["deploy-1"]);
     stop_all(&sandbox);
 }

@@ -19,7 +19,7 @@ fn a_wait_shows_its_progress_and_erases_it() {
     create_file(&sandbox, "go");
     let _ended = call.wait().expect_code(0);
     let shown = terminal.scrollback_text();
-    assert!(shown.starts_with(&task.id) && !shown.contains("two"), "{shown}");
+    assert!(shown.starts_with(&task.id) && !shown.contains("s  two"), "{shown}");
     assert_eq!(shown.trim_end().lines().count(), 1, "{shown}");
 }
 
