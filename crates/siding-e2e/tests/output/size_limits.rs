@@ -1,10 +1,11 @@
 //! Bounds on the disk space and the memory that a task's output uses (promise P24).
 
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use siding_e2e::fill_pattern::FillPattern;
-use siding_e2e::{Sandbox, eventually, eventually_some, processes, words};
+use siding_e2e::{Sandbox, Terminal, eventually, eventually_some, processes, words};
 use siding_model::size::size_in_words;
 
 use crate::{Task, assert_same, gate};
@@ -145,6 +146,29 @@ fn a_late_reader_is_told_how_many_bytes_are_gone() {
     let report = stderr.lines().rev().find(|line| line.contains("the reader was too slow: "));
     let expected = format!("too slow: {} of output lost", size_in_words(gone));
     assert!(report.is_some_and(|line| line.contains(&expected)), "{expected}: {stderr}");
+}
+
+/// A person's pipeline whose reader has missed output does not succeed, although the command does.
+#[test]
+fn a_pipeline_that_missed_output_fails() {
+    const TOTAL_BYTES: u64 = 8 << 20;
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let terminal = Terminal::new(80, 24);
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let call = sandbox.siding(&["run", "--", "yes | head -c 8M"]).on_terminal(&terminal);
+    let call = call.env("SIDING_OUTPUT_KEEP_HEAD", "64KiB").env("SIDING_OUTPUT_KEEP_TAIL", "1MiB");
+    let call = call.stdout_to(writer).spawn();
+    let file = eventually_some("the task exists", || {
+        let id = sandbox.task_ids().pop()?;
+        Some(sandbox.state_dir().join("tasks").join(id).join("output"))
+    });
+    let len = || std::fs::metadata(&file).map_or(0, |found| found.len());
+    eventually("the output is stored", || len() == TOTAL_BYTES);
+    let mut received = Vec::new();
+    reader.read_to_end(&mut received).expect("the test's pipe");
+    let _failed = call.wait().expect_code(125);
+    assert!((received.len() as u64) < TOTAL_BYTES, "nothing was missed");
 }
 
 /// With the built-in settings, at most 64 MiB of 3 GiB of output are stored on disk. Runs only if
