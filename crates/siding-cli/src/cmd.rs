@@ -36,6 +36,7 @@ mod stats;
 mod statusline;
 mod stop;
 mod suggestion;
+mod top;
 mod uninstall;
 mod wait;
 mod why;
@@ -75,6 +76,7 @@ enum Command {
     Run(Box<run::Args>),
     #[command(visible_aliases = ["ls", "list"])]
     Ps(ps::Args),
+    Top(top::Args),
     Show(show::Args),
     #[command(visible_alias = "logs")]
     Output(output::Args),
@@ -152,6 +154,7 @@ impl Command {
             Self::Run(args) => args.run(IdleShim::start(SHIM_PROGRAM)),
             Self::Adopt(args) => args.run(IdleShim::start(SHIM_PROGRAM)),
             Self::Ps(args) => args.run(),
+            Self::Top(args) => args.run(),
             Self::Show(args) => args.run(),
             Self::Output(args) => args.run(),
             Self::Wait(args) => args.run(),
