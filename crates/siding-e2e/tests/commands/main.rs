@@ -40,6 +40,7 @@ mod show;
 mod stop;
 mod support;
 mod system_log;
+mod top;
 mod wait;
 mod wait_for;
 mod webhook;
