@@ -7,17 +7,16 @@
 mod console;
 mod frame;
 mod input;
-mod keys;
 mod render;
 mod screen;
 mod view;
 
 pub use console::{Console, ConsoleError};
 pub use frame::{Frame, Row, TextStyle};
-pub use keys::{Key, KeyDecoder};
 pub use screen::Screen;
 pub use view::{TaskRow, UserAction, View};
 
+use siding_model::key_input::Key;
 use siding_model::signal::Signal;
 
 /// An event from the terminal device or from the kernel.

@@ -37,6 +37,7 @@ mod statusline;
 mod stop;
 mod suggestion;
 mod timeline;
+mod top;
 mod uninstall;
 mod wait;
 mod why;
@@ -76,6 +77,7 @@ enum Command {
     Run(Box<run::Args>),
     #[command(visible_aliases = ["ls", "list"])]
     Ps(ps::Args),
+    Top(top::Args),
     Show(show::Args),
     #[command(visible_alias = "logs")]
     Output(output::Args),
@@ -154,6 +156,7 @@ impl Command {
             Self::Run(args) => args.run(IdleShim::start(SHIM_PROGRAM)),
             Self::Adopt(args) => args.run(IdleShim::start(SHIM_PROGRAM)),
             Self::Ps(args) => args.run(),
+            Self::Top(args) => args.run(),
             Self::Show(args) => args.run(),
             Self::Output(args) => args.run(),
             Self::Wait(args) => args.run(),

@@ -31,6 +31,7 @@ mod tail_follow;
 mod tests;
 mod writer_sink;
 
+pub use error_lines::looks_like_error;
 pub use handover::handover_excerpt;
 pub use head_tail::MIN_MARKED_TEXT_BYTES;
 pub use line_filter::LineFilter;

@@ -138,6 +138,32 @@ impl Terminal {
         self.screen.visible_rows()
     }
 
+    /// Returns whether a program shows its own screen, from which it returns to the rows before.
+    pub fn is_alternate_screen(&mut self) -> bool {
+        self.read_available(Duration::ZERO);
+        self.screen.is_alternate()
+    }
+
+    /// Waits until a program has copied a text to the clipboard, which is given in base64.
+    ///
+    /// # Panics
+    /// When the text was not copied within [`POLL_DEADLINE`].
+    #[track_caller]
+    pub fn wait_for_clipboard(&mut self, base64: &str) {
+        self.wait_until("a text is copied", |shown| shown.clipboard() == Some(base64));
+    }
+
+    /// Waits until no row of the screen contains `part`.
+    ///
+    /// # Panics
+    /// When a row still contains `part` after [`POLL_DEADLINE`].
+    #[track_caller]
+    pub fn wait_until_gone(&mut self, part: &str) {
+        self.wait_until(&format!("no row has {part:?}"), |shown| {
+            !shown.visible_rows().iter().any(|row| row.contains(part))
+        });
+    }
+
     /// Returns the addresses of the links shown so far.
     pub fn links(&mut self) -> Vec<String> {
         self.read_available(Duration::ZERO);

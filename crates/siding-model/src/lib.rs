@@ -22,6 +22,7 @@ pub mod history;
 pub mod host;
 pub mod id;
 pub mod journal;
+pub mod key_input;
 pub mod lifecycle;
 pub mod limits;
 pub mod metrics;

@@ -19,7 +19,7 @@ mod usage;
 mod watchdog;
 
 pub use backoff::SampleSchedule;
-pub use breach::Breach;
+pub use breach::{Breach, format_amount};
 pub use connections::ConnectionLog;
 pub use spec::{Limits, OnLimit};
 pub use tracker::{LimitReading, LimitTracker};

@@ -70,6 +70,12 @@ const CRATE_RULES: &[CrateRule] = &[
         may_call_os: false,
     },
     CrateRule {
+        name: "siding-top",
+        allowed_crates: &["siding-core", "siding-live", "siding-model"],
+        banned_packages: BANNED_IN_SHIM_AND_CORE,
+        may_call_os: false,
+    },
+    CrateRule {
         name: "siding-shim",
         allowed_crates: &["siding-core", "siding-model"],
         banned_packages: BANNED_IN_SHIM_AND_CORE,
@@ -127,7 +133,9 @@ const CRATE_RULES: &[CrateRule] = &[
         allowed_crates: &[
             "siding-core",
             "siding-model",
+            "siding-live",
             "siding-shim",
+            "siding-top",
             "siding-mcp",
             "siding-a2a",
             "siding-agent",

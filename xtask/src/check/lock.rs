@@ -16,9 +16,11 @@ use crate::workspace::Workspace;
 /// and the webhook share it. `crc` added two. It replaced `crc32fast`, which searches for CPU
 /// features in every process (docs/adr/0021), but remains in the list through genai. The dynamic
 /// engine of clap_complete, which completes ids and sessions, added `is_executable`.
-/// prometheus-parse, with which the tests read the metrics, added three (docs/adr/0024). The list
-/// also contains the crates of this workspace.
-const MAX_LOCKED_PACKAGES: usize = 325;
+/// prometheus-parse, with which the tests read the metrics, added three (docs/adr/0024).
+/// ratatui-core, which computes the changed cells of `siding top`, added 13; four of these belong to
+/// its optional palettes and are not built (docs/adr/0026). The list also contains the crates of
+/// this workspace.
+const MAX_LOCKED_PACKAGES: usize = 339;
 
 /// Denies a `Cargo.lock` with more packages than the limit.
 pub(super) fn check(workspace: &Workspace) -> Result<StepOutcome> {

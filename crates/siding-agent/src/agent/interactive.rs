@@ -4,6 +4,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use siding_core::sys::clock;
+use siding_model::key_input::Key;
 use siding_model::process::MonotonicMs;
 use siding_model::signal::Signal;
 
@@ -14,7 +15,7 @@ use super::report::{AgentReport, EndReason};
 use super::task_panel::TaskPanel;
 use super::{Agent, AgentError, CallControl, UiEvent};
 use crate::conversation::Event;
-use crate::terminal::{Console, Key, TerminalEvent, UserAction, View};
+use crate::terminal::{Console, TerminalEvent, UserAction, View};
 
 /// Interval between two updates of the task panel, in milliseconds: the panel shows seconds.
 const TASK_REFRESH_MS: u64 = 1_000;

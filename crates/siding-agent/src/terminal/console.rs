@@ -12,11 +12,12 @@ use std::time::Duration;
 use siding_core::sys::signals::SignalFd;
 use siding_core::sys::tty::{self, KeyMode};
 use siding_core::sys::{descriptor, file, pipe, poll};
+use siding_model::key_input::KeyDecoder;
 use siding_model::signal::Signal;
 
 use self::writer::Writer;
 use super::screen::{ENTER_SEQUENCE, RESET_SEQUENCE, Screen};
-use super::{KeyDecoder, TerminalEvent, View};
+use super::{TerminalEvent, View};
 
 /// Signals received through a signalfd(2). `TERM`, `HUP` and `QUIT` end the agent in an orderly
 /// way; `INT` counts as Ctrl-C.

@@ -72,34 +72,11 @@ pub(super) fn format_attention(view: &AttentionView) -> String {
 
 /// Returns a verdict as a phrase, with a note about how certain it is.
 fn format_verdict(verdict: WhyVerdict, on: Option<WaitingOn>, certainty: Certainty) -> String {
-    let phrase = match verdict {
-        WhyVerdict::InputWait | WhyVerdict::InputLikely => "waits for input",
-        WhyVerdict::PasswordLikely => "waits for a password",
-        WhyVerdict::TtyStopped => "stopped when it used its terminal",
-        WhyVerdict::Stopped => "stopped by a signal or a debugger",
-        WhyVerdict::Serving => "serves, waits for connections",
-        WhyVerdict::Waiting => waiting_phrase(on),
-        WhyVerdict::Busy => "computes",
-        WhyVerdict::Quiet => "sleeps for an unknown reason",
-        WhyVerdict::Unknown => "cannot be inspected",
-    };
+    let phrase = verdict.phrase(on);
     match certainty {
         Certainty::Hard => format!("{phrase} (certain)"),
         Certainty::Soft => format!("{phrase} (likely)"),
         Certainty::None => phrase.to_owned(),
-    }
-}
-
-const fn waiting_phrase(on: Option<WaitingOn>) -> &'static str {
-    match on {
-        Some(WaitingOn::Child) => "waits for a child process",
-        Some(WaitingOn::Timer) => "waits for a timer",
-        Some(WaitingOn::Lock) => "waits for a lock",
-        Some(WaitingOn::Fifo) => "waits for a FIFO",
-        Some(WaitingOn::Pipe) => "waits for a pipe",
-        Some(WaitingOn::Network) => "waits for the network",
-        Some(WaitingOn::Disk) => "waits for a disk",
-        None => "waits",
     }
 }
 

@@ -33,7 +33,8 @@ fn compile_pattern(text: &str) -> Regex {
 }
 
 /// Returns whether a line of rendered text looks like an error.
-pub(super) fn looks_like_error(line: &str) -> bool {
+#[must_use]
+pub fn looks_like_error(line: &str) -> bool {
     let line = line.trim_end();
     let word =
         ERROR_WORD.find_iter(line).find(|hit| !is_part_of_name(line, hit.start(), hit.end()));

@@ -22,12 +22,26 @@ pub(super) struct ScreenModel {
     links: Vec<String>,
     /// An incomplete character or sequence at the end of the input.
     incomplete: Vec<u8>,
+    /// The rows and the position of the main screen, while the alternate screen is shown.
+    main_screen: Option<(Vec<Vec<char>>, usize, usize)>,
+    /// The text that a program has copied to the clipboard, in base64.
+    clipboard: Option<String>,
 }
 
 impl ScreenModel {
     pub(super) fn new(columns: usize, rows: usize) -> Self {
-        let (row, column, saved, links, incomplete) = (0, 0, (0, 0), Vec::new(), Vec::new());
-        Self { columns, rows, lines: vec![Vec::new()], row, column, saved, links, incomplete }
+        Self {
+            columns,
+            rows,
+            lines: vec![Vec::new()],
+            row: 0,
+            column: 0,
+            saved: (0, 0),
+            links: Vec::new(),
+            incomplete: Vec::new(),
+            main_screen: None,
+            clipboard: None,
+        }
     }
 
     /// Changes the size of the screen. Like xterm, the model does not rewrap rows that no longer
@@ -43,6 +57,16 @@ impl ScreenModel {
 
     pub(super) fn scrollback_text(&self) -> String {
         self.lines.iter().map(|line| row_text(line) + "\n").collect()
+    }
+
+    /// Returns whether the alternate screen is shown.
+    pub(super) fn is_alternate(&self) -> bool {
+        self.main_screen.is_some()
+    }
+
+    /// Returns the text that a program has copied to the clipboard, in base64.
+    pub(super) fn clipboard(&self) -> Option<&str> {
+        self.clipboard.as_deref()
     }
 
     pub(super) fn links(&self) -> &[String] {
@@ -122,10 +146,26 @@ impl ScreenModel {
             let address = link.trim_end_matches("\x1b\\");
             return self.links.extend((!address.is_empty()).then(|| address.to_owned()));
         }
+        if let Some(copied) = sequence.strip_prefix("\x1b]52;c;") {
+            self.clipboard = Some(copied.trim_end_matches('\x07').to_owned());
+            return;
+        }
         let body = &sequence[2..];
         let (number, last) = body.split_at(body.len() - 1);
         match (number, last) {
-            ("?2026" | "?2004" | "?25", "h" | "l") => {}
+            ("?2026" | "?2004" | "?25" | "?1000" | "?1006", "h" | "l") => {}
+            ("?1049", "h") => {
+                // The alternate screen has no rows that have scrolled off.
+                let lines = std::mem::replace(&mut self.lines, vec![Vec::new()]);
+                self.main_screen = Some((lines, self.row, self.column));
+                (self.row, self.column) = (0, 0);
+            }
+            ("?1049", "l") => {
+                if let Some(main) = self.main_screen.take() {
+                    (self.lines, self.row, self.column) = main;
+                }
+            }
+            (position, "H") if position.contains(';') => self.move_cursor(position),
             (_, "m") => {}
             ("", "H") => (self.row, self.column) = (self.top_row(), 0),
             ("", "J") => {
@@ -150,6 +190,20 @@ impl ScreenModel {
     }
 }
 
+impl ScreenModel {
+    /// Moves the cursor to `ROW;COLUMN`, which count from 1.
+    fn move_cursor(&mut self, position: &str) {
+        let (row, column) = position.split_once(';').expect("two numbers");
+        let number = |text: &str| text.parse::<usize>().expect("a number");
+        while self.lines.len() < self.rows {
+            self.lines.push(Vec::new());
+        }
+        self.row = self.top_row() + number(row) - 1;
+        self.column = number(column) - 1;
+        assert!(self.row < self.lines.len() && self.column < self.columns, "{position}");
+    }
+}
+
 /// Returns the length of an escape sequence in bytes. If its end has not arrived, returns a value
 /// greater than the number of available bytes.
 fn sequence_len(bytes: &[u8]) -> usize {
@@ -160,8 +214,10 @@ fn sequence_len(bytes: &[u8]) -> usize {
             end.map_or(bytes.len() + 1, |end| end + 3)
         }
         Some(b']') => {
-            let end = bytes.windows(2).position(|pair| pair == b"\x1b\\");
-            end.map_or(bytes.len() + 1, |end| end + 2)
+            // A control string ends with BEL or with `ESC \`.
+            let is_end = |end: &usize| bytes[*end] == 0x07 || bytes[*end..].starts_with(b"\x1b\\");
+            let end = (2..bytes.len()).find(is_end);
+            end.map_or(bytes.len() + 1, |end| end + if bytes[end] == 0x07 { 1 } else { 2 })
         }
         Some(b'D' | b'7' | b'8') => 2,
         Some(other) => panic!("ESC {other:#x} reached the terminal"),
@@ -186,6 +242,17 @@ fn row_text(line: &[char]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_alternate_screen_is_separate() {
+        let mut shown = ScreenModel::new(4, 3);
+        shown.feed(b"main\x1b[?1049h\x1b[2J\x1b[3;2Hx\x1b]52;c;aGk=\x07");
+        assert!(shown.is_alternate());
+        assert_eq!(shown.visible_rows(), ["", "", " x"]);
+        assert_eq!(shown.clipboard(), Some("aGk="));
+        shown.feed(b"\x1b[?1049l");
+        assert_eq!(shown.visible_rows(), ["main"]);
+    }
 
     #[test]
     fn rows_scroll_off_and_are_overwritten() {

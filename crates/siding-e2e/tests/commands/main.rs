@@ -41,6 +41,7 @@ mod stop;
 mod support;
 mod system_log;
 mod timeline;
+mod top;
 mod wait;
 mod wait_for;
 mod webhook;

@@ -107,6 +107,34 @@ impl WhyVerdict {
     }
 }
 
+impl WhyVerdict {
+    /// Returns the verdict as a phrase about a task, such as "waits for a lock". `waiting_on` is
+    /// the object of [`WhyVerdict::Waiting`].
+    #[must_use]
+    pub const fn phrase(self, waiting_on: Option<WaitingOn>) -> &'static str {
+        match self {
+            Self::InputWait | Self::InputLikely => "waits for input",
+            Self::PasswordLikely => "waits for a password",
+            Self::TtyStopped => "stopped when it used its terminal",
+            Self::Stopped => "stopped by a signal or a debugger",
+            Self::Serving => "serves, waits for connections",
+            Self::Waiting => match waiting_on {
+                Some(WaitingOn::Child) => "waits for a child process",
+                Some(WaitingOn::Timer) => "waits for a timer",
+                Some(WaitingOn::Lock) => "waits for a lock",
+                Some(WaitingOn::Fifo) => "waits for a FIFO",
+                Some(WaitingOn::Pipe) => "waits for a pipe",
+                Some(WaitingOn::Network) => "waits for the network",
+                Some(WaitingOn::Disk) => "waits for a disk",
+                None => "waits",
+            },
+            Self::Busy => "computes",
+            Self::Quiet => "sleeps for an unknown reason",
+            Self::Unknown => "cannot be inspected",
+        }
+    }
+}
+
 /// The kind of object that a waiting task waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -172,7 +172,8 @@ const fn unit_noun(limit_kind: LimitKind, value: u64) -> &'static str {
 }
 
 /// Formats a number with the unit of its limit.
-fn format_amount(limit_kind: LimitKind, number: u64) -> String {
+#[must_use]
+pub fn format_amount(limit_kind: LimitKind, number: u64) -> String {
     match limit_kind {
         LimitKind::Memory | LimitKind::Sent => size::format_size(number),
         LimitKind::OutputRate => format!("{}/s", size::format_size(number)),

@@ -1,6 +1,7 @@
 //! Maps keys to changes of the input line and to actions.
 
-use super::super::keys::Key;
+use siding_model::key_input::Key;
+
 use super::{ExitConfirmation, PendingQuestion, TextStyle, UserAction, View};
 
 /// The answers that approve a command.
@@ -30,7 +31,8 @@ impl View {
             Key::Ctrl('z') => return Some(UserAction::Suspend),
             Key::Ctrl('l') => return Some(UserAction::Redraw),
             Key::Enter => return self.on_enter(),
-            Key::Escape => {}
+            Key::Escape | Key::Tab | Key::BackTab | Key::PageUp | Key::PageDown | Key::Mouse(_) => {
+            }
             key @ (Key::Char(_)
             | Key::Paste(_)
             | Key::Newline
@@ -68,7 +70,14 @@ impl View {
             Key::Ctrl('u') => input.delete_to_start(),
             Key::Ctrl('k') => input.delete_to_end(),
             Key::Ctrl('w') => input.delete_word(),
-            Key::Ctrl(_) | Key::Enter | Key::Escape => {}
+            Key::Ctrl(_)
+            | Key::Enter
+            | Key::Escape
+            | Key::Tab
+            | Key::BackTab
+            | Key::PageUp
+            | Key::PageDown
+            | Key::Mouse(_) => {}
         }
     }
 

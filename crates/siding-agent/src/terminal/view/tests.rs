@@ -3,13 +3,13 @@
 use proptest::prelude::*;
 use serde_json::json;
 use siding_model::id::{TaskId, TaskKind};
+use siding_model::key_input::Key;
 use siding_model::notice::format_teammate_xml;
 
 use super::*;
 use crate::conversation::IdleReason;
 use crate::message::{AssistantContent as Word, FinishReason, ToolCall, ToolResult, UserContent};
 use crate::provider::ResponsePart;
-use crate::terminal::Key;
 use crate::ui_event::{Label, UiEvent};
 
 const NOW: MonotonicMs = MonotonicMs(10_000);

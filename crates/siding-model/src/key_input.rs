@@ -1,4 +1,4 @@
-//! Decoding of a terminal's input into keys.
+//! Decoding of a terminal's input into keys and mouse events.
 
 /// Maximum bytes of a paste; bytes beyond that are discarded.
 const MAX_PASTE_BYTES: usize = 1 << 20;
@@ -38,10 +38,42 @@ pub enum Key {
     End,
     /// Escape alone: no bytes of a known sequence followed in time.
     Escape,
+    /// The tabulator key, or Ctrl-I, which sends the same byte.
+    Tab,
+    /// The tabulator key with Shift.
+    BackTab,
+    /// Page up.
+    PageUp,
+    /// Page down.
+    PageDown,
     /// Ctrl with this lowercase letter. Alt-Backspace counts as Ctrl-W.
     Ctrl(char),
+    /// A mouse event, if the program has enabled mouse reports in the SGR form (mode 1006).
+    Mouse(MouseEvent),
     /// Pasted text, with line feeds as line ends.
     Paste(String),
+}
+
+/// An event of the mouse, at a character cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MouseEvent {
+    /// What happened.
+    pub action: MouseAction,
+    /// Column of the cell, from 0.
+    pub column: u16,
+    /// Row of the cell, from 0.
+    pub row: u16,
+}
+
+/// What a mouse event reports. Other buttons, releases and movements are not decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MouseAction {
+    /// The left button was pressed.
+    Press,
+    /// The wheel was turned away from the person.
+    WheelUp,
+    /// The wheel was turned towards the person.
+    WheelDown,
 }
 
 /// An incremental decoder of keys, whose input may be split anywhere.
@@ -140,7 +172,7 @@ fn decode_token(bytes: &[u8]) -> Token {
         0x1b => decode_escape(&bytes[1..]),
         b'\r' => Token::Key(Key::Enter, 1),
         b'\n' => Token::Key(Key::Newline, 1),
-        b'\t' => Token::Ignored(1),
+        b'\t' => Token::Key(Key::Tab, 1),
         0x7f | 0x08 => Token::Key(Key::Backspace, 1),
         byte @ 1..=26 => Token::Key(Key::Ctrl(char::from(byte - 1 + b'a')), 1),
         0 | 0x1c..=0x1f => Token::Ignored(1),
@@ -178,11 +210,20 @@ fn decode_control_sequence(rest: &[u8]) -> Token {
     // The second parameter encodes the modifiers: 1, plus 2 for Alt or 4 for Ctrl.
     let held = parameters.strip_prefix(b"1;").unwrap_or_default();
     let is_word = matches!(held, b"3" | b"5");
+    if let Some(report) = parameters.strip_prefix(b"<") {
+        return match decode_mouse(report, last) {
+            Some(event) => Token::Key(Key::Mouse(event), used),
+            None => Token::Ignored(used),
+        };
+    }
     match (parameters, last) {
         (b"200", b'~') => Token::PasteStart(used),
         (b"1" | b"7", b'~') => Token::Key(Key::Home, used),
         (b"4" | b"8", b'~') => Token::Key(Key::End, used),
         (b"3", b'~') => Token::Key(Key::Delete, used),
+        (b"5", b'~') => Token::Key(Key::PageUp, used),
+        (b"6", b'~') => Token::Key(Key::PageDown, used),
+        (b"", b'Z') => Token::Key(Key::BackTab, used),
         // Return with Shift or Alt, in terminals that report modifiers.
         (b"13;2" | b"13;3", b'u') | (b"27;2;13" | b"27;3;13", b'~') => {
             Token::Key(Key::Newline, used)
@@ -190,6 +231,21 @@ fn decode_control_sequence(rest: &[u8]) -> Token {
         _ if parameters.is_empty() || !held.is_empty() => decode_cursor_key(last, is_word, used),
         _ => Token::Ignored(used),
     }
+}
+
+/// Decodes the parameters `BUTTON;COLUMN;ROW` of a mouse report in the SGR form. `None` for a
+/// release, a movement, and the other buttons.
+fn decode_mouse(report: &[u8], last: u8) -> Option<MouseEvent> {
+    let mut numbers =
+        std::str::from_utf8(report).ok()?.split(';').map(|number| number.parse::<u16>().ok());
+    let (button, column, row) = (numbers.next()??, numbers.next()??, numbers.next()??);
+    let action = match (button, last) {
+        (0, b'M') => MouseAction::Press,
+        (64, b'M') => MouseAction::WheelUp,
+        (65, b'M') => MouseAction::WheelDown,
+        _ => return None,
+    };
+    Some(MouseEvent { action, column: column.checked_sub(1)?, row: row.checked_sub(1)? })
 }
 
 /// Returns the cursor key for the final byte of a sequence.
@@ -241,6 +297,10 @@ mod tests {
         keys
     }
 
+    fn mouse(action: MouseAction, column: u16, row: u16) -> Key {
+        Key::Mouse(MouseEvent { action, column, row })
+    }
+
     #[test]
     fn known_key_sequences_are_decoded() {
         for (bytes, key) in [
@@ -264,14 +324,30 @@ mod tests {
             (b"\x1bOF", Key::End),
             (b"\x1b", Key::Escape),
             (b"\x02", Key::Ctrl('b')),
+            (b"\t", Key::Tab),
+            (b"\x1b[Z", Key::BackTab),
+            (b"\x1b[5~", Key::PageUp),
+            (b"\x1b[6~", Key::PageDown),
+            (b"\x1b[<0;3;1M", mouse(MouseAction::Press, 2, 0)),
+            (b"\x1b[<64;10;20M", mouse(MouseAction::WheelUp, 9, 19)),
+            (b"\x1b[<65;10;20M", mouse(MouseAction::WheelDown, 9, 19)),
             (b"\x1b[200~two\r\nlines \x1b[A\x1b[201~", Key::Paste("two\nlines \x1b[A".to_owned())),
         ] {
             assert_eq!(decode_all(bytes), [key], "{bytes:?}");
         }
         // Unknown sequences are skipped, and the next key is unaffected.
-        for unknown in
-            [&b"\x1b[99~"[..], b"\x1b[?62;4c", b"\x1b[24;1R", b"\x1b[I", b"\x00", b"\xff"]
-        {
+        for unknown in [
+            &b"\x1b[99~"[..],
+            b"\x1b[?62;4c",
+            b"\x1b[24;1R",
+            b"\x1b[I",
+            b"\x00",
+            b"\xff",
+            b"\x1b[<0;3;1m",
+            b"\x1b[<0;0;1M",
+            b"\x1b[<2;1;1M",
+            b"\x1b[<x;1;1M",
+        ] {
             assert_eq!(decode_all(&[unknown, b"x"].concat()), [Key::Char('x')], "{unknown:?}");
         }
         assert_eq!(decode_all(b"\x1b\x1b"), [Key::Escape, Key::Escape]);

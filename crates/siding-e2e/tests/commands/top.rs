@@ -1,0 +1,206 @@
+//! `siding top` at a terminal, with real tasks.
+
+use rustix::process::Signal;
+use siding_e2e::processes::{self, Process};
+use siding_e2e::{Invocation, Sandbox, Terminal};
+
+use crate::support::{
+    HANG_COMMAND, make_file, run_ok, run_to_end, sandbox, show_task, start_task, stop_all,
+    until_file_exists, wait_for_outcome,
+};
+
+const ENTER: &str = "\r";
+const ESCAPE: &str = "\x1b";
+
+/// Prepares a call of `siding top` whose controlling terminal is `terminal`.
+fn top_on(sandbox: &Sandbox, terminal: &Terminal, args: &[&str]) -> Invocation {
+    let line = sandbox.siding_line(&[&["top"], args].concat());
+    let text = format!("exec {line}");
+    let shell = ["--ctty", "--wait", "bash", "--norc", "--noprofile", "-c", &text];
+    let call = sandbox.host("setsid", &shell).on_terminal(terminal);
+    call.env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8")
+}
+
+/// The list shows running and ended tasks, a filter selects some of them, and the end of a task
+/// appears without a key. The terminal is as before afterwards, and the tasks continue.
+#[test]
+fn tasks_are_listed_and_filtered() {
+    let sandbox = sandbox();
+    let ended = run_to_end(&sandbox, "echo one; exit 3");
+    let running = start_task(&sandbox, &["--name", "web"], HANG_COMMAND);
+    let waiting = start_task(&sandbox, &[], &format!("{}; exit 4", until_file_exists("go")));
+    let mut terminal = Terminal::new(100, 12);
+    let before = terminal.modes();
+    let top = top_on(&sandbox, &terminal, &[]).spawn();
+    terminal.wait_for_row("2 running  1 ended");
+    terminal.wait_for_row("exited 3");
+    assert!(terminal.is_alternate_screen());
+    assert_ne!(terminal.modes(), before);
+    for id in [&ended, &running, &waiting] {
+        terminal.wait_for_row(&id[..6]);
+    }
+    terminal.send_keys("/sleep 300");
+    terminal.wait_until_gone("exited 3");
+    terminal.wait_for_row("filter: sleep 300");
+    terminal.send_keys(&format!("{ENTER}{ESCAPE}"));
+    terminal.wait_for_row("exited 3");
+    make_file(&sandbox, "go");
+    terminal.wait_for_row("exited 4");
+    terminal.wait_for_row("1 running  2 ended");
+    terminal.send_keys("q");
+    let _ended = top.wait().expect_code(0);
+    assert_eq!(terminal.modes(), before);
+    assert!(!terminal.is_alternate_screen());
+    assert_eq!(show_task(&sandbox, &running)["phase"], "running");
+    stop_all(&sandbox);
+}
+
+/// The page of a task shows its output as it is written, without the escape sequences that it
+/// contains, and its other tabs.
+#[test]
+fn the_page_of_a_task_follows_its_output() {
+    let sandbox = sandbox();
+    // The command, which the title shows, does not contain the words that it writes.
+    let printed =
+        r#"a=x; printf "${a}first\n\033[31m${a}red\033[0m \033]0;title\007end\n1%%\r${a}9%%\n""#;
+    let wait = until_file_exists("go");
+    let text = format!("{printed}; {wait}; echo ${{a}}last; {HANG_COMMAND}");
+    let id = start_task(&sandbox, &[], &text);
+    let mut terminal = Terminal::new(100, 12);
+    let top = top_on(&sandbox, &terminal, &[]).spawn();
+    terminal.wait_for_row("1 running");
+    terminal.send_keys(ENTER);
+    terminal.wait_for_row("following");
+    for row in ["xfirst", "xred end", "x9%"] {
+        terminal.wait_for_row(row);
+    }
+    make_file(&sandbox, "go");
+    terminal.wait_for_row("xlast");
+    terminal.send_keys("/XFIRST\r");
+    terminal.wait_for_row("paused");
+    terminal.send_keys("E");
+    terminal.wait_for_row("no line looks like an error");
+    terminal.send_keys("2");
+    terminal.wait_for_row("PID S    CPU  COMMAND");
+    terminal.send_keys("w");
+    terminal.wait_for_row("silent for");
+    terminal.send_keys("4");
+    terminal.wait_for_row("started as process");
+    terminal.send_keys("6");
+    terminal.wait_for_row(&format!("{:<13}{id}", "id"));
+    terminal.send_keys("y");
+    terminal.wait_for_row(&format!("copied: {id}"));
+    let encoded = sandbox.host("base64", &["-w0"]).stdin(id).run().expect_code(0);
+    terminal.wait_for_clipboard(encoded.stdout_text().trim_end());
+    terminal.send_keys("qq");
+    let _ended = top.wait().expect_code(0);
+    stop_all(&sandbox);
+}
+
+/// A stop needs a confirmation, and shows what it has ended. A deadline is extended, and a line of
+/// input reaches the task.
+#[test]
+fn actions_are_confirmed_and_reported() {
+    let sandbox = sandbox();
+    let reader = start_task(&sandbox, &["--stdin", "pipe"], "read answer; echo got $answer");
+    let mut terminal = Terminal::new(100, 12);
+    let top = top_on(&sandbox, &terminal, &[]).spawn();
+    terminal.wait_for_row("1 running");
+    terminal.send_keys("e\r");
+    terminal.wait_for_row(&format!("{reader} ends in"));
+    terminal.send_keys("iyes\r");
+    terminal.wait_for_row(&format!("{reader}: wrote 4 bytes"));
+    let outcome = serde_json::json!({"kind": "exited", "code": 0});
+    assert_eq!(wait_for_outcome(&sandbox, &reader), outcome);
+    terminal.wait_for_row("0 running");
+    let hanging = start_task(&sandbox, &[], HANG_COMMAND);
+    terminal.wait_for_row("1 running");
+    terminal.send_keys("x");
+    terminal.wait_for_row(&format!("y/n: stop {hanging}"));
+    terminal.send_keys("n");
+    terminal.wait_for_row("nothing was done");
+    assert_eq!(show_task(&sandbox, &hanging)["phase"], "running");
+    terminal.send_keys("x");
+    terminal.wait_for_row("y/n: stop");
+    terminal.send_keys("y");
+    terminal.wait_for_row("stopped by user");
+    terminal.wait_for_row("SIGTERM");
+    terminal.send_keys("q");
+    terminal.wait_for_row("0 running");
+    terminal.send_keys("q");
+    let _ended = top.wait().expect_code(0);
+    assert_eq!(show_task(&sandbox, &hanging)["outcome"]["kind"], "stopped");
+}
+
+/// A read-only screen refuses actions, and a narrow terminal without UTF-8 and colors is usable.
+#[test]
+fn a_read_only_screen_is_usable_in_a_small_terminal() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &[], HANG_COMMAND);
+    let mut terminal = Terminal::new(80, 24);
+    let top = top_on(&sandbox, &terminal, &["--read-only"]).env("LC_ALL", "C").env("NO_COLOR", "1");
+    let top = top.spawn();
+    terminal.wait_for_row("read-only");
+    terminal.send_keys("x");
+    terminal.wait_for_row("was started with --read-only");
+    terminal.resize(20, 5);
+    terminal.wait_for_row("* sleep 300");
+    let shown = terminal.screen().concat();
+    assert!(shown.is_ascii(), "{shown}");
+    terminal.resize(100, 30);
+    terminal.wait_for_row("SILENCE");
+    terminal.send_keys("q");
+    let _ended = top.wait().expect_code(0);
+    assert_eq!(show_task(&sandbox, &id)["phase"], "running");
+    stop_all(&sandbox);
+}
+
+/// SIGTERM restores the terminal, and a terminal that is closed ends the program.
+#[test]
+fn a_signal_restores_the_terminal_and_a_closed_terminal_ends_the_program() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let before = terminal.modes();
+    let top = top_on(&sandbox, &terminal, &[]).spawn();
+    terminal.wait_for_row("no task yet");
+    let program = *processes::descendants(top.process().pid).first().expect("setsid has a child");
+    Process::from_pid(program).expect("the program runs").signal(Signal::TERM);
+    let _ended = top.wait().expect_code(0);
+    assert_eq!(terminal.modes(), before);
+    assert!(!terminal.is_alternate_screen());
+    let top = top_on(&sandbox, &terminal, &[]).spawn();
+    terminal.wait_for_row("no task yet");
+    terminal.close();
+    let _ended = top.wait();
+}
+
+/// Ctrl-Z suspends the program with the terminal restored, and `fg` continues it.
+#[test]
+fn the_program_is_suspended_and_continued() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let args = ["--ctty", "--wait", "bash", "--norc", "--noprofile", "--noediting", "-i"];
+    let shell = sandbox.host("setsid", &args).on_terminal(&terminal).env("PS1", "prompt> ");
+    let shell = shell.env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8").spawn();
+    terminal.wait_for_row("prompt>");
+    terminal.send_keys(&format!("{}\n", sandbox.siding_line(&["top"])));
+    terminal.wait_for_row("no task yet");
+    terminal.send_keys("\x1a");
+    terminal.wait_for_text("Stopped");
+    assert!(!terminal.is_alternate_screen());
+    terminal.send_keys("fg\n");
+    terminal.wait_for_row("no task yet");
+    terminal.send_keys("q");
+    terminal.wait_for_text("prompt>");
+    terminal.send_keys("exit\n");
+    let _ended = shell.wait().expect_code(0);
+}
+
+/// Without a terminal, the program says what to use instead.
+#[test]
+fn a_pipe_is_refused() {
+    let sandbox = sandbox();
+    let refused = sandbox.siding(&["top"]).run().expect_code(125);
+    assert!(refused.stderr_text().contains("siding ps"), "{refused}");
+    let _help = run_ok(&sandbox, &["top", "--help"]);
+}

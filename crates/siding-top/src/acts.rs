@@ -1,0 +1,177 @@
+//! Carries out actions on tasks in threads of their own, so that the screen stays usable while a
+//! task is being stopped.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+use std::{io, thread};
+
+use siding_core::store::{StateDir, TaskDir};
+use siding_core::sys::{clock, file, pipe};
+use siding_core::task::input::TaskInput;
+use siding_core::task::stop::{self, StopOptions};
+use siding_core::task::watch::TaskWatch;
+use siding_core::task::why;
+use siding_model::duration::format_duration;
+use siding_model::id::TaskId;
+use siding_model::journal::TaskState;
+use siding_model::protocol::ShimRequest;
+
+use crate::app::TaskAction;
+use crate::detail::PaneLine;
+use crate::panes;
+use crate::theme::Tone;
+
+/// Maximum time to wait for the answer of a shim, in milliseconds.
+const SHIM_ANSWER_TIMEOUT_MS: u64 = 10_000;
+/// The name under which the journal records who requested an action.
+const REQUESTER: &str = "user";
+
+/// The result of an action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ActResult {
+    /// A sentence.
+    Message(String),
+    /// A sentence about a failure.
+    Failed(String),
+    /// The outcome of a stopped task, and what was ended with it.
+    Stopped { title: String, lines: Vec<PaneLine> },
+    /// What the processes of a task wait for.
+    Evidence { id: TaskId, lines: Vec<PaneLine> },
+}
+
+type ActError = Box<dyn std::error::Error>;
+
+/// Starts actions and receives their results.
+#[derive(Debug)]
+pub(crate) struct Acts {
+    root: PathBuf,
+    program: &'static CStr,
+    sender: Sender<ActResult>,
+    results: Receiver<ActResult>,
+    /// A byte arrives for each result.
+    wake: OwnedFd,
+    notify: OwnedFd,
+}
+
+impl Acts {
+    pub(crate) fn new(root: &StateDir, program: &'static CStr) -> io::Result<Self> {
+        let (wake, notify) = pipe::create_pipe()?;
+        let (sender, results) = channel();
+        Ok(Self { root: root.path().to_owned(), program, sender, results, wake, notify })
+    }
+
+    /// Returns the descriptor that becomes readable when there is a result.
+    pub(crate) fn source(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+
+    /// Returns a result that has arrived. Call this until there is none when the descriptor is
+    /// readable.
+    pub(crate) fn next_result(&self) -> Option<ActResult> {
+        let result = self.results.try_recv().ok()?;
+        let _best_effort = file::read(&self.wake, &mut [0]);
+        Some(result)
+    }
+
+    /// Starts an action.
+    pub(crate) fn start(&self, id: TaskId, action: TaskAction) -> io::Result<()> {
+        let (path, program) = (self.root.clone(), self.program);
+        let (sender, notify) = (self.sender.clone(), self.notify.try_clone()?);
+        thread::Builder::new().name("act".to_owned()).spawn(move || {
+            let result = StateDir::open(&path)
+                .map_err(ActError::from)
+                .and_then(|root| perform(&root, program, id, &action))
+                .unwrap_or_else(|error| ActResult::Failed(error.to_string()));
+            let _receiver_dropped = sender.send(result);
+            let _receiver_dropped = file::write(&notify, b"x");
+        })?;
+        Ok(())
+    }
+}
+
+fn perform(
+    root: &StateDir,
+    program: &CStr,
+    id: TaskId,
+    action: &TaskAction,
+) -> Result<ActResult, ActError> {
+    match action {
+        TaskAction::Stop => {
+            let options = StopOptions { requested_by: REQUESTER, grace: None, signal: None };
+            stop::stop(root, program, id, options)?;
+            let (_, state) = read_task(root, id)?;
+            Ok(stop_result(id, &state))
+        }
+        TaskAction::Extend(more) => extend(root, program, id, *more),
+        TaskAction::Input(line) => {
+            let (dir, state) = read_task(root, id)?;
+            let mut input = TaskInput::open(root, program, &dir, &state)?;
+            input.write(format!("{line}\n").as_bytes())?;
+            Ok(ActResult::Message(format!("{id}: wrote {} bytes", line.len() + 1)))
+        }
+        TaskAction::Release => {
+            let mut watch = TaskWatch::open(root, program, id)?;
+            let request = ShimRequest::Release { by: REQUESTER.to_owned() };
+            let is_released = watch.request(&request, SHIM_ANSWER_TIMEOUT_MS)?;
+            Ok(ActResult::Message(if is_released {
+                format!("{id} is released: siding no longer stops it")
+            } else {
+                format!("{id} has ended already")
+            }))
+        }
+        TaskAction::Explain => {
+            let view = why::why_view(root, program, id)?;
+            Ok(ActResult::Evidence { id, lines: panes::evidence_lines(&view) })
+        }
+    }
+}
+
+fn read_task(root: &StateDir, id: TaskId) -> Result<(TaskDir, TaskState), ActError> {
+    let dir = root.task_dir(id)?;
+    let state = dir.read()?.state;
+    Ok((dir, state))
+}
+
+fn stop_result(id: TaskId, state: &TaskState) -> ActResult {
+    let outcome =
+        state.lifecycle.outcome().map_or_else(|| "not ended".to_owned(), ToString::to_string);
+    let report = state.closed.as_ref().and_then(|closed| closed.report.as_ref());
+    let lines = report.map(panes::stop_lines).unwrap_or_default();
+    let lines = if lines.is_empty() {
+        vec![PaneLine::new(Tone::Faint, "no process had to be ended")]
+    } else {
+        lines
+    };
+    ActResult::Stopped { title: format!("{id}: {outcome}"), lines }
+}
+
+fn extend(
+    root: &StateDir,
+    program: &CStr,
+    id: TaskId,
+    more: Duration,
+) -> Result<ActResult, ActError> {
+    let by_ms = u64::try_from(more.as_millis()).unwrap_or(u64::MAX);
+    let mut watch = TaskWatch::open(root, program, id)?;
+    let (_, before) = watch.state()?;
+    let deadline = |state: &TaskState| {
+        state.lifecycle.deadline().map_or(0, |deadline| deadline.ms_since(state.started))
+    };
+    let to_ms = deadline(&before).saturating_add(by_ms);
+    let request = ShimRequest::Extend { to_ms, by_ms: Some(by_ms) };
+    if !watch.request(&request, SHIM_ANSWER_TIMEOUT_MS)? {
+        return Ok(ActResult::Failed(format!("{id} has ended already")));
+    }
+    let (_, after) = read_task(root, id)?;
+    let format = |ms| format_duration(Duration::from_millis(ms));
+    let left = after.lifecycle.deadline().map_or(0, |at| at.ms_since(clock::monotonic_now()));
+    let capped = if deadline(&after) < to_ms { ", cut to its cap" } else { "" };
+    Ok(ActResult::Message(format!(
+        "{id} ends in {}, {} after its start{capped}",
+        format(left),
+        format(deadline(&after))
+    )))
+}

@@ -1,0 +1,190 @@
+//! The state of the screen. It is pure: keys and data change it, and it returns the [`Effect`]s that
+//! the caller has to carry out.
+
+mod on_key;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use siding_model::id::TaskId;
+use siding_model::process::MonotonicMs;
+
+use crate::detail::{Detail, PaneLine};
+use crate::geometry::{DETAIL_FRAME_ROWS, LIST_FRAME_ROWS};
+use crate::list::{ListOptions, RowGroup, TaskList, TaskTotals};
+use crate::output_pane::Direction;
+use crate::row::TaskRow;
+use crate::theme::Theme;
+
+/// What a person requests for a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TaskAction {
+    /// Stop the task with everything that it started.
+    Stop,
+    /// Add this duration to the deadline.
+    Extend(Duration),
+    /// Write this line to the standard input.
+    Input(String),
+    /// End the supervision of an adopted process.
+    Release,
+    /// Find out what each process waits for.
+    Explain,
+}
+
+/// A movement in the output, or a search.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum OutputMove {
+    /// Scroll by rows.
+    Scroll(Direction, usize),
+    /// Show the first line.
+    Start,
+    /// Show the last line, and follow it.
+    End,
+    /// Pause or follow.
+    ToggleFollowing,
+    /// Find a text; an empty one repeats the last search.
+    Search(String, Direction),
+    /// Show the first line that looks like an error.
+    FirstError,
+}
+
+/// What the caller has to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// End the program.
+    Quit,
+    /// Stop the process until its shell continues it.
+    Suspend,
+    /// Draw the whole screen again.
+    Repaint,
+    /// The options of the list have changed, so that its tasks must be arranged again.
+    Arrange,
+    /// The page of a task was opened.
+    OpenDetail(TaskId),
+    /// Carry out an action on a task.
+    Act(TaskId, TaskAction),
+    /// Move in the output of the open task.
+    Output(OutputMove),
+    /// Copy a text to the clipboard of the terminal.
+    Copy(String),
+    /// Show the output of a task in the pager.
+    OpenPager(TaskId),
+}
+
+/// What is asked for in the last line of the screen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PromptKind {
+    /// The filter of the list.
+    Filter,
+    /// A text to find in the output.
+    Search,
+    /// A line for the standard input of a task.
+    Input(TaskId),
+    /// The duration to add to the deadline of a task.
+    Extend(TaskId),
+}
+
+/// What covers the list or the page of a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Overlay {
+    /// The list of keys, scrolled by this number of lines.
+    Help(usize),
+    /// A question about an action, which `y` confirms.
+    Confirmation { id: TaskId, action: TaskAction, question: String },
+    /// An input line with its text.
+    Prompt { kind: PromptKind, text: String },
+    /// The result of an action, for example the processes that a stop has ended.
+    Report { title: String, lines: Vec<PaneLine>, top: usize },
+}
+
+/// A message in the last line, until the next key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Message {
+    pub(crate) text: String,
+    pub(crate) is_error: bool,
+}
+
+/// The state of the screen.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) list: TaskList,
+    pub(crate) options: ListOptions,
+    pub(crate) detail: Option<Detail>,
+    /// The row of the task in `detail`, which may be filtered out of the list.
+    pub(crate) detail_row: Option<TaskRow>,
+    pub(crate) overlay: Option<Overlay>,
+    pub(crate) message: Option<Message>,
+    pub(crate) is_read_only: bool,
+    pub(crate) theme: Theme,
+    pub(crate) columns: usize,
+    pub(crate) rows: usize,
+    /// The present on the monotonic clock, as the screen shows it.
+    pub(crate) now: MonotonicMs,
+}
+
+impl App {
+    pub(crate) fn new(theme: Theme, is_read_only: bool) -> Self {
+        Self {
+            list: TaskList::default(),
+            options: ListOptions::default(),
+            detail: None,
+            detail_row: None,
+            overlay: None,
+            message: None,
+            is_read_only,
+            theme,
+            columns: 80,
+            rows: 24,
+            now: MonotonicMs(0),
+        }
+    }
+
+    /// Replaces the tasks of the list.
+    pub(crate) fn set_groups(&mut self, groups: Vec<RowGroup>, totals: TaskTotals) {
+        self.list.set_groups(groups, totals);
+    }
+
+    /// Returns the number of rows for tasks.
+    pub(crate) const fn list_height(&self) -> usize {
+        self.rows.saturating_sub(LIST_FRAME_ROWS)
+    }
+
+    /// Returns the number of rows for the content of a tab.
+    pub(crate) const fn pane_height(&self) -> usize {
+        self.rows.saturating_sub(DETAIL_FRAME_ROWS)
+    }
+
+    /// Returns the size of the output in columns and rows.
+    pub(crate) const fn output_size(&self) -> (usize, usize) {
+        (self.columns, self.pane_height())
+    }
+
+    /// Returns the task to which the keys apply.
+    pub(crate) fn current(&self) -> Option<&TaskRow> {
+        match &self.detail {
+            Some(_) => self.detail_row.as_ref(),
+            None => self.list.selected(),
+        }
+    }
+
+    pub(crate) fn show_message(&mut self, text: impl Into<String>) {
+        self.message = Some(Message { text: text.into(), is_error: false });
+    }
+
+    pub(crate) fn show_error(&mut self, text: impl Into<String>) {
+        self.message = Some(Message { text: text.into(), is_error: true });
+    }
+
+    /// Shows the result of an action in a box.
+    pub(crate) fn show_report(&mut self, title: impl Into<String>, lines: Vec<PaneLine>) {
+        // A person who is typing is not interrupted: the input line stays, and the title is shown
+        // when it is closed.
+        let title = title.into();
+        if matches!(self.overlay, Some(Overlay::Prompt { .. } | Overlay::Confirmation { .. })) {
+            self.show_message(title);
+        } else {
+            self.overlay = Some(Overlay::Report { title, lines, top: 0 });
+        }
+    }
+}

@@ -1,0 +1,204 @@
+use proptest::prelude::*;
+use siding_model::key_input::{Key, MouseAction, MouseEvent};
+
+use super::*;
+use crate::detail::DetailTab;
+use crate::draw;
+use crate::row::tests::{NOW, sample_row};
+use crate::row::{RowState, TaskRow};
+
+const THEME: Theme = Theme { has_color: true, is_ascii: false };
+
+fn rows() -> Vec<TaskRow> {
+    let mut ended = sample_row("b-c00000000000", "make");
+    ended.state = RowState::Failed;
+    ended.state_text = "exited 2".to_owned();
+    ended.final_elapsed_ms = Some(10);
+    vec![
+        sample_row("b-a00000000000", "npm test"),
+        sample_row("b-b00000000000", "cargo build"),
+        ended,
+    ]
+}
+
+fn sample_app() -> App {
+    let mut app = App::new(THEME, false);
+    app.now = NOW;
+    app.set_groups(vec![RowGroup { title: None, rows: rows() }], TaskTotals::default());
+    app
+}
+
+fn press(app: &mut App, keys: &str) -> Vec<Effect> {
+    keys.chars()
+        .flat_map(|c| match c {
+            '\n' => app.on_key(Key::Enter),
+            '\x1b' => app.on_key(Key::Escape),
+            c => app.on_key(Key::Char(c)),
+        })
+        .collect()
+}
+
+fn id(text: &str) -> TaskId {
+    text.parse().expect("an id")
+}
+
+#[test]
+fn a_stop_is_confirmed() {
+    let mut app = sample_app();
+    assert_eq!(press(&mut app, "jx"), []);
+    let Some(Overlay::Confirmation { question, .. }) = &app.overlay else {
+        panic!("no question: {:?}", app.overlay)
+    };
+    assert_eq!(question, "stop b-b00000000000 (cargo build) and its 3 processes?");
+    assert_eq!(press(&mut app, "n"), []);
+    assert_eq!(app.message.as_ref().map(|message| message.text.as_str()), Some("nothing was done"));
+    let effects = press(&mut app, "xy");
+    assert_eq!(effects, [Effect::Act(id("b-b00000000000"), TaskAction::Stop)]);
+}
+
+#[test]
+fn an_ended_task_is_not_stopped() {
+    let mut app = sample_app();
+    assert_eq!(press(&mut app, "Gx"), []);
+    assert_eq!(app.overlay, None);
+    assert!(app.message.is_some_and(|message| message.is_error));
+}
+
+#[test]
+fn a_read_only_screen_refuses_every_action() {
+    let mut app = sample_app();
+    app.is_read_only = true;
+    for key in ["x", "e", "i", "r"] {
+        assert_eq!(press(&mut app, key), []);
+        assert_eq!(app.overlay, None);
+        assert!(app.message.as_ref().is_some_and(|message| message.text.contains("--read-only")));
+    }
+    assert_eq!(press(&mut app, "y"), [Effect::Copy("b-a00000000000".to_owned())]);
+}
+
+#[test]
+fn the_filter_applies_while_it_is_typed() {
+    let mut app = sample_app();
+    assert_eq!(press(&mut app, "/ca"), [Effect::Arrange, Effect::Arrange]);
+    assert_eq!(app.options.filter, "ca");
+    assert_eq!(press(&mut app, "\n"), []);
+    assert_eq!(app.overlay, None);
+    assert_eq!(press(&mut app, "\x1b"), [Effect::Arrange]);
+    assert_eq!(app.options.filter, "");
+}
+
+#[test]
+fn the_page_of_a_task_is_opened_and_closed() {
+    let mut app = sample_app();
+    assert_eq!(press(&mut app, "\n"), [Effect::OpenDetail(id("b-a00000000000"))]);
+    assert_eq!(press(&mut app, "k"), [Effect::Output(OutputMove::Scroll(Direction::Backward, 1))]);
+    assert_eq!(press(&mut app, "G"), [Effect::Output(OutputMove::End)]);
+    press(&mut app, "4");
+    assert_eq!(app.detail.as_ref().map(|detail| detail.tab), Some(DetailTab::Events));
+    assert_eq!(
+        press(&mut app, "/err\n"),
+        [Effect::Output(OutputMove::Search("err".to_owned(), Direction::Forward))]
+    );
+    assert_eq!(app.detail.as_ref().map(|detail| detail.tab), Some(DetailTab::Output));
+    assert_eq!(press(&mut app, "E"), [Effect::Output(OutputMove::FirstError)]);
+    assert_eq!(press(&mut app, "q"), []);
+    assert!(app.detail.is_none());
+    assert_eq!(press(&mut app, "q"), [Effect::Quit]);
+}
+
+#[test]
+fn durations_and_input_are_asked_for() {
+    let mut app = sample_app();
+    assert_eq!(press(&mut app, "e\n").len(), 1, "the default is accepted");
+    press(&mut app, "e");
+    app.on_key(Key::Ctrl('u'));
+    assert_eq!(press(&mut app, "15\n"), [], "a number without a unit");
+    assert!(matches!(app.overlay, Some(Overlay::Prompt { .. })));
+    assert_eq!(
+        press(&mut app, "m\n"),
+        [Effect::Act(id("b-a00000000000"), TaskAction::Extend(Duration::from_secs(900)))]
+    );
+    assert_eq!(
+        press(&mut app, "iyes\n"),
+        [Effect::Act(id("b-a00000000000"), TaskAction::Input("yes".to_owned()))]
+    );
+    press(&mut app, "r");
+    assert!(app.message.is_some_and(|message| message.text.contains("adopted")));
+}
+
+#[test]
+fn why_opens_the_processes_of_a_task() {
+    let mut app = sample_app();
+    assert_eq!(
+        press(&mut app, "w"),
+        [
+            Effect::OpenDetail(id("b-a00000000000")),
+            Effect::Act(id("b-a00000000000"), TaskAction::Explain)
+        ]
+    );
+    assert_eq!(app.detail.map(|detail| detail.tab), Some(DetailTab::Processes));
+}
+
+#[test]
+fn a_report_does_not_interrupt_typing() {
+    let mut app = sample_app();
+    press(&mut app, "i");
+    app.show_report("stopped", Vec::new());
+    assert!(matches!(app.overlay, Some(Overlay::Prompt { .. })));
+    press(&mut app, "\x1b");
+    app.show_report("stopped", Vec::new());
+    assert!(matches!(app.overlay, Some(Overlay::Report { .. })));
+    press(&mut app, "q");
+    assert_eq!(app.overlay, None);
+}
+
+#[test]
+fn a_click_selects_and_then_opens() {
+    let mut app = sample_app();
+    draw::draw(&mut app);
+    let click = |row| Key::Mouse(MouseEvent { action: MouseAction::Press, column: 5, row });
+    assert_eq!(app.on_key(click(3)), []);
+    assert_eq!(app.on_key(click(3)), [Effect::OpenDetail(id("b-b00000000000"))]);
+    let tab = Key::Mouse(MouseEvent { action: MouseAction::Press, column: 14, row: 1 });
+    assert_eq!(app.on_key(tab), []);
+    assert_eq!(app.detail.map(|detail| detail.tab), Some(DetailTab::Processes));
+}
+
+fn any_key() -> impl Strategy<Value = Key> {
+    prop_oneof![
+        4 => prop::sample::select("qjkgGxeirwyYpo/?sStafEnN 123456hl".chars().collect::<Vec<_>>())
+            .prop_map(Key::Char),
+        1 => any::<char>().prop_map(Key::Char),
+        1 => "[a-z 你\\n]{0,20}".prop_map(Key::Paste),
+        1 => prop::char::range('a', 'z').prop_map(Key::Ctrl),
+        2 => prop::sample::select(vec![
+            Key::Enter, Key::Escape, Key::Tab, Key::BackTab, Key::Up, Key::Down, Key::PageUp,
+            Key::PageDown, Key::Home, Key::End, Key::Backspace, Key::Left, Key::Right,
+        ]),
+        1 => (0_u16..200, 0_u16..60).prop_map(|(column, row)| {
+            Key::Mouse(MouseEvent { action: MouseAction::Press, column, row })
+        }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_key_and_no_size_makes_the_screen_panic(
+        keys in prop::collection::vec(any_key(), 0..40),
+        columns in 1_usize..320,
+        rows in 1_usize..60,
+        is_ascii in any::<bool>(),
+    ) {
+        let mut app = sample_app();
+        app.theme = Theme { has_color: true, is_ascii };
+        (app.columns, app.rows) = (columns, rows);
+        for key in keys {
+            app.on_key(key);
+            let (buffer, _) = draw::draw(&mut app);
+            for cell in &buffer.content {
+                prop_assert!(!cell.symbol().chars().any(char::is_control));
+                prop_assert!(!is_ascii || cell.symbol().is_ascii());
+            }
+        }
+    }
+}

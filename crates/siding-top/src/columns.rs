@@ -1,0 +1,219 @@
+//! The columns of the list, chosen by the width of the terminal.
+
+/// Columns between two cells.
+pub(crate) const GAP_COLUMNS: usize = 1;
+/// Minimum width of the command.
+const MIN_COMMAND_COLUMNS: usize = 12;
+/// Width of the command that remains when columns other than the first [`ESSENTIAL_COLUMNS`] of
+/// [`OPTIONAL_COLUMNS`] are shown.
+const READABLE_COMMAND_COLUMNS: usize = 20;
+const ESSENTIAL_COLUMNS: usize = 3;
+/// Width of the command up to which it receives all additional space.
+const COMFORTABLE_COMMAND_COLUMNS: usize = 40;
+
+/// Minimum width of the silence, and the width up to which it receives the additional space that the
+/// command has left.
+const MIN_SILENCE_COLUMNS: usize = 16;
+const COMFORTABLE_SILENCE_COLUMNS: usize = 40;
+
+/// A column of the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Column {
+    /// The symbol of the state.
+    Symbol,
+    /// The beginning of the id, which commands accept while it is unique.
+    ShortId,
+    /// The whole id.
+    Id,
+    /// The state in words.
+    State,
+    /// The name and the command.
+    Command,
+    /// The elapsed time.
+    Elapsed,
+    /// The elapsed time against the usual time.
+    TimeBar,
+    /// The silence and its reason.
+    Silence,
+    /// Processor time, in percent of one core.
+    Cpu,
+    /// Memory.
+    Memory,
+    /// The number of processes.
+    Processes,
+    /// Listening ports.
+    Ports,
+    /// The output rate.
+    Rate,
+    /// Unread notices.
+    Unread,
+    /// The session.
+    Session,
+}
+
+impl Column {
+    /// All columns from left to right.
+    const ALL_COLUMNS: [Self; 15] = [
+        Self::Symbol,
+        Self::ShortId,
+        Self::Id,
+        Self::State,
+        Self::Command,
+        Self::Elapsed,
+        Self::TimeBar,
+        Self::Silence,
+        Self::Cpu,
+        Self::Memory,
+        Self::Processes,
+        Self::Ports,
+        Self::Rate,
+        Self::Unread,
+        Self::Session,
+    ];
+
+    /// Returns the title.
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::Symbol => "",
+            Self::ShortId | Self::Id => "ID",
+            Self::State => "STATE",
+            Self::Command => "COMMAND",
+            Self::Elapsed => "   TIME",
+            Self::TimeBar => "   TIME  OF USUAL",
+            Self::Silence => "SILENCE",
+            Self::Cpu => " CPU",
+            Self::Memory => " MEMORY",
+            Self::Processes => "PROC",
+            Self::Ports => "PORTS",
+            Self::Rate => "  OUTPUT",
+            Self::Unread => "NEW",
+            Self::Session => "SESSION",
+        }
+    }
+
+    /// Returns the width in columns; that of the command and of the silence is their minimum.
+    const fn width(self) -> usize {
+        match self {
+            Self::Symbol => 1,
+            Self::ShortId => 6,
+            Self::Id => 14,
+            Self::State => 12,
+            Self::Command => MIN_COMMAND_COLUMNS,
+            Self::Elapsed | Self::Memory => 7,
+            Self::TimeBar => 22,
+            Self::Silence => MIN_SILENCE_COLUMNS,
+            Self::Cpu => 5,
+            Self::Processes => 4,
+            Self::Ports => 11,
+            Self::Rate => 9,
+            Self::Unread => 3,
+            Self::Session => 22,
+        }
+    }
+
+    /// Returns whether numbers in the column are aligned to the right.
+    pub(crate) const fn is_right_aligned(self) -> bool {
+        matches!(self, Self::Cpu | Self::Memory | Self::Processes | Self::Rate | Self::Unread)
+    }
+}
+
+/// A column and its width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ColumnLayout {
+    pub(crate) column: Column,
+    pub(crate) width: usize,
+}
+
+/// The optional columns in the order in which they appear as the terminal becomes wider, each with
+/// the column that it replaces.
+const OPTIONAL_COLUMNS: [(Column, Option<Column>); 13] = [
+    (Column::Elapsed, None),
+    (Column::ShortId, None),
+    (Column::State, None),
+    (Column::Cpu, None),
+    (Column::Memory, None),
+    (Column::TimeBar, Some(Column::Elapsed)),
+    (Column::Silence, None),
+    (Column::Unread, None),
+    (Column::Processes, None),
+    (Column::Session, None),
+    (Column::Ports, None),
+    (Column::Rate, None),
+    (Column::Id, Some(Column::ShortId)),
+];
+
+/// Returns the columns for a width, from left to right. Together with the gaps they have at most
+/// this width.
+pub(crate) fn layout(width: usize) -> Vec<ColumnLayout> {
+    let mut chosen = vec![Column::Symbol, Column::Command];
+    for (number, (column, replaced)) in OPTIONAL_COLUMNS.into_iter().enumerate() {
+        let mut wider = chosen.clone();
+        wider.retain(|other| Some(*other) != replaced);
+        wider.push(column);
+        let extra = if number < ESSENTIAL_COLUMNS {
+            0
+        } else {
+            READABLE_COMMAND_COLUMNS - MIN_COMMAND_COLUMNS
+        };
+        if minimum_width(&wider) + extra <= width {
+            chosen = wider;
+        } else {
+            break;
+        }
+    }
+    let spare = width.saturating_sub(minimum_width(&chosen));
+    let has_silence = chosen.contains(&Column::Silence);
+    let command_first = spare.min(COMFORTABLE_COMMAND_COLUMNS - MIN_COMMAND_COLUMNS);
+    let shared = spare - command_first;
+    let silence_first = shared.min(COMFORTABLE_SILENCE_COLUMNS - MIN_SILENCE_COLUMNS);
+    let silence_spare = if has_silence { silence_first + (shared - silence_first) / 2 } else { 0 };
+    let command_spare = spare - silence_spare;
+    let width_of = |column: Column| {
+        if column == Column::Command {
+            column.width() + command_spare
+        } else if column == Column::Silence {
+            column.width() + silence_spare
+        } else {
+            column.width()
+        }
+    };
+    let listed = Column::ALL_COLUMNS.into_iter().filter(|column| chosen.contains(column));
+    listed.map(|column| ColumnLayout { column, width: width_of(column) }).collect()
+}
+
+fn minimum_width(columns: &[Column]) -> usize {
+    let cells: usize = columns.iter().map(|column| column.width()).sum();
+    cells + columns.len().saturating_sub(1) * GAP_COLUMNS
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn titles(width: usize) -> String {
+        let titles: Vec<&str> =
+            layout(width).iter().map(|layout| layout.column.title().trim()).collect();
+        titles.join(" ").trim().to_owned()
+    }
+
+    #[test]
+    fn a_wider_terminal_shows_more() {
+        assert_eq!(titles(20), "COMMAND");
+        assert_eq!(titles(40), "ID COMMAND TIME");
+        assert_eq!(titles(80), "ID STATE COMMAND TIME  OF USUAL CPU MEMORY");
+        assert_eq!(titles(100), "ID STATE COMMAND TIME  OF USUAL SILENCE CPU MEMORY NEW");
+        assert!(titles(300).ends_with("SILENCE CPU MEMORY PROC PORTS OUTPUT NEW SESSION"));
+    }
+
+    proptest! {
+        #[test]
+        fn columns_fill_the_width_and_never_exceed_it(width in 20_usize..400) {
+            let columns = layout(width);
+            let cells: usize = columns.iter().map(|column| column.width).sum();
+            let total = cells + (columns.len() - 1) * GAP_COLUMNS;
+            prop_assert_eq!(total, width);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The page about one task: its tabs, and what each of them shows.
+
+use siding_model::id::TaskId;
+
+use crate::output_pane::OutputPane;
+use crate::theme::Tone;
+
+/// A part of the page about a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DetailTab {
+    /// The output.
+    Output,
+    /// The processes, and what they wait for.
+    Processes,
+    /// Limits and how much of them is used.
+    Limits,
+    /// The events of the journal.
+    Events,
+    /// Notices and who has received them.
+    Notices,
+    /// Everything else.
+    Facts,
+}
+
+impl DetailTab {
+    pub(crate) const ALL_TABS: [Self; 6] =
+        [Self::Output, Self::Processes, Self::Limits, Self::Events, Self::Notices, Self::Facts];
+
+    pub(crate) const fn title(self) -> &'static str {
+        match self {
+            Self::Output => "output",
+            Self::Processes => "processes",
+            Self::Limits => "limits",
+            Self::Events => "events",
+            Self::Notices => "notices",
+            Self::Facts => "facts",
+        }
+    }
+
+    /// Returns the next tab, or the previous one, in a circle.
+    pub(crate) fn cycle(self, is_forward: bool) -> Self {
+        let count = Self::ALL_TABS.len();
+        Self::ALL_TABS[(self as usize + if is_forward { 1 } else { count - 1 }) % count]
+    }
+}
+
+/// A line of a tab other than the output. The text is shown on one row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PaneLine {
+    pub(crate) tone: Tone,
+    pub(crate) text: String,
+}
+
+impl PaneLine {
+    pub(crate) fn new(tone: Tone, text: impl Into<String>) -> Self {
+        Self { tone, text: text.into() }
+    }
+
+    pub(crate) fn normal(text: impl Into<String>) -> Self {
+        Self::new(Tone::Normal, text)
+    }
+}
+
+/// The content of the tabs other than the output.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct DetailPanes {
+    pub(crate) processes: Vec<PaneLine>,
+    pub(crate) limits: Vec<PaneLine>,
+    pub(crate) events: Vec<PaneLine>,
+    pub(crate) notices: Vec<PaneLine>,
+    pub(crate) facts: Vec<PaneLine>,
+}
+
+/// The state of the page about one task.
+#[derive(Debug)]
+pub(crate) struct Detail {
+    pub(crate) id: TaskId,
+    pub(crate) tab: DetailTab,
+    pub(crate) output: OutputPane,
+    pub(crate) panes: DetailPanes,
+    /// The answer to `w`: what each process waits for.
+    pub(crate) evidence: Vec<PaneLine>,
+    /// The first visible line of the tab.
+    top: usize,
+}
+
+impl Detail {
+    pub(crate) fn new(id: TaskId) -> Self {
+        Self {
+            id,
+            tab: DetailTab::Output,
+            output: OutputPane::new(),
+            panes: DetailPanes::default(),
+            evidence: Vec::new(),
+            top: 0,
+        }
+    }
+
+    pub(crate) fn select_tab(&mut self, tab: DetailTab) {
+        if self.tab != tab {
+            (self.tab, self.top) = (tab, 0);
+        }
+    }
+
+    /// Returns the lines of the tab; none for the output.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &PaneLine> {
+        let (first, second): (&[PaneLine], &[PaneLine]) = match self.tab {
+            DetailTab::Output => (&[], &[]),
+            DetailTab::Processes => (&self.panes.processes, &self.evidence),
+            DetailTab::Limits => (&self.panes.limits, &[]),
+            DetailTab::Events => (&self.panes.events, &[]),
+            DetailTab::Notices => (&self.panes.notices, &[]),
+            DetailTab::Facts => (&self.panes.facts, &[]),
+        };
+        first.iter().chain(second)
+    }
+
+    /// Returns the visible lines of the tab.
+    pub(crate) fn visible_lines(&self, height: usize) -> impl Iterator<Item = &PaneLine> {
+        self.lines().skip(self.top).take(height)
+    }
+
+    /// Scrolls the tab by a number of lines.
+    pub(crate) fn scroll(&mut self, by: isize, height: usize) {
+        let last_top = self.lines().count().saturating_sub(height);
+        self.top = self.top.saturating_add_signed(by).min(last_top);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tabs_scroll_within_their_lines() {
+        let mut detail = Detail::new("b-4k7q0n2m8x5t".parse().expect("an id"));
+        detail.panes.events = (0..10).map(|number| PaneLine::normal(number.to_string())).collect();
+        detail.select_tab(DetailTab::Events);
+        detail.scroll(100, 4);
+        let visible = |detail: &Detail| {
+            detail.visible_lines(4).map(|line| line.text.clone()).collect::<String>()
+        };
+        assert_eq!(visible(&detail), "6789");
+        detail.scroll(-1, 4);
+        assert_eq!(visible(&detail), "5678");
+        detail.select_tab(detail.tab.cycle(true));
+        assert_eq!(visible(&detail), "");
+        detail.select_tab(detail.tab.cycle(false));
+        assert_eq!(visible(&detail), "0123");
+    }
+}

@@ -1,0 +1,78 @@
+//! Draws the page of a task.
+
+use siding_model::text::one_line;
+
+use super::{Canvas, draw_spans};
+use crate::app::App;
+use crate::detail::{Detail, DetailTab};
+use crate::geometry::{DETAIL_FRAME_ROWS, TABS_ROW, tab_positions};
+use crate::row::{TaskRow, format_ms};
+use crate::theme::Tone;
+
+/// Maximum width of a command in the title.
+const TITLE_COLUMNS: usize = 200;
+
+pub(super) fn draw(app: &App, canvas: &mut Canvas) {
+    let (Some(detail), Some(row)) = (&app.detail, &app.detail_row) else { return };
+    draw_title(app, row, canvas);
+    draw_tabs(app, detail, canvas);
+    let first_row = DETAIL_FRAME_ROWS - 1;
+    let height = app.pane_height();
+    if detail.tab == DetailTab::Output {
+        draw_output(app, detail, canvas, first_row);
+        return;
+    }
+    let mut number = 0;
+    for line in detail.visible_lines(height) {
+        let style = app.theme.style(line.tone);
+        canvas.text(0, first_row + number, app.columns, &line.text, style);
+        number += 1;
+    }
+    if number == 0 {
+        canvas.text(0, first_row, app.columns, "nothing", app.theme.style(Tone::Faint));
+    }
+}
+
+fn draw_title(app: &App, row: &TaskRow, canvas: &mut Canvas) {
+    let mut spans = vec![
+        (row.state.tone(), format!("{} ", row.state.symbol())),
+        (Tone::Strong, row.id.to_string()),
+        (row.state.tone(), format!("  {}", one_line(&row.state_text, TITLE_COLUMNS))),
+        (Tone::Normal, format!("  {}", row.time_text(app.now, true).trim_start())),
+    ];
+    if let Some(deadline) = row.deadline.filter(|_| row.is_live()) {
+        let left = format_ms(deadline.ms_since(app.now));
+        spans.push((Tone::Faint, format!("  ends in {left}")));
+    }
+    spans.push((Tone::Normal, format!("  {}", row.title())));
+    draw_spans(app, canvas, 0, &spans);
+}
+
+fn draw_tabs(app: &App, detail: &Detail, canvas: &mut Canvas) {
+    for (tab, column, text) in tab_positions(app.columns, detail.tab) {
+        let tone = if tab == detail.tab { Tone::Selected } else { Tone::Faint };
+        let width = app.columns.saturating_sub(column);
+        if width > 0 {
+            canvas.raw_text(column, TABS_ROW, width, &text, app.theme.style(tone));
+        }
+    }
+}
+
+fn draw_output(app: &App, detail: &Detail, canvas: &mut Canvas, first_row: usize) {
+    let (columns, height) = app.output_size();
+    let rows = detail.output.visible_rows(columns, height);
+    if rows.is_empty() {
+        canvas.text(0, first_row, columns, "no output yet", app.theme.style(Tone::Faint));
+    }
+    for (number, row) in rows.iter().enumerate() {
+        let mut column = 0;
+        for (text, style) in &row.spans {
+            let width = columns.saturating_sub(column);
+            let style = app.theme.output_style(*style);
+            column = canvas.raw_text(column, first_row + number, width, text, style);
+        }
+        if row.is_hit {
+            canvas.style_row(first_row + number, app.theme.style(Tone::Match));
+        }
+    }
+}

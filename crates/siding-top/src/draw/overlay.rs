@@ -1,0 +1,123 @@
+//! Draws the last line of the screen and the boxes over the page.
+
+use siding_model::size::size_in_words;
+use siding_model::text::{display_width, one_line};
+
+use super::{Canvas, fit};
+use crate::app::{App, Message, Overlay, PromptKind};
+use crate::detail::{Detail, DetailTab, PaneLine};
+use crate::geometry::{Cursor, box_height};
+use crate::help::HELP_LINES;
+use crate::theme::Tone;
+
+/// Columns on each side of a box.
+const BOX_MARGIN_COLUMNS: usize = 2;
+/// Maximum width of a box.
+const MAX_BOX_COLUMNS: usize = 90;
+/// Width of the keys in the help.
+const KEY_COLUMNS: usize = 12;
+
+/// Draws what covers the page, and the last line. Returns the position of the cursor.
+pub(super) fn draw(app: &App, canvas: &mut Canvas) -> Cursor {
+    match &app.overlay {
+        Some(Overlay::Help(top)) => {
+            let lines: Vec<PaneLine> = HELP_LINES.iter().map(help_line).collect();
+            draw_box(app, canvas, "Keys", &lines, *top);
+        }
+        Some(Overlay::Report { title, lines, top }) => draw_box(app, canvas, title, lines, *top),
+        Some(Overlay::Confirmation { .. } | Overlay::Prompt { .. }) | None => {}
+    }
+    draw_last_line(app, canvas)
+}
+
+fn help_line((key, meaning): &(&str, &str)) -> PaneLine {
+    if key.is_empty() {
+        return PaneLine::new(Tone::Strong, *meaning);
+    }
+    let blanks = " ".repeat(KEY_COLUMNS.saturating_sub(display_width(key)));
+    PaneLine::normal(format!("  {key}{blanks} {meaning}"))
+}
+
+fn draw_box(app: &App, canvas: &mut Canvas, title: &str, lines: &[PaneLine], top: usize) {
+    let columns = (app.columns - 2 * BOX_MARGIN_COLUMNS).min(MAX_BOX_COLUMNS);
+    let height = box_height(app.rows).min(lines.len());
+    let style = app.theme.style(Tone::Faint);
+    let left = BOX_MARGIN_COLUMNS;
+    let inner = columns - 4;
+    let title = format!("─ {} ", fit(title, inner));
+    let rule = "─".repeat(columns.saturating_sub(display_width(&title)));
+    canvas.raw_text(left, 0, columns, &format!("{title}{rule}"), style);
+    for number in 0..height {
+        canvas.clear(left, 1 + number, columns);
+        canvas.raw_text(left, 1 + number, 1, "│", style);
+        canvas.raw_text(left + columns - 1, 1 + number, 1, "│", style);
+        if let Some(line) = lines.get(top + number) {
+            let tone = app.theme.style(line.tone);
+            canvas.text(left + 2, 1 + number, inner, &line.text, tone);
+        }
+    }
+    let below = lines.len().saturating_sub(top + height);
+    let note = if below > 0 { format!("─ {below} more ↓ ") } else { String::new() };
+    let rule = "─".repeat(columns.saturating_sub(display_width(&note)));
+    canvas.raw_text(left, 1 + height, columns, &format!("{note}{rule}"), style);
+}
+
+fn draw_last_line(app: &App, canvas: &mut Canvas) -> Cursor {
+    let row = app.rows - 1;
+    canvas.clear(0, row, app.columns);
+    if let Some(Overlay::Prompt { kind, text }) = &app.overlay {
+        return draw_prompt(app, canvas, kind, text);
+    }
+    if let Some(Overlay::Confirmation { question, .. }) = &app.overlay {
+        // The answers are at the start, so that they are visible in a narrow terminal.
+        let text = format!("y/n: {question}");
+        canvas.text(0, row, app.columns, &text, app.theme.style(Tone::Warning));
+        return None;
+    }
+    if let Some(Message { text, is_error }) = &app.message {
+        let tone = if *is_error { Tone::Bad } else { Tone::Strong };
+        canvas.text(0, row, app.columns, text, app.theme.style(tone));
+        return None;
+    }
+    let hints = match (&app.overlay, &app.detail) {
+        (Some(_), _) => "any other key closes".to_owned(),
+        (None, None) => "? keys  Enter open  / filter  x stop  q quit".to_owned(),
+        (None, Some(detail)) => detail_hints(detail),
+    };
+    canvas.text(0, row, app.columns, &hints, app.theme.style(Tone::Faint));
+    None
+}
+
+fn detail_hints(detail: &Detail) -> String {
+    if detail.tab != DetailTab::Output {
+        return "? keys  Tab next  w why  q back".to_owned();
+    }
+    let output = &detail.output;
+    let below = match output.bytes_below() {
+        0 => String::new(),
+        bytes => format!(", {} below", size_in_words(bytes)),
+    };
+    let state = if output.is_following() { "following" } else { "paused" };
+    let written = size_in_words(output.written());
+    format!("{state}, {written}{below}  ? keys  f follow  / search  E error  q back")
+}
+
+fn draw_prompt(app: &App, canvas: &mut Canvas, kind: &PromptKind, text: &str) -> Cursor {
+    let row = app.rows - 1;
+    let label = match kind {
+        PromptKind::Filter => "filter: ",
+        PromptKind::Search => "search: ",
+        PromptKind::Input(_) => "input: ",
+        PromptKind::Extend(_) => "extend by: ",
+    };
+    let mut column = canvas.text(0, row, app.columns, label, app.theme.style(Tone::Strong));
+    let style = app.theme.style(Tone::Normal);
+    // Of a long text, the end is visible.
+    let room = app.columns.saturating_sub(column + 1);
+    let mut visible = one_line(text, usize::MAX);
+    while display_width(&visible) > room {
+        visible.remove(0);
+    }
+    column = canvas.raw_text(column, row, room, &visible, style);
+    Some((u16::try_from(column).ok()?, u16::try_from(row).ok()?))
+}

@@ -1,0 +1,139 @@
+use siding_live::arrange::Grouping;
+use siding_model::process::MonotonicMs;
+
+use super::*;
+use crate::detail::{Detail, DetailTab, PaneLine};
+use crate::list::{RowGroup, TaskTotals};
+use crate::row::tests::{NOW, sample_row};
+use crate::row::{RowState, TaskRow};
+use crate::theme::Theme;
+
+fn sample_rows() -> Vec<TaskRow> {
+    let mut asking = sample_row("b-b00000000000", "npm init");
+    asking.state = RowState::NeedsPerson;
+    asking.state_text = "needs you".to_owned();
+    asking.silent_since = Some(MonotonicMs(940_000));
+    asking.reason = "waits for input: \"Continue? [y/N]\"".to_owned();
+    asking.expected_ms = None;
+    let mut ended = sample_row("b-c00000000000", "make \u{1b}[2Jall");
+    ended.state = RowState::Failed;
+    ended.state_text = "exited 2".to_owned();
+    ended.final_elapsed_ms = Some(61_000);
+    (ended.cpu_percent, ended.memory_bytes, ended.unread_notices) = (None, None, 0);
+    vec![asking, sample_row("b-a00000000000", "npm test"), ended]
+}
+
+fn sample_app(columns: usize, rows: usize) -> App {
+    let mut app = App::new(Theme { has_color: true, is_ascii: false }, false);
+    (app.columns, app.rows, app.now) = (columns, rows, NOW);
+    let totals = TaskTotals { needing: 1, live: 2, ended: 1 };
+    app.set_groups(vec![RowGroup { title: None, rows: sample_rows() }], totals);
+    app
+}
+
+fn drawn(app: &mut App) -> Vec<String> {
+    let (buffer, _) = draw(app);
+    let width = usize::from(buffer.area.width);
+    let text = |cells: &[ratatui_core::buffer::Cell]| {
+        cells.iter().map(|cell| cell.symbol()).collect::<String>().trim_end().to_owned()
+    };
+    buffer.content.chunks(width).map(text).collect()
+}
+
+#[test]
+fn a_usual_terminal_shows_the_list() {
+    let lines = drawn(&mut sample_app(80, 8));
+    assert_eq!(
+        lines,
+        [
+            "siding top  1 needs you  2 running  1 ended  by time",
+            "  ID     STATE        COMMAND                  TIME  OF USUAL       CPU   MEMORY",
+            "! b-b000 needs you    npm init               2m 10s                  88%   56MiB",
+            "● b-a000 running      npm test               2m 10s ▓▓▓░░░ 4m        88%   56MiB",
+            "✗ b-c000 exited 2     make \\e[2Jall           1m 1s",
+            "",
+            "",
+            "? keys  Enter open  / filter  x stop  q quit",
+        ]
+    );
+}
+
+#[test]
+fn a_wide_terminal_shows_every_column() {
+    let mut app = sample_app(200, 8);
+    let lines = drawn(&mut app);
+    assert!(lines[2].contains("1m: waits for input: \"Continue? [y/N]\""), "{}", lines[2]);
+    assert!(lines[3].contains("3000") && lines[3].contains("1.4KiB/s"), "{}", lines[3]);
+    assert!(lines[3].ends_with("claude-1"), "{}", lines[3]);
+}
+
+#[test]
+fn the_smallest_terminal_shows_two_tasks() {
+    let lines = drawn(&mut sample_app(20, 5));
+    assert_eq!(lines[2], "! npm init");
+    assert_eq!(lines[3], "● npm test");
+    assert_eq!(lines.len(), 5);
+    assert_eq!(drawn(&mut sample_app(19, 5))[0], "too small");
+}
+
+#[test]
+fn groups_have_headings() {
+    let mut app = sample_app(80, 10);
+    app.options.grouping = Grouping::Session;
+    let group = RowGroup { title: Some("claude-1".to_owned()), rows: sample_rows() };
+    app.set_groups(vec![group], TaskTotals::default());
+    assert_eq!(drawn(&mut app)[2], "claude-1 (3)");
+}
+
+#[test]
+fn an_empty_list_says_what_to_do() {
+    let mut app = sample_app(80, 8);
+    app.set_groups(Vec::new(), TaskTotals::default());
+    assert_eq!(drawn(&mut app)[2], "  no task yet; `siding run -- COMMAND` starts one");
+    app.options.filter = "x".to_owned();
+    assert_eq!(drawn(&mut app)[2], "  no task has \"x\"; Esc shows all tasks");
+}
+
+#[test]
+fn the_page_of_a_task_has_tabs() {
+    let mut app = sample_app(80, 8);
+    let row = sample_rows().remove(1);
+    let mut detail = Detail::new(row.id);
+    detail.panes.events = vec![PaneLine::normal("      0s  started as process 5")];
+    (app.detail, app.detail_row) = (Some(detail), Some(row));
+    let lines = drawn(&mut app);
+    assert_eq!(lines[0], "● b-a00000000000  running  2m 10s ▓▓▓░░░ 4m  ends in 16m 40s  npm test");
+    assert_eq!(lines[1], " 1 output  2 processes  3 limits  4 events  5 notices  6 facts");
+    assert_eq!(lines[2], "no output yet");
+    assert!(lines[7].starts_with("following, 0 bytes"), "{}", lines[7]);
+    if let Some(detail) = &mut app.detail {
+        detail.select_tab(DetailTab::Events);
+    }
+    assert_eq!(drawn(&mut app)[2], "      0s  started as process 5");
+    (app.columns, app.rows) = (20, 5);
+    assert_eq!(drawn(&mut app)[1], " 1  2  3  4 events");
+}
+
+#[test]
+fn the_last_line_asks_and_reports() {
+    let mut app = sample_app(80, 8);
+    app.show_error("it failed\u{1b}[2J");
+    assert_eq!(drawn(&mut app)[7], "it failed\\e[2J");
+    app.on_key(siding_model::key_input::Key::Char('x'));
+    assert!(drawn(&mut app)[7].starts_with("y/n: stop b-b00000000000 (npm init)"));
+    app.on_key(siding_model::key_input::Key::Char('n'));
+    app.on_key(siding_model::key_input::Key::Char('/'));
+    app.on_key(siding_model::key_input::Key::Char('你'));
+    let (_, cursor) = draw(&mut app);
+    assert_eq!(cursor, Some((10, 7)));
+}
+
+#[test]
+fn a_box_covers_the_list() {
+    let mut app = sample_app(40, 8);
+    app.show_report("b-4k7q: stopped", vec![PaneLine::normal("ended 5 SIGTERM sleep"); 9]);
+    let lines = drawn(&mut app);
+    assert!(lines[0].contains("─ b-4k7q: stopped ───"), "{}", lines[0]);
+    assert!(lines[1].contains("│ ended 5 SIGTERM sleep"), "{}", lines[1]);
+    assert!(lines[6].contains("4 more ↓"), "{}", lines[6]);
+}

@@ -1,0 +1,417 @@
+//! Connects the terminal, the read model, the open output and the running actions with the state of
+//! the screen. There is one poll(2), and nothing is drawn unless something has changed.
+
+use std::io;
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use siding_core::sys::clock;
+use siding_live::{Changes, LiveView};
+use siding_model::id::TaskId;
+use siding_model::signal::Signal;
+
+use crate::acts::{ActResult, Acts};
+use crate::app::{App, Effect, OutputMove, TaskAction};
+use crate::console::{Console, ConsoleEvent, WaitResult};
+use crate::detail::DetailTab;
+use crate::output_file::OutputFile;
+use crate::source::{self, Present};
+use crate::{TopError, TopOptions, draw, panes, screen};
+
+/// Interval at which the clocks on the screen advance.
+const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval between two measurements of the visible tasks.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(2);
+/// Shortest time between two updates because of changed files, so that busy tasks do not keep this
+/// process busy.
+const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(50);
+/// Maximum number of tasks that are measured at once.
+const MAX_SAMPLED_TASKS: usize = 128;
+
+/// The state of the program.
+pub(crate) struct EventLoop {
+    console: Console,
+    view: LiveView,
+    app: App,
+    acts: Acts,
+    usual_durations: crate::UsualDurations,
+    output: Option<OutputFile>,
+    /// Whether the screen differs from what is drawn.
+    is_dirty: bool,
+    /// Tasks whose usual duration has not been looked up.
+    without_expectation: Vec<TaskId>,
+    next_sample: Instant,
+    next_refresh: Instant,
+    next_clock: Instant,
+}
+
+/// Whether the program continues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flow {
+    Continue,
+    Quit,
+}
+
+impl EventLoop {
+    pub(crate) fn start(options: TopOptions) -> Result<Self, TopError> {
+        let TopOptions { root, program, live, theme, is_read_only, usual_durations, filter } =
+            options;
+        // The signals are blocked before the first thread starts.
+        let console = Console::open()?;
+        let acts = Acts::new(&root, program).map_err(TopError::Terminal)?;
+        let view = LiveView::open(root, live)?;
+        let mut app = App::new(theme, is_read_only);
+        app.options.filter = filter;
+        let without_expectation =
+            view.tasks().filter(|task| task.is_live()).map(|task| task.view.task_id).collect();
+        let now = Instant::now();
+        Ok(Self {
+            console,
+            view,
+            app,
+            acts,
+            usual_durations,
+            output: None,
+            is_dirty: true,
+            without_expectation,
+            next_sample: now,
+            next_refresh: now,
+            next_clock: now + CLOCK_INTERVAL,
+        })
+    }
+
+    /// Runs until a person quits, a signal ends the program or the terminal is closed.
+    pub(crate) fn run(mut self) -> Result<(), TopError> {
+        self.arrange();
+        loop {
+            self.draw()?;
+            let result = self.wait()?;
+            for event in result.events {
+                if self.on_event(event)? == Flow::Quit {
+                    return Ok(());
+                }
+            }
+            let mut readable = result.readable.into_iter();
+            if readable.next() == Some(true) {
+                self.on_results();
+            }
+            // The other descriptors are only polled when an update is due.
+            if readable.any(|is_readable| is_readable) {
+                self.next_refresh = Instant::now() + MIN_REFRESH_INTERVAL;
+                self.refresh()?;
+            }
+            self.on_time()?;
+        }
+    }
+
+    fn wait(&mut self) -> Result<WaitResult, TopError> {
+        let now = Instant::now();
+        let mut sources = vec![self.acts.source()];
+        let mut until: Option<Instant> = None;
+        let mut wake_at = |at: Instant| until = Some(until.map_or(at, |earlier| earlier.min(at)));
+        if now < self.next_refresh {
+            wake_at(self.next_refresh);
+        } else {
+            sources.push(self.view.source());
+            sources.extend(self.output.as_ref().and_then(OutputFile::source));
+        }
+        // While the terminal accepts no output, a newer frame is of no use.
+        if self.shows_clocks() && !self.is_dirty {
+            wake_at(self.next_clock);
+            wake_at(self.next_sample);
+        }
+        let timeout = until.map(|until| {
+            // poll(2) counts milliseconds, and must not return just before the time.
+            until.saturating_duration_since(now) + Duration::from_millis(1)
+        });
+        self.console.wait(&sources, timeout).map_err(TopError::Terminal)
+    }
+
+    /// Returns whether anything on the screen changes with the time alone.
+    fn shows_clocks(&self) -> bool {
+        match &self.app.detail_row {
+            Some(row) => row.is_live(),
+            None => self.app.list.totals.live > 0,
+        }
+    }
+
+    fn draw(&mut self) -> Result<(), TopError> {
+        if !self.is_dirty || !self.console.is_ready() {
+            return Ok(());
+        }
+        (self.app.columns, self.app.rows) = self.console.size();
+        self.app.now = clock::monotonic_now();
+        let (frame, cursor) = draw::draw(&mut self.app);
+        self.is_dirty = false;
+        self.console.draw(frame, cursor).map_err(TopError::Terminal)
+    }
+
+    fn on_event(&mut self, event: ConsoleEvent) -> Result<Flow, TopError> {
+        match event {
+            ConsoleEvent::Closed => Ok(Flow::Quit),
+            ConsoleEvent::Signal(signal) => self.on_signal(signal),
+            ConsoleEvent::Key(key) => {
+                self.is_dirty = true;
+                for effect in self.app.on_key(key) {
+                    if self.carry_out(effect)? == Flow::Quit {
+                        return Ok(Flow::Quit);
+                    }
+                }
+                if self.app.detail.is_none() {
+                    self.output = None;
+                }
+                Ok(Flow::Continue)
+            }
+        }
+    }
+
+    fn on_signal(&mut self, signal: Signal) -> Result<Flow, TopError> {
+        match signal {
+            Signal::TERM | Signal::HUP | Signal::QUIT | Signal::INT => return Ok(Flow::Quit),
+            Signal::TSTP => self.console.suspend().map_err(TopError::Terminal)?,
+            // The shell may have changed the mode of the terminal.
+            Signal::CONT => self.console.reenter().map_err(TopError::Terminal)?,
+            _ => {}
+        }
+        self.is_dirty = true;
+        Ok(Flow::Continue)
+    }
+
+    fn carry_out(&mut self, effect: Effect) -> Result<Flow, TopError> {
+        match effect {
+            Effect::Quit => return Ok(Flow::Quit),
+            Effect::Suspend => {
+                self.console.suspend().map_err(TopError::Terminal)?;
+                self.refresh()?;
+            }
+            Effect::Repaint => self.console.invalidate(),
+            Effect::Arrange => self.arrange(),
+            Effect::OpenDetail(id) => self.open_detail(id),
+            Effect::Act(id, action) => self.start_action(id, action),
+            Effect::Output(movement) => {
+                if let Err(error) = self.move_output(&movement) {
+                    self.app.show_error(format!("the output could not be read: {error}"));
+                }
+            }
+            Effect::Copy(text) => {
+                self.app.show_message(format!("copied: {text}"));
+                let sequence = screen::copy_sequence(&text);
+                self.console.send(sequence.as_bytes()).map_err(TopError::Terminal)?;
+            }
+            Effect::OpenPager(id) => self.open_pager(id)?,
+        }
+        Ok(Flow::Continue)
+    }
+
+    fn start_action(&mut self, id: TaskId, action: TaskAction) {
+        let note = match action {
+            TaskAction::Stop => Some(format!("stopping {id}")),
+            TaskAction::Explain => Some(format!("asking {id}")),
+            TaskAction::Extend(_) | TaskAction::Input(_) | TaskAction::Release => None,
+        };
+        if let Err(error) = self.acts.start(id, action) {
+            self.app.show_error(format!("could not start a thread: {error}"));
+        } else if let Some(note) = note {
+            self.app.show_message(note);
+        }
+    }
+
+    fn on_results(&mut self) {
+        while let Some(result) = self.acts.next_result() {
+            self.is_dirty = true;
+            match result {
+                ActResult::Message(text) => self.app.show_message(text),
+                ActResult::Failed(text) => self.app.show_error(text),
+                ActResult::Stopped { title, lines } => self.app.show_report(title, lines),
+                ActResult::Evidence { id, lines } => {
+                    if let Some(detail) = self.app.detail.as_mut().filter(|it| it.id == id) {
+                        detail.evidence = lines;
+                        self.app.message = None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads what has changed, and updates the screen if it shows any of it.
+    fn refresh(&mut self) -> Result<(), TopError> {
+        let changes = self.view.refresh()?;
+        self.without_expectation.extend(&changes.appeared);
+        if !changes.is_empty() {
+            self.arrange();
+        }
+        self.update_detail(Some(&changes));
+        self.update_output();
+        Ok(())
+    }
+
+    /// Advances the clocks and measures the visible tasks, when it is time.
+    fn on_time(&mut self) -> Result<(), TopError> {
+        let now = Instant::now();
+        if !self.shows_clocks() {
+            return Ok(());
+        }
+        if now >= self.next_clock {
+            self.next_clock = now + CLOCK_INTERVAL;
+            self.is_dirty = true;
+            self.refresh()?;
+        }
+        if now >= self.next_sample && !self.is_dirty {
+            self.next_sample = now + SAMPLE_INTERVAL;
+            self.look_up_expectations();
+            let ids = self.sampled_ids();
+            self.view.sample(&ids);
+            self.arrange();
+            self.update_detail(None);
+        }
+        Ok(())
+    }
+
+    /// Returns the tasks to measure: those on the screen, or all live ones if the order depends on
+    /// what they use.
+    fn sampled_ids(&self) -> Vec<TaskId> {
+        use siding_live::arrange::SortKey;
+        if let Some(detail) = &self.app.detail {
+            return vec![detail.id];
+        }
+        match self.app.options.sort {
+            SortKey::Cpu | SortKey::Memory | SortKey::Output => {
+                let live = self.view.tasks().filter(|task| task.is_live());
+                live.map(|task| task.view.task_id).take(MAX_SAMPLED_TASKS).collect()
+            }
+            SortKey::Time | SortKey::Elapsed | SortKey::Name => {
+                self.app.list.visible_live_ids(self.app.list_height())
+            }
+        }
+    }
+
+    fn look_up_expectations(&mut self) {
+        let ids = std::mem::take(&mut self.without_expectation);
+        let views: Vec<_> = ids
+            .iter()
+            .filter_map(|id| self.view.task(*id))
+            .filter(|task| task.is_live())
+            .map(|task| task.view.clone())
+            .collect();
+        if views.is_empty() {
+            return;
+        }
+        for (id, usual) in (self.usual_durations)(&views) {
+            self.view.set_expectation(id, usual);
+        }
+    }
+
+    fn present() -> Present {
+        Present { awake: clock::monotonic_now(), wall: clock::unix_now() }
+    }
+
+    fn arrange(&mut self) {
+        let groups = source::list_groups(&self.view, &self.app.options, Self::present());
+        self.app.set_groups(groups, source::count_tasks(&self.view));
+        self.is_dirty = true;
+    }
+
+    fn open_detail(&mut self, id: TaskId) {
+        self.output = Some(OutputFile::new(self.view.root(), id));
+        self.view.sample(&[id]);
+        self.update_detail(None);
+        self.update_output();
+    }
+
+    /// Updates the page of a task. With `changes`, only if they concern the task.
+    fn update_detail(&mut self, changes: Option<&Changes>) {
+        let Some(detail) = &mut self.app.detail else { return };
+        let id = detail.id;
+        let is_affected = changes.is_none_or(|changes| {
+            [&changes.appeared, &changes.ended, &changes.changed]
+                .iter()
+                .any(|set| set.contains(&id))
+                || !changes.sessions.is_empty()
+        });
+        if !is_affected {
+            return;
+        }
+        let Some(task) = self.view.task(id) else {
+            self.app.show_error(format!("{id} was removed"));
+            return;
+        };
+        let present = Self::present();
+        detail.panes = panes::build_panes(&self.view, task, present.awake);
+        self.app.detail_row = Some(source::task_row(self.view.root(), task, present));
+        self.is_dirty = true;
+    }
+
+    /// Loads new output of the open task.
+    fn update_output(&mut self) {
+        let (Some(detail), Some(output)) = (&mut self.app.detail, &mut self.output) else { return };
+        if let Some(row) = &self.app.detail_row {
+            output.watch(&row.output_path);
+        }
+        output.clear_events();
+        match detail.output.refresh(output) {
+            Ok(has_changed) => {
+                self.is_dirty |= has_changed && detail.tab == DetailTab::Output;
+            }
+            Err(error) => self.app.show_error(format!("the output could not be read: {error}")),
+        }
+    }
+
+    fn move_output(&mut self, movement: &OutputMove) -> io::Result<()> {
+        let size = self.app.output_size();
+        let (Some(detail), Some(output)) = (&mut self.app.detail, &mut self.output) else {
+            return Ok(());
+        };
+        let pane = &mut detail.output;
+        let is_found = match movement {
+            OutputMove::Scroll(direction, rows) => {
+                pane.scroll(*direction, *rows, size, output)?;
+                return Ok(());
+            }
+            OutputMove::Start => return pane.go_to_start(output),
+            OutputMove::End => return pane.go_to_end(output),
+            OutputMove::ToggleFollowing => return pane.toggle_following(size, output),
+            OutputMove::Search(needle, direction) => pane.search(needle, *direction, output)?,
+            OutputMove::FirstError => pane.go_to_first_error(output)?,
+        };
+        if !is_found {
+            let what = if *movement == OutputMove::FirstError {
+                "no line looks like an error".to_owned()
+            } else if pane.needle().is_empty() {
+                "/ searches".to_owned()
+            } else {
+                format!("not found: {}", pane.needle())
+            };
+            self.app.show_error(what);
+        }
+        Ok(())
+    }
+
+    /// Shows the output of a task in the pager of the environment.
+    fn open_pager(&mut self, id: TaskId) -> Result<(), TopError> {
+        self.console.leave();
+        let result = run_pager(id);
+        self.console.reenter().map_err(TopError::Terminal)?;
+        self.is_dirty = true;
+        match result {
+            Ok(status) if status.success() => self.refresh()?,
+            Ok(status) => self.app.show_error(format!("the pager failed: {status}")),
+            Err(error) => self.app.show_error(format!("the pager could not be started: {error}")),
+        }
+        Ok(())
+    }
+}
+
+/// Runs the pager on all output of a task, and waits for its end. The pager shows escape sequences
+/// other than colors as text.
+fn run_pager(id: TaskId) -> io::Result<ExitStatus> {
+    let pager = std::env::var("PAGER").ok().filter(|pager| !pager.trim().is_empty());
+    let pager = pager.as_deref().unwrap_or("less");
+    let script = format!("\"$1\" output --all -- \"$2\" | {pager}");
+    let program = std::env::current_exe()?;
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script, "sh"]).arg(program).arg(id.to_string());
+    if std::env::var_os("LESS").is_none() {
+        shell.env("LESS", "R");
+    }
+    shell.status()
+}

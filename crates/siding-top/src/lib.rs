@@ -1,0 +1,100 @@
+//! `siding top`: the screen on which a person watches tasks and acts on them.
+//!
+//! ```text
+//! LiveView ── source ── rows ──┐                      ┌── draw ── Buffer ── Screen ── terminal
+//!                              ├── App (pure) ────────┤
+//! terminal ── KeyDecoder ──────┘                      └── Effect ── Acts, OutputFile, pager
+//! ```
+//!
+//! [`app`] has the state of the screen and decides; `event_loop` acts. Everything that a task wrote
+//! is escaped or, in its output, interpreted by `ansi`: no byte of a task reaches the terminal. The
+//! screen reads the state directory as every viewer does, through siding-live: it takes no lock and
+//! makes no shim work, except for an action and the question why, which a person requests.
+
+#![forbid(unsafe_code)]
+
+mod acts;
+mod ansi;
+mod app;
+mod columns;
+mod console;
+mod detail;
+mod draw;
+mod event_loop;
+mod geometry;
+mod help;
+mod list;
+mod output_file;
+mod output_pane;
+mod panes;
+mod row;
+mod screen;
+mod source;
+mod theme;
+
+use std::ffi::CStr;
+use std::io;
+
+use siding_core::store::StateDir;
+use siding_live::{LiveError, LiveOptions};
+use siding_model::history::Expectation;
+use siding_model::id::TaskId;
+use siding_model::task_view::TaskView;
+
+pub use theme::{Theme, is_utf8_locale};
+
+/// Returns the usual durations of tasks, as far as the history knows them.
+pub type UsualDurations = Box<dyn Fn(&[TaskView]) -> Vec<(TaskId, Expectation)>>;
+
+/// What the screen shows, and how.
+pub struct TopOptions {
+    /// The state directory.
+    pub root: StateDir,
+    /// The program that runs shims, for tasks that must be repaired before an action.
+    pub program: &'static CStr,
+    /// The options of the read model.
+    pub live: LiveOptions,
+    /// What the terminal can show.
+    pub theme: Theme,
+    /// Whether actions on tasks are refused.
+    pub is_read_only: bool,
+    /// Looks up usual durations.
+    pub usual_durations: UsualDurations,
+    /// The filter at the start.
+    pub filter: String,
+}
+
+/// Why the screen could not be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum TopError {
+    /// A standard stream is not a terminal.
+    #[error("{what} is not a terminal; `siding ps` prints the tasks")]
+    NoTerminal {
+        /// The stream that is not a terminal, as the message names it.
+        what: &'static str,
+    },
+    /// The terminal cannot move its cursor.
+    #[error(
+        "the terminal cannot move its cursor (TERM={term}); `siding ps` prints the tasks, or set TERM"
+    )]
+    Dumb {
+        /// The value of `TERM`.
+        term: String,
+    },
+    /// A system call on the terminal failed.
+    #[error("could not use the terminal: {0}")]
+    Terminal(io::Error),
+    /// The state directory could not be read.
+    #[error(transparent)]
+    Live(#[from] LiveError),
+}
+
+/// Shows the tasks until a person quits, a signal ends the program or the terminal is closed. The
+/// terminal is restored in each case. Call this before the process starts any thread.
+///
+/// # Errors
+///
+/// [`TopError`]. The terminal is restored.
+pub fn run(options: TopOptions) -> Result<(), TopError> {
+    event_loop::EventLoop::start(options)?.run()
+}

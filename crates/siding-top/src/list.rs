@@ -1,0 +1,263 @@
+//! The lines of the list, and which of them are selected and visible.
+
+use siding_live::arrange::{Grouping, SortKey};
+use siding_model::id::TaskId;
+
+use crate::row::{RowState, TaskRow};
+
+/// How the list is arranged.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct ListOptions {
+    pub(crate) sort: SortKey,
+    pub(crate) grouping: Grouping,
+    /// The text that a person entered to filter the list.
+    pub(crate) filter: String,
+    /// Whether ended tasks are left out.
+    pub(crate) hides_ended: bool,
+}
+
+impl ListOptions {
+    /// Selects the next sort key, or the previous one, in a circle.
+    pub(crate) fn cycle_sort(&mut self, is_forward: bool) {
+        self.sort = cycle(&SortKey::ALL_KEYS, self.sort, is_forward);
+    }
+
+    /// Selects the next grouping, in a circle.
+    pub(crate) fn cycle_grouping(&mut self) {
+        self.grouping = cycle(&Grouping::ALL_GROUPINGS, self.grouping, true);
+    }
+}
+
+fn cycle<T: Copy + PartialEq>(values: &[T], current: T, is_forward: bool) -> T {
+    let index = values.iter().position(|value| *value == current).unwrap_or(0);
+    let step = if is_forward { 1 } else { values.len() - 1 };
+    values[(index + step) % values.len()]
+}
+
+/// Tasks with a heading, in the order of the screen.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RowGroup {
+    /// `None` for a list without groups.
+    pub(crate) title: Option<String>,
+    pub(crate) rows: Vec<TaskRow>,
+}
+
+/// One line of the list.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum ListEntry {
+    /// The heading of a group, with the number of its tasks.
+    Heading { title: String, tasks: usize },
+    /// A task.
+    Task(Box<TaskRow>),
+}
+
+impl ListEntry {
+    pub(crate) fn task(&self) -> Option<&TaskRow> {
+        match self {
+            Self::Heading { .. } => None,
+            Self::Task(row) => Some(row),
+        }
+    }
+}
+
+/// The numbers in the title of the screen. They count all tasks, also those that are filtered out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct TaskTotals {
+    pub(crate) needing: usize,
+    pub(crate) live: usize,
+    pub(crate) ended: usize,
+}
+
+/// The list of tasks.
+#[derive(Debug, Default)]
+pub(crate) struct TaskList {
+    entries: Vec<ListEntry>,
+    pub(crate) totals: TaskTotals,
+    /// Index of the selected entry, which is a task unless the list is empty.
+    selected: usize,
+    /// Whether a person has moved the selection. Until then the first task is selected.
+    has_moved: bool,
+    /// Index of the first visible entry.
+    top: usize,
+}
+
+impl TaskList {
+    /// Replaces the tasks. The selected task stays selected; if it is no longer listed, the task at
+    /// its position is.
+    pub(crate) fn set_groups(&mut self, groups: Vec<RowGroup>, totals: TaskTotals) {
+        let selected = self.selected_id().filter(|_| self.has_moved);
+        self.entries.clear();
+        for RowGroup { title, rows } in groups {
+            let heading = title.map(|title| ListEntry::Heading { title, tasks: rows.len() });
+            self.entries.extend(heading);
+            self.entries.extend(rows.into_iter().map(|row| ListEntry::Task(Box::new(row))));
+        }
+        self.totals = totals;
+        match selected.and_then(|id| self.position(id)) {
+            Some(index) => self.selected = index,
+            None if self.has_moved => self.select_nearest(self.selected),
+            None => self.select_nearest(0),
+        }
+    }
+
+    fn position(&self, id: TaskId) -> Option<usize> {
+        self.entries.iter().position(|entry| entry.task().is_some_and(|row| row.id == id))
+    }
+
+    /// Selects the task at an index, or the nearest one below or above it.
+    fn select_nearest(&mut self, index: usize) {
+        let index = index.min(self.entries.len().saturating_sub(1));
+        let is_task = |index: &usize| self.entries[*index].task().is_some();
+        let below = (index..self.entries.len()).find(is_task);
+        self.selected = below.or_else(|| (0..index).rev().find(is_task)).unwrap_or(0);
+    }
+
+    pub(crate) fn selected(&self) -> Option<&TaskRow> {
+        self.entries.get(self.selected).and_then(ListEntry::task)
+    }
+
+    pub(crate) fn selected_id(&self) -> Option<TaskId> {
+        self.selected().map(|row| row.id)
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Moves the selection by a number of tasks.
+    pub(crate) fn move_selection(&mut self, by: isize) {
+        self.has_moved = true;
+        let tasks: Vec<usize> =
+            (0..self.entries.len()).filter(|index| self.entries[*index].task().is_some()).collect();
+        let current = tasks.partition_point(|index| *index < self.selected);
+        let last = tasks.len().saturating_sub(1);
+        if let Some(index) = tasks.get(current.saturating_add_signed(by).min(last)) {
+            self.selected = *index;
+        }
+        if self.selected == tasks.first().copied().unwrap_or(0) {
+            // The heading above the first task becomes visible as well.
+            self.top = 0;
+        }
+    }
+
+    /// Selects the task in a row of the visible part. Returns false if there is no task.
+    pub(crate) fn select_visible(&mut self, row: usize) -> bool {
+        let index = self.top + row;
+        let is_task = self.entries.get(index).is_some_and(|entry| entry.task().is_some());
+        if is_task {
+            (self.selected, self.has_moved) = (index, true);
+        }
+        is_task
+    }
+
+    /// Scrolls as little as possible so that the selected task is visible, and returns the visible
+    /// entries, each with whether it is selected.
+    pub(crate) fn visible(&mut self, height: usize) -> impl Iterator<Item = (&ListEntry, bool)> {
+        let last_top = self.entries.len().saturating_sub(height);
+        let lowest_top = (self.selected + 1).saturating_sub(height);
+        self.top = self.top.clamp(lowest_top, self.selected.max(lowest_top)).min(last_top);
+        let selected = self.selected;
+        let entries = self.entries.iter().enumerate().skip(self.top).take(height);
+        entries.map(move |(index, entry)| (entry, index == selected))
+    }
+
+    /// Returns the ids of the live tasks in the visible part.
+    pub(crate) fn visible_live_ids(&self, height: usize) -> Vec<TaskId> {
+        let visible = self.entries.iter().skip(self.top).take(height);
+        visible
+            .filter_map(ListEntry::task)
+            .filter(|row| row.state != RowState::Done && row.is_live())
+            .map(|row| row.id)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::tests::sample_row;
+
+    fn group(title: Option<&str>, ids: &[&str]) -> RowGroup {
+        let rows = ids.iter().map(|id| sample_row(&format!("b-{id}00000000000"), id)).collect();
+        RowGroup { title: title.map(str::to_owned), rows }
+    }
+
+    fn sample_list(ids: &[&str]) -> TaskList {
+        let mut list = TaskList::default();
+        list.set_groups(vec![group(None, ids)], TaskTotals::default());
+        list
+    }
+
+    fn selected(list: &TaskList) -> &str {
+        list.selected().map_or("", |row| &row.command)
+    }
+
+    fn visible(list: &mut TaskList, height: usize) -> String {
+        let text = |(entry, is_selected): (&ListEntry, bool)| {
+            let text = match entry {
+                ListEntry::Heading { title, tasks } => format!("[{title} {tasks}]"),
+                ListEntry::Task(row) => row.command.clone(),
+            };
+            if is_selected { format!("<{text}>") } else { text }
+        };
+        list.visible(height).map(text).collect()
+    }
+
+    #[test]
+    fn the_selection_stays_on_its_task() {
+        let mut list = sample_list(&["a", "b", "c"]);
+        list.set_groups(vec![group(None, &["7", "a", "b", "c"])], TaskTotals::default());
+        assert_eq!(selected(&list), "7", "the first task is selected until a person moves");
+        list.move_selection(2);
+        list.set_groups(vec![group(None, &["d", "e", "7", "a", "b"])], TaskTotals::default());
+        assert_eq!(selected(&list), "b");
+        list.set_groups(vec![group(None, &["d", "e"])], TaskTotals::default());
+        assert_eq!(selected(&list), "e", "the last task takes the place of the removed one");
+        list.set_groups(Vec::new(), TaskTotals::default());
+        assert_eq!(list.selected(), None);
+        list.move_selection(1);
+        assert_eq!(visible(&mut list, 3), "");
+    }
+
+    #[test]
+    fn headings_are_skipped() {
+        let mut list = TaskList::default();
+        let groups = vec![group(Some("x"), &["a"]), group(Some("y"), &["b", "c"])];
+        list.set_groups(groups, TaskTotals::default());
+        assert_eq!(visible(&mut list, 9), "[x 1]<a>[y 2]bc");
+        list.move_selection(1);
+        assert_eq!(visible(&mut list, 2), "[y 2]<b>");
+        list.move_selection(9);
+        assert_eq!(visible(&mut list, 2), "b<c>");
+        list.move_selection(-9);
+        assert_eq!(visible(&mut list, 2), "[x 1]<a>");
+        assert!(!list.select_visible(0));
+        assert!(list.select_visible(1));
+        assert!(!list.select_visible(50));
+    }
+
+    #[test]
+    fn the_selected_task_is_visible() {
+        let mut list = sample_list(&["a", "b", "c", "d", "e"]);
+        list.move_selection(3);
+        assert_eq!(visible(&mut list, 2), "c<d>");
+        list.move_selection(-1);
+        assert_eq!(visible(&mut list, 2), "<c>d");
+        assert_eq!(visible(&mut list, 9), "ab<c>de");
+        assert_eq!(visible(&mut list, 0), "");
+    }
+
+    #[test]
+    fn options_are_cycled() {
+        let mut options = ListOptions::default();
+        for _ in SortKey::ALL_KEYS {
+            options.cycle_sort(true);
+        }
+        options.cycle_sort(false);
+        options.cycle_sort(true);
+        for _ in Grouping::ALL_GROUPINGS {
+            options.cycle_grouping();
+        }
+        assert_eq!(options, ListOptions::default());
+    }
+}

@@ -1,0 +1,83 @@
+//! The output file of the task whose page is open.
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::Path;
+
+use siding_core::output::RawChunks;
+use siding_core::store::StateDir;
+use siding_core::sys::inotify::Inotify;
+use siding_model::id::TaskId;
+use siding_model::record::OutputGap;
+
+use crate::output_pane::ByteSource;
+
+/// The output of a task, which is opened as soon as it exists.
+#[derive(Debug)]
+pub(crate) struct OutputFile {
+    root: std::path::PathBuf,
+    id: TaskId,
+    chunks: Option<RawChunks>,
+    /// Reports writes to the file; `None` if the user has no inotify instance left, or there is no
+    /// file yet.
+    watch: Option<Inotify>,
+}
+
+impl OutputFile {
+    pub(crate) fn new(root: &StateDir, id: TaskId) -> Self {
+        Self { root: root.path().to_owned(), id, chunks: None, watch: None }
+    }
+
+    /// Returns the descriptor that becomes readable when the task has written; `None` if writes are
+    /// not reported, so that the size must be checked at intervals.
+    pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
+        self.watch.as_ref().map(|watch| watch.as_fd())
+    }
+
+    /// Discards the reports of writes so far.
+    pub(crate) fn clear_events(&self) {
+        if let Some(watch) = &self.watch {
+            let _best_effort = watch.read_events();
+        }
+    }
+
+    /// Watches the file at a path.
+    pub(crate) fn watch(&mut self, path: &str) {
+        if self.watch.is_some() {
+            return;
+        }
+        let watch = Inotify::new().and_then(|inotify| {
+            inotify.watch_writes(Path::new(path))?;
+            Ok(inotify)
+        });
+        self.watch = watch.ok();
+    }
+
+    fn chunks(&mut self) -> io::Result<Option<&mut RawChunks>> {
+        if self.chunks.is_none() {
+            let open = || StateDir::open(&self.root)?.task_dir(self.id);
+            let dir = open().map_err(io::Error::other)?;
+            self.chunks = RawChunks::open(&dir)?;
+        }
+        Ok(self.chunks.as_mut())
+    }
+}
+
+impl ByteSource for OutputFile {
+    fn written_bytes(&mut self) -> io::Result<u64> {
+        self.chunks()?.map_or(Ok(0), |chunks| chunks.written_bytes())
+    }
+
+    fn read_chunk(
+        &mut self,
+        from: u64,
+        to: u64,
+        chunk: &mut Vec<u8>,
+    ) -> io::Result<Option<OutputGap>> {
+        chunk.clear();
+        match self.chunks()? {
+            Some(chunks) => chunks.read_chunk(from, to, chunk),
+            None => Ok(None),
+        }
+    }
+}

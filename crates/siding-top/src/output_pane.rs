@@ -1,0 +1,432 @@
+//! The window on the output of a task: which part is loaded, which lines are visible, and search.
+//!
+//! A bounded part of the output is in memory, however long the output is. Positions are lines of
+//! this part; they move when lines are loaded before it or dropped from it.
+
+mod layout;
+
+use std::io;
+
+use siding_core::output::looks_like_error;
+use siding_model::record::OutputGap;
+use siding_model::size::size_in_words;
+
+#[cfg(test)]
+use self::layout::VisibleRow;
+use crate::ansi::{LineParser, StyledLine};
+
+/// Number of bytes to load at a time.
+const BLOCK_BYTES: u64 = 128 << 10;
+/// Maximum number of bytes of output in memory, in the raw form.
+const MAX_WINDOW_BYTES: u64 = 1 << 20;
+/// Maximum number of bytes that one search reads. The screen does not react during the search.
+const MAX_SEARCH_BYTES: u64 = 64 << 20;
+
+/// The bytes of a task's output. `Box<dyn ByteSource>` reads a file, a test has them in memory.
+pub(crate) trait ByteSource {
+    /// Returns the number of bytes that the task has written.
+    fn written_bytes(&mut self) -> io::Result<u64>;
+
+    /// Reads the first stored bytes between two offsets, or returns the gap at the first offset, as
+    /// [`RawChunks::read_chunk`](siding_core::output::RawChunks::read_chunk) does.
+    fn read_chunk(
+        &mut self,
+        from: u64,
+        to: u64,
+        chunk: &mut Vec<u8>,
+    ) -> io::Result<Option<OutputGap>>;
+}
+
+/// The loaded part of an output, and what of it is visible.
+#[derive(Debug, Default)]
+pub(crate) struct OutputPane {
+    lines: Vec<StyledLine>,
+    parser: LineParser,
+    /// Stream offsets of the loaded part.
+    start: u64,
+    end: u64,
+    /// Number of bytes that the task has written.
+    written: u64,
+    /// Whether the last line stays visible.
+    is_following: bool,
+    /// Whether anything was loaded.
+    is_loaded: bool,
+    /// The first visible line, and its first visible row if the line is wrapped.
+    top: usize,
+    top_row: usize,
+    /// The text that was searched for, in lower case, and the line of the last hit.
+    needle: String,
+    hit: Option<usize>,
+}
+
+/// The direction of a movement or a search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Backward,
+    Forward,
+}
+
+/// What a search looks for.
+enum Pattern<'p> {
+    Text(&'p str),
+    Error,
+}
+
+impl Pattern<'_> {
+    fn matches(&self, line: &str) -> bool {
+        match self {
+            Self::Text(needle) => line.to_lowercase().contains(needle),
+            Self::Error => looks_like_error(line),
+        }
+    }
+}
+
+impl OutputPane {
+    pub(crate) fn new() -> Self {
+        Self { is_following: true, ..Self::default() }
+    }
+
+    pub(crate) const fn is_following(&self) -> bool {
+        self.is_following
+    }
+
+    /// Returns the number of written bytes that are below the loaded part.
+    pub(crate) const fn bytes_below(&self) -> u64 {
+        self.written.saturating_sub(self.end)
+    }
+
+    pub(crate) const fn written(&self) -> u64 {
+        self.written
+    }
+
+    pub(crate) fn needle(&self) -> &str {
+        &self.needle
+    }
+
+    /// Loads new output: all of it while following, otherwise nothing but its size. Returns whether
+    /// anything has changed.
+    pub(crate) fn refresh(&mut self, source: &mut dyn ByteSource) -> io::Result<bool> {
+        let written = source.written_bytes()?;
+        let has_changed = written != self.written || !self.is_loaded;
+        self.written = written;
+        if !self.is_loaded || (self.is_following && written - self.end > MAX_WINDOW_BYTES) {
+            self.load_end(source)?;
+        } else if self.is_following {
+            self.load_until(written, source)?;
+        }
+        Ok(has_changed)
+    }
+
+    /// Loads the last part of the output, and follows it.
+    fn load_end(&mut self, source: &mut dyn ByteSource) -> io::Result<()> {
+        self.load_part(self.written.saturating_sub(BLOCK_BYTES), source)?;
+        self.load_until(self.written, source)?;
+        self.is_following = true;
+        Ok(())
+    }
+
+    /// Replaces the loaded part by the part that starts with the first whole line after an offset.
+    fn load_part(&mut self, from: u64, source: &mut dyn ByteSource) -> io::Result<()> {
+        self.clear_from(from);
+        self.is_loaded = true;
+        self.load_until((from + BLOCK_BYTES).min(self.written), source)?;
+        if from > 0 && self.lines.len() > 1 {
+            self.lines.remove(0);
+            self.start = self.lines[0].offset;
+        }
+        Ok(())
+    }
+
+    fn clear_from(&mut self, offset: u64) {
+        self.lines.clear();
+        self.parser = LineParser::starting_at(offset);
+        (self.start, self.end) = (offset, offset);
+        (self.top, self.top_row, self.hit) = (0, 0, None);
+    }
+
+    /// Loads the output up to an offset, and drops the first lines if too much is loaded.
+    fn load_until(&mut self, to: u64, source: &mut dyn ByteSource) -> io::Result<()> {
+        let mut chunk = Vec::new();
+        while self.end < to {
+            let gap = source.read_chunk(self.end, to, &mut chunk)?;
+            if let Some(gap) = gap {
+                self.end = gap.to.max(self.end + 1);
+                self.push_gap(gap);
+            } else if chunk.is_empty() {
+                break;
+            } else {
+                self.end += chunk.len() as u64;
+                self.parser.push(&chunk, &mut self.lines);
+            }
+            self.drop_first_lines();
+        }
+        Ok(())
+    }
+
+    /// Adds a line in place of bytes whose disk space was released.
+    fn push_gap(&mut self, gap: OutputGap) {
+        self.lines.extend(self.parser.pending_line());
+        let text = format!("… {} were released to save disk space …", size_in_words(gap.len()));
+        let styles = vec![(text.len(), ratatui_core::style::Style::default())];
+        self.lines.push(StyledLine { offset: gap.from, text, styles });
+        self.parser = LineParser::starting_at(self.end);
+    }
+
+    fn drop_first_lines(&mut self) {
+        let excess = (self.end - self.start).saturating_sub(MAX_WINDOW_BYTES);
+        if excess == 0 {
+            return;
+        }
+        let first_kept = self.start + excess;
+        let dropped = self.lines.partition_point(|line| line.offset < first_kept);
+        // A quarter more is dropped, so that the lines are not moved for every new one.
+        let dropped = (dropped + self.lines.len() / 4).min(self.lines.len());
+        self.lines.drain(..dropped);
+        self.start = self.lines.first().map_or(self.end, |line| line.offset);
+        if self.top < dropped {
+            self.top_row = 0;
+        }
+        self.top = self.top.saturating_sub(dropped);
+        self.hit = self.hit.and_then(|hit| hit.checked_sub(dropped));
+    }
+
+    /// Loads lines before the loaded part. Returns whether there were any.
+    fn load_before(&mut self, source: &mut dyn ByteSource) -> io::Result<bool> {
+        if self.start == 0 {
+            return Ok(false);
+        }
+        let from = self.start.saturating_sub(BLOCK_BYTES);
+        let mut earlier = Self { written: self.start, ..Self::default() };
+        earlier.load_part(from, source)?;
+        earlier.lines.extend(earlier.parser.pending_line());
+        let count = earlier.lines.len();
+        if count == 0 {
+            return Ok(false);
+        }
+        self.start = earlier.start;
+        earlier.lines.append(&mut self.lines);
+        self.lines = earlier.lines;
+        self.top += count;
+        self.hit = self.hit.map(|hit| hit + count);
+        self.drop_last_lines();
+        Ok(true)
+    }
+
+    fn drop_last_lines(&mut self) {
+        let limit = self.start + MAX_WINDOW_BYTES + BLOCK_BYTES;
+        if self.end <= limit {
+            return;
+        }
+        let kept = self.lines.partition_point(|line| line.offset < limit);
+        if let Some(first_dropped) = self.lines.get(kept) {
+            self.end = first_dropped.offset;
+            self.parser = LineParser::starting_at(self.end);
+            self.lines.truncate(kept);
+        }
+    }
+
+    /// Scrolls by a number of rows of the screen. Scrolling back pauses, and scrolling to the end of
+    /// the output follows it again.
+    pub(crate) fn scroll(
+        &mut self,
+        direction: Direction,
+        rows: usize,
+        size: (usize, usize),
+        source: &mut dyn ByteSource,
+    ) -> io::Result<()> {
+        let (columns, height) = size;
+        self.settle(columns, height);
+        match direction {
+            Direction::Backward => {
+                self.is_following = false;
+                for _ in 0..rows {
+                    if self.top == 0 && self.top_row == 0 && !self.load_before(source)? {
+                        break;
+                    }
+                    self.step_back(columns);
+                }
+            }
+            Direction::Forward => {
+                for _ in 0..rows {
+                    if self.is_at_end(columns, height) && !self.load_after(source)? {
+                        self.is_following = true;
+                        break;
+                    }
+                    self.step_forward(columns);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn load_after(&mut self, source: &mut dyn ByteSource) -> io::Result<bool> {
+        self.written = source.written_bytes()?;
+        let before = self.end;
+        self.load_until((self.end + BLOCK_BYTES).min(self.written), source)?;
+        Ok(self.end > before)
+    }
+
+    /// Shows the first line of the output.
+    pub(crate) fn go_to_start(&mut self, source: &mut dyn ByteSource) -> io::Result<()> {
+        self.is_following = false;
+        if self.start > 0 {
+            self.load_part(0, source)?;
+        }
+        (self.top, self.top_row) = (0, 0);
+        Ok(())
+    }
+
+    /// Shows the last line of the output, and follows it.
+    pub(crate) fn go_to_end(&mut self, source: &mut dyn ByteSource) -> io::Result<()> {
+        self.written = source.written_bytes()?;
+        if self.bytes_below() > MAX_WINDOW_BYTES {
+            return self.load_end(source);
+        }
+        self.is_following = true;
+        self.load_until(self.written, source)
+    }
+
+    /// Stops or starts following.
+    pub(crate) fn toggle_following(
+        &mut self,
+        size: (usize, usize),
+        source: &mut dyn ByteSource,
+    ) -> io::Result<()> {
+        if self.is_following {
+            self.settle(size.0, size.1);
+            self.is_following = false;
+            return Ok(());
+        }
+        self.go_to_end(source)
+    }
+
+    /// Searches for a text from the last hit or the first visible line. Returns whether it was
+    /// found. An empty `needle` repeats the last search.
+    pub(crate) fn search(
+        &mut self,
+        needle: &str,
+        direction: Direction,
+        source: &mut dyn ByteSource,
+    ) -> io::Result<bool> {
+        if !needle.is_empty() {
+            self.needle = needle.to_lowercase();
+            self.hit = None;
+        }
+        if self.needle.is_empty() {
+            return Ok(false);
+        }
+        let needle = self.needle.clone();
+        self.find(&Pattern::Text(&needle), direction, source)
+    }
+
+    /// Shows the first line of the whole output that looks like an error. Returns whether there is
+    /// one.
+    pub(crate) fn go_to_first_error(&mut self, source: &mut dyn ByteSource) -> io::Result<bool> {
+        let before = (self.top, self.top_row, self.is_following);
+        self.go_to_start(source)?;
+        self.hit = None;
+        if self.find(&Pattern::Error, Direction::Forward, source)? {
+            return Ok(true);
+        }
+        if self.start == 0 {
+            (self.top, self.top_row, self.is_following) = before;
+        } else {
+            self.load_end(source)?;
+        }
+        Ok(false)
+    }
+
+    fn find(
+        &mut self,
+        pattern: &Pattern<'_>,
+        direction: Direction,
+        source: &mut dyn ByteSource,
+    ) -> io::Result<bool> {
+        let first = match (self.hit, direction) {
+            (Some(hit), Direction::Forward) => hit + 1,
+            (Some(hit), Direction::Backward) => hit,
+            (None, Direction::Forward) => self.top.min(self.lines.len()),
+            (None, Direction::Backward) => self.lines.len(),
+        };
+        let found = match direction {
+            Direction::Forward => {
+                (first..self.lines.len()).find(|index| pattern.matches(&self.lines[*index].text))
+            }
+            Direction::Backward => (0..first.min(self.lines.len()))
+                .rev()
+                .find(|index| pattern.matches(&self.lines[*index].text)),
+        };
+        if let Some(index) = found {
+            self.show_hit(index);
+            return Ok(true);
+        }
+        let offset = match direction {
+            Direction::Forward => {
+                let from = self.parser.pending_line().map_or(self.end, |line| line.offset);
+                find_after(from, self.written, pattern, source)?
+            }
+            Direction::Backward => find_before(self.start, pattern, source)?,
+        };
+        let Some(offset) = offset else { return Ok(false) };
+        self.load_part(offset.saturating_sub(BLOCK_BYTES / 2), source)?;
+        let index = self.lines.partition_point(|line| line.offset < offset);
+        self.show_hit(index.min(self.lines.len().saturating_sub(1)));
+        Ok(true)
+    }
+
+    fn show_hit(&mut self, index: usize) {
+        /// Lines above a hit, for context.
+        const CONTEXT_LINES: usize = 3;
+        self.is_following = false;
+        self.hit = Some(index);
+        (self.top, self.top_row) = (index.saturating_sub(CONTEXT_LINES), 0);
+    }
+}
+
+/// Returns the offset of the first matching line after an offset.
+fn find_after(
+    from: u64,
+    to: u64,
+    pattern: &Pattern<'_>,
+    source: &mut dyn ByteSource,
+) -> io::Result<Option<u64>> {
+    let mut scan = OutputPane { written: to.min(from + MAX_SEARCH_BYTES), ..OutputPane::default() };
+    scan.clear_from(from);
+    while scan.end < scan.written {
+        let next = (scan.end + BLOCK_BYTES).min(scan.written);
+        scan.load_until(next, source)?;
+        if scan.end < next {
+            break;
+        }
+        let found = scan.lines.iter().find(|line| pattern.matches(&line.text));
+        if let Some(line) = found {
+            return Ok(Some(line.offset));
+        }
+        scan.lines.clear();
+        scan.start = scan.end;
+    }
+    let last = scan.parser.pending_line().filter(|line| pattern.matches(&line.text));
+    Ok(last.map(|line| line.offset))
+}
+
+/// Returns the offset of the last matching line before an offset.
+fn find_before(
+    to: u64,
+    pattern: &Pattern<'_>,
+    source: &mut dyn ByteSource,
+) -> io::Result<Option<u64>> {
+    let mut scan = OutputPane { written: to, ..OutputPane::default() };
+    scan.clear_from(to);
+    let least = to.saturating_sub(MAX_SEARCH_BYTES);
+    while scan.start > least && scan.load_before(source)? {
+        let found = scan.lines.iter().rev().find(|line| pattern.matches(&line.text));
+        if let Some(line) = found {
+            return Ok(Some(line.offset));
+        }
+        scan.lines.clear();
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests;

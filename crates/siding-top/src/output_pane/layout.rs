@@ -1,0 +1,135 @@
+//! Which rows of the loaded lines are on the screen. A long line is wrapped.
+
+use ratatui_core::style::Style;
+use siding_model::text::display_width;
+
+use super::{OutputPane, StyledLine};
+
+/// One row of the screen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VisibleRow {
+    /// The parts of the row that have one style each.
+    pub(crate) spans: Vec<(String, Style)>,
+    /// Whether the row belongs to the line that a search has found.
+    pub(crate) is_hit: bool,
+}
+
+/// Returns the number of rows that a text occupies; at least one.
+pub(crate) fn row_count(text: &str, columns: usize) -> usize {
+    let (mut rows, mut used) = (1, 0);
+    for c in text.chars() {
+        let width = display_width(c.encode_utf8(&mut [0; 4]));
+        if used + width > columns {
+            rows += 1;
+            used = 0;
+        }
+        used += width;
+    }
+    rows
+}
+
+/// Divides a line into rows.
+fn wrap(line: &StyledLine, columns: usize) -> Vec<Vec<(String, Style)>> {
+    let mut rows: Vec<Vec<(String, Style)>> = vec![Vec::new()];
+    let mut used = 0;
+    for (text, style) in line.spans() {
+        let mut part = String::new();
+        for c in text.chars() {
+            let width = display_width(c.encode_utf8(&mut [0; 4]));
+            if used + width > columns {
+                push_part(&mut rows, std::mem::take(&mut part), style);
+                rows.push(Vec::new());
+                used = 0;
+            }
+            part.push(c);
+            used += width;
+        }
+        push_part(&mut rows, part, style);
+    }
+    rows
+}
+
+fn push_part(rows: &mut [Vec<(String, Style)>], part: String, style: Style) {
+    if let Some(row) = rows.last_mut().filter(|_| !part.is_empty()) {
+        row.push((part, style));
+    }
+}
+
+impl OutputPane {
+    /// Returns the visible rows from top to bottom, at most `height`.
+    pub(crate) fn visible_rows(&self, columns: usize, height: usize) -> Vec<VisibleRow> {
+        let columns = columns.max(1);
+        let (top, top_row) = if self.is_following {
+            self.end_position(columns, height)
+        } else {
+            (self.top, self.top_row)
+        };
+        let pending = self.parser.pending_line();
+        let lines = self.lines.iter().chain(&pending).enumerate().skip(top);
+        let mut rows = Vec::with_capacity(height);
+        for (index, line) in lines {
+            let skipped = if index == top { top_row } else { 0 };
+            let is_hit = self.hit == Some(index);
+            let wrapped = wrap(line, columns).into_iter().skip(skipped);
+            rows.extend(wrapped.map(|spans| VisibleRow { spans, is_hit }));
+            if rows.len() >= height {
+                rows.truncate(height);
+                break;
+            }
+        }
+        rows
+    }
+
+    fn line_count(&self) -> usize {
+        self.lines.len() + usize::from(self.parser.pending_line().is_some())
+    }
+
+    fn rows_of_line(&self, index: usize, columns: usize) -> usize {
+        match self.lines.get(index) {
+            Some(line) => row_count(&line.text, columns),
+            None => self.parser.pending_line().map_or(1, |line| row_count(&line.text, columns)),
+        }
+    }
+
+    /// Returns the first visible line and row when the last row is at the bottom of the screen.
+    fn end_position(&self, columns: usize, height: usize) -> (usize, usize) {
+        let (mut index, mut missing) = (self.line_count(), height);
+        while missing > 0 && index > 0 {
+            index -= 1;
+            let rows = self.rows_of_line(index, columns);
+            if rows >= missing {
+                return (index, rows - missing);
+            }
+            missing -= rows;
+        }
+        (0, 0)
+    }
+
+    /// Sets the position to that of the last rows, if they are followed.
+    pub(super) fn settle(&mut self, columns: usize, height: usize) {
+        if self.is_following {
+            (self.top, self.top_row) = self.end_position(columns.max(1), height);
+        }
+    }
+
+    pub(super) fn is_at_end(&self, columns: usize, height: usize) -> bool {
+        (self.top, self.top_row) >= self.end_position(columns.max(1), height)
+    }
+
+    pub(super) fn step_back(&mut self, columns: usize) {
+        if self.top_row > 0 {
+            self.top_row -= 1;
+        } else if self.top > 0 {
+            self.top -= 1;
+            self.top_row = self.rows_of_line(self.top, columns.max(1)) - 1;
+        }
+    }
+
+    pub(super) fn step_forward(&mut self, columns: usize) {
+        if self.top_row + 1 < self.rows_of_line(self.top, columns.max(1)) {
+            self.top_row += 1;
+        } else if self.top + 1 < self.line_count() {
+            (self.top, self.top_row) = (self.top + 1, 0);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+use super::*;
+
+const SIZE: (usize, usize) = (20, 4);
+
+/// An output in memory.
+#[derive(Default)]
+struct Memory {
+    bytes: Vec<u8>,
+    gap: Option<OutputGap>,
+}
+
+impl ByteSource for Memory {
+    fn written_bytes(&mut self) -> io::Result<u64> {
+        Ok(self.bytes.len() as u64)
+    }
+
+    fn read_chunk(
+        &mut self,
+        from: u64,
+        to: u64,
+        chunk: &mut Vec<u8>,
+    ) -> io::Result<Option<OutputGap>> {
+        chunk.clear();
+        if let Some(gap) = self.gap {
+            if (gap.from..gap.to).contains(&from) {
+                return Ok(Some(OutputGap { from, to: gap.to }));
+            }
+            if from < gap.from {
+                let end = usize::try_from(to.min(gap.from)).unwrap();
+                chunk.extend_from_slice(&self.bytes[usize::try_from(from).unwrap()..end]);
+                return Ok(None);
+            }
+        }
+        let (from, to) = (usize::try_from(from).unwrap(), usize::try_from(to).unwrap());
+        chunk.extend_from_slice(&self.bytes[from..to.min(self.bytes.len()).min(from + 65_536)]);
+        Ok(None)
+    }
+}
+
+fn numbered(lines: usize) -> Memory {
+    let text: String = (0..lines).map(|number| format!("line {number}\n")).collect();
+    Memory { bytes: text.into_bytes(), gap: None }
+}
+
+fn shown(pane: &OutputPane) -> Vec<String> {
+    let text = |row: VisibleRow| row.spans.into_iter().map(|(text, _)| text).collect();
+    pane.visible_rows(SIZE.0, SIZE.1).into_iter().map(text).collect()
+}
+
+fn opened(source: &mut Memory) -> OutputPane {
+    let mut pane = OutputPane::new();
+    pane.refresh(source).unwrap();
+    pane
+}
+
+#[test]
+fn the_end_is_followed() {
+    let mut source = numbered(10);
+    let mut pane = opened(&mut source);
+    assert_eq!(shown(&pane), ["line 6", "line 7", "line 8", "line 9"]);
+    source.bytes.extend_from_slice(b"50%\r100%");
+    assert!(pane.refresh(&mut source).unwrap());
+    assert_eq!(shown(&pane), ["line 7", "line 8", "line 9", "100%"]);
+    assert!(!pane.refresh(&mut source).unwrap());
+}
+
+#[test]
+fn scrolling_back_pauses_and_the_end_follows_again() {
+    let mut source = numbered(10);
+    let mut pane = opened(&mut source);
+    pane.scroll(Direction::Backward, 2, SIZE, &mut source).unwrap();
+    assert_eq!(shown(&pane), ["line 4", "line 5", "line 6", "line 7"]);
+    source.bytes.extend_from_slice(b"new\n");
+    pane.refresh(&mut source).unwrap();
+    assert_eq!(shown(&pane), ["line 4", "line 5", "line 6", "line 7"]);
+    assert!(!pane.is_following());
+    pane.scroll(Direction::Forward, 100, SIZE, &mut source).unwrap();
+    assert!(pane.is_following());
+    assert_eq!(shown(&pane).last().unwrap(), "new");
+}
+
+#[test]
+fn a_long_line_is_wrapped_and_scrolled_by_rows() {
+    let mut source = Memory { bytes: "x".repeat(20 * 9 + 1).into_bytes(), gap: None };
+    let mut pane = opened(&mut source);
+    assert_eq!(shown(&pane).last().unwrap(), "x");
+    pane.scroll(Direction::Backward, 1, SIZE, &mut source).unwrap();
+    assert_eq!(shown(&pane).last().unwrap().len(), 20);
+    pane.go_to_start(&mut source).unwrap();
+    assert_eq!(shown(&pane).len(), 4);
+}
+
+#[test]
+fn a_long_output_is_read_in_parts() {
+    let mut source = numbered(400_000);
+    let mut pane = opened(&mut source);
+    assert_eq!(shown(&pane).last().unwrap(), "line 399999");
+    assert!(pane.lines.len() < 20_000, "only the end is loaded");
+    pane.scroll(Direction::Backward, 120_000, SIZE, &mut source).unwrap();
+    assert_eq!(shown(&pane)[0], "line 279996");
+    assert!(pane.end - pane.start <= MAX_WINDOW_BYTES + 2 * BLOCK_BYTES);
+    pane.scroll(Direction::Forward, 120_000, SIZE, &mut source).unwrap();
+    assert_eq!(shown(&pane)[3], "line 399999");
+    pane.go_to_start(&mut source).unwrap();
+    assert_eq!(shown(&pane)[0], "line 0");
+    pane.go_to_end(&mut source).unwrap();
+    assert_eq!(shown(&pane)[3], "line 399999");
+}
+
+#[test]
+fn a_search_finds_text_outside_of_the_loaded_part() {
+    let mut source = numbered(400_000);
+    let mut pane = opened(&mut source);
+    assert!(pane.search("LINE 12345", Direction::Backward, &mut source).unwrap());
+    assert_eq!(shown(&pane)[3], "line 123459", "the last one before the end is found");
+    assert!(pane.search("", Direction::Backward, &mut source).unwrap());
+    assert_eq!(shown(&pane)[3], "line 123458");
+    assert!(pane.search("line 399998", Direction::Forward, &mut source).unwrap());
+    assert_eq!(shown(&pane)[3], "line 399998");
+    assert!(!pane.search("absent", Direction::Forward, &mut source).unwrap());
+}
+
+#[test]
+fn the_first_error_is_shown() {
+    let mut source = numbered(400_000);
+    let mut pane = opened(&mut source);
+    assert!(!pane.go_to_first_error(&mut source).unwrap());
+    assert!(pane.is_following());
+    source.bytes.splice(1_000_003..1_000_003, *b"\nerror: first\n");
+    source.bytes.extend_from_slice(b"error: second\n");
+    pane.refresh(&mut source).unwrap();
+    assert!(pane.go_to_first_error(&mut source).unwrap());
+    assert!(shown(&pane).contains(&"error: first".to_owned()), "{:?}", shown(&pane));
+}
+
+#[test]
+fn a_gap_is_named() {
+    let mut source = numbered(10);
+    source.gap = Some(OutputGap { from: 7, to: 21 });
+    let mut pane = opened(&mut source);
+    pane.go_to_start(&mut source).unwrap();
+    let rows = pane.visible_rows(80, 4);
+    assert_eq!(rows[1].spans[0].0, "… 14 bytes were released to save disk space …");
+    assert_eq!(rows[2].spans[0].0, "line 3");
+}

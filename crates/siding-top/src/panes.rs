@@ -1,0 +1,321 @@
+//! The content of the tabs of a task, read from its journal and from `/proc`.
+
+mod events;
+mod limits;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use siding_core::notices::Acks;
+use siding_core::processes::tree;
+use siding_core::store::StateDir;
+use siding_core::store::journal_file;
+use siding_core::sys::procfs;
+use siding_live::{LiveTask, LiveView};
+use siding_model::duration::format_duration;
+use siding_model::evidence::{ChainLink, WhyView};
+use siding_model::journal::{self, TaskState};
+use siding_model::notice::{Consumer, NoticeKind};
+use siding_model::process::MonotonicMs;
+use siding_model::record::StopReport;
+use siding_model::size::size_in_words;
+use siding_model::text::one_line;
+
+use crate::detail::{DetailPanes, PaneLine};
+use crate::row::format_ms;
+use crate::theme::Tone;
+
+/// Maximum width of one line before it is fitted to the screen.
+const LINE_COLUMNS: usize = 400;
+/// Width of a label in front of a value.
+const LABEL_COLUMNS: usize = 13;
+
+/// Returns the content of the tabs of a task.
+pub(crate) fn build_panes(view: &LiveView, task: &LiveTask, now: MonotonicMs) -> DetailPanes {
+    let id = task.view.task_id;
+    let (mut events, mut state) = (Vec::new(), None);
+    let bytes = view.root().task_dir(id).map(journal_file::read_bytes);
+    if let Ok(Ok(bytes)) = bytes {
+        let replayed = journal::replay_with(&bytes, |_, record, state| {
+            events.extend(events::format_event(record, state));
+        });
+        match replayed {
+            Ok(replayed) => state = Some(replayed.state),
+            Err(error) => events.push(PaneLine::new(Tone::Bad, error.to_string())),
+        }
+    }
+    if let Some(state) = &state {
+        events.insert(0, events::format_start(state));
+    }
+    DetailPanes {
+        processes: process_lines(task),
+        limits: state
+            .as_ref()
+            .map(|state| limits::format_limits(task, state, now))
+            .unwrap_or_default(),
+        notices: notice_lines(view.root(), task),
+        facts: fact_lines(task, state.as_ref()),
+        events,
+    }
+}
+
+/// Formats a fact with its label.
+fn labeled(label: &str, value: &str) -> PaneLine {
+    PaneLine::normal(one_line(&format!("{label:<LABEL_COLUMNS$}{value}"), LINE_COLUMNS))
+}
+
+/// Formats the tree of processes.
+fn process_lines(task: &LiveTask) -> Vec<PaneLine> {
+    let Some(usage) = task.usage.as_ref().filter(|_| task.is_live()) else {
+        let text = if task.is_live() { "not measured yet" } else { "no process is left" };
+        return vec![PaneLine::new(Tone::Faint, text)];
+    };
+    let processes: Vec<ProcessNode> =
+        usage.pids.iter().filter_map(|pid| ProcessNode::read(*pid)).collect();
+    let mut lines = vec![PaneLine::new(Tone::Faint, "    PID S    CPU  COMMAND")];
+    for (process, depth) in arrange_tree(&processes) {
+        let indent = "  ".repeat(depth.min(20));
+        let cpu = format_ms(process.cpu_ms);
+        lines.push(PaneLine::normal(one_line(
+            &format!("{:>7} {} {cpu:>6}  {indent}{}", process.pid, process.state, process.command),
+            LINE_COLUMNS,
+        )));
+    }
+    if lines.len() == 1 {
+        lines[0] = PaneLine::new(Tone::Faint, "no process is left");
+    } else {
+        lines.push(PaneLine::new(Tone::Faint, "w shows what each of them waits for"));
+    }
+    lines
+}
+
+/// One process of a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ProcessNode {
+    pid: i32,
+    parent: i32,
+    state: char,
+    cpu_ms: u64,
+    command: String,
+}
+
+impl ProcessNode {
+    fn read(pid: i32) -> Option<Self> {
+        let stat = procfs::stat(pid)?;
+        Some(Self {
+            pid,
+            parent: stat.ppid,
+            state: stat.state,
+            cpu_ms: stat.cpu_ticks * (1000 / procfs::TICKS_PER_SECOND),
+            command: tree::command_for_report(pid),
+        })
+    }
+}
+
+/// Returns the processes with their depth, each after its parent. A process whose parent is not
+/// listed is a root.
+fn arrange_tree(processes: &[ProcessNode]) -> Vec<(&ProcessNode, usize)> {
+    let mut children: HashMap<i32, Vec<&ProcessNode>> = HashMap::new();
+    let is_listed = |pid: i32| processes.iter().any(|process| process.pid == pid);
+    let mut pending = Vec::new();
+    for process in processes {
+        // A pid that was reused during the reading could be its own parent.
+        if is_listed(process.parent) && process.parent != process.pid {
+            children.entry(process.parent).or_default().push(process);
+        } else {
+            pending.push((process, 0));
+        }
+    }
+    pending.reverse();
+    let mut arranged = Vec::with_capacity(processes.len());
+    while let Some((process, depth)) = pending.pop() {
+        arranged.push((process, depth));
+        let below = children.remove(&process.pid).unwrap_or_default();
+        pending.extend(below.into_iter().rev().map(|child| (child, depth + 1)));
+    }
+    arranged
+}
+
+/// Formats the notices of a task with the consumers that have acknowledged them.
+fn notice_lines(root: &StateDir, task: &LiveTask) -> Vec<PaneLine> {
+    let acks = Acks::read(root, &task.view.session_id).unwrap_or_default();
+    let readers = [
+        (Consumer::agent(), "the agent"),
+        (Consumer::terminal(), "a person at a terminal"),
+        (Consumer::person(), "a person by notification"),
+    ];
+    let format_notice = |notice: &siding_live::LiveNotice| {
+        let readers: Vec<&str> = readers
+            .iter()
+            .filter(|(consumer, _)| acks.is_acknowledged(consumer, notice.id))
+            .map(|(_, name)| *name)
+            .collect();
+        let (tone, received) = match (readers.len(), notice.is_unread) {
+            (0, true) => (Tone::Warning, "not received yet".to_owned()),
+            (0, false) => (Tone::Faint, "reserved for the caller".to_owned()),
+            (3, _) => (Tone::Faint, "received by the caller".to_owned()),
+            (_, _) => (Tone::Faint, format!("received by {}", readers.join(" and "))),
+        };
+        let kind = notice_kind(notice.kind);
+        PaneLine::new(tone, format!("{}  {kind:<20}{received}", events::format_wall(notice.at)))
+    };
+    task.notices.iter().map(format_notice).collect()
+}
+
+const fn notice_kind(kind: NoticeKind) -> &'static str {
+    match kind {
+        NoticeKind::Ended => "ended",
+        NoticeKind::Stalled => "silent",
+        NoticeKind::Lingering => "processes left",
+        NoticeKind::Limit => "over a limit",
+        NoticeKind::Matched => "matching lines",
+        NoticeKind::Ready => "ready",
+        NoticeKind::Expiring => "deadline is near",
+    }
+}
+
+fn fact_lines(task: &LiveTask, state: Option<&TaskState>) -> Vec<PaneLine> {
+    let view = &task.view;
+    let mut lines = vec![labeled("id", &view.task_id.to_string())];
+    let mut add = |label: &str, value: &str| lines.push(labeled(label, value));
+    if let Some(name) = &view.name {
+        add("name", name);
+    }
+    add("command", &view.command);
+    add("directory", &view.cwd);
+    add("session", view.session_id.as_str());
+    add("kind", view.kind.name());
+    if view.adopted {
+        add("origin", "adopted while it was running");
+    }
+    match &view.outcome {
+        Some(outcome) => add("outcome", &outcome.to_string()),
+        None => add("phase", view.phase.as_str()),
+    }
+    add("started", &view.started_at);
+    if let Some(ended) = &view.ended_at {
+        add("ended", ended);
+    }
+    if let Some(expected) = view.expected_ms {
+        let runs = view.expected_runs.unwrap_or(0);
+        let p90 = view.expected_p90_ms.map_or_else(String::new, |ms| {
+            format!(", nine of ten within {}", format_duration(Duration::from_millis(ms)))
+        });
+        let usual = format_duration(Duration::from_millis(expected));
+        add("usually", &format!("{usual} in {runs} runs{p90}"));
+    }
+    add("output", &format!("{}  {}", size_in_words(view.output.bytes), view.output.path));
+    add("network", &view.net);
+    if let Some(pid) = view.shim_pid {
+        add("shim", &format!("process {pid}, replaced {} times", view.rescues));
+    }
+    if let Some(parent) = view.parent_task {
+        add("started by", &parent.to_string());
+    }
+    if let Some(group) = state.and_then(|state| state.cgroup.as_ref()) {
+        add("cgroup", group);
+    }
+    if let Some(report) = &view.stop_report {
+        lines.push(PaneLine::new(Tone::Strong, "What its stop ended"));
+        lines.extend(stop_lines(report));
+    }
+    lines
+}
+
+/// Formats what a stop has ended, and what may be left.
+pub(crate) fn stop_lines(report: &StopReport) -> Vec<PaneLine> {
+    let mut lines = Vec::new();
+    for ended in &report.ended {
+        let text = format!("ended {:>7}  {:<8} {}", ended.pid, ended.signal, ended.command);
+        lines.push(PaneLine::normal(one_line(&text, LINE_COLUMNS)));
+    }
+    let listed = u32::try_from(report.ended.len()).unwrap_or(u32::MAX);
+    if report.ended_total > listed {
+        lines.push(PaneLine::normal(format!("and {} more", report.ended_total - listed)));
+    }
+    for survivor in &report.survivors {
+        let text =
+            format!("STILL ALIVE {:>7}  {}: {}", survivor.pid, survivor.command, survivor.why);
+        lines.push(PaneLine::new(Tone::Bad, one_line(&text, LINE_COLUMNS)));
+    }
+    if let Some(why) = &report.unproven {
+        let text = format!("NOT PROVEN that nothing is left: {why}");
+        lines.push(PaneLine::new(Tone::Bad, one_line(&text, LINE_COLUMNS)));
+    }
+    if !report.ports_freed.is_empty() {
+        let ports: Vec<String> = report.ports_freed.iter().map(u16::to_string).collect();
+        lines.push(PaneLine::normal(format!("ports freed: {}", ports.join(", "))));
+    }
+    lines
+}
+
+/// Formats the answer of a task's shim to the question what its processes wait for.
+pub(crate) fn evidence_lines(view: &WhyView) -> Vec<PaneLine> {
+    let mut lines = vec![
+        PaneLine::new(Tone::Strong, "Why"),
+        PaneLine::normal(format!(
+            "{} ({}), silent for {}, {:.1} % of a core",
+            view.verdict.phrase(view.waiting_on),
+            view.certainty.as_str(),
+            format_duration(Duration::from_millis(view.silent_ms)),
+            view.cpu_percent
+        )),
+    ];
+    for (depth, link) in view.chain.iter().enumerate() {
+        let indent = "  ".repeat(depth.min(20));
+        let text = format!("{:>7} {} {indent}{}", link.pid, link.state, link.command);
+        lines.push(PaneLine::normal(one_line(&text, LINE_COLUMNS)));
+        if let Some(wait) = wait_text(link) {
+            let text = format!("          {indent}{wait}");
+            lines.push(PaneLine::new(Tone::Busy, one_line(&text, LINE_COLUMNS)));
+        }
+    }
+    if !view.tail.trim().is_empty() {
+        lines.push(labeled("last line", &view.tail));
+    }
+    lines.push(labeled("next", &view.advice));
+    lines
+}
+
+fn wait_text(link: &ChainLink) -> Option<String> {
+    let parts: Vec<&str> = [&link.syscall, &link.object, &link.detail]
+        .into_iter()
+        .flatten()
+        .map(String::as_str)
+        .collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(pid: i32, parent: i32) -> ProcessNode {
+        ProcessNode { pid, parent, state: 'S', cpu_ms: 0, command: String::new() }
+    }
+
+    #[test]
+    fn processes_follow_their_parents() {
+        let nodes = [node(9, 1), node(4, 3), node(3, 2), node(2, 1), node(5, 2), node(6, 6)];
+        let order: Vec<(i32, usize)> =
+            arrange_tree(&nodes).into_iter().map(|(node, depth)| (node.pid, depth)).collect();
+        assert_eq!(order, [(9, 0), (2, 0), (3, 1), (4, 2), (5, 1), (6, 0)]);
+        // Two processes that seem to be each other's parent are left out rather than repeated.
+        assert!(arrange_tree(&[node(1, 2), node(2, 1)]).is_empty());
+    }
+
+    #[test]
+    fn a_stop_names_what_is_left() {
+        let report = StopReport {
+            ended_total: 3,
+            unproven: Some("one\nmore".to_owned()),
+            ports_freed: vec![80],
+            ..StopReport::default()
+        };
+        let texts: Vec<String> = stop_lines(&report).into_iter().map(|line| line.text).collect();
+        assert_eq!(
+            texts,
+            ["and 3 more", "NOT PROVEN that nothing is left: one\\nmore", "ports freed: 80"]
+        );
+    }
+}

@@ -1,0 +1,99 @@
+//! The limits of a task, and how much of each is used.
+
+use siding_live::LiveTask;
+use siding_model::journal::TaskState;
+use siding_model::limits::{OnLimit, format_amount};
+use siding_model::outcome::LimitKind;
+use siding_model::process::MonotonicMs;
+
+use super::labeled;
+use crate::detail::PaneLine;
+use crate::row::{format_ms, time_bar};
+use crate::theme::Tone;
+
+const LISTED_LIMITS: [LimitKind; 7] = [
+    LimitKind::Memory,
+    LimitKind::Processes,
+    LimitKind::OutputRate,
+    LimitKind::CpuSpin,
+    LimitKind::Fds,
+    LimitKind::ConnectionAge,
+    LimitKind::Sent,
+];
+
+/// Formats the deadline and the limits. Only what a sample of this program measures has a bar: the
+/// rest is known to the task's shim alone, which is not asked.
+pub(super) fn format_limits(task: &LiveTask, state: &TaskState, now: MonotonicMs) -> Vec<PaneLine> {
+    let mut lines = Vec::new();
+    let elapsed = state.elapsed_ms(now);
+    match state.lifecycle.deadline() {
+        Some(deadline) => {
+            let total = deadline.ms_since(state.started);
+            lines.push(used_line("deadline", elapsed, total, format_ms));
+        }
+        None => lines.push(labeled("deadline", "none while a person waits for it")),
+    }
+    let cap = state.lifecycle.cap().ms_since(state.started);
+    lines.push(labeled("at most", &format!("{} in total", format_ms(cap))));
+    let limits = &state.spec.limits;
+    for kind in LISTED_LIMITS {
+        let Some(limit) = limits.get(kind) else { continue };
+        let format = |amount| format_amount(kind, amount);
+        lines.push(match used_amount(task, kind) {
+            Some(used) => used_line(label(kind), used, limit, format),
+            None => labeled(label(kind), &format!("at most {}", format(limit))),
+        });
+    }
+    if limits.is_none() {
+        lines.push(PaneLine::new(Tone::Faint, "no limit on resources is set"));
+    } else {
+        let action = match limits.on_limit {
+            OnLimit::Notice => "a notice is given, and the task continues",
+            OnLimit::Stop => "the task is stopped",
+        };
+        lines.push(labeled("at a limit", action));
+    }
+    for breach in &state.breaches {
+        lines.push(PaneLine::new(Tone::Warning, breach.detail.clone()));
+    }
+    lines
+}
+
+const fn label(kind: LimitKind) -> &'static str {
+    match kind {
+        LimitKind::Memory => "memory",
+        LimitKind::Processes => "processes",
+        LimitKind::Fds => "descriptors",
+        LimitKind::CpuSpin => "CPU spin",
+        LimitKind::ConnectionAge => "connection",
+        LimitKind::Sent => "sent",
+        LimitKind::OutputRate => "output rate",
+        _ => "limit",
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rate is not negative, and fractions do not matter"
+)]
+fn used_amount(task: &LiveTask, kind: LimitKind) -> Option<u64> {
+    let usage = task.usage.as_ref().filter(|_| task.is_live())?;
+    match kind {
+        LimitKind::Memory => Some(usage.memory_bytes),
+        LimitKind::Processes => Some(usage.process_count() as u64),
+        LimitKind::OutputRate => usage.output_rate.map(|rate| rate as u64),
+        // These are measured by the shim alone, as are those of a newer version.
+        LimitKind::Fds | LimitKind::CpuSpin | LimitKind::ConnectionAge | LimitKind::Sent | _ => {
+            None
+        }
+    }
+}
+
+fn used_line(label: &str, used: u64, limit: u64, format: impl Fn(u64) -> String) -> PaneLine {
+    let line =
+        labeled(label, &format!("{} {} of {}", time_bar(used, limit), format(used), format(limit)));
+    // Nine tenths of a limit are worth a look.
+    let is_near = u128::from(used) * 10 >= u128::from(limit) * 9;
+    PaneLine { tone: if is_near { Tone::Warning } else { Tone::Normal }, ..line }
+}

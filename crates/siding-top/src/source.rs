@@ -1,0 +1,184 @@
+//! Converts the tasks of the read model to rows of the list.
+
+use std::time::Duration;
+
+use siding_core::store::StateDir;
+use siding_live::arrange::{self, GroupKey, Grouping};
+use siding_live::{LiveTask, LiveView};
+use siding_model::advice::until_deadline;
+use siding_model::evidence::AttentionView;
+use siding_model::id::TaskId;
+use siding_model::outcome::Outcome;
+use siding_model::person_need::{PersonNeed, is_failed_outcome};
+use siding_model::process::{MonotonicMs, UnixMs};
+use siding_model::task_view::{PhaseName, TaskView};
+use siding_model::text::one_line;
+
+use crate::list::{ListOptions, RowGroup, TaskTotals};
+use crate::row::{RowState, TaskRow};
+
+/// Maximum width of the last line of output in a reason.
+const PROMPT_COLUMNS: usize = 60;
+
+/// The present on both clocks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Present {
+    pub(crate) awake: MonotonicMs,
+    pub(crate) wall: UnixMs,
+}
+
+/// Returns the tasks as the options arrange them.
+pub(crate) fn list_groups(view: &LiveView, options: &ListOptions, now: Present) -> Vec<RowGroup> {
+    let tasks = view.tasks().filter(|task| !options.hides_ended || task.is_live());
+    let tasks = arrange::filter_tasks(tasks, &options.filter);
+    let groups = arrange::group_tasks(tasks, options.grouping, options.sort);
+    let title = |key: &GroupKey| {
+        (options.grouping != Grouping::Flat).then(|| one_line(key.title(), usize::MAX))
+    };
+    groups
+        .into_iter()
+        .map(|group| RowGroup {
+            title: title(&group.key),
+            rows: group.tasks.iter().map(|task| task_row(view.root(), task, now)).collect(),
+        })
+        .collect()
+}
+
+/// Counts all tasks.
+pub(crate) fn count_tasks(view: &LiveView) -> TaskTotals {
+    let mut totals = TaskTotals::default();
+    for task in view.tasks() {
+        totals.needing += usize::from(task.need.is_some());
+        if task.is_live() {
+            totals.live += 1;
+        } else {
+            totals.ended += 1;
+        }
+    }
+    totals
+}
+
+/// Returns the row of one task.
+pub(crate) fn task_row(root: &StateDir, task: &LiveTask, now: Present) -> TaskRow {
+    let view = &task.view;
+    let usage = task.usage.as_ref().filter(|_| task.is_live());
+    let deadline = until_deadline(view, now.wall);
+    TaskRow {
+        id: view.task_id,
+        name: view.name.clone().filter(|name| *name != view.display_name()),
+        command: view.display_name().to_owned(),
+        session: view.session_id.clone(),
+        state: row_state(task),
+        state_text: state_text(task),
+        started: MonotonicMs(now.awake.0.saturating_sub(view.elapsed_ms)),
+        final_elapsed_ms: view.outcome.is_some().then_some(view.elapsed_ms),
+        expected_ms: view.expected_ms,
+        silent_since: view
+            .attention
+            .as_ref()
+            .map(|attention| MonotonicMs(now.awake.0.saturating_sub(attention.silent_ms))),
+        reason: reason(root, task),
+        cpu_percent: usage.and_then(|usage| usage.cpu_percent),
+        memory_bytes: usage.map(|usage| usage.memory_bytes),
+        processes: usage.map(siding_live::TaskUsage::process_count),
+        ports: usage.map(|usage| usage.ports.clone()).unwrap_or_default(),
+        output_rate: usage.and_then(|usage| usage.output_rate),
+        unread_notices: task.unread_notices,
+        is_adopted: view.adopted,
+        output_path: view.output.path.clone(),
+        deadline: deadline.map(|left| now.awake.plus_ms(to_millis(left))),
+    }
+}
+
+fn to_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn row_state(task: &LiveTask) -> RowState {
+    if task.need.is_some() {
+        return RowState::NeedsPerson;
+    }
+    match &task.view.outcome {
+        Some(outcome) if is_failed_outcome(outcome) => RowState::Failed,
+        Some(_) => RowState::Done,
+        None => match task.view.phase {
+            PhaseName::Starting | PhaseName::Running => RowState::Running,
+            PhaseName::Lingering => RowState::Lingering,
+            PhaseName::Stopping | PhaseName::Ended => RowState::Stopping,
+        },
+    }
+}
+
+fn state_text(task: &LiveTask) -> String {
+    let text = match (task.need, &task.view.outcome) {
+        (Some(PersonNeed::Action), _) => "needs you",
+        (Some(PersonNeed::Deadline), _) => "ends soon",
+        (Some(PersonNeed::Limit), _) => "over limit",
+        (_, Some(outcome)) => return outcome_text(outcome),
+        (_, None) => task.view.phase.as_str(),
+    };
+    text.to_owned()
+}
+
+/// Returns an outcome in one or two words.
+fn outcome_text(outcome: &Outcome) -> String {
+    let text = match outcome {
+        Outcome::Exited { code } => return format!("exited {code}"),
+        Outcome::Signaled { signal, .. } => return signal.to_string(),
+        Outcome::Deadline { .. } => "deadline",
+        Outcome::Stopped { .. } => "stopped",
+        Outcome::Limit { .. } => "limit",
+        Outcome::FailedToStart { .. } => "not started",
+        Outcome::Released { .. } => "released",
+        Outcome::Lost { .. } => "lost",
+        // A newer format may have an outcome that this build does not know.
+        other => return one_line(&other.to_string(), 12),
+    };
+    text.to_owned()
+}
+
+/// Returns why a task is silent or needs a person.
+fn reason(root: &StateDir, task: &LiveTask) -> String {
+    let view = &task.view;
+    if let Some(machine) = &task.other_machine {
+        return format!("runs on {machine}");
+    }
+    if task.usage.as_ref().is_some_and(|usage| !usage.is_supervised) && task.is_live() {
+        return format!("its shim was killed; `siding show {}` repairs it", view.task_id);
+    }
+    match (&view.outcome, &view.attention) {
+        (Some(outcome @ (Outcome::FailedToStart { .. } | Outcome::Lost { .. })), _) => {
+            outcome.to_string()
+        }
+        (Some(_), _) => String::new(),
+        (None, Some(attention)) => silence_reason(root, view.task_id, attention),
+        (None, None) => running_reason(view),
+    }
+}
+
+fn running_reason(view: &TaskView) -> String {
+    if let Some(breach) = view.breaches.last() {
+        return breach.detail.clone();
+    }
+    match &view.leader_outcome {
+        Some(outcome) if view.phase == PhaseName::Lingering => {
+            format!("its command {outcome}, processes are left")
+        }
+        Some(_) | None => String::new(),
+    }
+}
+
+/// Returns the verdict about a silent task, with the question that it asks if it waits for input.
+fn silence_reason(root: &StateDir, id: TaskId, attention: &AttentionView) -> String {
+    let phrase = attention.verdict.phrase(attention.waiting_on);
+    if !attention.verdict.asks_for_input() {
+        return phrase.to_owned();
+    }
+    // The read model does not keep the last line, which only few tasks need.
+    let state = root.task_dir(id).ok().and_then(|dir| dir.read().ok()).map(|read| read.state);
+    let stall = state.and_then(|state| state.stall);
+    match stall.map(|stall| one_line(stall.evidence.tail.trim(), PROMPT_COLUMNS)) {
+        Some(tail) if !tail.is_empty() => format!("{phrase}: \"{tail}\""),
+        Some(_) | None => phrase.to_owned(),
+    }
+}
