@@ -36,6 +36,7 @@ mod stop;
 mod suggestion;
 mod uninstall;
 mod wait;
+mod web;
 mod why;
 pub(crate) mod workflow;
 
@@ -88,6 +89,7 @@ enum Command {
     History(history::Args),
     Stats(stats::Args),
     Report(report::Args),
+    Web(web::Args),
     Reap(reap::Args),
     Session(session::Args),
     Guard(guard::Args),
@@ -165,6 +167,7 @@ impl Command {
             Self::Session(args) => args.run(),
             Self::Guard(args) => args.run(),
             Self::Agent(args) => args.run(),
+            Self::Web(args) => args.run(),
             Self::A2a(args) => args.run(),
             Self::Workflow(args) => args.run(),
             Self::Dream(args) => args.run(),
