@@ -37,12 +37,20 @@ function morph(old, fresh) {
   while (at) { const next = at.nextSibling; at.remove(); at = next; }
 }
 
+/** The address of what changes by itself: not the output, a search or the evidence. */
+function address() {
+  const url = new URL(location.href);
+  url.hash = "";
+  if (document.querySelector("ol.output")) url.search = "?part=state";
+  return url;
+}
+
 async function refresh() {
   if (busy) { due = true; return; }
   busy = true;
   due = false;
   try {
-    const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+    const answer = await fetch(address(), { headers: { accept: "text/html" } });
     if (answer.status === 401) { connection.textContent = "signed out"; return; }
     if (!answer.ok) return;
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");

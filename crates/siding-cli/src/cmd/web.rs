@@ -24,8 +24,8 @@ Examples:
   siding web --open                  in your browser
   siding web --control               with stop, extend, input and release
   siding web --addr 127.0.0.1:7500   at a fixed port
-  ssh -L 7500:127.0.0.1:7500 build   then the link of `siding web` on build
 
+For a server on another machine forward the port: ssh -L 7500:127.0.0.1:7500.
 Programs send the token in $SIDING_WEB_TOKEN, or the one in the printed file:
 docs/web.md.")]
 pub(crate) struct Args {

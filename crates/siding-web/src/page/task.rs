@@ -13,33 +13,33 @@ use super::chrome::{self, NavItem};
 use super::output::output_lines;
 use super::{command_history, format, task_row};
 use crate::context::WebContext;
-use crate::output_window::{self, OutputWindow, WINDOW_BYTES, WindowStart};
+use crate::output_window::{self, WINDOW_BYTES, WindowStart};
 use crate::query::Query;
 use crate::search::{self, SearchResult, SearchTarget};
 
 /// Returns the page; `None` if there is no such task. `at` is an offset of the output to show,
-/// `find` and `errors` search the output, and `evidence` asks why the task is quiet.
+/// `find` and `errors` search the output, and `evidence` asks why the task is quiet. With `part`,
+/// the page has only what a script keeps up to date.
 pub(super) fn page(context: &WebContext, id: TaskId, query: &Query) -> Option<Markup> {
-    let (dir, keep_head) = context.open_task(id)?;
     context.feed.sample(|task| task.view.task_id == id);
     let (task, full) =
         context.feed.read_fresh(|view| Some((view.task(id)?.clone(), view.full_view(id)?)))?;
-    let start = query.number("at").map_or(WindowStart::End, WindowStart::Line);
-    let window = output_window::read_window(&dir, keep_head, start, WINDOW_BYTES);
-    let found = SearchTarget::from_query(query).map(|target| search::search(&dir, &target));
-    let evidence = query.get("evidence").filter(|_| task.is_live()).map(|_| {
-        why::why_view(&context.root, context.program, id).map_err(|error| error.to_string())
-    });
+    let is_whole = query.get("part").is_none();
     let content = html! {
         div data-live="task" {
             (heading(&task, &full))
             @if context.control { (acts(&task)) }
             (facts(&full))
         }
-        (output_section(&task, query, &window.unwrap_or_default(), found.as_ref()))
-        (processes(&task, &full, evidence.as_ref()))
-        (notices(&task, context.control))
-        (command_history::of_task(context, &full))
+        @if is_whole { (output_section(context, &task, query)) }
+        @if task.is_live() {
+            section aria-labelledby="h-processes" {
+                div data-live="processes" { (processes(&task, &full)) }
+                @if is_whole { (evidence(context, id, query)) }
+            }
+        }
+        div data-live="notices" { (notices(&task, context.control)) }
+        @if is_whole { (command_history::of_task(context, &full)) }
     };
     let title = one_line(full.display_name(), 60);
     Some(chrome::wrap(context, NavItem::Overview, &title, &content))
@@ -108,13 +108,17 @@ fn fact(name: &str, value: &str) -> Markup {
     html! { div { dt { (name) } dd { (one_line(value, 400)) } } }
 }
 
-fn output_section(
-    task: &LiveTask,
-    query: &Query,
-    window: &OutputWindow,
-    found: Option<&SearchResult>,
-) -> Markup {
+fn output_section(context: &WebContext, task: &LiveTask, query: &Query) -> Markup {
     let id = task.view.task_id;
+    let opened = context.open_task(id);
+    let start = query.number("at").map_or(WindowStart::End, WindowStart::Line);
+    let window = opened.as_ref().and_then(|(dir, keep_head)| {
+        output_window::read_window(dir, *keep_head, start, WINDOW_BYTES).ok()
+    });
+    let window = window.unwrap_or_default();
+    let found = opened.as_ref().and_then(|(dir, _)| {
+        SearchTarget::from_query(query).map(|target| search::search(dir, &target))
+    });
     let is_end = window.next >= window.bytes;
     html! {
         section aria-labelledby="h-output" {
@@ -128,7 +132,7 @@ fn output_section(
                 " " a href={ "/tasks/" (id) } { "End" }
                 button type="button" data-follow hidden aria-pressed="false" { "Follow" }
             }
-            @if let Some(found) = found { (hits(id, found)) }
+            @if let Some(found) = &found { (hits(id, found)) }
             @if window.from > 0 {
                 p { a data-before href={ "/tasks/" (id) "?at=" (window.from.saturating_sub(WINDOW_BYTES)) } {
                     "Earlier output" } }
@@ -137,7 +141,7 @@ fn output_section(
             ol.output tabindex="0" aria-label="Output" data-task=(id) data-from=(window.from)
                 data-next=(window.next) data-bytes=(window.bytes)
                 data-live-output[task.is_live()] data-at-end[is_end] {
-                (output_lines(id, window))
+                (output_lines(id, &window))
             }
             @if !is_end {
                 p { a data-after href={ "/tasks/" (id) "?at=" (window.next) } { "Later output" } }
@@ -167,42 +171,46 @@ fn hits(id: TaskId, found: &SearchResult) -> Markup {
     }
 }
 
-fn processes(
-    task: &LiveTask,
-    view: &TaskView,
-    evidence: Option<&Result<WhyView, String>>,
-) -> Markup {
+fn processes(task: &LiveTask, view: &TaskView) -> Markup {
     html! {
-        @if task.is_live() {
-            section aria-labelledby="h-processes" {
-                h2 #h-processes { "Processes " span.count { (view.processes.len()) } }
-                @if let Some(usage) = task.usage.as_ref().filter(|usage| !usage.is_supervised) {
-                    p.need { "The shim of the task does not run, so nothing enforces its deadline ("
-                        (usage.process_count()) " processes). Any command about the task repairs it." }
-                }
-                div.scroll {
-                    table {
-                        thead { tr { th scope="col" { "Pid" } th scope="col" { "State" }
-                            th scope="col" { "CPU time" } th scope="col" { "Command" } } }
-                        tbody {
-                            @for process in &view.processes {
-                                tr {
-                                    td.number { (process.pid) }
-                                    td { (one_line(&process.state, 8)) }
-                                    td.number { (format::duration_ms(process.cpu_ms)) }
-                                    td { code { (one_line(&process.command, 200)) } }
-                                }
-                            }
+        h2 #h-processes { "Processes " span.count { (view.processes.len()) } }
+        @if let Some(usage) = task.usage.as_ref().filter(|usage| !usage.is_supervised) {
+            p.need {
+                "The shim of the task does not run, so nothing enforces its deadline ("
+                (usage.process_count()) " processes). Any command about the task repairs it."
+            }
+        }
+        div.scroll {
+            table {
+                thead { tr {
+                    @for title in ["Pid", "State", "CPU time", "Command"] { th scope="col" { (title) } }
+                } }
+                tbody {
+                    @for process in &view.processes {
+                        tr {
+                            td.number { (process.pid) }
+                            td { (one_line(&process.state, 8)) }
+                            td.number { (format::duration_ms(process.cpu_ms)) }
+                            td { code { (one_line(&process.command, 200)) } }
                         }
                     }
                 }
-                @match evidence {
-                    None => p { a href={ "/tasks/" (view.task_id) "?evidence=1#evidence" } {
-                        "What does it wait for?" } },
-                    Some(Err(why)) => p.need #evidence { (one_line(why, 300)) },
-                    Some(Ok(why)) => (evidence_chain(why)),
-                }
             }
+        }
+    }
+}
+
+/// Returns what the task waits for, or the link that asks for it: the answer needs two samples of
+/// the task's shim.
+fn evidence(context: &WebContext, id: TaskId, query: &Query) -> Markup {
+    let asked = query.get("evidence").map(|_| why::why_view(&context.root, context.program, id));
+    html! {
+        @match asked {
+            None => p {
+                a href={ "/tasks/" (id) "?evidence=1#evidence" } { "What does it wait for?" }
+            },
+            Some(Err(error)) => p.need #evidence { (one_line(&error.to_string(), 300)) },
+            Some(Ok(why)) => (evidence_chain(&why)),
         }
     }
 }
