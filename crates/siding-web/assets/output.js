@@ -50,7 +50,7 @@ if (list) {
     stream.addEventListener("end", stop);
   };
 
-  button.hidden = false;
+  button.hidden = !("liveOutput" in list.dataset);
   button.addEventListener("click", () => (stream ? stop() : follow()));
   if ("liveOutput" in list.dataset && "atEnd" in list.dataset) follow();
   if (!location.hash && "atEnd" in list.dataset) list.scrollTop = list.scrollHeight;

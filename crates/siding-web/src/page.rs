@@ -9,6 +9,7 @@ mod output;
 mod overview;
 mod sessions;
 mod settings;
+mod table;
 mod task;
 mod task_row;
 

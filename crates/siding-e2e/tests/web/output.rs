@@ -50,7 +50,7 @@ fn a_search_lists_lines_with_their_offsets() {
     let address = format!("/tasks/{id}?at={}", address.expect("an offset"));
     assert!(server.get(&address).text().contains("<code>error: it broke</code>"));
     let found = server.get(&format!("/tasks/{id}?find=IT+BROKE")).text();
-    assert!(found.contains("1 lines") && found.contains("error: it broke"), "{found}");
+    assert!(found.contains("1 line") && found.contains("error: it broke"), "{found}");
 }
 
 #[test]

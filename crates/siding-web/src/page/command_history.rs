@@ -9,6 +9,7 @@ use siding_model::text::one_line;
 
 use super::chrome::{self, NavItem};
 use super::format;
+use super::table::{CellKind, table};
 use crate::context::WebContext;
 use crate::query::{self, Query};
 
@@ -34,26 +35,27 @@ pub(super) fn page(context: &WebContext, query: &Query) -> Markup {
         }
         @match found.map(|found| found.value) {
             None => p.need { "The history cannot be read; " code { "siding doctor" } " checks it." },
-            Some(all) => (table(&all)),
+            Some(all) => (summary_table(&all)),
         }
     };
     chrome::wrap(context, NavItem::History, "History", &content)
 }
 
-fn table(all: &[RunSummary]) -> Markup {
+const COLUMNS: [(&str, CellKind); 7] = [
+    ("Command", CellKind::Text),
+    ("Runs", CellKind::Number),
+    ("Median", CellKind::Number),
+    ("9 of 10", CellKind::Number),
+    ("OK", CellKind::Number),
+    ("Memory", CellKind::Number),
+    ("Last", CellKind::Text),
+];
+
+fn summary_table(all: &[RunSummary]) -> Markup {
     html! {
         @if all.is_empty() { p.hint { "No command has ended yet." } }
         @else {
-            div.scroll {
-                table {
-                    thead { tr {
-                        @for title in ["Command", "Runs", "Median", "9 of 10", "OK", "Memory", "Last"] {
-                            th scope="col" { (title) }
-                        }
-                    } }
-                    tbody { @for summary in all.iter().take(MAX_LISTED_COMMANDS) { (table_row(summary)) } }
-                }
-            }
+            (table(&COLUMNS, all.iter().take(MAX_LISTED_COMMANDS).map(cells)))
             @if all.len() > MAX_LISTED_COMMANDS {
                 p.hint { (all.len() - MAX_LISTED_COMMANDS) " more; the search narrows the list" }
             }
@@ -61,27 +63,24 @@ fn table(all: &[RunSummary]) -> Markup {
     }
 }
 
-fn table_row(summary: &RunSummary) -> Markup {
+fn cells(summary: &RunSummary) -> Vec<Markup> {
     let usual = summary.expectation;
-    html! {
-        tr {
-            td {
-                a.command href={ "/?q=" (query::encode(&one_line(&summary.last.command, 60))) } {
-                    (one_line(&summary.last.command, 120))
-                }
-                " " span.hint { (one_line(&summary.last.cwd, 80)) }
+    let rate = summary.success_rate().map(|rate| format!("{:.0}%", (rate * 100.0).floor()));
+    let last = &summary.last;
+    vec![
+        html! {
+            a.command href={ "/?q=" (query::encode(&one_line(&last.command, 60))) } {
+                (one_line(&last.command, 120))
             }
-            td.number { (summary.runs) }
-            td.number { (quantile(usual.map(|usual| usual.median))) }
-            td.number { (quantile(usual.map(|usual| usual.p90))) }
-            td.number {
-                @if let Some(rate) = summary.success_rate() { (format!("{:.0}%", (rate * 100.0).floor())) }
-                @else { "-" }
-            }
-            td.number { (summary.peak_memory.map_or_else(|| "-".to_owned(), format_size)) }
-            td { (format::short_outcome(&summary.last.outcome)) ", " (format::clock_time(summary.last.ended)) }
-        }
-    }
+            " " span.hint { (one_line(&last.cwd, 80)) }
+        },
+        html! { (summary.runs) },
+        html! { (quantile(usual.map(|usual| usual.median))) },
+        html! { (quantile(usual.map(|usual| usual.p90))) },
+        html! { (rate.as_deref().unwrap_or("-")) },
+        html! { (summary.peak_memory.map_or_else(|| "-".to_owned(), format_size)) },
+        html! { (format::short_outcome(&last.outcome)) ", " (format::clock_time(last.ended)) },
+    ]
 }
 
 fn quantile(value: Option<Quantile>) -> String {

@@ -1,12 +1,20 @@
 //! The page of the checks of this machine.
 
 use maud::{Markup, html};
-use siding_core::upkeep::doctor;
+use siding_core::upkeep::doctor::{self, Check};
 use siding_model::text::one_line;
 
 use super::chrome::{self, NavItem};
 use super::format;
+use super::table::{CellKind, table};
 use crate::context::WebContext;
+
+const COLUMNS: [(&str, CellKind); 4] = [
+    ("Check", CellKind::Text),
+    ("State", CellKind::Text),
+    ("Found", CellKind::Text),
+    ("If it is missing", CellKind::Text),
+];
 
 /// Returns the page.
 pub(super) fn page(context: &WebContext) -> Markup {
@@ -15,25 +23,17 @@ pub(super) fn page(context: &WebContext) -> Markup {
     let content = html! {
         h1 { "Doctor" }
         p { "Guarantees on this machine: " strong { (format::words(&verdict)) } }
-        div.scroll {
-            table {
-                thead { tr {
-                    @for title in ["Check", "State", "Found", "If it is missing"] {
-                        th scope="col" { (title) }
-                    }
-                } }
-                tbody {
-                    @for check in &checks {
-                        tr {
-                            td { (check.name) }
-                            td { span.state data-check=(check.state.as_str()) { (check.state.as_str()) } }
-                            td { (one_line(&check.found, 300)) }
-                            td { (one_line(check.missing_guarantee, 300)) }
-                        }
-                    }
-                }
-            }
-        }
+        (table(&COLUMNS, checks.iter().map(cells)))
     };
     chrome::wrap(context, NavItem::Doctor, "Doctor", &content)
+}
+
+fn cells(check: &Check) -> Vec<Markup> {
+    let state = check.state.as_str();
+    vec![
+        html! { (check.name) },
+        html! { span.state data-check=(state) { (state) } },
+        html! { (one_line(&check.found, 300)) },
+        html! { (one_line(check.missing_guarantee, 300)) },
+    ]
 }

@@ -7,11 +7,21 @@ use siding_model::text::one_line;
 
 use super::chrome::{self, NavItem};
 use super::format;
+use super::table::{CellKind, table};
 use crate::context::WebContext;
 use crate::query;
 
 /// Maximum number of sessions on the page.
 const MAX_LISTED_SESSIONS: usize = 200;
+
+const COLUMNS: [(&str, CellKind); 6] = [
+    ("Session", CellKind::Text),
+    ("State", CellKind::Text),
+    ("Running", CellKind::Number),
+    ("Tasks", CellKind::Number),
+    ("Opened", CellKind::Text),
+    ("Parent", CellKind::Text),
+];
 
 /// Returns the page.
 pub(super) fn page(context: &WebContext) -> Markup {
@@ -31,17 +41,8 @@ fn content(view: &LiveView) -> Markup {
         @if sessions.is_empty() {
             p.hint { "There is no session. An agent opens one, as " code { "siding session open" } " does." }
         } @else {
-            div.scroll data-live="sessions" {
-                table {
-                    thead { tr {
-                        @for title in ["Session", "State", "Running", "Tasks", "Opened", "Parent"] {
-                            th scope="col" { (title) }
-                        }
-                    } }
-                    tbody {
-                        @for session in sessions.iter().take(MAX_LISTED_SESSIONS) { (row(view, session)) }
-                    }
-                }
+            div data-live="sessions" {
+                (table(&COLUMNS, sessions.iter().take(MAX_LISTED_SESSIONS).map(|it| cells(view, it))))
             }
             @if sessions.len() > MAX_LISTED_SESSIONS {
                 p.hint { (sessions.len() - MAX_LISTED_SESSIONS) " more have ended" }
@@ -50,7 +51,7 @@ fn content(view: &LiveView) -> Markup {
     }
 }
 
-fn row(view: &LiveView, session: &LiveSession) -> Markup {
+fn cells(view: &LiveView, session: &LiveSession) -> Vec<Markup> {
     let (running, all) = count_tasks(view, &session.id);
     let name = session.id.as_str();
     let record = session.record.as_ref();
@@ -60,17 +61,16 @@ fn row(view: &LiveView, session: &LiveSession) -> Markup {
         Some(_) => "ended",
         None => "no record",
     };
-    html! {
-        tr {
-            td { a href={ "/?session=" (query::encode(name)) } { (one_line(name, 80)) } }
-            td { (state) }
-            td.number { (running) }
-            td.number { (all) }
-            td { @if let Some(record) = record { (format::clock_time(record.opened_at)) } }
-            td { @if let Some(parent) = record.and_then(|record| record.parent.as_ref()) {
-                (one_line(parent.as_str(), 80)) } }
-        }
-    }
+    let opened = record.map(|record| format::clock_time(record.opened_at));
+    let parent = record.and_then(|record| record.parent.as_ref());
+    vec![
+        html! { a href={ "/?session=" (query::encode(name)) } { (one_line(name, 80)) } },
+        html! { (state) },
+        html! { (running) },
+        html! { (all) },
+        html! { (opened.as_deref().unwrap_or("-")) },
+        html! { (parent.map_or_else(|| "-".to_owned(), |parent| one_line(parent.as_str(), 80))) },
+    ]
 }
 
 fn count_tasks(view: &LiveView, id: &SessionId) -> (usize, usize) {

@@ -5,17 +5,26 @@ use siding_core::task::why;
 use siding_live::LiveTask;
 use siding_model::evidence::WhyView;
 use siding_model::id::TaskId;
+use siding_model::outcome::Outcome;
 use siding_model::size::format_size;
-use siding_model::task_view::TaskView;
+use siding_model::task_view::{ProcessView, TaskView};
 use siding_model::text::{make_visible, one_line};
 
 use super::chrome::{self, NavItem};
 use super::output::output_lines;
+use super::table::{CellKind, table};
 use super::{command_history, format, task_row};
 use crate::context::WebContext;
 use crate::output_window::{self, WINDOW_BYTES, WindowStart};
 use crate::query::Query;
 use crate::search::{self, SearchResult, SearchTarget};
+
+const PROCESS_COLUMNS: [(&str, CellKind); 4] = [
+    ("Pid", CellKind::Number),
+    ("State", CellKind::Text),
+    ("CPU time", CellKind::Number),
+    ("Command", CellKind::Text),
+];
 
 /// Returns the page; `None` if there is no such task. `at` is an offset of the output to show,
 /// `find` and `errors` search the output, and `evidence` asks why the task is quiet. With `part`,
@@ -56,8 +65,15 @@ fn heading(task: &LiveTask, view: &TaskView) -> Markup {
             " " (task_row::progress(view))
         }
         @if let Some(text) = task_row::need_text(task) { p.need { (text) } }
-        @if let Some(outcome) = &view.outcome { p { (one_line(&outcome.to_string(), 300)) } }
+        @if let Some(outcome) = view.outcome.as_ref().filter(|outcome| needs_sentence(outcome)) {
+            p { (one_line(&outcome.to_string(), 300)) }
+        }
     }
+}
+
+/// Returns whether the sentence about an outcome says more than the word for the state.
+const fn needs_sentence(outcome: &Outcome) -> bool {
+    !matches!(outcome, Outcome::Exited { .. })
 }
 
 /// The acts on a task. They need a script, because no form may change anything.
@@ -156,7 +172,8 @@ fn hits(id: TaskId, found: &SearchResult) -> Markup {
             @match found {
                 SearchResult::Invalid(why) => p.need { (one_line(why, 300)) },
                 SearchResult::Hits { hits, has_more } => {
-                    p { (hits.len()) @if *has_more { " or more" } " lines" }
+                    p { (hits.len()) @if *has_more { " or more" }
+                        @if hits.len() == 1 { " line" } @else { " lines" } }
                     ol {
                         @for hit in hits {
                             li {
@@ -180,24 +197,17 @@ fn processes(task: &LiveTask, view: &TaskView) -> Markup {
                 (usage.process_count()) " processes). Any command about the task repairs it."
             }
         }
-        div.scroll {
-            table {
-                thead { tr {
-                    @for title in ["Pid", "State", "CPU time", "Command"] { th scope="col" { (title) } }
-                } }
-                tbody {
-                    @for process in &view.processes {
-                        tr {
-                            td.number { (process.pid) }
-                            td { (one_line(&process.state, 8)) }
-                            td.number { (format::duration_ms(process.cpu_ms)) }
-                            td { code { (one_line(&process.command, 200)) } }
-                        }
-                    }
-                }
-            }
-        }
+        (table(&PROCESS_COLUMNS, view.processes.iter().map(process_cells)))
     }
+}
+
+fn process_cells(process: &ProcessView) -> Vec<Markup> {
+    vec![
+        html! { (process.pid) },
+        html! { (one_line(&process.state, 8)) },
+        html! { (format::duration_ms(process.cpu_ms)) },
+        html! { code { (one_line(&process.command, 200)) } },
+    ]
 }
 
 /// Returns what the task waits for, or the link that asks for it: the answer needs two samples of

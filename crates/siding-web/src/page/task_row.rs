@@ -104,10 +104,7 @@ pub(super) fn elapsed(view: &TaskView) -> Markup {
 pub(super) fn need_text(task: &LiveTask) -> Option<String> {
     let view = &task.view;
     let text = match task.need? {
-        PersonNeed::Action => {
-            let attention = view.attention.as_ref()?;
-            format!("{}: {}", format::words(&attention.verdict), attention.advice)
-        }
+        PersonNeed::Action => view.attention.as_ref()?.advice.clone(),
         PersonNeed::Deadline => {
             let left = advice::until_deadline(view, clock::unix_now());
             let left = left.map_or_else(String::new, |left| {
