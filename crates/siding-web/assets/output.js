@@ -11,19 +11,20 @@ if (list) {
 
   const parse = (html) => [...new DOMParser().parseFromString(html, "text/html").querySelectorAll("li")]
     .map((line) => document.adoptNode(line));
+  const offset = (line) => (line ? line.id.slice(1) : "0");
   const isAtEnd = () => list.scrollTop + list.clientHeight >= list.scrollHeight - 30;
 
   const append = (html, from) => {
     const stays = isAtEnd();
     // An incomplete line is sent again when it has grown.
-    while (list.lastElementChild && Number(list.lastElementChild.dataset.from) >= from) {
+    while (list.lastElementChild && Number(offset(list.lastElementChild)) >= from) {
       list.lastElementChild.remove();
     }
     list.append(...parse(html));
     document.querySelector("[data-empty]")?.remove();
     if (stays) {
       while (list.childElementCount > MAX_LINES) list.firstElementChild.remove();
-      list.dataset.from = list.firstElementChild?.dataset.from ?? "0";
+      list.dataset.from = offset(list.firstElementChild);
       list.scrollTop = list.scrollHeight;
     }
   };
@@ -39,7 +40,7 @@ if (list) {
     button.setAttribute("aria-pressed", "true");
     button.textContent = "Pause";
     const open = list.querySelector("li[data-open]");
-    const from = open ? open.dataset.from : list.dataset.next;
+    const from = open ? offset(open) : list.dataset.next;
     stream = new EventSource(`${base}/follow?from=${from}`);
     stream.addEventListener("lines", (event) => {
       const { from: start, skipped, html } = JSON.parse(event.data);

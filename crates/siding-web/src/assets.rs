@@ -33,18 +33,27 @@ pub(crate) fn respond(name: &str) -> Response<ResponseBody> {
 }
 
 /// Returns a style sheet with the classes `f16` to `f255` and `b16` to `b255`. The first 16 colors
-/// are in style.css, because they differ between light and dark pages.
+/// are in style.css, because they differ between light and dark pages. A background also sets a
+/// readable foreground, unless the text has one of its own.
 fn palette() -> String {
     let mut sheet = String::new();
     for color in 16..=255 {
         let (red, green, blue) = palette_color(color);
-        let _writing_to_string = writeln!(
-            sheet,
-            ".f{color}{{color:rgb({red} {green} {blue})}}\
-             .b{color}{{background-color:rgb({red} {green} {blue})}}"
-        );
+        let text = if is_bright((red, green, blue)) { "black" } else { "white" };
+        let _writing_to_string =
+            writeln!(sheet, ".b{color}{{background-color:rgb({red} {green} {blue});color:{text}}}");
+    }
+    for color in 16..=255 {
+        let (red, green, blue) = palette_color(color);
+        let _writing_to_string = writeln!(sheet, ".f{color}{{color:rgb({red} {green} {blue})}}");
     }
     sheet
+}
+
+/// Returns whether black text is more readable on a color than white text.
+const fn is_bright((red, green, blue): (u8, u8, u8)) -> bool {
+    // The weights of the perceived brightness, in thousandths.
+    red as u32 * 299 + green as u32 * 587 + blue as u32 * 114 > 128_000
 }
 
 /// Returns the red, green and blue of a color from 16 to 255: a cube of 6 levels, then 24 grays.
@@ -71,6 +80,7 @@ mod tests {
         assert_eq!(palette_color(208), (255, 135, 0));
         assert_eq!(palette_color(231), (255, 255, 255));
         assert_eq!(palette_color(255), (238, 238, 238));
+        assert!(is_bright(palette_color(231)) && !is_bright(palette_color(24)));
     }
 
     #[test]

@@ -26,6 +26,9 @@ const MAX_QUEUED_MESSAGES: usize = 16;
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// Interval at which the size of a followed output is read.
 const OUTPUT_POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// Size of the part of a followed output that is sent at once, in bytes. Rendered lines take several
+/// times as much.
+const FOLLOW_BYTES: u64 = 16 << 10;
 /// Amount of unsent output beyond which a follower skips to the end, in bytes.
 const MAX_BEHIND_BYTES: u64 = 4 * WINDOW_BYTES;
 
@@ -115,7 +118,8 @@ pub(crate) fn output_events(
     };
     let resumed = last_event_id(query, headers).and_then(|id| id.parse().ok());
     let from = resumed.or_else(|| query.number("from")).unwrap_or(0);
-    let (sender, receiver) = channel(MAX_QUEUED_MESSAGES);
+    // A slow client makes the follower skip, instead of filling a queue.
+    let (sender, receiver) = channel(1);
     let follower = OutputFollower { context: Arc::clone(context), id, dir, keep_head, sender };
     tokio::spawn(async move {
         let _peer_gone = follower.run(from).await;
@@ -170,7 +174,7 @@ impl OutputFollower {
     fn read(&self, from: u64) -> OutputWindow {
         let read = |start| {
             tokio::task::block_in_place(|| {
-                output_window::read_window(&self.dir, self.keep_head, start, WINDOW_BYTES)
+                output_window::read_window(&self.dir, self.keep_head, start, FOLLOW_BYTES)
             })
             .unwrap_or_default()
         };
@@ -189,7 +193,7 @@ impl OutputFollower {
         let open = window.lines.last().filter(is_growing);
         let next = open.map_or(window.next, |line| line.from);
         let skipped = window.from.saturating_sub(from);
-        let html = page::output_lines(self.id, window).into_string();
+        let html = page::output_lines(window).into_string();
         let data = serde_json::json!({
             "from": window.from, "skipped": skipped, "bytes": window.bytes, "html": html,
         });

@@ -12,6 +12,9 @@ pub(crate) const WINDOW_BYTES: u64 = 64 << 10;
 /// further lines.
 pub(crate) const MAX_LINE_BYTES: usize = 4 << 10;
 
+/// Maximum number of lines of a window.
+pub(crate) const MAX_WINDOW_LINES: usize = 2_000;
+
 /// A part of an output, divided into lines.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct OutputWindow {
@@ -65,6 +68,8 @@ impl OutputWindow {
 pub(crate) enum WindowStart {
     /// The last lines.
     End,
+    /// The lines before this offset, which is the start of a line.
+    Before(u64),
     /// The line that contains this offset, and those after it.
     Line(u64),
     /// Exactly this offset, which is the start of a line.
@@ -85,21 +90,29 @@ pub(crate) fn read_window(
     let Some(mut chunks) = RawChunks::open(dir)? else { return Ok(OutputWindow::default()) };
     let bytes = chunks.written_bytes()?;
     let gap = OutputSize::measure(dir, keep_head).gap;
-    let asked = match start {
-        WindowStart::End => bytes.saturating_sub(max),
-        WindowStart::Line(offset) | WindowStart::Exact(offset) => offset.min(bytes),
+    let (asked, limit) = match start {
+        WindowStart::End => (bytes.saturating_sub(max), bytes),
+        WindowStart::Before(offset) => (offset.saturating_sub(max), offset.min(bytes)),
+        WindowStart::Line(offset) | WindowStart::Exact(offset) => (offset.min(bytes), bytes),
     };
     let asked = skip_gap(asked, gap);
     let from = match start {
         WindowStart::Exact(_) => asked,
-        WindowStart::End | WindowStart::Line(_) => find_line_start(&mut chunks, asked, gap)?,
+        WindowStart::End | WindowStart::Before(_) | WindowStart::Line(_) => {
+            find_line_start(&mut chunks, asked, gap)?
+        }
     };
     // The window ends before the gap: the next one starts after it.
-    let end = gap.filter(|gap| gap.from > from).map_or(bytes, |gap| gap.from.min(bytes));
+    let end = gap.filter(|gap| gap.from > from).map_or(limit, |gap| gap.from.min(limit));
     let to = from.saturating_add(max).saturating_add(asked - from).min(end);
     let content = read_range(&mut chunks, from, to)?;
-    let is_whole = to == end;
-    let lines = split_lines(from, &content, is_whole);
+    let mut lines = split_lines(from, &content, to == end);
+    let surplus = lines.len().saturating_sub(MAX_WINDOW_LINES);
+    match start {
+        WindowStart::End | WindowStart::Before(_) => drop(lines.drain(..surplus)),
+        WindowStart::Line(_) | WindowStart::Exact(_) => lines.truncate(MAX_WINDOW_LINES),
+    }
+    let from = lines.first().map_or(from, |line| line.from);
     let window = OutputWindow { from, next: from, bytes, gap, lines };
     Ok(OutputWindow { next: skip_gap(window.end(), gap), ..window })
 }

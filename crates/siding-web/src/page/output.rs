@@ -20,23 +20,22 @@ const MAX_WINDOW_BYTES: u64 = 4 * WINDOW_BYTES;
 /// Size of a piece of a download, in bytes.
 const DOWNLOAD_PIECE_BYTES: u64 = 256 << 10;
 
-/// Returns the lines of a window as elements of a list. The id of each is its offset, which stays
-/// the same as long as the task exists.
-pub(crate) fn output_lines(id: TaskId, window: &OutputWindow) -> Markup {
+/// Returns the lines of a window as elements of a list on the page of the task. The id of each is
+/// its offset, which stays the same as long as the task exists.
+pub(crate) fn output_lines(window: &OutputWindow) -> Markup {
     let mut renderer = LineRenderer::default();
     html! {
         @for line in &window.lines {
             @let spans = renderer.render(&line.bytes);
-            li id={ "b" (line.from) } data-from=(line.from)
+            li id={ "b" (line.from) }
                 data-open[line.end == LineEnd::Open]
                 data-continued[line.end == LineEnd::Continued] {
-                a.offset href={ "/tasks/" (id) "?at=" (line.from) "#b" (line.from) }
-                    aria-label={ "link to byte " (line.from) } { (line.from) }
+                a href={ "?at=" (line.from) "#b" (line.from) } { (line.from) }
                 code { @for span in &spans { (styled(span)) } }
             }
         }
         @if let Some(gap) = window.gap.filter(|gap| gap.to == window.next && window.end() < gap.to) {
-            li.gap data-from=(gap.from) {
+            li.gap id={ "b" (gap.from) } {
                 (format_size(gap.to - gap.from)) " from byte " (gap.from) " are no longer kept"
             }
         }
@@ -57,10 +56,8 @@ pub(super) fn fragment(context: &WebContext, id: TaskId, query: &Query) -> Optio
     let max = query.number("max").unwrap_or(WINDOW_BYTES).clamp(1, MAX_WINDOW_BYTES);
     let window = match query.number("before") {
         Some(before) => {
-            let start = WindowStart::Line(before.saturating_sub(max));
-            let mut window = output_window::read_window(&dir, keep_head, start, max).ok()?;
-            window.lines.retain(|line| line.from < before);
-            window
+            let start = WindowStart::Before(before);
+            output_window::read_window(&dir, keep_head, start, max).ok()?
         }
         None => {
             let start = WindowStart::Exact(query.number("from").unwrap_or(0));
@@ -69,7 +66,7 @@ pub(super) fn fragment(context: &WebContext, id: TaskId, query: &Query) -> Optio
     };
     Some(html! {
         ol data-from=(window.from) data-next=(window.next) data-bytes=(window.bytes) {
-            (output_lines(id, &window))
+            (output_lines(&window))
         }
     })
 }

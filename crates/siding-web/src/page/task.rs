@@ -157,7 +157,7 @@ fn output_section(context: &WebContext, task: &LiveTask, query: &Query) -> Marku
             ol.output tabindex="0" aria-label="Output" data-task=(id) data-from=(window.from)
                 data-next=(window.next) data-bytes=(window.bytes)
                 data-live-output[task.is_live()] data-at-end[is_end] {
-                (output_lines(id, &window))
+                (output_lines(&window))
             }
             @if !is_end {
                 p { a data-after href={ "/tasks/" (id) "?at=" (window.next) } { "Later output" } }
