@@ -35,17 +35,17 @@ pub(crate) fn respond(
 ) -> Response<ResponseBody> {
     // The pages read files, and the one about a task may ask its shim.
     let found = tokio::task::block_in_place(|| match route {
-        PageRoute::Overview => Some(overview::page(context, query)),
-        PageRoute::Task(id) => task::page(context, id, query),
+        PageRoute::Overview => Some(overview::overview_page(context, query)),
+        PageRoute::Task(id) => task::task_page(context, id, query),
         PageRoute::Lines(id) => output::fragment(context, id, query),
-        PageRoute::Sessions => Some(sessions::page(context)),
-        PageRoute::History => Some(command_history::page(context, query)),
-        PageRoute::Settings => Some(settings::page(context)),
-        PageRoute::Doctor => Some(doctor::page(context)),
+        PageRoute::Sessions => Some(sessions::sessions_page(context)),
+        PageRoute::History => Some(command_history::history_page(context, query)),
+        PageRoute::Settings => Some(settings::settings_page(context)),
+        PageRoute::Doctor => Some(doctor::doctor_page(context)),
         PageRoute::Download(_) => None,
     });
     match (found, route) {
-        (Some(markup), _) => response::page(StatusCode::OK, markup),
+        (Some(markup), _) => response::html_page(StatusCode::OK, markup),
         (None, PageRoute::Download(id)) => {
             output::download(context, id).unwrap_or_else(|| failure(StatusCode::NOT_FOUND, false))
         }
@@ -78,7 +78,7 @@ fn error_response(status: StatusCode, text: &str, is_api: bool) -> Response<Resp
         return response::json_error(status, text);
     }
     let title = status.canonical_reason().unwrap_or("error");
-    response::page(
+    response::html_page(
         status,
         html! {
             (maud::DOCTYPE)

@@ -32,7 +32,7 @@ pub(crate) fn add_safety_headers(headers: &mut HeaderMap) {
 }
 
 /// Returns a page.
-pub(crate) fn page(status: StatusCode, markup: Markup) -> Response<ResponseBody> {
+pub(crate) fn html_page(status: StatusCode, markup: Markup) -> Response<ResponseBody> {
     with_type(status, "text/html; charset=utf-8", markup.into_string())
 }
 

@@ -22,7 +22,7 @@ const PICTURE_WIDTH: f64 = 600.0;
 const PICTURE_HEIGHT: f64 = 60.0;
 
 /// Returns the page of all commands. `q` selects those that begin with these words.
-pub(super) fn page(context: &WebContext, query: &Query) -> Markup {
+pub(super) fn history_page(context: &WebContext, query: &Query) -> Markup {
     let filter = Filter::new(query.get("q"), None);
     let found =
         siding_history::query_best_effort(&context.root, |history| history.summaries(&filter));

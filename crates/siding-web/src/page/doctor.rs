@@ -17,7 +17,7 @@ const COLUMNS: [(&str, CellKind); 4] = [
 ];
 
 /// Returns the page.
-pub(super) fn page(context: &WebContext) -> Markup {
+pub(super) fn doctor_page(context: &WebContext) -> Markup {
     let checks = doctor::run_checks(Some(context.root.path()), &context.settings.shell);
     let verdict = doctor::verdict(&checks);
     let content = html! {

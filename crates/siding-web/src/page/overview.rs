@@ -19,7 +19,7 @@ const STATE_FILTERS: [&str; 4] = ["running", "failed", "stopped", "succeeded"];
 
 /// Returns the page. `q` limits it to tasks with these words, `session` and `state` to those of one
 /// session and state, and `skip` leaves out ended tasks that an earlier page showed.
-pub(super) fn page(context: &WebContext, query: &Query) -> Markup {
+pub(super) fn overview_page(context: &WebContext, query: &Query) -> Markup {
     context.feed.sample(|_| true);
     let content = context.feed.read_fresh(|view| content(context, view, query));
     chrome::wrap(context, NavItem::Overview, "Tasks", &content)

@@ -24,7 +24,7 @@ const COLUMNS: [(&str, CellKind); 6] = [
 ];
 
 /// Returns the page.
-pub(super) fn page(context: &WebContext) -> Markup {
+pub(super) fn sessions_page(context: &WebContext) -> Markup {
     let content = context.feed.read_fresh(content);
     chrome::wrap(context, NavItem::Sessions, "Sessions", &content)
 }

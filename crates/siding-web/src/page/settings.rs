@@ -17,7 +17,7 @@ const COLUMNS: [(&str, CellKind); 4] = [
 ];
 
 /// Returns the page. The settings are those of the directory in which the server was started.
-pub(super) fn page(context: &WebContext) -> Markup {
+pub(super) fn settings_page(context: &WebContext) -> Markup {
     let reading = settings::read(&Environment::from_process());
     let content = html! {
         h1 { "Settings" }

@@ -29,7 +29,7 @@ const PROCESS_COLUMNS: [(&str, CellKind); 4] = [
 /// Returns the page; `None` if there is no such task. `at` is an offset of the output to show,
 /// `find` and `errors` search the output, and `evidence` asks why the task is quiet. With `part`,
 /// the page has only what a script keeps up to date.
-pub(super) fn page(context: &WebContext, id: TaskId, query: &Query) -> Option<Markup> {
+pub(super) fn task_page(context: &WebContext, id: TaskId, query: &Query) -> Option<Markup> {
     context.feed.sample(|task| task.view.task_id == id);
     let (task, full) =
         context.feed.read_fresh(|view| Some((view.task(id)?.clone(), view.full_view(id)?)))?;
