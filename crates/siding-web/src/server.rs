@@ -109,6 +109,7 @@ pub fn serve(
         .enable_all()
         .build()
         .map_err(io("start"))?;
+    let link_hosts = options.allowed_hosts.clone();
     let result = runtime.block_on(async {
         let http = HttpServer::bind(&ServerOptions {
             kind: TOKEN_KIND,
@@ -123,7 +124,7 @@ pub fn serve(
         };
         let copy = StateDir::open(root.path()).map_err(LiveError::from)?;
         let sign_in = SignIn::new(http.address().port());
-        let origin = format!("http://{}", http.address());
+        let origin = link_origin(http.address(), &link_hosts);
         let link = sign_in.create_link(&origin).map_err(io("make a sign-in link"))?;
         let context = WebContext {
             feed: Feed::start(copy, live_options)?,
@@ -232,5 +233,32 @@ impl WebServer {
             Ok(None) => page::refusal(Refusal::SignedOut, false),
             Err(_) => page::failure(StatusCode::INTERNAL_SERVER_ERROR, false),
         }
+    }
+}
+
+/// Returns the beginning of a link to a server. A server that listens at all addresses is reached
+/// under the first allowed name, or else under its loopback address.
+fn link_origin(address: SocketAddr, hosts: &[String]) -> String {
+    if !address.ip().is_unspecified() {
+        return format!("http://{address}");
+    }
+    let host = hosts.first().map_or("127.0.0.1", String::as_str);
+    format!("http://{host}:{}", address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_has_an_allowed_name() {
+        let origin = |address: &str, hosts: &[&str]| {
+            let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+            link_origin(address.parse().expect("an address"), &hosts)
+        };
+        assert_eq!(origin("127.0.0.1:7000", &["a"]), "http://127.0.0.1:7000");
+        assert_eq!(origin("[::1]:7000", &[]), "http://[::1]:7000");
+        assert_eq!(origin("0.0.0.0:7000", &[]), "http://127.0.0.1:7000");
+        assert_eq!(origin("0.0.0.0:7000", &["build.example"]), "http://build.example:7000");
     }
 }

@@ -34,6 +34,9 @@ fn a_link_to_a_line_shows_that_line() {
     // An offset inside a line shows the whole line.
     let inside = server.get(&format!("/tasks/{id}?at={}", offset + 3)).text();
     assert!(inside.contains(&line));
+    let before = server.get(&format!("/tasks/{id}/lines?before={offset}")).text();
+    assert!(before.contains("<code>49999</code>") && !before.contains("<code>50000</code>"));
+    assert_eq!(before.matches("<li").count(), 2_000);
     let end = server.get(&format!("/tasks/{id}")).text();
     assert!(end.contains("<code>100000</code>") && end.contains("Earlier output"));
 }

@@ -75,6 +75,8 @@ fn other_machines_need_an_option() {
     let sandbox = sandbox();
     let refused = sandbox.siding(&["web", "--addr", "0.0.0.0:0"]).run().expect_code(125);
     assert!(refused.stderr_text().contains("--allow-remote"), "{refused}");
+    let server = WebServer::start(&sandbox, &["--addr", "0.0.0.0:0", "--allow-remote"]);
+    let _cookie = server.sign_in();
 }
 
 #[test]
