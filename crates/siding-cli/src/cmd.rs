@@ -40,6 +40,7 @@ mod timeline;
 mod top;
 mod uninstall;
 mod wait;
+mod web;
 mod why;
 pub(crate) mod workflow;
 
@@ -96,6 +97,7 @@ enum Command {
     Metrics(metrics::Args),
     Export(export::Args),
     Timeline(timeline::Args),
+    Web(web::Args),
     Reap(reap::Args),
     Session(session::Args),
     Guard(guard::Args),
@@ -177,6 +179,7 @@ impl Command {
             Self::Session(args) => args.run(),
             Self::Guard(args) => args.run(),
             Self::Agent(args) => args.run(),
+            Self::Web(args) => args.run(),
             Self::A2a(args) => args.run(),
             Self::Workflow(args) => args.run(),
             Self::Dream(args) => args.run(),

@@ -11,11 +11,13 @@ mod blocking_post;
 pub mod client;
 mod error;
 mod server;
+mod stream;
 mod token;
 mod transport_error;
 
 pub use blocking_post::{BlockingPost, PostResponse};
 pub use error::ServerError;
 pub use server::{AccessPolicy, HttpServer, ResponseBody, ServerOptions, text_response};
-pub use token::ServerKind;
+pub use stream::stream_response;
+pub use token::{ServerKind, TokenLocation};
 pub use transport_error::TransportError;

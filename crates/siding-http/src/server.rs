@@ -23,7 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::allowed_hosts::AllowedHosts;
 use crate::error::ServerError;
-use crate::token::{ServerKind, Token};
+use crate::token::{ServerKind, Token, TokenLocation};
 
 /// Pause after a failed accept(2), for example when no descriptor is left.
 const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(50);
@@ -90,6 +90,13 @@ impl HttpServer {
         self.policy.token.token_line()
     }
 
+    /// Returns where the user's programs find the token; `None` for a generated token that is in no
+    /// file, because the user has no runtime directory.
+    #[must_use]
+    pub fn token_location(&self) -> Option<TokenLocation<'_>> {
+        self.policy.token.location()
+    }
+
     /// Returns the checks that the request handler must apply.
     #[must_use]
     pub fn policy(&self) -> Arc<AccessPolicy> {
@@ -151,19 +158,27 @@ impl AccessPolicy {
     /// `None` if `Host` and `Origin` are allowed.
     #[must_use]
     pub fn host_rejection(&self, headers: &HeaderMap) -> Option<Response<ResponseBody>> {
-        let text = |name| headers.get(name).map(|value: &header::HeaderValue| value.as_bytes());
-        let plain = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let host = text(header::HOST).map(plain);
-        if !host.is_some_and(|host| self.hosts.allows_host(&host)) {
+        if !self.allows_host(headers) {
             return Some(text_response(StatusCode::FORBIDDEN, "not a name of this server"));
         }
-        match text(header::ORIGIN).map(plain) {
+        match header_text(headers, header::ORIGIN) {
             Some(origin) if !self.hosts.allows_origin(&origin) => {
                 Some(text_response(StatusCode::FORBIDDEN, "not an origin of this machine"))
             }
             Some(_) | None => None,
         }
     }
+
+    /// Returns whether the header `Host` names this server, so that the request does not come from
+    /// a page that reached the server under the name of another host (DNS rebinding).
+    #[must_use]
+    pub fn allows_host(&self, headers: &HeaderMap) -> bool {
+        header_text(headers, header::HOST).is_some_and(|host| self.hosts.allows_host(&host))
+    }
+}
+
+fn header_text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
+    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
 async fn serve_connection<A, F>(handler: Arc<A>, stream: TcpStream)

@@ -24,6 +24,15 @@ pub struct ServerKind {
     pub token_variable: &'static str,
 }
 
+/// The place where the user's programs find the token of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenLocation<'t> {
+    /// The environment variable from which the server read the token.
+    Variable(&'static str),
+    /// A file that only the user can read, with the token on its first line.
+    File(&'t Path),
+}
+
 /// The token of a running server. If the user has a runtime directory (`XDG_RUNTIME_DIR`), a
 /// generated token is also in a file there, which the user's clients can read.
 pub(crate) struct Token {
@@ -63,6 +72,13 @@ impl Token {
             (None, None) => format!("token: {}", self.text),
             (None, Some(file)) => format!("token: {} (also in {})", self.text, file.display()),
         }
+    }
+
+    /// Returns where the user's programs find the token; `None` for a generated token that is in no
+    /// file.
+    pub(crate) fn location(&self) -> Option<TokenLocation<'_>> {
+        let variable = self.variable.map(TokenLocation::Variable);
+        variable.or_else(|| self.file.as_deref().map(TokenLocation::File))
     }
 
     /// Returns whether an `Authorization` header contains the token. The time of the comparison

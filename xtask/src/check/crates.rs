@@ -129,6 +129,18 @@ const CRATE_RULES: &[CrateRule] = &[
         may_call_os: false,
     },
     CrateRule {
+        name: "siding-web",
+        allowed_crates: &[
+            "siding-core",
+            "siding-model",
+            "siding-history",
+            "siding-http",
+            "siding-live",
+        ],
+        banned_packages: &[ARGUMENT_PARSERS],
+        may_call_os: false,
+    },
+    CrateRule {
         name: "siding-cli",
         allowed_crates: &[
             "siding-core",
@@ -144,6 +156,7 @@ const CRATE_RULES: &[CrateRule] = &[
             "siding-history",
             "siding-http",
             "siding-live",
+            "siding-web",
         ],
         banned_packages: &[],
         may_call_os: false,

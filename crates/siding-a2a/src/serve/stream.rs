@@ -1,14 +1,10 @@
 //! Streams the updates of a task to a client.
 
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::{HeaderValue, Response, header};
-use http_body_util::BodyExt;
-use hyper::body::{Bytes, Frame};
+use http::Response;
+use hyper::body::Bytes;
 use serde_json::Value;
 use siding_core::sys::clock;
 use siding_http::ResponseBody;
@@ -17,7 +13,7 @@ use siding_model::journal::TaskState;
 use siding_model::process::MonotonicMs;
 use siding_tools::async_fd::{self, run_blocking};
 use siding_tools::{AsyncCaller, CancelReason, TaskSnapshot, ToolContext};
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::mpsc::{Sender, channel};
 
 use super::convert;
 use super::tasks::{A2A_CALLER_NAME, TaskStore, internal_error};
@@ -34,21 +30,6 @@ const KEEP_ALIVE_INTERVAL_MS: u64 = 15_000;
 /// Maximum number of events that are queued for a slow client.
 const MAX_QUEUED_EVENTS: usize = 16;
 
-/// A response body that consists of the queued events.
-struct EventBody(Receiver<Bytes>);
-
-impl hyper::body::Body for EventBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(context).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
-    }
-}
-
 /// Returns a response that streams the updates of a task until the task has ended.
 pub(super) fn task_response(
     tasks: &Arc<TaskStore>,
@@ -59,11 +40,7 @@ pub(super) fn task_response(
     let (sender, receiver) = channel(MAX_QUEUED_EVENTS);
     let stream_sender = StreamSender { tasks: Arc::clone(tasks), request, id, sender };
     tokio::spawn(stream_sender.run(progress));
-    let mut response = Response::new(EventBody(receiver).boxed());
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
+    siding_http::stream_response(receiver, "text/event-stream")
 }
 
 struct StreamSender {

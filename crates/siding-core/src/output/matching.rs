@@ -7,6 +7,7 @@ use regex::Regex;
 use siding_model::record::OutputGap;
 
 use super::chunks::{Chunk, Chunks, SinkFlow};
+use super::error_lines::looks_like_error;
 use super::lines::{Line, LineSplitter, OutputSink};
 use crate::store::TaskDir;
 
@@ -45,9 +46,17 @@ impl<H> std::fmt::Debug for LineMatcher<H> {
 impl<H: MatchHandler> LineMatcher<H> {
     /// Creates a matcher. Without a pattern, every line that is not blank matches.
     pub fn new(pattern: Option<Regex>, hits: H) -> Self {
-        Self {
-            lines: LineSplitter::new(MatchingSink { pattern, handler: hits, line_matched: false }),
-        }
+        Self::with_rule(pattern.map_or(MatchRule::NotBlank, MatchRule::Pattern), hits)
+    }
+
+    /// Creates a matcher for lines that look like errors, as
+    /// [`LineFilter::Errors`](super::LineFilter::Errors) selects them, without context.
+    pub fn for_errors(hits: H) -> Self {
+        Self::with_rule(MatchRule::Error, hits)
+    }
+
+    fn with_rule(rule: MatchRule, handler: H) -> Self {
+        Self { lines: LineSplitter::new(MatchingSink { rule, handler, line_matched: false }) }
     }
 
     /// Returns the receiver of the matching lines.
@@ -93,8 +102,16 @@ impl<H: MatchHandler> LineMatcher<H> {
     }
 }
 
+/// Selects lines.
+enum MatchRule {
+    NotBlank,
+    Pattern(Regex),
+    /// Lines that look like errors.
+    Error,
+}
+
 struct MatchingSink<H> {
-    pattern: Option<Regex>,
+    rule: MatchRule,
     handler: H,
     /// Whether a fragment of the current line has matched.
     line_matched: bool,
@@ -102,9 +119,10 @@ struct MatchingSink<H> {
 
 impl<H> MatchingSink<H> {
     fn matches(&self, text: &str) -> bool {
-        match &self.pattern {
-            Some(pattern) => pattern.is_match(text),
-            None => !text.trim().is_empty(),
+        match &self.rule {
+            MatchRule::NotBlank => !text.trim().is_empty(),
+            MatchRule::Pattern(pattern) => pattern.is_match(text),
+            MatchRule::Error => looks_like_error(text),
         }
     }
 }

@@ -20,7 +20,7 @@ pub const NONINTERACTIVE_VARIABLES: [(&str, &str); 4] = [
 
 /// Variables with tokens that grant access to siding's servers. A server must not pass them to the
 /// commands that it runs.
-const WITHHELD_VARIABLES: [&str; 2] = ["SIDING_MCP_TOKEN", "SIDING_A2A_TOKEN"];
+const WITHHELD_VARIABLES: [&str; 3] = ["SIDING_MCP_TOKEN", "SIDING_A2A_TOKEN", "SIDING_WEB_TOKEN"];
 
 /// The variables of a task to which those of its request are added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,0 +1,100 @@
+//! The acts, which need `--control` and are recorded as requested by `web`.
+
+use serde_json::json;
+
+use crate::client::WebServer;
+use crate::{run_task, sandbox, start_task};
+
+#[test]
+fn without_control_nothing_changes() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &["--keep"], "sleep 300");
+    let server = WebServer::start(&sandbox, &[]);
+    for act in ["stop", "extend", "input", "release"] {
+        let reply = server.post(&format!("/api/v1/tasks/{id}/{act}"), &json!({}));
+        assert_eq!(reply.status, 403, "{act}");
+        assert!(reply.text().contains("--control"), "{}", reply.text());
+    }
+    let reply = server.post("/api/v1/notices/acknowledge", &json!({ "notice_ids": [] }));
+    assert_eq!(reply.status, 403);
+    let page = server.get(&format!("/tasks/{id}")).text();
+    assert!(!page.contains("data-act") && !page.contains("act.js"), "{page}");
+    assert_eq!(server.get(&format!("/api/v1/tasks/{id}")).json()["phase"], "running");
+    let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
+}
+
+#[test]
+fn a_stop_ends_the_tree_and_names_its_requester() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &["--keep"], "sleep 300 & sleep 300");
+    let server = WebServer::start(&sandbox, &["--control"]);
+    let page = server.get(&format!("/tasks/{id}")).text();
+    assert!(page.contains("data-act=\"stop\""), "{page}");
+    let reply = server.post(&format!("/api/v1/tasks/{id}/stop"), &json!({}));
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let view = reply.json();
+    assert_eq!(view["outcome"]["by"], "web", "{view}");
+    assert!(view["stop_report"]["ended_total"].as_u64() >= Some(2), "{view}");
+    let again = server.post(&format!("/api/v1/tasks/{id}/extend"), &json!({ "by": "1m" }));
+    assert_eq!(again.status, 409, "{}", again.text());
+}
+
+#[test]
+fn a_deadline_moves_and_a_line_reaches_the_input() {
+    let sandbox = sandbox();
+    let args = ["--keep", "--timeout", "10m", "--stdin", "pipe"];
+    let id = start_task(&sandbox, &args, "read line; echo \"got <$line>\"; read more; echo end");
+    let server = WebServer::start(&sandbox, &["--control"]);
+    let before = server.get(&format!("/api/v1/tasks/{id}")).json()["deadline_at"].clone();
+    let path = format!("/api/v1/tasks/{id}/extend");
+    for (body, status) in [
+        (json!({ "by": "nonsense" }), 400),
+        (json!({ "by": "0s" }), 400),
+        (json!({ "by": "1m", "more": 1 }), 400),
+        (json!({}), 400),
+        (json!({ "by": "20m" }), 200),
+    ] {
+        assert_eq!(server.post(&path, &body).status, status, "{body}");
+    }
+    let after = server.get(&format!("/api/v1/tasks/{id}")).json()["deadline_at"].clone();
+    assert!(after.as_str() > before.as_str(), "{before} {after}");
+    let path = format!("/api/v1/tasks/{id}/input");
+    assert_eq!(server.post(&path, &json!({ "text": "hello\n" })).status, 200);
+    assert_eq!(server.post(&path, &json!({ "eof": true })).status, 200);
+    let _ended = sandbox.siding(&["wait", &id]).run().expect_code(0);
+    let output = server.get(&format!("/api/v1/tasks/{id}/output")).json();
+    assert_eq!(output["text"], "got <hello>\nend\n");
+    assert_eq!(server.post(&path, &json!({ "text": "late" })).status, 409);
+    let unknown = server.post("/api/v1/tasks/b-0000000000001/stop", &json!({}));
+    assert_eq!(unknown.status, 404, "{}", unknown.text());
+}
+
+#[test]
+fn an_acknowledged_notice_is_read() {
+    let sandbox = sandbox();
+    let gate = sandbox.path("gate");
+    let command = format!("until [ -e {} ]; do sleep 0.05; done; exit 3", gate.display());
+    let id = start_task(&sandbox, &[], &command);
+    std::fs::write(&gate, "").expect("the gate opens");
+    let _waited = sandbox.siding(&["wait", "--all", &id]).env("SIDING_SESSION", "other").run();
+    let server = WebServer::start(&sandbox, &["--control"]);
+    let page = server.get(&format!("/tasks/{id}")).text();
+    let Some(notice) = page.split("data-acknowledge=\"").nth(1) else {
+        panic!("no unread notice:\n{page}")
+    };
+    let notice = notice.split('"').next().expect("an id");
+    assert!(server.get("/").text().contains("Needs a person"));
+    let reply = server.post("/api/v1/notices/acknowledge", &json!({ "notice_ids": [notice] }));
+    assert_eq!((reply.status, reply.json()), (200, json!({ "acknowledged": 1 })));
+    let page = server.get("/").text();
+    assert!(!page.contains("Needs a person"), "{page}");
+}
+
+#[test]
+fn a_large_body_is_refused() {
+    let sandbox = sandbox();
+    let id = run_task(&sandbox, "true");
+    let server = WebServer::start(&sandbox, &["--control"]);
+    let body = json!({ "text": "x".repeat(70_000) });
+    assert_eq!(server.post(&format!("/api/v1/tasks/{id}/input"), &body).status, 413);
+}

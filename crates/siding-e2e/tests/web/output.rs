@@ -1,0 +1,137 @@
+//! Output: windows, following, search, and the page of output for programs.
+
+use serde_json::Value;
+use siding_e2e::eventually;
+
+use crate::client::WebServer;
+use crate::{run_task, sandbox, start_task};
+
+/// Returns the data of the events with this name.
+fn event_data(text: &str, name: &str) -> Vec<Value> {
+    let wanted = format!("event: {name}\n");
+    let events = text.split("\n\n").filter(|event| event.contains(&wanted));
+    let data = events.filter_map(|event| event.split("data: ").nth(1));
+    data.filter_map(|data| serde_json::from_str(data).ok()).collect()
+}
+
+fn last_id(text: &str) -> String {
+    let id = text.rsplit("id: ").next().and_then(|rest| rest.lines().next());
+    id.expect("an id").to_owned()
+}
+
+#[test]
+fn a_link_to_a_line_shows_that_line() {
+    let sandbox = sandbox();
+    let id = run_task(&sandbox, "seq 1 100000");
+    let server = WebServer::start(&sandbox, &[]);
+    // The lines 1 to 50000 and their newlines.
+    let offset = 9 * 2 + 90 * 3 + 900 * 4 + 9000 * 5 + 40_000 * 6;
+    let page = server.get(&format!("/tasks/{id}?at={offset}")).text();
+    let line = format!("id=\"b{offset}\"");
+    assert!(page.contains(&line), "{page}");
+    let after = page.split(&line).nth(1).expect("the line");
+    assert!(after.contains("<code>50000</code>"), "{after}");
+    // An offset inside a line shows the whole line.
+    let inside = server.get(&format!("/tasks/{id}?at={}", offset + 3)).text();
+    assert!(inside.contains(&line));
+    let before = server.get(&format!("/tasks/{id}/lines?before={offset}")).text();
+    assert!(before.contains("<code>49999</code>") && !before.contains("<code>50000</code>"));
+    assert_eq!(before.matches("<li").count(), 2_000);
+    let end = server.get(&format!("/tasks/{id}")).text();
+    assert!(end.contains("<code>100000</code>") && end.contains("Earlier output"));
+}
+
+#[test]
+fn a_search_lists_lines_with_their_offsets() {
+    let sandbox = sandbox();
+    let id = run_task(&sandbox, "seq 1 50000; echo 'error: it broke'; seq 1 50000; exit 1");
+    let server = WebServer::start(&sandbox, &[]);
+    let errors = server.get(&format!("/tasks/{id}?errors=1")).text();
+    let hit = errors.split("class=\"hits\"").nth(1).expect("a result");
+    assert!(hit.contains("error: it broke"), "{hit}");
+    let address = hit.split("?at=").nth(1).and_then(|rest| rest.split('#').next());
+    let address = format!("/tasks/{id}?at={}", address.expect("an offset"));
+    assert!(server.get(&address).text().contains("<code>error: it broke</code>"));
+    let found = server.get(&format!("/tasks/{id}?find=IT+BROKE")).text();
+    assert!(found.contains("1 line") && found.contains("error: it broke"), "{found}");
+}
+
+#[test]
+fn a_program_reads_output_page_by_page() {
+    let sandbox = sandbox();
+    let id = run_task(&sandbox, "seq 1 5000");
+    let server = WebServer::start(&sandbox, &[]);
+    let (mut text, mut from) = (String::new(), 0);
+    loop {
+        let path = format!("/api/v1/tasks/{id}/output?from={from}&max=4096");
+        let page = server.get(&path).json();
+        text.push_str(page["text"].as_str().expect("text"));
+        from = page["next"].as_u64().expect("an offset");
+        if from >= page["bytes"].as_u64().expect("a length") {
+            break;
+        }
+    }
+    let expected: String = (1..=5000).map(|number| format!("{number}\n")).collect();
+    assert_eq!(text, expected);
+    // The same fields as `siding output --json`.
+    let path = format!("/api/v1/tasks/{id}/output?from=0&max=100");
+    let page = server.get(&path).json();
+    let call = ["output", &id, "--since", "0", "--max-bytes", "100", "--json"];
+    assert_eq!(page, sandbox.siding(&call).run().expect_code(0).json());
+}
+
+#[test]
+fn a_follower_receives_new_lines_and_resumes_at_its_offset() {
+    let sandbox = sandbox();
+    let gate = sandbox.path("gate");
+    let command = format!(
+        "echo one; printf par; until [ -e {0} ]; do sleep 0.05; done; echo tial; echo two",
+        gate.display()
+    );
+    let id = start_task(&sandbox, &["--keep"], &command);
+    let server = WebServer::start(&sandbox, &[]);
+    let path = format!("/tasks/{id}/follow?from=0");
+    let text = server.read_events(&path, &[], |text| text.contains("par</code>"));
+    let lines = event_data(&text, "lines");
+    assert!(lines.iter().any(|data| data["html"].as_str().is_some_and(|it| it.contains("one"))));
+    // The client disconnects here, and the incomplete line grows.
+    let id_of_event = last_id(&text);
+    assert_eq!(id_of_event, "4", "the incomplete line is sent again");
+    std::fs::write(&gate, "").expect("the gate opens");
+    let resumed = [("Last-Event-ID", id_of_event.as_str())];
+    let text = server.read_events(&path, &resumed, |text| text.contains("event: end"));
+    let html: String = event_data(&text, "lines")
+        .iter()
+        .map(|data| data["html"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    assert!(html.contains("<code>partial</code>") && html.contains("<code>two</code>"), "{html}");
+    assert!(!html.contains("one"), "{html}");
+}
+
+#[test]
+fn events_resume_where_a_client_disconnected() {
+    let sandbox = sandbox();
+    let server = WebServer::start(&sandbox, &[]);
+    let text = server.read_events("/api/v1/events", &[], |text| text.contains("event: reset"));
+    let start = last_id(&text);
+    let first = run_task(&sandbox, "echo first");
+    eventually("the task is shown", || {
+        server.get("/api/v1/tasks?running=0").json().to_string().contains(&first)
+    });
+    let resume = |id: &str, what: &str| {
+        let headers = [("Last-Event-ID", id)];
+        server.read_events("/api/v1/events", &headers, |text| text.contains(what))
+    };
+    let text = resume(&start, &first);
+    assert!(!text.contains("event: reset"), "{text}");
+    let tasks = event_data(&text, "task");
+    assert!(tasks.iter().all(|task| task["task_id"] == first.as_str()), "{text}");
+    // Events of another server, or events that are too old, need a new start.
+    assert!(resume("0-1", "event: reset").contains("event: reset"));
+    let second = run_task(&sandbox, "echo second");
+    let path = format!("/api/v1/events?after={start}");
+    let text = server.read_events(&path, &[], |text| {
+        text.contains(&second) && text.contains("\"phase\":\"ended\"")
+    });
+    assert!(text.find(&first) < text.find(&second), "{text}");
+}

@@ -1,0 +1,91 @@
+//! The pages and the data for programs.
+
+use std::time::Instant;
+
+use crate::client::WebServer;
+use crate::{run_task, sandbox, start_task};
+
+#[test]
+fn the_overview_shows_running_and_ended_tasks() {
+    let sandbox = sandbox();
+    let good = run_task(&sandbox, "echo fine");
+    let bad = run_task(&sandbox, "exit 7");
+    let running = start_task(&sandbox, &["--keep", "--name", "server"], "sleep 300");
+    let server = WebServer::start(&sandbox, &[]);
+    let page = server.get("/").text();
+    for id in [&good, &bad, &running] {
+        assert!(page.contains(&format!("id=\"t-{id}\"")), "{id}:\n{page}");
+    }
+    assert!(page.contains("exited 7") && page.contains("server"), "{page}");
+    assert!(page.starts_with("<!DOCTYPE html><html lang=\"en\">"), "{page}");
+    let filtered = server.get("/?state=running").text();
+    assert!(filtered.contains(&running) && !filtered.contains(&good), "{filtered}");
+    let searched = server.get("/?q=fine").text();
+    assert!(searched.contains(&good) && !searched.contains(&bad), "{searched}");
+    let _stopped = sandbox.siding(&["stop", &running]).run().expect_code(0);
+}
+
+#[test]
+fn every_page_and_file_is_served() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &["--keep"], "sleep 300");
+    let server = WebServer::start(&sandbox, &[]);
+    let page = server.get(&format!("/tasks/{id}?evidence=1")).text();
+    assert!(page.contains("Evidence") && page.contains("sleep 300"), "{page}");
+    for (path, part) in [
+        ("/sessions", "Sessions"),
+        ("/history", "History"),
+        ("/settings", "max_elapsed"),
+        ("/doctor", "pidfd_open"),
+        ("/assets/style.css", "color-scheme"),
+        ("/assets/palette.css", ".f208"),
+        ("/assets/page.js", "EventSource"),
+        ("/assets/icon.svg", "<svg"),
+    ] {
+        assert!(server.get(path).text().contains(part), "{path}");
+    }
+    let token = format!("Bearer {}", crate::client::TOKEN);
+    for path in ["/tasks/b-0000000000001", "/tasks/x", "/api/v1/tasks/b-0000000000001", "/assets/x"]
+    {
+        assert_eq!(server.get_with(path, &[("Authorization", &token)]).status, 404, "{path}");
+    }
+    let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
+}
+
+#[test]
+fn programs_receive_the_types_of_the_commands() {
+    let sandbox = sandbox();
+    let id = run_task(&sandbox, "echo out; exit 3");
+    let server = WebServer::start(&sandbox, &[]);
+    let shown = sandbox.siding(&["show", "--json", &id]).run().expect_code(0).json();
+    let mut task = server.get(&format!("/api/v1/tasks/{id}")).json();
+    // Advice is worded for the command line.
+    task["message"] = shown["message"].clone();
+    assert_eq!(task, shown);
+    let listed = sandbox.siding(&["ps", "--json"]).run().expect_code(0).json();
+    assert_eq!(server.get("/api/v1/tasks").json(), listed);
+    let document = server.get("/api/v1/openapi.json").json();
+    assert_eq!(document["openapi"], "3.1.0");
+    assert!(document["paths"]["/api/v1/tasks/{id}/output"]["get"].is_object());
+}
+
+/// A page stays small and quick however many tasks there are.
+#[test]
+fn a_page_of_many_tasks_is_small() {
+    let sandbox = sandbox();
+    let first = run_task(&sandbox, "true");
+    let more: Vec<String> = (0..150)
+        .map(|number| run_task(&sandbox, &format!("true {number} {}", "x".repeat(300))))
+        .collect();
+    let server = WebServer::start(&sandbox, &[]);
+    let _warm = server.get("/");
+    let started = Instant::now();
+    let page = server.get("/");
+    assert!(page.body.len() < 200_000, "{} bytes", page.body.len());
+    assert!(started.elapsed().as_millis() < 2_000, "{:?}", started.elapsed());
+    let text = page.text();
+    assert!(text.contains(&more[149]) && !text.contains(&first), "the last ones are shown");
+    let next = text.split("href=\"/?skip=100").nth(1);
+    assert!(next.is_some(), "{text}");
+    assert!(server.get("/?skip=100").text().contains(&first));
+}

@@ -1,0 +1,209 @@
+//! The acts that `--control` allows. Each is recorded in the task's journal as requested by `web`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Response, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use serde::Deserialize;
+use siding_core::notices::Outbox;
+use siding_core::task::input::TaskInput;
+use siding_core::task::shim_client::ShimRequestError;
+use siding_core::task::stop::{self, StopOptions};
+use siding_core::task::watch::{TaskWatch, WatchError};
+use siding_http::ResponseBody;
+use siding_model::duration;
+use siding_model::id::{SessionId, TaskId};
+use siding_model::notice::NoticeId;
+use siding_model::protocol::ShimRequest;
+
+use crate::context::WebContext;
+use crate::response::{json, json_error};
+use crate::route::Act;
+
+/// The name under which journals record the requester.
+const REQUESTER: &str = "web";
+/// Maximum size of the body of a request, in bytes.
+const MAX_BODY_BYTES: usize = 64 << 10;
+/// Maximum time to wait for a shim's answer, in milliseconds.
+const SHIM_ANSWER_TIMEOUT_MS: u64 = 10_000;
+
+/// The body of a request to extend a task.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Extension {
+    /// The duration to add, such as `30m`.
+    by: String,
+}
+
+/// The body of a request to write to a task.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    /// The text, to which no newline is added.
+    #[serde(default)]
+    text: String,
+    /// Whether the input is closed afterwards.
+    #[serde(default)]
+    eof: bool,
+}
+
+/// The body of a request to acknowledge notices.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Acknowledgement {
+    notice_ids: Vec<NoticeId>,
+}
+
+/// The body of a request without arguments: an empty object.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoArguments {}
+
+/// Why an act was not carried out: the status of the response, and the reason.
+struct ActError(StatusCode, String);
+
+impl ActError {
+    fn conflict(reason: impl std::fmt::Display) -> Self {
+        Self(StatusCode::CONFLICT, reason.to_string())
+    }
+
+    fn bad_request(reason: impl std::fmt::Display) -> Self {
+        Self(StatusCode::BAD_REQUEST, reason.to_string())
+    }
+}
+
+impl From<WatchError> for ActError {
+    fn from(error: WatchError) -> Self {
+        Self::conflict(error)
+    }
+}
+
+/// Carries out an act and returns the task afterwards.
+pub(crate) async fn run(
+    context: &Arc<WebContext>,
+    id: TaskId,
+    act: Act,
+    body: Incoming,
+) -> Response<ResponseBody> {
+    let body = match read_body(body).await {
+        Ok(body) => body,
+        Err(error) => return error_response(&error),
+    };
+    if context.feed.read_fresh(|view| view.task(id).is_none()) {
+        return json_error(StatusCode::NOT_FOUND, &format!("there is no task {id}"));
+    }
+    let result = tokio::task::block_in_place(|| match act {
+        Act::Stop => stop_task(context, id, &body),
+        Act::Extend => extend(context, id, &body),
+        Act::Input => write_input(context, id, &body),
+        Act::Release => release(context, id, &body),
+    });
+    if let Err(error) = result {
+        return error_response(&error);
+    }
+    match context.feed.read_fresh(|view| view.full_view(id)) {
+        Some(view) => json(StatusCode::OK, &view),
+        None => json_error(StatusCode::NOT_FOUND, &format!("there is no task {id}")),
+    }
+}
+
+/// Acknowledges notices for the person who reads the page.
+pub(crate) async fn acknowledge(
+    context: &Arc<WebContext>,
+    body: Incoming,
+) -> Response<ResponseBody> {
+    let result = match read_body(body).await {
+        Ok(body) => tokio::task::block_in_place(|| acknowledge_notices(context, &body)),
+        Err(error) => Err(error),
+    };
+    match result {
+        Ok(count) => json(StatusCode::OK, &serde_json::json!({ "acknowledged": count })),
+        Err(error) => error_response(&error),
+    }
+}
+
+fn error_response(error: &ActError) -> Response<ResponseBody> {
+    json_error(error.0, &error.1)
+}
+
+async fn read_body(body: Incoming) -> Result<Vec<u8>, ActError> {
+    let collected = Limited::new(body, MAX_BODY_BYTES).collect().await;
+    collected.map(|body| body.to_bytes().to_vec()).map_err(|error| {
+        ActError(StatusCode::PAYLOAD_TOO_LARGE, format!("could not read the body: {error}"))
+    })
+}
+
+fn parse<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, ActError> {
+    serde_json::from_slice(body).map_err(ActError::bad_request)
+}
+
+fn stop_task(context: &WebContext, id: TaskId, body: &[u8]) -> Result<(), ActError> {
+    let NoArguments {} = parse(body)?;
+    let options = StopOptions { requested_by: REQUESTER, grace: None, signal: None };
+    Ok(stop::stop(&context.root, context.program, id, options)?)
+}
+
+fn extend(context: &WebContext, id: TaskId, body: &[u8]) -> Result<(), ActError> {
+    let Extension { by } = parse(body)?;
+    let by = duration::parse(by.trim()).map_err(ActError::bad_request)?;
+    if by == Duration::ZERO {
+        return Err(ActError::bad_request("0 would not move the deadline"));
+    }
+    let by_ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+    let mut watch = TaskWatch::open(&context.root, context.program, id)?;
+    let (_, state) = watch.state()?;
+    let set_ms = state.lifecycle.deadline().map_or(0, |at| at.ms_since(state.started));
+    let request = ShimRequest::Extend { to_ms: set_ms.saturating_add(by_ms), by_ms: Some(by_ms) };
+    require_done(id, request_shim(&mut watch, &request)?)
+}
+
+fn release(context: &WebContext, id: TaskId, body: &[u8]) -> Result<(), ActError> {
+    let NoArguments {} = parse(body)?;
+    let mut watch = TaskWatch::open(&context.root, context.program, id)?;
+    let request = ShimRequest::Release { by: REQUESTER.to_owned() };
+    require_done(id, request_shim(&mut watch, &request)?)
+}
+
+fn request_shim(watch: &mut TaskWatch<'_>, request: &ShimRequest) -> Result<bool, ActError> {
+    match watch.request(request, SHIM_ANSWER_TIMEOUT_MS) {
+        Err(WatchError::Ask { source: ShimRequestError::Refused { why }, .. }) => {
+            Err(ActError::conflict(why))
+        }
+        result => Ok(result?),
+    }
+}
+
+fn require_done(id: TaskId, is_done: bool) -> Result<(), ActError> {
+    if is_done { Ok(()) } else { Err(ActError::conflict(format!("task {id} has ended already"))) }
+}
+
+fn write_input(context: &WebContext, id: TaskId, body: &[u8]) -> Result<(), ActError> {
+    let Input { text, eof } = parse(body)?;
+    // The repair of a task whose shim was killed precedes the write.
+    let (dir, state) = TaskWatch::open(&context.root, context.program, id)?.state()?;
+    let mut input = TaskInput::open(&context.root, context.program, &dir, &state)
+        .map_err(ActError::conflict)?;
+    input.write(text.as_bytes()).map_err(ActError::conflict)?;
+    if eof {
+        input.close(&dir).map_err(ActError::conflict)?;
+    }
+    Ok(())
+}
+
+fn acknowledge_notices(context: &WebContext, body: &[u8]) -> Result<usize, ActError> {
+    let Acknowledgement { notice_ids } = parse(body)?;
+    let session_of = |notice: &NoticeId| {
+        context.feed.read(|view| view.task(notice.task).map(|task| task.view.session_id.clone()))
+    };
+    let known: Vec<(SessionId, NoticeId)> =
+        notice_ids.iter().filter_map(|id| Some((session_of(id)?, *id))).collect();
+    for group in known.chunk_by(|one, other| one.0 == other.0) {
+        let ids: Vec<NoticeId> = group.iter().map(|(_, id)| *id).collect();
+        Outbox::for_terminal(&context.root, group[0].0.clone())
+            .and_then(|outbox| outbox.acknowledge(&ids))
+            .map_err(ActError::conflict)?;
+    }
+    Ok(known.len())
+}

@@ -1,0 +1,125 @@
+//! Data for programs: the same types as `--json` of the commands.
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use serde_json::json;
+use siding_core::output::{self, LineFilter, MIN_PAGE_BYTES, OutputQuery, StreamState, TextLimit};
+use siding_core::task::why;
+use siding_http::ResponseBody;
+use siding_live::LiveView;
+use siding_live::arrange::filter_tasks;
+use siding_model::id::TaskId;
+use siding_model::task_view::TaskView;
+
+use crate::context::WebContext;
+use crate::openapi;
+use crate::query::Query;
+use crate::response;
+use crate::route::ApiRoute;
+
+/// Maximum size of a page of output, in bytes.
+const MAX_PAGE_BYTES: u64 = 1 << 20;
+
+/// An error of a request: the status and the message.
+type ApiError = (StatusCode, String);
+
+/// Returns the data that a program asked for.
+pub(crate) fn respond(
+    context: &Arc<WebContext>,
+    route: ApiRoute,
+    query: &Query,
+) -> Response<ResponseBody> {
+    let answer = tokio::task::block_in_place(|| match route {
+        ApiRoute::Tasks => {
+            let views = context.feed.read_fresh(|view| list_tasks(view, query));
+            Ok(response::json(StatusCode::OK, &views))
+        }
+        ApiRoute::Task(id) => task(context, id).map(|view| response::json(StatusCode::OK, &view)),
+        ApiRoute::Output(id) => output_page(context, id, query),
+        ApiRoute::Why(id) => explain(context, id),
+        ApiRoute::OpenApi => Ok(response::json(StatusCode::OK, &openapi::document())),
+    });
+    answer.unwrap_or_else(|(status, message)| response::json_error(status, &message))
+}
+
+/// Returns the tasks: with `running=1` those that have not ended, with `session` those of one
+/// session, with `q` those with these words.
+fn list_tasks(view: &LiveView, query: &Query) -> Vec<TaskView> {
+    let is_running = query.get("running").is_some_and(|value| value != "0" && value != "false");
+    let session = query.get("session");
+    filter_tasks(view.tasks(), query.get("q").unwrap_or_default())
+        .filter(|task| !is_running || task.is_live())
+        .map(|task| &task.view)
+        .filter(|view| session.is_none_or(|session| view.session_id.as_str() == session))
+        .cloned()
+        .collect()
+}
+
+fn task(context: &WebContext, id: TaskId) -> Result<TaskView, ApiError> {
+    let mut view = context.feed.read_fresh(|view| view.full_view(id)).ok_or_else(|| no_task(id))?;
+    let (dir, keep_head) = context.open_task(id).ok_or_else(|| no_task(id))?;
+    let max = context.settings.output_max_bytes.to_usize();
+    let excerpt = output::excerpt(&dir, keep_head, max).map_err(|error| read_error(id, &error))?;
+    view.output.text = Some(excerpt.text);
+    view.output.truncated = excerpt.truncated;
+    Ok(view)
+}
+
+/// Returns a page of readable output, as `siding output --since FROM --max-bytes MAX --json` does.
+fn output_page(
+    context: &WebContext,
+    id: TaskId,
+    query: &Query,
+) -> Result<Response<ResponseBody>, ApiError> {
+    let (dir, keep_head) = context.open_task(id).ok_or_else(|| no_task(id))?;
+    // The state is read before the output: an ended task has written all of it.
+    let view = context.feed.read_fresh(|view| view.task(id).map(|task| task.view.clone()));
+    let view = view.ok_or_else(|| no_task(id))?;
+    let is_live = view.outcome.is_none();
+    let usual = context.settings.output_max_bytes.to_usize() as u64;
+    let max = query.number("max").unwrap_or(usual).clamp(MIN_PAGE_BYTES as u64, MAX_PAGE_BYTES);
+    let wanted = OutputQuery {
+        from: query.number("from").unwrap_or(0),
+        filter: LineFilter::Everything,
+        last_lines: None,
+        limit: TextLimit::Page(usize::try_from(max).unwrap_or(MIN_PAGE_BYTES)),
+    };
+    let stream = if is_live { StreamState::Growing } else { StreamState::Finished };
+    let mut text = String::new();
+    let reading = output::read(&dir, keep_head, stream, &wanted, |part| {
+        text.push_str(part);
+        Ok(())
+    })
+    .map_err(|error| read_error(id, &error))?;
+    let page = json!({
+        "task_id": id,
+        "from": reading.from,
+        "next": reading.next,
+        "bytes": reading.bytes,
+        "gap": reading.gap,
+        "text": text,
+        "truncated": reading.truncated,
+        "phase": view.phase,
+        "outcome": view.outcome,
+    });
+    Ok(response::json(StatusCode::OK, &page))
+}
+
+fn explain(context: &WebContext, id: TaskId) -> Result<Response<ResponseBody>, ApiError> {
+    if context.feed.read_fresh(|view| view.task(id).is_none()) {
+        return Err(no_task(id));
+    }
+    let why = why::why_view(&context.root, context.program, id);
+    let why = why.map_err(|error| (StatusCode::CONFLICT, error.to_string()))?;
+    Ok(response::json(StatusCode::OK, &why))
+}
+
+fn no_task(id: TaskId) -> ApiError {
+    (StatusCode::NOT_FOUND, format!("there is no task {id}"))
+}
+
+fn read_error(id: TaskId, error: &std::io::Error) -> ApiError {
+    let message = format!("could not read the output of task {id}: {error}");
+    (StatusCode::INTERNAL_SERVER_ERROR, message)
+}

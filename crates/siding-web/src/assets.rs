@@ -1,0 +1,98 @@
+//! The files of the page, which are part of the program.
+
+use std::fmt::Write as _;
+
+use http::{Response, StatusCode};
+use siding_http::ResponseBody;
+
+use crate::{page, response};
+
+/// Name of the generated style sheet with the palette of 256 colors.
+const PALETTE_NAME: &str = "palette.css";
+const CSS: &str = "text/css; charset=utf-8";
+const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
+
+/// The files by name, each with its type.
+const FILES: [(&str, &str, &str); 5] = [
+    ("style.css", CSS, include_str!("../assets/style.css")),
+    ("page.js", JAVASCRIPT, include_str!("../assets/page.js")),
+    ("output.js", JAVASCRIPT, include_str!("../assets/output.js")),
+    ("act.js", JAVASCRIPT, include_str!("../assets/act.js")),
+    ("icon.svg", "image/svg+xml", include_str!("../assets/icon.svg")),
+];
+
+/// Returns a file of the page.
+pub(crate) fn respond(name: &str) -> Response<ResponseBody> {
+    if name == PALETTE_NAME {
+        return response::with_type(StatusCode::OK, CSS, palette());
+    }
+    match FILES.iter().find(|(known, ..)| *known == name) {
+        Some((_, kind, text)) => response::with_type(StatusCode::OK, kind, *text),
+        None => page::failure(StatusCode::NOT_FOUND, false),
+    }
+}
+
+/// Returns a style sheet with the classes `f16` to `f255` and `b16` to `b255`. The first 16 colors
+/// are in style.css, because they differ between light and dark pages. A background also sets a
+/// readable foreground, unless the text has one of its own.
+fn palette() -> String {
+    let mut sheet = String::new();
+    for color in 16..=255 {
+        let (red, green, blue) = palette_color(color);
+        let text = if is_bright((red, green, blue)) { "black" } else { "white" };
+        let _writing_to_string =
+            writeln!(sheet, ".b{color}{{background-color:rgb({red} {green} {blue});color:{text}}}");
+    }
+    for color in 16..=255 {
+        let (red, green, blue) = palette_color(color);
+        let _writing_to_string = writeln!(sheet, ".f{color}{{color:rgb({red} {green} {blue})}}");
+    }
+    sheet
+}
+
+/// Returns whether black text is more readable on a color than white text.
+const fn is_bright((red, green, blue): (u8, u8, u8)) -> bool {
+    // The weights of the perceived brightness, in thousandths.
+    red as u32 * 299 + green as u32 * 587 + blue as u32 * 114 > 128_000
+}
+
+/// Returns the red, green and blue of a color from 16 to 255: a cube of 6 levels, then 24 grays.
+const fn palette_color(color: u8) -> (u8, u8, u8) {
+    if color >= 232 {
+        let gray = 8 + (color - 232) * 10;
+        return (gray, gray, gray);
+    }
+    let index = color.saturating_sub(16);
+    (cube_level(index / 36), cube_level(index / 6 % 6), cube_level(index % 6))
+}
+
+const fn cube_level(step: u8) -> u8 {
+    if step == 0 { 0 } else { 55 + 40 * step }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_palette_is_that_of_xterm() {
+        assert_eq!(palette_color(16), (0, 0, 0));
+        assert_eq!(palette_color(208), (255, 135, 0));
+        assert_eq!(palette_color(231), (255, 255, 255));
+        assert_eq!(palette_color(255), (238, 238, 238));
+        assert!(is_bright(palette_color(231)) && !is_bright(palette_color(24)));
+    }
+
+    #[test]
+    fn scripts_insert_no_text_as_markup() {
+        for (name, kind, text) in FILES {
+            if kind == JAVASCRIPT {
+                for sink in
+                    ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("]
+                {
+                    assert!(!text.contains(sink), "{name}: {sink}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! The web page of siding: what runs, the output of each task, and both as JSON.
+//!
+//! A request passes four checks before anything of a task is read: the peer is a process of this
+//! user ([`HttpServer`](siding_http::HttpServer)), `Host` names this server, no page of another
+//! origin caused the request, and the browser has signed in or the program knows the token. A
+//! change needs `--control` in addition. Pages are made on the server and work without scripts;
+//! everything that a task wrote or that names it is escaped text.
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod act;
+mod api;
+mod assets;
+mod context;
+mod event_log;
+mod event_stream;
+mod feed;
+mod openapi;
+mod output_window;
+mod page;
+mod query;
+mod response;
+mod route;
+mod search;
+mod server;
+mod sign_in;
+mod terminal_text;
+
+pub use server::{TOKEN_VARIABLE, WebError, WebMessage, WebOptions, serve};

@@ -1,0 +1,120 @@
+//! The description of the addresses for programs, in OpenAPI 3.1.
+
+use serde_json::{Value, json};
+
+/// The names of the types in `siding schema`, which describes them.
+const SCHEMA_PAGE: &str = "docs/schema/siding.schema.json";
+
+/// Returns the document.
+pub(crate) fn document() -> Value {
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "siding web",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": format!(
+                "Tasks of siding. The types are those of `siding schema` ({SCHEMA_PAGE}). \
+                 The token is in $SIDING_WEB_TOKEN or in the file that `siding web` names."
+            ),
+        },
+        "security": [{ "token": [] }],
+        "components": {
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "responses": {
+                "Error": {
+                    "description": "what is wrong",
+                    "content": { "application/json": { "schema": {
+                        "type": "object",
+                        "required": ["error"],
+                        "properties": { "error": { "type": "string" } },
+                    } } },
+                },
+            },
+        },
+        "paths": paths(),
+    })
+}
+
+fn paths() -> Value {
+    json!({
+        "/api/v1/tasks": read("all tasks, without text", "a list of `task`", &[
+            ("running", "boolean", "only tasks that have not ended"),
+            ("session", "string", "only tasks of this session"),
+            ("q", "string", "only tasks with these words"),
+        ]),
+        "/api/v1/tasks/{id}": read("one task with its processes and output text", "`task`", &[]),
+        "/api/v1/tasks/{id}/output": read("a page of readable output", "`output`", &[
+            ("from", "integer", "offset of the first byte"),
+            ("max", "integer", "maximum size of the text in bytes"),
+        ]),
+        "/api/v1/tasks/{id}/why": read("why a task is quiet", "`why`", &[]),
+        "/api/v1/events": read(
+            "changes as server-sent events: `task` (a `task`), `removed`, `session`, and `reset` \
+             when events are missing; `Last-Event-ID` resumes",
+            "an event stream",
+            &[("after", "string", "id of the last received event")],
+        ),
+        "/api/v1/tasks/{id}/stop": act("ends the task with everything that it started", &json!({})),
+        "/api/v1/tasks/{id}/extend": act("moves the deadline", &json!({ "by": "string" })),
+        "/api/v1/tasks/{id}/input": act(
+            "writes to the task's standard input",
+            &json!({ "text": "string", "eof": "boolean" }),
+        ),
+        "/api/v1/tasks/{id}/release": act("ends the supervision of an adopted task", &json!({})),
+        "/api/v1/notices/acknowledge": act(
+            "acknowledges notices for a person",
+            &json!({ "notice_ids": "array" }),
+        ),
+    })
+}
+
+fn read(summary: &str, result: &str, parameters: &[(&str, &str, &str)]) -> Value {
+    let parameters: Vec<Value> = parameters
+        .iter()
+        .map(|(name, kind, about)| {
+            json!({ "name": name, "in": "query", "description": about, "schema": { "type": kind } })
+        })
+        .collect();
+    json!({ "get": {
+        "summary": summary,
+        "parameters": parameters,
+        "responses": { "200": { "description": result }, "default": error_reference() },
+    } })
+}
+
+/// Describes an act. It needs `--control`, and a body of the type `application/json`.
+fn act(summary: &str, fields: &Value) -> Value {
+    let fields = fields.as_object().cloned().unwrap_or_default();
+    let properties: serde_json::Map<String, Value> =
+        fields.into_iter().map(|(name, kind)| (name, json!({ "type": kind }))).collect();
+    json!({ "post": {
+        "summary": format!("{summary}; needs --control"),
+        "requestBody": { "required": true, "content": { "application/json": { "schema": {
+            "type": "object", "properties": properties, "additionalProperties": false,
+        } } } },
+        "responses": { "200": { "description": "the task afterwards" }, "default": error_reference() },
+    } })
+}
+
+fn error_reference() -> Value {
+    json!({ "$ref": "#/components/responses/Error" })
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+
+    use super::*;
+    use crate::route::Route;
+
+    #[test]
+    fn every_described_address_exists() {
+        for (path, methods) in document()["paths"].as_object().expect("paths") {
+            let path = path.replace("{id}", "b-4k7q0n2m8x5t");
+            for method in methods.as_object().expect("methods").keys() {
+                let method: Method = method.to_uppercase().parse().expect("a method");
+                assert!(Route::parse(&method, &path).is_ok(), "{method} {path}");
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The pages for a person. Every page is complete without scripts; scripts only keep it up to date
+//! and carry out acts.
+
+mod chrome;
+mod command_history;
+mod doctor;
+mod format;
+mod output;
+mod overview;
+mod sessions;
+mod settings;
+mod table;
+mod task;
+mod task_row;
+
+use std::sync::Arc;
+
+use http::{HeaderValue, Response, StatusCode, header};
+use maud::html;
+use siding_http::ResponseBody;
+
+use crate::access::Refusal;
+use crate::context::WebContext;
+use crate::query::Query;
+use crate::response;
+use crate::route::PageRoute;
+
+pub(crate) use output::output_lines;
+
+/// Returns a page.
+pub(crate) fn respond(
+    context: &Arc<WebContext>,
+    route: PageRoute,
+    query: &Query,
+) -> Response<ResponseBody> {
+    // The pages read files, and the one about a task may ask its shim.
+    let found = tokio::task::block_in_place(|| match route {
+        PageRoute::Overview => Some(overview::overview_page(context, query)),
+        PageRoute::Task(id) => task::task_page(context, id, query),
+        PageRoute::Lines(id) => output::fragment(context, id, query),
+        PageRoute::Sessions => Some(sessions::sessions_page(context)),
+        PageRoute::History => Some(command_history::history_page(context, query)),
+        PageRoute::Settings => Some(settings::settings_page(context)),
+        PageRoute::Doctor => Some(doctor::doctor_page(context)),
+        PageRoute::Download(_) => None,
+    });
+    match (found, route) {
+        (Some(markup), _) => response::html_page(StatusCode::OK, markup),
+        (None, PageRoute::Download(id)) => {
+            output::download(context, id).unwrap_or_else(|| failure(StatusCode::NOT_FOUND, false))
+        }
+        (None, _) => failure(StatusCode::NOT_FOUND, false),
+    }
+}
+
+/// Returns the response to a refused request, as JSON for a program.
+pub(crate) fn refusal(refusal: Refusal, is_api: bool) -> Response<ResponseBody> {
+    let mut refused = error_response(refusal.status(), refusal.text(), is_api);
+    if refusal == Refusal::SignedOut && is_api {
+        let wanted = HeaderValue::from_static("Bearer");
+        refused.headers_mut().insert(header::WWW_AUTHENTICATE, wanted);
+    }
+    refused
+}
+
+/// Returns the response to a request that failed.
+pub(crate) fn failure(status: StatusCode, is_api: bool) -> Response<ResponseBody> {
+    let text = match status {
+        StatusCode::NOT_FOUND => "there is nothing at this address, or the task was removed",
+        StatusCode::METHOD_NOT_ALLOWED => "this address has another method",
+        _ => "the request failed",
+    };
+    error_response(status, text, is_api)
+}
+
+fn error_response(status: StatusCode, text: &str, is_api: bool) -> Response<ResponseBody> {
+    if is_api {
+        return response::json_error(status, text);
+    }
+    let title = status.canonical_reason().unwrap_or("error");
+    response::html_page(
+        status,
+        html! {
+            (maud::DOCTYPE)
+            html lang="en" {
+                head { meta charset="utf-8"; title { "siding: " (title) } }
+                body { main { h1 { (title) } p { (text) } } }
+            }
+        },
+    )
+}

@@ -1,0 +1,70 @@
+//! What all pages have: the head, the navigation, and the hooks of the scripts.
+
+use maud::{DOCTYPE, Markup, html};
+
+use crate::context::WebContext;
+
+/// The pages of the navigation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NavItem {
+    /// The tasks; also current on the page of a task.
+    Overview,
+    /// The sessions.
+    Sessions,
+    /// The history.
+    History,
+    /// The settings.
+    Settings,
+    /// The checks of the machine.
+    Doctor,
+}
+
+const NAV_ITEMS: [(NavItem, &str, &str); 5] = [
+    (NavItem::Overview, "/", "Tasks"),
+    (NavItem::Sessions, "/sessions", "Sessions"),
+    (NavItem::History, "/history", "History"),
+    (NavItem::Settings, "/settings", "Settings"),
+    (NavItem::Doctor, "/doctor", "Doctor"),
+];
+
+/// Returns a complete page with a title and content.
+pub(super) fn wrap(
+    context: &WebContext,
+    current: NavItem,
+    title: &str,
+    content: &Markup,
+) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " · siding" }
+                link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
+                link rel="stylesheet" href="/assets/style.css";
+                link rel="stylesheet" href="/assets/palette.css";
+                script type="module" src="/assets/page.js" {}
+                script type="module" src="/assets/output.js" {}
+                @if context.control { script type="module" src="/assets/act.js" {} }
+            }
+            body {
+                a.skip href="#main" { "Skip to the content" }
+                header {
+                    span.brand { "siding" }
+                    nav aria-label="Pages" {
+                        @for (item, address, label) in NAV_ITEMS {
+                            a href=(address) aria-current=[(item == current).then_some("page")] {
+                                (label)
+                            }
+                        }
+                    }
+                    span.mode { @if context.control { "control" } @else { "read-only" } }
+                    span #connection role="status" {}
+                }
+                main #main tabindex="-1" { (content) }
+            }
+        }
+    }
+}

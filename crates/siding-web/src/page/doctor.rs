@@ -1,0 +1,39 @@
+//! The page of the checks of this machine.
+
+use maud::{Markup, html};
+use siding_core::upkeep::doctor::{self, Check};
+use siding_model::text::one_line;
+
+use super::chrome::{self, NavItem};
+use super::format;
+use super::table::{CellKind, table};
+use crate::context::WebContext;
+
+const COLUMNS: [(&str, CellKind); 4] = [
+    ("Check", CellKind::Text),
+    ("State", CellKind::Text),
+    ("Found", CellKind::Text),
+    ("If it is missing", CellKind::Text),
+];
+
+/// Returns the page.
+pub(super) fn doctor_page(context: &WebContext) -> Markup {
+    let checks = doctor::run_checks(Some(context.root.path()), &context.settings.shell);
+    let verdict = doctor::verdict(&checks);
+    let content = html! {
+        h1 { "Doctor" }
+        p { "Guarantees on this machine: " strong { (format::words(&verdict)) } }
+        (table(&COLUMNS, checks.iter().map(cells)))
+    };
+    chrome::wrap(context, NavItem::Doctor, "Doctor", &content)
+}
+
+fn cells(check: &Check) -> Vec<Markup> {
+    let state = check.state.as_str();
+    vec![
+        html! { (check.name) },
+        html! { span.state data-check=(state) { (state) } },
+        html! { (one_line(&check.found, 300)) },
+        html! { (one_line(check.missing_guarantee, 300)) },
+    ]
+}

@@ -1,0 +1,101 @@
+//! The query of an address: names and values in the encoding of HTML forms.
+
+use std::borrow::Cow;
+
+/// The query of a request. Of several values with one name, the first counts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Parses a query without its `?`. Invalid escapes stay as they are, and invalid UTF-8 is
+    /// replaced.
+    pub(crate) fn parse(text: &str) -> Self {
+        let pairs = text.split('&').filter(|pair| !pair.is_empty());
+        Self(
+            pairs
+                .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+                .map(|(name, value)| (decode(name), decode(value)))
+                .collect(),
+        )
+    }
+
+    /// Returns the value of a name; `None` if it is missing or empty.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(given, _)| given == name);
+        found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    /// Returns a number; `None` if it is missing or no number.
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        self.get(name)?.parse().ok()
+    }
+}
+
+/// Encodes a value for a query.
+pub(crate) fn encode(text: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    if text.bytes().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() * 3);
+    for byte in text.bytes() {
+        if is_plain(byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn decode(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        match (first, decode_pair(tail)) {
+            (b'%', Some(byte)) => {
+                bytes.push(byte);
+                rest = &tail[2..];
+            }
+            (b'+', _) => bytes.push(b' '),
+            (byte, _) => bytes.push(*byte),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn decode_pair(text: &[u8]) -> Option<u8> {
+    let pair = std::str::from_utf8(text.get(..2)?).ok()?;
+    pair.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| u8::from_str_radix(pair, 16).ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_and_values_are_decoded() {
+        let query = Query::parse("q=a%20b+c&empty=&from=12&q=later&%zz&x=%e2%82%ac%ff%+1");
+        assert_eq!(query.get("q"), Some("a b c"));
+        assert_eq!((query.get("empty"), query.get("none")), (None, None));
+        assert_eq!((query.number("from"), query.number("q")), (Some(12), None));
+        assert_eq!(query.get("x"), Some("€\u{fffd}% 1"));
+    }
+
+    proptest! {
+        #[test]
+        fn an_encoded_value_is_decoded_to_itself(text in "\\PC{0,20}") {
+            let query = format!("q={}", encode(&text));
+            let decoded = Query::parse(&query);
+            prop_assert_eq!(decoded.get("q").unwrap_or_default(), text);
+        }
+
+        #[test]
+        fn any_query_can_be_parsed(text in "[ -~]{0,40}") {
+            let _parsed = Query::parse(&text);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The addresses of the server.
+
+use http::Method;
+use siding_model::id::TaskId;
+
+use crate::access::RequestEffect;
+
+/// What a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Route<'p> {
+    /// A page for a person.
+    Page(PageRoute),
+    /// A file of the page, such as its style sheet.
+    Asset(&'p str),
+    /// Data for a program.
+    Api(ApiRoute),
+    /// An event stream.
+    Stream(StreamRoute),
+    /// An act on a task.
+    Act(TaskId, Act),
+    /// Acknowledges notices.
+    Acknowledge,
+}
+
+/// A page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PageRoute {
+    /// The tasks.
+    Overview,
+    /// One task.
+    Task(TaskId),
+    /// Rendered lines of a task's output, which the page of the task inserts.
+    Lines(TaskId),
+    /// The exact bytes of a task's output.
+    Download(TaskId),
+    /// The sessions.
+    Sessions,
+    /// The usual duration and result of each command.
+    History,
+    /// The settings with their origins.
+    Settings,
+    /// The checks of the machine.
+    Doctor,
+}
+
+/// Data for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ApiRoute {
+    /// All tasks.
+    Tasks,
+    /// One task.
+    Task(TaskId),
+    /// A page of a task's output.
+    Output(TaskId),
+    /// Why a task is quiet.
+    Why(TaskId),
+    /// The description of these addresses.
+    OpenApi,
+}
+
+/// An event stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StreamRoute {
+    /// The changes of all tasks.
+    Tasks,
+    /// The lines of a task's output as they are written.
+    Output(TaskId),
+}
+
+/// An act on a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// Ends the task with everything that it started.
+    Stop,
+    /// Moves the deadline.
+    Extend,
+    /// Writes to the task's standard input.
+    Input,
+    /// Ends the supervision of an adopted task.
+    Release,
+}
+
+/// Why an address has no route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RouteError {
+    /// There is nothing at this address.
+    NotFound,
+    /// The address has another method.
+    WrongMethod,
+}
+
+impl<'p> Route<'p> {
+    /// Returns the route of a request. A path is compared as it was sent: escapes and dots have no
+    /// meaning, so that no check sees another path than the handler.
+    pub(crate) fn parse(method: &Method, path: &'p str) -> Result<Self, RouteError> {
+        let segments: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
+        let (wanted, route) = match segments.as_slice() {
+            ["api", "v1", rest @ ..] => parse_api(rest)?,
+            ["assets", name] => (Method::GET, Self::Asset(name)),
+            ["tasks", id, "follow"] => {
+                (Method::GET, Self::Stream(StreamRoute::Output(parse_id(id)?)))
+            }
+            rest => (Method::GET, Self::Page(parse_page(rest)?)),
+        };
+        let is_head = *method == Method::HEAD && wanted == Method::GET;
+        if *method == wanted || is_head { Ok(route) } else { Err(RouteError::WrongMethod) }
+    }
+
+    /// Returns the effect of the request.
+    pub(crate) const fn effect(&self) -> RequestEffect {
+        match self {
+            Self::Stream(_) => RequestEffect::Stream,
+            Self::Page(_) | Self::Asset(_) | Self::Api(_) => RequestEffect::Read,
+            Self::Act(..) | Self::Acknowledge => RequestEffect::Change,
+        }
+    }
+}
+
+fn parse_page(segments: &[&str]) -> Result<PageRoute, RouteError> {
+    Ok(match segments {
+        [""] => PageRoute::Overview,
+        ["sessions"] => PageRoute::Sessions,
+        ["history"] => PageRoute::History,
+        ["settings"] => PageRoute::Settings,
+        ["doctor"] => PageRoute::Doctor,
+        ["tasks", id] => PageRoute::Task(parse_id(id)?),
+        ["tasks", id, "lines"] => PageRoute::Lines(parse_id(id)?),
+        ["tasks", id, "download"] => PageRoute::Download(parse_id(id)?),
+        _ => return Err(RouteError::NotFound),
+    })
+}
+
+fn parse_api<'p>(segments: &[&str]) -> Result<(Method, Route<'p>), RouteError> {
+    let read = match segments {
+        ["tasks"] => ApiRoute::Tasks,
+        ["events"] => return Ok((Method::GET, Route::Stream(StreamRoute::Tasks))),
+        ["openapi.json"] => ApiRoute::OpenApi,
+        ["tasks", id] => ApiRoute::Task(parse_id(id)?),
+        ["tasks", id, "output"] => ApiRoute::Output(parse_id(id)?),
+        ["tasks", id, "why"] => ApiRoute::Why(parse_id(id)?),
+        ["tasks", id, act] => {
+            let act = match *act {
+                "stop" => Act::Stop,
+                "extend" => Act::Extend,
+                "input" => Act::Input,
+                "release" => Act::Release,
+                _ => return Err(RouteError::NotFound),
+            };
+            return Ok((Method::POST, Route::Act(parse_id(id)?, act)));
+        }
+        ["notices", "acknowledge"] => return Ok((Method::POST, Route::Acknowledge)),
+        _ => return Err(RouteError::NotFound),
+    };
+    Ok((Method::GET, Route::Api(read)))
+}
+
+/// Parses a complete id.
+fn parse_id(text: &str) -> Result<TaskId, RouteError> {
+    text.parse().map_err(|_| RouteError::NotFound)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ID: &str = "b-4k7q0n2m8x5t";
+
+    #[test]
+    fn only_posts_change_something() {
+        let id = ID.parse().expect("an id");
+        let path = format!("/api/v1/tasks/{ID}/stop");
+        assert_eq!(Route::parse(&Method::POST, &path), Ok(Route::Act(id, Act::Stop)));
+        for method in [Method::GET, Method::HEAD, Method::PUT, Method::OPTIONS] {
+            assert_eq!(Route::parse(&method, &path), Err(RouteError::WrongMethod), "{method}");
+        }
+        let page = format!("/tasks/{ID}");
+        assert_eq!(Route::parse(&Method::POST, &page), Err(RouteError::WrongMethod));
+        assert!(Route::parse(&Method::HEAD, &page).is_ok());
+    }
+
+    #[test]
+    fn a_path_is_not_normalized() {
+        for path in [
+            "",
+            "//",
+            "/assets/../api/v1/tasks",
+            "/sign-in/..",
+            "/%61pi/v1/tasks",
+            "/tasks/b-4k7q0n2m8x5t/",
+            "/tasks/..",
+            "/api/v1/tasks/b-4k7q/stop",
+        ] {
+            let found = Route::parse(&Method::GET, path);
+            assert!(
+                matches!(found, Err(RouteError::NotFound))
+                    || path.is_empty() && found == Ok(Route::Page(PageRoute::Overview)),
+                "{path}: {found:?}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_route_that_reads_is_never_a_post(path in "/[a-z0-9/.%-]{0,40}") {
+            if let Ok(route) = Route::parse(&Method::POST, &path) {
+                prop_assert_eq!(route.effect(), RequestEffect::Change);
+            }
+            if let Ok(route) = Route::parse(&Method::GET, &path) {
+                prop_assert_ne!(route.effect(), RequestEffect::Change);
+            }
+        }
+    }
+}
