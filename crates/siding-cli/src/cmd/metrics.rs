@@ -25,10 +25,9 @@ const TEXT_FILE_MODE: u32 = 0o644;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding metrics                          print the metrics
-  siding metrics | promtool check metrics
-  siding metrics --textfile /var/lib/node_exporter/siding.prom
-                                          from a timer, for node_exporter
+  siding metrics                              print the metrics
+  siding metrics | promtool check metrics     check them
+  siding metrics --textfile /srv/siding.prom  for node_exporter, from a timer
 
 docs/metrics.md lists every metric, with examples of alerts.")]
 pub(crate) struct Args {

@@ -7,7 +7,8 @@ use prometheus_parse::{Scrape, Value};
 use siding_e2e::{Sandbox, eventually};
 
 use crate::support::{
-    HANG_COMMAND, run_ok, run_refused, run_to_end, sandbox, start_task, stop_all, write,
+    HANG_COMMAND, make_file, run_ok, run_refused, run_to_end, sandbox, start_task, stop_all,
+    until_file_exists, write,
 };
 
 /// The samples of one scrape, by name and labels.
@@ -125,7 +126,9 @@ fn metrics_count_real_tasks() {
     assert_eq!(running.get("siding_tasks_started_total kind=local_bash"), 4.0);
     assert_eq!(running.get("siding_task_handovers_total reason=budget"), 1.0);
     stop_all(&sandbox);
-    ids.push(start_task(&sandbox, &[], "echo behind"));
+    // The task ends after the call has returned, so that its end is a pending notice.
+    ids.push(start_task(&sandbox, &[], &until_file_exists("go")));
+    make_file(&sandbox, "go");
     eventually("the last task has ended", || {
         Metrics::read(&sandbox).get("siding_tasks outcome=succeeded state=ended") == 2.0
     });

@@ -109,7 +109,10 @@ fn a_recorded_end_is_logged() {
     eventually("no process is left", || processes::with_birthmark(&id).is_empty());
     let _repaired = run_ok(&sandbox, &["ps"]);
     let ended = journal.next();
-    assert_eq!((&*ended["SIDING_TASK_ID"], &*ended["SIDING_OUTCOME"]), (&*id, "lost"));
+    assert_eq!(ended["SIDING_TASK_ID"], id);
+    // A kernel that keeps the exit status for a pidfd lets the repair find the signal.
+    let outcome = &*ended["SIDING_OUTCOME"];
+    assert!(["signaled", "lost"].contains(&outcome), "{ended:?}");
 }
 
 /// A journal that does not read its socket delays no task.

@@ -44,9 +44,11 @@ const HEADERS_VARIABLE: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding export otlp --endpoint http://localhost:4318     what ended so far
+  siding export otlp --endpoint http://localhost:4318
   siding export otlp --endpoint http://localhost:4318 --follow
-                                                          and what ends later
+
+The first sends the tasks that have ended so far, the second also those that end
+later.
 
 OTEL_EXPORTER_OTLP_HEADERS has the headers of the requests, such as a token:
   authorization=Bearer%20TOKEN")]
