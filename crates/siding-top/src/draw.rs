@@ -26,11 +26,11 @@ pub(crate) fn draw(app: &mut App) -> (Buffer, Cursor) {
         canvas.text(0, 0, app.columns, "too small", Style::new());
     } else {
         if app.detail.is_some() {
-            detail::draw(app, &mut canvas);
+            detail::draw_detail(app, &mut canvas);
         } else {
-            list::draw(app, &mut canvas);
+            list::draw_list(app, &mut canvas);
         }
-        cursor = overlay::draw(app, &mut canvas);
+        cursor = overlay::draw_overlay(app, &mut canvas);
     }
     app.theme.adapt(&mut canvas.buffer);
     (canvas.buffer, cursor)

@@ -12,7 +12,7 @@ use crate::theme::Tone;
 /// Maximum width of a command in the title.
 const TITLE_COLUMNS: usize = 200;
 
-pub(super) fn draw(app: &App, canvas: &mut Canvas) {
+pub(super) fn draw_detail(app: &App, canvas: &mut Canvas) {
     let (Some(detail), Some(row)) = (&app.detail, &app.detail_row) else { return };
     draw_title(app, row, canvas);
     draw_tabs(app, detail, canvas);

@@ -16,7 +16,7 @@ const SHORT_ID_CHARS: usize = 6;
 /// Maximum width of the filter in the title.
 const FILTER_COLUMNS: usize = 30;
 
-pub(super) fn draw(app: &mut App, canvas: &mut Canvas) {
+pub(super) fn draw_list(app: &mut App, canvas: &mut Canvas) {
     draw_title(app, canvas);
     let layout = columns::layout(app.columns);
     draw_headings(app, canvas, &layout);

@@ -18,7 +18,7 @@ const MAX_BOX_COLUMNS: usize = 90;
 const KEY_COLUMNS: usize = 12;
 
 /// Draws what covers the page, and the last line. Returns the position of the cursor.
-pub(super) fn draw(app: &App, canvas: &mut Canvas) -> Cursor {
+pub(super) fn draw_overlay(app: &App, canvas: &mut Canvas) -> Cursor {
     match &app.overlay {
         Some(Overlay::Help(top)) => {
             let lines: Vec<PaneLine> = HELP_LINES.iter().map(help_line).collect();
