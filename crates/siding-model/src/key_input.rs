@@ -346,7 +346,6 @@ mod tests {
             b"\x1b[<0;3;1m",
             b"\x1b[<0;0;1M",
             b"\x1b[<2;1;1M",
-            b"\x1b[<x;1;1M",
         ] {
             assert_eq!(decode_all(&[unknown, b"x"].concat()), [Key::Char('x')], "{unknown:?}");
         }
