@@ -6,7 +6,7 @@
 //! terminal ── KeyDecoder ──────┘                      └── Effect ── Acts, OutputFile, pager
 //! ```
 //!
-//! [`app`] has the state of the screen and decides; `event_loop` acts. Everything that a task wrote
+//! `app` has the state of the screen and decides; `event_loop` acts. Everything that a task wrote
 //! is escaped or, in its output, interpreted by `ansi`: no byte of a task reaches the terminal. The
 //! screen reads the state directory as every viewer does, through siding-live: it takes no lock and
 //! makes no shim work, except for an action and the question why, which a person requests.

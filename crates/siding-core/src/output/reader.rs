@@ -188,7 +188,7 @@ pub fn read_with_colors(
 }
 
 /// Returns the last line of a task's output that is not blank, as rendered text. Reads only the last
-/// [`LAST_LINE_RAW_BYTES`], so the beginning of a longer line is missing.
+/// `LAST_LINE_RAW_BYTES`, so the beginning of a longer line is missing.
 ///
 /// # Errors
 ///

@@ -16,7 +16,7 @@ pub enum CounterName {
     /// Ended tasks, by outcome.
     Ended,
     /// Ended tasks, by outcome and the smallest bucket that includes the duration
-    /// ([`bucket_label`]).
+    /// (`bucket_label`).
     DurationBucket,
     /// Sum of the durations of ended tasks in milliseconds, by outcome.
     DurationMs,
