@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::duration::format_duration;
 use crate::evidence::{AttentionView, WhyVerdict};
 use crate::process::MonotonicMs;
-use crate::text::{display_width, one_line};
+use crate::text::{display_width, is_utf8_locale, one_line};
 
 /// Time between two repaints of the line, in milliseconds.
 const REPAINT_MS: u64 = 1_000;
@@ -47,10 +47,7 @@ impl BarCharset {
     /// Returns the characters for the locale that these variables select: block characters if its
     /// encoding is UTF-8 (locale(7)).
     pub fn from_locale(variable: impl Fn(&str) -> Option<String>) -> Self {
-        let is_set = |name| variable(name).filter(|value| !value.is_empty());
-        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(is_set);
-        let locale = locale.unwrap_or_default().to_ascii_lowercase();
-        if locale.contains("utf-8") || locale.contains("utf8") { Self::Blocks } else { Self::Ascii }
+        if is_utf8_locale(variable) { Self::Blocks } else { Self::Ascii }
     }
 
     /// Draws the share of `done` in `all`. If `done` exceeds `all`, a `+` follows.

@@ -9,6 +9,7 @@
 mod colors;
 mod escape_sequences;
 mod line_buffer;
+mod locale;
 mod printable;
 mod render;
 mod repeated_lines;
@@ -21,6 +22,7 @@ mod xml;
 
 pub use colors::decode_colors;
 pub use line_buffer::MAX_HELD_LINE_BYTES;
+pub use locale::is_utf8_locale;
 pub use printable::{make_visible, one_line};
 pub use render::{OutputRenderer, RenderOptions, RepeatMode, render_output};
 pub use truncate::{HeadAndTail, cut_head, cut_tail, head_and_tail, omitted_marker};

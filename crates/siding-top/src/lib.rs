@@ -41,7 +41,7 @@ use siding_model::history::Expectation;
 use siding_model::id::TaskId;
 use siding_model::task_view::TaskView;
 
-pub use theme::{Theme, is_utf8_locale};
+pub use theme::Theme;
 
 /// Returns the usual durations of tasks, as far as the history knows them.
 pub type UsualDurations = Box<dyn Fn(&[TaskView]) -> Vec<(TaskId, Expectation)>>;

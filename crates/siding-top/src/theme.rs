@@ -103,17 +103,6 @@ const fn ascii_symbol(symbol: char) -> char {
     }
 }
 
-/// Returns whether the locale of the environment uses UTF-8. The first variable that is set and not
-/// empty decides, as in setlocale(3).
-#[must_use]
-pub fn is_utf8_locale(lc_all: Option<&str>, lc_ctype: Option<&str>, lang: Option<&str>) -> bool {
-    let locale = [lc_all, lc_ctype, lang].into_iter().flatten().find(|value| !value.is_empty());
-    locale.is_some_and(|locale| {
-        let locale = locale.to_ascii_lowercase();
-        locale.contains("utf-8") || locale.contains("utf8")
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use ratatui_core::layout::Rect;
@@ -138,14 +127,5 @@ mod tests {
         Theme { has_color: true, is_ascii: true }.adapt(&mut buffer);
         let text: String = buffer.content.iter().map(|cell| cell.symbol()).collect();
         assert_eq!(text.trim_end(), "* #- ? x~");
-    }
-
-    #[test]
-    fn the_first_variable_of_the_locale_decides() {
-        assert!(is_utf8_locale(None, None, Some("en_US.UTF-8")));
-        assert!(is_utf8_locale(None, Some("C.utf8"), Some("C")));
-        assert!(!is_utf8_locale(Some("C"), None, Some("en_US.UTF-8")));
-        assert!(is_utf8_locale(Some(""), None, Some("en_US.UTF-8")));
-        assert!(!is_utf8_locale(None, None, None));
     }
 }

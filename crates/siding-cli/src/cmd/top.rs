@@ -7,6 +7,7 @@ use siding_live::LiveOptions;
 use siding_model::history::Expectation;
 use siding_model::id::TaskId;
 use siding_model::task_view::TaskView;
+use siding_model::text::is_utf8_locale;
 use siding_top::{Theme, TopError, TopOptions};
 
 use crate::context::{self, SHIM_PROGRAM};
@@ -73,12 +74,7 @@ impl From<TopError> for Failure {
 }
 
 fn theme_from_environment() -> Theme {
-    let variable = |name| std::env::var(name).ok();
-    let is_utf8 = siding_top::is_utf8_locale(
-        variable("LC_ALL").as_deref(),
-        variable("LC_CTYPE").as_deref(),
-        variable("LANG").as_deref(),
-    );
+    let is_utf8 = is_utf8_locale(|name| std::env::var(name).ok());
     // The variable disables colors (<https://no-color.org>).
     let has_color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     Theme { has_color, is_ascii: !is_utf8 }

@@ -2,8 +2,7 @@
 
 use std::env;
 
-/// The variables that select the character set, the most important first (locale(7)).
-const LOCALE_VARIABLES: [&str; 3] = ["LC_ALL", "LC_CTYPE", "LANG"];
+use siding_model::text::is_utf8_locale;
 
 /// The characters in which pictures are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,10 +20,7 @@ impl CharacterSet {
     }
 
     fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Self {
-        let values = LOCALE_VARIABLES.into_iter().filter_map(variable);
-        let locale = values.into_iter().find(|value| !value.is_empty()).unwrap_or_default();
-        let name = locale.to_ascii_lowercase();
-        if name.contains("utf-8") || name.contains("utf8") { Self::Unicode } else { Self::Ascii }
+        if is_utf8_locale(variable) { Self::Unicode } else { Self::Ascii }
     }
 }
 
