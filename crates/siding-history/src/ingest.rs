@@ -46,11 +46,7 @@ impl History {
     pub fn ingest(&mut self, root: &StateDir, limit: usize) -> Result<usize, HistoryError> {
         let tasks: HashSet<TaskId> = root.all_tasks()?.into_iter().collect();
         let ingested = self.ingested_tasks()?;
-        let mut new: Vec<TaskId> = tasks.difference(&ingested).copied().collect();
-        if !new.is_empty() {
-            let live: HashSet<TaskId> = root.live_tasks()?.into_iter().collect();
-            new.retain(|id| !live.contains(id));
-        }
+        let new: Vec<TaskId> = tasks.difference(&ingested).copied().collect();
         let new = listing::most_recent(root, new, limit);
         let mut removed: Vec<TaskId> = ingested.difference(&tasks).copied().collect();
         if removed.len() < FORGET_BATCH_TASKS {
@@ -61,7 +57,8 @@ impl History {
         }
         let read = |id: &TaskId| {
             let (state, tally) = metrics::read_tally(&root.task_dir(*id).ok()?).ok()?;
-            Some((Run::from_state(&state)?, tally))
+            let run = Run::from_state(&state).filter(|_| listing::is_complete(root, &state))?;
+            Some((run, tally))
         };
         let runs: Vec<(Run, Tally)> =
             new.iter().filter_map(|id| read(id).filter(|(run, _)| run.task_id == *id)).collect();

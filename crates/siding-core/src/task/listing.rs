@@ -215,6 +215,17 @@ pub(crate) fn map_in_threads<T: Send>(
     parallel::map(&shares, most, |ids| read_share(ids)).into_iter().flatten().collect()
 }
 
+/// Returns whether the task has ended and nothing will be added to its journal.
+///
+/// The final record decides, because the live marker is removed a moment later, when the caller of
+/// `siding run` may already know the end. If the final record is missing, as after a full disk, the
+/// removed marker decides.
+#[must_use]
+pub fn is_complete(root: &StateDir, state: &TaskState) -> bool {
+    state.lifecycle.outcome().is_some()
+        && (state.closed.is_some() || !root.is_marked_live(state.spec.task_id))
+}
+
 /// Returns the `count` tasks with the most recently written journals, in no particular order; all
 /// tasks if the directory of the tasks cannot be opened.
 ///
@@ -443,6 +454,26 @@ mod tests {
                 Err(_) => assert_eq!(id, damaged),
             }
         }
+    }
+
+    /// A command that follows `siding run` may come before the removal of the live marker.
+    #[test]
+    fn an_ended_task_is_complete_before_its_live_marker_is_removed() {
+        let temporary = tempfile::tempdir().unwrap();
+        let root = StateDir::open(&temporary.path().join("state")).unwrap();
+        let read = |id: TaskId| root.task_dir(id).unwrap().read().unwrap().state;
+        let ended = create_ended_task(&root, 0);
+        root.mark_live(ended).unwrap();
+        assert!(is_complete(&root, &read(ended)));
+        let running = create_task(&root, 1, None, |_| ());
+        assert!(!is_complete(&root, &read(running)));
+        root.unmark_live(running, "");
+        assert!(!is_complete(&root, &read(running)), "it has no outcome");
+        let mut unclosed = read(ended);
+        unclosed.closed = None;
+        assert!(!is_complete(&root, &unclosed), "its final record may follow");
+        root.unmark_live(ended, "");
+        assert!(is_complete(&root, &unclosed));
     }
 
     #[test]

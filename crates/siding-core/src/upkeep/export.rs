@@ -18,6 +18,7 @@ use crate::store::{LIVE_DIR, StateDir, StoreError};
 use crate::sys::file::{self, OpenMode};
 use crate::sys::inotify::Inotify;
 use crate::sys::poll;
+use crate::task::listing::is_complete;
 
 /// Directory below the root with a file for each receiver.
 const EXPORTS_DIR: &str = "exports";
@@ -102,8 +103,7 @@ impl ExportLog {
     /// [`ExportError`].
     pub fn pending(&self, root: &StateDir) -> Result<Vec<TaskSpan>, ExportError> {
         let all = root.all_tasks()?;
-        let live: HashSet<TaskId> = root.live_tasks()?.into_iter().collect();
-        let is_new = |id: &&TaskId| !live.contains(id) && !self.exported.contains(id);
+        let is_new = |id: &&TaskId| !self.exported.contains(id);
         let mut spans: Vec<TaskSpan> =
             all.iter().filter(is_new).filter_map(|id| read_span(root, *id)).collect();
         spans.sort_by_key(|span| (span.state().ended_wall(), span.state().spec.task_id));
@@ -140,11 +140,11 @@ fn rewrite(dir: &OwnedFd, name: &str, tasks: &HashSet<TaskId>) -> io::Result<(Ow
     Ok((fd, text.len() as u64))
 }
 
-/// Reads an ended task; `None` if it has not ended, was removed, or cannot be read.
+/// Reads a task whose journal is complete; `None` if it is not, was removed, or cannot be read.
 fn read_span(root: &StateDir, id: TaskId) -> Option<TaskSpan> {
     let dir = root.task_dir(id).ok()?;
     let span = TaskSpan::from_journal(&journal_file::read_bytes(&dir).ok()?).ok()??;
-    Some(span).filter(|span| span.state().spec.task_id == id)
+    Some(span).filter(|span| span.state().spec.task_id == id && is_complete(root, span.state()))
 }
 
 /// Returns the context of the task that started this one, from the journals of all tasks above it.
