@@ -98,8 +98,8 @@ impl BlockingPost {
         })
     }
 
-    /// Sends a request. The caller provides the context of the runtime, which `send` needs for its
-    /// timer.
+    /// Sends a request. The future must be polled inside a runtime, which provides the timer for
+    /// the timeout of the request.
     async fn send(&self, body: String) -> Result<reqwest::Response, TransportError> {
         let request = self.client.post(self.url.clone()).headers(self.headers.clone());
         let request = request.header(header::CONTENT_TYPE, "application/json").body(body);

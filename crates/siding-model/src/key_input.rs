@@ -12,9 +12,9 @@ const PASTE_END: &[u8] = b"\x1b[201~";
 pub enum Key {
     /// A printable character.
     Char(char),
-    /// Return without Alt or Shift, or Ctrl-M, which sends the same byte.
+    /// Enter without Alt or Shift, or Ctrl-M, which sends the same byte.
     Enter,
-    /// A line feed in the prompt: Return with Alt or Shift, or Ctrl-J.
+    /// A line feed in the prompt: Enter with Alt or Shift, or Ctrl-J.
     Newline,
     /// Backspace, or Ctrl-H, which sends the same byte on some terminals.
     Backspace,
@@ -224,7 +224,7 @@ fn decode_control_sequence(rest: &[u8]) -> Token {
         (b"5", b'~') => Token::Key(Key::PageUp, used),
         (b"6", b'~') => Token::Key(Key::PageDown, used),
         (b"", b'Z') => Token::Key(Key::BackTab, used),
-        // Return with Shift or Alt, in terminals that report modifiers.
+        // Enter with Shift or Alt, in terminals that report modifiers.
         (b"13;2" | b"13;3", b'u') | (b"27;2;13" | b"27;3;13", b'~') => {
             Token::Key(Key::Newline, used)
         }

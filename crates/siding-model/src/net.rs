@@ -1,7 +1,8 @@
 //! Network policies: which part of the network a task may reach.
 //!
-//! A policy is written as a word, or as a word and a list. The spelling is the same in flags,
-//! settings, the journal and output. siding-core enforces policies.
+//! A policy is written as a word (`host`, `none`, `loopback`), or as a word and a list
+//! (`ports:LIST`, `allow:LIST`). The spelling is the same in flags, settings, the journal and
+//! output. siding-core enforces policies.
 
 mod policy;
 mod ports;

@@ -216,7 +216,8 @@ impl ResourceMonitor {
     }
 
     /// Returns the breach to record when the kernel has killed processes at the memory limit of the
-    /// task's control group. `None` also if a breach of the limit does not stop the task.
+    /// task's control group; `None` if it has not, or if a breach of the limit does not stop the
+    /// task.
     pub(crate) fn memory_limit_kill(&self, state: &TaskState, now: MonotonicMs) -> Option<Breach> {
         let Limits { memory: limit, on_limit, .. } = self.limits;
         if limit == 0 || on_limit != OnLimit::Stop || !is_running(state) {

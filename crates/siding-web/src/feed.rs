@@ -78,8 +78,8 @@ impl Feed {
         read(&self.lock_state().view)
     }
 
-    /// Brings the view up to date, and returns what `read` takes from it. If the state directory
-    /// cannot be read at the moment, the last state counts.
+    /// Brings the view up to date, and returns the result of `read` on it. If the state directory
+    /// cannot be read at the moment, `read` gets the last state.
     pub(crate) fn read_fresh<T>(&self, read: impl FnOnce(&LiveView) -> T) -> T {
         let mut state = self.lock_state();
         if let Ok(changes) = state.view.refresh() {

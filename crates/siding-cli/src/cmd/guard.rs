@@ -58,8 +58,8 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     /// Command: one string for the shell, or a program and its arguments
-    // Not `trailing_var_arg`: in `siding guard 'rm -rf /' --json`, the flag would become a word of
-    // the command, and the quoted text the name of its program.
+    // Not `trailing_var_arg`: with it, `siding guard 'rm -rf /' --json` would take the flag as a word
+    // of the command, and the quoted text as the name of its program.
     #[arg(required = true, value_name = "COMMAND")]
     text: Vec<OsString>,
 }

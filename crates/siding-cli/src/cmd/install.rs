@@ -114,7 +114,7 @@ impl ValueEnum for InstallTarget {
 pub(super) struct InstallReport {
     /// Whether the command was `install` or `uninstall`.
     action: Action,
-    /// The host's name as an argument, or `systemd-timer`.
+    /// The name of the host as the command line accepts it, such as `codex`, or `systemd-timer`.
     host: &'static str,
     /// The scope of the settings: `user`, `project` or `local`; null if the host has no scopes.
     scope: Option<Scope>,

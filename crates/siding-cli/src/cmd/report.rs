@@ -23,7 +23,7 @@ pub(crate) use text::{format_headline, format_screen};
 /// rule, what lingers, the slowest and the noisiest tasks, and the disk usage.
 ///
 /// Covers the tasks of all sessions and projects; removed tasks are included if the history has
-/// them. With report_daily, the first hook of a host delivers the same report once a day.
+/// them. With report_daily, the first session start or prompt of a day delivers the same report.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -23,8 +23,9 @@ const DEFAULT_LISTED_COMMANDS: usize = 20;
 /// Shows statistics for each command: runs, median, p90, success rate, memory, the latest runs.
 ///
 /// Half of the runs take at most the median, nine of ten at most the p90; older runs have less
-/// weight. At least 3 usable runs are needed. A run that was stopped is included with the time it
-/// lasted; `>` marks a value that is only a lower bound, because too many runs were stopped.
+/// weight. Both need at least 3 runs with a known duration. A run that was stopped is included with
+/// the time it lasted; `>` marks a value that is only a lower bound, because too many runs were
+/// stopped.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

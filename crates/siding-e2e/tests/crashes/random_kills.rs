@@ -1,5 +1,5 @@
-//! After random kills at random moments, `siding stop --all` leaves no process, and all records are
-//! correct (promise P75).
+//! Kills shims, clients and processes of tasks at random moments. Afterwards `siding stop --all`
+//! leaves no process, and the end of each recorded task is in its journal (promise P75).
 
 use siding_e2e::tree_plan::SplitMix64;
 use siding_e2e::{Process, RunningProgram, Sandbox, processes};

@@ -18,7 +18,8 @@ pub(crate) const FIELD_SEPARATOR: char = '\u{E003}';
 /// unknown.
 const MAX_FIELD_BYTES: usize = 64 << 10;
 
-/// Number of words from which on the remaining braces of one word are not expanded.
+/// Number of words at which the expansion of a word's braces stops. The remaining braces stay as
+/// they are.
 const MAX_BRACE_EXPANSIONS: usize = 64;
 
 /// An argument as the program receives it, after expansion and without quotes.

@@ -31,8 +31,8 @@ pub struct LimitTracker {
 /// The result of evaluating one sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitReading {
-    /// The breaches to record: one for each limit that this sample newly exceeds. The limit on sent
-    /// bytes can have one for each remote.
+    /// The breaches to record: one for each limit that this sample newly exceeds, and for the limit
+    /// on sent bytes one for each remote.
     pub breaches: Vec<Breach>,
     /// Whether the next sample should be taken soon, because the task works, grows, or is close to
     /// a limit.

@@ -113,7 +113,7 @@ pub enum NoticeEvent {
     Ready {
         /// The time until the task was ready, and the observation that met the condition.
         text: String,
-        /// When and by which observation the condition was met, as JSON fields.
+        /// The time at which the condition was met, and the observation that met it, as JSON fields.
         evidence: serde_json::Map<String, serde_json::Value>,
     },
 }

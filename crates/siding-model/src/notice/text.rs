@@ -63,9 +63,9 @@ pub(super) fn expiring_event(
     NoticeEvent::Expiring { deadline, text: says, evidence: into_fields(numbers) }
 }
 
-/// Returns the note that a task ended before it was ready. If the condition was not checked until
-/// the end, the note says that readiness was not observed. `None` if the task was ready, has no
-/// readiness condition, or failed to start.
+/// Returns the note that a task ended before it was ready. If the condition was not checked during
+/// the whole life of the task, the note says that readiness was not observed. `None` if the task
+/// was ready, has no readiness condition, or failed to start.
 pub(super) fn readiness_note(outcome: &Outcome, state: &TaskState) -> Option<String> {
     if !state.is_waiting_for_ready() {
         return None;

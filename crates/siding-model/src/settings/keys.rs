@@ -257,7 +257,7 @@ settings! {
     /// Address to which `siding notices --notify` sends notices, or `off`.
     NotifyWebhook notify_webhook: Webhook = Webhook::OFF, accept_any, UserOnly;
     // The report would reveal commands of other projects to the agent of this one.
-    /// Whether the first hook of a host each day shows the summary of `siding report`.
+    /// Whether the first start of a session or prompt each day shows the summary of `siding report`.
     ReportDaily report_daily: bool = false, accept_any, UserOnly;
     // Other users may be permitted to read the journal.
     /// Whether starts, stops and ends of tasks, and reaped processes, are sent to the journal of

@@ -119,7 +119,7 @@ fn processes_blocked_on_stdin_are_found() {
     let found = diagnose_processes(&tree(vec![node]), "");
     assert_eq!((found.verdict, found.thread), (WhyVerdict::InputWait, Some(103)));
     assert_eq!(found.process_path, [LEADER_PID, 101]);
-    // The leader itself may read, if the shell has executed the program in its own process.
+    // The leader itself is the reader if the shell has executed the program in its own process.
     let leader = process(LEADER_PID, 1, vec![blocked_read(FdObject::TaskStdin)]);
     assert_eq!(diagnose_processes(&[leader], "").verdict, WhyVerdict::InputWait);
 }

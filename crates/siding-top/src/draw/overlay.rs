@@ -17,7 +17,8 @@ const MAX_BOX_COLUMNS: usize = 90;
 /// Width of the keys in the help.
 const KEY_COLUMNS: usize = 12;
 
-/// Draws what covers the page, and the last line. Returns the position of the cursor.
+/// Draws the help or the report over the list or page, if one is open, and then the last line.
+/// Returns the position of the cursor.
 pub(super) fn draw_overlay(app: &App, canvas: &mut Canvas) -> Cursor {
     match &app.overlay {
         Some(Overlay::Help(top)) => {

@@ -39,7 +39,7 @@ pub(super) struct Keyboard {
     is_reading: bool,
     /// Whether Ctrl-B moves the command to the background.
     can_hand_over: bool,
-    /// The remark about discarded input; `None` once it was printed.
+    /// The remark about discarded input; `None` once it has been printed.
     discard_note: Option<String>,
 }
 
