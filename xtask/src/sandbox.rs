@@ -13,6 +13,8 @@ use crate::workspace::Workspace;
 
 /// The cargo profile of the build; a release build would take about twice as long.
 const CARGO_PROFILE: &str = "demo";
+/// The prompt before the printed calls.
+const PROMPT: &str = "$";
 
 /// Builds siding with [`CARGO_PROFILE`] and returns the path of the program.
 pub(crate) fn build_program(workspace: &Workspace) -> Result<PathBuf> {
@@ -41,9 +43,14 @@ impl DemoSandbox {
         Ok(Self { program: siding, temp_dir: dir, root })
     }
 
+    /// Returns a home directory for the calls that need one. It does not exist at first.
+    pub(crate) fn home(&self) -> PathBuf {
+        self.temp_dir.join("home")
+    }
+
     /// Returns the directory in which the program stores its tasks.
-    pub(crate) fn state_dir(&self) -> PathBuf {
-        self.temp_dir.join("state")
+    fn state_dir(&self) -> PathBuf {
+        self.home().join(".local/state/siding")
     }
 
     /// Configures a command so that it, and each `siding` that it calls, uses this sandbox.
@@ -70,7 +77,7 @@ impl DemoSandbox {
 
     /// Prints a call and runs it with its output passed through.
     pub(crate) fn run_streaming(&self, words: &[&str]) -> Result<ExitStatus> {
-        println!("{}", format_command_line(words));
+        println!("{}", format_command_line(PROMPT, words));
         // Both outputs go to one stream, so that their order is kept even if the stream is a file.
         self.siding_command(words)
             .stdout(std::io::stdout())
@@ -81,7 +88,7 @@ impl DemoSandbox {
 
     /// Prints a call and its output, and returns the output. The call must succeed.
     pub(crate) fn run_and_show(&self, words: &[&str]) -> Result<String> {
-        println!("{}", format_command_line(words));
+        println!("{}", format_command_line(PROMPT, words));
         let printed = self.run_captured(words)?;
         print!("{printed}");
         Ok(printed)
@@ -127,11 +134,11 @@ impl Drop for DemoSandbox {
     }
 }
 
-/// Formats the call as a user would type it, in lines of at most 80 columns if no
+/// Formats the call as a user would type it after a prompt, in lines of at most 80 columns if no
 /// word is longer.
-pub(crate) fn format_command_line(words: &[&str]) -> String {
+pub(crate) fn format_command_line(prompt: &str, words: &[&str]) -> String {
     const MAX_LINE_COLUMNS: usize = 78;
-    let mut text = String::from("$ siding");
+    let mut text = format!("{prompt} siding");
     let mut column = text.len();
     for word in words {
         let plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
@@ -159,9 +166,9 @@ mod tests {
     fn a_long_command_line_wraps_between_words() {
         let long = "x".repeat(60);
         assert_eq!(
-            format_command_line(&["run", "--budget", "3s", &long]),
+            format_command_line("$", &["run", "--budget", "3s", &long]),
             format!("$ siding run --budget 3s \\\n    {long}")
         );
-        assert_eq!(format_command_line(&["run", "a b"]), "$ siding run 'a b'");
+        assert_eq!(format_command_line("~$", &["run", "a b"]), "~$ siding run 'a b'");
     }
 }
