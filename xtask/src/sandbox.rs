@@ -27,11 +27,13 @@ pub(crate) fn build_program(workspace: &Workspace) -> Result<PathBuf> {
     Ok(workspace.metadata.target_directory.join(CARGO_PROFILE).join("siding"))
 }
 
-/// The program with a temporary state directory. Dropping the sandbox stops all its tasks and
-/// removes the directory.
+/// The program with a temporary directory, which also contains the state of its tasks. Dropping the
+/// sandbox stops all its tasks and removes the directory.
 pub(crate) struct DemoSandbox {
     program: PathBuf,
     pub(crate) temp_dir: PathBuf,
+    /// The directory in which the program stores its tasks.
+    state_dir: PathBuf,
     /// The working directory of all calls.
     root: PathBuf,
 }
@@ -40,17 +42,25 @@ impl DemoSandbox {
     pub(crate) fn create(siding: PathBuf, root: PathBuf) -> Result<Self> {
         let dir = std::env::temp_dir().join(format!("siding-demo-{}", std::process::id()));
         fs::create_dir(&dir).with_context(|| format!("could not create `{}`", dir.display()))?;
-        Ok(Self { program: siding, temp_dir: dir, root })
+        let state_dir = dir.join("home/.local/state/siding");
+        Ok(Self { program: siding, temp_dir: dir, state_dir, root })
+    }
+
+    /// Stores the tasks in a directory that outlives the sandbox. A directory that an earlier sandbox
+    /// has left there is removed with its tasks.
+    pub(crate) fn keep_state_in(mut self, directory: PathBuf) -> Result<Self> {
+        self.state_dir = directory;
+        if self.state_dir.exists() {
+            let _best_effort = self.run_captured(&["stop", "--all", "--grace", "0s"]);
+            fs::remove_dir_all(&self.state_dir)
+                .with_context(|| format!("could not remove `{}`", self.state_dir.display()))?;
+        }
+        Ok(self)
     }
 
     /// Returns a home directory for the calls that need one. It does not exist at first.
     pub(crate) fn home(&self) -> PathBuf {
         self.temp_dir.join("home")
-    }
-
-    /// Returns the directory in which the program stores its tasks.
-    fn state_dir(&self) -> PathBuf {
-        self.home().join(".local/state/siding")
     }
 
     /// Configures a command so that it, and each `siding` that it calls, uses this sandbox.
@@ -62,7 +72,7 @@ impl DemoSandbox {
         command
             .current_dir(&self.root)
             .env("PATH", path)
-            .env("SIDING_STATE_DIR", self.state_dir())
+            .env("SIDING_STATE_DIR", &self.state_dir)
             .stdin(Stdio::null())
             // Cargo's progress bar would fill the recorded output with control sequences.
             .env("CARGO_TERM_PROGRESS_WHEN", "never")
@@ -116,7 +126,7 @@ impl DemoSandbox {
         Ok(listed[0]["task_id"].as_str().context("no task is listed")?.to_owned())
     }
 
-    /// Checks that no task is running, and removes the directory.
+    /// Checks that no task is running, and removes the temporary directory.
     pub(crate) fn remove(self) -> Result<()> {
         let listed = self.run_captured(&["ps", "--running", "--json"])?;
         ensure!(listed.trim() == "[]", "tasks are left: {listed}");
