@@ -134,7 +134,7 @@ impl<'a> Recording<'a> {
         fs::create_dir(&home)
             .and_then(|()| symlink(root, home.join("project")))
             .with_context(|| format!("could not create `{}`", home.display()))?;
-        // A program gets the path of its working directory from the kernel, which resolves the link.
+        // The kernel resolves the link, so programs print the path of the checkout.
         let shown_paths = [(root, SHOWN_PROJECT), (home.as_path(), SHOWN_HOME)]
             .map(|(path, shown)| (path.to_string_lossy().into_owned(), shown));
         Ok(Self { sandbox, home, shown_paths, screen: String::new() })

@@ -46,8 +46,8 @@ impl DemoSandbox {
         Ok(Self { program: siding, temp_dir: dir, state_dir, root })
     }
 
-    /// Stores the tasks in a directory that outlives the sandbox. A directory that an earlier sandbox
-    /// has left there is removed with its tasks.
+    /// Stores the tasks in a directory that outlives the sandbox. A directory that an earlier
+    /// sandbox has left there is removed with its tasks.
     pub(crate) fn keep_state_in(mut self, directory: PathBuf) -> Result<Self> {
         self.state_dir = directory;
         if self.state_dir.exists() {
