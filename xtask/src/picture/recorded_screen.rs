@@ -1,9 +1,9 @@
-//! The screen that results from the bytes which programs write to a terminal.
+//! The screen that results from the output of programs at a terminal.
 //!
 //! Carriage returns, erasures and cursor movements change the screen as on a terminal, so that a
 //! progress line that was erased is not in the picture. Of all other sequences only colors have an
-//! effect. The screen has as many rows as were written, so no row scrolls off. Every character is
-//! taken for one column wide.
+//! effect. The screen has as many rows as were written, so no row scrolls off. Every character
+//! occupies one column.
 
 use std::rc::Rc;
 
