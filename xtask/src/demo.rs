@@ -4,8 +4,9 @@
 //! command's real output. An unexpected result ends the demo with a failure.
 
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -18,11 +19,14 @@ pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "demo",
     about: "builds the program and shows it on real commands",
     usage: "\
-Usage: cargo xtask demo
+Usage: cargo xtask demo [--open]
+
+  --open  shows the demo's tasks in your browser at the end, until Ctrl-C
 
 Builds the program with little optimization, runs a slow command under a budget, waits for its end,
 reads its output, stops a process tree that tries to escape, and runs siding's own agent with a model
-from a file. Works as root and as an ordinary user, and leaves only the target directory behind.
+from a file. Works as root and as an ordinary user, and leaves only the target directory behind, which
+also contains the tasks of the demo until the next one starts.
 ",
     run: run_demo,
 };
@@ -36,15 +40,21 @@ const BUDGET_SLACK: Duration = Duration::from_secs(5);
 const EXIT_STILL_RUNNING: i32 = 75;
 /// Maximum time until processes appear in `/proc` or disappear from it.
 const PROCESS_TIMEOUT: Duration = Duration::from_secs(10);
+/// Name of the directory with the tasks of the last demo, below the target directory.
+const STATE_DIR_NAME: &str = "demo-state";
 
 fn run_demo(arguments: &[String]) -> Result<ExitCode> {
-    if !arguments.is_empty() {
-        bail!("takes no arguments");
-    }
+    let opens_page = match arguments {
+        [] => false,
+        [flag] if flag == "--open" => true,
+        _ => bail!("takes only `--open`"),
+    };
     let started = Instant::now();
     let workspace = Workspace::open()?;
     let program = build_program(&workspace)?;
-    let stage = DemoSandbox::create(program.clone(), workspace.root.clone())?;
+    let state_dir = workspace.metadata.target_directory.join(STATE_DIR_NAME);
+    let stage = DemoSandbox::create(program.clone(), workspace.root.clone())?
+        .keep_state_in(state_dir.clone())?;
     demo_slow_command(&stage)?;
     demo_escaping_tree(&stage)?;
     demo_agent(&stage)?;
@@ -55,23 +65,35 @@ fn run_demo(arguments: &[String]) -> Result<ExitCode> {
         format_duration(started.elapsed())
     );
     println!();
-    println!("  alias siding={}", typeable_path(&workspace, &program));
+    let typeable_program = typeable_path(&workspace, &program);
+    let typeable_state = typeable_path(&workspace, &state_dir);
+    println!("  SIDING_STATE_DIR={typeable_state} {typeable_program} web --open");
+    println!("                        shows the tasks of this demo in your browser");
+    println!("  alias siding={typeable_program}");
     println!("  siding run --budget 5s -- 'sleep 8; echo done'");
     println!("  siding --help");
     println!("  cargo xtask test      runs every test");
     println!("  cargo xtask bench     compares siding with the usual commands");
     println!("  cargo install --locked --path crates/siding-cli");
     println!("                        installs siding, fully optimized");
-    Ok(ExitCode::SUCCESS)
+    if opens_page { serve_page(&program, &state_dir) } else { Ok(ExitCode::SUCCESS) }
+}
+
+/// Replaces this process by a server of the page, which shows the page in the browser.
+fn serve_page(program: &Path, state_dir: &Path) -> Result<ExitCode> {
+    println!();
+    let mut server = Command::new(program);
+    let error = server.args(["web", "--open"]).env("SIDING_STATE_DIR", state_dir).exec();
+    Err(error).context("could not start siding")
 }
 
 /// Returns the path in the form in which a user would type it in the current directory.
 fn typeable_path(workspace: &Workspace, path: &Path) -> String {
     let here = std::env::current_dir().is_ok_and(|here| here == workspace.root);
-    if here {
-        format!("./{}", workspace.relative(path).display())
-    } else {
-        path.display().to_string()
+    // The target directory may be outside of the workspace.
+    match path.strip_prefix(&workspace.root) {
+        Ok(relative) if here => format!("./{}", relative.display()),
+        Ok(_) | Err(_) => path.display().to_string(),
     }
 }
 

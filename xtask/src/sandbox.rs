@@ -13,6 +13,8 @@ use crate::workspace::Workspace;
 
 /// The cargo profile of the build; a release build would take about twice as long.
 const CARGO_PROFILE: &str = "demo";
+/// The prompt before the printed calls.
+const PROMPT: &str = "$";
 
 /// Builds siding with [`CARGO_PROFILE`] and returns the path of the program.
 pub(crate) fn build_program(workspace: &Workspace) -> Result<PathBuf> {
@@ -25,11 +27,13 @@ pub(crate) fn build_program(workspace: &Workspace) -> Result<PathBuf> {
     Ok(workspace.metadata.target_directory.join(CARGO_PROFILE).join("siding"))
 }
 
-/// The program with a temporary state directory. Dropping the sandbox stops all its tasks and
-/// removes the directory.
+/// The program with a temporary directory, which also contains the state of its tasks. Dropping the
+/// sandbox stops all its tasks and removes the directory.
 pub(crate) struct DemoSandbox {
     program: PathBuf,
     pub(crate) temp_dir: PathBuf,
+    /// The directory in which the program stores its tasks.
+    state_dir: PathBuf,
     /// The working directory of all calls.
     root: PathBuf,
 }
@@ -38,12 +42,25 @@ impl DemoSandbox {
     pub(crate) fn create(siding: PathBuf, root: PathBuf) -> Result<Self> {
         let dir = std::env::temp_dir().join(format!("siding-demo-{}", std::process::id()));
         fs::create_dir(&dir).with_context(|| format!("could not create `{}`", dir.display()))?;
-        Ok(Self { program: siding, temp_dir: dir, root })
+        let state_dir = dir.join("home/.local/state/siding");
+        Ok(Self { program: siding, temp_dir: dir, state_dir, root })
     }
 
-    /// Returns the directory in which the program stores its tasks.
-    pub(crate) fn state_dir(&self) -> PathBuf {
-        self.temp_dir.join("state")
+    /// Stores the tasks in a directory that outlives the sandbox. A directory that an earlier
+    /// sandbox has left there is removed with its tasks.
+    pub(crate) fn keep_state_in(mut self, directory: PathBuf) -> Result<Self> {
+        self.state_dir = directory;
+        if self.state_dir.exists() {
+            let _best_effort = self.run_captured(&["stop", "--all", "--grace", "0s"]);
+            fs::remove_dir_all(&self.state_dir)
+                .with_context(|| format!("could not remove `{}`", self.state_dir.display()))?;
+        }
+        Ok(self)
+    }
+
+    /// Returns a home directory for the calls that need one. It does not exist at first.
+    pub(crate) fn home(&self) -> PathBuf {
+        self.temp_dir.join("home")
     }
 
     /// Configures a command so that it, and each `siding` that it calls, uses this sandbox.
@@ -55,7 +72,7 @@ impl DemoSandbox {
         command
             .current_dir(&self.root)
             .env("PATH", path)
-            .env("SIDING_STATE_DIR", self.state_dir())
+            .env("SIDING_STATE_DIR", &self.state_dir)
             .stdin(Stdio::null())
             // Cargo's progress bar would fill the recorded output with control sequences.
             .env("CARGO_TERM_PROGRESS_WHEN", "never")
@@ -70,7 +87,7 @@ impl DemoSandbox {
 
     /// Prints a call and runs it with its output passed through.
     pub(crate) fn run_streaming(&self, words: &[&str]) -> Result<ExitStatus> {
-        println!("{}", format_command_line(words));
+        println!("{}", format_command_line(PROMPT, words));
         // Both outputs go to one stream, so that their order is kept even if the stream is a file.
         self.siding_command(words)
             .stdout(std::io::stdout())
@@ -81,7 +98,7 @@ impl DemoSandbox {
 
     /// Prints a call and its output, and returns the output. The call must succeed.
     pub(crate) fn run_and_show(&self, words: &[&str]) -> Result<String> {
-        println!("{}", format_command_line(words));
+        println!("{}", format_command_line(PROMPT, words));
         let printed = self.run_captured(words)?;
         print!("{printed}");
         Ok(printed)
@@ -109,7 +126,7 @@ impl DemoSandbox {
         Ok(listed[0]["task_id"].as_str().context("no task is listed")?.to_owned())
     }
 
-    /// Checks that no task is running, and removes the directory.
+    /// Checks that no task is running, and removes the temporary directory.
     pub(crate) fn remove(self) -> Result<()> {
         let listed = self.run_captured(&["ps", "--running", "--json"])?;
         ensure!(listed.trim() == "[]", "tasks are left: {listed}");
@@ -127,11 +144,11 @@ impl Drop for DemoSandbox {
     }
 }
 
-/// Formats the call as a user would type it, in lines of at most 80 columns if no
+/// Formats the call as a user would type it after a prompt, in lines of at most 80 columns if no
 /// word is longer.
-pub(crate) fn format_command_line(words: &[&str]) -> String {
+pub(crate) fn format_command_line(prompt: &str, words: &[&str]) -> String {
     const MAX_LINE_COLUMNS: usize = 78;
-    let mut text = String::from("$ siding");
+    let mut text = format!("{prompt} siding");
     let mut column = text.len();
     for word in words {
         let plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
@@ -159,9 +176,9 @@ mod tests {
     fn a_long_command_line_wraps_between_words() {
         let long = "x".repeat(60);
         assert_eq!(
-            format_command_line(&["run", "--budget", "3s", &long]),
+            format_command_line("$", &["run", "--budget", "3s", &long]),
             format!("$ siding run --budget 3s \\\n    {long}")
         );
-        assert_eq!(format_command_line(&["run", "a b"]), "$ siding run 'a b'");
+        assert_eq!(format_command_line("~$", &["run", "a b"]), "~$ siding run 'a b'");
     }
 }

@@ -51,6 +51,22 @@ impl TimelineWindow {
     /// Space after the present, as a fraction of the window, so that the line for the present is
     /// inside.
     const MARGIN_DIVISOR: i64 = 40;
+    /// Minimum length of the period for a caller that chooses none, in milliseconds.
+    const MIN_DEFAULT_BACK_MS: i64 = 3_600_000;
+    /// Maximum length of this period, in milliseconds. In a longer one, for example since the start
+    /// of a server, the other tasks would be too short to be told apart.
+    const MAX_DEFAULT_BACK_MS: i64 = 24 * 3_600_000;
+
+    /// Returns the length of the period for a caller that chooses none, in milliseconds: an hour,
+    /// or the time since the start of the oldest running task that was started in the last day.
+    #[must_use]
+    pub fn default_back_ms(tasks: &[TimelineTask], now: UnixMs) -> i64 {
+        let running = tasks.iter().filter(|task| task.ended_at.is_none());
+        running
+            .map(|task| now.0.saturating_sub(task.started_at.0))
+            .filter(|age_ms| *age_ms <= Self::MAX_DEFAULT_BACK_MS)
+            .fold(Self::MIN_DEFAULT_BACK_MS, i64::max)
+    }
 
     /// Returns the window that ends shortly after `now` and begins at the first start of a task,
     /// but at most `back_ms` before `now`.

@@ -6,6 +6,7 @@ use http::{Response, StatusCode};
 use serde_json::json;
 use siding_core::output::{self, LineFilter, MIN_PAGE_BYTES, OutputQuery, StreamState, TextLimit};
 use siding_core::task::why;
+use siding_history::metrics::{self, CONTENT_TYPE};
 use siding_http::ResponseBody;
 use siding_live::LiveView;
 use siding_live::arrange::filter_tasks;
@@ -31,6 +32,7 @@ pub(crate) fn respond(
     query: &Query,
 ) -> Response<ResponseBody> {
     let answer = tokio::task::block_in_place(|| match route {
+        ApiRoute::Metrics => read_metrics(context),
         ApiRoute::Tasks => {
             let views = context.feed.read_fresh(|view| list_tasks(view, query));
             Ok(response::json(StatusCode::OK, &views))
@@ -41,6 +43,13 @@ pub(crate) fn respond(
         ApiRoute::OpenApi => Ok(response::json(StatusCode::OK, &openapi::document())),
     });
     answer.unwrap_or_else(|(status, message)| response::json_error(status, &message))
+}
+
+/// Returns what `siding metrics` prints.
+fn read_metrics(context: &WebContext) -> Result<Response<ResponseBody>, ApiError> {
+    let read = metrics::read_metrics(&context.root, context.settings.retention_bytes)
+        .map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    Ok(response::with_type(StatusCode::OK, CONTENT_TYPE, read.value))
 }
 
 /// Returns the tasks: with `running=1` those that have not ended, with `session` those of one

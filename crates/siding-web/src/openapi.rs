@@ -37,6 +37,7 @@ pub(crate) fn document() -> Value {
 
 fn paths() -> Value {
     json!({
+        "/metrics": read("metrics", "text in the format of Prometheus", &[]),
         "/api/v1/tasks": read("all tasks, without text", "a list of `task`", &[
             ("running", "boolean", "only tasks that have not ended"),
             ("session", "string", "only tasks of this session"),

@@ -46,6 +46,8 @@ pub(crate) enum PageRoute {
 /// Data for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ApiRoute {
+    /// The metrics for Prometheus.
+    Metrics,
     /// All tasks.
     Tasks,
     /// One task.
@@ -96,6 +98,8 @@ impl<'p> Route<'p> {
         let segments: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
         let (wanted, route) = match segments.as_slice() {
             ["api", "v1", rest @ ..] => parse_api(rest)?,
+            // Prometheus reads this path unless its configuration names another one.
+            ["metrics"] => (Method::GET, Self::Api(ApiRoute::Metrics)),
             ["assets", name] => (Method::GET, Self::Asset(name)),
             ["tasks", id, "follow"] => {
                 (Method::GET, Self::Stream(StreamRoute::Output(parse_id(id)?)))

@@ -157,7 +157,7 @@ impl WebServer {
 
     async fn respond(self: Arc<Self>, request: Request<Incoming>) -> Response<ResponseBody> {
         let (head, body) = request.into_parts();
-        let is_api = head.uri.path().starts_with("/api/");
+        let is_api = head.uri.path().starts_with("/api/") || head.uri.path() == "/metrics";
         let refuse = |refusal: Refusal| page::refusal(refusal, is_api);
         if !self.policy.allows_host(&head.headers) {
             return refuse(Refusal::UnknownHost);

@@ -37,14 +37,15 @@ const MAX_SEARCHED_RUNS: usize = 5_000;
 
 /// Draws tasks over time: a lane for each session, a bar for each task, and marks for its events.
 ///
-/// The picture begins with the first task of the period and ends now. The tasks of subagents and
-/// the steps of workflows are below the task that started them. If there are more tasks than rows,
-/// short tasks share a bar with their number. Removed tasks are not shown. Nothing is repaired, so
-/// a task whose shim was killed seems to run.
+/// The picture begins with the first task of the period and ends now. Without --since, the period
+/// is an hour, or the time since the start of the oldest running task, if that is at most a day.
+/// The tasks of subagents and the steps of workflows are below the task that started them. If there
+/// are more tasks than rows, short tasks share a bar with their number. Removed tasks are not
+/// shown. Nothing is repaired, so a task whose shim was killed seems to run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding timeline                       the last hour
+  siding timeline                       the running tasks and the last hour
   siding timeline --since 8h            a working day
   siding timeline --session S           a session and its subagents
   siding timeline --svg timeline.svg    as a picture, for light and dark pages
@@ -53,9 +54,10 @@ Examples:
 A line below the picture explains its characters. The text next to a bar says
 how the task ended, unless it succeeded, and how long it took.")]
 pub(crate) struct Args {
-    /// Length of the period up to now, such as `30m` or `8h`
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = super::parse_duration)]
-    since: Duration,
+    /// Length of the period up to now, such as `30m` or `8h` (default: 1h, or since the start of a
+    /// running task)
+    #[arg(long, value_name = "DURATION", value_parser = super::parse_duration)]
+    since: Option<Duration>,
     /// Draw only the tasks of this session, and those started inside them
     #[arg(long, value_name = "S")]
     session: Option<SessionId>,
@@ -69,13 +71,13 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        if self.since.is_zero() {
+        if self.since.is_some_and(|since| since.is_zero()) {
             return Err(Failure::new("--since 0s: the period is empty")
                 .with_hint("give a duration such as `30m` or `8h`"));
         }
         let root = context::open_state_dir()?;
         let now = clock::unix_now();
-        let back_ms = i64::try_from(self.since.as_millis()).unwrap_or(i64::MAX);
+        let back_ms = self.period_ms(&root, now)?;
         let since = now.plus_ms(back_ms.saturating_neg());
         let (tasks, unreadable) = self.read_tasks(&root, since)?;
         let ids: HashSet<TaskId> = tasks.iter().map(|task| task.task_id).collect();
@@ -94,9 +96,24 @@ impl Args {
             print_text(build)?;
         }
         if !self.json {
-            self.report_missing(&root, since, &ids);
+            self.report_missing(&root, since, now, &ids);
         }
         Ok(if unreadable == 0 { ExitCode::SUCCESS } else { ExitCode::from(exit::SIDING_FAILED) })
+    }
+
+    /// Returns the length of the period, in milliseconds.
+    fn period_ms(&self, root: &StateDir, now: UnixMs) -> Result<i64, Failure> {
+        if let Some(since) = self.since {
+            return Ok(i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
+        }
+        // Reads the running tasks. The errors of unreadable ones are reported later.
+        let read = timeline::read_tasks(root, now)?;
+        let mut tasks: Vec<TimelineTask> =
+            read.into_iter().filter_map(|(_, task)| task.ok().flatten()).collect();
+        if let Some(session) = &self.session {
+            retain_sessions(&mut tasks, &session::session_tree(root, session)?);
+        }
+        Ok(TimelineWindow::default_back_ms(&tasks, now))
     }
 
     /// Returns the tasks of the period, and the number of tasks that could not be read.
@@ -125,9 +142,10 @@ impl Args {
     }
 
     /// Says that nothing ran, or that retention has removed tasks of the period.
-    fn report_missing(&self, root: &StateDir, since: UnixMs, shown: &HashSet<TaskId>) {
+    fn report_missing(&self, root: &StateDir, since: UnixMs, now: UnixMs, shown: &HashSet<TaskId>) {
         if shown.is_empty() {
-            let period = format_duration(self.since);
+            let period_ms = u64::try_from(now.0.saturating_sub(since.0)).unwrap_or(0);
+            let period = format_duration(Duration::from_millis(period_ms));
             errln!("siding: no task ran in the last {period}; --since looks further back");
         }
         // The history does not know the sessions of its runs.

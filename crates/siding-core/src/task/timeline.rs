@@ -1,5 +1,8 @@
 //! Reads the tasks of a timeline. Takes no lock and repairs nothing, so that no task notices the
 //! reader.
+//!
+//! The read model of siding-live cannot provide them: it keeps the present state of each task, and
+//! a timeline consists of the earlier events, which would stay in the memory of every viewer.
 
 use std::collections::BTreeSet;
 

@@ -5,7 +5,7 @@ mod collector;
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use siding_e2e::{Invocation, Sandbox};
+use siding_e2e::{Invocation, Sandbox, eventually, processes};
 
 use crate::support::{
     HANG_COMMAND, run_ok, run_refused, run_to_end, sandbox, start_task, stop_all,
@@ -150,6 +150,38 @@ fn a_killed_exporter_repeats_the_same_spans() {
     assert_eq!(second.spans, spans);
     assert_eq!(task_ids(&second.spans), BTreeSet::from([id]));
     export_once(&sandbox, &collector, "0 spans exported");
+}
+
+/// An exporter that is killed at any of its failpoints loses no span, and the next one sends a span
+/// again only if its acceptance was not recorded.
+#[test]
+fn an_exporter_that_is_killed_at_any_failpoint_loses_no_span() {
+    let sandbox = sandbox();
+    let collector = Collector::start(&[]);
+    for (point, requests_before, summary) in [
+        ("export_sending", 0, "1 span exported"),
+        ("export_accepted", 1, "1 span exported"),
+        ("export_recorded", 1, "0 spans exported"),
+    ] {
+        let id = run_to_end(&sandbox, "true");
+        let exporter = export(&sandbox, &collector, &[]).pause_at(point).spawn();
+        let process = exporter.process();
+        eventually("the exporter has stopped", || processes::state(process.pid) == Some('T'));
+        process.kill();
+        let _killed = exporter.wait().expect_signal(9);
+        let mut sent: Vec<Value> = Vec::new();
+        for _ in 0..requests_before {
+            sent.extend(collector.next().spans);
+        }
+        assert!(collector.received().is_empty(), "{point}");
+        export_once(&sandbox, &collector, summary);
+        if summary.starts_with('1') {
+            sent.extend(collector.next().spans);
+        }
+        assert!(collector.received().is_empty(), "{point}");
+        assert_eq!(task_ids(&sent), BTreeSet::from([id]), "{point}");
+        assert!(sent.iter().all(|span| *span == sent[0]), "{point}: {sent:#?}");
+    }
 }
 
 /// `--follow` sends each task when it ends, and tries again while the collector refuses.

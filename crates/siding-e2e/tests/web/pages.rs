@@ -89,3 +89,20 @@ fn a_page_of_many_tasks_is_small() {
     assert!(next.is_some(), "{text}");
     assert!(server.get("/?skip=100").text().contains(&first));
 }
+
+/// A Prometheus that reads the server gets what `siding metrics` prints, and only with the token.
+#[test]
+fn the_metrics_are_those_of_the_command() {
+    let sandbox = sandbox();
+    let _id = run_task(&sandbox, "exit 3");
+    let server = WebServer::start(&sandbox, &[]);
+    let reply = server.get("/metrics");
+    assert_eq!(reply.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    let printed = sandbox.siding(&["metrics"]).run().expect_code(0).stdout_text();
+    let counters = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| line.contains("_total")).map(str::to_owned).collect()
+    };
+    assert_eq!(counters(&reply.text()), counters(&printed));
+    assert!(printed.contains("siding_tasks_ended_total{outcome=\"failed\"} 1\n"), "{printed}");
+    assert_eq!(server.get_with("/metrics", &[]).status, 401);
+}

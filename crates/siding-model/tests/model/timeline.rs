@@ -185,6 +185,17 @@ fn the_axis_has_round_local_times() {
 }
 
 #[test]
+fn the_default_period_begins_with_the_oldest_running_task_of_the_last_day() {
+    let recent = task(1, "s", 60_000, None);
+    let ended = task(2, "s", -5 * HOUR_MS, Some(HOUR_MS));
+    let tasks = [recent, ended];
+    assert_eq!(TimelineWindow::default_back_ms(&tasks, NOW), HOUR_MS);
+    let older = task(3, "s", -4 * HOUR_MS, None);
+    let server = task(4, "s", -100 * HOUR_MS, None);
+    assert_eq!(TimelineWindow::default_back_ms(&[older, server], NOW), 5 * HOUR_MS);
+}
+
+#[test]
 fn the_window_begins_with_the_first_task_and_contains_the_present() {
     let tasks = vec![task(1, "a", HOUR_MS - 400_000, None)];
     let window = TimelineWindow::fit(&tasks, NOW, HOUR_MS);

@@ -148,6 +148,7 @@ impl Exporter<'_> {
         let failed = |error| ExportStop::Failure(Failure::new(error));
         let spans = self.log.pending(self.root).map_err(failed)?;
         for batch in spans.chunks(MAX_BATCH_SPANS) {
+            stop_at_failpoint("export_sending");
             match self.send_batch(batch) {
                 // One span may be invalid for this collector, and must not block the others.
                 Err(SendFailure::BadRequest { .. }) => {
@@ -157,10 +158,12 @@ impl Exporter<'_> {
                 }
                 result => result.map_err(stop_export)?,
             }
+            stop_at_failpoint("export_accepted");
             let ids: Vec<TaskId> = batch.iter().map(|span| span.state().spec.task_id).collect();
             self.log.record_accepted(&ids).map_err(|error| {
                 ExportStop::Failure(Failure::new(format!("could not record the export: {error}")))
             })?;
+            stop_at_failpoint("export_recorded");
         }
         Ok(spans.len())
     }
@@ -235,6 +238,15 @@ impl Exporter<'_> {
                 Some(delay) => std::thread::sleep(delay),
             }
         }
+    }
+}
+
+/// Stops this process (SIGSTOP) if `SIDING_PAUSE_AT` names this failpoint, so that a test can kill it
+/// there. Has no effect in the shipped program, which lacks the feature.
+fn stop_at_failpoint(point: &str) {
+    let is_armed = || std::env::var("SIDING_PAUSE_AT").is_ok_and(|wanted| wanted == point);
+    if cfg!(feature = "pause-points") && is_armed() {
+        sys::signals::stop_self();
     }
 }
 
