@@ -16,6 +16,7 @@ mod deadline_notice;
 pub mod duration;
 pub mod evidence;
 pub mod failure_class;
+pub mod flow_control;
 pub mod fnv;
 pub mod foreground_call;
 pub mod history;

@@ -1,8 +1,10 @@
 //! The checks of a tick: each queries one component, and records the result.
 
 use siding_core::sys::clock;
-use siding_model::lifecycle::TaskEvent;
+use siding_model::flow_control::max_unshown_bytes;
+use siding_model::lifecycle::{Phase, TaskEvent};
 use siding_model::limits::Breach;
+use siding_model::outcome::Placement;
 use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
 
@@ -43,6 +45,28 @@ impl TaskSupervisor {
         } else {
             self.deadline_notice.postpone(now);
         }
+    }
+
+    /// Returns the offset at which the shim leaves the output in the FIFO, so that the command waits
+    /// for its reader. `None` if no client makes it wait, in the background, while the task is
+    /// being stopped, because its processes must be able to end, and after a failed write: the
+    /// reader then misses output in any case, and its file is shorter than the stream.
+    pub(super) fn output_limit(&self) -> Option<u64> {
+        let shown = self.clients.min_shown()?;
+        let state = self.task.state();
+        let is_waiting = match state.lifecycle.phase() {
+            Phase::Starting { .. } | Phase::Running { .. } | Phase::Lingering { .. } => {
+                state.lifecycle.placement() == Placement::Foreground
+            }
+            Phase::Stopping { .. } | Phase::Killing { .. } | Phase::Ended { .. } => false,
+        };
+        let ahead = max_unshown_bytes(self.task.spec().keep_tail);
+        (is_waiting && self.output.totals().lost == 0).then(|| shown.saturating_add(ahead))
+    }
+
+    /// Returns whether the command waits for its reader: the FIFO is not read at present.
+    pub(super) fn is_output_held(&self) -> bool {
+        self.output_limit().is_some_and(|limit| self.output.bytes() >= limit)
     }
 
     /// Returns when to poll the output of an adopted task; `None` for a task that siding started.

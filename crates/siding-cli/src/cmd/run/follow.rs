@@ -86,7 +86,10 @@ pub(super) fn follow(
     show: ShownOutput<'_>,
 ) -> Result<FollowResult, Failure> {
     let (output, matches) = match show {
-        ShownOutput::Output => (Some(CommandOutput::new(plan.task.spec().separate_stderr)?), None),
+        ShownOutput::Output => {
+            let separates_stderr = plan.task.spec().separate_stderr;
+            (Some(CommandOutput::new(separates_stderr, plan.report_step)?), None)
+        }
         ShownOutput::MatchingLines(monitor) => (None, Some(MatchPrinter::new(monitor)?)),
         ShownOutput::Nothing => (None, None),
     };

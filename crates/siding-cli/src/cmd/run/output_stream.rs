@@ -38,6 +38,11 @@ pub(super) struct CommandOutput {
     piece_offset: usize,
     /// Whether a growth message must be requested from the shim once all known output is shown.
     growth_pending: bool,
+    /// Number of bytes after which the shim receives the progress, so that the command waits for a
+    /// slow reader; `None` if the command does not wait.
+    report_step: Option<u64>,
+    /// The value of `shown` that the shim received last.
+    reported: u64,
     /// Number of lost bytes, and how many of them were reported.
     lost_bytes: u64,
     reported_lost_bytes: u64,
@@ -110,7 +115,8 @@ enum SinkState {
 impl CommandOutput {
     /// Returns a stream that has shown nothing yet. If `separates_stderr` is set, the part that the
     /// command writes to its standard error is written to this process's standard error.
-    pub(super) fn new(separates_stderr: bool) -> Result<Self, Failure> {
+    /// `report_step` is [`super::plan::RunPlan::report_step`].
+    pub(super) fn new(separates_stderr: bool, report_step: Option<u64>) -> Result<Self, Failure> {
         let (stdout, stderr) = (io::stdout(), io::stderr());
         let has_remarks = stdout.is_terminal() && stderr.is_terminal();
         let stderr_sink = match separates_stderr {
@@ -128,6 +134,8 @@ impl CommandOutput {
             piece: Vec::new(),
             piece_offset: 0,
             growth_pending: false,
+            report_step,
+            reported: 0,
             lost_bytes: 0,
             reported_lost_bytes: 0,
         })
@@ -162,9 +170,12 @@ impl CommandOutput {
         (self.stdout.is_open() && self.shown < self.written).then(|| sink.file.as_fd())
     }
 
-    /// Asks the shim to report, once, that more output was written.
-    pub(super) fn subscribe_growth(&self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
-        Ok(watch.send(&ShimRequest::Subscribe { follow: true })?)
+    /// Asks the shim to report, once, that more output was written. If the command waits for its
+    /// reader, also reports how much was shown.
+    pub(super) fn subscribe_growth(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
+        self.reported = self.shown;
+        let shown = self.report_step.map(|_| self.shown);
+        Ok(watch.send(&ShimRequest::Subscribe { follow: true, shown })?)
     }
 
     /// Updates the number of written bytes after a growth message. The next message is requested
@@ -239,6 +250,9 @@ impl CommandOutput {
             }
             Err(error) => {
                 self.stdout.state = SinkState::Failed;
+                // The command must not wait for a reader that receives nothing more.
+                self.report_step = None;
+                self.subscribe_growth(watch)?;
                 let id = watch.id();
                 render::print_note(&format!(
                     "the output cannot be shown here: {error}; the command continues, and \
@@ -279,14 +293,20 @@ impl CommandOutput {
             }
         } else if self.piece.is_empty() {
             // The file is shorter than before. siding itself never truncates it, so another program
-            // has.
+            // has. The command must not wait until the missing bytes are shown.
             self.written = self.shown;
+            self.report_step = None;
+            self.growth_pending = true;
         }
         Ok(())
     }
 
+    /// Requests the next growth message once all known output is shown, or earlier if a report of
+    /// the progress is due.
     fn subscribe_when_shown(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
-        if self.growth_pending && self.shown >= self.written {
+        let is_shown = self.growth_pending && self.shown >= self.written;
+        let unreported = self.shown - self.reported;
+        if is_shown || self.report_step.is_some_and(|step| unreported >= step) {
             self.growth_pending = false;
             self.subscribe_growth(watch)?;
         }
