@@ -400,12 +400,15 @@ impl TaskSupervisor {
     }
 
     /// Collects the summary for the final record, and adds siding's line to the output of a task
-    /// that siding ended.
+    /// that siding ended, unless a person's call shows the output: the call reports the end itself,
+    /// and passes the output on to the next program of a pipeline.
     fn close_summary(&mut self, ended: &Phase, at: MonotonicMs) -> CloseSummary {
         self.output.drain();
         let report = self.tree_kill.report();
         let state = self.task.state();
-        if let Some(line) = closing::format_stop_line(state, ended, report.as_ref()) {
+        if let Some(line) = closing::format_stop_line(state, ended, report.as_ref())
+            && !self.has_person_waiting()
+        {
             self.output.append_siding_line(&line);
         }
         let (gave_up, is_discovered) = (self.tree_kill.gave_up(), self.tree.is_discovered());

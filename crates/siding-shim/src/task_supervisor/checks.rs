@@ -47,6 +47,13 @@ impl TaskSupervisor {
         }
     }
 
+    /// Returns whether a person waits for the task in the foreground, in a call that shows its
+    /// output.
+    pub(super) fn has_person_waiting(&self) -> bool {
+        self.task.state().lifecycle.placement() == Placement::Foreground
+            && self.clients.min_shown().is_some()
+    }
+
     /// Returns the offset at which the shim leaves the output in the FIFO, so that the command waits
     /// for its reader. `None` if no client makes it wait, in the background, while the task is
     /// being stopped, because its processes must be able to end, and after a failed write: the
