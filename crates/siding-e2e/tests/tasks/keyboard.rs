@@ -112,6 +112,25 @@ fn a_second_ctrl_c_kills_a_command_that_ignores_the_first() {
     task.expect_stopped();
 }
 
+/// A command that ignores Ctrl-C gets SIGTERM after half of its grace, before it is killed.
+#[test]
+fn a_command_that_ignores_ctrl_c_is_terminated_before_it_is_killed() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let wait = wait_for_file_command("never");
+    let text = format!("trap '' INT; trap 'echo cleaned up; exit 3' TERM; echo up; {wait}");
+    let line = sandbox.siding_line(&["run", "--grace", "8s", "--", &text]);
+    let call = shell_on(&sandbox, &terminal, &["-c", &format!("exec {line}")]).spawn();
+    terminal.wait_for_row("up");
+    terminal.send_keys(CTRL_C);
+    terminal.wait_for_text("cleaned up");
+    let _ended = call.wait();
+    let task = Task::only(&sandbox);
+    assert_eq!(task.show()["outcome"], serde_json::json!({"kind": "stopped", "by": "user"}));
+    assert_eq!(task.journal().matches("stop_asked").count(), 2);
+    task.expect_stopped();
+}
+
 /// Ctrl-C ends the script in which the call is, as it does for any program that the signal ends.
 #[test]
 fn ctrl_c_ends_the_script_around_the_call() {

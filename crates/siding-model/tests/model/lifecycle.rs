@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use siding_model::lifecycle::{Lifecycle, Phase, TaskEvent, TreeLiveness};
+use siding_model::lifecycle::{Lifecycle, LifecycleEffect, Phase, TaskEvent, TreeLiveness};
 use siding_model::outcome::{BackgroundReason, LeaderEnd, LimitKind, Outcome, Placement};
 use siding_model::process::MonotonicMs;
 use siding_model::signal::Signal;
@@ -78,6 +78,37 @@ fn a_stop_with_an_endless_grace_is_bounded_by_the_deadline() {
     let (life, _) = life.step(&forever, now);
     let grace_ms = sample_records::task_spec().grace_ms;
     assert_eq!(life.wake_at(), life.deadline().map(|deadline| deadline.plus_ms(grace_ms)));
+}
+
+/// A request that shortens the grace sends its signal, unless the tree has received it already.
+#[test]
+fn a_second_stop_sends_another_signal() {
+    let stop = |grace_ms, signal| TaskEvent::StopAsked {
+        by: "user".to_owned(),
+        grace_ms: Some(grace_ms),
+        signal: Some(signal),
+    };
+    let now = sample_records::STARTED;
+    let mut life = Lifecycle::new(&sample_records::task_spec(), now);
+    life = life.step(&TaskEvent::Spawned { leader: sample_records::LEADER }, now).0;
+    for (event, sent) in [
+        (stop(900, Signal::INT), Some(Signal::INT)),
+        (stop(800, Signal::INT), None),
+        (stop(850, Signal::TERM), None),
+        (stop(700, Signal::TERM), Some(Signal::TERM)),
+    ] {
+        let (next, effects) = life.step(&event, now);
+        let signals: Vec<_> = effects
+            .iter()
+            .filter_map(|effect| match effect {
+                LifecycleEffect::Signal(signal) => Some(*signal),
+                LifecycleEffect::Record | LifecycleEffect::Kill | LifecycleEffect::Close => None,
+            })
+            .collect();
+        assert_eq!(signals, Vec::from_iter(sent), "{event:?}");
+        life = next;
+    }
+    assert_eq!(life.wake_at(), Some(now.plus_ms(700)));
 }
 
 /// A person who waits in the foreground decides how long the command runs. The deadline and the cap

@@ -102,7 +102,7 @@ pub(super) fn follow(
         budget_reason: plan.hand_over,
         stops_without_reader: plan.is_person,
         hint_after,
-        explains_interrupts: plan.is_person,
+        is_interrupted_by_person: plan.is_person,
         ..CallPolicy::for_task(plan.task.spec(), plan.budget)
     };
     let end = wait_in_foreground(root, SHIM_PROGRAM, (&plan.task, link), policy, &mut caller);
