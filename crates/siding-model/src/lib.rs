@@ -49,6 +49,7 @@ pub mod spec;
 pub mod system_log;
 pub mod task_reference;
 pub mod task_view;
+pub mod terminal_modes;
 pub mod text;
 pub mod timeline;
 pub mod trace_parent;

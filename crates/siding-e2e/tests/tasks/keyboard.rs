@@ -70,6 +70,31 @@ fn typed_text_is_discarded_and_reported_once() {
     assert!(!shown.contains("hunter2") && !shown.contains("again"), "{shown}");
 }
 
+/// A command with a screen of its own, such as an editor, cannot receive keys. siding says so, and
+/// restores the terminal when the command is ended or moved to the background.
+#[test]
+fn the_screen_of_a_command_is_left_when_the_call_returns() {
+    for key in [CTRL_B, CTRL_C] {
+        let sandbox = sandbox();
+        let mut terminal = Terminal::new(80, 24);
+        let wait = wait_for_file_command("go");
+        let text = format!("printf '\\033[?1049h\\033[?25linside'; {wait}");
+        let line = sandbox.siding_line(&["run", "--", &text]);
+        let call = shell_on(&sandbox, &terminal, &["-c", &format!("exec {line}")]).spawn();
+        terminal.wait_for_row("inside");
+        assert!(terminal.is_alternate_screen());
+        terminal.send_keys("q");
+        terminal.wait_for_row("the command needs a terminal");
+        terminal.send_keys(key);
+        let _returned = call.wait();
+        assert!(!terminal.is_alternate_screen(), "{key:?}");
+        let task = Task::only(&sandbox);
+        create_file(&sandbox, "go");
+        task.wait_outcome();
+        task.expect_stopped();
+    }
+}
+
 /// A signal from the keyboard ends the call in order, so that the terminal is restored. Only Ctrl-C
 /// stops the command.
 #[test]

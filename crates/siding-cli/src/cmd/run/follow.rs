@@ -107,6 +107,7 @@ pub(super) fn follow(
     };
     let end = wait_in_foreground(root, SHIM_PROGRAM, (&plan.task, link), policy, &mut caller);
     stderr::clear_progress();
+    caller.output.iter_mut().for_each(CommandOutput::reset_terminal);
     let end = end?;
     if let (CallEnd::Returned(..), Some(matches)) = (&end, caller.matches) {
         matches.finish()?;
@@ -141,6 +142,12 @@ struct RunCaller<'f, 'r> {
     last_signal: Option<Signal>,
 }
 
+impl RunCaller<'_, '_> {
+    fn is_full_screen(&self) -> bool {
+        self.output.as_ref().is_some_and(CommandOutput::is_full_screen)
+    }
+}
+
 impl ForegroundCaller for RunCaller<'_, '_> {
     type Error = Failure;
 
@@ -162,6 +169,7 @@ impl ForegroundCaller for RunCaller<'_, '_> {
         for signal in self.signals.read_pending() {
             if signal == Signal::TSTP {
                 stderr::clear_progress();
+                self.output.iter_mut().for_each(CommandOutput::reset_terminal);
             }
             if self.keyboard.as_mut().is_some_and(|keyboard| keyboard.handle_signal(signal)) {
                 let is_in_foreground = self.keyboard.as_ref().is_some_and(Keyboard::is_reading);
@@ -177,7 +185,10 @@ impl ForegroundCaller for RunCaller<'_, '_> {
             }
             requests.push(CallEvent::Interrupted);
         }
-        if self.keyboard.as_mut().is_some_and(Keyboard::read_hand_over_key) {
+        let is_full_screen = self.is_full_screen();
+        if let Some(keyboard) = &mut self.keyboard
+            && keyboard.read_hand_over_key(is_full_screen)
+        {
             requests.push(CallEvent::SentToBackground);
         }
         requests
@@ -205,7 +216,8 @@ impl ForegroundCaller for RunCaller<'_, '_> {
     }
 
     fn progress_at(&self) -> Option<MonotonicMs> {
-        self.progress.as_ref().and_then(RunProgress::paint_at)
+        // The line would be drawn over the screen of an editor.
+        self.progress.as_ref().filter(|_| !self.is_full_screen()).and_then(RunProgress::paint_at)
     }
 
     fn show_progress(&mut self) {

@@ -24,6 +24,9 @@ pub(super) const HINT_AFTER: Duration = Duration::from_secs(5);
 const CTRL_B: u8 = 0x02;
 /// The byte of the key that ends the input of a program.
 const CTRL_D: u8 = 0x04;
+/// The remark about keys that were typed for a command with a screen of its own.
+const FULL_SCREEN_NOTE: &str = "the command needs a terminal, which siding does not give it, and \
+                                receives no keys: end it with Ctrl-C, and run it without siding";
 /// Signals that a call with a keyboard handles in addition: two that would leave the terminal in
 /// the changed mode, the one that continues this process, and two with which the kernel would stop
 /// a background process that uses the terminal.
@@ -112,8 +115,9 @@ impl Keyboard {
     }
 
     /// Reads the typed keys, without waiting for any. Returns whether the person moves the command
-    /// to the background.
-    pub(super) fn read_hand_over_key(&mut self) -> bool {
+    /// to the background. `is_full_screen` is whether the command shows a screen of its own, for
+    /// which each key is meant.
+    pub(super) fn read_hand_over_key(&mut self, is_full_screen: bool) -> bool {
         if !self.is_reading || !poll::is_readable(self.terminal.as_fd()) {
             return false;
         }
@@ -134,10 +138,10 @@ impl Keyboard {
         if typed.has_hand_over_key && self.can_hand_over {
             return true;
         }
-        if typed.ends_line
+        if (typed.ends_line || is_full_screen)
             && let Some(note) = self.discard_note.take()
         {
-            render::print_note(&note);
+            render::print_note(if is_full_screen { FULL_SCREEN_NOTE } else { &note });
         }
         false
     }

@@ -6,11 +6,12 @@ use std::io::{self, ErrorKind, IsTerminal as _, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use siding_core::output::{OutputSpan, OutputStream, RawChunks, StderrSpans};
-use siding_core::sys::poll::PIPE_BLOCK_BYTES;
+use siding_core::sys::poll::{self, PIPE_BLOCK_BYTES};
 use siding_core::task::run::WriteResult;
 use siding_core::task::watch::TaskWatch;
 use siding_model::protocol::ShimRequest;
 use siding_model::size::size_in_words;
+use siding_model::terminal_modes::TerminalModes;
 
 use crate::failure::Failure;
 use crate::render;
@@ -57,12 +58,15 @@ struct Sink {
     /// Whether remarks appear between the written bytes, so that a remark after an incomplete line
     /// must start on a new line.
     shows_remarks: bool,
+    /// The modes that the written bytes have changed; `None` if the stream is no terminal.
+    modes: Option<TerminalModes>,
 }
 
 impl Sink {
     fn new(fd: BorrowedFd<'_>, shows_remarks: bool) -> Result<Self, Failure> {
-        let file = fd.try_clone_to_owned().map_err(output_failure)?.into();
-        Ok(Self { file, state: SinkState::Open, shows_remarks })
+        let file: File = fd.try_clone_to_owned().map_err(output_failure)?.into();
+        let modes = file.is_terminal().then(TerminalModes::default);
+        Ok(Self { file, state: SinkState::Open, shows_remarks, modes })
     }
 
     const fn is_open(&self) -> bool {
@@ -78,7 +82,28 @@ impl Sink {
         if self.shows_remarks {
             stderr::note_terminal_output(&block[..count]);
         }
+        if let Some(modes) = &mut self.modes {
+            modes.feed(&block[..count]);
+        }
         Ok(count)
+    }
+
+    /// Restores the modes of the terminal that the command has changed. Has no effect if the
+    /// terminal accepts nothing.
+    fn reset_terminal(&mut self) {
+        let Some(modes) = &mut self.modes else { return };
+        let leaves_screen = modes.is_alternate_screen();
+        let reset = modes.take_reset();
+        if reset.is_empty()
+            || !poll::wait_writable(self.file.as_fd(), RESET_TIMEOUT_MS).unwrap_or(false)
+        {
+            return;
+        }
+        let _peer_gone = self.file.write_all(reset.as_bytes());
+        if self.shows_remarks && leaves_screen {
+            // The cursor is where it was before the alternate screen: at the start of a line.
+            stderr::note_terminal_output(b"\n");
+        }
     }
 
     /// Writes the beginning of a block. Once the stream is closed, drops all bytes. Returns the
@@ -159,6 +184,20 @@ impl CommandOutput {
     /// Returns whether the reader of standard output has closed the pipe.
     pub(super) const fn is_disconnected(&self) -> bool {
         matches!(self.stdout.state, SinkState::Disconnected)
+    }
+
+    /// Returns whether the command shows a screen of its own, as an editor does.
+    pub(super) fn is_full_screen(&self) -> bool {
+        let shows_screen =
+            |sink: &Sink| sink.modes.as_ref().is_some_and(TerminalModes::is_alternate_screen);
+        shows_screen(&self.stdout) || self.stderr.as_ref().is_some_and(shows_screen)
+    }
+
+    /// Restores the modes of the terminal that the command has changed, because the command is
+    /// killed, or no longer shown, before it restores them itself.
+    pub(super) fn reset_terminal(&mut self) {
+        self.stdout.reset_terminal();
+        self.stderr.iter_mut().for_each(Sink::reset_terminal);
     }
 
     /// Returns the descriptor to which the next bytes are written; `None` if there are none.
@@ -313,6 +352,9 @@ impl CommandOutput {
         Ok(())
     }
 }
+
+/// Maximum wait for a terminal to accept the sequences that restore it, in milliseconds.
+const RESET_TIMEOUT_MS: u64 = 1_000;
 
 const TOO_SLOW_TEXT: &str = "the reader was too slow";
 
