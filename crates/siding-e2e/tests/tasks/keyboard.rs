@@ -51,6 +51,30 @@ fn ctrl_b_moves_the_command_to_the_background() {
     task.expect_stopped();
 }
 
+/// Ctrl-B also works if a filter reads the output of the command.
+#[test]
+fn ctrl_b_moves_the_command_of_a_pipeline_to_the_background() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let shell = shell_on(&sandbox, &terminal, &["--noediting", "-i"]);
+    let shell = shell.env("PS1", "prompt> ").spawn();
+    terminal.wait_for_row("prompt>");
+    let text = format!("x=is; echo ${{x}}up; {}", wait_for_file_command("go"));
+    terminal.send_keys(&format!("{} | tee log\n", sandbox.siding_line(&["run", "--", &text])));
+    terminal.wait_for_text("isup");
+    terminal.wait_for_text("Ctrl-B moves it to the background");
+    terminal.send_keys(CTRL_B);
+    terminal.wait_for_text("in the background");
+    terminal.send_keys("echo code=${PIPESTATUS[0]}\n");
+    terminal.wait_for_text("code=75");
+    let task = Task::only(&sandbox);
+    create_file(&sandbox, "go");
+    assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "exited", "code": 0}));
+    task.expect_stopped();
+    terminal.send_keys("exit\n");
+    let _ended = shell.wait().expect_code(0);
+}
+
 /// Text that a person types for the command never reaches the shell: siding neither shows nor keeps
 /// it, and reports it once.
 #[test]

@@ -195,7 +195,7 @@ impl ForegroundCaller for RunCaller<'_, '_> {
     }
 
     fn show_hint(&mut self, hint: CallHint) {
-        match (hint, &self.keyboard) {
+        match (hint, &mut self.keyboard) {
             (CallHint::HandOver, Some(keyboard)) => {
                 let Some(hint) = keyboard.hand_over_hint() else { return };
                 // The visible line shows the hint when it is repainted, which is within a second.
