@@ -5,6 +5,9 @@
 //! waits for its reader, as the writer of a full pipe does. Without such reports the shim always
 //! reads, and a slow reader misses the output that is no longer kept.
 
+use crate::lifecycle::{Lifecycle, Phase};
+use crate::outcome::Placement;
+
 /// The largest number of bytes that a command may be ahead of its reader.
 const MAX_UNSHOWN_BYTES: u64 = 8 << 20;
 /// The smallest such number. If less than four times as much is kept, a slow reader may miss
@@ -17,6 +20,20 @@ const MIN_UNSHOWN_BYTES: u64 = 64 << 10;
 #[must_use]
 pub fn max_unshown_bytes(keep_tail: u64) -> u64 {
     (keep_tail / 4).clamp(MIN_UNSHOWN_BYTES, MAX_UNSHOWN_BYTES)
+}
+
+/// Returns the offset at which the shim leaves the output of a task in the FIFO, if a call has shown
+/// the output up to the offset `shown`. `None` in the background, and while the task is being
+/// stopped, because its processes must be able to write before they end.
+#[must_use]
+pub fn output_limit(lifecycle: &Lifecycle, keep_tail: u64, shown: u64) -> Option<u64> {
+    let is_waiting = match lifecycle.phase() {
+        Phase::Starting { .. } | Phase::Running { .. } | Phase::Lingering { .. } => {
+            lifecycle.placement() == Placement::Foreground
+        }
+        Phase::Stopping { .. } | Phase::Killing { .. } | Phase::Ended { .. } => false,
+    };
+    is_waiting.then(|| shown.saturating_add(max_unshown_bytes(keep_tail)))
 }
 
 /// Returns the number of shown bytes after which a call reports its progress: less than

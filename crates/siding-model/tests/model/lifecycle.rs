@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
+use siding_model::flow_control::output_limit;
 use siding_model::lifecycle::{Lifecycle, LifecycleEffect, Phase, TaskEvent, TreeLiveness};
 use siding_model::outcome::{BackgroundReason, LeaderEnd, LimitKind, Outcome, Placement};
 use siding_model::process::MonotonicMs;
@@ -105,10 +106,31 @@ fn a_second_stop_sends_another_signal() {
                 LifecycleEffect::Record | LifecycleEffect::Kill | LifecycleEffect::Close => None,
             })
             .collect();
-        assert_eq!(signals, Vec::from_iter(sent), "{event:?}");
+        assert_eq!(signals.as_slice(), sent.as_slice(), "{event:?}");
         life = next;
     }
     assert_eq!(life.wake_at(), Some(now.plus_ms(700)));
+}
+
+/// A command waits for its reader only while a person waits for the command.
+#[test]
+fn a_command_does_not_wait_for_its_reader_in_the_background_or_during_a_stop() {
+    let keep_tail = 4 << 20;
+    let limit = |life: &Lifecycle| output_limit(life, keep_tail, 100);
+    let spec = TaskSpec { placement: Placement::Foreground, ..sample_records::task_spec() };
+    let now = sample_records::STARTED;
+    let new = Lifecycle::new(&spec, now);
+    let (running, _) = new.step(&TaskEvent::Spawned { leader: sample_records::LEADER }, now);
+    for life in [&new, &running] {
+        assert_eq!(limit(life), Some(100 + (1 << 20)));
+    }
+    let (placed, _) = running.step(&TaskEvent::Placed { why: BackgroundReason::User }, now);
+    let (stopping, _) = running.step(&sample_records::stop_event("user"), now);
+    let (killing, _) = stopping.step(&TaskEvent::GraceOver, now.plus_ms(spec.grace_ms));
+    for life in [&placed, &stopping, &killing] {
+        assert_eq!(limit(life), None, "{life:?}");
+    }
+    assert_eq!(output_limit(&running, keep_tail, u64::MAX), Some(u64::MAX));
 }
 
 /// A person who waits in the foreground decides how long the command runs. The deadline and the cap

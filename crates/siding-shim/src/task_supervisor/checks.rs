@@ -1,8 +1,8 @@
 //! The checks of a tick: each queries one component, and records the result.
 
 use siding_core::sys::clock;
-use siding_model::flow_control::max_unshown_bytes;
-use siding_model::lifecycle::{Phase, TaskEvent};
+use siding_model::flow_control;
+use siding_model::lifecycle::TaskEvent;
 use siding_model::limits::Breach;
 use siding_model::outcome::Placement;
 use siding_model::process::MonotonicMs;
@@ -55,20 +55,15 @@ impl TaskSupervisor {
     }
 
     /// Returns the offset at which the shim leaves the output in the FIFO, so that the command waits
-    /// for its reader. `None` if no client makes it wait, in the background, while the task is
-    /// being stopped, because its processes must be able to end, and after a failed write: the
-    /// reader then misses output in any case, and its file is shorter than the stream.
+    /// for its reader. `None` if the command does not wait, and after a failed write: the reader
+    /// then misses output in any case, and never receives as many bytes as the command has written.
     pub(super) fn output_limit(&self) -> Option<u64> {
         let shown = self.clients.min_shown()?;
-        let state = self.task.state();
-        let is_waiting = match state.lifecycle.phase() {
-            Phase::Starting { .. } | Phase::Running { .. } | Phase::Lingering { .. } => {
-                state.lifecycle.placement() == Placement::Foreground
-            }
-            Phase::Stopping { .. } | Phase::Killing { .. } | Phase::Ended { .. } => false,
-        };
-        let ahead = max_unshown_bytes(self.task.spec().keep_tail);
-        (is_waiting && self.output.totals().lost == 0).then(|| shown.saturating_add(ahead))
+        if self.output.totals().lost > 0 {
+            return None;
+        }
+        let lifecycle = &self.task.state().lifecycle;
+        flow_control::output_limit(lifecycle, self.task.spec().keep_tail, shown)
     }
 
     /// Returns whether the command waits for its reader: the FIFO is not read at present.
