@@ -211,7 +211,7 @@ fn output_bytes(tool_context: &ToolContext, id: TaskId) -> Option<u64> {
 /// ended or can no longer be watched. Does nothing if the task cannot be watched at all.
 async fn notify_growth(tool_context: Arc<ToolContext>, mut growth: OutputGrowth, sink: UpdateSink) {
     let id = growth.id;
-    let resubscribe = ShimRequest::Subscribe { follow: true };
+    let resubscribe = ShimRequest::Subscribe { follow: true, shown: None };
     let Ok(mut watch) = run_blocking(|| TaskWatch::open(&tool_context.root, SHIM_PROGRAM, id))
     else {
         return;

@@ -56,9 +56,12 @@ pub struct CallPolicy {
     /// How long the command has run when the caller shows how to move it to the background; `None`
     /// shows nothing.
     pub hint_after: Option<Duration>,
-    /// Whether the caller shows, some time after the first interrupt, that a second one kills the
-    /// command.
-    pub explains_interrupts: bool,
+    /// Whether a person interrupts the command. Some time after the first interrupt, the caller then
+    /// shows that a second one kills the command, and after half of the grace it also sends the
+    /// task's own signal to a command that ignores SIGINT.
+    pub is_interrupted_by_person: bool,
+    /// Time between the first signal of a stop and the kill, in milliseconds.
+    pub grace_ms: u64,
 }
 
 /// The requester that the journal records for the stop of a command whose reader has closed the
@@ -86,7 +89,8 @@ impl CallPolicy {
             waits_for_ready: !spec.wait_for.is_empty(),
             stops_without_reader: false,
             hint_after: None,
-            explains_interrupts: false,
+            is_interrupted_by_person: false,
+            grace_ms: spec.grace_ms,
         }
     }
 
@@ -133,7 +137,7 @@ pub enum CallEvent {
 pub enum CallAction {
     /// Waits for the next event.
     Wait,
-    /// Requests the stop of the task with SIGINT, and waits for its end.
+    /// Sends [`InterruptGrace::stop_request`], and waits for the end of the task.
     Interrupt(InterruptGrace),
     /// Sends [`closed_reader_stop`], and waits for the end of the task.
     StopWithoutReader,
@@ -164,6 +168,11 @@ pub enum InterruptGrace {
     OfTask,
     /// No time, because the command was already interrupted once.
     Zero,
+    /// The rest of the task's grace, for a command that has not ended since the first interrupt.
+    Rest {
+        /// The rest, in milliseconds.
+        ms: u64,
+    },
 }
 
 impl InterruptGrace {
@@ -173,14 +182,19 @@ impl InterruptGrace {
         match self {
             Self::OfTask => None,
             Self::Zero => Some(0),
+            Self::Rest { ms } => Some(ms),
         }
     }
 
-    /// Returns the request to the shim that interrupts the command, with SIGINT as Ctrl-C does.
-    /// `by` is the requester for the journal.
+    /// Returns the request to the shim that interrupts the command, with SIGINT as Ctrl-C does. For
+    /// the rest of the grace, the signal is the task's own. `by` is the requester for the journal.
     #[must_use]
     pub fn stop_request(self, by: &str) -> ShimRequest {
-        ShimRequest::Stop { by: by.to_owned(), grace_ms: self.ms(), signal: Some(Signal::INT) }
+        let signal = match self {
+            Self::OfTask | Self::Zero => Some(Signal::INT),
+            Self::Rest { .. } => None,
+        };
+        ShimRequest::Stop { by: by.to_owned(), grace_ms: self.ms(), signal }
     }
 }
 
@@ -219,6 +233,9 @@ pub struct ForegroundCall {
     /// The moment at which the hint is due; `None` before the command runs, and once the hint was
     /// shown or has become useless.
     hint_at: Option<MonotonicMs>,
+    /// The moment at which a command that ignores the first interrupt receives the task's own
+    /// signal; `None` before the interrupt, and once the signal was requested.
+    terminate_at: Option<MonotonicMs>,
     /// Whether the move to the background was requested before the command ran.
     wants_background: bool,
     /// Number of stops that the call has requested.
@@ -235,6 +252,7 @@ impl ForegroundCall {
             state,
             budget_end: None,
             hint_at: None,
+            terminate_at: None,
             wants_background: false,
             stop_requests: 0,
         }
@@ -256,7 +274,9 @@ impl ForegroundCall {
     #[must_use]
     pub fn wake_at(&self) -> Option<MonotonicMs> {
         match self.state {
-            CallState::Running => [self.budget_end, self.hint_at].into_iter().flatten().min(),
+            CallState::Running => {
+                [self.budget_end, self.hint_at, self.terminate_at].into_iter().flatten().min()
+            }
             CallState::Starting | CallState::HandedOver | CallState::Ended | CallState::Left => {
                 None
             }
@@ -329,7 +349,19 @@ impl ForegroundCall {
                 _ => CallHint::SecondInterrupt,
             });
         }
+        if is_due(self.terminate_at) {
+            self.terminate_at = None;
+            return CallAction::Interrupt(self.rest_of_grace());
+        }
         CallAction::Wait
+    }
+
+    /// Returns how long a command that ignores SIGINT may continue after half of its grace. The time
+    /// is a tenth of the grace shorter than the rest, because the shim accepts no request that would
+    /// extend the grace, and this one may reach it late.
+    const fn rest_of_grace(&self) -> InterruptGrace {
+        let grace_ms = self.policy.grace_ms;
+        InterruptGrace::Rest { ms: grace_ms - grace_ms / 2 - grace_ms / 10 }
     }
 
     /// Returns whether only this call waits for the command. The command is then of no use without
@@ -360,7 +392,7 @@ impl ForegroundCall {
     fn hand_over(&mut self, why: BackgroundReason) -> CallAction {
         self.state = CallState::HandedOver;
         // An interrupt may return the call to `Running`, where the budget must not apply again.
-        (self.budget_end, self.hint_at) = (None, None);
+        (self.budget_end, self.hint_at, self.terminate_at) = (None, None, None);
         let place = (self.policy.placement == Placement::Foreground).then_some(why);
         self.policy.placement = Placement::Background { why };
         CallAction::HandOver(place)
@@ -370,8 +402,9 @@ impl ForegroundCall {
         let grace =
             if self.stop_requests == 0 { InterruptGrace::OfTask } else { InterruptGrace::Zero };
         self.stop_requests += 1;
-        let is_explained = self.policy.explains_interrupts && self.stop_requests == 1;
-        self.hint_at = is_explained.then(|| now.plus_ms(INTERRUPT_HINT_MS));
+        let is_first = self.policy.is_interrupted_by_person && self.stop_requests == 1;
+        self.hint_at = is_first.then(|| now.plus_ms(INTERRUPT_HINT_MS));
+        self.terminate_at = is_first.then(|| now.plus_ms(self.policy.grace_ms / 2));
         match self.state {
             // The interrupt skips the remaining output and stops lingering processes.
             CallState::Ended => self.leave(Some(grace)),
@@ -420,7 +453,8 @@ mod tests {
         waits_for_ready: false,
         stops_without_reader: false,
         hint_after: None,
-        explains_interrupts: false,
+        is_interrupted_by_person: false,
+        grace_ms: 3_000,
     };
 
     fn policies() -> impl Strategy<Value = CallPolicy> {
@@ -436,7 +470,7 @@ mod tests {
                 goal,
                 waits_for_ready: flags.0,
                 stops_without_reader: flags.1,
-                explains_interrupts: flags.2,
+                is_interrupted_by_person: flags.2,
                 hint_after: hint.map(Duration::from_millis),
                 ..POLICY
             }
@@ -477,6 +511,11 @@ mod tests {
                 now += pause;
                 let before = call.state();
                 let stop = match call.step(event, at(now)) {
+                    CallAction::Interrupt(InterruptGrace::Rest { .. }) => {
+                        prop_assert!(policy.is_interrupted_by_person && stops == 1);
+                        prop_assert_eq!(event, CallEvent::Tick);
+                        None
+                    }
                     CallAction::Interrupt(grace) | CallAction::Leave(Some(grace)) => Some(grace),
                     CallAction::StopWithoutReader => {
                         prop_assert!(policy.stops_without_reader && stops == 0);
@@ -506,7 +545,7 @@ mod tests {
         }
 
         #[test]
-        fn a_tick_at_the_wake_up_time_hands_over_or_shows_the_hint_once(
+        fn a_tick_at_the_wake_up_time_hands_over_shows_a_hint_or_sends_a_signal(
             policy in policies(), history in histories(),
         ) {
             let (mut call, mut now, mut hints) = (ForegroundCall::new(policy), 0, Vec::new());
@@ -525,12 +564,16 @@ mod tests {
                     }
                     let mut due = call;
                     let tick = due.step(CallEvent::Tick, wake_at);
-                    prop_assert!(matches!(tick, CallAction::HandOver(_) | CallAction::ShowHint(_)));
+                    prop_assert!(matches!(
+                        tick,
+                        CallAction::HandOver(_) | CallAction::ShowHint(_) | CallAction::Interrupt(_)
+                    ));
                     prop_assert_ne!(due.wake_at(), Some(wake_at));
                 }
             }
             prop_assert!(policy.hint_after.is_some() || !hints.contains(&CallHint::HandOver));
-            prop_assert!(policy.explains_interrupts || !hints.contains(&CallHint::SecondInterrupt));
+            let is_person = policy.is_interrupted_by_person;
+            prop_assert!(is_person || !hints.contains(&CallHint::SecondInterrupt));
         }
 
         #[test]
@@ -594,18 +637,28 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_ignores_the_first_interrupt_causes_a_hint() {
-        let mut call =
-            ForegroundCall::new(CallPolicy { explains_interrupts: true, budget: None, ..POLICY });
+    fn a_command_that_ignores_the_first_interrupt_causes_a_hint_and_then_gets_its_own_signal() {
+        let policy = CallPolicy { is_interrupted_by_person: true, budget: None, ..POLICY };
+        let mut call = ForegroundCall::new(policy);
         call.step(CallEvent::Interrupted, at(0));
         // The shim may report the start of the command only after the interrupt.
         call.step(CallEvent::Started, at(10));
         assert_eq!(call.wake_at(), Some(at(INTERRUPT_HINT_MS)));
         let hint = CallAction::ShowHint(CallHint::SecondInterrupt);
         assert_eq!(call.step(CallEvent::Tick, at(INTERRUPT_HINT_MS)), hint);
+        let mut impatient = call;
+        assert_eq!(call.wake_at(), Some(at(POLICY.grace_ms / 2)));
+        let rest = InterruptGrace::Rest { ms: 1_200 };
+        assert_eq!(call.step(CallEvent::Tick, at(1_500)), CallAction::Interrupt(rest));
+        assert_eq!(call.wake_at(), None);
+        let request =
+            ShimRequest::Stop { by: "user".to_owned(), grace_ms: Some(1_200), signal: None };
+        assert_eq!(rest.stop_request("user"), request);
+
         let kill = CallAction::Interrupt(InterruptGrace::Zero);
         assert_eq!(call.step(CallEvent::Interrupted, at(2_000)), kill);
-        assert_eq!(call.wake_at(), None);
+        assert_eq!(impatient.step(CallEvent::Interrupted, at(1_200)), kill);
+        assert_eq!(impatient.wake_at(), None);
     }
 
     #[test]

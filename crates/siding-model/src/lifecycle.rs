@@ -267,19 +267,21 @@ impl Lifecycle {
                 };
                 self.enter_phase(phase, Some(LifecycleEffect::Signal(signal)))
             }
-            // A second request can shorten the grace, but not extend it. The reason of the first
-            // request is kept.
+            // A second request can shorten the grace, but not extend it, and then sends its signal
+            // if that is another one. The reason of the first request is kept.
             Phase::Starting { stop: Some(intent) } if grace < intent.grace => {
                 let stop = Some(StopIntent { grace, ..intent.clone() });
                 self.enter_phase(Phase::Starting { stop }, None)
             }
             Phase::Stopping { intent, ended, kill_at: earlier } if kill_at < *earlier => {
                 let phase = Phase::Stopping {
-                    intent: StopIntent { grace, ..intent.clone() },
+                    intent: StopIntent { grace, signal, ..intent.clone() },
                     ended: ended.clone(),
                     kill_at,
                 };
-                self.enter_phase(phase, None)
+                let is_sent_already = signal == intent.signal;
+                let send = (!is_sent_already).then_some(LifecycleEffect::Signal(signal));
+                self.enter_phase(phase, send)
             }
             Phase::Starting { .. }
             | Phase::Stopping { .. }

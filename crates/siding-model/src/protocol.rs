@@ -25,6 +25,11 @@ pub enum ShimRequest {
     Subscribe {
         /// Whether to also push a message when the output grows.
         follow: bool,
+        /// Offset up to which the client has shown the output. While the task is in the foreground,
+        /// it then waits once it is too far ahead ([`crate::flow_control`]). `None` never makes the
+        /// task wait. Older builds ignore this field.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shown: Option<u64>,
     },
     /// Move the task to the background. The response is [`ShimMessage::Done`] even if the task was
     /// already there.

@@ -35,6 +35,9 @@ pub(crate) struct Client {
     subscribed: bool,
     /// Whether the client receives a message when the output grows next.
     follows_output: bool,
+    /// Offset up to which the client has shown the output; `None` if the task does not wait for the
+    /// client's reader.
+    shown: Option<u64>,
     /// Whether the client waits for the end of the task.
     awaits_end: bool,
     /// Whether the client has sent a `why` request and waits for the evidence.
@@ -58,6 +61,7 @@ impl Client {
             socket,
             subscribed: true,
             follows_output: false,
+            shown: None,
             awaits_end: false,
             awaits_evidence: false,
             is_starter: false,
@@ -200,12 +204,20 @@ impl Clients {
     }
 
     /// Subscribes a client to all records from now on and, with `follows`, to the next growth of
-    /// the output.
-    pub(crate) fn subscribe(&mut self, id: ClientId, follows: bool) {
+    /// the output. `shown` is the offset up to which the client has shown the output, if the task
+    /// waits for the client's reader.
+    pub(crate) fn subscribe(&mut self, id: ClientId, follows: bool, shown: Option<u64>) {
         if let Some(client) = self.get_mut(id) {
             client.subscribed = true;
             client.follows_output = follows;
+            client.shown = shown;
         }
+    }
+
+    /// Returns the offset up to which the slowest reader has received the output; `None` if the
+    /// task waits for no reader.
+    pub(crate) fn min_shown(&self) -> Option<u64> {
+        self.clients.iter().filter_map(|(_, client)| client.shown).min()
     }
 
     /// Registers a client for [`ShimMessage::Done`], which is sent once the task has ended.
@@ -327,6 +339,23 @@ mod tests {
         assert!(matches!(clients.recv_event(starter), ClientEvent::Disconnected));
         assert!(clients.remove_disconnected());
         assert_eq!(clients.sources().count(), 0);
+    }
+
+    #[test]
+    fn a_task_waits_for_the_slowest_reader_that_reports_its_progress() {
+        let mut clients = clients();
+        let (fast, _keeps_alive) = connect(&mut clients, Client::starter);
+        let (slow, slow_peer) = connect(&mut clients, Client::connected);
+        assert_eq!(clients.min_shown(), None);
+        clients.subscribe(fast, true, Some(7));
+        clients.subscribe(slow, true, Some(3));
+        assert_eq!(clients.min_shown(), Some(3));
+        drop(slow_peer);
+        assert!(matches!(clients.recv_event(slow), ClientEvent::Disconnected));
+        assert!(!clients.remove_disconnected(), "it did not start the task");
+        assert_eq!(clients.min_shown(), Some(7));
+        clients.subscribe(fast, true, None);
+        assert_eq!(clients.min_shown(), None);
     }
 
     #[test]

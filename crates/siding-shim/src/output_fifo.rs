@@ -191,9 +191,10 @@ impl OutputFifo {
         bytes
     }
 
-    /// Moves the data in the FIFO, in at most [`MAX_READS_PER_TICK`] steps. Returns whether any
-    /// data was moved. `dir` is the task's directory.
-    pub(crate) fn move_available(&mut self, dir: &TaskDir) -> bool {
+    /// Moves the data in the FIFO, in at most [`MAX_READS_PER_TICK`] steps, none of which starts at
+    /// or after the offset `limit`. Returns whether any data was moved. `dir` is the task's
+    /// directory.
+    pub(crate) fn move_available(&mut self, dir: &TaskDir, limit: Option<u64>) -> bool {
         self.quiet_at = Some(clock::monotonic_now().plus_ms(QUIET_AFTER_MS));
         if self.busy && self.splice_store.is_none() {
             // If the store cannot be created, output is moved more slowly, and none is lost.
@@ -203,7 +204,9 @@ impl OutputFifo {
                 .ok();
         }
         // Both streams are moved in turn, so that neither waits for the other to be empty.
-        let move_both = |fifo: &mut Self| fifo.move_once() | fifo.move_stderr();
+        let limit = limit.unwrap_or(u64::MAX);
+        let move_both =
+            |fifo: &mut Self| fifo.offset < limit && (fifo.move_once() | fifo.move_stderr());
         (0..MAX_READS_PER_TICK).take_while(|_| move_both(self)).count() > 0
     }
 

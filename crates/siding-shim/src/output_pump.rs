@@ -147,11 +147,12 @@ impl OutputPump {
         }
     }
 
-    /// Moves available data into the output file, in a limited number of steps. Returns whether any
-    /// data was moved. `dir` is the task's directory.
-    pub(crate) fn move_available(&mut self, dir: &TaskDir) -> bool {
+    /// Moves available data into the output file, in a limited number of steps, none of which starts
+    /// at or after the offset `limit`. Returns whether any data was moved. `dir` is the task's
+    /// directory.
+    pub(crate) fn move_available(&mut self, dir: &TaskDir, limit: Option<u64>) -> bool {
         match self {
-            Self::Fifo(fifo) => fifo.move_available(dir),
+            Self::Fifo(fifo) => fifo.move_available(dir, limit),
             Self::Adopted(_) => false,
         }
     }

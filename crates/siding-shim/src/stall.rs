@@ -45,6 +45,9 @@ pub(crate) struct StallWatch {
     last_finding: Option<(StallKey, MonotonicMs)>,
     /// The first sample for a `why` request; `None` if no request is pending.
     why_sample: Option<TaskSample>,
+    /// Whether the shim leaves the output in the FIFO at present, because the reader of a person's
+    /// call is slow. The silence is then not that of the task.
+    is_output_held: bool,
     /// The usage of the processes in the last sample, until the resource monitor takes it. `None`
     /// also if the sample does not contain all processes.
     usage: Option<Vec<ProcessUsage>>,
@@ -65,8 +68,15 @@ impl StallWatch {
             previous: None,
             last_finding: None,
             why_sample: None,
+            is_output_held: false,
             usage: None,
         }
+    }
+
+    /// Suspends the watch while the shim leaves the output in the FIFO. A `why` request is still
+    /// answered.
+    pub(crate) const fn set_output_held(&mut self, is_held: bool) {
+        self.is_output_held = is_held;
     }
 
     /// Restarts the measurement of the silence, because the task has written.
@@ -89,7 +99,7 @@ impl StallWatch {
         // A lingering service is silent by nature, and a task that is being stopped needs no
         // judgment.
         let runs = matches!(state.lifecycle.phase(), Phase::Running { .. });
-        let watch = if runs { self.watch.wake_at() } else { None };
+        let watch = if runs && !self.is_output_held { self.watch.wake_at() } else { None };
         [asked, watch].into_iter().flatten().min()
     }
 

@@ -161,6 +161,7 @@ impl TaskSupervisor {
         if !self.task.is_live() {
             return self.task.retry_at();
         }
+        self.stall.set_output_held(self.is_output_held());
         let wake_at = [
             self.task.retry_at(),
             self.task.state().lifecycle.wake_at(),
@@ -184,7 +185,9 @@ impl TaskSupervisor {
         if !self.task.is_live() {
             return;
         }
-        poll_set.add(index, Source::Output, self.output.sources());
+        if !self.is_output_held() {
+            poll_set.add(index, Source::Output, self.output.sources());
+        }
         poll_set.add(index, Source::TreeMember, self.tree.sources());
         poll_set.add(index, Source::SessionOwner, self.lease.source());
         poll_set.add(index, Source::Readiness, self.readiness.sources(self.task.state()));
@@ -197,7 +200,8 @@ impl TaskSupervisor {
 
     /// Moves new output into the output file.
     pub(crate) fn on_output_readable(&mut self) {
-        if self.output.move_available(self.task.dir()) {
+        let limit = self.output_limit();
+        if self.output.move_available(self.task.dir(), limit) {
             self.on_output();
         }
     }
@@ -396,12 +400,15 @@ impl TaskSupervisor {
     }
 
     /// Collects the summary for the final record, and adds siding's line to the output of a task
-    /// that siding ended.
+    /// that siding ended, unless a person's call shows the output: the call reports the end itself,
+    /// and passes the output on to the next program of a pipeline.
     fn close_summary(&mut self, ended: &Phase, at: MonotonicMs) -> CloseSummary {
         self.output.drain();
         let report = self.tree_kill.report();
         let state = self.task.state();
-        if let Some(line) = closing::format_stop_line(state, ended, report.as_ref()) {
+        if let Some(line) = closing::format_stop_line(state, ended, report.as_ref())
+            && !self.has_person_waiting()
+        {
             self.output.append_siding_line(&line);
         }
         let (gave_up, is_discovered) = (self.tree_kill.gave_up(), self.tree.is_discovered());

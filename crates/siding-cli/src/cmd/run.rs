@@ -161,8 +161,10 @@ Examples:
   siding run --max-memory 4GiB --max-cpu-spin 5m --on-limit stop -- ./server
 
 Keys at a terminal: Ctrl-B moves the command to the background (in tmux, press
-it twice); Ctrl-C stops it, a second Ctrl-C kills it. Ctrl-Z suspends only this
-call, and the command continues; `fg` and `bg` of the shell continue the call.
+it twice), in a pipeline after 5 s and only with programs such as tee and grep:
+a pager reads the keys itself. Ctrl-C stops it with SIGINT, and after half of
+--grace with SIGTERM; a second Ctrl-C kills it. Ctrl-Z suspends only this call,
+and the command continues; `fg` and `bg` of the shell continue the call.
 
 Exit codes: the command's own; 128+n if signal n ended it; 141 if the reader of
 its output exited; 75 if it continues in the background; 79 if nothing was

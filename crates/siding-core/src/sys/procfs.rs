@@ -303,6 +303,19 @@ pub fn process_name(pid: i32) -> Option<String> {
     Some(String::from_utf8_lossy(&name).trim_end().to_owned())
 }
 
+/// Returns the names of the other processes in the process group of this process, except zombies.
+/// With job control, these are the other programs of a pipeline. `None` if `/proc` does not show
+/// this process.
+#[must_use]
+pub fn names_in_own_group() -> Option<Vec<String>> {
+    let own = self_pid_in_proc()?;
+    let group = stat(own)?.pgrp;
+    let is_other = |pid: &i32| {
+        *pid != own && stat(*pid).is_some_and(|stat| stat.pgrp == group && stat.state != 'Z')
+    };
+    Some(all_pids().into_iter().filter(is_other).filter_map(process_name).collect())
+}
+
 /// Returns the path of the program that a process executes. `None` for a zombie or a kernel thread,
 /// and if this process may not read the file in `/proc`.
 #[must_use]

@@ -321,7 +321,7 @@ impl<'r> TaskWatch<'r> {
     }
 
     fn subscribe(&self, link: &ShimConnection) -> Result<bool, WatchError> {
-        let subscribe = ShimRequest::Subscribe { follow: false };
+        let subscribe = ShimRequest::Subscribe { follow: false, shown: None };
         match link.request(&subscribe, SHIM_REPLY_TIMEOUT_MS, drop) {
             Ok(()) => Ok(true),
             Err(ShimRequestError::Disconnected) => Ok(false),

@@ -153,7 +153,8 @@ impl ScreenModel {
         let body = &sequence[2..];
         let (number, last) = body.split_at(body.len() - 1);
         match (number, last) {
-            ("?2026" | "?2004" | "?25" | "?1000" | "?1006", "h" | "l") => {}
+            // The model has no scrolling region that `r` could reset.
+            ("?2026" | "?2004" | "?25" | "?1000" | "?1006", "h" | "l") | ("", "r") => {}
             ("?1049", "h") => {
                 // The alternate screen has no rows that have scrolled off.
                 let lines = std::mem::replace(&mut self.lines, vec![Vec::new()]);

@@ -1,11 +1,15 @@
 //! Bounds on the disk space and the memory that a task's output uses (promise P24).
 
-use std::io::Read as _;
+use std::io::{PipeReader, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use rustix::process::Signal;
 use siding_e2e::fill_pattern::FillPattern;
-use siding_e2e::{Sandbox, Terminal, eventually, eventually_some, processes, words};
+use siding_e2e::{
+    RunningProgram, Sandbox, Terminal, eventually, eventually_some, processes, words,
+};
+use siding_model::flow_control::max_unshown_bytes;
 use siding_model::size::size_in_words;
 
 use crate::{Task, assert_same, gate};
@@ -148,27 +152,84 @@ fn a_late_reader_is_told_how_many_bytes_are_gone() {
     assert!(report.is_some_and(|line| line.contains(&expected)), "{expected}: {stderr}");
 }
 
-/// A person's pipeline whose reader has missed output does not succeed, although the command does.
+/// Starts a command in a person's pipeline whose reader reads nothing yet, and returns once the
+/// command waits for this reader.
+fn start_with_slow_reader(
+    sandbox: &Sandbox,
+    terminal: &Terminal,
+    command: &[String],
+) -> (RunningProgram, String, PipeReader) {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let head = ["run", "--grace", "10m", "--"].map(str::to_owned);
+    let call = sandbox.siding(&[&head[..], command].concat());
+    let call = call.on_terminal(terminal).stdout_to(writer);
+    let call = call
+        .env("SIDING_OUTPUT_KEEP_HEAD", "64KiB")
+        .env("SIDING_OUTPUT_KEEP_TAIL", KEEP_TAIL_BYTES.to_string())
+        .spawn();
+    let id = eventually_some("the command has written ahead", || {
+        let id = sandbox.task_ids().pop()?;
+        let output = sandbox.state_dir().join("tasks").join(&id).join("output");
+        let len = std::fs::metadata(output).map_or(0, |found| found.len());
+        (len >= max_unshown_bytes(KEEP_TAIL_BYTES)).then_some(id)
+    });
+    eventually("the command waits for its reader", || {
+        let why = sandbox.siding(&["why", "--json", &id]).run().expect_code(0).json();
+        why["waiting_on"] == "pipe"
+    });
+    (call, id, reader)
+}
+
+/// The command of a person waits for a slow reader, as in a pipeline of a shell, so that the reader
+/// misses nothing, although there is more output than siding keeps.
 #[test]
-fn a_pipeline_that_missed_output_fails() {
-    const TOTAL_BYTES: u64 = 8 << 20;
+fn a_persons_command_waits_for_a_slow_reader() {
+    const TOTAL_BYTES: usize = 32 << 20;
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let terminal = Terminal::new(80, 24);
-    let (mut reader, writer) = std::io::pipe().expect("a pipe");
-    let call = sandbox.siding(&["run", "--", "yes | head -c 8M"]).on_terminal(&terminal);
-    let call = call.env("SIDING_OUTPUT_KEEP_HEAD", "64KiB").env("SIDING_OUTPUT_KEEP_TAIL", "1MiB");
-    let call = call.stdout_to(writer).spawn();
-    let file = eventually_some("the task exists", || {
-        let id = sandbox.task_ids().pop()?;
-        Some(sandbox.state_dir().join("tasks").join(id).join("output"))
-    });
-    let len = || std::fs::metadata(&file).map_or(0, |found| found.len());
-    eventually("the output is stored", || len() == TOTAL_BYTES);
+    let command = sandbox.puppet_argv(&words("--quiet fill 32M --block 64k exit 4"));
+    let (call, id, mut reader) = start_with_slow_reader(&sandbox, &terminal, &command);
+    let output = sandbox.state_dir().join("tasks").join(id).join("output");
+    let ahead = std::fs::metadata(output).expect("the task exists").len();
+    assert!(ahead <= KEEP_TAIL_BYTES, "the shim has read {ahead} bytes ahead of the reader");
     let mut received = Vec::new();
     reader.read_to_end(&mut received).expect("the test's pipe");
-    let _failed = call.wait().expect_code(125);
-    assert!((received.len() as u64) < TOTAL_BYTES, "nothing was missed");
+    let _ended = call.wait().expect_code(4);
+    let expected = FillPattern::Blocks(65_536).bytes(0, TOTAL_BYTES);
+    assert_same(&received, &expected, "the pipeline");
+}
+
+/// A command that waits for the reader of its call continues in the background once the call has
+/// left.
+#[test]
+fn a_command_does_not_wait_for_the_reader_of_a_call_that_has_left() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let terminal = Terminal::new(80, 24);
+    let (call, id, reader) = start_with_slow_reader(&sandbox, &terminal, &["yes".to_owned()]);
+    call.signal(Signal::TERM);
+    let _left = call.wait().expect_code(143);
+    let output = sandbox.state_dir().join("tasks").join(&id).join("output");
+    eventually("the command continues", || {
+        std::fs::metadata(&output).is_ok_and(|found| found.len() > 8 * KEEP_TAIL_BYTES)
+    });
+    drop(reader);
+    let _stopped = sandbox.siding(&["stop", "--grace", "0s", &id]).run().expect_code(0);
+}
+
+/// A command that waits for its reader can be stopped, and can write before it exits.
+#[test]
+fn a_command_that_waits_for_its_reader_can_be_stopped() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let terminal = Terminal::new(80, 24);
+    let text = "trap 'seq 100000; exit 3' TERM; while :; do seq 1000; done";
+    let (call, id, reader) = start_with_slow_reader(&sandbox, &terminal, &[text.to_owned()]);
+    let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
+    drop(reader);
+    let _ended = call.wait();
+    eventually("no process is left", || processes::with_birthmark(&id).is_empty());
 }
 
 /// With the built-in settings, at most 64 MiB of 3 GiB of output are stored on disk. Runs only if

@@ -45,7 +45,7 @@ fn hand_over_message_for_a_person_is_two_lines() {
         "{state}"
     );
     let id = &task.id;
-    let expected = format!("siding wait | output | extend | stop {id} (stopped in 30m)");
+    let expected = format!("siding wait, output, extend or stop {id} (stopped in 30m)");
     assert_eq!(commands, expected);
     task.stop(&["--grace", "0s"]);
 }

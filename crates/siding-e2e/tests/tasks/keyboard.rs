@@ -51,6 +51,30 @@ fn ctrl_b_moves_the_command_to_the_background() {
     task.expect_stopped();
 }
 
+/// Ctrl-B also works if a filter reads the output of the command.
+#[test]
+fn ctrl_b_moves_the_command_of_a_pipeline_to_the_background() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let shell = shell_on(&sandbox, &terminal, &["--noediting", "-i"]);
+    let shell = shell.env("PS1", "prompt> ").spawn();
+    terminal.wait_for_row("prompt>");
+    let text = format!("x=is; echo ${{x}}up; {}", wait_for_file_command("go"));
+    terminal.send_keys(&format!("{} | tee log\n", sandbox.siding_line(&["run", "--", &text])));
+    terminal.wait_for_text("isup");
+    terminal.wait_for_text("Ctrl-B moves it to the background");
+    terminal.send_keys(CTRL_B);
+    terminal.wait_for_text("in the background");
+    terminal.send_keys("echo code=${PIPESTATUS[0]}\n");
+    terminal.wait_for_text("code=75");
+    let task = Task::only(&sandbox);
+    create_file(&sandbox, "go");
+    assert_eq!(task.wait_outcome(), serde_json::json!({"kind": "exited", "code": 0}));
+    task.expect_stopped();
+    terminal.send_keys("exit\n");
+    let _ended = shell.wait().expect_code(0);
+}
+
 /// Text that a person types for the command never reaches the shell: siding neither shows nor keeps
 /// it, and reports it once.
 #[test]
@@ -68,6 +92,31 @@ fn typed_text_is_discarded_and_reported_once() {
     let shown = terminal.scrollback_text();
     assert_eq!(shown.matches("was discarded").count(), 1, "{shown}");
     assert!(!shown.contains("hunter2") && !shown.contains("again"), "{shown}");
+}
+
+/// A command with a screen of its own, such as an editor, cannot receive keys. siding says so, and
+/// restores the terminal when the command is ended or moved to the background.
+#[test]
+fn the_screen_of_a_command_is_left_when_the_call_returns() {
+    for key in [CTRL_B, CTRL_C] {
+        let sandbox = sandbox();
+        let mut terminal = Terminal::new(80, 24);
+        let wait = wait_for_file_command("go");
+        let text = format!("printf '\\033[?1049h\\033[?25linside'; {wait}");
+        let line = sandbox.siding_line(&["run", "--", &text]);
+        let call = shell_on(&sandbox, &terminal, &["-c", &format!("exec {line}")]).spawn();
+        terminal.wait_for_row("inside");
+        assert!(terminal.is_alternate_screen());
+        terminal.send_keys("q");
+        terminal.wait_for_row("the command needs a terminal");
+        terminal.send_keys(key);
+        let _returned = call.wait();
+        assert!(!terminal.is_alternate_screen(), "{key:?}");
+        let task = Task::only(&sandbox);
+        create_file(&sandbox, "go");
+        task.wait_outcome();
+        task.expect_stopped();
+    }
 }
 
 /// A signal from the keyboard ends the call in order, so that the terminal is restored. Only Ctrl-C
@@ -109,6 +158,25 @@ fn a_second_ctrl_c_kills_a_command_that_ignores_the_first() {
     let _killed = call.wait().expect_code(137);
     let task = Task::only(&sandbox);
     assert_eq!(task.show()["outcome"]["kind"], "stopped");
+    task.expect_stopped();
+}
+
+/// A command that ignores Ctrl-C gets SIGTERM after half of its grace, before it is killed.
+#[test]
+fn a_command_that_ignores_ctrl_c_is_terminated_before_it_is_killed() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let wait = wait_for_file_command("never");
+    let text = format!("trap '' INT; trap 'echo cleaned up; exit 3' TERM; echo up; {wait}");
+    let line = sandbox.siding_line(&["run", "--grace", "8s", "--", &text]);
+    let call = shell_on(&sandbox, &terminal, &["-c", &format!("exec {line}")]).spawn();
+    terminal.wait_for_row("up");
+    terminal.send_keys(CTRL_C);
+    terminal.wait_for_text("cleaned up");
+    let _ended = call.wait();
+    let task = Task::only(&sandbox);
+    assert_eq!(task.show()["outcome"], serde_json::json!({"kind": "stopped", "by": "user"}));
+    assert_eq!(task.journal().matches("stop_asked").count(), 2);
     task.expect_stopped();
 }
 

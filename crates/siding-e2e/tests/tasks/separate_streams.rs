@@ -78,3 +78,29 @@ fn streams_are_merged_for_an_agent_and_for_a_single_destination() {
     let dir = sandbox.state_dir().join("tasks").join(Task::only(&sandbox).id);
     assert!(!dir.join("stderr").exists());
 }
+
+/// A stop from another terminal is reported once, by the call itself, and the pipeline receives
+/// only what the command wrote.
+#[test]
+fn a_stop_is_reported_once_and_not_to_the_pipeline() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let text = format!("echo up; {}", wait_for_file_command("never"));
+    let call = sandbox.siding(&["run", "--", &text]).on_terminal(&terminal).stdout_to(writer);
+    let call = call.spawn();
+    eventually("the command runs", || {
+        sandbox.task_ids().len() == 1 && Task::only(&sandbox).output() == "up\n"
+    });
+    let task = Task::only(&sandbox);
+    task.stop(&[]);
+    let _stopped = call.wait();
+    let mut piped = String::new();
+    reader.read_to_string(&mut piped).expect("the test's pipe");
+    assert_eq!(piped, "up\n");
+    assert_eq!(task.output(), "up\n");
+    terminal.wait_for_text("stopped by user");
+    let shown = terminal.scrollback_text();
+    assert_eq!(shown.matches("stopped by user").count(), 1, "{shown}");
+    task.expect_stopped();
+}

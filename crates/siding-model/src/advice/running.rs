@@ -48,13 +48,14 @@ pub(super) fn running_advice(
     clauses.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// Returns the text for a person: the state, and the next commands with the task's id.
+/// Returns the text for a person: the state, and the next commands with the task's id. They are not
+/// separated by `|`, which would look like a pipeline.
 fn format_two_lines(view: &TaskView, state: &str, now: UnixMs) -> String {
     let usual = usual_duration(view).map(|usual| format!(" ({usual})")).unwrap_or_default();
     let left = until_deadline(view, now).map(round_time_limit);
     let deadline = left.map(|left| format!(" (stopped in {})", format_duration(left)));
     let (id, deadline) = (view.task_id, deadline.unwrap_or_default());
-    format!("{state}{usual}\nsiding wait | output | extend | stop {id}{deadline}")
+    format!("{state}{usual}\nsiding wait, output, extend or stop {id}{deadline}")
 }
 
 fn format_state(view: &TaskView, dialect: Dialect) -> String {

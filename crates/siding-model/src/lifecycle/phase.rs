@@ -57,7 +57,7 @@ pub enum Phase {
 pub struct StopIntent {
     /// The event that led to the decision.
     pub reason: StopReason,
-    /// The signal that is sent to all processes before the kill.
+    /// The signal that was last sent to all processes, before the kill.
     pub signal: Signal,
     /// The requested time between the first signal and the kill.
     pub grace: Duration,

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use siding_model::lifecycle::{Lifecycle, Phase, TaskEvent, TreeLiveness};
+use siding_model::flow_control::output_limit;
+use siding_model::lifecycle::{Lifecycle, LifecycleEffect, Phase, TaskEvent, TreeLiveness};
 use siding_model::outcome::{BackgroundReason, LeaderEnd, LimitKind, Outcome, Placement};
 use siding_model::process::MonotonicMs;
 use siding_model::signal::Signal;
@@ -78,6 +79,58 @@ fn a_stop_with_an_endless_grace_is_bounded_by_the_deadline() {
     let (life, _) = life.step(&forever, now);
     let grace_ms = sample_records::task_spec().grace_ms;
     assert_eq!(life.wake_at(), life.deadline().map(|deadline| deadline.plus_ms(grace_ms)));
+}
+
+/// A request that shortens the grace sends its signal, unless the tree has received it already.
+#[test]
+fn a_second_stop_sends_another_signal() {
+    let stop = |grace_ms, signal| TaskEvent::StopAsked {
+        by: "user".to_owned(),
+        grace_ms: Some(grace_ms),
+        signal: Some(signal),
+    };
+    let now = sample_records::STARTED;
+    let mut life = Lifecycle::new(&sample_records::task_spec(), now);
+    life = life.step(&TaskEvent::Spawned { leader: sample_records::LEADER }, now).0;
+    for (event, sent) in [
+        (stop(900, Signal::INT), Some(Signal::INT)),
+        (stop(800, Signal::INT), None),
+        (stop(850, Signal::TERM), None),
+        (stop(700, Signal::TERM), Some(Signal::TERM)),
+    ] {
+        let (next, effects) = life.step(&event, now);
+        let signals: Vec<_> = effects
+            .iter()
+            .filter_map(|effect| match effect {
+                LifecycleEffect::Signal(signal) => Some(*signal),
+                LifecycleEffect::Record | LifecycleEffect::Kill | LifecycleEffect::Close => None,
+            })
+            .collect();
+        assert_eq!(signals.as_slice(), sent.as_slice(), "{event:?}");
+        life = next;
+    }
+    assert_eq!(life.wake_at(), Some(now.plus_ms(700)));
+}
+
+/// A command waits for its reader only while a person waits for the command.
+#[test]
+fn a_command_does_not_wait_for_its_reader_in_the_background_or_during_a_stop() {
+    let keep_tail = 4 << 20;
+    let limit = |life: &Lifecycle| output_limit(life, keep_tail, 100);
+    let spec = TaskSpec { placement: Placement::Foreground, ..sample_records::task_spec() };
+    let now = sample_records::STARTED;
+    let new = Lifecycle::new(&spec, now);
+    let (running, _) = new.step(&TaskEvent::Spawned { leader: sample_records::LEADER }, now);
+    for life in [&new, &running] {
+        assert_eq!(limit(life), Some(100 + (1 << 20)));
+    }
+    let (placed, _) = running.step(&TaskEvent::Placed { why: BackgroundReason::User }, now);
+    let (stopping, _) = running.step(&sample_records::stop_event("user"), now);
+    let (killing, _) = stopping.step(&TaskEvent::GraceOver, now.plus_ms(spec.grace_ms));
+    for life in [&placed, &stopping, &killing] {
+        assert_eq!(limit(life), None, "{life:?}");
+    }
+    assert_eq!(output_limit(&running, keep_tail, u64::MAX), Some(u64::MAX));
 }
 
 /// A person who waits in the foreground decides how long the command runs. The deadline and the cap

@@ -33,8 +33,8 @@ pub(crate) enum Rule {
     NoEarlyKill,
     /// A stop request is never lost, even if it arrives while the task starts.
     StopIsKept,
-    /// A second stop request can shorten the grace, but not extend it, and does not replace the
-    /// first reason.
+    /// A second stop request can shorten the grace, and then replaces the signal, but it can neither
+    /// extend the grace nor replace the first reason.
     SecondStopShortens,
     /// A stop never lets a task live longer than its deadline would have.
     StopIsNoExtension,

@@ -15,7 +15,8 @@ use crate::{random_histories, sample_records};
 fn requests() -> Vec<ShimRequest> {
     let by = "user".to_owned();
     let requests = vec![
-        ShimRequest::Subscribe { follow: true },
+        ShimRequest::Subscribe { follow: true, shown: None },
+        ShimRequest::Subscribe { follow: true, shown: Some(u64::MAX) },
         ShimRequest::Place { why: BackgroundReason::User },
         ShimRequest::Stop { by: by.clone(), grace_ms: Some(u64::MAX), signal: Some(Signal::INT) },
         ShimRequest::Stop { by: by.clone(), grace_ms: None, signal: None },

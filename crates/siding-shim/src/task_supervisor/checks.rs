@@ -1,8 +1,10 @@
 //! The checks of a tick: each queries one component, and records the result.
 
 use siding_core::sys::clock;
+use siding_model::flow_control;
 use siding_model::lifecycle::TaskEvent;
 use siding_model::limits::Breach;
+use siding_model::outcome::Placement;
 use siding_model::process::MonotonicMs;
 use siding_model::record::Record;
 
@@ -43,6 +45,30 @@ impl TaskSupervisor {
         } else {
             self.deadline_notice.postpone(now);
         }
+    }
+
+    /// Returns whether a person waits for the task in the foreground, in a call that shows its
+    /// output.
+    pub(super) fn has_person_waiting(&self) -> bool {
+        self.task.state().lifecycle.placement() == Placement::Foreground
+            && self.clients.min_shown().is_some()
+    }
+
+    /// Returns the offset at which the shim leaves the output in the FIFO, so that the command waits
+    /// for its reader. `None` if the command does not wait, and after a failed write: the reader
+    /// then misses output in any case, and never receives as many bytes as the command has written.
+    pub(super) fn output_limit(&self) -> Option<u64> {
+        let shown = self.clients.min_shown()?;
+        if self.output.totals().lost > 0 {
+            return None;
+        }
+        let lifecycle = &self.task.state().lifecycle;
+        flow_control::output_limit(lifecycle, self.task.spec().keep_tail, shown)
+    }
+
+    /// Returns whether the command waits for its reader: the FIFO is not read at present.
+    pub(super) fn is_output_held(&self) -> bool {
+        self.output_limit().is_some_and(|limit| self.output.bytes() >= limit)
     }
 
     /// Returns when to poll the output of an adopted task; `None` for a task that siding started.

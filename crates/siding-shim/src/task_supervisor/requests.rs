@@ -12,8 +12,8 @@ impl TaskSupervisor {
     pub(super) fn handle_request(&mut self, id: ClientId, request: ShimRequest) {
         let reply = match request {
             ShimRequest::Ping => ShimMessage::Done,
-            ShimRequest::Subscribe { follow } => {
-                self.clients.subscribe(id, follow);
+            ShimRequest::Subscribe { follow, shown } => {
+                self.clients.subscribe(id, follow, shown);
                 ShimMessage::Done
             }
             ShimRequest::Place { why } => {

@@ -78,7 +78,7 @@ fn follow_task<F: FnMut(&str) -> io::Result<()>>(
     task: &Task,
 ) -> Result<Option<u64>, Failure> {
     let mut watch = TaskWatch::open(root, SHIM_PROGRAM, task.dir.id())?;
-    watch.send(&ShimRequest::Subscribe { follow: true })?;
+    watch.send(&ShimRequest::Subscribe { follow: true, shown: None })?;
     if out::map_broken_pipe(printer.print_more(task))?.is_none() {
         return Ok(None);
     }
@@ -125,7 +125,7 @@ fn recv_messages(watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
     }
     // After a reconnection the shim may be a new one, which has not received the previous request.
     if again || watch.reconnects() != renewed {
-        watch.send(&ShimRequest::Subscribe { follow: true })?;
+        watch.send(&ShimRequest::Subscribe { follow: true, shown: None })?;
     }
     Ok(())
 }

@@ -86,7 +86,10 @@ pub(super) fn follow(
     show: ShownOutput<'_>,
 ) -> Result<FollowResult, Failure> {
     let (output, matches) = match show {
-        ShownOutput::Output => (Some(CommandOutput::new(plan.task.spec().separate_stderr)?), None),
+        ShownOutput::Output => {
+            let separates_stderr = plan.task.spec().separate_stderr;
+            (Some(CommandOutput::new(separates_stderr, plan.report_step)?), None)
+        }
         ShownOutput::MatchingLines(monitor) => (None, Some(MatchPrinter::new(monitor)?)),
         ShownOutput::Nothing => (None, None),
     };
@@ -99,11 +102,12 @@ pub(super) fn follow(
         budget_reason: plan.hand_over,
         stops_without_reader: plan.is_person,
         hint_after,
-        explains_interrupts: plan.is_person,
+        is_interrupted_by_person: plan.is_person,
         ..CallPolicy::for_task(plan.task.spec(), plan.budget)
     };
     let end = wait_in_foreground(root, SHIM_PROGRAM, (&plan.task, link), policy, &mut caller);
     stderr::clear_progress();
+    caller.output.iter_mut().for_each(CommandOutput::reset_terminal);
     let end = end?;
     if let (CallEnd::Returned(..), Some(matches)) = (&end, caller.matches) {
         matches.finish()?;
@@ -138,6 +142,12 @@ struct RunCaller<'f, 'r> {
     last_signal: Option<Signal>,
 }
 
+impl RunCaller<'_, '_> {
+    fn is_full_screen(&self) -> bool {
+        self.output.as_ref().is_some_and(CommandOutput::is_full_screen)
+    }
+}
+
 impl ForegroundCaller for RunCaller<'_, '_> {
     type Error = Failure;
 
@@ -159,6 +169,7 @@ impl ForegroundCaller for RunCaller<'_, '_> {
         for signal in self.signals.read_pending() {
             if signal == Signal::TSTP {
                 stderr::clear_progress();
+                self.output.iter_mut().for_each(CommandOutput::reset_terminal);
             }
             if self.keyboard.as_mut().is_some_and(|keyboard| keyboard.handle_signal(signal)) {
                 let is_in_foreground = self.keyboard.as_ref().is_some_and(Keyboard::is_reading);
@@ -174,14 +185,17 @@ impl ForegroundCaller for RunCaller<'_, '_> {
             }
             requests.push(CallEvent::Interrupted);
         }
-        if self.keyboard.as_mut().is_some_and(Keyboard::read_hand_over_key) {
+        let is_full_screen = self.is_full_screen();
+        if let Some(keyboard) = &mut self.keyboard
+            && keyboard.read_hand_over_key(is_full_screen)
+        {
             requests.push(CallEvent::SentToBackground);
         }
         requests
     }
 
     fn show_hint(&mut self, hint: CallHint) {
-        match (hint, &self.keyboard) {
+        match (hint, &mut self.keyboard) {
             (CallHint::HandOver, Some(keyboard)) => {
                 let Some(hint) = keyboard.hand_over_hint() else { return };
                 // The visible line shows the hint when it is repainted, which is within a second.
@@ -202,7 +216,8 @@ impl ForegroundCaller for RunCaller<'_, '_> {
     }
 
     fn progress_at(&self) -> Option<MonotonicMs> {
-        self.progress.as_ref().and_then(RunProgress::paint_at)
+        // The line would be drawn over the screen of an editor.
+        self.progress.as_ref().filter(|_| !self.is_full_screen()).and_then(RunProgress::paint_at)
     }
 
     fn show_progress(&mut self) {

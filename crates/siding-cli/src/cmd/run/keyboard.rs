@@ -3,6 +3,9 @@
 //! The command has no terminal. While the call waits, this process reads the keys: Ctrl-B moves the
 //! command to the background, and any other input is discarded. Otherwise the shell would execute
 //! it after the call, even if it was meant as an answer to the command, such as a password.
+//!
+//! In a pipeline another program may read the keys, such as a pager. There the keys are read only
+//! once all programs have started, and only if all of them are known to read none.
 
 use std::io::{self, ErrorKind, IsTerminal as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -10,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use siding_core::sys::tty::{self, KeyMode};
-use siding_core::sys::{file, poll};
+use siding_core::sys::{file, poll, procfs};
 use siding_model::outcome::Placement;
 use siding_model::signal::Signal;
 use siding_model::spec::StdinMode;
@@ -18,12 +21,21 @@ use siding_model::spec::StdinMode;
 use super::plan::RunPlan;
 use crate::render;
 
-/// Time after which the key that moves the command to the background is shown.
+/// Time after which the key that moves the command to the background is shown, and after which it
+/// is read in a pipeline.
 pub(super) const HINT_AFTER: Duration = Duration::from_secs(5);
+/// The programs of a pipeline that read no keys.
+const FILTERS: [&str; 19] = [
+    "awk", "cat", "column", "cut", "gawk", "grep", "head", "jq", "mawk", "nl", "rg", "sed", "sort",
+    "tail", "tee", "tr", "ts", "uniq", "wc",
+];
 /// The byte of the key that moves the command to the background.
 const CTRL_B: u8 = 0x02;
 /// The byte of the key that ends the input of a program.
 const CTRL_D: u8 = 0x04;
+/// The remark about keys that were typed for a command with a screen of its own.
+const FULL_SCREEN_NOTE: &str = "the command needs a terminal, which siding does not give it, and \
+                                receives no keys: end it with Ctrl-C, and run it without siding";
 /// Signals that a call with a keyboard handles in addition: two that would leave the terminal in
 /// the changed mode, the one that continues this process, and two with which the kernel would stop
 /// a background process that uses the terminal.
@@ -37,10 +49,23 @@ pub(super) struct Keyboard {
     /// `None` until this process was in the foreground for the first time.
     mode: Option<Arc<KeyMode>>,
     is_reading: bool,
+    /// Whether other programs of this process's pipeline may read the keys.
+    pipeline: PipelineState,
     /// Whether Ctrl-B moves the command to the background.
     can_hand_over: bool,
     /// The remark about discarded input; `None` once it has been printed.
     discard_note: Option<String>,
+}
+
+/// What is known about the other programs of a pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PipelineState {
+    /// Standard output is a terminal, so there is no other program.
+    Absent,
+    /// The other programs may not have started yet.
+    Starting,
+    /// All programs have started.
+    Started,
 }
 
 /// The meaning of typed bytes.
@@ -51,21 +76,19 @@ struct TypedInput {
     ends_line: bool,
 }
 
-/// Returns whether the call reads keys: a person waits for a command in the foreground, both
-/// standard input and standard output are terminals, and the command does not read the terminal
-/// itself. If standard output is a pipe, its reader may be a pager, which reads the keys.
+/// Returns whether the call reads keys, in a pipeline perhaps later: a person waits for a command in
+/// the foreground, standard input is a terminal, and the command does not read it itself.
 pub(super) fn is_used(plan: &RunPlan) -> bool {
     let spec = plan.task.spec();
     plan.is_person
         && spec.placement == Placement::Foreground
         && matches!(spec.stdin, StdinMode::Null | StdinMode::Pipe)
         && io::stdin().is_terminal()
-        && io::stdout().is_terminal()
 }
 
 impl Keyboard {
-    /// Starts to read keys if this process is in the foreground. Returns `None` if the terminal
-    /// cannot be used; the command then runs without it.
+    /// Starts to read keys if this process is in the foreground and not in a pipeline. Returns
+    /// `None` if the terminal cannot be used; the command then runs without it.
     pub(super) fn open(plan: &RunPlan) -> Option<Self> {
         let spec = plan.task.spec();
         let advice = if spec.stdin == StdinMode::Pipe {
@@ -76,10 +99,12 @@ impl Keyboard {
         let discard_note = format!(
             "the typed text was discarded: the command does not read this terminal; {advice}"
         );
+        let is_terminal = io::stdout().is_terminal();
         let mut keyboard = Self {
             terminal: io::stdin().as_fd().try_clone_to_owned().ok()?,
             mode: None,
             is_reading: false,
+            pipeline: if is_terminal { PipelineState::Absent } else { PipelineState::Starting },
             can_hand_over: plan.can_hand_over,
             discard_note: Some(discard_note),
         };
@@ -87,17 +112,24 @@ impl Keyboard {
         Some(keyboard)
     }
 
-    /// Returns the time after which [`Self::hand_over_hint`] is useful; `None` if it is not.
+    /// Returns the time after which [`Self::hand_over_hint`] must be called; `None` if the key has no
+    /// effect.
     pub(super) fn hint_after(&self) -> Option<Duration> {
-        (self.can_hand_over && io::stderr().is_terminal()).then_some(HINT_AFTER)
+        self.can_hand_over.then_some(HINT_AFTER)
     }
 
-    /// Returns the text that names the key which moves the command to the background; `None` while
-    /// this process is in the background itself.
-    pub(super) fn hand_over_hint(&self) -> Option<String> {
+    /// Returns the text that names the key which moves the command to the background. In a pipeline,
+    /// first starts to read the keys. Returns `None` if this process does not read them, for example
+    /// in the background, and if nobody would see the text.
+    pub(super) fn hand_over_hint(&mut self) -> Option<String> {
+        if self.pipeline == PipelineState::Starting {
+            self.pipeline = PipelineState::Started;
+            self.resume();
+        }
         // tmux uses the key itself, and passes on the second one.
         let twice = if std::env::var_os("TMUX").is_some() { " (twice in tmux)" } else { "" };
-        self.is_reading.then(|| format!("Ctrl-B{twice} moves it to the background"))
+        let is_shown = self.is_reading && io::stderr().is_terminal();
+        is_shown.then(|| format!("Ctrl-B{twice} moves it to the background"))
     }
 
     /// Returns whether this process reads the keys, because it is in the foreground.
@@ -112,8 +144,9 @@ impl Keyboard {
     }
 
     /// Reads the typed keys, without waiting for any. Returns whether the person moves the command
-    /// to the background.
-    pub(super) fn read_hand_over_key(&mut self) -> bool {
+    /// to the background. `is_full_screen` is whether the command shows a screen of its own, for
+    /// which each key is meant.
+    pub(super) fn read_hand_over_key(&mut self, is_full_screen: bool) -> bool {
         if !self.is_reading || !poll::is_readable(self.terminal.as_fd()) {
             return false;
         }
@@ -134,10 +167,11 @@ impl Keyboard {
         if typed.has_hand_over_key && self.can_hand_over {
             return true;
         }
-        if typed.ends_line
+        if (typed.ends_line || is_full_screen)
+            && io::stderr().is_terminal()
             && let Some(note) = self.discard_note.take()
         {
-            render::print_note(&note);
+            render::print_note(if is_full_screen { FULL_SCREEN_NOTE } else { &note });
         }
         false
     }
@@ -164,10 +198,23 @@ impl Keyboard {
         self.resume();
     }
 
-    /// Starts to read keys if this process is in the foreground, and otherwise leaves the terminal
-    /// to the shell.
+    /// Starts to read keys if this process is in the foreground and no other program reads them, and
+    /// otherwise leaves the terminal to the shell or to that program.
     fn resume(&mut self) {
-        self.is_reading = tty::is_foreground(&self.terminal) && self.enter_mode();
+        self.is_reading =
+            tty::is_foreground(&self.terminal) && self.has_no_rival() && self.enter_mode();
+    }
+
+    /// Returns whether no other program reads the keys. Only the processes in the terminal's
+    /// foreground process group can read them, and this process is one of that group.
+    fn has_no_rival(&self) -> bool {
+        match self.pipeline {
+            PipelineState::Absent => true,
+            PipelineState::Starting => false,
+            PipelineState::Started => {
+                procfs::names_in_own_group().is_some_and(|names| are_filters(&names))
+            }
+        }
     }
 
     /// Sets the mode of the terminal. Call only in the foreground: in the background the mode to
@@ -183,6 +230,11 @@ impl Keyboard {
         self.mode = Some(mode);
         true
     }
+}
+
+/// Returns whether all programs with these names are known to read no keys.
+fn are_filters(names: &[String]) -> bool {
+    names.iter().all(|name| FILTERS.contains(&name.as_str()))
 }
 
 /// Returns the meaning of typed bytes.
@@ -207,5 +259,17 @@ mod tests {
         assert_eq!(parse_input(b"\x04"), typed(false, true));
         assert_eq!(parse_input(b"\x02"), typed(true, false));
         assert_eq!(parse_input(b"make\n\x02"), typed(true, true));
+    }
+
+    #[test]
+    fn a_pipeline_with_a_program_that_may_read_keys_is_no_filter() {
+        let are_filters = |names: &[&str]| {
+            are_filters(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        };
+        assert!(are_filters(&[]));
+        assert!(are_filters(&["tee", "grep"]));
+        for reader in ["less", "more", "bash", "sudo", "vim", "fzf"] {
+            assert!(!are_filters(&["tee", reader]), "{reader}");
+        }
     }
 }

@@ -83,5 +83,5 @@ impl MatchPrinter {
 
 /// Asks the shim to report, once, that more output was written.
 fn subscribe_growth(watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
-    Ok(watch.send(&ShimRequest::Subscribe { follow: true })?)
+    Ok(watch.send(&ShimRequest::Subscribe { follow: true, shown: None })?)
 }

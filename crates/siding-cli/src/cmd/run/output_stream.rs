@@ -6,11 +6,12 @@ use std::io::{self, ErrorKind, IsTerminal as _, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use siding_core::output::{OutputSpan, OutputStream, RawChunks, StderrSpans};
-use siding_core::sys::poll::PIPE_BLOCK_BYTES;
+use siding_core::sys::poll::{self, PIPE_BLOCK_BYTES};
 use siding_core::task::run::WriteResult;
 use siding_core::task::watch::TaskWatch;
 use siding_model::protocol::ShimRequest;
 use siding_model::size::size_in_words;
+use siding_model::terminal_modes::TerminalModes;
 
 use crate::failure::Failure;
 use crate::render;
@@ -38,6 +39,11 @@ pub(super) struct CommandOutput {
     piece_offset: usize,
     /// Whether a growth message must be requested from the shim once all known output is shown.
     growth_pending: bool,
+    /// Number of bytes after which the shim receives the progress, so that the command waits for a
+    /// slow reader; `None` if the command does not wait.
+    report_step: Option<u64>,
+    /// The value of `shown` that the shim received last.
+    reported: u64,
     /// Number of lost bytes, and how many of them were reported.
     lost_bytes: u64,
     reported_lost_bytes: u64,
@@ -52,12 +58,15 @@ struct Sink {
     /// Whether remarks appear between the written bytes, so that a remark after an incomplete line
     /// must start on a new line.
     shows_remarks: bool,
+    /// The modes that the written bytes have changed; `None` if the stream is no terminal.
+    modes: Option<TerminalModes>,
 }
 
 impl Sink {
     fn new(fd: BorrowedFd<'_>, shows_remarks: bool) -> Result<Self, Failure> {
-        let file = fd.try_clone_to_owned().map_err(output_failure)?.into();
-        Ok(Self { file, state: SinkState::Open, shows_remarks })
+        let file: File = fd.try_clone_to_owned().map_err(output_failure)?.into();
+        let modes = file.is_terminal().then(TerminalModes::default);
+        Ok(Self { file, state: SinkState::Open, shows_remarks, modes })
     }
 
     const fn is_open(&self) -> bool {
@@ -73,7 +82,28 @@ impl Sink {
         if self.shows_remarks {
             stderr::note_terminal_output(&block[..count]);
         }
+        if let Some(modes) = &mut self.modes {
+            modes.feed(&block[..count]);
+        }
         Ok(count)
+    }
+
+    /// Restores the modes of the terminal that the command has changed. Has no effect if the
+    /// terminal accepts nothing.
+    fn reset_terminal(&mut self) {
+        let Some(modes) = &mut self.modes else { return };
+        let leaves_screen = modes.is_alternate_screen();
+        let reset = modes.take_reset();
+        if reset.is_empty()
+            || !poll::wait_writable(self.file.as_fd(), RESET_TIMEOUT_MS).unwrap_or(false)
+        {
+            return;
+        }
+        let _peer_gone = self.file.write_all(reset.as_bytes());
+        if self.shows_remarks && leaves_screen {
+            // The cursor is where it was before the alternate screen: at the start of a line.
+            stderr::note_terminal_output(b"\n");
+        }
     }
 
     /// Writes the beginning of a block. Once the stream is closed, drops all bytes. Returns the
@@ -110,7 +140,8 @@ enum SinkState {
 impl CommandOutput {
     /// Returns a stream that has shown nothing yet. If `separates_stderr` is set, the part that the
     /// command writes to its standard error is written to this process's standard error.
-    pub(super) fn new(separates_stderr: bool) -> Result<Self, Failure> {
+    /// `report_step` is [`super::plan::RunPlan::report_step`].
+    pub(super) fn new(separates_stderr: bool, report_step: Option<u64>) -> Result<Self, Failure> {
         let (stdout, stderr) = (io::stdout(), io::stderr());
         let has_remarks = stdout.is_terminal() && stderr.is_terminal();
         let stderr_sink = match separates_stderr {
@@ -128,6 +159,8 @@ impl CommandOutput {
             piece: Vec::new(),
             piece_offset: 0,
             growth_pending: false,
+            report_step,
+            reported: 0,
             lost_bytes: 0,
             reported_lost_bytes: 0,
         })
@@ -153,6 +186,20 @@ impl CommandOutput {
         matches!(self.stdout.state, SinkState::Disconnected)
     }
 
+    /// Returns whether the command shows a screen of its own, as an editor does.
+    pub(super) fn is_full_screen(&self) -> bool {
+        let shows_screen =
+            |sink: &Sink| sink.modes.as_ref().is_some_and(TerminalModes::is_alternate_screen);
+        shows_screen(&self.stdout) || self.stderr.as_ref().is_some_and(shows_screen)
+    }
+
+    /// Restores the modes of the terminal that the command has changed, because the command is
+    /// killed, or no longer shown, before it restores them itself.
+    pub(super) fn reset_terminal(&mut self) {
+        self.stdout.reset_terminal();
+        self.stderr.iter_mut().for_each(Sink::reset_terminal);
+    }
+
     /// Returns the descriptor to which the next bytes are written; `None` if there are none.
     pub(super) fn writable_fd(&self) -> Option<BorrowedFd<'_>> {
         let sink = match (&self.stderr, self.stream) {
@@ -162,9 +209,12 @@ impl CommandOutput {
         (self.stdout.is_open() && self.shown < self.written).then(|| sink.file.as_fd())
     }
 
-    /// Asks the shim to report, once, that more output was written.
-    pub(super) fn subscribe_growth(&self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
-        Ok(watch.send(&ShimRequest::Subscribe { follow: true })?)
+    /// Asks the shim to report, once, that more output was written. If the command waits for its
+    /// reader, also reports how much was shown.
+    pub(super) fn subscribe_growth(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
+        self.reported = self.shown;
+        let shown = self.report_step.map(|_| self.shown);
+        Ok(watch.send(&ShimRequest::Subscribe { follow: true, shown })?)
     }
 
     /// Updates the number of written bytes after a growth message. The next message is requested
@@ -239,6 +289,9 @@ impl CommandOutput {
             }
             Err(error) => {
                 self.stdout.state = SinkState::Failed;
+                // The command must not wait for a reader that receives nothing more.
+                self.report_step = None;
+                self.subscribe_growth(watch)?;
                 let id = watch.id();
                 render::print_note(&format!(
                     "the output cannot be shown here: {error}; the command continues, and \
@@ -279,20 +332,29 @@ impl CommandOutput {
             }
         } else if self.piece.is_empty() {
             // The file is shorter than before. siding itself never truncates it, so another program
-            // has.
+            // has. The command must not wait until the missing bytes are shown.
             self.written = self.shown;
+            self.report_step = None;
+            self.growth_pending = true;
         }
         Ok(())
     }
 
+    /// Requests the next growth message once all known output is shown, or earlier if a report of
+    /// the progress is due.
     fn subscribe_when_shown(&mut self, watch: &mut TaskWatch<'_>) -> Result<(), Failure> {
-        if self.growth_pending && self.shown >= self.written {
+        let is_shown = self.growth_pending && self.shown >= self.written;
+        let unreported = self.shown - self.reported;
+        if is_shown || self.report_step.is_some_and(|step| unreported >= step) {
             self.growth_pending = false;
             self.subscribe_growth(watch)?;
         }
         Ok(())
     }
 }
+
+/// Maximum wait for a terminal to accept the sequences that restore it, in milliseconds.
+const RESET_TIMEOUT_MS: u64 = 1_000;
 
 const TOO_SLOW_TEXT: &str = "the reader was too slow";
 

@@ -12,14 +12,18 @@ use siding_core::sys::descriptor;
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::request::{self, TaskRequest, WorkingDirectory};
 use siding_core::task::run::{BaseEnvironment, LaunchResult, PreparedTask};
+use siding_core::task::shim_client::ShimConnection;
 use siding_model::advice::Dialect;
 use siding_model::budget::{BudgetCall, CallerWait, WaitRequest};
 use siding_model::duration::format_duration;
-use siding_model::outcome::BackgroundReason;
+use siding_model::flow_control::report_step_bytes;
+use siding_model::outcome::{BackgroundReason, Placement};
+use siding_model::protocol::ShimRequest;
 use siding_model::settings::{Key, RawValue, Settings};
 use siding_model::spec::TaskCommand;
 
 use super::duplicate::{self, DuplicateAction};
+use super::follow::ShownOutput;
 use super::{Args, OnTimeout, auto_background};
 use crate::caller;
 use crate::failure::Failure;
@@ -45,6 +49,10 @@ pub(super) struct RunPlan {
     pub(super) is_person: bool,
     /// Whether the settings allow the command to be moved to the background.
     pub(super) can_hand_over: bool,
+    /// Number of shown bytes after which the call reports its progress to the shim, so that the
+    /// command of a person waits for a slow reader, as in a pipeline of a shell. `None` if the
+    /// command does not wait.
+    pub(super) report_step: Option<u64>,
     /// Remarks for the caller about these decisions.
     pub(super) notes: Vec<String>,
 }
@@ -99,8 +107,13 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     let notes = settings.warnings().iter().map(ToString::to_string);
     let remarks = [chosen.note, stdin_note, unlimited_note(args, &settings, is_person)];
     let notes = notes.chain(remarks.into_iter().flatten()).collect();
+    let waits_for_reader = is_person
+        && task.spec().placement == Placement::Foreground
+        && args.shown_output() == ShownOutput::Output;
+    let report_step = waits_for_reader.then(|| report_step_bytes(task.spec().keep_tail));
     Ok(RunPlan {
         task,
+        report_step,
         on_duplicate: DuplicateAction::decide(args.allow_duplicate, is_person),
         budget: chosen.budget,
         hand_over: if timeout_as_budget(args).is_some() {
@@ -258,9 +271,14 @@ pub(super) fn start_task(
     shim: io::Result<IdleShim>,
 ) -> Result<LaunchResult, Failure> {
     Ok(match plan.on_duplicate {
-        DuplicateAction::Start => LaunchResult::Started(plan.task.start(root, shim)?),
+        DuplicateAction::Start => {
+            let link = plan.task.start(root, shim)?;
+            limit_unshown_output(plan, &link);
+            LaunchResult::Started(link)
+        }
         DuplicateAction::StartWithNote => {
             let (link, first) = plan.task.start_and_find_duplicate(root, shim)?;
+            limit_unshown_output(plan, &link);
             if let Some(first) = first {
                 duplicate::report_second_start(root, first);
             }
@@ -268,6 +286,15 @@ pub(super) fn start_task(
         }
         DuplicateAction::Refuse => plan.task.start_unless_duplicate(root, shim)?,
     })
+}
+
+/// Makes the command wait for its reader if the plan says so. The shim receives this request before
+/// the command runs, and thus before the command could be too far ahead.
+fn limit_unshown_output(plan: &RunPlan, link: &ShimConnection) {
+    if plan.report_step.is_some() {
+        // If the shim has exited, the wait reports it.
+        let _peer_gone = link.send(&ShimRequest::Subscribe { follow: false, shown: Some(0) });
+    }
 }
 
 fn parse_variable(text: &str) -> Result<(String, String), Failure> {

@@ -74,13 +74,13 @@ fn hand_over_advice_for_a_person_is_two_lines_with_one_id() {
     assert_eq!(
         persons_text(&running_task()),
         "still running after 15s, in the background\n\
-         siding wait | output | extend | stop b-4k7q0n2m8x5t (stopped in 29m 45s)"
+         siding wait, output, extend or stop b-4k7q0n2m8x5t (stopped in 29m 45s)"
     );
     let known = TaskView { expected_ms: Some(250_000), ..running_task() };
     let text = persons_text(&known);
     assert!(text.contains("in the background (usually takes 4m 10s)\n"), "{text}");
     let asked = persons_text(&with_reason(Some(BackgroundReason::Asked)));
-    assert!(asked.starts_with("running in the background\nsiding wait "), "{asked}");
+    assert!(asked.starts_with("running in the background\nsiding wait, "), "{asked}");
 }
 
 #[test]

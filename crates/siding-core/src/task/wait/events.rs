@@ -111,7 +111,7 @@ impl Waiter<'_> {
             (grown, again) = (true, true);
         }
         if again && one.reads_output() {
-            one.watch.send(&ShimRequest::Subscribe { follow: true })?;
+            one.watch.send(&ShimRequest::Subscribe { follow: true, shown: None })?;
         }
         if grown {
             self.check_output(task)?;

@@ -283,7 +283,7 @@ impl<'r> WaitedTask<'r> {
         let scans = patterns.iter().map(|pattern| pattern.clone().map(OutputScan::new)).collect();
         let cwd = PathBuf::from(watch.state()?.1.spec.cwd);
         if patterns.iter().any(Option::is_some) {
-            watch.send(&ShimRequest::Subscribe { follow: true })?;
+            watch.send(&ShimRequest::Subscribe { follow: true, shown: None })?;
         }
         Ok(Self { watch, is_finished: false, cwd, scans })
     }

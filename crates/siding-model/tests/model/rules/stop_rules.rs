@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use siding_model::lifecycle::{LifecycleEffect, Phase, TaskEvent};
 use siding_model::process::MonotonicMs;
+use siding_model::signal::Signal;
 use siding_model::spec::{OnLeaderExit, TaskSpec};
 
 use super::{RuleResult, has_no_stop_request, is_ended, require};
@@ -53,6 +54,12 @@ fn requested_grace_ms(turn: &TraceStep, spec: &TaskSpec) -> Option<u64> {
     Some(grace_ms.unwrap_or(spec.grace_ms))
 }
 
+/// Returns the signal that this step requests; `None` if the step is no stop request.
+fn requested_signal(turn: &TraceStep, spec: &TaskSpec) -> Option<Signal> {
+    let TaskEvent::StopAsked { signal, .. } = turn.event else { return None };
+    Some(signal.unwrap_or(spec.signal))
+}
+
 /// Returns the latest time at which a task with this deadline may be killed after a stop at `now`.
 fn latest_kill(now: MonotonicMs, deadline: MonotonicMs, spec: &TaskSpec) -> MonotonicMs {
     now.max(deadline).plus_ms(spec.grace_ms)
@@ -65,17 +72,27 @@ pub(super) fn stop_is_kept(trace: &Trace) -> RuleResult {
         require(!(asked && has_no_stop_request(&turn.after.phase)), || {
             format!("turn {number}: asked to end, and yet {:?}", turn.after.phase)
         })?;
-        signals_once(turn).map_err(|why| format!("turn {number}: {why}"))?;
+        sends_its_signal(turn).map_err(|why| format!("turn {number}: {why}"))?;
     }
     Ok(())
 }
 
-/// Checks that the tree receives the stop signal exactly once, as soon as the leader has started.
-fn signals_once(turn: &TraceStep) -> RuleResult {
-    let before = matches!(turn.before.phase, Phase::Stopping { .. });
+/// Checks that the tree receives each stop signal exactly once: the first as soon as the leader has
+/// started, and another one when a request replaces it.
+fn sends_its_signal(turn: &TraceStep) -> RuleResult {
+    let before = match &turn.before.phase {
+        Phase::Stopping { intent, .. } => Some(intent.signal),
+        Phase::Starting { .. }
+        | Phase::Running { .. }
+        | Phase::Lingering { .. }
+        | Phase::Killing { .. }
+        | Phase::Ended { .. } => None,
+    };
     let sent: Vec<&LifecycleEffect> =
         turn.effects.iter().filter(|effect| matches!(effect, LifecycleEffect::Signal(_))).collect();
-    if let (Phase::Stopping { intent, .. }, false) = (&turn.after.phase, before) {
+    if let Phase::Stopping { intent, .. } = &turn.after.phase
+        && before != Some(intent.signal)
+    {
         let expected = LifecycleEffect::Signal(intent.signal);
         require(sent == [&expected], || format!("sent {sent:?} for {intent:?}"))
     } else {
@@ -85,6 +102,7 @@ fn signals_once(turn: &TraceStep) -> RuleResult {
 
 pub(super) fn second_stop_shortens(turn: &TraceStep, spec: &TaskSpec) -> RuleResult {
     let new_grace = requested_grace_ms(turn, spec);
+    let new_signal = requested_signal(turn, spec);
     match (&turn.before.phase, &turn.after.phase) {
         (
             Phase::Stopping { intent: first, kill_at: before, .. },
@@ -94,8 +112,9 @@ pub(super) fn second_stop_shortens(turn: &TraceStep, spec: &TaskSpec) -> RuleRes
             require(*after == asked.min(*before), || {
                 format!("{:?} moved the kill from {before:?} to {after:?}", turn.event)
             })?;
+            let signal = new_signal.filter(|_| after < before).unwrap_or(first.signal);
             require(
-                (&first.reason, first.signal, &first.earlier_leader_end)
+                (&first.reason, signal, &first.earlier_leader_end)
                     == (&intent.reason, intent.signal, &intent.earlier_leader_end),
                 || format!("{first:?} became {intent:?}"),
             )
