@@ -20,7 +20,11 @@ impl Walker {
                 (0..count.min(MAX_CHOICES))
                     .flat_map(|choice| expand::expand_fields(word, variables, choice))
             });
-            let values: Vec<String> = fields.take(64).map(|field| field.text).collect();
+            let fields: Vec<Field> = fields.take(64).collect();
+            if let Some(field) = fields.iter().find(|field| field.has_unexpanded_braces) {
+                self.report_too_deep(field.span);
+            }
+            let values: Vec<String> = fields.into_iter().map(|field| field.text).collect();
             Rc::make_mut(&mut self.variables).set_alternatives(name, values);
         }
         if each.kind == LoopKind::Menu {
