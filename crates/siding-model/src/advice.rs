@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::duration::format_duration;
 use crate::foreground_call;
 use crate::id::TaskId;
+use crate::limits::Breach;
 use crate::outcome::{LeaderEnd, LimitKind, Outcome, has_masked_failure};
 use crate::process::UnixMs;
 use crate::record::StopReport;
@@ -266,7 +267,9 @@ fn ended_advice(view: &TaskView, dialect: Dialect) -> Option<String> {
 
 /// Names the limit at which the task was stopped, with the recorded numbers if there are any.
 fn limit_advice(limit_kind: LimitKind, view: &TaskView) -> String {
-    let breach = view.breaches.iter().find(|breach| breach.limit_kind == limit_kind);
+    // A watchdog may have reported its own, lower threshold before. It stops no task.
+    let is_cause = |breach: &&Breach| breach.limit_kind == limit_kind && !breach.watchdog;
+    let breach = view.breaches.iter().find(is_cause);
     let detail = breach.map_or(limit_kind.flag_name(), |breach| breach.detail.as_str());
     format!("stopped at its limit {}", one_line(detail, 400))
 }
