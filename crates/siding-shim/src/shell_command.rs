@@ -29,8 +29,8 @@ pub(crate) fn move_high(fd: impl AsFd) -> io::Result<OwnedFd> {
 }
 
 /// Maximum number of bytes that are read from the end of the report. Each record contains a path of
-/// at most 4 KiB. Bash writes a record at its exit and, for a text that may contain a pipeline, also
-/// at the end of the text and of each file that the text sources. The last two records matter.
+/// at most 4 KiB. Bash writes a record at its exit and, for a text that may contain a pipeline,
+/// also at the end of the text and of each file that the text sources. The last two records matter.
 const MAX_REPORT_BYTES: usize = 12 << 10;
 
 /// A file in memory with a command's text, followed by the report of its shell.
@@ -141,7 +141,7 @@ fn bash_command(fd: i32, may_pipe: bool) -> String {
 /// Returns the bytes after the first end of a record, for bytes that begin within a record.
 fn skip_cut_record(bytes: &[u8]) -> &[u8] {
     let end = bytes.windows(2).position(|two| two == [0, 0]);
-    end.map_or(&[], |end| &bytes[end + 2..])
+    end.map(|end| &bytes[end + 2..]).unwrap_or_default()
 }
 
 /// Parses `WORD STATUS CWD STAGE… ""` records, in which a zero byte ends each field.

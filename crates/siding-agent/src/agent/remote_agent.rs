@@ -206,7 +206,7 @@ mod tests {
             "send",
             "--json",
             "--background",
-            &new_task_id,
+            new_task_id.as_str(),
             "--context=-c",
             "--task=t",
             "--bearer-env=PEER",

@@ -262,7 +262,8 @@ mod tests {
             prop_assert!(!row.is_empty() && row.len() <= MAX_ANCESTORS);
         }
 
-        /// `is_held_by_index` and `first_open_index` agree on the owner of the first session's tasks.
+        /// `is_held_by_index` and `first_open_index` agree on the owner of the tasks of the first
+        /// session.
         #[test]
         fn inherited_tasks_have_at_most_one_holder(
             row in prop::collection::vec(

@@ -138,7 +138,8 @@ mod tests {
 
     #[test]
     fn only_ended_sessions_without_tasks_are_left_out() {
-        let task = || "b-4k7q0n2m8x5t".parse().expect("an id");
+        let task: TaskId = "b-4k7q0n2m8x5t".parse().expect("an id");
+        let id: SessionId = "chat".parse().expect("a name");
         for (state, is_listed) in [
             (SessionStatus::Live, true),
             (SessionStatus::Elsewhere, true),
@@ -146,10 +147,9 @@ mod tests {
             (SessionStatus::Ended, false),
             (SessionStatus::Closed, false),
         ] {
-            let id = || "chat".parse().expect("a name");
-            let idle = SessionView::without_record(id(), state, Vec::new());
+            let idle = SessionView::without_record(id.clone(), state, Vec::new());
             assert_eq!(is_listed_by_default(&idle), is_listed, "{state:?}");
-            let busy = SessionView::without_record(id(), state, vec![task()]);
+            let busy = SessionView::without_record(id.clone(), state, vec![task]);
             assert!(is_listed_by_default(&busy), "{state:?}");
         }
     }
