@@ -83,9 +83,11 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     let (stdin, stdin_note) = args.stdin.open(is_person)?;
     let env = args.env.iter().map(|text| parse_variable(text)).collect::<Result<Vec<_>, _>>()?;
     let request = TaskRequest::new(command, cwd, session_id, chosen.placement).kind(args.kind);
-    let task = args
-        .id
-        .map_or(request, |id| request.id(id))
+    let request = match args.id {
+        Some(id) => request.id(id),
+        None => request,
+    };
+    let task = request
         .name(args.name.clone())
         .stdin(stdin)
         .separate_stderr(is_person && !args.background && has_two_outputs())
