@@ -242,10 +242,8 @@ impl Agent {
             Entry::Input { content } => {
                 let ids: Vec<NoticeId> = content.iter().filter_map(notice_id).collect();
                 if !ids.is_empty() {
-                    // Acknowledged notices are never delivered again, so the entry must be on disk
-                    // first.
-                    self.transcript.sync()?;
-                    notices::acknowledge(&self.host, &ids)?;
+                    let outbox = notices::session_outbox(&self.host)?;
+                    notices::acknowledge_recorded(&outbox, &self.transcript, &ids)?;
                 }
                 content.iter().for_each(|one| on_event(UiEvent::Input(one)));
             }
@@ -431,7 +429,7 @@ impl Agent {
         // acknowledged them.
         let known: Vec<NoticeId> = known.into_iter().map(|notice| notice.notice_id).collect();
         if !known.is_empty() {
-            outbox.acknowledge(&known)?;
+            notices::acknowledge_recorded(&outbox, &self.transcript, &known)?;
         }
         // These notices concern tasks that a result in the same message shows, so they may repeat
         // the result. Whether the result covers a notice is known only once the result is recorded;

@@ -38,6 +38,10 @@ pub use turns::{
     record_hooks, record_once, start_turn,
 };
 
+/// The reason why an owner cannot be observed (pid_namespaces(7)).
+const OWNER_ELSEWHERE: &str =
+    "its owner may be running on another machine or in another PID namespace";
+
 /// The reason why a session could not be opened, closed, read or used.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
@@ -57,6 +61,12 @@ pub enum SessionError {
         id: SessionId,
         /// The cause of the end as a clause, such as `it was closed`.
         why: &'static str,
+    },
+    /// The session was not closed, and this process cannot see whether an owner lives.
+    #[error("session `{id}`: {OWNER_ELSEWHERE}")]
+    Elsewhere {
+        /// The session that may be live.
+        id: SessionId,
     },
     /// The process that is to own the session does not run.
     #[error("no process {pid} runs, so it cannot own session `{id}`")]
@@ -184,7 +194,7 @@ pub fn require_live(root: &StateDir, id: &SessionId) -> Result<Session, SessionE
     }
     if !session.is_live(&boot) {
         return Err(over(if session.may_live_elsewhere(&boot) {
-            "its owner may be running on another machine or in another PID namespace"
+            OWNER_ELSEWHERE
         } else {
             "its owner has exited"
         }));
@@ -203,8 +213,8 @@ pub fn share_owner(root: &StateDir, one: &SessionId, other: &SessionId) -> bool 
     one == other || owner(one).is_some_and(|owner_of_one| owner(other) == Some(owner_of_one))
 }
 
-/// Returns whether this process sees no live session that owns the tasks of this session. Also true
-/// if the owner may live elsewhere; false if the session or an ancestor cannot be read.
+/// Returns whether no live session owns the tasks of this session. False if the owner may live
+/// where this process cannot see it, and if the session or an ancestor cannot be read.
 #[must_use]
 pub fn is_ended(root: &StateDir, id: &SessionId, boot: &BootId) -> bool {
     matches!(inheriting_session(root, id, boot), Ok(None))

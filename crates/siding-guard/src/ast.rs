@@ -86,7 +86,11 @@ pub(crate) enum Node {
     /// `[[ … ]]` and `(( … ))`, which contain only words.
     Expression(Vec<Word>),
     /// `break`, `exit`, `return`, `continue`.
-    Jump(Vec<Word>),
+    Jump {
+        words: Vec<Word>,
+        /// Whether the innermost loop may end: false for its own `continue`.
+        leaves_loop: bool,
+    },
 }
 
 /// The shell in which the commands of a group run.
@@ -116,7 +120,9 @@ pub(crate) struct Loop {
 pub(crate) enum LoopKind {
     /// `for` with a list of words, or with arithmetic expressions that include a condition.
     For,
-    /// `while` and `until`.
+    /// `while`.
+    While,
+    /// `until`.
     Until,
     /// `for ((;;))`, which has no condition.
     Endless,

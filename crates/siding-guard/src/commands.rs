@@ -48,7 +48,7 @@ fn collect_commands(statements: &[Statement], found: &mut Vec<SimpleCommand>) {
             | Node::Declaration { .. }
             | Node::Function { .. }
             | Node::Expression(_)
-            | Node::Jump(_) => {}
+            | Node::Jump { .. } => {}
         }
     }
 }

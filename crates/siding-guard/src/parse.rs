@@ -27,7 +27,7 @@ const MAX_OPEN_BRACKETS: i32 = 250;
 /// Maximum number of characters `|` and `&`, which form the operators that join commands. The
 /// parser's tree of a chain is as deep as the chain is long, and dropping the tree recurses to this
 /// depth.
-const MAX_CONTROL_OPERATORS: usize = 600;
+const MAX_CONTROL_CHARACTERS: usize = 600;
 
 /// Maximum number of consecutive words such as `time`. The parser recurses for each such word, and
 /// does not limit the recursion itself.
@@ -71,8 +71,8 @@ pub(crate) fn parse(text: &str, origin: Origin) -> Parsed {
         parsed.errors.push(ParseError { span: text_span(), message: what });
         return parsed;
     }
-    if text.matches(['|', '&']).count() > MAX_CONTROL_OPERATORS {
-        let what = format!("more than {MAX_CONTROL_OPERATORS} of `|` and `&` in one text");
+    if text.matches(['|', '&']).count() > MAX_CONTROL_CHARACTERS {
+        let what = format!("more than {MAX_CONTROL_CHARACTERS} of `|` and `&` in one text");
         parsed.errors.push(ParseError { span: text_span(), message: what });
         return parsed;
     }

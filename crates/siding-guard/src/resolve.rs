@@ -7,6 +7,7 @@
 //! which the rules judge.
 
 mod assignments;
+mod braces;
 mod code_arguments;
 mod commands;
 mod cwd;

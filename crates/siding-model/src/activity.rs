@@ -108,6 +108,10 @@ pub struct ActivityTask {
     pub output_bytes: Option<u64>,
     /// Whether the task waits for an answer.
     pub needs_input: bool,
+    /// The end by which the task is sorted and assigned to a period, RFC 3339: `ended_at`, or an
+    /// estimate if a crash lost the final record. `None` while the task runs.
+    #[serde(skip)]
+    pub approximate_end: Option<String>,
 }
 
 /// A cause that ended tasks from outside.
@@ -205,13 +209,20 @@ impl ActivityTask {
     /// Returns the entry of a task that is still kept.
     #[must_use]
     pub fn from_view(view: &TaskView) -> Self {
+        let estimate = || {
+            let ran = i64::try_from(view.elapsed_ms).unwrap_or(i64::MAX);
+            Some(UnixMs::from_rfc3339(&view.started_at)?.plus_ms(ran).rfc3339())
+        };
+        let ended_at = view.ended_at.clone();
+        let has_ended = view.outcome.is_some();
         Self {
             task_id: view.task_id,
             command: shorten_command(view.display_name()),
             cwd: view.cwd.clone(),
             phase: view.phase,
             outcome: view.outcome.clone(),
-            ended_at: view.ended_at.clone(),
+            approximate_end: ended_at.clone().or_else(|| estimate().filter(|_| has_ended)),
+            ended_at,
             elapsed_ms: Some(view.elapsed_ms),
             output_bytes: Some(view.output.bytes),
             needs_input: view
@@ -234,6 +245,7 @@ impl ActivityTask {
             elapsed_ms: run.ran_ms,
             output_bytes: None,
             needs_input: false,
+            approximate_end: Some(run.ended.rfc3339()),
         }
     }
 }
@@ -253,9 +265,11 @@ impl ActivityReport {
         signals: &[ReapedProcess],
         disk: DiskUse,
     ) -> Self {
-        tasks.retain(|task| task.ended_at.as_ref().is_none_or(|at| period.contains(at)));
+        tasks.retain(|task| task.approximate_end.as_ref().is_none_or(|at| period.contains(at)));
         // Sorts the newest end first. Running tasks precede all ended ones.
-        tasks.sort_by_key(|task| Reverse((task.ended_at.is_none(), task.ended_at.clone())));
+        tasks.sort_by_key(|task| {
+            Reverse((task.approximate_end.is_none(), task.approximate_end.clone()))
+        });
         let is = |phase| move |task: &&ActivityTask| task.phase == phase;
         let list = |chosen: &mut dyn Iterator<Item = &ActivityTask>| -> Vec<ActivityTask> {
             chosen.take(MAX_LISTED_ENTRIES).cloned().collect()

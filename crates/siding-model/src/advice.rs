@@ -10,7 +10,8 @@ use std::time::Duration;
 use crate::duration::format_duration;
 use crate::foreground_call;
 use crate::id::TaskId;
-use crate::outcome::{LeaderEnd, LimitKind, Outcome};
+use crate::limits::Breach;
+use crate::outcome::{LeaderEnd, LimitKind, Outcome, has_masked_failure};
 use crate::process::UnixMs;
 use crate::record::StopReport;
 use crate::signal::Signal;
@@ -266,18 +267,17 @@ fn ended_advice(view: &TaskView, dialect: Dialect) -> Option<String> {
 
 /// Names the limit at which the task was stopped, with the recorded numbers if there are any.
 fn limit_advice(limit_kind: LimitKind, view: &TaskView) -> String {
-    let breach = view.breaches.iter().find(|breach| breach.limit_kind == limit_kind);
+    // A watchdog may have reported its own, lower threshold before. It stops no task.
+    let is_cause = |breach: &&Breach| breach.limit_kind == limit_kind && !breach.watchdog;
+    let breach = view.breaches.iter().find(is_cause);
     let detail = breach.map_or(limit_kind.flag_name(), |breach| breach.detail.as_str());
     format!("stopped at its limit {}", one_line(detail, 400))
 }
 
-/// Reports a failure inside a pipeline whose exit code is 0. The status of SIGPIPE is no failure: a
-/// writer receives this signal when its reader, such as `head`, exits first.
+/// Reports a failure inside a pipeline whose exit code is 0.
 fn masked_failure_advice(code: u8, view: &TaskView) -> Option<String> {
-    const SIGPIPE_STATUS: i32 = 128 + 13;
     let statuses = view.pipeline_statuses.as_deref()?;
-    let hidden = code == 0 && statuses.iter().any(|status| ![0, SIGPIPE_STATUS].contains(status));
-    hidden.then(|| {
+    has_masked_failure(code, statuses).then(|| {
         let statuses: Vec<_> = statuses.iter().map(ToString::to_string).collect();
         format!(
             "an earlier stage of its last pipeline failed, although the exit code is 0 (statuses: {})",

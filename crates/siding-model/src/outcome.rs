@@ -155,6 +155,15 @@ impl LeaderEnd {
     pub const OOM_SENDER: &str = "oom";
 }
 
+/// Returns whether a stage of a pipeline failed although the pipeline exited with 0. The status of
+/// SIGPIPE is no failure: a writer receives this signal when its reader, such as `head`, exits
+/// first.
+#[must_use]
+pub fn has_masked_failure(exit_code: u8, stages: &[i32]) -> bool {
+    const SIGPIPE_STATUS: i32 = 128 + 13;
+    exit_code == 0 && stages.iter().any(|status| ![0, SIGPIPE_STATUS].contains(status))
+}
+
 impl From<LeaderEnd> for Outcome {
     fn from(end: LeaderEnd) -> Self {
         match end {

@@ -21,7 +21,7 @@ pub struct EndedTask<Id> {
     pub bytes: Bytes,
     /// Whether the task must be kept whatever the limits are. The reaper sets this for a task that
     /// may still have processes.
-    pub has_live_owner: bool,
+    pub must_be_kept: bool,
     /// Whether the task has unacknowledged notices, and for how long they are kept.
     pub unread_notices: UnreadNotices,
 }
@@ -68,7 +68,7 @@ impl Default for RetentionLimits {
 /// In each of the two groups below, the oldest tasks come first, and tasks are taken only until the
 /// limits hold. Tasks without unread notices, or whose unread notices are too old and have no live
 /// session, come first. Other tasks with unread notices follow only while the remaining tasks
-/// exceed twice the limits. A task with [`EndedTask::has_live_owner`] is never returned, although
+/// exceed twice the limits. A task with [`EndedTask::must_be_kept`] is never returned, although
 /// its size is counted: such tasks alone may exceed the limits. Tasks that ended in the same
 /// millisecond are ordered by id, so that two concurrent cleanups delete the same tasks.
 #[must_use]
@@ -79,7 +79,7 @@ pub fn expired_tasks<Id: Copy + Ord>(
 ) -> Vec<Id> {
     let mut count = ended.len();
     let mut bytes = ended.iter().fold(0_u64, |sum, task| sum.saturating_add(task.bytes.0));
-    let mut deletable: Vec<_> = ended.iter().filter(|task| !task.has_live_owner).collect();
+    let mut deletable: Vec<_> = ended.iter().filter(|task| !task.must_be_kept).collect();
     deletable.sort_unstable_by_key(|task| (task.ended_at, task.id));
     let too_old = |task: &EndedTask<Id>| age_at(task.ended_at, now) >= limits.age;
     let is_kept = |task: &EndedTask<Id>| match task.unread_notices {
@@ -138,7 +138,7 @@ mod tests {
             id,
             ended_at: at,
             bytes,
-            has_live_owner: false,
+            must_be_kept: false,
             unread_notices: UnreadNotices::NoNotices,
         }
     }
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn a_task_with_a_live_owner_is_kept_and_counted() {
         let mut tasks = [ended_task(1, 99, 100), ended_task(2, 5, 10), ended_task(3, 1, 10)];
-        tasks[0].has_live_owner = true;
+        tasks[0].must_be_kept = true;
         assert_eq!(expired_tasks(&tasks, &limits(10, 9, 110), NOW), [2]);
         assert_eq!(expired_tasks(&tasks, &limits(0, 0, 0), NOW), [2, 3]);
     }
@@ -240,8 +240,8 @@ mod tests {
         prop::collection::vec(row, 0..30).prop_map(|rows| {
             let numbered = (0..).zip(rows);
             numbered
-                .map(|(id, (hours, bytes, owner_live, unread))| EndedTask {
-                    has_live_owner: owner_live,
+                .map(|(id, (hours, bytes, must_be_kept, unread))| EndedTask {
+                    must_be_kept,
                     unread_notices: unread,
                     ..ended_task(id, hours, bytes)
                 })
@@ -273,12 +273,12 @@ mod tests {
             // The result has no duplicates and no task with a live owner. Tasks without unread
             // notices precede the others, and within each group the oldest come first.
             prop_assert_eq!(set.len(), expired_ids.len());
-            prop_assert!(expired_ids.iter().all(|id| !find(id).has_live_owner));
+            prop_assert!(expired_ids.iter().all(|id| !find(id).must_be_kept));
             prop_assert!(expired_ids.is_sorted_by_key(|id| (!is_read(&find(id)), find(id).ended_at, *id)));
             // No deletable task that is kept is older than a deleted task of its group.
             let kept: Vec<_> = tasks.iter().filter(|task| !set.contains(&task.id)).collect();
             for read in [true, false] {
-                let stays = kept.iter().filter(|t| !t.has_live_owner && is_read(t) == read);
+                let stays = kept.iter().filter(|t| !t.must_be_kept && is_read(t) == read);
                 let goes = expired_ids.iter().map(find).filter(|t| is_read(t) == read);
                 if let (Some(stays), Some(goes)) =
                     (stays.map(|t| (t.ended_at, t.id)).min(), goes.map(|t| (t.ended_at, t.id)).max())
@@ -288,10 +288,10 @@ mod tests {
             }
             // The remaining tasks exceed the limits only if all of them have live owners or unread
             // notices. They exceed twice the limits only if all of them have live owners.
-            let deletable = |read: bool| kept.iter().any(|t| !t.has_live_owner && is_read(t) == read);
+            let deletable = |read: bool| kept.iter().any(|t| !t.must_be_kept && is_read(t) == read);
             prop_assert!(fits(&kept, 1) || !deletable(true));
             prop_assert!(fits(&kept, 2) || !deletable(false));
-            prop_assert!(!kept.iter().any(|t| !t.has_live_owner && is_read(t) && too_old(t)));
+            prop_assert!(!kept.iter().any(|t| !t.must_be_kept && is_read(t) && too_old(t)));
             // The last deletion was necessary.
             if let Some(last) = expired_ids.last().map(find) {
                 let mut with_last = kept.clone();

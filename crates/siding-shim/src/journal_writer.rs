@@ -9,7 +9,7 @@ use siding_model::record::Record;
 /// disconnected usually stays so for minutes.
 const RETRY_MS: u64 = 2_000;
 /// Time until the shim tries again to write an optional record for which
-/// [`JournalWriter::has_room`] returned false, in milliseconds.
+/// [`JournalWriter::can_write_optional_record`] returned false, in milliseconds.
 pub(crate) const OPTIONAL_RECORD_RETRY_MS: u64 = 1_000;
 
 /// The journal, and the records that could not be written to it yet.
@@ -41,7 +41,7 @@ impl JournalWriter {
 
     /// Returns whether an optional record may be written: no record is pending, and the space for
     /// the final record stays reserved.
-    pub(crate) fn has_room(&mut self) -> bool {
+    pub(crate) fn can_write_optional_record(&mut self) -> bool {
         self.pending.is_empty() && self.journal.reserve_record().is_ok()
     }
 

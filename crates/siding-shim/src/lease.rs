@@ -9,11 +9,14 @@ use siding_core::session;
 use siding_core::store::StateDir;
 use siding_core::sys::pidfd::PidFd;
 use siding_core::sys::{clock, procfs};
-use siding_model::process::MonotonicMs;
+use siding_model::process::{MonotonicMs, ProcRef};
 use siding_model::spec::TaskSpec;
 
 /// Time between two searches for an owner while the search fails, in milliseconds.
 const OWNER_RETRY_MS: u64 = 5_000;
+/// Maximum number of owners that one search opens. More are needed only if owners end while the
+/// search runs.
+const MAX_OWNER_TRIES: u32 = 8;
 
 /// The process that a task must not outlive.
 #[derive(Debug)]
@@ -112,8 +115,42 @@ impl Lease {
 /// does not respond or no descriptor is free.
 fn find_live_owner(root: &StateDir, spec: &TaskSpec) -> io::Result<Option<PidFd>> {
     let boot = procfs::boot_id()?;
-    let holder =
-        session::inheriting_session(root, &spec.session_id, &boot).map_err(io::Error::other)?;
-    let owner = holder.and_then(|session| session.living_owner(&boot));
-    owner.map_or(Ok(None), PidFd::open_if_alive)
+    let find = || -> io::Result<Option<ProcRef>> {
+        let holder =
+            session::inheriting_session(root, &spec.session_id, &boot).map_err(io::Error::other)?;
+        Ok(holder.and_then(|session| session.living_owner(&boot)))
+    };
+    open_owner(find, PidFd::open_if_alive)
+}
+
+/// Opens the owner that `find` returns. If this owner ends before it is opened, asks `find` again:
+/// another owner, or the parent session, may still own the task.
+fn open_owner<P>(
+    mut find: impl FnMut() -> io::Result<Option<ProcRef>>,
+    open: impl Fn(ProcRef) -> io::Result<Option<P>>,
+) -> io::Result<Option<P>> {
+    for _ in 0..MAX_OWNER_TRIES {
+        let Some(owner) = find()? else { return Ok(None) };
+        if let Some(opened) = open(owner)? {
+            return Ok(Some(opened));
+        }
+    }
+    Err(io::Error::other("the owners end faster than they can be opened"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_owner_is_found_when_one_ends_before_it_is_opened() {
+        let owner = |pid| ProcRef { pid, start_ticks: 1 };
+        let mut alive = vec![owner(1), owner(2)];
+        // The newest owner ends between the search and the opening.
+        let open = |found: ProcRef| Ok((found.pid == 1).then_some(found.pid));
+        assert_eq!(open_owner(|| Ok(alive.pop()), open).expect("searched"), Some(1));
+        assert_eq!(open_owner(|| Ok(None), open).expect("searched"), None);
+        let restless = open_owner(|| Ok(Some(owner(2))), open);
+        assert!(restless.is_err(), "an owner may live, so the task is not stopped");
+    }
 }

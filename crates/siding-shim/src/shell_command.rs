@@ -28,9 +28,9 @@ pub(crate) fn move_high(fd: impl AsFd) -> io::Result<OwnedFd> {
     descriptor::duplicate_from(fd, MIN_INHERITED_FD.min(limit - MAX_MOVED_FDS).max(3))
 }
 
-/// Maximum number of bytes that are read from the report. Each report contains a path of at most 4
-/// KiB. Bash writes a report at its exit and, for a text that may contain a pipeline, also at the
-/// end of the text and of each file that the text sources.
+/// Maximum number of bytes that are read from the end of the report. Each record contains a path of
+/// at most 4 KiB. Bash writes a record at its exit and, for a text that may contain a pipeline,
+/// also at the end of the text and of each file that the text sources. The last two records matter.
 const MAX_REPORT_BYTES: usize = 12 << 10;
 
 /// A file in memory with a command's text, followed by the report of its shell.
@@ -110,8 +110,11 @@ impl ShellCommand {
     /// because the task can write any bytes to it.
     pub(crate) fn report(&self) -> ShellReport {
         let mut bytes = vec![0; MAX_REPORT_BYTES];
-        let count = file::read_at(&self.fd, &mut bytes, self.text_len).unwrap_or(0);
-        parse_report(&bytes[..count])
+        let file_len = file::metadata(&self.fd).map_or(0, |facts| facts.len);
+        let from = self.text_len.max(file_len.saturating_sub(MAX_REPORT_BYTES as u64));
+        let count = file::read_at(&self.fd, &mut bytes, from).unwrap_or(0);
+        let bytes = &bytes[..count];
+        parse_report(if from == self.text_len { bytes } else { skip_cut_record(bytes) })
     }
 }
 
@@ -133,6 +136,12 @@ fn bash_command(fd: i32, may_pipe: bool) -> String {
     } else {
         format!(r#"trap '{exit}' EXIT; eval "$(<{COMMAND_FD_PREFIX}{fd})""#)
     }
+}
+
+/// Returns the bytes after the first end of a record, for bytes that begin within a record.
+fn skip_cut_record(bytes: &[u8]) -> &[u8] {
+    let end = bytes.windows(2).position(|two| two == [0, 0]);
+    end.map(|end| &bytes[end + 2..]).unwrap_or_default()
 }
 
 /// Parses `WORD STATUS CWD STAGE… ""` records, in which a zero byte ends each field.
@@ -172,6 +181,19 @@ mod tests {
         let expected =
             ShellReport { final_cwd: Some("/usr".to_owned()), pipeline: Some(vec![3, 0]) };
         assert_eq!(parse_report(bytes), expected);
+    }
+
+    #[test]
+    fn the_records_of_many_sourced_files_do_not_hide_the_exit() {
+        let script = ShellCommand::new(". ./many | cat").expect("memory");
+        for _ in 0..500 {
+            file::write(&script.fd, b"return2\x000\0/a/directory\x000\0\0").expect("memory");
+        }
+        file::write(&script.fd, b"return0\x000\0/usr\x003\x000\0\0exit\x000\0/usr\x000\0\0")
+            .expect("memory");
+        let expected =
+            ShellReport { final_cwd: Some("/usr".to_owned()), pipeline: Some(vec![3, 0]) };
+        assert_eq!(script.report(), expected);
     }
 
     #[test]

@@ -130,7 +130,10 @@ impl StallWatch {
             return StallCheck::NotDue;
         }
         let sample = self.resample(context);
-        self.usage = probe::usage_from_sample(&sample, wanted);
+        // The resource monitor would take the processes that the sample leaves out for ended ones.
+        self.usage = (!context.samples_only_the_command())
+            .then(|| probe::usage_from_sample(&sample, wanted))
+            .flatten();
         if let Some(first) =
             self.why_sample.take_if(|first| now.ms_since(first.taken_at) >= WHY_SAMPLE_GAP_MS)
         {

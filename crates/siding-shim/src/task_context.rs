@@ -42,13 +42,19 @@ impl<'t> TaskContext<'t> {
         self.tree.member_pids(self.root, self.state)
     }
 
+    /// Returns whether [`Self::sample`] leaves out processes that [`Self::sample_usage`] measures:
+    /// the own processes of a host's sandbox, and those that left the command in the sandbox.
+    pub(crate) fn samples_only_the_command(&self) -> bool {
+        self.state.adopted.as_ref().is_some_and(|adopted| adopted.sandbox.is_some())
+    }
+
     /// Samples what the processes wait for, and the resources that they use. For an adopted command
     /// in a host's sandbox, leaves out the sandbox's own processes.
     pub(crate) fn sample(&self, known_fds: &KnownFds) -> TaskSample {
         let id = self.state.spec.task_id;
         if self.tree.is_discovered() {
             let mut members = self.member_pids();
-            if self.state.adopted.as_ref().is_some_and(|adopted| adopted.sandbox.is_some()) {
+            if self.samples_only_the_command() {
                 members = command_processes(members);
             }
             return probe::sample_processes(known_fds, &members);
@@ -58,7 +64,8 @@ impl<'t> TaskContext<'t> {
         })
     }
 
-    /// Samples only the resources that the processes use.
+    /// Samples only the resources that the processes use. Includes every process, because a limit
+    /// counts all of them.
     pub(crate) fn sample_usage(&self, wanted: UsageFields) -> Vec<ProcessUsage> {
         let id = self.state.spec.task_id;
         if self.tree.is_discovered() {

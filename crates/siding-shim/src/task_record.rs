@@ -53,8 +53,8 @@ impl TaskRecord {
     }
 
     /// Returns whether the journal has space for an optional record.
-    pub(crate) fn has_room(&mut self) -> bool {
-        self.journal.has_room()
+    pub(crate) fn can_write_optional_record(&mut self) -> bool {
+        self.journal.can_write_optional_record()
     }
 
     /// Writes records to the journal, passes each with its sequence number to `publish`, and

@@ -142,7 +142,7 @@ impl ToolError {
                 "start it with {} and `stdin` true to write to it",
                 dialect.format_tool("run")
             )),
-            Self::Why(WhyError::Ended(_)) | Self::Input(InputError::Ended { .. }) => {
+            Self::Input(InputError::Ended { .. }) => {
                 Some(format!("{} shows its output", dialect.format_tool("output")))
             }
             Self::Arguments(_)

@@ -124,7 +124,7 @@ impl Connection {
         let mut events = EventParser::default();
         loop {
             let piece = match timeout(STREAM_IDLE_TIMEOUT, response.chunk()).await {
-                Err(_silent) => return Ok(()),
+                Err(_elapsed) => return Err(Event::Silent),
                 Ok(piece) => piece.map_err(|error| transport_event(&error))?,
             };
             let Some(piece) = piece else { return Ok(()) };

@@ -26,7 +26,7 @@ const REASON_COLUMNS: usize = 300;
 /// Maximum bytes of a server's id that is shown without backticks for the user to type.
 const MAX_TYPED_NAME_BYTES: usize = 128;
 
-/// An input of [`ClientState`]. Each request ends with one of the last four variants.
+/// An input of [`ClientState`]. Each request ends with one of the last five variants.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Event {
     /// The server sent an update.
@@ -35,8 +35,10 @@ pub(super) enum Event {
     Malformed(String),
     /// The user cancels the task.
     Cancel,
-    /// The response ended without an error, or a stream was silent for too long.
+    /// The response ended without an error.
     Closed,
+    /// A stream was silent for too long.
+    Silent,
     /// The request failed, or the response broke off.
     Disconnected {
         why: String,
@@ -144,6 +146,7 @@ impl ClientState {
                 self.failures = 0;
                 self.on_closed(&mut steps);
             }
+            Event::Silent => self.on_silence(&mut steps),
             Event::Disconnected { why, reached } => self.on_disconnected(&why, reached, &mut steps),
             Event::Refused(error) => self.on_refused(&error, &mut steps),
             Event::Fatal(why) => {
@@ -292,6 +295,16 @@ impl ClientState {
             self.end = Some(exit::CANCELED);
         } else {
             self.retry(steps);
+        }
+    }
+
+    fn on_silence(&mut self, steps: &mut Vec<Step>) {
+        if self.task.is_none() {
+            // The peer may have vanished after it received the message.
+            self.on_disconnected("the server sends nothing", true, steps);
+        } else {
+            self.failures = 0;
+            self.on_closed(steps);
         }
     }
 

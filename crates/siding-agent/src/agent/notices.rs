@@ -14,6 +14,7 @@ use siding_tools::{SHIM_PROGRAM, ToolContext, answer_notices};
 use super::AgentError;
 use super::event::AgentEvent;
 use crate::message::UserContent;
+use crate::transcript::Transcript;
 
 /// Polling interval when the outbox cannot be followed, for example because no inotify instance or
 /// no disk space is left.
@@ -83,9 +84,15 @@ pub(super) fn session_outbox(host: &ToolContext) -> Result<Outbox<'_>, NoticesEr
     Outbox::new(&host.root, host.session.clone(), Consumer::agent())
 }
 
-/// Acknowledges notices that are in the transcript, so that they are not delivered again.
-pub(super) fn acknowledge(host: &ToolContext, ids: &[NoticeId]) -> Result<(), NoticesError> {
-    session_outbox(host)?.acknowledge(ids)
+/// Acknowledges notices that are in the transcript, so that they are not delivered again. First
+/// syncs the transcript: a power failure must not lose the entry and keep the acknowledgement.
+pub(super) fn acknowledge_recorded(
+    outbox: &Outbox<'_>,
+    transcript: &Transcript,
+    ids: &[NoticeId],
+) -> Result<(), AgentError> {
+    transcript.sync()?;
+    Ok(outbox.acknowledge(ids)?)
 }
 
 /// Formats a notice as a separate block for the model.

@@ -38,7 +38,13 @@ impl ToolDispatcher {
             ) => recover_task_call(host, &call, task),
             // These tools record the task's id before they create the task. No id is recorded, so
             // there is no task, and the call can run again.
-            ("bash" | subagent::TOOL_NAME | teammate_tools::SPAWN_TEAMMATE, None) => None,
+            (
+                "bash"
+                | subagent::TOOL_NAME
+                | teammate_tools::SPAWN_TEAMMATE
+                | remote_agent::TOOL_NAME,
+                None,
+            ) => None,
             // A read or a stop can be repeated without a further effect, so the call runs again.
             (name, _) if name == "task_stop" || self.read_only_tools().contains(name) => None,
             (name, _) => Some(unknown_outcome(&call, &format!("`{name}` ran"))),

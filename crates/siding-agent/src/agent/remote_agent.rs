@@ -8,8 +8,10 @@ use reqwest::Url;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, json};
+use siding_core::task::run::RunError;
 use siding_core::task::stop::{self, StopOptions};
 use siding_http::client::is_loopback_url;
+use siding_model::id::{TaskId, TaskKind};
 use siding_model::shell_words::quote_word;
 use siding_model::text::one_line;
 use siding_tools::async_fd::run_blocking;
@@ -101,9 +103,10 @@ impl RemoteAgentArgs {
         Some(format!("it sends text to another machine, {host}"))
     }
 
-    /// Returns the arguments of the `siding` command line.
-    fn command_args(&self) -> Vec<String> {
+    /// Returns the arguments of the `siding` command line, which starts the task `id`.
+    fn command_args(&self, id: TaskId) -> Vec<String> {
         let flags = [
+            ("new-task-id", Some(id.to_string())),
             ("context", self.context.clone()),
             ("task", self.task.clone()),
             ("bearer-env", self.bearer_env.clone()),
@@ -127,13 +130,13 @@ impl RemoteAgentArgs {
         cwd: &Path,
     ) -> Result<ToolAnswer, ToolError> {
         let started = run_blocking(|| {
-            let started = start_task(host, cwd, &self.command_args())?;
-            // The task's id is recorded in the transcript, so that a restarted agent finds the task
-            // again.
-            match call.accept_task(started.id) {
-                true => Ok(started),
-                false => Err(ToolError::Cancelled),
+            let id = host.root.new_id(TaskKind::RemoteAgent).map_err(RunError::Id)?;
+            // The id is in the transcript before the task exists, so that a restarted agent finds
+            // the task whenever this agent was killed.
+            if !call.accept_task(id) {
+                return Err(ToolError::Cancelled);
             }
+            start_task(host, cwd, &self.command_args(id))
         })?;
         let id = started.id;
         if started.has_ended {
@@ -196,11 +199,14 @@ mod tests {
             "url": "http://h", "text": "--do it", "context": "-c", "task": "t", "bearer_env": "PEER",
             "name": "n", "timeout": 1.5,
         }));
+        let id = TaskId::from_random(TaskKind::RemoteAgent, 7, TaskId::MAX_BITS).expect("an id");
+        let new_task_id = format!("--new-task-id={id}");
         let wanted = [
             "a2a",
             "send",
             "--json",
             "--background",
+            new_task_id.as_str(),
             "--context=-c",
             "--task=t",
             "--bearer-env=PEER",
@@ -210,7 +216,7 @@ mod tests {
             "http://h",
             "--do it",
         ];
-        assert_eq!(args.command_args(), wanted);
+        assert_eq!(args.command_args(id), wanted);
         assert!(args.background && args.validate().is_ok());
     }
 

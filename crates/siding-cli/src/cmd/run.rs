@@ -21,7 +21,7 @@ use siding_core::sys::signals;
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::LaunchResult;
 use siding_core::task::view::ViewDetail;
-use siding_model::id::TaskKind;
+use siding_model::id::{TaskId, TaskKind};
 use siding_model::monitor::Monitor;
 use siding_model::outcome::BackgroundReason;
 use siding_model::signal::Signal;
@@ -145,6 +145,10 @@ pub(crate) struct Args {
     /// Kind of the task; set by other commands that run a program in a task.
     #[arg(skip)]
     pub(super) kind: TaskKind,
+    /// Id of the task, of the same kind; set if the program that starts the task has recorded the
+    /// id before.
+    #[arg(skip)]
+    pub(super) id: Option<TaskId>,
     // `limits` must be the last field: its help heading applies to all options after it.
     #[command(flatten)]
     limits: limits::LimitArgs,

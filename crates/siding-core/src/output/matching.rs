@@ -132,11 +132,14 @@ impl<H: MatchHandler> OutputSink for MatchingSink<H> {
         if line.is_line_start {
             self.line_matched = false;
         }
-        let text = line.text.strip_suffix('\n').unwrap_or(line.text);
-        if self.line_matched || !self.matches(text) {
+        let complete = line.text.strip_suffix('\n');
+        let text = complete.unwrap_or(line.text);
+        let is_match = !self.line_matched && self.matches(text);
+        // After a complete line, the incomplete line that may follow has not matched.
+        self.line_matched = complete.is_none() && (self.line_matched || is_match);
+        if !is_match {
             return Ok(SinkFlow::Continue);
         }
-        self.line_matched = true;
         Ok(match self.handler.on_match(LineMatch { from: line.from, to: line.to, text }) {
             ControlFlow::Continue(()) => SinkFlow::Continue,
             ControlFlow::Break(()) => SinkFlow::Stop,

@@ -50,11 +50,10 @@ impl SessionState {
     }
 }
 
-/// Returns the index of the session that owns the tasks of the first session in the chain. This is
-/// the first session that has not ended, provided that it is live.
-fn holder_index(row: &[SessionState]) -> Option<usize> {
-    let first = row.iter().position(|one| *one != SessionState::Ended)?;
-    (row[first] == SessionState::Live).then_some(first)
+/// Returns the index of the first session in the chain that has not ended: it owns the tasks of the
+/// first session if it is live.
+fn first_open_index(row: &[SessionState]) -> Option<usize> {
+    row.iter().position(|one| *one != SessionState::Ended)
 }
 
 /// Returns whether the session at this index has inherited the tasks of the first session.
@@ -130,19 +129,26 @@ pub fn is_subagent(id: &SessionId) -> bool {
 }
 
 /// Returns the session that owns the tasks of `id`: the session itself while it is live; once it
-/// has ended, its nearest ancestor that has not ended. `None` if all of them have ended, or if it
-/// is unknown whether that session is live.
+/// has ended, its nearest ancestor that has not ended. `None` if all of them have ended.
 ///
 /// # Errors
 ///
-/// [`SessionError`] if the session or an ancestor cannot be read, so that the owner is unknown.
+/// [`SessionError`] if the session or an ancestor cannot be read, so that the owner is unknown;
+/// [`SessionError::Elsewhere`] if this process cannot see whether the session that has not ended is
+/// live.
 pub fn inheriting_session(
     root: &StateDir,
     id: &SessionId,
     boot: &BootId,
 ) -> Result<Option<Session>, SessionError> {
     let mut row = ancestor_chain(id, |id| read_owner(root, id), parent_session)?;
-    Ok(holder_index(&chain_states(&row, boot)).map(|at| row.swap_remove(at)))
+    let states = chain_states(&row, boot);
+    let Some(first) = first_open_index(&states) else { return Ok(None) };
+    let session = row.swap_remove(first);
+    match states[first] {
+        SessionState::Unknown => Err(SessionError::Elsewhere { id: session.id }),
+        SessionState::Live | SessionState::Ended => Ok(Some(session)),
+    }
 }
 
 /// Returns the ended subagent sessions whose tasks `to` has inherited: all sessions between them
@@ -256,7 +262,8 @@ mod tests {
             prop_assert!(!row.is_empty() && row.len() <= MAX_ANCESTORS);
         }
 
-        /// `is_held_by_index` and `holder_index` agree on the owner of the first session's tasks.
+        /// `is_held_by_index` and `first_open_index` agree on the owner of the tasks of the first
+        /// session.
         #[test]
         fn inherited_tasks_have_at_most_one_holder(
             row in prop::collection::vec(
@@ -268,10 +275,11 @@ mod tests {
                 .filter(|at| row[*at] == SessionState::Live)
                 .collect();
             prop_assert!(reported.len() <= 1, "{reported:?}");
-            prop_assert_eq!(reported.first().copied(), holder_index(&row));
+            let holder = first_open_index(&row).filter(|at| row[*at] == SessionState::Live);
+            prop_assert_eq!(reported.first().copied(), holder);
             // Inheritance never passes a session of unknown state.
             let unknown = row.iter().position(|one| *one == SessionState::Unknown);
-            if let (Some(unknown), Some(holder)) = (unknown, holder_index(&row)) {
+            if let (Some(unknown), Some(holder)) = (unknown, holder) {
                 prop_assert!(holder < unknown);
             }
         }

@@ -90,6 +90,30 @@ fn an_owner_on_another_machine_or_pid_namespace_may_live() {
     }
 }
 
+/// A shim that takes over a task may be in another PID namespace than the task's owner.
+#[test]
+fn tasks_of_an_owner_in_another_pid_namespace_are_not_ended() {
+    let sandbox = tempfile::tempdir().expect("a directory");
+    let root = StateDir::open(&sandbox.path().join("state")).expect("a state directory");
+    let id: SessionId = "agent".parse().expect("a name");
+    let boot = procfs::boot_id().expect("this boot");
+    let gone = serde_json::json!({
+        "record": "opened",
+        "format": 1,
+        "boot": boot,
+        "owner": ProcRef { pid: 1 << 30, start_ticks: 1 },
+        "pid_ns": procfs::pid_namespace().expect("this namespace") + 1,
+        "wall": 1,
+    });
+    let record: SessionRecord = serde_json::from_value(gone).expect("a record");
+    append_record(&root, &id, &record).expect("own directory");
+    assert!(!is_ended(&root, &id, &boot));
+    let unknown = inheriting_session(&root, &id, &boot).expect_err("its owner cannot be seen");
+    assert!(matches!(unknown, SessionError::Elsewhere { .. }), "{unknown}");
+    close(&root, &id).expect("closed");
+    assert!(is_ended(&root, &id, &boot));
+}
+
 #[test]
 fn a_turn_start_is_recorded_with_millisecond_precision() {
     let sandbox = tempfile::tempdir().expect("a directory");

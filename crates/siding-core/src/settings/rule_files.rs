@@ -3,7 +3,7 @@
 //! This module only finds and reads the files; siding-guard decides what they mean, and which of
 //! them may relax a rule.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use siding_model::settings::{Origin, SettingsWarning};
 
@@ -31,8 +31,7 @@ pub struct RuleFile {
 pub struct RuleFiles {
     /// The files that could be read and are UTF-8.
     pub files: Vec<RuleFile>,
-    /// The errors of the other files, each with the origin of the file. The origin of an unreadable
-    /// project file contains the path of the working directory.
+    /// The errors of the other files, each with the origin of the file.
     pub mistakes: Vec<(Origin, SettingsError)>,
     /// Warnings about the project files of other users, which are not used.
     pub warnings: Vec<SettingsWarning>,
@@ -57,7 +56,7 @@ pub fn read_rule_files(environment: &Environment) -> RuleFiles {
     let search = project::find_project_file(&directories, environment.user, project::RULES_FILE);
     found.warnings.extend(search.warnings);
     if let Some(mistake) = search.mistake {
-        let path = environment.working_directory.clone().unwrap_or_default();
+        let path = mistake.unreadable_file().map(Path::to_owned).unwrap_or_default();
         found.mistakes.push((Origin::Project { path }, mistake));
     }
     if let Some((path, content)) = search.found {
@@ -122,5 +121,12 @@ mod tests {
         let found = read_rule_files(&environment);
         assert_eq!((found.files.len(), found.mistakes.len()), (2, 1));
         assert!(found.mistakes[0].1.to_string().ends_with("line 2: not UTF-8"));
+
+        let project = at("project/.siding/guard.toml");
+        fs::remove_file(&project).expect("removed");
+        fs::create_dir(&project).expect("made");
+        let found = read_rule_files(&environment);
+        assert_eq!(found.mistakes.len(), 2, "{found:?}");
+        assert_eq!(found.mistakes[1].0, Origin::Project { path: project });
     }
 }

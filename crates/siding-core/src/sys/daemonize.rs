@@ -55,8 +55,27 @@ pub fn spawn_daemon(start: &DaemonCommand<'_>) -> io::Result<()> {
     // Without an exit signal, the helper is invisible to a host that waits for any child, because
     // wait(2) reports a child without an exit signal only with `__WALL` or `__WCLONE`.
     let helper = vfork_and_run(run_helper, (&raw mut args).cast(), 0)?;
-    wait_for_child(helper);
-    if args.errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(args.errno)) }
+    let status = wait_for_child(helper);
+    if args.errno == 0 {
+        check_helper_status(status)
+    } else {
+        Err(io::Error::from_raw_os_error(args.errno))
+    }
+}
+
+/// Returns the error in the wait status of a process that exits with 0 or with the errno of a
+/// failed system call. A process that was killed has not finished its work.
+fn check_helper_status(status: c_int) -> io::Result<()> {
+    if !libc::WIFEXITED(status) {
+        let signal = libc::WTERMSIG(status);
+        return Err(io::Error::other(format!(
+            "signal {signal} killed the process that starts it; try again"
+        )));
+    }
+    match libc::WEXITSTATUS(status) {
+        0 => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
 }
 
 /// Runs in the helper: starts the detached process and exits, which makes the detached process an
@@ -126,13 +145,11 @@ impl IntermediateChild {
     ///
     /// # Errors
     ///
-    /// The I/O error with which fork(2) failed in the intermediate process.
+    /// The I/O error with which fork(2) failed in the intermediate process, or an error if that
+    /// process was killed.
     pub fn wait_exited(&mut self) -> io::Result<()> {
-        match self.0.take().map(wait_for_child) {
-            None | Some(0) => Ok(()),
-            // The intermediate process exits with the errno of its failed fork(2).
-            Some(status) => Err(io::Error::from_raw_os_error(libc::WEXITSTATUS(status))),
-        }
+        // The intermediate process exits with the errno of its failed fork(2).
+        self.0.take().map(wait_for_child).map_or(Ok(()), check_helper_status)
     }
 }
 
@@ -226,5 +243,20 @@ unsafe fn reset_signals() {
             );
         }
         unblock_all_signals();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_killed_helper_has_not_succeeded() {
+        assert!(check_helper_status(0).is_ok());
+        let failed_fork = libc::EAGAIN << 8;
+        let error = check_helper_status(failed_fork).expect_err("its fork failed");
+        assert_eq!(error.raw_os_error(), Some(libc::EAGAIN));
+        let error = check_helper_status(libc::SIGKILL).expect_err("it was killed");
+        assert!(error.raw_os_error().is_none() && error.to_string().contains("signal 9"));
     }
 }

@@ -123,7 +123,25 @@ struct LeaderArgs<'a> {
     sandbox_failure: Option<SandboxFailure>,
     /// Whether the child has run: the kernel may kill it before its first instruction.
     has_run: bool,
+    /// Whether the child has prepared itself and called exec.
+    has_called_exec: bool,
     errno: c_int,
+}
+
+impl LeaderArgs<'_> {
+    /// Returns the reason why the child did not execute the program. `None` after a successful
+    /// exec, and if the child was killed during the exec: its wait status then has the signal.
+    fn failure(&self) -> Option<io::Error> {
+        if let Some(failed) = self.sandbox_failure {
+            return Some(io::Error::other(SandboxError::from(failed)));
+        }
+        if self.errno != 0 {
+            return Some(io::Error::from_raw_os_error(self.errno));
+        }
+        (!self.has_called_exec).then(|| {
+            io::Error::other("the new process was killed before it could execute the program")
+        })
+    }
 }
 
 /// Starts the leader of a task: in its own session (setsid(2)), with the birthmark, with default
@@ -133,7 +151,8 @@ struct LeaderArgs<'a> {
 /// # Errors
 ///
 /// The I/O error of the system call that failed, usually execve(2); a [`SandboxError`] if the
-/// leader could not be confined.
+/// leader could not be confined; an error without an errno if the leader was killed before the
+/// exec.
 pub fn spawn_leader(leader: &Leader<'_>) -> io::Result<i32> {
     let program = leader.program;
     let mut args = LeaderArgs {
@@ -149,6 +168,7 @@ pub fn spawn_leader(leader: &Leader<'_>) -> io::Result<i32> {
         net_sandbox: leader.net_sandbox,
         sandbox_failure: None,
         has_run: false,
+        has_called_exec: false,
         errno: 0,
     };
     let pid = match leader.cgroup.and_then(|group| clone_leader_into_cgroup(group, &mut args)) {
@@ -158,14 +178,13 @@ pub fn spawn_leader(leader: &Leader<'_>) -> io::Result<i32> {
             vfork_and_run(run_leader, (&raw mut args).cast(), libc::SIGCHLD)?
         }
     };
-    if args.errno == 0 && args.sandbox_failure.is_none() {
-        return Ok(pid);
+    match args.failure() {
+        None => Ok(pid),
+        Some(error) => {
+            wait_for_child(pid);
+            Err(error)
+        }
     }
-    wait_for_child(pid);
-    if let Some(failed) = args.sandbox_failure {
-        return Err(io::Error::other(SandboxError::from(failed)));
-    }
-    Err(io::Error::from_raw_os_error(args.errno))
 }
 
 /// Starts the leader as a member of a control group. `None` if that fails: for example before Linux
@@ -219,6 +238,7 @@ extern "C" fn run_leader(args: *mut c_void) -> c_int {
         for fd in &args.inherited_fds {
             libc::fcntl(*fd, libc::F_SETFD, 0);
         }
+        args.has_called_exec = true;
         args.errno = execute(args);
         libc::_exit(127)
     }
@@ -302,4 +322,36 @@ unsafe fn set_up_stdio(stdio: [RawFd; 3]) -> bool {
     // SAFETY: this process is a child, as this function requires, so only the child's descriptors
     // change. The sources are above 2, so no duplicate overwrites a later source.
     unsafe { (0..).zip(stdio).all(|(number, fd)| libc::dup2(fd, number) >= 0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_was_killed_before_its_exec_is_a_failed_start() {
+        let mut args = LeaderArgs {
+            candidates: Vec::new(),
+            argv: Vec::new(),
+            script_argv: Vec::new(),
+            environment: Vec::new(),
+            cwd: -1,
+            stdio: [-1; 3],
+            inherited_fds: Vec::new(),
+            birthmark: None,
+            cgroup: None,
+            net_sandbox: None,
+            sandbox_failure: None,
+            has_run: false,
+            has_called_exec: false,
+            errno: 0,
+        };
+        assert!(args.failure().expect("a failure").to_string().contains("killed before"));
+        args.has_run = true;
+        assert!(args.failure().is_some(), "it was killed while it prepared itself");
+        args.has_called_exec = true;
+        assert!(args.failure().is_none());
+        args.errno = libc::ENOENT;
+        assert_eq!(args.failure().and_then(|error| error.raw_os_error()), Some(libc::ENOENT));
+    }
 }

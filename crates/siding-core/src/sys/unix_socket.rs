@@ -4,12 +4,15 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
+
+use super::clock;
 
 /// Maximum number of descriptors in one packet.
 const MAX_DESCRIPTORS: usize = 6;
@@ -45,16 +48,45 @@ pub fn listen(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Connects to `name` below `dir`. Blocks while too many connections wait to be accepted.
+/// Connects to `name` below `dir`. While too many connections wait to be accepted, waits for at
+/// most `timeout_ms` milliseconds.
 ///
 /// # Errors
 ///
 /// The I/O error of the system call: `ECONNREFUSED` if no process listens any more, `ENOENT` if the
-/// name does not exist.
-pub fn connect(dir: impl AsFd, name: &str) -> io::Result<OwnedFd> {
+/// name does not exist. `TimedOut` if the listening process accepts no connections, for example
+/// because a signal has stopped it.
+pub fn connect(dir: impl AsFd, name: &str, timeout_ms: u64) -> io::Result<OwnedFd> {
+    use rustix::net::sockopt::{Timeout, set_socket_timeout};
     let socket = packet_socket(SocketFlags::empty())?;
-    rustix::net::connect(&socket, &short_address(dir, name)?)?;
+    let address = short_address(dir, name)?;
+    let until = clock::monotonic_now().plus_ms(timeout_ms);
+    loop {
+        // connect(2) honors SO_SNDTIMEO (socket(7)). A non-blocking socket would not do: connect(2)
+        // then fails immediately, and poll(2) does not report a free place in the queue.
+        let left = until.ms_since(clock::monotonic_now()).max(1);
+        set_socket_timeout(&socket, Timeout::Send, Some(Duration::from_millis(left)))?;
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) => break,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::AGAIN) => {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, NotAccepting { timeout_ms }));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    set_socket_timeout(&socket, Timeout::Send, None)?;
     Ok(socket)
+}
+
+/// The error for a process that listens and accepts no connections.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "it has accepted no connection for {timeout_ms} ms; a signal may have stopped the process, \
+     and SIGCONT continues it"
+)]
+struct NotAccepting {
+    timeout_ms: u64,
 }
 
 /// Returns whether any living socket, listening or not, in any network namespace, is bound to the
@@ -272,7 +304,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let place = std::fs::File::open(dir.path()).expect("a directory");
         let listener = listen(&place, "s").expect("listens");
-        let caller = connect(&place, "s").expect("it waits to be accepted");
+        let caller = connect(&place, "s", 1_000).expect("it waits to be accepted");
         drop(listener);
         let kind = |error: io::Error| error.kind();
         for _ in 0..2 {
@@ -282,6 +314,24 @@ mod tests {
             );
         }
         assert_eq!(receive(&caller, 64, false).expect("the end"), None);
+    }
+
+    #[test]
+    fn a_connection_to_a_process_that_accepts_none_times_out() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let place = std::fs::File::open(dir.path()).expect("a directory");
+        let listener = listen(&place, "s").expect("listens");
+        let mut waiting = Vec::new();
+        let error = loop {
+            match connect(&place, "s", 10) {
+                Ok(caller) => waiting.push(caller),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
+        assert!(error.to_string().contains("SIGCONT"), "{error}");
+        let _accepted = accept(&listener).expect("one of them");
+        connect(&place, "s", 1_000).expect("there is room again");
     }
 
     #[test]

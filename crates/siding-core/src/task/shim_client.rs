@@ -9,6 +9,10 @@ use crate::store::TaskDir;
 use crate::store::task_files::SOCKET_NAME;
 use crate::sys::{clock, pidfd, poll, procfs, unix_socket};
 
+/// Timeout for a connection to a shim that accepts no connections, in milliseconds. A shim accepts
+/// within milliseconds unless it is stopped.
+const ACCEPT_TIMEOUT_MS: u64 = 10_000;
+
 /// A connection to the shim of a task.
 #[derive(Debug)]
 pub struct ShimConnection(OwnedFd);
@@ -65,9 +69,21 @@ impl ShimConnection {
     ///
     /// # Errors
     ///
-    /// The I/O error of the system call.
+    /// The I/O error of the system call; `TimedOut` if the shim accepts no connections, for example
+    /// because it was stopped by a signal.
     pub fn connect(dir: &TaskDir) -> io::Result<Option<Self>> {
-        match dir.endpoint_dir().and_then(|place| unix_socket::connect(place, SOCKET_NAME)) {
+        Self::connect_within(dir, ACCEPT_TIMEOUT_MS)
+    }
+
+    /// Connects like [`Self::connect`], and waits for at most `timeout_ms` milliseconds for a shim
+    /// that accepts no connections.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::connect`].
+    pub fn connect_within(dir: &TaskDir, timeout_ms: u64) -> io::Result<Option<Self>> {
+        let place = dir.endpoint_dir();
+        match place.and_then(|place| unix_socket::connect(place, SOCKET_NAME, timeout_ms)) {
             Ok(socket) => Ok(Some(Self(socket))),
             Err(error)
                 if matches!(

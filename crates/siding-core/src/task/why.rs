@@ -100,7 +100,7 @@ const USAGE_TIMEOUT_MS: u64 = 1_000;
 /// reply, because it has exited, is busy, or is of an older version.
 #[must_use]
 pub fn request_usage(dir: &TaskDir) -> Option<PeakUsage> {
-    let link = ShimConnection::connect(dir).ok().flatten()?;
+    let link = ShimConnection::connect_within(dir, USAGE_TIMEOUT_MS).ok().flatten()?;
     let mut found = None;
     link.request(&ShimRequest::Usage, USAGE_TIMEOUT_MS, |message| {
         if let ShimMessage::Usage { peaks } = message {

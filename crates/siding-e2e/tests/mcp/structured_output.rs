@@ -92,6 +92,10 @@ fn every_structured_answer_matches_its_tools_schema() {
     assert_eq!(stopped["results"][0]["task"]["outcome"]["kind"], "stopped");
     assert!(stopped["results"][0]["stop_report"]["ended_total"].as_u64() >= Some(1));
     assert!(stopped["results"][1]["error"].as_str().is_some_and(|text| text.contains("b-zzzz")));
+    let ended = client.call("why", json!({ "id": id }));
+    let why = &ended["why"];
+    assert_eq!((&why["verdict"], &why["tail"]), (&json!("unknown"), &json!("Continue? said yes")));
+    assert!(why["advice"].as_str().is_some_and(|text| text.contains("stopped")), "{ended}");
     client.client.shutdown();
 }
 

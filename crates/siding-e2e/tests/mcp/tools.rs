@@ -220,8 +220,21 @@ fn why_reports_an_input_wait_and_input_reaches_the_task() {
         answer.message.contains("exited 0") && answer.output.contains("said yes"),
         "{answer:?}"
     );
-    let answer = client.call("why", json!({ "id": id }));
-    assert!(answer.is_error && answer.message.contains("has ended"), "{answer:?}");
+    client.shutdown();
+}
+
+#[test]
+fn why_of_an_ended_task_reports_the_outcome_with_its_evidence() {
+    let sandbox = sandbox();
+    let mut client = Client::connect_initialized(&sandbox);
+    let failed = client.call("run", json!({ "command": "echo no space; exit 7" })).task_id();
+    let answer = client.call("why", json!({ "id": failed }));
+    assert!(!answer.is_error && answer.message.contains("exited 7"), "{answer:?}");
+    assert_eq!(answer.output, "no space");
+    let masked = "bash -c 'exit 3' | cat";
+    let masked = client.call("run", json!({ "command": masked })).task_id();
+    let answer = client.call("why", json!({ "id": masked }));
+    assert!(answer.message.contains("statuses: 3 0") && answer.output.is_empty(), "{answer:?}");
     client.shutdown();
 }
 

@@ -43,7 +43,13 @@ impl AstConverter<'_> {
                 attach_process_substitution(&mut assignments, &mut words);
                 Node::Simple { assignments, words }
             }
-            Command::Builtin(builtin) => Node::Jump(self.jump_words(builtin)),
+            Command::Builtin(builtin) => {
+                let words = self.jump_words(builtin);
+                let depth = words.first().and_then(Word::static_text);
+                let is_own_continue = matches!(builtin, BuiltinCommand::Continue(_))
+                    && depth.is_none_or(|depth| depth == "1");
+                Node::Jump { words, leaves_loop: !is_own_continue }
+            }
             Command::Decl(clause) => {
                 let mut assignments = self.convert_assignments(&clause.assignments);
                 let mut words = vec![];
@@ -143,8 +149,12 @@ impl AstConverter<'_> {
                 self.for_loop(None, words, &repeat.body)
             }
             CompoundCommand::ArithmeticFor(each) => self.arithmetic_for(each),
-            CompoundCommand::While(each) => self.while_loop(&each.condition, &each.body),
-            CompoundCommand::Until(each) => self.while_loop(&each.condition, &each.body),
+            CompoundCommand::While(each) => {
+                self.while_loop(LoopKind::While, &each.condition, &each.body)
+            }
+            CompoundCommand::Until(each) => {
+                self.while_loop(LoopKind::Until, &each.condition, &each.body)
+            }
             CompoundCommand::Subshell(body) => {
                 Node::Group { body: self.statements(body), kind: GroupKind::Subshell }
             }
@@ -187,9 +197,9 @@ impl AstConverter<'_> {
         Node::Loop(Box::new(Loop { kind, variable, words, condition, body }))
     }
 
-    fn while_loop(&mut self, condition: &StmtSeq, body: &StmtSeq) -> Node {
+    fn while_loop(&mut self, kind: LoopKind, condition: &StmtSeq, body: &StmtSeq) -> Node {
         Node::Loop(Box::new(Loop {
-            kind: LoopKind::Until,
+            kind,
             variable: None,
             words: vec![],
             condition: self.statements(condition),

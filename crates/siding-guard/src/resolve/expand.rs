@@ -1,5 +1,6 @@
 //! Expands words into the fields that a program receives as arguments.
 
+use super::braces::expand_braces;
 use super::output;
 use super::variables::Variables;
 use crate::ast::{Piece, Span, Statement, Word};
@@ -18,10 +19,6 @@ pub(crate) const FIELD_SEPARATOR: char = '\u{E003}';
 /// unknown.
 const MAX_FIELD_BYTES: usize = 64 << 10;
 
-/// Number of words at which the expansion of a word's braces stops. The remaining braces stay as
-/// they are.
-const MAX_BRACE_EXPANSIONS: usize = 64;
-
 /// An argument as the program receives it, after expansion and without quotes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Field {
@@ -36,6 +33,8 @@ pub(crate) struct Field {
     pub(crate) was_split: bool,
     /// The name of a variable with an unknown value, if the field consists only of this variable.
     pub(crate) variable: Option<String>,
+    /// Whether the field has braces that were not expanded, because there are too many words.
+    pub(crate) has_unexpanded_braces: bool,
 }
 
 /// Returns the maximum, over the variables in these words, of the number of possible values; 1 if
@@ -62,7 +61,7 @@ pub(crate) fn expand_fields(word: &Word, variables: &Variables, choice: usize) -
     }
     let mut fields = builder.finish();
     if word.has_braces {
-        fields = fields.into_iter().flat_map(expand_braces).collect();
+        fields = fields.into_iter().flat_map(expand_field_braces).collect();
     }
     fields
 }
@@ -229,52 +228,10 @@ pub(crate) fn basename(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// Expands braces with a comma, such as `a{b,c}d`, until there are [`MAX_BRACE_EXPANSIONS`] or more
-/// words.
-fn expand_braces(field: Field) -> Vec<Field> {
-    let mut open = vec![field.text.clone()];
-    let mut done = vec![];
-    while let Some(text) = open.pop() {
-        let split = (open.len() + done.len() < MAX_BRACE_EXPANSIONS)
-            .then(|| split_first_braces(&text))
-            .flatten();
-        match split {
-            Some((start, parts, end)) => {
-                open.extend(parts.iter().rev().map(|part| format!("{start}{part}{end}")));
-            }
-            None => done.push(text),
-        }
-    }
-    done.into_iter().map(|text| Field { text, offset: None, ..field.clone() }).collect()
-}
-
-/// Returns the text before the first braces, the parts between their commas, and the text after the
-/// braces. Returns `None` if these braces have no comma or are not closed.
-fn split_first_braces(text: &str) -> Option<(&str, Vec<&str>, &str)> {
-    let bytes = text.as_bytes();
-    let start =
-        (0..bytes.len()).find(|at| bytes[*at] == b'{' && (*at == 0 || bytes[at - 1] != b'$'))?;
-    let (mut depth, mut commas) = (0_usize, vec![]);
-    for at in start..bytes.len() {
-        match bytes[at] {
-            b'{' => depth += 1,
-            b',' if depth == 1 => commas.push(at),
-            b'}' if depth == 1 => {
-                if commas.is_empty() {
-                    return None;
-                }
-                commas.push(at);
-                let mut from = start + 1;
-                let parts = commas.into_iter().map(|comma| {
-                    let part = &text[from..comma];
-                    from = comma + 1;
-                    part
-                });
-                return Some((&text[..start], parts.collect(), &text[at + 1..]));
-            }
-            b'}' => depth -= 1,
-            _ => {}
-        }
-    }
-    None
+/// Expands the braces of a field.
+fn expand_field_braces(field: Field) -> Vec<Field> {
+    let expanded = expand_braces(&field.text);
+    let has_unexpanded_braces = expanded.is_truncated;
+    let words = expanded.words.into_iter();
+    words.map(|text| Field { text, offset: None, has_unexpanded_braces, ..field.clone() }).collect()
 }

@@ -20,7 +20,11 @@ impl Walker {
                 (0..count.min(MAX_CHOICES))
                     .flat_map(|choice| expand::expand_fields(word, variables, choice))
             });
-            let values: Vec<String> = fields.take(64).map(|field| field.text).collect();
+            let fields: Vec<Field> = fields.take(64).collect();
+            if let Some(field) = fields.iter().find(|field| field.has_unexpanded_braces) {
+                self.report_too_deep(field.span);
+            }
+            let values: Vec<String> = fields.into_iter().map(|field| field.text).collect();
             Rc::make_mut(&mut self.variables).set_alternatives(name, values);
         }
         if each.kind == LoopKind::Menu {
@@ -51,6 +55,9 @@ fn classify_wait_loop(
     condition: &[Observation],
     body: &[Observation],
 ) -> Option<Construct> {
+    if constant_condition(loop_node) == Some(false) {
+        return None;
+    }
     // A loop such as `while read line; do …; sleep 1; done` ends when its input ends, and `while
     // shift` ends when the arguments end, so neither loop waits.
     let ends = |call: &Call| {
@@ -70,7 +77,8 @@ fn classify_wait_loop(
     if any_call(condition, &looks_for_process) && (is_waiting || is_idle()) {
         return Some(Construct::ProcessWaiter);
     }
-    let never_ends = is_always_true(loop_node) && !has_jump(&loop_node.body);
+    let never_ends =
+        constant_condition(loop_node) == Some(true) && !may_leave_loop(&loop_node.body);
     let spins = any_call(condition, &|_| true) && is_idle();
     (is_waiting || never_ends || spins).then_some(Construct::Polling)
 }
@@ -83,30 +91,31 @@ fn all_calls(observations: &[Observation], wanted: &dyn Fn(&Call) -> bool) -> bo
     observations.iter().all(|seen| !matches!(seen, Observation::Call(call) if !wanted(call)))
 }
 
-/// Returns whether the condition of a loop is constant: `for ((;;))`, `while true`, `until false`,
-/// `while :`, `while [ 1 ]`, `while ((1))`, `while sleep 1`. Does not distinguish these endless
-/// loops from loops that never run their body, such as `while false`.
-fn is_always_true(loop_node: &Loop) -> bool {
+/// Returns whether a loop with a constant condition always continues, as do `for ((;;))`, `while
+/// true`, `until false`, `while :`, `while [ 1 ]`, `while ((1))` and `while sleep 1`, or never runs
+/// its body, such as `while false`. Returns `None` for any other condition.
+fn constant_condition(loop_node: &Loop) -> Option<bool> {
     if loop_node.kind == LoopKind::Endless {
-        return true;
+        return Some(true);
     }
     let [Statement { node: Node::Simple { words, .. } | Node::Expression(words), .. }] =
         loop_node.condition.as_slice()
     else {
-        return false;
+        return None;
     };
-    let texts: Option<Vec<String>> = words.iter().map(Word::static_text).collect();
-    let texts = texts.unwrap_or_default();
+    let texts: Vec<String> = words.iter().map(Word::static_text).collect::<Option<_>>()?;
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    matches!(
-        texts.as_slice(),
-        ["true" | ":" | "1" | "false"] | ["[" | "test", "1", ..] | ["sleep", _]
-    )
+    let succeeds = match texts.as_slice() {
+        ["true" | ":" | "1"] | ["[" | "test", "1", ..] | ["sleep", _] => true,
+        ["false" | "0"] => false,
+        _ => return None,
+    };
+    Some(succeeds != (loop_node.kind == LoopKind::Until))
 }
 
-/// Returns whether the body contains `break`, `exit`, `return` or `continue`.
-fn has_jump(body: &[Statement]) -> bool {
-    any_statement(body, &|statement| matches!(statement.node, Node::Jump(_)))
+/// Returns whether the body contains `break`, `exit` or `return`, or a `continue` of an outer loop.
+fn may_leave_loop(body: &[Statement]) -> bool {
+    any_statement(body, &|statement| matches!(statement.node, Node::Jump { leaves_loop: true, .. }))
 }
 
 /// Returns whether the condition or body of a loop counts or reads the clock, so that the loop
@@ -139,9 +148,9 @@ fn is_counted(loop_node: &Loop) -> bool {
         | Node::Branches { .. }
         | Node::Loop(_)
         | Node::Function { .. }
-        | Node::Jump(_) => false,
+        | Node::Jump { .. } => false,
     };
-    let is_constant = is_always_true(loop_node);
+    let is_constant = constant_condition(loop_node).is_some();
     any_statement(&loop_node.body, &in_statement)
         || !is_constant && any_statement(&loop_node.condition, &in_statement)
 }
@@ -173,7 +182,7 @@ fn any_statement(body: &[Statement], wanted: &dyn Fn(&Statement) -> bool) -> boo
             | Node::Declaration { .. }
             | Node::Function { .. }
             | Node::Expression(_)
-            | Node::Jump(_) => {}
+            | Node::Jump { .. } => {}
         }
     }
     false

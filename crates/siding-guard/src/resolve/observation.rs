@@ -61,7 +61,7 @@ pub(crate) struct Arg {
 pub(crate) enum Construct {
     /// A part of the text cannot be parsed.
     Unparsable,
-    /// The text exceeds the limits of depth, total size or number of commands.
+    /// The text exceeds the limits of depth, total size, number of commands, or words in braces.
     TooDeep,
     /// The name of a program, or the code for an interpreter, is known only at run time.
     DynamicName,

@@ -96,7 +96,7 @@ pub(crate) fn statement_output(
         | Node::Loop(_)
         | Node::Function { .. }
         | Node::Expression(_)
-        | Node::Jump(_) => None,
+        | Node::Jump { .. } => None,
     }
 }
 
@@ -263,7 +263,7 @@ pub(crate) fn for_each_simple(statement: &Statement, visit: &mut impl FnMut(&[Wo
             Node::Declaration { .. }
             | Node::Function { .. }
             | Node::Expression(_)
-            | Node::Jump(_) => {}
+            | Node::Jump { .. } => {}
         }
     }
 }

@@ -86,6 +86,9 @@ impl Walker {
                     .collect()
             })
             .collect();
+        if let Some(field) = variants.iter().flatten().find(|field| field.has_unexpanded_braces) {
+            self.report_too_deep(field.span);
+        }
         // The assignments apply only to this command and to a text that the command runs.
         let before = Rc::clone(&self.variables);
         self.assign(assignments, context);

@@ -311,7 +311,7 @@ impl Walker {
                 self.queue_word_subscripts(words);
                 self.walk_words(words, context);
             }
-            Node::Jump(words) => self.walk_words(words, context),
+            Node::Jump { words, .. } => self.walk_words(words, context),
         }
         if matches!(statement.node, Node::Simple { .. } | Node::Pipeline(_)) {
             self.record_writes(statement, context);

@@ -51,6 +51,7 @@ fn polling_loops_need_a_count_or_a_clock_to_be_allowed() {
         "for ((;;)); do make; done",
         "until false; do make; done",
         "while true; do date; sleep 9; done",
+        "while true; do make && continue; make clean; done",
         "while true; do curl -s x && break; sleep 1; done",
         "select x in a b; do echo $x; done",
     ] {
@@ -65,6 +66,8 @@ fn polling_loops_need_a_count_or_a_clock_to_be_allowed() {
         "end=$(( $(date +%s) + 60 )); while [ $(date +%s) -lt $end ]; do sleep 1; done",
         "while read -r x; do sleep 1; done < f",
         "while shift; do echo $1; done",
+        "while false; do sleep 1; done",
+        "until true; do make; done",
         "timeout 60 bash -c 'while true; do sleep 1; done'",
     ] {
         assert_eq!(verdict(text, ExecMode::Background), GuardVerdict::Allow, "{text}");

@@ -29,6 +29,13 @@ fn substitutions_are_found_wherever_bash_expands() {
     }
 }
 
+#[test]
+fn sequences_in_braces_are_expanded() {
+    for text in ["{r..r}m -rf /", "rm -rf /u{s..s}r", "rm -rf x/{y,{1..3}} /{bin,y}"] {
+        assert_finding(text, GuardVerdict::Deny, "rm-root");
+    }
+}
+
 /// A builtin that accepts the name of an array element evaluates the subscript, even in a quoted
 /// word.
 #[test]

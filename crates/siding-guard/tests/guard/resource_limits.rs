@@ -83,8 +83,15 @@ fn values_that_double_stay_within_bounds() {
     let rules = Rules::builtin();
     let doubling = "x=aaaaaaaa; ".to_owned() + &"x=$x$x; ".repeat(500) + "echo $x";
     assert!(judge_timed(&doubling, &rules).2 < MAX_DURATION);
-    let braces = format!("rm -rf {}", "{a,b}".repeat(60));
-    assert!(judge_timed(&braces, &rules).2 < MAX_DURATION);
+    for braces in ["{a,b}".repeat(60), "{,/}".repeat(60), "{a..z}".repeat(10)] {
+        let (verdict, _, took) = judge_timed(&format!("rm -rf {braces}"), &rules);
+        assert!(took < MAX_DURATION && verdict != GuardVerdict::Allow, "{braces}: {took:?}");
+    }
+    for braces in ["{1..1000000000}".to_owned(), "{1..99}".repeat(200)] {
+        let (verdict, _, took) = judge_timed(&format!("echo {braces}"), &rules);
+        assert_eq!(verdict, GuardVerdict::Allow, "numbers are harmless arguments");
+        assert!(took < MAX_DURATION, "{braces}: {took:?}");
+    }
     let printf = "x=aa; ".to_owned() + &"x=$(printf '%s%s' \"$x\" \"$x\"); ".repeat(300);
     assert!(judge_timed(&printf, &rules).2 < MAX_DURATION);
     let many = (0..3000).map(|n| format!("v{n}=a; f{n}() {{ f{}; f{}; }}; ", n + 1, n + 1));

@@ -14,7 +14,7 @@ use crate::duration::format_duration;
 use crate::id::{self, SessionId, TaskId};
 use crate::journal::TaskState;
 use crate::monitor::Monitor;
-use crate::outcome::{LeaderEnd, Outcome};
+use crate::outcome::{LeaderEnd, Outcome, has_masked_failure};
 use crate::settings::Key;
 use crate::text::{cut_head, cut_tail, make_visible};
 
@@ -282,8 +282,7 @@ impl NoticeView {
 /// Returns the statuses of the stages of a pipeline that exited with 0 although a stage failed.
 fn masked_pipeline_statuses(state: &TaskState, news: &NoticeEvent) -> Option<Vec<i32>> {
     let stages = state.pipeline.as_ref()?;
-    let hides = news.exit_code() == Some(0) && stages.iter().any(|status| *status != 0);
-    hides.then(|| stages.clone())
+    has_masked_failure(news.exit_code()?, stages).then(|| stages.clone())
 }
 
 fn build_summary(task: TaskId, news: &NoticeEvent, output: &str) -> String {

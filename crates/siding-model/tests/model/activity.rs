@@ -4,9 +4,10 @@ use siding_model::activity::{ActivityReport, ActivityTask, DiskUse, Period, Reap
 use siding_model::outcome::{LeaderEnd, LimitKind, Outcome};
 use siding_model::process::UnixMs;
 use siding_model::signal::Signal;
-use siding_model::task_view::PhaseName;
+use siding_model::task_view::{PhaseName, TaskView};
 
 use crate::sample_records::task_id;
+use crate::task_view::minimal_task;
 
 const HOUR_MS: i64 = 60 * 60 * 1000;
 const NOW: UnixMs = UnixMs(1_763_764_872_345);
@@ -26,13 +27,14 @@ fn ended_task(hours: i64, outcome: Outcome) -> ActivityTask {
         elapsed_ms: Some(1_000),
         output_bytes: Some(10),
         needs_input: false,
+        approximate_end: Some(hours_ago(hours).rfc3339()),
     }
 }
 
 fn running_task(phase: PhaseName) -> ActivityTask {
     let ended = ended_task(0, Outcome::Exited { code: 0 });
     let command = format!("{phase:?}");
-    ActivityTask { phase, outcome: None, ended_at: None, command, ..ended }
+    ActivityTask { phase, outcome: None, ended_at: None, approximate_end: None, command, ..ended }
 }
 
 fn build_report(tasks: Vec<ActivityTask>, signals: &[ReapedProcess]) -> ActivityReport {
@@ -84,6 +86,24 @@ fn every_task_in_the_period_is_counted_once() {
     assert_eq!(causes, expected);
     assert_eq!(report.stopped_by[0].last.command, "ended 4 h ago");
     assert!(!report.is_empty());
+}
+
+#[test]
+fn a_task_without_a_final_record_belongs_to_the_period_of_its_last_event() {
+    let ended = |hours: i64| TaskView {
+        phase: PhaseName::Ended,
+        outcome: Some(Outcome::Lost { why: "gone".to_owned() }),
+        started_at: hours_ago(hours).rfc3339(),
+        ended_at: None,
+        elapsed_ms: 2 * 60 * 60 * 1000,
+        ..minimal_task()
+    };
+    let tasks = [27, 25, 3].map(|hours| ActivityTask::from_view(&ended(hours)));
+    let report = build_report(tasks.into(), &[]);
+    assert_eq!((report.counts.ran, report.counts.lost), (2, 2), "one ended before the period");
+    assert!(report.failed.iter().all(|task| task.ended_at.is_none()), "no record has the end");
+    let ends: Vec<_> = report.failed.iter().map(|task| task.approximate_end.clone()).collect();
+    assert_eq!(ends, [1, 23].map(|hours| Some(hours_ago(hours).rfc3339())));
 }
 
 #[test]

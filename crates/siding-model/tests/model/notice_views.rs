@@ -146,7 +146,10 @@ fn a_masked_pipeline_failure_is_reported() {
         final_cwd: None,
         pipeline: Some(pipeline),
     };
-    for (stages, shown) in [(vec![3, 0], Some(vec![3, 0])), (vec![0, 0], None)] {
+    // 141 is the status of a writer whose reader, such as `head`, exited first.
+    for (stages, shown) in
+        [(vec![3, 0], Some(vec![3, 0])), (vec![0, 0], None), (vec![141, 0], None)]
+    {
         let replayed = read_notices(
             background_spec(),
             &[event_record(1, SPAWNED), event_record(2, end(stages))],

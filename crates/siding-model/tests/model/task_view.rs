@@ -21,7 +21,7 @@ fn committed_schema(name: &str) -> Schema {
 }
 
 /// Returns a running task in which every optional field is absent.
-fn minimal_task() -> TaskView {
+pub(crate) fn minimal_task() -> TaskView {
     TaskView {
         task_id: sample_records::task_id(),
         kind: sample_records::task_id().kind(),

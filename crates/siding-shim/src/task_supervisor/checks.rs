@@ -18,7 +18,7 @@ impl TaskSupervisor {
         while let Some(monitor) = self.output.line_monitor()
             && monitor.wake_at().is_some_and(|at| at <= now)
         {
-            if !self.task.has_room() {
+            if !self.task.can_write_optional_record() {
                 monitor.postpone(now);
                 return;
             }
@@ -32,7 +32,7 @@ impl TaskSupervisor {
     /// final record has priority.
     pub(super) fn remaining_lines(&mut self, at: MonotonicMs) -> Vec<Record> {
         match self.output.line_monitor() {
-            Some(monitor) if self.task.has_room() => monitor.flush(at),
+            Some(monitor) if self.task.can_write_optional_record() => monitor.flush(at),
             Some(_) | None => Vec::new(),
         }
     }
@@ -40,7 +40,7 @@ impl TaskSupervisor {
     /// Records the notice of the approaching deadline, once it is due.
     pub(super) fn record_near_deadline(&mut self, now: MonotonicMs) {
         let Some(notice) = self.deadline_notice.check(self.task.state(), now) else { return };
-        if self.task.has_room() {
+        if self.task.can_write_optional_record() {
             self.record(vec![notice]);
         } else {
             self.deadline_notice.postpone(now);
@@ -103,7 +103,7 @@ impl TaskSupervisor {
         let Self { task, output, tree, .. } = self;
         let context = TaskContext::new(task, output, tree);
         let Some(ready) = self.readiness.check(&context, now) else { return false };
-        if !self.task.has_room() {
+        if !self.task.can_write_optional_record() {
             self.readiness.postpone(now);
             return false;
         }
@@ -116,7 +116,7 @@ impl TaskSupervisor {
     /// before the final record. `None` if the conditions are not met or the journal has no space.
     pub(super) fn final_readiness(&mut self, at: MonotonicMs) -> Option<Record> {
         let ready = self.readiness.check_after_end(self.task.dir(), self.task.state(), at)?;
-        self.task.has_room().then_some(Record::Ready(ready))
+        self.task.can_write_optional_record().then_some(Record::Ready(ready))
     }
 
     /// Samples the processes if the task has been silent for long, or if a client has requested
@@ -129,7 +129,7 @@ impl TaskSupervisor {
             StallCheck::NoStall => {}
             StallCheck::Answer(evidence) => self.clients.send_evidence(*evidence),
             // The remaining space on a full disk is reserved for the final record.
-            StallCheck::Stalled(_) if !self.task.has_room() => {}
+            StallCheck::Stalled(_) if !self.task.can_write_optional_record() => {}
             StallCheck::Stalled(stalled) => self.record(vec![Record::Stalled(stalled)]),
         }
         true

@@ -87,19 +87,49 @@ impl TaskSupervisor {
         {
             return ShimMessage::Done;
         }
-        let why = match self.task.state().lifecycle.phase() {
-            Phase::Starting { .. } | Phase::Running { .. } | Phase::Lingering { .. }
-                if before.is_none() =>
-            {
+        let why = extension_refusal(self.task.state().lifecycle.phase(), before.is_some());
+        ShimMessage::Refused { why: why.to_owned() }
+    }
+}
+
+/// Returns the reason why the deadline of a task in this phase was not moved.
+const fn extension_refusal(phase: &Phase, has_deadline: bool) -> &'static str {
+    match phase {
+        Phase::Starting { stop: Some(_) }
+        | Phase::Stopping { .. }
+        | Phase::Killing { .. }
+        | Phase::Ended { .. } => "it is being stopped already",
+        Phase::Starting { stop: None } | Phase::Running { .. } | Phase::Lingering { .. } => {
+            if has_deadline {
+                "that deadline has passed already"
+            } else {
                 "a person waits for it in the foreground, where no deadline counts"
             }
-            Phase::Starting { .. } | Phase::Running { .. } | Phase::Lingering { .. } => {
-                "that deadline has passed already"
-            }
-            Phase::Stopping { .. } | Phase::Killing { .. } | Phase::Ended { .. } => {
-                "it is being stopped already"
-            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use siding_model::lifecycle::{StopIntent, StopReason};
+    use siding_model::signal::Signal;
+
+    use super::*;
+
+    #[test]
+    fn the_deadline_of_a_task_that_is_to_be_stopped_has_not_passed() {
+        let intent = StopIntent {
+            reason: StopReason::Stop { by: "user".to_owned() },
+            signal: Signal::TERM,
+            grace: Duration::ZERO,
+            earlier_leader_end: None,
         };
-        ShimMessage::Refused { why: why.to_owned() }
+        let stopping = Phase::Starting { stop: Some(intent) };
+        let starting = Phase::Starting { stop: None };
+        assert!(extension_refusal(&stopping, true).contains("being stopped"));
+        assert!(extension_refusal(&starting, true).contains("has passed"));
+        assert!(extension_refusal(&starting, false).contains("foreground"));
     }
 }

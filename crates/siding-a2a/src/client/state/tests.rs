@@ -111,6 +111,16 @@ fn a_message_without_a_task_is_the_answer() {
     assert_eq!((text.as_str(), end), ("answer:\n  42\n", Some(exit::DONE)));
 }
 
+/// A peer that vanishes closes no connection, so the message may have arrived.
+#[test]
+fn a_stream_that_is_silent_before_it_names_a_task_is_lost() {
+    let (text, asks, end) = run_events(true, [Event::Silent]);
+    assert!(text.contains("not known whether the message has arrived"), "{text}");
+    assert_eq!((asks.len(), end), (1, Some(exit::LOST)), "the message is not sent again");
+    let (text, asks, end) = run_events(true, [task_update(A2aState::Working), Event::Silent]);
+    assert_eq!((asks.last(), end), (Some(&ClientRequest::Subscribe), None), "{text}");
+}
+
 #[test]
 fn a_broken_stream_resumes_without_repeating_output() {
     let (text, asks, end) = run_events(
@@ -243,6 +253,7 @@ fn event_strategy() -> impl Strategy<Value = Event> {
         text.prop_map(Event::Malformed),
         Just(Event::Cancel),
         Just(Event::Closed),
+        Just(Event::Silent),
         any::<bool>().prop_map(|reached| Event::Disconnected { why: "x".to_owned(), reached }),
         prop_oneof![
             Just(code::TASK_NOT_FOUND),
@@ -279,7 +290,11 @@ proptest! {
         for event in events {
             let ends_request = matches!(
                 event,
-                Event::Closed | Event::Disconnected { .. } | Event::Refused(_) | Event::Fatal(_)
+                Event::Closed
+                    | Event::Silent
+                    | Event::Disconnected { .. }
+                    | Event::Refused(_)
+                    | Event::Fatal(_)
             );
             waited += usize::from(!is_finished && waits_for_user(&event));
             let steps = follow.handle_event(event);

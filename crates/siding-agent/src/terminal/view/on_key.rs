@@ -24,8 +24,10 @@ impl View {
                 self.exit_confirmation = ExitConfirmation::KeyPressedOnce;
                 self.status_note = Some("press Ctrl-C again to quit".to_owned());
             }
-            Key::Ctrl('c') => return self.request_exit(leaving),
-            Key::Ctrl('d') if self.input.is_empty() => return self.request_exit(leaving),
+            Key::Ctrl('c') => return self.request_exit(leaving, "Ctrl-C"),
+            Key::Ctrl('d') if self.input.is_empty() => {
+                return self.request_exit(leaving, "Ctrl-D");
+            }
             Key::Ctrl('d') => self.input.delete(),
             Key::Ctrl('b') => return self.move_to_background(),
             Key::Ctrl('z') => return Some(UserAction::Suspend),
@@ -118,8 +120,8 @@ impl View {
     }
 
     /// Returns the action that ends the agent. If something is still running, first warns and
-    /// returns `None`; the next request then ends the agent.
-    fn request_exit(&mut self, leaving: ExitConfirmation) -> Option<UserAction> {
+    /// returns `None`; the next request then ends the agent. `key` is the name of the pressed key.
+    fn request_exit(&mut self, leaving: ExitConfirmation, key: &str) -> Option<UserAction> {
         let is_free = self.tasks.is_empty() && !self.is_busy();
         if is_free || leaving == ExitConfirmation::Warned {
             return Some(UserAction::Quit);
@@ -132,7 +134,7 @@ impl View {
         if self.is_busy() {
             self.push_line(TextStyle::Error, "  the turn of the model");
         }
-        self.status_note = Some("press Ctrl-D again to quit and stop them".to_owned());
+        self.status_note = Some(format!("press {key} again to quit and stop them"));
         None
     }
 }

@@ -238,6 +238,18 @@ fn leaving_lists_what_it_ends_and_asks_for_confirmation() {
     assert_eq!(view.on_key(Key::Left), None, "any other key cancels the confirmation");
     assert_eq!(view.on_key(Key::Ctrl('d')), None);
     assert_eq!(view.on_key(Key::Ctrl('d')), Some(UserAction::Quit));
+
+    // The note names the key that was pressed.
+    view.on_key(Key::Left);
+    let shows = |view: &View, note: &str| screen_rows(view, 80, 24).iter().any(|row| row == note);
+    assert_eq!(view.on_key(Key::Ctrl('d')), None);
+    assert!(shows(&view, "press Ctrl-D again to quit and stop them"));
+    view.on_key(Key::Left);
+    assert_eq!(view.on_key(Key::Ctrl('c')), None);
+    assert!(shows(&view, "press Ctrl-C again to quit"));
+    assert_eq!(view.on_key(Key::Ctrl('c')), None);
+    assert!(shows(&view, "press Ctrl-C again to quit and stop them"));
+    assert_eq!(view.on_key(Key::Ctrl('c')), Some(UserAction::Quit));
 }
 
 /// Text from a model, a task or a server is never interpreted by the terminal.

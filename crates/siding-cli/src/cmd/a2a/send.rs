@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use siding_a2a::client::NOTICE_LINE_PATTERN;
 use siding_core::task::launch::IdleShim;
-use siding_model::id::TaskKind;
+use siding_model::id::{TaskId, TaskKind};
 use siding_model::monitor::Monitor;
 use siding_model::text::one_line;
 
@@ -76,6 +76,9 @@ pub(super) struct Args {
     /// Print the task as JSON instead of its output
     #[arg(long)]
     json: bool,
+    /// Id for the new task, which the caller has recorded
+    #[arg(long, value_name = "ID", hide = true)]
+    new_task_id: Option<TaskId>,
 }
 
 impl Args {
@@ -95,6 +98,10 @@ impl Args {
         let variable = |(name, token): (String, String)| format!("{name}={token}");
         run.env = follow.bearer_env.clone().zip(bearer).map(variable).into_iter().collect();
         run.kind = TaskKind::RemoteAgent;
+        if let Some(id) = self.new_task_id.filter(|id| id.kind() != run.kind) {
+            return Err(Failure::new(format!("{id} is not the id of a remote agent's task")));
+        }
+        run.id = self.new_task_id;
         run.monitor = Some(Monitor::new(Some(NOTICE_LINE_PATTERN.to_owned())));
         run.budget = self.budget;
         run.background = self.background;

@@ -152,6 +152,7 @@ pub(super) mod tests {
             elapsed_ms: Some(192_000),
             output_bytes: Some(5 << 20),
             needs_input: false,
+            approximate_end: Some("2026-11-22T03:00:00.000Z".to_owned()),
         };
         let list = || vec![task.clone(); 20];
         let cause = StopCause { rule: "deadline".to_owned(), tasks: 3, last: task.clone() };

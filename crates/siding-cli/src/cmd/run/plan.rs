@@ -90,8 +90,12 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     );
     let (stdin, stdin_note) = args.stdin.open(is_person)?;
     let env = args.env.iter().map(|text| parse_variable(text)).collect::<Result<Vec<_>, _>>()?;
-    let task = TaskRequest::new(command, cwd, session_id, chosen.placement)
-        .kind(args.kind)
+    let request = TaskRequest::new(command, cwd, session_id, chosen.placement).kind(args.kind);
+    let request = match args.id {
+        Some(id) => request.id(id),
+        None => request,
+    };
+    let task = request
         .name(args.name.clone())
         .stdin(stdin)
         .separate_stderr(is_person && !args.background && has_two_outputs())

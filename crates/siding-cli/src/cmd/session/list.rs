@@ -41,10 +41,19 @@ impl Args {
             return Ok(ExitCode::SUCCESS);
         }
         if !self.all {
-            views.retain(|view| view.state == SessionStatus::Live || !view.running.is_empty());
+            views.retain(is_listed_by_default);
         }
         stdout::print_text(&format_table(&views))?;
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Returns whether a session is listed without `--all`. A session whose end is not known, or that
+/// cannot be read, is listed.
+fn is_listed_by_default(view: &SessionView) -> bool {
+    match view.state {
+        SessionStatus::Live | SessionStatus::Elsewhere | SessionStatus::Damaged => true,
+        SessionStatus::Ended | SessionStatus::Closed => !view.running.is_empty(),
     }
 }
 
@@ -126,6 +135,24 @@ fn format_table(views: &[SessionView]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_ended_sessions_without_tasks_are_left_out() {
+        let task: TaskId = "b-4k7q0n2m8x5t".parse().expect("an id");
+        let id: SessionId = "chat".parse().expect("a name");
+        for (state, is_listed) in [
+            (SessionStatus::Live, true),
+            (SessionStatus::Elsewhere, true),
+            (SessionStatus::Damaged, true),
+            (SessionStatus::Ended, false),
+            (SessionStatus::Closed, false),
+        ] {
+            let idle = SessionView::without_record(id.clone(), state, Vec::new());
+            assert_eq!(is_listed_by_default(&idle), is_listed, "{state:?}");
+            let busy = SessionView::without_record(id.clone(), state, vec![task]);
+            assert!(is_listed_by_default(&busy), "{state:?}");
+        }
+    }
 
     #[test]
     fn the_table_fits_eighty_columns() {

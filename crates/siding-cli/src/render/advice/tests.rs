@@ -1,5 +1,6 @@
 //! Tests the advice for each state and outcome of a task.
 
+use siding_model::limits::Breach;
 use siding_model::outcome::{BackgroundReason, LimitKind, Outcome};
 use siding_model::process::UnixMs;
 use siding_model::record::{EndedProcess, StopReport, Survivor};
@@ -7,7 +8,7 @@ use siding_model::signal::Signal;
 use siding_model::task_view::{PhaseName, PlacementKind, PlacementView};
 use siding_model::text::one_line;
 
-use super::super::sample::{HOSTILE_TEXT, ended_task, running_task, sample_process};
+use super::super::sample::{HOSTILE_TEXT, ended_task, running_task, sample_breach, sample_process};
 use super::*;
 
 /// The present time in the tests: 15.003 s after the start of the task of [`running_task`].
@@ -217,6 +218,18 @@ fn every_other_outcome_is_explained() {
         let text = advice_text(&ended_task(outcome));
         assert!(text.contains(expected), "{text}");
     }
+}
+
+#[test]
+fn a_watchdogs_report_is_not_the_limit_that_stopped_the_task() {
+    let mut view = ended_task(Outcome::Limit { limit_kind: LimitKind::Fds });
+    let watchdog =
+        Breach { watchdog: true, detail: "512 descriptors".to_owned(), ..sample_breach() };
+    view.breaches = vec![watchdog, sample_breach()];
+    assert_eq!(
+        advice_text(&view),
+        "stopped at its limit max-fds: 4,096 open descriptors, limit 1,000"
+    );
 }
 
 #[test]

@@ -196,12 +196,12 @@ impl ProcessExplainer<'_> {
 
     /// Returns a text that names the holders of a file's lock; `None` if the kernel lists no lock.
     fn lock_holder_name(&self, fd: i32) -> Option<String> {
-        let target = inspect_process::fd_target(self.process.process.pid, fd)?;
+        let file = LockedFile::from_fd(self.process.process.pid, fd)?;
         let table = std::fs::read_to_string("/proc/locks").ok()?;
-        let holder = table.lines().find_map(|line| parse_lock_holder(line, target.inode))?;
+        let holder = table.lines().find_map(|line| parse_lock_holder(line, file))?;
         // After `exec 9>file; flock 9` the process that took the lock has exited. The shell and its
         // children still hold the open file description, which owns the lock (flock(2)).
-        let has = |pid: i32| holds_lock(pid, target.inode);
+        let has = |pid: i32| holds_lock(pid, file);
         let is_there = holder > 0
             && procfs::identify(holder).is_some()
             // The descriptors of another user's process cannot be read, so its entry in the table
@@ -240,27 +240,59 @@ impl ProcessExplainer<'_> {
     }
 }
 
-/// Returns the process ID in a line of `/proc/locks` if the line describes a held lock of a file
-/// with this inode (proc_locks(5)). The ID is -1 for a lock that was taken with `F_OFD_SETLK`
-/// (fcntl(2)).
-fn parse_lock_holder(line: &str, inode: u64) -> Option<i32> {
+/// A file as the kernel's list of locks names it.
+#[derive(Debug, Clone, Copy)]
+struct LockedFile {
+    /// The major and minor number of the file system; `None` if they are unknown.
+    device: Option<(u32, u32)>,
+    inode: u64,
+}
+
+impl LockedFile {
+    fn from_fd(pid: i32, fd: i32) -> Option<Self> {
+        let inode = inspect_process::fd_target(pid, fd)?.inode;
+        // The list has the number of the mounted file system, and stat(2) that of a part of it, for
+        // example of a btrfs subvolume. mountinfo has the former.
+        let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
+        let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:")).map(str::trim);
+        let mounts = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+        Some(Self { device: mount.and_then(|mount| mount_device(&mounts, mount)), inode })
+    }
+}
+
+/// Returns the device numbers of a mount in the text of `/proc/PID/mountinfo`
+/// (proc_pid_mountinfo(5)).
+fn mount_device(mounts: &str, mount_id: &str) -> Option<(u32, u32)> {
+    // `36 35 98:0 /mnt1 /mnt2 rw,noatime …`
+    let mut lines = mounts.lines().map(|line| line.split_ascii_whitespace());
+    let mut words = lines.find_map(|mut words| (words.next()? == mount_id).then_some(words))?;
+    let (major, minor) = words.nth(1)?.split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// Returns the process ID in a line of `/proc/locks` if the line describes a held lock of this file
+/// (proc_locks(5)). The ID is -1 for a lock that was taken with `F_OFD_SETLK` (fcntl(2)).
+fn parse_lock_holder(line: &str, file: LockedFile) -> Option<i32> {
     // `1: FLOCK ADVISORY WRITE 123 fe:01:456 0 EOF`; a waiter has `->` after the number.
     let mut words = line.split_ascii_whitespace().skip(1);
     if words.next()? == "->" {
         return None;
     }
     let pid = words.nth(2)?.parse().ok()?;
-    let file = words.next()?.rsplit(':').next()?;
-    (file.parse() == Ok(inode)).then_some(pid)
+    let mut numbers = words.next()?.split(':');
+    let mut device_number = || u32::from_str_radix(numbers.next()?, 16).ok();
+    let device = (device_number()?, device_number()?);
+    let inode: u64 = numbers.next()?.parse().ok()?;
+    (inode == file.inode && file.device.is_none_or(|wanted| wanted == device)).then_some(pid)
 }
 
 /// Returns whether a process holds a lock on a file through one of its descriptors, as the kernel
 /// shows it in fdinfo (proc_pid_fdinfo(5)).
-fn holds_lock(pid: i32, inode: u64) -> bool {
+fn holds_lock(pid: i32, file: LockedFile) -> bool {
     let is_locked = |fd: i32| {
         let shown = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
         let mut locks = shown.lines().filter_map(|line| line.strip_prefix("lock:"));
-        locks.any(|lock| parse_lock_holder(lock, inode).is_some())
+        locks.any(|lock| parse_lock_holder(lock, file).is_some())
     };
     inspect_process::open_fds(pid).iter().any(|(fd, ..)| is_locked(*fd))
 }
@@ -290,10 +322,21 @@ mod tests {
         let held = "12: FLOCK  ADVISORY  WRITE 4711 fe:01:1234 0 EOF";
         let waits = "12: -> FLOCK  ADVISORY  WRITE 4712 fe:01:1234 0 EOF";
         let open_file = "13: OFDLCK ADVISORY  WRITE -1 fe:01:1234 0 EOF";
-        assert_eq!(parse_lock_holder(held, 1234), Some(4711));
-        assert_eq!(parse_lock_holder(held, 234), None);
-        assert_eq!(parse_lock_holder(waits, 1234), None);
-        assert_eq!(parse_lock_holder(open_file, 1234), Some(-1));
-        assert_eq!(parse_lock_holder("", 1), None);
+        let file = LockedFile { device: Some((0xfe, 1)), inode: 1234 };
+        assert_eq!(parse_lock_holder(held, file), Some(4711));
+        assert_eq!(parse_lock_holder(held, LockedFile { inode: 234, ..file }), None);
+        assert_eq!(parse_lock_holder(waits, file), None);
+        assert_eq!(parse_lock_holder(open_file, file), Some(-1));
+        assert_eq!(parse_lock_holder("", file), None);
+    }
+
+    #[test]
+    fn a_lock_of_the_same_inode_on_another_file_system_is_not_named() {
+        let held = "12: FLOCK  ADVISORY  WRITE 4711 fe:01:1234 0 EOF";
+        let mounts = "35 1 254:1 / / rw - ext4 /dev/a rw\n36 35 254:2 / /b rw - ext4 /dev/b rw\n";
+        let on = |mount| LockedFile { device: mount_device(mounts, mount), inode: 1234 };
+        assert_eq!(parse_lock_holder(held, on("35")), Some(4711));
+        assert_eq!(parse_lock_holder(held, on("36")), None);
+        assert_eq!(parse_lock_holder(held, on("99")), Some(4711), "its device is not known");
     }
 }

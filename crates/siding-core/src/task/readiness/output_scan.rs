@@ -16,8 +16,8 @@ use crate::store::TaskDir;
 const PARTIAL_LINE_SETTLE_MS: u64 = 300;
 /// Maximum length of a reported line, in bytes. A longer line is truncated.
 const MAX_LINE_BYTES: usize = 1024;
-/// Prefix of the line that siding appends to an output. A complete line with this prefix never
-/// meets a condition.
+/// Prefix of the line that siding appends to an output. A line with this prefix never meets a
+/// condition.
 const SIDING_LINE_PREFIX: &str = "[siding] ";
 
 /// Matches the output of one task once, from its beginning.
@@ -75,7 +75,8 @@ impl OutputScan {
     /// Matches the incomplete line if no output has followed for [`PARTIAL_LINE_SETTLE_MS`].
     pub(crate) fn scan_partial_line(&mut self, now: MonotonicMs) -> Option<WaitDetail> {
         self.settles_at.take_if(|at| now >= *at)?;
-        self.matching.partial_match().map(|(from, text)| output_detail(from, &text))
+        let (from, text) = self.matching.partial_match()?;
+        (!text.starts_with(SIDING_LINE_PREFIX)).then(|| output_detail(from, &text))
     }
 
     /// Matches the remaining output of a task that has ended.
@@ -86,5 +87,25 @@ impl OutputScan {
             self.matching.finish();
         }
         Ok(self.matching.handler().0.take())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scan_partial(output: &[u8]) -> Option<WaitDetail> {
+        let mut scan = OutputScan::new(Regex::new("ready").expect("a pattern"));
+        scan.matching.feed(0, output);
+        scan.settles_at = Some(MonotonicMs(0));
+        scan.scan_partial_line(MonotonicMs(0))
+    }
+
+    #[test]
+    fn a_line_of_siding_neither_matches_nor_hides_the_prompt_after_it() {
+        assert_eq!(scan_partial(b"[siding] ready\n"), None);
+        assert_eq!(scan_partial(b"[siding] ready"), None);
+        let prompt = WaitDetail::Line { offset: 15, line: "ready?".to_owned() };
+        assert_eq!(scan_partial(b"[siding] ready\nready?"), Some(prompt));
     }
 }

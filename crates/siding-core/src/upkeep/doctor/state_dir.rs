@@ -14,6 +14,8 @@ use crate::sys::{file, system_info, unix_socket};
 /// Free space below which the check reports a restriction, in bytes. One task may retain this much
 /// output.
 const MIN_FREE_BYTES: u64 = 64 << 20;
+/// Timeout for the connection of the check of sockets, in milliseconds.
+const SOCKET_TIMEOUT_MS: u64 = 1_000;
 
 /// Runs all checks of the state directory, or reports why they cannot run.
 pub(super) fn checks(path: Option<&Path>) -> Vec<Check> {
@@ -233,7 +235,7 @@ impl<'r> StateDirProbe<'r> {
     fn can_use_socket(&self) -> io::Result<bool> {
         let (_, place) = self.endpoint_dirs();
         let listener = unix_socket::listen(place, "socket")?;
-        let caller = unix_socket::connect(place, "socket")?;
+        let caller = unix_socket::connect(place, "socket", SOCKET_TIMEOUT_MS)?;
         let callee = unix_socket::accept(listener.as_fd())?;
         unix_socket::send(&caller, b"x", false)?;
         Ok(unix_socket::receive(&callee, 8, true)?.as_deref() == Some(b"x"))

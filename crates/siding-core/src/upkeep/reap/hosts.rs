@@ -84,7 +84,10 @@ fn reap_host(root: &StateDir, mark: HostMark, dry_run: bool) -> Vec<ReapStep> {
         return plan_host_end(root, &files, &record);
     }
     let steps = end_host(root, &files, &record, &|| {});
-    let _best_effort = root.remove_host(mark);
+    // Without the record, no later reaper would find the processes that are left.
+    if !steps.iter().any(ReapStep::is_failure) {
+        let _best_effort = root.remove_host(mark);
+    }
     steps
 }
 
@@ -180,6 +183,8 @@ struct HostSweep<'a> {
     log: Option<ReapLog>,
     /// The signaled processes by process ID and start time, with their last signal.
     signaled: BTreeMap<(i32, u64), SignaledProcess>,
+    /// The processes that could not be opened for a signal, with the error.
+    unopened: BTreeMap<(i32, u64), String>,
     excluded: BTreeMap<(i32, u64), String>,
 }
 
@@ -204,6 +209,7 @@ impl<'a> HostSweep<'a> {
             excluded_programs: spare,
             log: None,
             signaled: done,
+            unopened: BTreeMap::new(),
             excluded: spared,
         }
     }
@@ -295,13 +301,19 @@ impl<'a> HostSweep<'a> {
     /// Sends a signal to a process that still carries one of the marks, after writing a line to the
     /// log. Returns whether the signal could be sent.
     fn send_signal(&mut self, process: ProcRef, signal: Signal) -> bool {
-        let Ok(held) = PidFd::open(process) else { return false };
+        let key = (process.pid, process.start_ticks);
+        let held = match PidFd::open(process) {
+            Ok(held) => held,
+            Err(error) => {
+                self.unopened.insert(key, error.to_string());
+                return false;
+            }
+        };
         let marks = self.host_marks();
         let is_marked = procfs::birthmark(process.pid).is_some_and(|mark| marks.contains(&mark));
         if held.is_dead() || !is_marked {
             return false;
         }
-        let key = (process.pid, process.start_ticks);
         let is_new = self.signaled.get(&key).is_none_or(|touched| touched.signal != signal);
         let command = tree::command_for_report(process.pid);
         if is_new && let Some(log) = &self.log {
@@ -326,6 +338,20 @@ impl<'a> HostSweep<'a> {
     fn into_steps(self, left: &HashSet<ProcRef>) -> Vec<ReapStep> {
         let host = || host_label(self.record);
         let spared = self.spared_steps();
+        let unsignaled: Vec<ReapStep> = left
+            .iter()
+            .map(|process| (process.pid, process.start_ticks))
+            .filter(|key| !self.signaled.contains_key(key))
+            .map(|key| ReapStep::HostProcessLeft {
+                host: host(),
+                pid: key.0,
+                command: tree::command_for_report(key.0),
+                why: self.unopened.get(&key).map_or_else(
+                    || survival_reason(key.0),
+                    |error| format!("it could not be signaled: {error}"),
+                ),
+            })
+            .collect();
         let touched = self.signaled.into_iter().map(|((pid, start_ticks), touched)| {
             let SignaledProcess { command, signal, .. } = touched;
             if left.contains(&ProcRef { pid, start_ticks }) {
@@ -339,7 +365,7 @@ impl<'a> HostSweep<'a> {
             let signal = Some(signal.to_string());
             ReapStep::HostProcessEnded { host: host(), pid, command, signal }
         });
-        touched.chain(spared).collect()
+        touched.chain(unsignaled).chain(spared).collect()
     }
 
     fn spared_steps(&self) -> Vec<ReapStep> {
@@ -428,5 +454,44 @@ impl OwnSocket {
             Ok(()) => ReapStep::SocketRemoved { path: self.path },
             Err(error) => ReapStep::SocketLeft { path: self.path, why: error.to_string() },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_model::host::HOST_RECORD_FORMAT;
+
+    use super::*;
+
+    #[test]
+    fn a_process_that_could_not_be_opened_is_left() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = StateDir::open(&dir.path().join("state")).expect("a state directory");
+        let mark = HostMark::from_random(7, u64::MAX).expect("a mark");
+        root.hosts_dir(true).expect("made");
+        root.create_host(mark).expect("made");
+        let files = HostFiles::open(&root, mark).expect("its directory");
+        let own = procfs::self_ref().expect("this process");
+        let record = HostRecord {
+            format: HOST_RECORD_FORMAT,
+            mark,
+            host: own,
+            name: "agent".to_owned(),
+            program: None,
+            boot: procfs::boot_id().expect("this boot"),
+            pid_namespace: None,
+            wall: clock::unix_now(),
+        };
+        let mut sweep = HostSweep::new(&root, &files, &record, &[]);
+        sweep.unopened.insert((own.pid, own.start_ticks), "too many open files".to_owned());
+        let steps = sweep.into_steps(&HashSet::from([own]));
+        let [step @ ReapStep::HostProcessLeft { pid, why, .. }] = steps.as_slice() else {
+            panic!("{steps:?}")
+        };
+        assert_eq!(
+            (*pid, why.as_str()),
+            (own.pid, "it could not be signaled: too many open files")
+        );
+        assert!(step.is_failure(), "the record of the host stays");
     }
 }

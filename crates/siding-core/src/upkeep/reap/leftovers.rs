@@ -98,7 +98,7 @@ fn ended_tasks(
             id: *id,
             ended_at: *at,
             bytes: Bytes(stored_bytes(root, *id)),
-            has_live_owner: kept.contains(id),
+            must_be_kept: kept.contains(id),
             unread_notices: sessions.undelivered_to(session, news),
         }),
         RecordedState::Live { .. }
