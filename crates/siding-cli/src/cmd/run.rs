@@ -53,7 +53,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "D")]
     pub(super) budget: Option<String>,
     /// Start in the background and return immediately
-    #[arg(long)]
+    #[arg(long, short_aliases = ['b', 'd'])]
     pub(super) background: bool,
     /// Start in the background if the command is known to take longer than the budget: from earlier
     /// runs, otherwise by its words (`cargo build`, `npm install`, `make` …)

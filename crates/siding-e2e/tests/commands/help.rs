@@ -101,6 +101,7 @@ fn a_mistyped_argument_gets_a_suggestion() {
         (&["rm", "b-1"], "`siding stop ID`"),
         (&["kill", "-9", "b-1"], "`siding stop --grace 0s b-1`"),
         (&["ps", "aux"], "`siding ps --all`"),
+        (&["logs", "-5", "b-1"], "`siding output --tail 5 b-1`"),
         (&["ps", "--runing"], "'--running'"),
         (&["run", "--backgroud", "--", "true"], "'--background'"),
         (&["output", "--folow", "b-1"], "'--follow'"),
@@ -140,6 +141,10 @@ fn familiar_names_and_flags_of_other_tools_work() {
     }
     let running = start_task(&sandbox, &[], HANG_COMMAND);
     let _stopped = run_ok(&sandbox, &["kill", "-s", "TERM", &running]);
+    for flag in ["-b", "-d"] {
+        let id = run_ok(&sandbox, &["run", flag, "--", HANG_COMMAND]).stdout_text();
+        let _stopped = run_ok(&sandbox, &["stop", id.trim()]);
+    }
 }
 
 #[test]
