@@ -271,7 +271,7 @@ impl Args {
             view.output.text = Some(excerpt.text);
             view.output.truncated = excerpt.truncated;
         }
-        let advice = render::advice(root, &view, plan.dialect());
+        let advice = render::advice(root, (&task.dir, &task.state), &view, plan.dialect());
         view.message = plan.notes.iter().cloned().chain(advice).reduce(join_messages);
         render::json::print_to_reader(&view)
     }
@@ -307,7 +307,8 @@ impl Args {
         let limits = &task.state.spec.limits;
         let breaches = view.breaches.iter().filter(|breach| !limits.stops_at(breach));
         breaches.for_each(|breach| render::print_note(&breach.detail));
-        if let Some(advice) = render::advice(root, &view, plan.dialect()) {
+        let place = (&task.dir, &task.state);
+        if let Some(advice) = render::advice(root, place, &view, plan.dialect()) {
             render::print_task_note(&advice, &view);
         }
         if let Some(advice) = not_found::advice_for_person(&task.state) {

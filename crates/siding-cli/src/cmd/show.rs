@@ -100,6 +100,6 @@ fn load_view(
     if task.state.is_live() {
         view.usage = why::request_usage(&task.dir);
     }
-    view.message = render::advice(root, &view, Dialect::Commands);
+    view.message = render::advice(root, (&task.dir, &task.state), &view, Dialect::Commands);
     Ok((view, task.state))
 }

@@ -243,7 +243,7 @@ fn resolve_distinct(
 fn format_end(root: &StateDir, task: &Task) -> String {
     let view = task.view(root, ViewDetail::Brief);
     let line = render::ended_line(&view);
-    match port_conflict_advice(root, &view, Dialect::Commands) {
+    match port_conflict_advice(root, &task.dir, &task.state, Dialect::Commands) {
         Some(advice) => format!("{line}; {advice}"),
         None => line,
     }
