@@ -43,6 +43,8 @@ pub(super) struct RunPlan {
     pub(super) handover_max_bytes: usize,
     /// Whether a person at a terminal calls, and no program reads the result as JSON.
     pub(super) is_person: bool,
+    /// Whether the task is stopped when the budget has passed (`--on-timeout stop`).
+    pub(super) stops_at_budget: bool,
     /// Whether the settings allow the command to be moved to the background.
     pub(super) can_hand_over: bool,
     /// Remarks for the caller about these decisions.
@@ -111,6 +113,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         output_max_bytes: settings.output_max_bytes.to_usize(),
         handover_max_bytes: settings.handover_max_bytes.min(settings.output_max_bytes).to_usize(),
         is_person,
+        stops_at_budget: times.stops_at_budget,
         can_hand_over: settings.background_tasks,
         notes,
     })
@@ -185,12 +188,15 @@ struct TimeLimits {
     budget: Option<Duration>,
     /// Time to the deadline of the task; `None` means the one in the settings.
     timeout: Option<Duration>,
+    /// Whether the deadline is the budget.
+    stops_at_budget: bool,
 }
 
 /// Returns the caller's maximum wait and the time to the task's deadline.
 fn time_limits(args: &Args, settings: &Settings, is_subagent: bool, is_person: bool) -> TimeLimits {
     let call = BudgetCall { request: requested_wait(args), is_subagent, is_person };
     let budget = match settings.budget_policy().decide(call) {
+        CallerWait::UntilStart if is_person => Some(settings.person_settle()),
         CallerWait::UntilStart => Some(settings.settle),
         CallerWait::For(budget) => Some(budget),
         CallerWait::UntilEnd => None,
@@ -201,10 +207,11 @@ fn time_limits(args: &Args, settings: &Settings, is_subagent: bool, is_person: b
         && let Some(budget) = budget
     {
         // The shim enforces the deadline, so the command is stopped even if this caller is killed.
-        let timeout = Some(budget.min(timeout.unwrap_or(settings.max_elapsed)));
-        return TimeLimits { budget: None, timeout };
+        let timeout = timeout.unwrap_or(settings.max_elapsed);
+        let stops_at_budget = budget < timeout;
+        return TimeLimits { budget: None, timeout: Some(budget.min(timeout)), stops_at_budget };
     }
-    TimeLimits { budget, timeout }
+    TimeLimits { budget, timeout, stops_at_budget: false }
 }
 
 /// Returns the wait that the flags request.
