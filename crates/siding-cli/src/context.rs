@@ -1,7 +1,7 @@
 //! Helpers that most commands use: opening the state directory, reading the settings, and finding
 //! the task that an argument refers to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::CStr;
 
 use siding_core::notices;
@@ -125,6 +125,21 @@ pub(crate) fn resolve_task(root: &StateDir, text: &str, is_json: bool) -> Result
         errln!("{}", one_line(&line, stdout::TEXT_COLUMNS));
     }
     Ok(id)
+}
+
+/// Returns the tasks that arguments refer to, each once, in the order of the arguments. An argument
+/// that does not refer to exactly one task gives a failure.
+pub(crate) fn resolve_distinct(
+    root: &StateDir,
+    texts: &[String],
+    is_json: bool,
+) -> impl Iterator<Item = Result<TaskId, Failure>> {
+    let mut known = HashSet::new();
+    texts.iter().map(move |text| resolve_task(root, text, is_json)).filter(move |found| match found
+    {
+        Ok(id) => known.insert(*id),
+        Err(_) => true,
+    })
 }
 
 fn no_last_task_failure(session: Option<&SessionId>) -> Failure {
