@@ -123,7 +123,12 @@ enum Command {
 impl Cli {
     /// Parses this process's arguments.
     pub(crate) fn from_process() -> Result<Self, clap::Error> {
-        let first = std::env::args_os().nth(1).unwrap_or_default();
+        let mut words = std::env::args_os().skip(1);
+        let first = words.next().unwrap_or_default();
+        // Other programs accept these words for `--version`.
+        if (first == "version" || first == "-v") && words.next().is_none() {
+            return Self::try_parse_from(["siding", "--version"]);
+        }
         let command = match first.to_str() {
             Some("run") => parse_alone("run").map(Command::Run),
             Some("wait") => parse_alone("wait").map(Command::Wait),

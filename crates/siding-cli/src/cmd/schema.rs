@@ -96,7 +96,7 @@ const OUTPUTS: [JsonOutput; 25] = [
     json_output::<ActivityReport>("report", "report"),
     json_output::<session::SessionView>("session", "session open; session list: each"),
     json_output::<session::close::CloseReport>("session_close", "session close"),
-    json_output::<config::show::SettingView>("setting", "config show: each"),
+    json_output::<config::show::SettingView>("setting", "config show: each; config get"),
     json_output::<StatsView>("stats", "stats: each"),
     json_output::<TaskView>("task", "run, show, stop, extend, release; ps: each"),
     json_output::<Timeline>("timeline", "timeline"),

@@ -150,8 +150,10 @@ fn familiar_names_and_flags_of_other_tools_work() {
 #[test]
 fn the_version_is_printed() {
     let sandbox = sandbox();
-    let out = run_ok(&sandbox, &["--version"]).stdout_text();
-    assert_eq!(out, format!("siding {}\n", env!("CARGO_PKG_VERSION")));
+    for word in ["--version", "-V", "-v", "version"] {
+        let out = run_ok(&sandbox, &[word]).stdout_text();
+        assert_eq!(out, format!("siding {}\n", env!("CARGO_PKG_VERSION")), "{word}");
+    }
 }
 
 /// A command neither fails nor panics if the reader of its stdout closes the pipe early.
