@@ -18,6 +18,7 @@ use siding_model::duration::format_duration;
 use siding_model::outcome::BackgroundReason;
 use siding_model::settings::{Key, RawValue, Settings};
 use siding_model::spec::TaskCommand;
+use siding_model::task_reference::parse_task_name;
 
 use super::duplicate::{self, DuplicateAction};
 use super::{Args, OnTimeout, auto_background};
@@ -86,7 +87,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
     let env = args.env.iter().map(|text| parse_variable(text)).collect::<Result<Vec<_>, _>>()?;
     let task = TaskRequest::new(command, cwd, session_id, chosen.placement)
         .kind(args.kind)
-        .name(args.name.clone())
+        .name(task_name(args)?)
         .stdin(stdin)
         .separate_stderr(is_person && !args.background && has_two_outputs())
         .timeout(times.timeout)
@@ -240,6 +241,10 @@ const fn base_environment(args: &Args, is_person: bool) -> BaseEnvironment {
 fn has_two_outputs() -> bool {
     let (stdout, stderr) = (io::stdout(), io::stderr());
     descriptor::is_same_object(stdout.as_fd(), stderr.as_fd()).is_ok_and(|is_same| !is_same)
+}
+
+fn task_name(args: &Args) -> Result<Option<String>, Failure> {
+    args.name.as_deref().map(parse_task_name).transpose().map_err(Failure::new)
 }
 
 fn parse_command(args: &Args, settings: &Settings) -> Result<TaskCommand, Failure> {
