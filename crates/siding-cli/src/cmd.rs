@@ -27,6 +27,7 @@ mod ps;
 mod reap;
 mod release;
 pub(crate) mod report;
+mod rm;
 mod run;
 mod schema;
 mod session;
@@ -91,6 +92,7 @@ enum Command {
     #[command(visible_alias = "kill")]
     Stop(stop::Args),
     Extend(extend::Args),
+    Rm(rm::Args),
     History(history::Args),
     Stats(stats::Args),
     Report(report::Args),
@@ -174,6 +176,7 @@ impl Command {
             Self::Input(args) => args.run(),
             Self::Stop(args) => args.run(),
             Self::Extend(args) => args.run(),
+            Self::Rm(args) => args.run(),
             Self::History(args) => args.run(),
             Self::Stats(args) => args.run(),
             Self::Report(args) => args.run(),

@@ -37,7 +37,7 @@ const fn row(
 
 /// The rows for the same words are in order of preference: the first one is used whose replacement
 /// accepts the remaining words of the command line.
-const FAMILIAR_WORDS: [FamiliarWords; 49] = [
+const FAMILIAR_WORDS: [FamiliarWords; 47] = [
     row("log", "output", "ID", "prints the output of a task"),
     row("cat", "output --all", "ID", "prints the output from its beginning"),
     row("less", "output --all", "ID", "prints the output from its beginning"),
@@ -77,10 +77,8 @@ const FAMILIAR_WORDS: [FamiliarWords; 49] = [
     row("pkill", "stop", "ID", "stops a task"),
     row("killall", "stop --all", "", "stops every task"),
     row("restart", "stop", "ID", "stops a task; `siding show ID` shows its command"),
-    row("rm -f", "stop", "ID", "stops a task; its record is removed after retention_age"),
-    row("rm", "reap", "", "removes tasks that ended 7 days ago; `siding stop ID` stops one"),
-    row("remove", "reap", "", "removes tasks that ended 7 days ago; `siding stop ID` stops one"),
-    row("delete", "reap", "", "removes tasks that ended 7 days ago; `siding stop ID` stops one"),
+    row("remove", "rm", "ID", "removes an ended task and its output"),
+    row("delete", "rm", "ID", "removes an ended task and its output"),
     row("clean", "reap", "", "removes tasks that ended 7 days ago"),
     row("prune", "reap", "", "removes tasks that ended 7 days ago"),
     row("events", "notices", "", "prints how tasks ended, and what needs attention"),
@@ -324,8 +322,9 @@ mod tests {
             ("status b-4k", "`siding show b-4k`"),
             ("kill -9 b-4k", "`siding stop --grace 0s b-4k`"),
             ("cancel", "`siding stop ID`"),
-            ("rm b-4k", "`siding reap`"),
-            ("rm b-4k", "`siding stop ID`"),
+            ("delete b-4k", "`siding rm b-4k`"),
+            ("remove", "`siding rm ID`"),
+            ("prune", "`siding reap`"),
             ("guard npm publish --force", "`siding guard -- npm publish --force`"),
         ] {
             let message = message_about(typed);

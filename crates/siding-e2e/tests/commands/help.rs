@@ -98,7 +98,7 @@ fn a_mistyped_argument_gets_a_suggestion() {
         // `sleep` is a program and no command of siding.
         (&["sleep", "18"], "`siding run -- sleep 18`"),
         (&["tail", "-f", "b-1"], "`siding output --follow b-1`"),
-        (&["rm", "b-1"], "`siding stop ID`"),
+        (&["delete", "b-1"], "`siding rm b-1`"),
         (&["kill", "-9", "b-1"], "`siding stop --grace 0s b-1`"),
         (&["ps", "aux"], "`siding ps --all`"),
         (&["logs", "-5", "b-1"], "`siding output --tail 5 b-1`"),
