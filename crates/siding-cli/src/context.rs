@@ -65,8 +65,8 @@ pub(crate) fn no_state_path_failure() -> Failure {
     }
 }
 
-/// Returns the failure of a state directory that cannot be opened: its path, the reason and the next
-/// step. `is_named` says whether `SIDING_STATE_DIR` names the directory.
+/// Returns the failure of a state directory that cannot be opened: its path, the reason and the
+/// next step. `is_named` says whether `SIDING_STATE_DIR` names the directory.
 fn state_dir_failure(path: &Path, is_named: bool, error: StoreError) -> Failure {
     let (doing, at, source) = match &error {
         StoreError::Io { doing, path, source } => (doing, path, source),

@@ -66,8 +66,8 @@ pub enum CallerWait {
 pub const EARLY_FAILURE_WAIT: Duration = Duration::from_millis(200);
 
 impl Settings {
-    /// Returns how long a background start by a person waits for an early end: [`EARLY_FAILURE_WAIT`]
-    /// unless a source sets `settle`.
+    /// Returns how long a background start by a person waits for an early end:
+    /// [`EARLY_FAILURE_WAIT`] unless a source sets `settle`.
     #[must_use]
     pub fn person_settle(&self) -> Duration {
         let is_unset = *self.origin(Key::Settle) == Origin::BuiltIn;

@@ -1,9 +1,9 @@
 //! Which ended tasks may be deleted: by the retention rule, or at a person's request
 //! ([`RemovalFacts::refusal`]).
 //!
-//! The retention rule is a pure function from the existing ended tasks to those to delete. The rule uses the
-//! recorded end of a task, not the times of files, and never selects a task that may still have
-//! processes.
+//! The retention rule is a pure function from the existing ended tasks to those to delete. The rule
+//! uses the recorded end of a task, not the times of files, and never selects a task that may still
+//! have processes.
 
 use std::time::Duration;
 

@@ -65,9 +65,9 @@ pub(crate) struct Args {
     /// that time or after the budget, and the command continues
     #[arg(long, value_name = "WHAT", value_parser = super::wait::parse_readiness_condition)]
     wait_for: Vec<Condition>,
-    /// With --background: how long to wait for an early end, whose outcome, output and exit code are
-    /// then the result of the call (default: settle, 0s; 200ms for a person at a terminal if settle
-    /// is not set)
+    /// With --background: how long to wait for an early end, whose outcome, output and exit code
+    /// are then the result of the call (default: settle, 0s; for a person at a terminal 200ms
+    /// unless settle is set)
     #[arg(long, value_name = "D")]
     settle: Option<String>,
     /// Time after which the task is ended with everything it started (`90s`, `2h`; `none`: the cap,
@@ -328,8 +328,8 @@ fn add_expectation(root: &siding_core::store::StateDir, view: &mut TaskView) {
     }
 }
 
-/// Returns the advice about a task, in which the reason for a stop at the deadline is the flag that
-/// set the deadline.
+/// Returns the advice about a task. For a stop at the deadline, the advice names the flag that set
+/// the deadline.
 fn advice(
     root: &siding_core::store::StateDir,
     task: &Task,

@@ -152,7 +152,7 @@ fn with_suggestions(
         tips_for_unknown_command(words, is_program)
     } else if error.kind() == ErrorKind::UnknownArgument {
         if takes_command_line(words) {
-            // The parser suggests `--` before the unknown flag, which would make the flag the
+            // The parser suggests to write `--` before the unknown flag, which would then be the
             // program to run.
             error.remove(ContextKind::Suggested);
         }

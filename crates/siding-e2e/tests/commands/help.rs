@@ -141,8 +141,8 @@ fn familiar_names_and_flags_of_other_tools_work() {
     }
     let running = start_task(&sandbox, &[], HANG_COMMAND);
     let _stopped = run_ok(&sandbox, &["kill", "-s", "TERM", &running]);
-    for flag in ["-b", "-d"] {
-        let id = run_ok(&sandbox, &["run", flag, "--", HANG_COMMAND]).stdout_text();
+    for (flag, command) in [("-b", "sleep 301"), ("-d", "sleep 302")] {
+        let id = run_ok(&sandbox, &["run", flag, "--", command]).stdout_text();
         let _stopped = run_ok(&sandbox, &["stop", id.trim()]);
     }
 }

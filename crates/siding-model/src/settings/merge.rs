@@ -186,8 +186,8 @@ impl SettingsWarning {
         }
     }
 
-    /// Returns why a new value is refused, for a value that would be ignored. Unlike the warning, the
-    /// text names no line, because the value is not in the file.
+    /// Returns why a new value is refused, for a value that would be ignored. Unlike the warning,
+    /// the text names no line, because the value is not in the file.
     #[must_use]
     pub fn refusal(&self) -> String {
         match self {

@@ -192,10 +192,12 @@ mod tests {
             with_kind(ValueKind::RunningTasks),
             ["siding input id", "siding stop ids", "siding extend id", "siding release id"]
         );
+        assert_eq!(with_kind(ValueKind::EndedTasks), ["siding rm ids"]);
         assert_eq!(
             with_kind(ValueKind::SettingKeys),
             [
                 "siding config show keys",
+                "siding config get key",
                 "siding config set key",
                 "siding config unset key",
                 "siding config edit key"
