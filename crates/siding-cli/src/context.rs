@@ -24,7 +24,7 @@ use siding_model::settings::Settings;
 use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, OTHER_STATE_DIR_HINT};
 use crate::stdout;
 
 /// The argument that refers to the task that was started last. It is also the default of commands
@@ -89,13 +89,21 @@ fn state_dir_failure(path: &Path, is_named: bool, error: StoreError) -> Failure 
     } else {
         format!("could not {doing} `{}`: {source}", at.display())
     };
-    let next = if is_named {
-        "set SIDING_STATE_DIR to a directory that you can write, or unset it"
-    } else {
-        "set SIDING_STATE_DIR to a directory that you can write"
-    };
     let path = path.display();
-    Failure::new(format!("the state directory `{path}` cannot be used: {why}")).with_hint(next)
+    let failure = Failure::new(format!("the state directory `{path}` cannot be used: {why}"));
+    // Another directory does not help against other errors, such as too many open files.
+    let is_wrong_place = matches!(
+        kind,
+        ErrorKind::NotADirectory
+            | ErrorKind::PermissionDenied
+            | ErrorKind::ReadOnlyFilesystem
+            | ErrorKind::AlreadyExists
+    );
+    match (is_wrong_place, is_named) {
+        (false, _) => failure,
+        (true, false) => failure.with_hint(OTHER_STATE_DIR_HINT),
+        (true, true) => failure.with_hint(format!("{OTHER_STATE_DIR_HINT}, or unset it")),
+    }
 }
 
 /// Returns the id of the current boot.
