@@ -119,5 +119,6 @@ fn may_have_processes(root: &StateDir, state: &TaskState, group: Option<&TaskGro
     let id = state.spec.task_id;
     let own = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
     let scan = BirthmarkScan::scan_for(root, id, own);
-    !scan.is_complete() || !scan.processes_of(id).is_empty()
+    // An exiting shim releases the lock shortly before it disappears from `/proc`.
+    !scan.is_complete() || scan.processes_of(id).iter().any(|process| *process != state.shim)
 }

@@ -110,8 +110,8 @@ fn set(
     Ok(format!("changed {}\n{effect}\n", file.path().display()))
 }
 
-/// Returns the reason to refuse the name or path of a program that does not exist. An empty value
-/// has no such reason, because the check of the setting rejects it.
+/// Returns the reason to refuse the name or path of a program that does not exist. Returns `None`
+/// for an empty value, which the check of the setting rejects.
 fn find_missing_program(key: Key, value: &str) -> Option<String> {
     let program = value.trim();
     if key != Key::Shell || program.is_empty() {
