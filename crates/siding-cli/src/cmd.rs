@@ -27,6 +27,7 @@ mod ps;
 mod reap;
 mod release;
 pub(crate) mod report;
+mod rm;
 mod run;
 mod schema;
 mod session;
@@ -73,8 +74,11 @@ A command refers to a task by its id, a unique prefix of the id, or its name;
 `@` is the task that was started last.
 State is in $SIDING_STATE_DIR, otherwise in $XDG_STATE_HOME/siding.";
 
+// The order of the commands is that of the help: by use, because the parser shows no headings. A
+// documentation comment would replace the text of `siding --help`.
 #[derive(Debug, Subcommand)]
 enum Command {
+    // Run and watch.
     Run(Box<run::Args>),
     #[command(visible_aliases = ["ls", "list"])]
     Ps(ps::Args),
@@ -88,42 +92,53 @@ enum Command {
     Why(why::Args),
     Notices(notices::Args),
     Input(input::Args),
+    Web(web::Args),
+    // Stop and remove.
     #[command(visible_alias = "kill")]
     Stop(stop::Args),
     Extend(extend::Args),
+    Rm(rm::Args),
+    Reap(reap::Args),
+    // Earlier runs.
     History(history::Args),
     Stats(stats::Args),
     Report(report::Args),
-    Metrics(metrics::Args),
-    Export(export::Args),
     Timeline(timeline::Args),
-    Web(web::Args),
-    Reap(reap::Args),
+    // Sessions and agents.
     Session(session::Args),
     Guard(guard::Args),
+    Adopt(adopt::Args),
+    Release(release::Args),
     Agent(Box<agent::Args>),
     A2a(a2a::Args),
     Workflow(workflow::Args),
     Dream(dream::Args),
     Mcp(mcp::Args),
+    // Set-up.
     Install(install::Args),
     Uninstall(uninstall::Args),
-    Adopt(adopt::Args),
-    Release(release::Args),
-    ShellInit(shell_init::Args),
-    Hook(hook::Args),
-    Statusline(statusline::Args),
     Config(config::Args),
-    Schema(schema::Args),
     Doctor(doctor::Args),
+    ShellInit(shell_init::Args),
     Completions(completions::Args),
     Man(man::Args),
+    // For machines.
+    Hook(hook::Args),
+    Statusline(statusline::Args),
+    Metrics(metrics::Args),
+    Export(export::Args),
+    Schema(schema::Args),
 }
 
 impl Cli {
     /// Parses this process's arguments.
     pub(crate) fn from_process() -> Result<Self, clap::Error> {
-        let first = std::env::args_os().nth(1).unwrap_or_default();
+        let mut words = std::env::args_os().skip(1);
+        let first = words.next().unwrap_or_default();
+        // Other programs accept these words for `--version`.
+        if (first == "version" || first == "-v") && words.next().is_none() {
+            return Self::try_parse_from(["siding", "--version"]);
+        }
         let command = match first.to_str() {
             Some("run") => parse_alone("run").map(Command::Run),
             Some("wait") => parse_alone("wait").map(Command::Wait),
@@ -169,6 +184,7 @@ impl Command {
             Self::Input(args) => args.run(),
             Self::Stop(args) => args.run(),
             Self::Extend(args) => args.run(),
+            Self::Rm(args) => args.run(),
             Self::History(args) => args.run(),
             Self::Stats(args) => args.run(),
             Self::Report(args) => args.run(),

@@ -1,15 +1,17 @@
 //! Helpers that most commands use: opening the state directory, reading the settings, and finding
 //! the task that an argument refers to.
 
-use std::collections::BTreeMap;
-use std::ffi::CStr;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::{CStr, OsString};
+use std::io::ErrorKind;
+use std::path::Path;
 
 use siding_core::notices;
 use siding_core::output;
 use siding_core::processes::siding_process;
 use siding_core::session::{self, SessionError};
 use siding_core::settings::{self, Environment};
-use siding_core::store::{StateDir, TaskDir};
+use siding_core::store::{StateDir, StoreError, TaskDir};
 use siding_core::sys::procfs;
 use siding_core::task::listing;
 use siding_core::task::recover::{Recovery, RecoveryOutcome};
@@ -22,7 +24,7 @@ use siding_model::settings::Settings;
 use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, OTHER_STATE_DIR_HINT};
 use crate::stdout;
 
 /// The argument that refers to the task that was started last. It is also the default of commands
@@ -37,11 +39,71 @@ pub(crate) const SHIM_PROGRAM: &CStr = siding_process::SELF_EXE;
 /// Opens this user's state directory, which `SIDING_STATE_DIR`, `XDG_STATE_HOME` or `HOME`
 /// determines.
 pub(crate) fn open_state_dir() -> Result<StateDir, Failure> {
-    let path = StateDir::default_path().ok_or_else(|| {
-        Failure::new("no location for siding's state: neither HOME nor XDG_STATE_HOME is set")
-            .with_hint("set SIDING_STATE_DIR to a directory of your own")
-    })?;
-    Ok(StateDir::open(&path)?)
+    let is_named = state_variable().is_some();
+    let path = StateDir::default_path().ok_or_else(no_state_path_failure)?;
+    StateDir::open(&path).map_err(|error| state_dir_failure(&path, is_named, error))
+}
+
+/// Returns the value of `SIDING_STATE_DIR`, unless it is empty.
+fn state_variable() -> Option<OsString> {
+    std::env::var_os("SIDING_STATE_DIR").filter(|value| !value.is_empty())
+}
+
+/// Returns the failure of a command for which [`StateDir::default_path`] has no path.
+pub(crate) fn no_state_path_failure() -> Failure {
+    match state_variable() {
+        Some(dir) => Failure::new(format!(
+            "the state directory `{}` cannot be found: it is relative, and the working directory \
+             does not exist",
+            dir.display()
+        ))
+        .with_hint("set SIDING_STATE_DIR to an absolute path"),
+        None => {
+            Failure::new("no location for siding's state: neither HOME nor XDG_STATE_HOME is set")
+                .with_hint("set SIDING_STATE_DIR to a directory of your own")
+        }
+    }
+}
+
+/// Returns the failure of a state directory that cannot be opened: its path, the reason and the
+/// next step. `is_named` says whether `SIDING_STATE_DIR` names the directory.
+fn state_dir_failure(path: &Path, is_named: bool, error: StoreError) -> Failure {
+    let (doing, at, source) = match &error {
+        StoreError::Io { doing, path, source } => (doing, path, source),
+        StoreError::Exposed { .. }
+        | StoreError::OtherUser { .. }
+        | StoreError::RuntimeDir(_)
+        | StoreError::NoSuchTask { .. }
+        | StoreError::Ambiguous(_) => return error.into(),
+    };
+    let kind = source.kind();
+    if matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+        return error.into();
+    }
+    let why = if kind == ErrorKind::NotADirectory && path.exists() {
+        "it is not a directory".to_owned()
+    } else if kind == ErrorKind::NotADirectory {
+        "a part of its path is not a directory".to_owned()
+    } else if at == path {
+        format!("could not {doing} it: {source}")
+    } else {
+        format!("could not {doing} `{}`: {source}", at.display())
+    };
+    let path = path.display();
+    let failure = Failure::new(format!("the state directory `{path}` cannot be used: {why}"));
+    // Another directory does not help against other errors, such as too many open files.
+    let is_wrong_place = matches!(
+        kind,
+        ErrorKind::NotADirectory
+            | ErrorKind::PermissionDenied
+            | ErrorKind::ReadOnlyFilesystem
+            | ErrorKind::AlreadyExists
+    );
+    match (is_wrong_place, is_named) {
+        (false, _) => failure,
+        (true, false) => failure.with_hint(OTHER_STATE_DIR_HINT),
+        (true, true) => failure.with_hint(format!("{OTHER_STATE_DIR_HINT}, or unset it")),
+    }
 }
 
 /// Returns the id of the current boot.
@@ -125,6 +187,21 @@ pub(crate) fn resolve_task(root: &StateDir, text: &str, is_json: bool) -> Result
         errln!("{}", one_line(&line, stdout::TEXT_COLUMNS));
     }
     Ok(id)
+}
+
+/// Returns the tasks that arguments refer to, each once, in the order of the arguments. An argument
+/// that does not refer to exactly one task gives a failure.
+pub(crate) fn resolve_distinct(
+    root: &StateDir,
+    texts: &[String],
+    is_json: bool,
+) -> impl Iterator<Item = Result<TaskId, Failure>> {
+    let mut known = HashSet::new();
+    texts.iter().map(move |text| resolve_task(root, text, is_json)).filter(move |found| match found
+    {
+        Ok(id) => known.insert(*id),
+        Err(_) => true,
+    })
 }
 
 fn no_last_task_failure(session: Option<&SessionId>) -> Failure {
@@ -317,6 +394,45 @@ pub(crate) fn report_recovery(id: TaskId, found: &RecoveryOutcome) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_state_directory_that_cannot_be_used_is_named_with_the_reason() {
+        let failure = |path: &str, at: &str, doing, kind: ErrorKind| {
+            let source = kind.into();
+            let error = StoreError::Io { doing, path: at.into(), source };
+            state_dir_failure(Path::new(path), true, error).message()
+        };
+        let file = "/proc/self/stat";
+        for (path, at, doing, kind, why) in [
+            (file, file, "open", ErrorKind::NotADirectory, "it is not a directory"),
+            (
+                "/proc/self/stat/x",
+                "/proc/self/stat/x",
+                "open",
+                ErrorKind::NotADirectory,
+                "a part of its path is not a directory",
+            ),
+            (
+                "/s",
+                "/s",
+                "create",
+                ErrorKind::PermissionDenied,
+                "could not create it: permission denied",
+            ),
+            (
+                "/s",
+                "/s/tasks",
+                "create",
+                ErrorKind::ReadOnlyFilesystem,
+                "could not create `/s/tasks`: read-only filesystem or storage medium",
+            ),
+        ] {
+            assert_eq!(
+                failure(path, at, doing, kind),
+                format!("the state directory `{path}` cannot be used: {why}")
+            );
+        }
+    }
 
     #[test]
     fn one_line_names_each_machine_and_counts_its_tasks() {

@@ -20,6 +20,10 @@ use siding_model::text::one_line;
 
 use crate::exit;
 
+/// The hint for a state directory in a place that cannot be used.
+pub(crate) const OTHER_STATE_DIR_HINT: &str =
+    "set SIDING_STATE_DIR to a directory that you can write";
+
 /// An error as it is printed to the user. Most errors end the command.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -93,7 +97,7 @@ impl From<StoreError> for Failure {
 
 fn io_error_hint(kind: ErrorKind) -> Option<&'static str> {
     if matches!(kind, ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) {
-        Some("set SIDING_STATE_DIR to a directory that you can write")
+        Some(OTHER_STATE_DIR_HINT)
     } else if matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
         Some(
             "free some space, or set SIDING_STATE_DIR to a directory on another disk; \

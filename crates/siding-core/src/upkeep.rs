@@ -1,8 +1,9 @@
-//! Maintenance of the state directory and the machine: the reaper, `doctor`, activity reports, metrics,
-//! the export of ended tasks.
+//! Maintenance of the state directory and the machine: the reaper, the removal of single tasks,
+//! `doctor`, activity reports, metrics, the export of ended tasks.
 
 pub mod activity;
 pub mod doctor;
 pub mod export;
 pub mod metrics;
 pub mod reap;
+pub mod removal;

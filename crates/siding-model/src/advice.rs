@@ -150,12 +150,20 @@ pub fn task_advice(
             "it is being stopped with everything it started; {} waits until that is complete",
             dialect.format_task_call("wait", id)
         )),
-        PhaseName::Ended => ended_advice(view, dialect),
+        PhaseName::Ended => ended_advice(view, dialect, "timeout"),
     };
-    readiness_advice(view, dialect)
-        .into_iter()
-        .chain(phase_advice)
-        .reduce(|all, next| format!("{all}; {next}"))
+    join_advice(readiness_advice(view, dialect), phase_advice)
+}
+
+/// Returns advice like [`task_advice`], for the user of an ended task whose deadline was the budget
+/// of the call, as with `--on-timeout stop`.
+#[must_use]
+pub fn budget_stop_advice(view: &TaskView, dialect: Dialect) -> Option<String> {
+    join_advice(readiness_advice(view, dialect), ended_advice(view, dialect, "budget"))
+}
+
+fn join_advice(first: Option<String>, second: Option<String>) -> Option<String> {
+    first.into_iter().chain(second).reduce(|all, next| format!("{all}; {next}"))
 }
 
 /// Describes the readiness of a task. Returns `None` for a task without a readiness condition, and
@@ -213,7 +221,8 @@ fn is_end_of_pipeline(view: &TaskView) -> bool {
     is_by_reader && view.stop_report.as_ref().is_none_or(StopReport::is_complete)
 }
 
-fn ended_advice(view: &TaskView, dialect: Dialect) -> Option<String> {
+/// Explains the end of a task. `deadline_option` is the name of the option that set the deadline.
+fn ended_advice(view: &TaskView, dialect: Dialect, deadline_option: &str) -> Option<String> {
     if dialect == Dialect::Terminal && is_end_of_pipeline(view) {
         return None;
     }
@@ -234,7 +243,7 @@ fn ended_advice(view: &TaskView, dialect: Dialect) -> Option<String> {
         Outcome::Deadline { limit_ms } => sentences.push(format!(
             "it reached its deadline of {}; a longer one is set with {}{}",
             format_duration(Duration::from_millis(*limit_ms)),
-            dialect.format_option("timeout"),
+            dialect.format_option(deadline_option),
             match dialect {
                 Dialect::Commands | Dialect::Terminal => ", or by `siding extend` while it runs",
                 Dialect::Tools | Dialect::Agent => "",

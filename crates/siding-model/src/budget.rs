@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use crate::settings::{AssistantMode, Settings};
+use crate::settings::{AssistantMode, Key, Origin, Settings};
 
 /// The settings that determine whether a caller waits for a budget, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,19 @@ pub enum CallerWait {
     UntilEnd,
 }
 
+/// How long a background start waits for an early failure if its caller expects a prompt answer,
+/// but not an immediate one: a model that calls a tool, or a person (promise P10).
+pub const EARLY_FAILURE_WAIT: Duration = Duration::from_millis(200);
+
 impl Settings {
+    /// Returns how long a background start by a person waits for an early end:
+    /// [`EARLY_FAILURE_WAIT`] unless a source sets `settle`.
+    #[must_use]
+    pub fn person_settle(&self) -> Duration {
+        let is_unset = *self.origin(Key::Settle) == Origin::BuiltIn;
+        if is_unset { EARLY_FAILURE_WAIT } else { self.settle }
+    }
+
     /// Returns the settings that determine budgets.
     #[must_use]
     pub const fn budget_policy(&self) -> BudgetPolicy {
@@ -167,6 +179,7 @@ fn is_killed_at_timeout(command: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::{Layer, RawValue};
 
     const BUDGET: Duration = Duration::from_secs(15);
 
@@ -223,6 +236,15 @@ mod tests {
         assert_eq!(policy.budget, BUDGET);
         assert_eq!(policy.assistant_mode, AssistantMode::Auto);
         assert!(policy.background_tasks);
+    }
+
+    #[test]
+    fn a_person_sees_an_early_failure_unless_settle_is_set() {
+        assert_eq!(Settings::default().person_settle(), EARLY_FAILURE_WAIT);
+        let mut layer = Layer::default();
+        let place = Origin::Call { flag: "--settle".to_owned() }.into();
+        layer.set(Key::Settle, &RawValue::Text("0s".to_owned()), place).expect("legal");
+        assert_eq!(Settings::merge([layer]).person_settle(), Duration::ZERO);
     }
 
     const HOST_CALL: HostCall<'static> = HostCall {

@@ -1,8 +1,9 @@
-//! The retention rule: which ended tasks may be deleted.
+//! Which ended tasks may be deleted: by the retention rule, or at a person's request
+//! ([`RemovalFacts::refusal`]).
 //!
-//! The rule is a pure function from the existing ended tasks to those to delete. The rule uses the
-//! recorded end of a task, not the times of files, and never selects a task that may still have
-//! processes.
+//! The retention rule is a pure function from the existing ended tasks to those to delete. The rule
+//! uses the recorded end of a task, not the times of files, and never selects a task that may still
+//! have processes.
 
 use std::time::Duration;
 
@@ -108,6 +109,58 @@ pub fn expired_tasks<Id: Copy + Ord>(
     delete
 }
 
+/// The facts about a task that decide whether the task is removed at a person's request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RemovalFacts {
+    /// Whether the task has not ended.
+    pub is_live: bool,
+    /// Whether processes of the task may still run.
+    pub may_have_processes: bool,
+    /// Number of notices that the task's session has not acknowledged.
+    pub undelivered: usize,
+    /// Whether the request includes notices that were not delivered.
+    pub removes_undelivered: bool,
+}
+
+/// The reason why a task is not removed; completes the sentence "the task …".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RemovalRefusal {
+    /// The task runs, so its shim would write to removed files.
+    #[error("has not ended")]
+    Live,
+    /// Without the record of the task, no command could find and end these processes.
+    #[error("may still have processes")]
+    Processes,
+    /// The session would never learn of these events.
+    #[error("has {count} {} been delivered", Self::notices_have_not(*count))]
+    Undelivered {
+        /// Number of notices that were not delivered.
+        count: usize,
+    },
+}
+
+impl RemovalRefusal {
+    const fn notices_have_not(count: usize) -> &'static str {
+        if count == 1 { "notice that has not" } else { "notices that have not" }
+    }
+}
+
+impl RemovalFacts {
+    /// Returns the reason to refuse the removal, or `None` if the task may be removed.
+    #[must_use]
+    pub const fn refusal(self) -> Option<RemovalRefusal> {
+        if self.is_live {
+            Some(RemovalRefusal::Live)
+        } else if self.may_have_processes {
+            Some(RemovalRefusal::Processes)
+        } else if self.undelivered > 0 && !self.removes_undelivered {
+            Some(RemovalRefusal::Undelivered { count: self.undelivered })
+        } else {
+            None
+        }
+    }
+}
+
 /// Returns whether a time is at least `age` ago. The result is false for a time in the future, for
 /// example after the clock was set back.
 #[must_use]
@@ -145,6 +198,25 @@ mod tests {
 
     fn limits(hours: u64, tasks: u32, bytes: u64) -> RetentionLimits {
         RetentionLimits { age: Duration::from_secs(hours * 3600), tasks, bytes: Bytes(bytes) }
+    }
+
+    #[test]
+    fn only_an_ended_task_without_processes_is_removed_on_request() {
+        let facts = RemovalFacts {
+            is_live: false,
+            may_have_processes: false,
+            undelivered: 0,
+            removes_undelivered: false,
+        };
+        assert_eq!(facts.refusal(), None);
+        let undelivered = RemovalFacts { undelivered: 2, ..facts };
+        let refusal = undelivered.refusal().expect("the notices would be lost");
+        assert_eq!(refusal.to_string(), "has 2 notices that have not been delivered");
+        let forced = RemovalFacts { removes_undelivered: true, ..undelivered };
+        assert_eq!(forced.refusal(), None);
+        let held = RemovalFacts { may_have_processes: true, ..forced };
+        assert_eq!(held.refusal(), Some(RemovalRefusal::Processes));
+        assert_eq!(RemovalFacts { is_live: true, ..held }.refusal(), Some(RemovalRefusal::Live));
     }
 
     #[test]

@@ -3,6 +3,50 @@
 
 use crate::id::TaskId;
 use crate::process::UnixMs;
+use crate::text::one_line;
+
+/// Maximum length of the name of a task, in characters.
+const MAX_NAME_CHARS: usize = 200;
+
+/// The error for a text that cannot name a task.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{text}` cannot name a task: {why}; a name has 1 to {} printable characters in one line, does \
+     not begin with `@` or `-`, and is not an id",
+    MAX_NAME_CHARS
+)]
+pub struct BadTaskName {
+    /// The rejected text as it was passed, not escaped; a long text is cut.
+    pub text: String,
+    /// The rule that the text breaks.
+    pub why: &'static str,
+}
+
+/// Checks a name that a caller gives to a task, and returns it. Commands and tools use this
+/// function; a name that siding derives from a command needs no check.
+///
+/// # Errors
+///
+/// [`BadTaskName`] for a name by which a command could not refer to the task, or that could not be
+/// printed as it is.
+pub fn parse_task_name(text: &str) -> Result<String, BadTaskName> {
+    let why = if text.trim().is_empty() {
+        "it is empty"
+    } else if text.starts_with('@') {
+        "`@` stands for the last task"
+    } else if text.starts_with('-') {
+        "it would be a flag"
+    } else if one_line(text, usize::MAX) != text {
+        "it has a control character, a line end or an invisible character"
+    } else if text.chars().count() > MAX_NAME_CHARS {
+        "it is too long"
+    } else if text.parse::<TaskId>().is_ok() {
+        "it has the form of an id"
+    } else {
+        return Ok(text.to_owned());
+    };
+    Err(BadTaskName { text: text.chars().take(MAX_NAME_CHARS).collect(), why })
+}
 
 /// Whether a text is looked up as a name before it is looked up as the beginning of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +126,31 @@ mod tests {
             ("../etc", false, LookupOrder::NameFirst),
         ] {
             assert_eq!(LookupOrder::for_text(text, begins_one_id), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_name_can_be_printed_and_is_no_reference_to_another_task() {
+        let longest = "x".repeat(MAX_NAME_CHARS);
+        for name in ["web", "my web", "</b>build", "b-4k7q", "7", "\u{65e5}\u{672c}", &longest] {
+            assert_eq!(parse_task_name(name).as_deref(), Ok(name));
+        }
+        let too_long = "x".repeat(MAX_NAME_CHARS + 1);
+        for (name, why) in [
+            ("", "empty"),
+            (" \t", "empty"),
+            ("@", "the last task"),
+            ("@web", "the last task"),
+            ("-web", "a flag"),
+            ("a\nb", "a line end"),
+            ("\u{1b}[2J", "a control character"),
+            ("a\u{202e}b", "an invisible character"),
+            ("b-4k7q0n2m8x5t", "the form of an id"),
+            (&too_long, "too long"),
+        ] {
+            let error = parse_task_name(name).expect_err(name);
+            assert!(error.why.contains(why), "{error}");
+            assert!(error.to_string().contains("1 to 200 printable characters"), "{error}");
         }
     }
 

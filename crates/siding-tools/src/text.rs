@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use siding_core::output::{self, LineFilter, OutputQuery, StreamState, TextLimit};
 use siding_core::sys::clock;
-use siding_core::task::port_conflict;
+use siding_core::task::port_conflict::port_conflict_advice;
 use siding_core::task::view::ViewDetail;
 use siding_model::advice::{self, NoticeChannel};
 use siding_model::record::StopReport;
@@ -22,12 +22,20 @@ const LAST_LINE_BYTES: usize = 400;
 /// Maximum width of the text about a survivor of a stop, in columns.
 const SURVIVOR_COLUMNS: usize = 120;
 
-/// Returns an answer with the state of a task (`b-4k7q…  exited 1 after 3s  npm test`) and the next
-/// step, if there is one.
+/// Returns the advice on the next step for a task of a snapshot, whose view is `view`, or `None` if
+/// there is none. For a task that could not listen on a port, the advice names the port's holder.
 #[must_use]
-pub fn status_answer(context: &ToolContext, view: &TaskView) -> ToolAnswer {
-    ToolAnswer::from_line(advice::format_task_line(view, LINE_COLUMNS))
-        .with_line(next_step(context, view))
+pub fn next_step_with_port(
+    context: &ToolContext,
+    snapshot: &TaskSnapshot,
+    view: &TaskView,
+) -> Option<String> {
+    let TaskSnapshot { dir, state } = snapshot;
+    let conflict = port_conflict_advice(&context.root, dir, state, context.dialect);
+    next_step(context, view)
+        .into_iter()
+        .chain(conflict)
+        .reduce(|all, next| format!("{all}; {next}"))
 }
 
 /// Returns the advice on the next step, or `None` if there is none.
@@ -39,11 +47,7 @@ pub fn next_step(context: &ToolContext, view: &TaskView) -> Option<String> {
         (PhaseName::Running, Some(_)) => context.notice_channel(),
         (_, _) => NoticeChannel::PollOnly,
     };
-    let conflict = port_conflict::port_conflict_advice(&context.root, view, context.dialect);
     advice::task_advice(view, context.dialect, channel, clock::unix_now())
-        .into_iter()
-        .chain(conflict)
-        .reduce(|all, next| format!("{all}; {next}"))
 }
 
 /// Returns an answer with the state of a task, the next step, and at most `max` bytes of output.
@@ -60,7 +64,9 @@ pub fn answer_with_output(
     let keep_head = snapshot.state.spec.keep_head;
     let excerpt = output::excerpt(&snapshot.dir, keep_head, max)
         .map_err(|source| ToolError::Io { doing: "read the output", source })?;
-    let mut answer = status_answer(context, &view);
+    // The state of the task, as in `b-4k7q…  exited 1 after 3s  npm test`.
+    let mut answer = ToolAnswer::from_line(advice::format_task_line(&view, LINE_COLUMNS))
+        .with_line(next_step_with_port(context, snapshot, &view));
     if view.output.bytes == 0 {
         answer.lines.push("no output".to_owned());
     }

@@ -13,6 +13,7 @@ use siding_core::task::stop::{self, StopOptions};
 use siding_http::client::is_loopback_url;
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::shell_words::quote_word;
+use siding_model::task_reference::parse_task_name;
 use siding_model::text::one_line;
 use siding_tools::async_fd::run_blocking;
 use siding_tools::tools;
@@ -70,6 +71,9 @@ impl RemoteAgentArgs {
         let wrong = |why: &str| Err(ToolError::Arguments(why.to_owned()));
         if self.text.trim().is_empty() {
             return wrong("`text` is empty; say what the agent is to do");
+        }
+        if let Some(name) = &self.name {
+            parse_task_name(name).map_err(|why| ToolError::Arguments(format!("`name`: {why}")))?;
         }
         // A model may pass the token itself instead of the variable's name. The token must not
         // become a command-line argument, which other users can read in /proc/PID/cmdline

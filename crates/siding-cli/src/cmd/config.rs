@@ -2,6 +2,7 @@
 
 mod check;
 mod edit;
+mod get;
 mod layer_file;
 mod set;
 pub(super) mod show;
@@ -25,6 +26,7 @@ use crate::{render, stdout};
 #[command(after_help = "\
 Examples:
   siding config show                     every setting, its value, its origin
+  siding config get kill_grace           one value
   siding config set kill_grace 5s        in your own file; unset removes it
   siding config edit --layer project     the project's file in your editor
   siding config check my-config.toml     mistakes in a file, each with its line
@@ -37,6 +39,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Command {
     Show(show::Args),
+    Get(get::Args),
     Set(set::SetArgs),
     Unset(set::UnsetArgs),
     Edit(edit::Args),
@@ -56,6 +59,7 @@ impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         match self.command {
             Command::Show(args) => args.run(),
+            Command::Get(args) => args.run(),
             Command::Set(args) => args.run(),
             Command::Unset(args) => args.run(),
             Command::Edit(args) => args.run(),

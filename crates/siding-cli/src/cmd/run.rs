@@ -21,9 +21,10 @@ use siding_core::sys::signals;
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::LaunchResult;
 use siding_core::task::view::ViewDetail;
+use siding_model::advice::budget_stop_advice;
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::monitor::Monitor;
-use siding_model::outcome::BackgroundReason;
+use siding_model::outcome::{BackgroundReason, Outcome};
 use siding_model::signal::Signal;
 use siding_model::size::size_in_words;
 use siding_model::task_view::TaskView;
@@ -52,8 +53,8 @@ pub(crate) struct Args {
     /// `none` for a person at a terminal, otherwise blocking_budget, 15s)
     #[arg(long, value_name = "D")]
     pub(super) budget: Option<String>,
-    /// Start in the background and return immediately
-    #[arg(long)]
+    /// Start in the background and return immediately, or after --settle
+    #[arg(long, short_aliases = ['b', 'd'])]
     pub(super) background: bool,
     /// Start in the background if the command is known to take longer than the budget: from earlier
     /// runs, otherwise by its words (`cargo build`, `npm install`, `make` …)
@@ -64,7 +65,9 @@ pub(crate) struct Args {
     /// that time or after the budget, and the command continues
     #[arg(long, value_name = "WHAT", value_parser = super::wait::parse_readiness_condition)]
     wait_for: Vec<Condition>,
-    /// With --background: how long to wait for an early end (default: settle, 0s)
+    /// With --background: how long to wait for an early end, whose outcome, output and exit code
+    /// are then the result of the call (default: settle, 0s; for a person at a terminal 200ms
+    /// unless settle is set)
     #[arg(long, value_name = "D")]
     settle: Option<String>,
     /// Time after which the task is ended with everything it started (`90s`, `2h`; `none`: the cap,
@@ -277,7 +280,7 @@ impl Args {
             view.output.text = Some(excerpt.text);
             view.output.truncated = excerpt.truncated;
         }
-        let advice = render::advice(root, &view, plan.dialect());
+        let advice = advice(root, task, &view, plan);
         view.message = plan.notes.iter().cloned().chain(advice).reduce(join_messages);
         render::json::print_to_reader(&view)
     }
@@ -313,7 +316,7 @@ impl Args {
         let limits = &task.state.spec.limits;
         let breaches = view.breaches.iter().filter(|breach| !limits.stops_at(breach));
         breaches.for_each(|breach| render::print_note(&breach.detail));
-        if let Some(advice) = render::advice(root, &view, plan.dialect()) {
+        if let Some(advice) = advice(root, task, &view, plan) {
             render::print_task_note(&advice, &view);
         }
         if let Some(advice) = not_found::advice_for_person(&task.state) {
@@ -329,6 +332,20 @@ fn add_expectation(root: &siding_core::store::StateDir, view: &mut TaskView) {
     if view.placement.why != Some(BackgroundReason::Asked) {
         run_history::add_expectations(root, std::slice::from_mut(view));
     }
+}
+
+/// Returns the advice about a task. For a stop at the deadline, the advice names the flag that set
+/// the deadline.
+fn advice(
+    root: &siding_core::store::StateDir,
+    task: &Task,
+    view: &TaskView,
+    plan: &plan::RunPlan,
+) -> Option<String> {
+    if plan.stops_at_budget && matches!(view.outcome, Some(Outcome::Deadline { .. })) {
+        return budget_stop_advice(view, plan.dialect());
+    }
+    render::advice(root, (&task.dir, &task.state), view, plan.dialect())
 }
 
 fn join_messages(all: String, next: String) -> String {

@@ -18,7 +18,7 @@ use siding_model::task_view::{TaskView, WaitView};
 use siding_model::timeline::Timeline;
 use siding_workflow::WorkflowView;
 
-use super::{adopt, config, doctor, guard, input, install, output, reap, session};
+use super::{adopt, config, doctor, guard, input, install, output, reap, rm, session};
 use crate::failure::Failure;
 use crate::stdout;
 
@@ -77,7 +77,7 @@ const fn json_output<T: JsonSchema>(name: &'static str, printed_by: &'static str
 }
 
 /// Every JSON output, sorted by name.
-const OUTPUTS: [JsonOutput; 25] = [
+const OUTPUTS: [JsonOutput; 26] = [
     json_output::<adopt::AdoptView>("adopt", "adopt"),
     json_output::<AgentReport>("agent", "agent --output-format json"),
     json_output::<StreamLine<'_>>("agent_stream", "agent --output-format stream-json: each line"),
@@ -93,10 +93,11 @@ const OUTPUTS: [JsonOutput; 25] = [
     json_output::<NoticeView>("notice", "notices: each"),
     json_output::<output::view::OutputView>("output", "output"),
     json_output::<reap::ReapReport<'_>>("reap", "reap"),
+    json_output::<rm::RemovalView>("removal", "rm: each"),
     json_output::<ActivityReport>("report", "report"),
     json_output::<session::SessionView>("session", "session open; session list: each"),
     json_output::<session::close::CloseReport>("session_close", "session close"),
-    json_output::<config::show::SettingView>("setting", "config show: each"),
+    json_output::<config::show::SettingView>("setting", "config show: each; config get"),
     json_output::<StatsView>("stats", "stats: each"),
     json_output::<TaskView>("task", "run, show, stop, extend, release; ps: each"),
     json_output::<Timeline>("timeline", "timeline"),

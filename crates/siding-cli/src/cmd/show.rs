@@ -7,6 +7,7 @@ use siding_core::store::StateDir;
 use siding_core::task::view::ViewDetail;
 use siding_core::task::why;
 use siding_model::advice::Dialect;
+use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::notice::Coverage;
 use siding_model::task_view::TaskView;
@@ -45,8 +46,8 @@ impl Args {
         let max = settings.output_max_bytes.to_usize();
         let mut failed = false;
         let (mut views, mut states) = (Vec::new(), Vec::new());
-        for text in &self.ids {
-            match load_view(&root, text, max, self.json) {
+        for found in context::resolve_distinct(&root, &self.ids, self.json) {
+            match found.and_then(|id| load_view(&root, id, max)) {
                 Ok((view, state)) => {
                     views.push(view);
                     states.push(state);
@@ -84,11 +85,11 @@ impl Args {
 
 fn load_view(
     root: &StateDir,
-    text: &str,
+    id: TaskId,
     max_bytes: usize,
-    is_json: bool,
 ) -> Result<(TaskView, TaskState), Failure> {
-    let task = Task::find(root, text, is_json)?;
+    context::recover(root, id)?;
+    let task = Task::read(root, id)?;
     let mut view = task.view(root, ViewDetail::Full);
     let excerpt =
         output::excerpt(&task.dir, task.state.spec.keep_head, max_bytes).map_err(|error| {
@@ -100,6 +101,6 @@ fn load_view(
     if task.state.is_live() {
         view.usage = why::request_usage(&task.dir);
     }
-    view.message = render::advice(root, &view, Dialect::Commands);
+    view.message = render::advice(root, (&task.dir, &task.state), &view, Dialect::Commands);
     Ok((view, task.state))
 }

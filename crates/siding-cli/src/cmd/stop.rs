@@ -126,8 +126,8 @@ impl Args {
         if !self.all {
             let mut unknown = 0;
             let mut ids = Vec::new();
-            for text in &self.ids {
-                match context::resolve_task(root, text, self.json) {
+            for found in context::resolve_distinct(root, &self.ids, self.json) {
+                match found {
                     Ok(id) => ids.push(id),
                     Err(failure) => {
                         unknown += 1;

@@ -67,6 +67,8 @@ const FAMILIAR_WORDS: [FamiliarWords; 47] = [
     row("inspect", "show", "ID", "shows one task"),
     row("info", "show", "ID", "shows one task"),
     row("describe", "show", "ID", "shows one task"),
+    row("stop -a", "stop --all", "", "stops every task"),
+    row("kill -a", "stop --all", "", "stops every task"),
     row("kill -9", "stop --grace 0s", "ID", "kills a task immediately"),
     row("kill -KILL", "stop --grace 0s", "ID", "kills a task immediately"),
     row("stop -9", "stop --grace 0s", "ID", "kills a task immediately"),
@@ -75,10 +77,8 @@ const FAMILIAR_WORDS: [FamiliarWords; 47] = [
     row("pkill", "stop", "ID", "stops a task"),
     row("killall", "stop --all", "", "stops every task"),
     row("restart", "stop", "ID", "stops a task; `siding show ID` shows its command"),
-    row("rm -f", "stop", "ID", "stops a task; its record is removed after retention_age"),
-    row("rm", "reap", "", "removes tasks that ended 7 days ago; `siding stop ID` stops one"),
-    row("remove", "reap", "", "removes tasks that ended 7 days ago; `siding stop ID` stops one"),
-    row("delete", "reap", "", "removes tasks that ended 7 days ago; `siding stop ID` stops one"),
+    row("remove", "rm", "ID", "removes an ended task and its output"),
+    row("delete", "rm", "ID", "removes an ended task and its output"),
     row("clean", "reap", "", "removes tasks that ended 7 days ago"),
     row("prune", "reap", "", "removes tasks that ended 7 days ago"),
     row("events", "notices", "", "prints how tasks ended, and what needs attention"),
@@ -151,6 +151,11 @@ fn with_suggestions(
         error.remove(ContextKind::Suggested);
         tips_for_unknown_command(words, is_program)
     } else if error.kind() == ErrorKind::UnknownArgument {
+        if takes_command_line(words) {
+            // The parser suggests to write `--` before the unknown flag, which would then be the
+            // program to run.
+            error.remove(ContextKind::Suggested);
+        }
         familiar_tip(words, is_program).into_iter().collect()
     } else {
         Vec::new()
@@ -186,8 +191,40 @@ fn tips_for_unknown_command(words: &[String], is_program: impl Fn(&str) -> bool)
     tips
 }
 
+/// Returns whether the remaining words of a command line, such as that of `siding run`, are a
+/// program and its arguments.
+fn takes_command_line(words: &[String]) -> bool {
+    let cli = Cli::command();
+    let command = words.first().and_then(|first| cli.find_subcommand(first));
+    command.is_some_and(|command| command.get_positionals().any(clap::Arg::is_trailing_var_arg_set))
+}
+
+/// Returns the tip for a command line that prints output with the number of lines as a flag, such
+/// as `tail -5`.
+fn line_count_tip(words: &[String]) -> Option<String> {
+    let (first, rest) = words.split_first()?;
+    if !["output", "logs", "log", "tail"].contains(&first.as_str()) {
+        return None;
+    }
+    let count = |word: &String| {
+        let digits = word.strip_prefix('-')?;
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| digits.to_owned())
+    };
+    let position = rest.iter().position(|word| count(word).is_some())?;
+    let (before, after) = (&rest[..position], &rest[position + 1..]);
+    let flag = ["--tail".to_owned(), count(&rest[position])?];
+    let remaining: Vec<String> =
+        before.iter().cloned().chain(flag).chain(after.iter().cloned()).collect();
+    let line = accepted_line("output", &remaining)?;
+    Some(format!("`{line}` prints the last lines of the output"))
+}
+
 /// Returns the tip for a command line that starts with words of another tool.
 fn familiar_tip(words: &[String], is_program: impl Fn(&str) -> bool) -> Option<String> {
+    if let Some(tip) = line_count_tip(words) {
+        return Some(tip);
+    }
     let mut example = None;
     for row in &FAMILIAR_WORDS {
         let Some(remaining) = row.remaining_words(words) else { continue };
@@ -267,7 +304,10 @@ mod tests {
             ("tail -f b-4k", "`siding output --follow b-4k`"),
             ("tail -n 5 b-4k", "`siding output --tail 5 b-4k`"),
             ("tail b-4k", "`siding output --tail 10 b-4k`"),
-            ("tail -5 b-4k", "`siding output --tail 10 ID`"),
+            ("tail -5 b-4k", "`siding output --tail 5 b-4k`"),
+            ("logs -5", "`siding output --tail 5`"),
+            ("output -f -20 b-4k", "`siding output -f --tail 20 b-4k`"),
+            ("stop -a", "`siding stop --all`"),
             ("attach b-4k", "`siding output --follow b-4k`"),
             ("bg", "`siding run --background -- COMMAND`"),
             ("bg b-4k", "`siding run --background -- COMMAND`"),
@@ -282,13 +322,25 @@ mod tests {
             ("status b-4k", "`siding show b-4k`"),
             ("kill -9 b-4k", "`siding stop --grace 0s b-4k`"),
             ("cancel", "`siding stop ID`"),
-            ("rm b-4k", "`siding reap`"),
-            ("rm b-4k", "`siding stop ID`"),
+            ("delete b-4k", "`siding rm b-4k`"),
+            ("remove", "`siding rm ID`"),
+            ("prune", "`siding reap`"),
             ("guard npm publish --force", "`siding guard -- npm publish --force`"),
         ] {
             let message = message_about(typed);
             assert!(message.contains("tip: `siding ") && message.contains(line), "{message}");
         }
+    }
+
+    #[test]
+    fn an_unknown_flag_before_a_command_line_is_not_suggested_as_its_program() {
+        for typed in ["run -x sleep 5", "monitor -x make", "monitor-mcp -5 server"] {
+            let message = message_about(typed);
+            assert!(!message.contains("tip: "), "{message}");
+        }
+        // The text of `input` may be any word.
+        let message = message_about("input b-4k -x");
+        assert!(message.contains("'-- -x'"), "{message}");
     }
 
     #[test]

@@ -14,7 +14,6 @@ use siding_core::task::view::ViewDetail;
 use siding_core::task::wait::{MetCondition, WaitResult, Waiter};
 use siding_model::advice::Dialect;
 use siding_model::duration;
-use siding_model::id::TaskId;
 use siding_model::notice::Coverage;
 use siding_model::settings::{Key, RawValue, Settings};
 use siding_model::text::one_line;
@@ -110,7 +109,8 @@ impl Args {
         let bound_ms = u64::try_from(bound.as_millis()).unwrap_or(u64::MAX);
         // A wait opens about one descriptor for each task.
         descriptor::raise_open_limit();
-        let ids = resolve_distinct(&root, &self.ids, self.json)?;
+        let ids = context::resolve_distinct(&root, &self.ids, self.json)
+            .collect::<Result<Vec<_>, _>>()?;
         let conditions = if self.conditions.is_empty() {
             vec![Condition::Exit]
         } else {
@@ -222,28 +222,11 @@ fn load_bounded_settings(timeout: Option<Duration>) -> Result<Option<Settings>, 
     Ok(Some(context::load_settings_from(&sources)?))
 }
 
-/// Returns the ids of the tasks in the given order, without duplicates.
-fn resolve_distinct(
-    root: &StateDir,
-    texts: &[String],
-    is_json: bool,
-) -> Result<Vec<TaskId>, Failure> {
-    let mut known = std::collections::HashSet::new();
-    let mut ids = Vec::new();
-    for text in texts {
-        let id = context::resolve_task(root, text, is_json)?;
-        if known.insert(id) {
-            ids.push(id);
-        }
-    }
-    Ok(ids)
-}
-
 /// Formats how a task ended, and the holder of the port on which it could not listen.
 fn format_end(root: &StateDir, task: &Task) -> String {
     let view = task.view(root, ViewDetail::Brief);
     let line = render::ended_line(&view);
-    match port_conflict_advice(root, &view, Dialect::Commands) {
+    match port_conflict_advice(root, &task.dir, &task.state, Dialect::Commands) {
         Some(advice) => format!("{line}; {advice}"),
         None => line,
     }

@@ -10,6 +10,7 @@ use siding_model::fnv::Fnv1a;
 use super::error::InstallError;
 use super::file::OriginalFile;
 use super::record::InstallRecord;
+use crate::context;
 use crate::failure::Failure;
 
 /// Format version that this siding writes, and the newest that it reads.
@@ -36,10 +37,7 @@ impl InstallRecords {
     ///
     /// The location of siding's state is unknown.
     pub(crate) fn locate() -> Result<Self, Failure> {
-        let state = StateDir::default_path().ok_or_else(|| {
-            Failure::new("no location for siding's state: HOME is not set")
-                .with_hint("set SIDING_STATE_DIR to a directory of your own")
-        })?;
+        let state = StateDir::default_path().ok_or_else(context::no_state_path_failure)?;
         Ok(Self { dir: state.join("installed") })
     }
 

@@ -6,11 +6,10 @@ use siding_model::id::{Birthmark, TaskKind};
 use siding_model::journal::TaskState;
 use siding_model::net::NetPolicy;
 use siding_model::outcome::Outcome;
-use siding_model::task_view::TaskView;
 
 use crate::output;
 use crate::processes::tree;
-use crate::store::StateDir;
+use crate::store::{StateDir, TaskDir};
 use crate::sys::{process, procfs, tcp_sockets};
 
 /// Maximum bytes of the task's output that are searched for the error: a summary, which contains
@@ -20,14 +19,17 @@ const MAX_SUMMARY_BYTES: usize = 4 << 10;
 /// Returns advice about the port on which an ended task could not listen. `None` if the task has
 /// not failed, or if its output reports no port that is in use.
 #[must_use]
-pub fn port_conflict_advice(root: &StateDir, view: &TaskView, dialect: Dialect) -> Option<String> {
-    if !view.outcome.as_ref().is_some_and(is_failure) {
+pub fn port_conflict_advice(
+    root: &StateDir,
+    dir: &TaskDir,
+    state: &TaskState,
+    dialect: Dialect,
+) -> Option<String> {
+    if !may_be_conflict(state) {
         return None;
     }
-    let dir = root.task_dir(view.task_id).ok()?;
-    let state = dir.read().ok()?.state;
-    let summary = output::task_summary(&dir, &state.spec, MAX_SUMMARY_BYTES).ok()?;
-    advise_from_summary(root, &state, &summary, dialect)
+    let summary = output::task_summary(dir, &state.spec, MAX_SUMMARY_BYTES).ok()?;
+    advise_from_summary(root, state, &summary, dialect)
 }
 
 /// Like [`port_conflict_advice`], for a summary of the output that was already read.
@@ -37,11 +39,16 @@ pub(crate) fn advise_from_summary(
     summary: &str,
     dialect: Dialect,
 ) -> Option<String> {
-    if !state.lifecycle.outcome().is_some_and(is_failure) || !shares_network(state) {
+    if !may_be_conflict(state) {
         return None;
     }
     let port = advice::find_conflicting_port(summary)?;
     Some(advice::port_holder_advice(port, &find_holder(root, port), dialect))
+}
+
+/// Returns whether a task has failed and could have been refused a port of this machine.
+fn may_be_conflict(state: &TaskState) -> bool {
+    state.lifecycle.outcome().is_some_and(is_failure) && shares_network(state)
 }
 
 const fn is_failure(outcome: &Outcome) -> bool {

@@ -47,7 +47,7 @@ use crate::store::journal_file::JournalReadError;
 use crate::store::{StateDir, StoreError};
 use crate::sys::procfs;
 
-pub(crate) use leftovers::stored_bytes;
+pub(crate) use leftovers::{stored_bytes, try_lock_task};
 pub(crate) use reap_log::LOG_FILES;
 
 pub use hosts::{end_host, plan_hosts, reap_hosts};

@@ -111,12 +111,16 @@ fn config_set_and_unset_change_one_key_and_keep_comments() {
     for (key, value, expected) in [
         ("kill_grace", "soon", "`kill_grace`: `soon` is not a duration"),
         ("kil_grace", "5s", "did you mean `kill_grace`?"),
-        ("max_elapsed", "9h", "more than the cap of `4h`"),
+        ("max_elapsed", "9h", "more than the cap of `4h`, which `max_elapsed_hard_cap` sets"),
+        ("shell", "/no/such", "`shell`: `/no/such` is not an executable file"),
     ] {
         let err = run_refused(&sandbox, &["config", "set", key, value]);
         assert!(err.contains(expected), "{err}");
     }
     assert_eq!(read(), "# mine\nkill_grace = \"5s\" # slow tests\n");
+    assert_eq!(run_ok(&sandbox, &["config", "get", "kill_grace"]).stdout_text(), "5s\n");
+    let setting = run_ok(&sandbox, &["config", "get", "kill_grace", "--json"]).json();
+    assert_eq!((&setting["value"], &setting["origin"]), (&"5s".into(), &"user".into()));
     let _done = run_ok(&sandbox, &["config", "set", "max_processes", "40", "--layer", "project"]);
     let project = std::fs::read_to_string(sandbox.path(".siding/config.toml"));
     assert_eq!(project.expect("a new file"), "max_processes = 40\n");

@@ -59,7 +59,10 @@ fn output_about_running_tasks_fits_80_columns() {
             // The task prints the name without line ends. A task's output may contain any line, and
             // a whole line could look like one that the check for forged lines rejects.
             let line = format!("printf %s '{name}' | tr -d '\\r\\n'; exec -a '{name}' {puppet}");
-            start_task(&sandbox, &["--name", name], &line)
+            // A name of a task is one printable line.
+            let is_printable = |c: &char| !c.is_control() && *c != '\u{202e}';
+            let name: String = name.chars().filter(is_printable).take(200).collect();
+            start_task(&sandbox, &["--name", &name], &line)
         })
         .collect();
     let _all = sandbox.wait_for_announcements("mark", ids.len());

@@ -98,9 +98,10 @@ fn a_mistyped_argument_gets_a_suggestion() {
         // `sleep` is a program and no command of siding.
         (&["sleep", "18"], "`siding run -- sleep 18`"),
         (&["tail", "-f", "b-1"], "`siding output --follow b-1`"),
-        (&["rm", "b-1"], "`siding stop ID`"),
+        (&["delete", "b-1"], "`siding rm b-1`"),
         (&["kill", "-9", "b-1"], "`siding stop --grace 0s b-1`"),
         (&["ps", "aux"], "`siding ps --all`"),
+        (&["logs", "-5", "b-1"], "`siding output --tail 5 b-1`"),
         (&["ps", "--runing"], "'--running'"),
         (&["run", "--backgroud", "--", "true"], "'--background'"),
         (&["output", "--folow", "b-1"], "'--follow'"),
@@ -140,13 +141,19 @@ fn familiar_names_and_flags_of_other_tools_work() {
     }
     let running = start_task(&sandbox, &[], HANG_COMMAND);
     let _stopped = run_ok(&sandbox, &["kill", "-s", "TERM", &running]);
+    for (flag, command) in [("-b", "sleep 301"), ("-d", "sleep 302")] {
+        let id = run_ok(&sandbox, &["run", flag, "--", command]).stdout_text();
+        let _stopped = run_ok(&sandbox, &["stop", id.trim()]);
+    }
 }
 
 #[test]
 fn the_version_is_printed() {
     let sandbox = sandbox();
-    let out = run_ok(&sandbox, &["--version"]).stdout_text();
-    assert_eq!(out, format!("siding {}\n", env!("CARGO_PKG_VERSION")));
+    for word in ["--version", "-V", "-v", "version"] {
+        let out = run_ok(&sandbox, &[word]).stdout_text();
+        assert_eq!(out, format!("siding {}\n", env!("CARGO_PKG_VERSION")), "{word}");
+    }
 }
 
 /// A command neither fails nor panics if the reader of its stdout closes the pipe early.

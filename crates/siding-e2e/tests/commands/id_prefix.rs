@@ -120,12 +120,16 @@ fn a_name_selects_the_running_task_otherwise_the_last_one() {
     }
 }
 
-/// A task whose name is the id of another task does not take the place of that task.
+/// A name cannot be an id, and a task whose name is the beginning of an id does not take the place
+/// of the task with this id.
 #[test]
 fn a_name_cannot_hide_an_id() {
     let sandbox = sandbox();
     let id = run_to_end(&sandbox, "true");
-    let _imitation = start_task(&sandbox, &["--name", &id], HANG_COMMAND);
+    for (name, why) in [(id.as_str(), "the form of an id"), ("@", "the last task"), ("", "empty")] {
+        let err = run_refused(&sandbox, &["run", "--name", name, "--", "true"]);
+        assert!(err.contains(why) && err.contains("cannot name a task"), "{err}");
+    }
     let _other = start_task(&sandbox, &["--name", &id[..id.len() - 1]], HANG_COMMAND);
     for text in [id.as_str(), &id[..id.len() - 1]] {
         assert_eq!(shown_id(&sandbox, &[text]), id);

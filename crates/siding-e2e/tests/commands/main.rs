@@ -34,6 +34,7 @@ mod readiness;
 mod reap;
 mod reap_unowned;
 mod report;
+mod rm;
 mod schema;
 mod session;
 mod show;

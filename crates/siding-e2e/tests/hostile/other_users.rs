@@ -232,6 +232,22 @@ fn state_directory_writable_by_others_is_refused() {
 }
 
 #[test]
+fn state_directory_that_is_a_file_is_refused_with_its_path() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.path("plain");
+    std::fs::write(&file, "").expect("test directory");
+    for (dir, why) in [
+        (file.clone(), "it is not a directory"),
+        (file.join("below"), "a part of its path is not a directory"),
+    ] {
+        let done = sandbox.siding(&["ps"]).env("SIDING_STATE_DIR", &dir).run();
+        let words = format!("the state directory `{}` cannot be used: {why}", dir.display());
+        assert_refused(&done, &words);
+        assert!(done.stderr_text().contains("hint: set SIDING_STATE_DIR to"), "{done}");
+    }
+}
+
+#[test]
 fn state_directory_of_another_user_is_refused() {
     if !is_root() {
         eprintln!("skipped: only root can run programs as another user");

@@ -186,7 +186,10 @@ fn every_task_field_is_escaped_for_the_terminal() {
     let dir = sandbox.path(&format!("dir{HOSTILE_TEXT}"));
     std::fs::create_dir(&dir).expect("test directory");
     let dir = dir.display().to_string();
-    let name = format!("name{HOSTILE_TEXT}\nb-000000000000  exited 0  forged");
+    let hostile_name = format!("name{HOSTILE_TEXT}\nb-000000000000  exited 0  forged");
+    let refused = sandbox.siding(&["run", "--name", &hostile_name, "--", "true"]).run();
+    assert_safe_output(&refused.expect_code(125));
+    let name = "name  b-000000000000  exited 0  forged".to_owned();
     let renamed = format!("{HOSTILE_TEXT}\nforged");
     let script =
         ["fork", "rename", &renamed, "hang", "--", "say", HOSTILE_TEXT, "mark", "up", "hang"];

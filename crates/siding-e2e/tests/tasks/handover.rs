@@ -186,6 +186,8 @@ fn timeout_stops_or_backgrounds_as_requested() {
         let args = ["run", flag, "300ms", "--on-timeout", "stop", "--", "echo kept; sleep 60"];
         let done = sandbox.siding(&args).run().expect_code(124);
         assert!(done.stdout_text().starts_with("kept\n"), "earlier output must be kept: {done}");
+        let advice = format!("a longer one is set with {flag}");
+        assert!(done.stderr_text().contains(&advice), "{done}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Commands that fail to start, and background starts.
 
-use siding_e2e::{Sandbox, is_root};
+use siding_e2e::{Sandbox, Terminal, is_root};
 
 use crate::support::{Task, create_file, expect_prompt, sandbox, wait_for_file_command};
 
@@ -167,5 +167,19 @@ fn background_start_reports_a_failure_within_settle() {
     let args = ["run", "--background", "--settle", "150ms", "--", &text];
     let done = sandbox.siding(&args).run().expect_code(0);
     assert!(done.elapsed.as_millis() >= 150, "{done}");
+    create_file(&sandbox, "go");
+}
+
+/// A background start by a person waits for an early end, unless `--settle` says otherwise.
+#[test]
+fn background_start_at_a_terminal_waits_for_an_early_failure() {
+    let sandbox = sandbox();
+    let terminal = Terminal::new(80, 24);
+    let call = sandbox.siding(&["run", "--background", "--", &wait_for_file_command("go")]);
+    let done = call.on_terminal(&terminal).run().expect_code(0);
+    assert!(done.elapsed.as_millis() >= 200, "{done}");
+    let failing = ["run", "--background", "--settle", "20s", "--", "exit 3"];
+    let done = sandbox.siding(&failing).on_terminal(&terminal).run();
+    assert_eq!(done.code, Some(3), "{done}");
     create_file(&sandbox, "go");
 }

@@ -186,6 +186,43 @@ impl SettingsWarning {
         }
     }
 
+    /// Returns why a new value is refused, for a value that would be ignored. Unlike the warning,
+    /// the text names no line, because the value is not in the file.
+    #[must_use]
+    pub fn refusal(&self) -> String {
+        match self {
+            Self::Locked { key, kept, by, .. } => {
+                format!("`{key}` stays `{kept}`: it is locked by the {by}")
+            }
+            Self::OverCap { key, asked, cap, by, .. } => format!(
+                "`{key}`: `{}` is more than the cap of `{}`, which `{}` sets ({by}){}",
+                duration::format_duration_exact(*asked),
+                duration::format_duration_exact(*cap),
+                Key::MaxElapsedHardCap,
+                match by {
+                    Origin::BuiltIn | Origin::System { .. } =>
+                        "; only the system's settings file can raise it",
+                    Origin::Host { .. }
+                    | Origin::User { .. }
+                    | Origin::Project { .. }
+                    | Origin::Environment { .. }
+                    | Origin::Call { .. } => "",
+                }
+            ),
+            Self::NotAllowedForProject { key, .. } => format!(
+                "a project cannot set `{key}`: {}; set it in your own settings file",
+                Self::beyond_project(*key)
+            ),
+            Self::LoosenedByProject { asked, kept, by, .. } => format!(
+                "`net`: `{asked}` is not stricter than `{kept}` ({by}), and a project can only \
+                 restrict it"
+            ),
+            Self::HostFileUnusable { .. }
+            | Self::BadHostValue { .. }
+            | Self::ProjectOfOtherUser { .. } => self.to_string(),
+        }
+    }
+
     /// Returns whether the warning is about a settings file of a host.
     #[must_use]
     pub const fn is_about_host(&self) -> bool {

@@ -12,6 +12,7 @@ use siding_core::task::run::request::{TaskRequest, WorkingDirectory};
 use siding_core::task::run::{self, LaunchResult, PreparedTask, RunError, TaskStdin};
 use siding_core::task::shim_client::ShimConnection;
 use siding_core::task::watch::TaskWatch;
+use siding_model::budget::EARLY_FAILURE_WAIT;
 use siding_model::duration::format_duration;
 use siding_model::foreground_call::CallPolicy;
 use siding_model::history::{self, AutoBackground, PlacementRequest};
@@ -36,10 +37,6 @@ Run a shell command. Returns its result and output. A command that takes longer 
 not lost: it continues in the background, and the answer has its task id for `wait`, `output` and \
 `stop`. For servers and watchers set `background`, and `wait_for` to learn when they are ready. \
 Every task is stopped with all its processes at its `timeout`, and when this client ends.";
-
-/// Time for which a background command is watched for an early failure, unless the setting `settle`
-/// is longer (promise P10).
-pub(super) const EARLY_FAILURE_WAIT: Duration = Duration::from_millis(200);
 
 /// The arguments of `run`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -4,10 +4,11 @@ use siding_core::settings;
 use siding_core::task::launch::IdleShim;
 use siding_core::task::run::request::{self, TaskRequest, WorkingDirectory};
 use siding_core::task::run::{RunError, TaskStdin};
+use siding_model::budget::EARLY_FAILURE_WAIT;
 use siding_model::id::{TaskId, TaskKind};
 use siding_model::outcome::{BackgroundReason, Placement};
 
-use super::run::{EARLY_FAILURE_WAIT, build_answer, settings_sources, wait_for_task};
+use super::run::{build_answer, settings_sources, wait_for_task};
 use crate::answer::{ToolAnswer, ToolError};
 use crate::async_fd::run_blocking;
 use crate::call_context::{CallContext, limited_wait};

@@ -212,7 +212,7 @@ fn add_ended_task(
     let snapshot = context.snapshot(id)?;
     let view = context.view(&snapshot, ViewDetail::Brief);
     answer.lines.push(advice::format_task_line(&view, LINE_COLUMNS));
-    answer.lines.extend(text::next_step(context, &view));
+    answer.lines.extend(text::next_step_with_port(context, &snapshot, &view));
     if alone {
         let (dir, spec) = (&snapshot.dir, &snapshot.state.spec);
         answer.output = siding_core::output::task_summary(dir, spec, MAX_SUMMARY_BYTES).ok();

@@ -30,6 +30,7 @@ enum ValueKind {
     /// Running tasks, then those that ended last.
     Tasks,
     RunningTasks,
+    EndedTasks,
     Sessions,
     SettingKeys,
 }
@@ -46,6 +47,7 @@ impl ValueKind {
             ("output" | "show" | "wait" | "why" | "resume", "id" | "ids", "ID") => {
                 Some(Self::Tasks)
             }
+            ("rm", "ids", "ID") => Some(Self::EndedTasks),
             ("show", "what", "ID|FILE") => Some(Self::Tasks),
             ("close", "id", "ID") | (_, "session", _) | ("agent", "resume", _) => {
                 Some(Self::Sessions)
@@ -62,8 +64,11 @@ impl ValueKind {
         // Without a state directory there is nothing to offer, and a completion prints no error.
         let Ok(root) = context::open_state_dir() else { return Vec::new() };
         match self {
-            Self::Tasks => task_candidates(&root, MAX_ENDED_TASKS),
-            Self::RunningTasks => task_candidates(&root, 0),
+            Self::Tasks => task_candidates(&root, MAX_ENDED_TASKS, |_| true),
+            Self::RunningTasks => task_candidates(&root, 0, |_| true),
+            Self::EndedTasks => {
+                task_candidates(&root, MAX_ENDED_TASKS, |view| view.outcome.is_some())
+            }
             Self::Sessions => session_candidates(&root),
             Self::SettingKeys => Vec::new(),
         }
@@ -86,9 +91,13 @@ fn describe(value: &str, description: &str) -> CompletionCandidate {
     CompletionCandidate::new(value).help(Some(StyledStr::from(description)))
 }
 
-/// Returns the running tasks and up to `max_ended` others, the most recent first: their names and
-/// ids, described by their commands.
-fn task_candidates(root: &StateDir, max_ended: usize) -> Vec<CompletionCandidate> {
+/// Returns those of the running tasks and up to `max_ended` others for which `is_wanted` returns
+/// true, the most recent first: their names and ids, described by their commands.
+fn task_candidates(
+    root: &StateDir,
+    max_ended: usize,
+    is_wanted: impl Fn(&TaskView) -> bool,
+) -> Vec<CompletionCandidate> {
     let live = root.live_tasks().unwrap_or_default();
     let mut ids = if max_ended == 0 { Vec::new() } else { root.all_tasks().unwrap_or_default() };
     ids = listing::most_recent(root, ids, max_ended + live.len());
@@ -104,7 +113,7 @@ fn task_candidates(root: &StateDir, max_ended: usize) -> Vec<CompletionCandidate
     });
     let ended_from = views.iter().take_while(|view| view.outcome.is_none()).count();
     views.truncate(ended_from + max_ended);
-    views.iter().flat_map(candidates_of_task).collect()
+    views.iter().filter(|view| is_wanted(view)).flat_map(candidates_of_task).collect()
 }
 
 fn candidates_of_task(view: &TaskView) -> Vec<CompletionCandidate> {
@@ -183,10 +192,12 @@ mod tests {
             with_kind(ValueKind::RunningTasks),
             ["siding input id", "siding stop ids", "siding extend id", "siding release id"]
         );
+        assert_eq!(with_kind(ValueKind::EndedTasks), ["siding rm ids"]);
         assert_eq!(
             with_kind(ValueKind::SettingKeys),
             [
                 "siding config show keys",
+                "siding config get key",
                 "siding config set key",
                 "siding config unset key",
                 "siding config edit key"

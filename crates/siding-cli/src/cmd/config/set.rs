@@ -1,21 +1,24 @@
 //! `siding config set` and `siding config unset`: change one key of a settings file.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::process::ExitCode;
 
 use siding_core::settings::{Environment, LoadedSettings};
+use siding_core::sys::file;
 use siding_model::settings::{Key, Settings};
 
 use super::layer_file::{LayerArg, LayerFile};
 use super::{parse_key, toml_text};
 use crate::failure::Failure;
+use crate::install::program::find_in_path;
 use crate::stdout;
 
 /// Sets a key in a settings file.
 ///
-/// All other lines and comments of the file stay as they are. A value that is invalid, or that
-/// would have no effect because the key is locked or limited, is refused before anything is
-/// written.
+/// All other lines and comments of the file stay as they are. A value that is invalid, that names a
+/// shell that does not exist, or that would have no effect because the key is locked or limited, is
+/// refused before anything is written.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -86,8 +89,11 @@ fn set(
     key: Key,
     value: &str,
 ) -> Result<String, Failure> {
-    let value = toml_text::format_value(key, value)
-        .map_err(|error| Failure::new(error).with_hint("nothing was written"))?;
+    let refuse = |why: &dyn Display| Failure::new(why).with_hint("nothing was written");
+    if let Some(why) = find_missing_program(key, value) {
+        return Err(refuse(&why));
+    }
+    let value = toml_text::format_value(key, value).map_err(|error| refuse(&error))?;
     let mut file = LayerFile::open(environment, layer)?;
     let text = toml_text::with_value(file.text()?, key, &value)
         .map_err(|fault| file.text_failure(fault))?;
@@ -96,12 +102,27 @@ fn set(
         .ignored_values(&planned)
         .find(|warning| warning.ignored_value().is_some_and(|(ignored, _)| ignored == key));
     if let Some(warning) = refusal {
-        return Err(Failure::new(warning).with_hint("nothing was written"));
+        return Err(refuse(&warning.refusal()));
     }
     file.write(&text)?;
     report_mistakes(&planned);
     let effect = format_effect(key, &planned.settings, file.path());
     Ok(format!("changed {}\n{effect}\n", file.path().display()))
+}
+
+/// Returns the reason to refuse the name or path of a program that does not exist. Returns `None`
+/// for an empty value, which the check of the setting rejects.
+fn find_missing_program(key: Key, value: &str) -> Option<String> {
+    let program = value.trim();
+    if key != Key::Shell || program.is_empty() {
+        return None;
+    }
+    if program.contains('/') {
+        let is_missing = !file::is_program(Path::new(program));
+        return is_missing.then(|| format!("`{key}`: `{program}` is not an executable file"));
+    }
+    let is_missing = find_in_path(program).is_none();
+    is_missing.then(|| format!("`{key}`: no directory in PATH has a program `{program}`"))
 }
 
 /// Prints the mistakes in all sources. The value that was set is valid, so they are older ones.
@@ -169,11 +190,21 @@ mod tests {
         let locked = format!("it is locked by the system file `{}`", system.display());
         assert!(message.ends_with(&locked), "{message}");
         let message = refused(LayerArg::User, Key::MaxElapsedHardCap, "9h");
-        assert!(message.contains("more than the cap of `4h` (built-in)"), "{message}");
+        assert_eq!(
+            message,
+            "`max_elapsed_hard_cap`: `9h` is more than the cap of `4h`, which \
+             `max_elapsed_hard_cap` sets (built-in); only the system's settings file can raise it"
+        );
         let message = refused(LayerArg::Project, Key::RetentionTasks, "5");
         assert!(message.contains("it also affects other projects"), "{message}");
         let message = refused(LayerArg::User, Key::Settle, "soon");
         assert!(message.starts_with("`settle`: `soon` is not a duration"), "{message}");
+        let message = refused(LayerArg::User, Key::Shell, "/no/such");
+        assert_eq!(message, "`shell`: `/no/such` is not an executable file");
+        let message = refused(LayerArg::User, Key::Shell, "nosuchshell");
+        assert_eq!(message, "`shell`: no directory in PATH has a program `nosuchshell`");
+        let message = refused(LayerArg::User, Key::Shell, "/");
+        assert_eq!(message, "`shell`: `/` is not an executable file");
         assert!(!user.exists(), "a refused value must not be written");
         assert!(!environment.home.as_ref().expect("set").join("project/.siding").exists());
         let done = set(&environment, LayerArg::System, Key::KillGrace, "5s");

@@ -32,7 +32,7 @@ pub(super) struct Args {
     json: bool,
 }
 
-/// JSON output of `siding config show` for one setting.
+/// JSON output of `siding config show` and `siding config get` for one setting.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "setting")]
 pub(in crate::cmd) struct SettingView {
@@ -53,7 +53,7 @@ pub(in crate::cmd) struct SettingView {
 }
 
 impl SettingView {
-    fn new(entry: &SettingEntry<'_>) -> Self {
+    pub(super) fn new(entry: &SettingEntry<'_>) -> Self {
         let origin = &entry.source.origin;
         let variable = || (origin.layer() == "environment").then(|| entry.key.env_var());
         Self {
@@ -86,15 +86,21 @@ impl Args {
             }
             stdout::print_text(&text)?;
         }
-        print_warnings(&reading.settings);
-        for mistake in &reading.mistakes {
-            errln!("siding: {mistake}");
-        }
-        Ok(if reading.mistakes.is_empty() {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::from(exit::SIDING_FAILED)
-        })
+        Ok(report_mistakes(&reading))
+    }
+}
+
+/// Prints the warnings and mistakes of all sources, and returns the exit code: a failure if there
+/// are mistakes.
+pub(super) fn report_mistakes(reading: &LoadedSettings) -> ExitCode {
+    print_warnings(&reading.settings);
+    for mistake in &reading.mistakes {
+        errln!("siding: {mistake}");
+    }
+    if reading.mistakes.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(exit::SIDING_FAILED)
     }
 }
 

@@ -21,6 +21,7 @@ use siding_model::outcome::{BackgroundReason, Placement};
 use siding_model::protocol::ShimRequest;
 use siding_model::settings::{Key, RawValue, Settings};
 use siding_model::spec::TaskCommand;
+use siding_model::task_reference::parse_task_name;
 
 use super::duplicate::{self, DuplicateAction};
 use super::follow::ShownOutput;
@@ -47,6 +48,8 @@ pub(super) struct RunPlan {
     pub(super) handover_max_bytes: usize,
     /// Whether a person at a terminal calls, and no program reads the result as JSON.
     pub(super) is_person: bool,
+    /// Whether the task is stopped when the budget has passed (`--on-timeout stop`).
+    pub(super) stops_at_budget: bool,
     /// Whether the settings allow the command to be moved to the background.
     pub(super) can_hand_over: bool,
     /// Number of shown bytes after which the call reports its progress to the shim, so that the
@@ -96,7 +99,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         None => request,
     };
     let task = request
-        .name(args.name.clone())
+        .name(task_name(args)?)
         .stdin(stdin)
         .separate_stderr(is_person && !args.background && has_two_outputs())
         .timeout(times.timeout)
@@ -128,6 +131,7 @@ pub(super) fn prepare(args: &Args, root: &StateDir) -> Result<RunPlan, Failure> 
         output_max_bytes: settings.output_max_bytes.to_usize(),
         handover_max_bytes: settings.handover_max_bytes.min(settings.output_max_bytes).to_usize(),
         is_person,
+        stops_at_budget: times.stops_at_budget,
         can_hand_over: settings.background_tasks,
         notes,
     })
@@ -202,12 +206,15 @@ struct TimeLimits {
     budget: Option<Duration>,
     /// Time to the deadline of the task; `None` means the one in the settings.
     timeout: Option<Duration>,
+    /// Whether the deadline is the budget.
+    stops_at_budget: bool,
 }
 
 /// Returns the caller's maximum wait and the time to the task's deadline.
 fn time_limits(args: &Args, settings: &Settings, is_subagent: bool, is_person: bool) -> TimeLimits {
     let call = BudgetCall { request: requested_wait(args), is_subagent, is_person };
     let budget = match settings.budget_policy().decide(call) {
+        CallerWait::UntilStart if is_person => Some(settings.person_settle()),
         CallerWait::UntilStart => Some(settings.settle),
         CallerWait::For(budget) => Some(budget),
         CallerWait::UntilEnd => None,
@@ -218,10 +225,11 @@ fn time_limits(args: &Args, settings: &Settings, is_subagent: bool, is_person: b
         && let Some(budget) = budget
     {
         // The shim enforces the deadline, so the command is stopped even if this caller is killed.
-        let timeout = Some(budget.min(timeout.unwrap_or(settings.max_elapsed)));
-        return TimeLimits { budget: None, timeout };
+        let timeout = timeout.unwrap_or(settings.max_elapsed);
+        let stops_at_budget = budget < timeout;
+        return TimeLimits { budget: None, timeout: Some(budget.min(timeout)), stops_at_budget };
     }
-    TimeLimits { budget, timeout }
+    TimeLimits { budget, timeout, stops_at_budget: false }
 }
 
 /// Returns the wait that the flags request.
@@ -250,6 +258,10 @@ const fn base_environment(args: &Args, is_person: bool) -> BaseEnvironment {
 fn has_two_outputs() -> bool {
     let (stdout, stderr) = (io::stdout(), io::stderr());
     descriptor::is_same_object(stdout.as_fd(), stderr.as_fd()).is_ok_and(|is_same| !is_same)
+}
+
+fn task_name(args: &Args) -> Result<Option<String>, Failure> {
+    args.name.as_deref().map(parse_task_name).transpose().map_err(Failure::new)
 }
 
 fn parse_command(args: &Args, settings: &Settings) -> Result<TaskCommand, Failure> {

@@ -233,6 +233,15 @@ fn a_watchdogs_report_is_not_the_limit_that_stopped_the_task() {
 }
 
 #[test]
+fn the_advice_about_a_deadline_names_the_flag_that_set_it() {
+    let view = ended_task(Outcome::Deadline { limit_ms: 5_000 });
+    assert!(advice_text(&view).contains("a longer one is set with --timeout"));
+    let text = advice::budget_stop_advice(&view, Dialect::Commands).expect("advice");
+    assert!(text.contains("a longer one is set with --budget, or by"), "{text}");
+    assert!(!text.contains("--timeout"), "{text}");
+}
+
+#[test]
 fn the_stop_report_is_summarized() {
     let survivor =
         Survivor { pid: 9, command: "sudo x".to_owned(), uid: 0, why: "another user's".to_owned() };

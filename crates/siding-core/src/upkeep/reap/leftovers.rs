@@ -13,7 +13,7 @@ use crate::notices::Acks;
 use crate::processes::cgroup::TaskGroup;
 use crate::session;
 use crate::store::{
-    DEDUP_DIR, OLD_DEDUP_DIR, OLD_QUARANTINE_DIR, QUARANTINE_DIR, StateDir, StoreError,
+    DEDUP_DIR, LockedTask, OLD_DEDUP_DIR, OLD_QUARANTINE_DIR, QUARANTINE_DIR, StateDir, StoreError,
 };
 use crate::sys::{clock, file, procfs};
 use crate::task::recover::is_being_created;
@@ -162,15 +162,19 @@ fn remove_task_if(
     id: TaskId,
     still: impl Fn(&crate::store::TaskDir) -> bool,
 ) -> Result<bool, StoreError> {
-    let dir = root.task_dir(id)?;
-    let path = dir.path().to_owned();
-    let io = |source| StoreError::Io { doing: "lock", path, source };
-    let Some(locked) = dir.try_lock().map_err(io)? else { return Ok(false) };
+    let Some(locked) = try_lock_task(root, id)? else { return Ok(false) };
     if !still(locked.dir()) {
         return Ok(false);
     }
     root.remove_task(&locked)?;
     Ok(true)
+}
+
+/// Acquires the lock of a task without waiting; `None` if the lock is not free.
+pub(crate) fn try_lock_task(root: &StateDir, id: TaskId) -> Result<Option<LockedTask>, StoreError> {
+    let dir = root.task_dir(id)?;
+    let path = dir.path().to_owned();
+    dir.try_lock().map_err(|source| StoreError::Io { doing: "lock", path, source })
 }
 
 /// Removes the directories of tasks that were never recorded.

@@ -1,0 +1,70 @@
+//! `siding rm`: the removal of ended tasks.
+
+use siding_e2e::{eventually, output_schema};
+
+use crate::support::{
+    HANG_COMMAND, make_file, run_ok, run_refused, run_to_end, sandbox, start_task, task_id,
+    task_ids, until_file_exists,
+};
+
+#[test]
+fn an_ended_task_is_removed_with_its_output() {
+    let sandbox = sandbox();
+    let removed = run_to_end(&sandbox, "echo one");
+    let kept = run_to_end(&sandbox, "echo two");
+    let text = run_ok(&sandbox, &["rm", &removed, &removed[..8]]).stdout_text();
+    assert!(text.starts_with(&format!("{removed}  removed, ")), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(!sandbox.state_dir().join("tasks").join(&removed).exists());
+    assert_eq!(task_ids(&run_ok(&sandbox, &["ps", "--json"]).json()), [&*kept]);
+    let err = run_refused(&sandbox, &["show", &removed]);
+    assert!(err.contains(&format!("no task `{removed}`")), "{err}");
+    // The history keeps the result of the removed task.
+    let history = run_ok(&sandbox, &["history", "--json"]).json();
+    let history = history.as_array().expect("a list");
+    assert!(history.iter().any(|run| run["task_id"] == removed.as_str()), "{history:?}");
+
+    let list = run_ok(&sandbox, &["rm", "--json", "@"]).json();
+    let [removal] = list.as_array().expect("a list").as_slice() else { panic!("{list}") };
+    assert_eq!(task_id(removal), kept);
+    assert!(removal["bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{removal}");
+    let schema = output_schema("removal");
+    let fields = schema["properties"].as_object().expect("fields");
+    assert!(fields.keys().all(|field| !removal[field].is_null()), "{removal} {fields:?}");
+}
+
+#[test]
+fn a_running_task_is_refused_and_the_others_are_removed() {
+    let sandbox = sandbox();
+    let ended = run_to_end(&sandbox, "true");
+    let running = start_task(&sandbox, &["--name", "web"], HANG_COMMAND);
+    let done = sandbox.siding(&["rm", "web", "nothing", &ended]).run().expect_code(125);
+    let err = done.stderr_text();
+    assert!(err.contains(&format!("task {running} has not ended")), "{err}");
+    assert!(err.contains(&format!("stop it first: `siding stop {running}`")), "{err}");
+    assert!(err.contains("no task `nothing`"), "{err}");
+    assert_eq!(task_ids(&run_ok(&sandbox, &["ps", "--json"]).json()), [&*running]);
+    // The shim of a task that was just stopped may still be exiting.
+    let _stopped = run_ok(&sandbox, &["stop", "web"]);
+    let text = run_ok(&sandbox, &["rm", "web"]).stdout_text();
+    assert!(text.starts_with(&running), "{text}");
+}
+
+#[test]
+fn notices_that_were_not_delivered_are_removed_only_by_force() {
+    let sandbox = sandbox();
+    let gated = format!("{}; exit 3", until_file_exists("go"));
+    let id = start_task(&sandbox, &[], &gated);
+    make_file(&sandbox, "go");
+    // The list shows the end without an acknowledgement of its notice.
+    eventually("the task has ended", || {
+        run_ok(&sandbox, &["ps", "--json"]).json()[0]["phase"] == "ended"
+    });
+    let err = run_refused(&sandbox, &["rm", &id]);
+    assert!(err.contains("has 1 notice that has not been delivered"), "{err}");
+    assert!(err.contains(&format!("`siding rm --force {id}`")), "{err}");
+    let text = run_ok(&sandbox, &["rm", "-f", &id]).stdout_text();
+    assert!(text.starts_with(&format!("{id}  removed, ")), "{text}");
+    assert_eq!(run_ok(&sandbox, &["ps", "--json"]).json(), serde_json::json!([]));
+    assert_eq!(run_ok(&sandbox, &["notices", "--json"]).json(), serde_json::json!([]));
+}
