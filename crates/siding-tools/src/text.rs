@@ -22,6 +22,18 @@ const LAST_LINE_BYTES: usize = 400;
 /// Maximum width of the text about a survivor of a stop, in columns.
 const SURVIVOR_COLUMNS: usize = 120;
 
+/// Returns an answer with the state of a task (`b-4k7q…  exited 1 after 3s  npm test`) and the next
+/// step, if there is one. `view` is the view of the snapshot.
+#[must_use]
+pub fn status_answer(
+    context: &ToolContext,
+    snapshot: &TaskSnapshot,
+    view: &TaskView,
+) -> ToolAnswer {
+    ToolAnswer::from_line(advice::format_task_line(view, LINE_COLUMNS))
+        .with_line(next_step_with_port(context, snapshot, view))
+}
+
 /// Returns the advice on the next step for a task of a snapshot, whose view is `view`, or `None` if
 /// there is none. For a task that could not listen on a port, the advice names the port's holder.
 #[must_use]
@@ -64,9 +76,7 @@ pub fn answer_with_output(
     let keep_head = snapshot.state.spec.keep_head;
     let excerpt = output::excerpt(&snapshot.dir, keep_head, max)
         .map_err(|source| ToolError::Io { doing: "read the output", source })?;
-    // The state of the task, as in `b-4k7q…  exited 1 after 3s  npm test`.
-    let mut answer = ToolAnswer::from_line(advice::format_task_line(&view, LINE_COLUMNS))
-        .with_line(next_step_with_port(context, snapshot, &view));
+    let mut answer = status_answer(context, snapshot, &view);
     if view.output.bytes == 0 {
         answer.lines.push("no output".to_owned());
     }

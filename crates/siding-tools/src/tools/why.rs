@@ -52,7 +52,7 @@ fn describe_end(context: &ToolContext, id: TaskId) -> Result<ToolAnswer, ToolErr
     let snapshot = context.snapshot(id)?;
     let view = context.view(&snapshot, ViewDetail::Brief);
     let tail = text::last_line(&snapshot);
-    let mut answer = text::status_answer(context, &view);
+    let mut answer = text::status_answer(context, &snapshot, &view);
     answer.lines.extend(text::passed_limits(&view, &snapshot));
     if tail.is_some() {
         answer.lines.push(LAST_LINE_FOLLOWS.to_owned());
