@@ -19,6 +19,8 @@ use siding_core::task::watch::WatchError;
 use siding_model::text::one_line;
 
 use crate::exit;
+use crate::render::color::ColorMode;
+use crate::stderr;
 
 /// An error as it is printed to the user. Most errors end the command.
 #[derive(Debug)]
@@ -63,8 +65,18 @@ impl Failure {
 /// Prints clap's message: help on standard output, mistakes on standard error. Returns the exit
 /// code.
 pub(crate) fn report_clap_error(error: &clap::Error) -> ExitCode {
-    // A reader that has closed the pipe is not a failure.
-    let _peer_gone = error.print();
+    if error.use_stderr() && stderr::terminal_columns().is_some() {
+        // clap wraps help, but no message about a mistake.
+        let message = error.render();
+        let message = match ColorMode::for_stderr() {
+            ColorMode::On => message.ansi().to_string(),
+            ColorMode::Off => message.to_string(),
+        };
+        let _peer_gone = stderr::print_message(&message);
+    } else {
+        // A reader that has closed the pipe is not a failure.
+        let _peer_gone = error.print();
+    }
     if error.use_stderr() { ExitCode::from(exit::SIDING_FAILED) } else { ExitCode::SUCCESS }
 }
 

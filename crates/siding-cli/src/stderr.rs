@@ -5,15 +5,18 @@ use std::io::Write;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use siding_core::sys::poll;
+use siding_core::sys::{poll, tty};
+use siding_model::text::wrap_message;
 
 use crate::render::out::ReaderState;
 
-/// Writes a line to standard error, as `eprintln!` does, but ignores a closed pipe.
+/// Writes a line to standard error, as `eprintln!` does, but ignores a closed pipe, and wraps the
+/// line at the width of a terminal.
 macro_rules! errln {
     ($($words:tt)*) => {
         {
-            let _peer_gone = $crate::stderr::print(&format!("{}\n", format_args!($($words)*)));
+            let _peer_gone =
+                $crate::stderr::print_message(&format!("{}\n", format_args!($($words)*)));
         }
     };
 }
@@ -81,6 +84,20 @@ fn take_progress_erasure() -> String {
 pub(crate) fn note_terminal_output(part: &[u8]) {
     if let Some(last) = part.last() {
         CURSOR_IS_MID_LINE.store(*last != b'\n', Ordering::Relaxed);
+    }
+}
+
+/// Returns the width of standard error in columns if it is a terminal.
+pub(crate) fn terminal_columns() -> Option<usize> {
+    tty::size(std::io::stderr()).map(|(columns, _)| usize::from(columns))
+}
+
+/// Writes a message of siding to standard error as [`print`] does. A terminal gets the lines
+/// wrapped; programs read the lines of a pipe or a file, which are unchanged.
+pub(crate) fn print_message(text: &str) -> ReaderState {
+    match terminal_columns() {
+        Some(columns) => print(&wrap_message(text, columns)),
+        None => print(text),
     }
 }
 

@@ -3,8 +3,9 @@
 //! This module owns the conversion of raw bytes to readable text ([`OutputRenderer`]), truncation
 //! ([`head_and_tail`], [`cut_head`], [`cut_tail`]), and the escaping of untrusted text for one line
 //! of siding's own output ([`one_line`]), for several lines ([`make_visible`]), for the rows of a
-//! screen ([`wrap_text`]) and for XML ([`escape_xml`]). [`OutputRenderer`] and [`HeadAndTail`] hold
-//! a bounded part of their input, because a task may write 100 MB without a newline.
+//! screen ([`wrap_text`]) and for XML ([`escape_xml`]). siding's own sentences are wrapped between
+//! words ([`wrap_words`], [`wrap_message`]). [`OutputRenderer`] and [`HeadAndTail`] hold a bounded
+//! part of their input, because a task may write 100 MB without a newline.
 
 mod colors;
 mod escape_sequences;
@@ -26,5 +27,5 @@ pub use locale::is_utf8_locale;
 pub use printable::{make_visible, one_line};
 pub use render::{OutputRenderer, RenderOptions, RepeatMode, render_output};
 pub use truncate::{HeadAndTail, cut_head, cut_tail, head_and_tail, omitted_marker};
-pub use wrap::{display_width, visible_char, wrap_text};
+pub use wrap::{display_width, visible_char, wrap_message, wrap_text, wrap_words};
 pub use xml::escape_xml;

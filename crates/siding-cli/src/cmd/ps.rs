@@ -22,6 +22,7 @@ use crate::failure::Failure;
 use crate::render::color::ColorMode;
 use crate::render::{self, out};
 use crate::run_history;
+use crate::stdout;
 
 /// Maximum number of ended tasks in the table, unless `--all` or `--session` is given.
 const SHOWN_ENDED_TASKS: usize = 10;
@@ -199,7 +200,8 @@ impl Args {
         } else {
             views.len()
         };
-        out::print(&render::task_table(&views[..shown], ColorMode::for_stdout()))?;
+        let color = ColorMode::for_stdout();
+        out::print(&render::task_table(&views[..shown], color, stdout::text_columns()))?;
         let more = unopened + views.len() - shown;
         if more > 0 {
             errln!("siding: {more} more have ended; --all lists them");

@@ -18,6 +18,7 @@ use crate::hyperlink::link_outputs;
 use crate::render::color::ColorMode;
 use crate::render::{self, out};
 use crate::run_history;
+use crate::stdout;
 
 /// Shows tasks: state, processes, ports, what a stop ended, the last output, and what to do next.
 #[derive(Debug, clap::Args)]
@@ -67,7 +68,9 @@ impl Args {
             views => {
                 let sheets: Vec<_> = views
                     .iter()
-                    .map(|view| render::task_screen(view, ColorMode::for_stdout()))
+                    .map(|view| {
+                        render::task_screen(view, ColorMode::for_stdout(), stdout::text_columns())
+                    })
                     .collect();
                 out::print(&link_outputs(&sheets.join("\n"), views, &std::io::stdout()))?
             }

@@ -26,7 +26,7 @@ impl TextStyle {
     }
 }
 
-/// Whether text for standard output is colored.
+/// Whether text is colored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ColorMode {
     On,
@@ -37,8 +37,17 @@ impl ColorMode {
     /// Returns `On` if standard output is a terminal, unless `NO_COLOR` is set to a non-empty value
     /// (no-color.org).
     pub(crate) fn for_stdout() -> Self {
+        Self::for_stream(&std::io::stdout())
+    }
+
+    /// Returns the mode for standard error, as [`Self::for_stdout`] does.
+    pub(crate) fn for_stderr() -> Self {
+        Self::for_stream(&std::io::stderr())
+    }
+
+    fn for_stream(stream: &impl IsTerminal) -> Self {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        if std::io::stdout().is_terminal() && !refused { Self::On } else { Self::Off }
+        if stream.is_terminal() && !refused { Self::On } else { Self::Off }
     }
 
     /// Returns the text with the escape sequences of a style, or unchanged if colors are off.
