@@ -3,7 +3,7 @@
 //! occur.
 
 use std::fmt::Display;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
 use siding_core::notices::NoticesError;
@@ -19,8 +19,7 @@ use siding_core::task::watch::WatchError;
 use siding_model::text::one_line;
 
 use crate::exit;
-use crate::render::color::ColorMode;
-use crate::stderr;
+use crate::{stderr, terminal};
 
 /// An error as it is printed to the user. Most errors end the command.
 #[derive(Debug)]
@@ -68,9 +67,10 @@ pub(crate) fn report_clap_error(error: &clap::Error) -> ExitCode {
     if error.use_stderr() && stderr::terminal_columns().is_some() {
         // clap wraps help, but no message about a mistake.
         let message = error.render();
-        let message = match ColorMode::for_stderr() {
-            ColorMode::On => message.ansi().to_string(),
-            ColorMode::Off => message.to_string(),
+        let message = if terminal::shows_colors(&io::stderr()) {
+            message.ansi().to_string()
+        } else {
+            message.to_string()
         };
         let _peer_gone = stderr::print_message(&message);
     } else {

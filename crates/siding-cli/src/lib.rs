@@ -26,6 +26,7 @@ mod run_history;
 mod shell_init;
 mod stdout;
 mod task_progress;
+mod terminal;
 
 use std::ffi::OsStr;
 use std::io;

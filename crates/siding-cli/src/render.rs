@@ -10,6 +10,7 @@ mod advice;
 mod attention;
 mod bar;
 pub(crate) mod color;
+pub(crate) mod local_time;
 pub(crate) mod locale;
 mod state;
 mod table;

@@ -5,10 +5,10 @@ use std::io::Write;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use siding_core::sys::{poll, tty};
+use siding_core::sys::poll;
 use siding_model::text::wrap_message;
 
-use crate::render::out::ReaderState;
+use crate::terminal;
 
 /// Writes a line to standard error, as `eprintln!` does, but ignores a closed pipe, and wraps the
 /// line at the width of a terminal.
@@ -19,6 +19,15 @@ macro_rules! errln {
                 $crate::stderr::print_message(&format!("{}\n", format_args!($($words)*)));
         }
     };
+}
+
+/// Whether the reader of an output is still connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReaderState {
+    Connected,
+    /// Further output is useless, because the reader has closed the pipe or, on standard error,
+    /// does not read.
+    Disconnected,
 }
 
 /// Maximum wait for a reader that accepts nothing, in milliseconds. After this time the message is
@@ -89,7 +98,7 @@ pub(crate) fn note_terminal_output(part: &[u8]) {
 
 /// Returns the width of standard error in columns if it is a terminal.
 pub(crate) fn terminal_columns() -> Option<usize> {
-    tty::size(std::io::stderr()).map(|(columns, _)| usize::from(columns))
+    terminal::columns(std::io::stderr())
 }
 
 /// Writes a message of siding to standard error as [`print`] does. A terminal gets the lines

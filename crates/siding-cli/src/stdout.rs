@@ -3,10 +3,10 @@
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use siding_core::sys::tty;
 use siding_model::text::{wrap_message, wrap_words};
 
 use crate::failure::Failure;
+use crate::terminal;
 
 /// Maximum columns of text for people. Text for a pipe or a file has the same width.
 pub(crate) const TEXT_COLUMNS: usize = 80;
@@ -22,8 +22,8 @@ static MEASURED_COLUMNS: AtomicUsize = AtomicUsize::new(TEXT_COLUMNS);
 
 /// Adapts [`text_columns`] to standard output if that is a terminal.
 pub(crate) fn measure_terminal() {
-    if let Some((columns, _)) = tty::size(io::stdout()) {
-        let columns = usize::from(columns).clamp(MIN_TEXT_COLUMNS, TEXT_COLUMNS);
+    if let Some(columns) = terminal::columns(io::stdout()) {
+        let columns = columns.clamp(MIN_TEXT_COLUMNS, TEXT_COLUMNS);
         MEASURED_COLUMNS.store(columns, Ordering::Relaxed);
     }
 }
@@ -41,8 +41,8 @@ pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
 /// Returns sentences of siding, wrapped if standard output is a terminal. Programs read the lines
 /// of a pipe or a file, which are unchanged.
 pub(crate) fn wrap_for_terminal(text: &str) -> String {
-    match tty::size(io::stdout()) {
-        Some((columns, _)) => wrap_message(text, columns.into()),
+    match terminal::columns(io::stdout()) {
+        Some(columns) => wrap_message(text, columns),
         None => text.to_owned(),
     }
 }

@@ -21,6 +21,7 @@ use crate::context;
 use crate::exit;
 use crate::failure::Failure;
 use crate::render::color::ColorMode;
+use crate::render::local_time::local_offset_ms;
 use crate::render::locale::CharacterSet;
 use crate::render::timeline::TimelineText;
 use crate::render::{json, out};
@@ -169,26 +170,4 @@ fn write_picture(path: &PathBuf, picture: &str) -> Result<(), Failure> {
     }
     std::fs::write(path, picture)
         .map_err(|error| Failure::new(format!("could not write `{}`: {error}", path.display())))
-}
-
-/// Returns the difference between local time and UTC, in milliseconds; zero if it is unknown.
-fn local_offset_ms(now: UnixMs) -> i64 {
-    const MINUTE_MS: i64 = 60_000;
-    let offset = clock::local_time(now).and_then(|local| {
-        let clock::LocalTime { year, month, day, hour, minute } = local;
-        let text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:00.000Z");
-        Some(UnixMs::from_rfc3339(&text)?.0 - now.0.div_euclid(MINUTE_MS) * MINUTE_MS)
-    });
-    offset.unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_offset_of_a_time_zone_is_below_a_day_and_whole_minutes() {
-        let offset = local_offset_ms(clock::unix_now());
-        assert!(offset.abs() < 24 * 3_600_000 && offset % 60_000 == 0, "{offset}");
-    }
 }

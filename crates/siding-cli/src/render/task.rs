@@ -13,6 +13,7 @@ use siding_model::text::{self, one_line, wrap_words};
 
 use super::bar::format_progress;
 use super::color::{ColorMode, TextStyle};
+use super::local_time::TimeZone;
 use super::state;
 use super::why;
 use super::wrap::wrap_untrusted;
@@ -34,10 +35,15 @@ const MAX_LISTED_REMOTES: usize = 5;
 /// Number of lines shown from the end of the output.
 const TAIL_LINES: usize = 10;
 
-/// Formats a task as one screen of this width. The caller must have stored the end of the output
-/// and the advice in the view.
-pub(crate) fn task_screen(view: &TaskView, color: ColorMode, columns: usize) -> String {
-    let mut sheet = TaskScreen { text: String::new(), color, columns };
+/// Formats a task as one screen of this width, with times in this zone. The caller must have stored
+/// the end of the output and the advice in the view.
+pub(crate) fn task_screen(
+    view: &TaskView,
+    color: ColorMode,
+    columns: usize,
+    zone: TimeZone,
+) -> String {
+    let mut sheet = TaskScreen { text: String::new(), color, columns, zone };
     sheet.add_header(view);
     sheet.add_identity(view);
     sheet.add_timing(view);
@@ -59,6 +65,7 @@ struct TaskScreen {
     color: ColorMode,
     /// Width of the screen.
     columns: usize,
+    zone: TimeZone,
 }
 
 impl TaskScreen {
@@ -114,9 +121,10 @@ impl TaskScreen {
     }
 
     fn add_timing(&mut self, view: &TaskView) {
-        self.add_line("started", &view.started_at);
+        self.add_line("started", &self.zone.format(&view.started_at));
         match &view.ended_at {
             Some(ended) => {
+                let ended = self.zone.format(ended);
                 self.add_words("ended", &format!("{ended}, after {}", state::format_elapsed(view)))
             }
             None => self.add_line("elapsed", &state::format_elapsed(view)),
@@ -129,6 +137,7 @@ impl TaskScreen {
         if let (Some(at), Some(left)) = (&view.deadline_at, until_deadline(view, clock::unix_now()))
         {
             let left = format_duration(std::time::Duration::from_secs(left.as_secs()));
+            let at = self.zone.format(at);
             let says =
                 format!("{at}, in {left}: the task is ended then; `siding extend` moves this time");
             self.add_words("deadline", &says);
@@ -356,7 +365,7 @@ mod tests {
         view.message = Some("look at line 11".to_owned());
         let lines: String = (2..12).map(|line| format!("| line {line}\n")).collect();
         assert_eq!(
-            task_screen(&view, ColorMode::Off, LINE_COLUMNS),
+            task_screen(&view, ColorMode::Off, LINE_COLUMNS, TimeZone::Utc),
             format!(
                 "b-4k7q0n2m8x5t  exited 7\n\
                  command      npm test\n\
@@ -387,7 +396,7 @@ mod tests {
             sent: vec![SentToRemote { remote: "192.0.2.1".to_owned(), bytes: 3 << 20 }],
         });
         view.breaches = vec![sample_breach()];
-        let text = task_screen(&view, ColorMode::Off, LINE_COLUMNS);
+        let text = task_screen(&view, ColorMode::Off, LINE_COLUMNS, TimeZone::Utc);
         for line in [
             "b-4k7q0n2m8x5t  stopped at its limit max-fds",
             "used most    50MiB, 1.2s CPU, 1 process, 4096 descriptors",
@@ -436,17 +445,18 @@ mod tests {
             ports_freed: (10_000..10_050).collect(),
             unproven: Some(why),
         });
-        let text = task_screen(&view, ColorMode::Off, LINE_COLUMNS);
+        let text = task_screen(&view, ColorMode::Off, LINE_COLUMNS, TimeZone::Utc);
         assert!(text.lines().count() < 77);
         for line in text.lines() {
             assert_eq!(line, one_line(line, LINE_COLUMNS));
         }
-        for line in task_screen(&view, ColorMode::Off, 40).lines() {
+        for line in task_screen(&view, ColorMode::Off, 40, TimeZone::Utc).lines() {
             // Only a path is not cut.
             assert!(line == one_line(line, 40) || line.ends_with("/output"), "{line}");
         }
         for columns in 0..20 {
-            assert!(task_screen(&view, ColorMode::Off, columns).contains("started"), "{columns}");
+            let text = task_screen(&view, ColorMode::Off, columns, TimeZone::Local);
+            assert!(text.contains("started"), "{columns}");
         }
     }
 }

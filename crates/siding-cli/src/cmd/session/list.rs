@@ -11,6 +11,7 @@ use siding_model::process::BootId;
 use super::{SessionStatus, SessionView};
 use crate::context;
 use crate::failure::Failure;
+use crate::render::local_time::TimeZone;
 use crate::{render, stdout};
 
 /// The columns after the first one, with their widths.
@@ -47,7 +48,8 @@ impl Args {
         if !self.all {
             views.retain(|view| view.state == SessionStatus::Live || !view.running.is_empty());
         }
-        stdout::print_text(&format_table(&views, stdout::text_columns()))?;
+        let zone = TimeZone::for_stdout();
+        stdout::print_text(&format_table(&views, stdout::text_columns(), zone))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -100,9 +102,9 @@ fn session_view(
     }
 }
 
-/// Formats a line for each session. A screen of fewer than 80 `columns` gets only the leftmost
-/// ones.
-fn format_table(views: &[SessionView], columns: usize) -> String {
+/// Formats a line for each session, with times in this zone. A screen of fewer than 80 `columns`
+/// gets only the leftmost ones.
+fn format_table(views: &[SessionView], columns: usize, zone: TimeZone) -> String {
     if views.is_empty() {
         return "no session is open and no task runs\n".to_owned();
     }
@@ -129,7 +131,8 @@ fn format_table(views: &[SessionView], columns: usize) -> String {
     let mut text = line("SESSION", DETAIL_COLUMNS.map(|(title, _)| title));
     for view in views {
         let owner = view.owner_pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
-        let opened = view.opened_at.as_deref().map_or("-", |at| at.get(..19).unwrap_or(at));
+        let opened = view.opened_at.as_deref();
+        let opened = opened.map_or_else(|| "-".to_owned(), |at| zone.format_seconds(at));
         let mut first = view.session_id.as_str();
         if first.len() > width {
             // The id is not truncated, so that it can be copied. The other columns follow on the
@@ -138,7 +141,7 @@ fn format_table(views: &[SessionView], columns: usize) -> String {
             first = "";
         }
         let running = view.running.len().to_string();
-        text.push_str(&line(first, [view.state.as_str(), &owner, &running, opened]));
+        text.push_str(&line(first, [view.state.as_str(), &owner, &running, &opened]));
     }
     text
 }
@@ -163,15 +166,16 @@ mod tests {
         let owner = Some(4_194_304);
         let views =
             [view("cli", None, None), view(&long, owner, opened), view(&longest, owner, opened)];
-        let text = format_table(&views, 80);
+        let text = format_table(&views, 80, TimeZone::Utc);
         assert!(text.lines().all(|line| line.len() <= 80), "{text}");
         assert!(text.contains("2025-11-21T22:41:12\n"), "{text}");
         assert!(text.starts_with("SESSION "), "{text}");
-        let text = format_table(&views[..1], 40);
+        let text = format_table(&views[..1], 40, TimeZone::Utc);
         assert!(text.starts_with("SESSION  STATE      OWNER    TASKS\n"), "{text}");
         assert!(text.lines().all(|line| line.len() <= 40), "{text}");
         for columns in 0..40 {
-            assert!(format_table(&views, columns).contains(&longest), "{columns}");
+            let text = format_table(&views, columns, TimeZone::Utc);
+            assert!(text.contains(&longest), "{columns}");
         }
     }
 }
