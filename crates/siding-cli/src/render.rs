@@ -11,7 +11,6 @@ mod attention;
 mod bar;
 pub(crate) mod color;
 pub(crate) mod local_time;
-pub(crate) mod locale;
 mod state;
 mod table;
 mod task;

@@ -27,7 +27,7 @@ mod xml;
 pub use char_style::{CharStyle, TextColor};
 pub use colors::decode_colors;
 pub use line_buffer::MAX_HELD_LINE_BYTES;
-pub use locale::is_utf8_locale;
+pub use locale::CharacterSet;
 pub use printable::{make_visible, one_line};
 pub use render::{OutputRenderer, RenderOptions, RepeatMode, render_output};
 pub use styled_lines::{StyledLine, StyledLineParser};

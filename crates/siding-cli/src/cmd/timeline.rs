@@ -12,6 +12,7 @@ use siding_core::task::timeline;
 use siding_model::duration::format_duration;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::process::UnixMs;
+use siding_model::text::CharacterSet;
 use siding_model::timeline::{
     SVG_GRID, SvgLinks, Timeline, TimelineGrid, TimelineTask, TimelineWindow, render_svg,
     retain_sessions,
@@ -21,8 +22,6 @@ use crate::context;
 use crate::exit;
 use crate::failure::Failure;
 use crate::render::color::ColorMode;
-use crate::render::local_time::local_offset_ms;
-use crate::render::locale::CharacterSet;
 use crate::render::timeline::TimelineText;
 use crate::render::{json, out};
 use crate::run_history;
@@ -83,7 +82,7 @@ impl Args {
         let window = TimelineWindow::fit(&tasks, now, back_ms);
         let parents = timeline::read_session_parents(&root, &tasks);
         let build = |grid: TimelineGrid| {
-            let grid = TimelineGrid { utc_offset_ms: local_offset_ms(now), ..grid };
+            let grid = TimelineGrid { utc_offset_ms: clock::local_offset_ms(now), ..grid };
             Timeline::new(window, grid, tasks, &parents)
         };
         if self.json {
@@ -154,7 +153,7 @@ fn print_text(build: impl FnOnce(TimelineGrid) -> Timeline) -> Result<(), Failur
     });
     let text = TimelineText {
         columns: width,
-        characters: CharacterSet::from_environment(),
+        characters: CharacterSet::from_locale(|name| std::env::var(name).ok()),
         colors: ColorMode::for_stdout(),
     };
     let timeline = build(text.grid());

@@ -1,6 +1,6 @@
 //! Times in the time zone of a person.
 
-use siding_core::sys::clock::{self, LocalTime};
+use siding_core::sys::clock;
 use siding_model::process::UnixMs;
 
 use crate::caller;
@@ -27,7 +27,9 @@ impl TimeZone {
     /// Formats a time that is given in UTC. A text that is not such a time is returned unchanged.
     pub(crate) fn format(self, utc: &str) -> String {
         match (self, UnixMs::from_rfc3339(utc)) {
-            (Self::Local, Some(moment)) => format_with_offset(moment, local_offset_ms(moment)),
+            (Self::Local, Some(moment)) => {
+                format_with_offset(moment, clock::local_offset_ms(moment))
+            }
             (Self::Local, None) | (Self::Utc, _) => utc.to_owned(),
         }
     }
@@ -37,17 +39,6 @@ impl TimeZone {
         let time = self.format(utc);
         time.get(..SECONDS_LEN).unwrap_or(&time).to_owned()
     }
-}
-
-/// Returns the difference between local time and UTC at a moment, in milliseconds; zero if it is
-/// unknown.
-pub(crate) fn local_offset_ms(moment: UnixMs) -> i64 {
-    let offset = clock::local_time(moment).and_then(|local| {
-        let LocalTime { year, month, day, hour, minute } = local;
-        let text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:00.000Z");
-        Some(UnixMs::from_rfc3339(&text)?.0 - moment.0.div_euclid(MINUTE_MS) * MINUTE_MS)
-    });
-    offset.unwrap_or(0)
 }
 
 fn format_with_offset(moment: UnixMs, offset_ms: i64) -> String {
@@ -63,12 +54,6 @@ mod tests {
     use super::*;
 
     const UTC: &str = "2025-11-21T22:41:12.345Z";
-
-    #[test]
-    fn the_offset_of_a_time_zone_is_below_a_day_and_whole_minutes() {
-        let offset = local_offset_ms(clock::unix_now());
-        assert!(offset.abs() < 24 * 3_600_000 && offset % MINUTE_MS == 0, "{offset}");
-    }
 
     #[test]
     fn a_local_time_has_the_offset_of_its_zone() {
