@@ -287,10 +287,13 @@ impl TaskScreen {
             return;
         };
         let lines: Vec<&str> = text.lines().collect();
-        let skipped = lines.len().saturating_sub(TAIL_LINES);
+        // The lines before an omitted part are the beginning of the output.
+        let tail = lines.iter().rposition(|line| is_omission(line)).map_or(0, |at| at + 1);
+        let skipped = tail.max(lines.len().saturating_sub(TAIL_LINES));
         let title = match (skipped, view.output.truncated) {
+            (_, true) => "end of the output".to_owned(),
             (0, false) => "all output".to_owned(),
-            _ => format!("last {} lines", lines.len() - skipped),
+            (_, false) => format!("last {} lines", lines.len() - skipped),
         };
         let title = self.color.apply(TextStyle::Faint, &format!("-- {title} --"));
         self.text.push_str(&title);
@@ -324,6 +327,12 @@ impl TaskScreen {
         let label = self.color.apply(TextStyle::Faint, &padded);
         let _writing_to_string = writeln!(self.text, "{label}  {value}");
     }
+}
+
+/// Returns whether a line of a cut output stands for the omitted part. A task can print such a line;
+/// fewer lines are then shown.
+fn is_omission(line: &str) -> bool {
+    line.starts_with("… ") && line.contains(", from offset ") && line.ends_with('…')
 }
 
 /// Summarizes the reports of a monitor, for example `212 lines in 7 notices; 207 of them combined`.
@@ -381,6 +390,19 @@ mod tests {
                  next         look at line 11\n"
             )
         );
+    }
+
+    #[test]
+    fn only_the_end_of_a_cut_output_is_shown() {
+        let mut view = running_task();
+        let omission = "… 900 MiB left out, from offset 16384 to 943734784; `siding output` …";
+        view.output.text =
+            Some(format!("y\n… repeated 8191 times\n{omission}\ny\n… repeated 9 times\n"));
+        view.output.truncated = true;
+        let text = task_screen(&view, ColorMode::Off, LINE_COLUMNS, TimeZone::Utc);
+        let end = "-- end of the output --\n| y\n| … repeated 9 times\n--\n";
+        assert!(text.ends_with(end), "{text}");
+        assert!(!text.contains("left out"), "{text}");
     }
 
     #[test]
