@@ -30,6 +30,9 @@ use crate::stderr;
 use self::footer::{Printed, ReadMode, format_footer};
 use self::view::OutputView;
 
+/// Number of lines that a person who follows a task sees at least.
+const MIN_FOLLOWED_LINES: usize = 10;
+
 /// Prints the output of a task: all of it for a person at a terminal, otherwise what is new since
 /// the last call.
 ///
@@ -53,8 +56,8 @@ Examples:
   siding output b-4k7q --follow       until the task ends
 
 Each session ($SIDING_SESSION) has its own position. Calls with --tail, --grep,
---errors or --raw do not advance it. --follow starts at this position, and shows
-a person at least the last 10 lines.")]
+--errors or --raw do not advance it. --follow starts at this position, and
+shows a person at least the last 10 lines.")]
 pub(crate) struct Args {
     /// Task: an id, a unique prefix, a name, or `@` for the last one
     #[arg(value_name = "ID", default_value = LAST_TASK)]
@@ -91,9 +94,6 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 }
-
-/// Number of lines that a person who follows a task sees at least.
-const MIN_FOLLOWED_LINES: usize = 10;
 
 /// The value of `--max-bytes`; `None` means no limit.
 #[derive(Debug, Clone, Copy)]
