@@ -25,7 +25,7 @@ use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
 use crate::failure::{Failure, OTHER_STATE_DIR_HINT};
-use crate::stdout;
+use crate::{stderr, stdout};
 
 /// The argument that refers to the task that was started last. It is also the default of commands
 /// that only read.
@@ -184,7 +184,8 @@ pub(crate) fn resolve_task(root: &StateDir, text: &str, is_json: bool) -> Result
     if !is_json {
         let view = Task::read(root, id)?.view(root, ViewDetail::Brief);
         let line = format!("siding: {id}: {}", view.display_name());
-        errln!("{}", one_line(&line, stdout::TEXT_COLUMNS));
+        let columns = stderr::terminal_columns().unwrap_or(stdout::TEXT_COLUMNS);
+        errln!("{}", one_line(&line, columns.min(stdout::TEXT_COLUMNS)));
     }
     Ok(id)
 }

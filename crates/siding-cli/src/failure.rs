@@ -3,7 +3,7 @@
 //! occur.
 
 use std::fmt::Display;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
 use siding_core::notices::NoticesError;
@@ -19,6 +19,7 @@ use siding_core::task::watch::WatchError;
 use siding_model::text::one_line;
 
 use crate::exit;
+use crate::{stderr, terminal};
 
 /// The hint for a state directory in a place that cannot be used.
 pub(crate) const OTHER_STATE_DIR_HINT: &str =
@@ -67,8 +68,19 @@ impl Failure {
 /// Prints clap's message: help on standard output, mistakes on standard error. Returns the exit
 /// code.
 pub(crate) fn report_clap_error(error: &clap::Error) -> ExitCode {
-    // A reader that has closed the pipe is not a failure.
-    let _peer_gone = error.print();
+    if error.use_stderr() && stderr::terminal_columns().is_some() {
+        // clap wraps help, but no message about a mistake.
+        let message = error.render();
+        let message = if terminal::shows_colors(&io::stderr()) {
+            message.ansi().to_string()
+        } else {
+            message.to_string()
+        };
+        let _peer_gone = stderr::print_message(&message);
+    } else {
+        // A reader that has closed the pipe is not a failure.
+        let _peer_gone = error.print();
+    }
     if error.use_stderr() { ExitCode::from(exit::SIDING_FAILED) } else { ExitCode::SUCCESS }
 }
 

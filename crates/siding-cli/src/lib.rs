@@ -26,6 +26,7 @@ mod run_history;
 mod shell_init;
 mod stdout;
 mod task_progress;
+mod terminal;
 
 use std::ffi::OsStr;
 use std::io;
@@ -71,6 +72,7 @@ fn run_internal_program(first: &OsStr) -> Option<ExitCode> {
 /// shim copies.
 #[inline(never)]
 fn run_command(shim: Option<io::Result<IdleShim>>) -> ExitCode {
+    stdout::measure_terminal();
     match cmd::Cli::from_process() {
         Ok(cli) => cli.run(shim).unwrap_or_else(|failure| failure.report()),
         Err(error) => failure::report_clap_error(&error),

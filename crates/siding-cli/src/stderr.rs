@@ -6,16 +6,28 @@ use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use siding_core::sys::poll;
+use siding_model::text::wrap_message;
 
-use crate::render::out::ReaderState;
+use crate::terminal;
 
-/// Writes a line to standard error, as `eprintln!` does, but ignores a closed pipe.
+/// Writes a line to standard error, as `eprintln!` does, but ignores a closed pipe, and wraps the
+/// line at the width of a terminal.
 macro_rules! errln {
     ($($words:tt)*) => {
         {
-            let _peer_gone = $crate::stderr::print(&format!("{}\n", format_args!($($words)*)));
+            let _peer_gone =
+                $crate::stderr::print_message(&format!("{}\n", format_args!($($words)*)));
         }
     };
+}
+
+/// Whether the reader of an output is still connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReaderState {
+    Connected,
+    /// Further output is useless, because the reader has closed the pipe or, on standard error,
+    /// does not read.
+    Disconnected,
 }
 
 /// Maximum wait for a reader that accepts nothing, in milliseconds. After this time the message is
@@ -81,6 +93,20 @@ fn take_progress_erasure() -> String {
 pub(crate) fn note_terminal_output(part: &[u8]) {
     if let Some(last) = part.last() {
         CURSOR_IS_MID_LINE.store(*last != b'\n', Ordering::Relaxed);
+    }
+}
+
+/// Returns the width of standard error in columns if it is a terminal.
+pub(crate) fn terminal_columns() -> Option<usize> {
+    terminal::columns(std::io::stderr())
+}
+
+/// Writes a message of siding to standard error as [`print`] does. A terminal gets the lines
+/// wrapped; programs read the lines of a pipe or a file, which are unchanged.
+pub(crate) fn print_message(text: &str) -> ReaderState {
+    match terminal_columns() {
+        Some(columns) => print(&wrap_message(text, columns)),
+        None => print(text),
     }
 }
 

@@ -1,15 +1,50 @@
 //! Prints text on standard output.
 
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use siding_model::text::{wrap_message, wrap_words};
 
 use crate::failure::Failure;
+use crate::terminal;
 
-/// Maximum columns of text for people.
+/// Maximum columns of text for people. Text for a pipe or a file has the same width.
 pub(crate) const TEXT_COLUMNS: usize = 80;
+/// Minimum columns of text for people. A terminal that is narrower breaks the lines itself.
+const MIN_TEXT_COLUMNS: usize = 20;
+/// Minimum columns of a text to the right of a heading. Narrower text starts on the next line.
+const MIN_BESIDE_COLUMNS: usize = 24;
+/// Indentation of a text that starts below its heading.
+const BELOW_INDENT_COLUMNS: usize = 4;
+
+/// The columns of text on standard output, once [`measure_terminal`] was called.
+static MEASURED_COLUMNS: AtomicUsize = AtomicUsize::new(TEXT_COLUMNS);
+
+/// Adapts [`text_columns`] to standard output if that is a terminal.
+pub(crate) fn measure_terminal() {
+    if let Some(columns) = terminal::columns(io::stdout()) {
+        let columns = columns.clamp(MIN_TEXT_COLUMNS, TEXT_COLUMNS);
+        MEASURED_COLUMNS.store(columns, Ordering::Relaxed);
+    }
+}
+
+/// Returns the columns of text for people: [`TEXT_COLUMNS`], or fewer on a narrow terminal.
+pub(crate) fn text_columns() -> usize {
+    MEASURED_COLUMNS.load(Ordering::Relaxed)
+}
 
 /// Prints a text without adding a line feed. A closed pipe is not a failure.
 pub(crate) fn print_text(text: &str) -> Result<(), Failure> {
     print_bytes(text.as_bytes())
+}
+
+/// Returns sentences of siding, wrapped if standard output is a terminal. Programs read the lines
+/// of a pipe or a file, which are unchanged.
+pub(crate) fn wrap_for_terminal(text: &str) -> String {
+    match terminal::columns(io::stdout()) {
+        Some(columns) => wrap_message(text, columns),
+        None => text.to_owned(),
+    }
 }
 
 /// Prints bytes without any conversion. A closed pipe is not a failure.
@@ -23,27 +58,27 @@ pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
 }
 
 /// Wraps a text into lines of at most `width` columns, each indented by `indent` spaces. A longer
-/// word is not broken, so that a path can be copied.
+/// word, and text between backticks, is not broken, so that a path or a command can be copied.
 pub(crate) fn wrap_indented(text: &str, indent: usize, width: usize) -> String {
-    let mut out = String::new();
-    let mut column = 0;
-    for word in text.split_whitespace() {
-        let len = word.chars().count();
-        if column > 0 && column + 1 + len > width {
-            out.push('\n');
-            column = 0;
-        }
-        if column == 0 {
-            out.extend(std::iter::repeat_n(' ', indent));
-            column = indent;
-        } else {
-            out.push(' ');
-            column += 1;
-        }
-        out.push_str(word);
-        column += len;
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.is_empty() {
+        return text;
     }
-    out
+    let indented = wrap_words(&text, width.saturating_sub(indent))
+        .into_iter()
+        .map(|row| format!("{}{row}", " ".repeat(indent)));
+    indented.collect::<Vec<_>>().join("\n")
+}
+
+/// Wraps a text to the right of a heading, from `column` on. If few columns are left there, the
+/// text starts on the line below the heading.
+pub(crate) fn wrap_beside(heading: &str, text: &str, column: usize, width: usize) -> String {
+    if width < column + MIN_BESIDE_COLUMNS {
+        let below = wrap_indented(text, BELOW_INDENT_COLUMNS, width);
+        return format!("{}\n{below}", heading.trim_end());
+    }
+    let beside = wrap_indented(text, column, width);
+    format!("{heading:<column$}{}", beside.trim_start())
 }
 
 #[cfg(test)]
@@ -55,5 +90,23 @@ mod tests {
         assert_eq!(wrap_indented("aa bb cc", 2, 7), "  aa bb\n  cc");
         assert_eq!(wrap_indented("", 2, 7), "");
         assert_eq!(wrap_indented("a /a/long/path b", 0, 6), "a\n/a/long/path\nb");
+        assert_eq!(wrap_indented("a `b c d` e", 1, 5), " a\n `b c d`\n e");
+    }
+
+    #[test]
+    fn text_moves_below_its_heading_if_the_terminal_is_narrow() {
+        let text = "the text of a check in a few words";
+        assert_eq!(
+            wrap_beside("ok  name", text, 10, 34),
+            "ok  name  the text of a check in a\n          few words"
+        );
+        assert_eq!(
+            wrap_beside("ok  name  ", text, 10, 33),
+            "ok  name\n    the text of a check in a few\n    words"
+        );
+        for width in 0..80 {
+            let wrapped = wrap_beside("ok  name", text, 10, width);
+            assert_eq!(wrapped.split_whitespace().count(), 11, "{wrapped}");
+        }
     }
 }

@@ -7,8 +7,9 @@ use siding_core::store::StateDir;
 use siding_core::sys::tty;
 use siding_core::task::view::ViewDetail;
 use siding_model::id::TaskId;
-use siding_model::progress_line::{BarCharset, ProgressFacts, format_progress_line};
+use siding_model::progress_line::{ProgressFacts, format_progress_line};
 use siding_model::task_view::TaskView;
+use siding_model::text::CharacterSet;
 
 use crate::context::Task;
 use crate::render::color::{ColorMode, TextStyle};
@@ -20,7 +21,7 @@ use crate::stdout::TEXT_COLUMNS;
 #[derive(Debug)]
 pub(crate) struct TaskProgress<'r> {
     root: &'r StateDir,
-    charset: BarCharset,
+    characters: CharacterSet,
     color: ColorMode,
     /// The usual duration of the last painted task, with the task's id.
     usual: Option<(TaskId, Option<u64>)>,
@@ -56,9 +57,9 @@ impl<'r> TaskProgress<'r> {
         if !can_erase || !io::stdout().is_terminal() || !io::stderr().is_terminal() {
             return None;
         }
-        let charset = BarCharset::from_locale(|name| std::env::var(name).ok());
+        let characters = CharacterSet::from_locale(|name| std::env::var(name).ok());
         let color = ColorMode::for_stdout();
-        Some(Self { root, charset, color, usual: None, last_line: None })
+        Some(Self { root, characters, color, usual: None, last_line: None })
     }
 
     /// Paints the line of a task. `counts` is the number of ended tasks and of all tasks for which
@@ -76,7 +77,7 @@ impl<'r> TaskProgress<'r> {
         // An unreadable task makes the caller fail, which reports the reason.
         let Ok(task) = Task::read(self.root, id) else { return PaintResult::Painted };
         let view = task.view(self.root, ViewDetail::Brief);
-        let (charset, color) = (self.charset, self.color);
+        let (characters, color) = (self.characters, self.color);
         let usual_ms = self.usual_ms(&view);
         let last_line = match last_line {
             LastLine::Included => self.read_last_line(&task, view.output.bytes),
@@ -92,7 +93,7 @@ impl<'r> TaskProgress<'r> {
         };
         let columns = tty::size(io::stderr()).map_or(TEXT_COLUMNS, |(columns, _)| columns.into());
         // A line that fills the row would move the cursor to the next one in some terminals.
-        let line = format_progress_line(facts, columns.saturating_sub(1), charset);
+        let line = format_progress_line(facts, columns.saturating_sub(1), characters);
         stderr::show_progress(&color.apply(TextStyle::Faint, &line));
         PaintResult::Painted
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::duration::format_duration;
 use crate::evidence::{AttentionView, WhyVerdict};
 use crate::process::MonotonicMs;
-use crate::text::{display_width, is_utf8_locale, one_line};
+use crate::text::{CharacterSet, display_width, one_line};
 
 /// Time between two repaints of the line, in milliseconds.
 const REPAINT_MS: u64 = 1_000;
@@ -34,33 +34,17 @@ pub struct ProgressFacts<'a> {
     pub last_line: &'a str,
 }
 
-/// The characters of the bar.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BarCharset {
-    /// Block characters: `▓▓▓░░`.
-    Blocks,
-    /// Characters of ASCII: `[###--]`.
-    Ascii,
-}
-
-impl BarCharset {
-    /// Returns the characters for the locale that these variables select: block characters if its
-    /// encoding is UTF-8 (locale(7)).
-    pub fn from_locale(variable: impl Fn(&str) -> Option<String>) -> Self {
-        if is_utf8_locale(variable) { Self::Blocks } else { Self::Ascii }
-    }
-
-    /// Draws the share of `done` in `all`. If `done` exceeds `all`, a `+` follows.
-    fn draw_bar(self, done: u64, all: u64) -> String {
-        let (done_cells, all_wide) = (u128::from(done) * BAR_CELLS as u128, u128::from(all.max(1)));
-        // Rounded to the nearest cell.
-        let share = (2 * done_cells + all_wide) / (2 * all_wide);
-        let full = usize::try_from(share).unwrap_or(BAR_CELLS).min(BAR_CELLS);
-        let more = if done > all { "+" } else { "" };
-        match self {
-            Self::Blocks => format!("{}{}{more}", "▓".repeat(full), "░".repeat(BAR_CELLS - full)),
-            Self::Ascii => format!("[{}{}]{more}", "#".repeat(full), "-".repeat(BAR_CELLS - full)),
-        }
+/// Draws the share of `done` in `all`: `▓▓▓░░` or `[###--]`. If `done` exceeds `all`, a `+` follows.
+fn draw_bar(characters: CharacterSet, done: u64, all: u64) -> String {
+    let (done_cells, all_wide) = (u128::from(done) * BAR_CELLS as u128, u128::from(all.max(1)));
+    // Rounded to the nearest cell.
+    let share = (2 * done_cells + all_wide) / (2 * all_wide);
+    let full = usize::try_from(share).unwrap_or(BAR_CELLS).min(BAR_CELLS);
+    let empty = BAR_CELLS - full;
+    let more = if done > all { "+" } else { "" };
+    match characters {
+        CharacterSet::Unicode => format!("{}{}{more}", "▓".repeat(full), "░".repeat(empty)),
+        CharacterSet::Ascii => format!("[{}{}]{more}", "#".repeat(full), "-".repeat(empty)),
     }
 }
 
@@ -72,9 +56,9 @@ impl BarCharset {
 pub fn format_progress_line(
     facts: ProgressFacts<'_>,
     columns: usize,
-    charset: BarCharset,
+    characters: CharacterSet,
 ) -> String {
-    let mut line = format_time(facts, charset);
+    let mut line = format_time(facts, characters);
     if let Some((ended, all)) = facts.counts {
         line = format!("{ended} of {all} ended{SEPARATOR}{line}");
     }
@@ -96,11 +80,11 @@ pub fn format_progress_line(
 }
 
 /// Formats the elapsed time and, if it is known, the usual one.
-fn format_time(facts: ProgressFacts<'_>, charset: BarCharset) -> String {
+fn format_time(facts: ProgressFacts<'_>, characters: CharacterSet) -> String {
     let elapsed = format_seconds(facts.elapsed_ms);
     match facts.usual_ms {
         Some(usual) => {
-            let bar = charset.draw_bar(facts.elapsed_ms, usual);
+            let bar = draw_bar(characters, facts.elapsed_ms, usual);
             format!("{elapsed} {bar} of {}", format_seconds(usual))
         }
         None => elapsed,
@@ -226,7 +210,7 @@ mod tests {
 
     #[test]
     fn the_line_has_the_time_the_silence_and_the_last_line() {
-        let line = |facts, columns| format_progress_line(facts, columns, BarCharset::Blocks);
+        let line = |facts, columns| format_progress_line(facts, columns, CharacterSet::Unicode);
         assert_eq!(line(FACTS, 80), "2m 10s ▓▓▓░░ of 4m");
         assert_eq!(line(ProgressFacts { usual_ms: None, ..FACTS }, 80), "2m 10s");
         let last = ProgressFacts { last_line: "Compiling serde v1.0.228", ..FACTS };
@@ -249,22 +233,9 @@ mod tests {
 
     #[test]
     fn the_bar_is_full_at_the_usual_time_and_marks_a_longer_run() {
-        let bars = [0, 49, 50, 100, 101].map(|done| BarCharset::Ascii.draw_bar(done, 100));
+        let bars = [0, 49, 50, 100, 101].map(|done| draw_bar(CharacterSet::Ascii, done, 100));
         assert_eq!(bars, ["[-----]", "[##---]", "[###--]", "[#####]", "[#####]+"]);
-        assert_eq!(BarCharset::Blocks.draw_bar(u64::MAX, 0), "▓▓▓▓▓+");
-    }
-
-    #[test]
-    fn the_first_locale_variable_with_a_value_selects_the_characters() {
-        let with = |set: &'static [(&str, &str)]| {
-            BarCharset::from_locale(|name| {
-                set.iter().find(|(other, _)| *other == name).map(|(_, value)| (*value).to_owned())
-            })
-        };
-        assert_eq!(with(&[]), BarCharset::Ascii);
-        assert_eq!(with(&[("LANG", "en_US.UTF-8")]), BarCharset::Blocks);
-        assert_eq!(with(&[("LANG", "C.utf8"), ("LC_ALL", "")]), BarCharset::Blocks);
-        assert_eq!(with(&[("LANG", "C.UTF-8"), ("LC_ALL", "C")]), BarCharset::Ascii);
+        assert_eq!(draw_bar(CharacterSet::Unicode, u64::MAX, 0), "▓▓▓▓▓+");
     }
 
     #[test]
@@ -300,8 +271,8 @@ mod tests {
                 hint: hint.as_deref(),
                 last_line: &last_line,
             };
-            for charset in [BarCharset::Blocks, BarCharset::Ascii] {
-                let line = format_progress_line(facts, columns, charset);
+            for characters in [CharacterSet::Unicode, CharacterSet::Ascii] {
+                let line = format_progress_line(facts, columns, characters);
                 prop_assert!(display_width(&line) <= columns);
                 prop_assert_eq!(&one_line(&line, columns), &line);
             }

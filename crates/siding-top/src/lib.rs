@@ -14,7 +14,6 @@
 #![forbid(unsafe_code)]
 
 mod acts;
-mod ansi;
 mod app;
 mod columns;
 mod console;
@@ -26,6 +25,7 @@ mod help;
 mod list;
 mod output_file;
 mod output_pane;
+mod output_style;
 mod panes;
 mod row;
 mod screen;

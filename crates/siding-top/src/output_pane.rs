@@ -10,10 +10,10 @@ use std::io;
 use siding_core::output::looks_like_error;
 use siding_model::record::OutputGap;
 use siding_model::size::size_in_words;
+use siding_model::text::{CharStyle, StyledLine, StyledLineParser};
 
 #[cfg(test)]
 use self::layout::VisibleRow;
-use crate::ansi::{LineParser, StyledLine};
 
 /// Number of bytes to load at a time.
 const BLOCK_BYTES: u64 = 128 << 10;
@@ -41,7 +41,7 @@ pub(crate) trait ByteSource {
 #[derive(Debug, Default)]
 pub(crate) struct OutputPane {
     lines: Vec<StyledLine>,
-    parser: LineParser,
+    parser: StyledLineParser,
     /// Stream offsets of the loaded part.
     start: u64,
     end: u64,
@@ -139,7 +139,7 @@ impl OutputPane {
 
     fn clear_from(&mut self, offset: u64) {
         self.lines.clear();
-        self.parser = LineParser::starting_at(offset);
+        self.parser = StyledLineParser::starting_at(offset);
         (self.start, self.end) = (offset, offset);
         (self.top, self.top_row, self.hit) = (0, 0, None);
     }
@@ -167,9 +167,9 @@ impl OutputPane {
     fn push_gap(&mut self, gap: OutputGap) {
         self.lines.extend(self.parser.pending_line());
         let text = format!("… {} were released to save disk space …", size_in_words(gap.len()));
-        let styles = vec![(text.len(), ratatui_core::style::Style::default())];
+        let styles = vec![(text.len(), CharStyle::default())];
         self.lines.push(StyledLine { offset: gap.from, text, styles });
-        self.parser = LineParser::starting_at(self.end);
+        self.parser = StyledLineParser::starting_at(self.end);
     }
 
     fn drop_first_lines(&mut self) {
@@ -220,7 +220,7 @@ impl OutputPane {
         let kept = self.lines.partition_point(|line| line.offset < limit);
         if let Some(first_dropped) = self.lines.get(kept) {
             self.end = first_dropped.offset;
-            self.parser = LineParser::starting_at(self.end);
+            self.parser = StyledLineParser::starting_at(self.end);
             self.lines.truncate(kept);
         }
     }

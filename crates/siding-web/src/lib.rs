@@ -17,6 +17,7 @@ mod event_log;
 mod event_stream;
 mod feed;
 mod openapi;
+mod output_style;
 mod output_window;
 mod page;
 mod query;
@@ -25,6 +26,5 @@ mod route;
 mod search;
 mod server;
 mod sign_in;
-mod terminal_text;
 
 pub use server::{TOKEN_VARIABLE, WebError, WebMessage, WebOptions, serve};

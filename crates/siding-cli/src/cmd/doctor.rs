@@ -94,7 +94,7 @@ impl Args {
             if self.json {
                 render::json::print(&WatchTable { classes })?;
             } else {
-                stdout::print_text(&format_watch_table(&classes))?;
+                stdout::print_text(&format_watch_table(&classes, stdout::text_columns()))?;
             }
             return Ok(ExitCode::SUCCESS);
         }
@@ -126,12 +126,11 @@ impl Args {
             let host = self.host.map(Host::name);
             render::json::print(&DoctorReport { verdict, state_dir, checks, host, repairs })?;
         } else {
-            stdout::print_text(&format_checks(
-                &checks,
-                &repairs.unwrap_or_default(),
-                verdict,
-                about,
-            ))?;
+            let columns = stdout::text_columns();
+            let mut text = format_checks(&checks, &repairs.unwrap_or_default(), columns);
+            let summary = format_summary(&checks, verdict, about);
+            text.push_str(&format!("\n{}\n", stdout::wrap_indented(&summary, 0, columns)));
+            stdout::print_text(&text)?;
         }
         Ok(match verdict {
             DoctorVerdict::Whole => ExitCode::SUCCESS,
@@ -166,87 +165,100 @@ fn check_host_settings() -> Check {
 }
 
 /// Formats one row for each failure class: whether its detector is armed, the detector, its action
-/// and the settings that arm it.
-fn format_watch_table(classes: &[FailureClass]) -> String {
+/// and the settings that arm it. `columns` is the width of the screen.
+fn format_watch_table(classes: &[FailureClass], columns: usize) -> String {
     let width = classes.iter().map(|one| one.class.chars().count()).max().unwrap_or(0);
     let column = "armed".len() + 2 + width + 2;
     let mut text = String::new();
     for FailureClass { class, detector, armed, action, settings } in classes {
         let armed = if *armed { "armed" } else { "off" };
-        let row =
-            stdout::wrap_indented(&format!("{detector}: {action}"), column, stdout::TEXT_COLUMNS);
-        text.push_str(&format!("{armed:<5}  {class:<width$}  {}\n", row.trim_start()));
+        let heading = format!("{armed:<5}  {class:<width$}  ");
         let setting = |one: &ArmingSetting| match one.origin {
             BUILT_IN_LAYER => format!("{}={}", one.key, one.value),
             layer => format!("{}={} ({layer})", one.key, one.value),
         };
         let by = settings.iter().map(setting).collect::<Vec<_>>().join(", ");
         let by = if by.is_empty() { GUARD_RULES_TEXT.to_owned() } else { by };
-        text.push_str(&format!("{}\n", stdout::wrap_indented(&by, column, stdout::TEXT_COLUMNS)));
+        let action = format!("{detector}: {action}");
+        let row = stdout::wrap_beside(&heading, &action, column, columns);
+        let settings = stdout::wrap_beside("", &by, column, columns);
+        // On a narrow screen, the empty heading is an empty line.
+        text.push_str(&format!("{row}\n{}\n", settings.trim_start_matches('\n')));
     }
     text.push('\n');
     let note = "Background and adopted tasks are watched. `0` disarms a watchdog.";
-    text.push_str(&format!("{}\n", stdout::wrap_indented(note, 0, stdout::TEXT_COLUMNS)));
+    text.push_str(&format!("{}\n", stdout::wrap_indented(note, 0, columns)));
     text
 }
 
-/// Formats one row for each check, and the verdict. The row of a failed check also states which
-/// guarantee is weaker and, if known, how to repair the check.
+/// Formats one row for each check. The row of a failed check also states which guarantee is weaker
+/// and, if known, how to repair the check. `columns` is the width of the screen.
 fn format_checks(
     checks: &[Check],
     repairs: &BTreeMap<&'static str, String>,
-    verdict: DoctorVerdict,
-    about: VerdictSubject,
+    columns: usize,
 ) -> String {
     let width = checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
     let column = "missing".len() + 2 + width + 2;
     let mut text = String::new();
     for check in checks {
-        let found = stdout::wrap_indented(&check.found, column, stdout::TEXT_COLUMNS);
         let name = check.name;
-        text.push_str(&format!(
-            "{:<7}  {name:<width$}  {}\n",
-            check.state.as_str(),
-            found.trim_start()
-        ));
+        let heading = format!("{:<7}  {name:<width$}  ", check.state.as_str());
+        text.push_str(&stdout::wrap_beside(&heading, &check.found, column, columns));
+        text.push('\n');
         if check.state != CheckState::Ok {
             let weight = match check.weight {
                 CheckWeight::Needed | CheckWeight::Guarantee => "without it:",
                 CheckWeight::Comfort => "weaker without it:",
             };
             let detail = format!("{weight} {}", check.missing_guarantee);
-            text.push_str(&format!(
-                "{}\n",
-                stdout::wrap_indented(&detail, 9, stdout::TEXT_COLUMNS)
-            ));
+            text.push_str(&format!("{}\n", stdout::wrap_indented(&detail, 9, columns)));
             if let Some(repair) = repairs.get(name) {
                 let detail = format!("repair: {repair}");
-                text.push_str(&format!(
-                    "{}\n",
-                    stdout::wrap_indented(&detail, 9, stdout::TEXT_COLUMNS)
-                ));
+                text.push_str(&format!("{}\n", stdout::wrap_indented(&detail, 9, columns)));
             }
         }
     }
-    let end = match (verdict, about) {
+    text
+}
+
+/// Formats the verdict, with the names of the features that are limited or missing.
+fn format_summary(checks: &[Check], verdict: DoctorVerdict, about: VerdictSubject) -> String {
+    let names = |is_listed: fn(CheckWeight) -> bool| -> Vec<&str> {
+        let listed = checks.iter().filter(|check| check.state != CheckState::Ok);
+        listed.filter(|check| is_listed(check.weight)).map(|check| check.name).collect()
+    };
+    let weaker = names(|weight| weight != CheckWeight::Comfort);
+    let optional = names(|weight| weight == CheckWeight::Comfort);
+    let plural = |count: usize, one: &'static str, many: &'static str| {
+        if count == 1 { one } else { many }
+    };
+    let mut summary = match (verdict, about) {
         (DoctorVerdict::Whole, VerdictSubject::Machine) => {
-            "Every guarantee holds on this machine.".to_owned()
+            "Every guarantee holds on this machine".to_owned()
         }
         (DoctorVerdict::Whole, VerdictSubject::Host(host)) => {
-            format!("siding is complete in {}.", host.title())
+            format!("siding is complete in {}", host.title())
         }
         (DoctorVerdict::Weaker, VerdictSubject::Machine) => {
-            "siding works here; the guarantees named above are weaker.".to_owned()
+            let count = weaker.len();
+            let guarantees = plural(count, "guarantee is", "guarantees are");
+            format!("siding works here; {count} {guarantees} weaker: {}", weaker.join(", "))
         }
         (DoctorVerdict::Weaker, VerdictSubject::Host(host)) => {
-            format!("siding is incomplete in {}; see the repairs above.", host.title())
+            format!("siding is incomplete in {}; see the repairs above", host.title())
         }
         (DoctorVerdict::Broken, _) => {
-            "siding cannot work here; see what is missing above.".to_owned()
+            "siding cannot work here; see what is missing above".to_owned()
         }
     };
-    text.push_str(&format!("\n{end}\n"));
-    text
+    if !optional.is_empty() {
+        let count = optional.len();
+        let features = plural(count, "optional feature is", "optional features are");
+        let list = optional.join(", ");
+        summary.push_str(&format!("; {count} {features} limited or missing: {list}"));
+    }
+    summary + "."
 }
 
 #[cfg(test)]
@@ -267,22 +279,53 @@ mod tests {
             check(CheckState::Ok, CheckWeight::Needed),
             check(CheckState::Missing, CheckWeight::Needed),
         ];
-        let text = format_checks(
-            &checks,
-            &BTreeMap::new(),
-            DoctorVerdict::Broken,
-            VerdictSubject::Machine,
-        );
+        let text = format_checks(&checks, &BTreeMap::new(), 80);
         assert_eq!(text.matches("without it:").count(), 1, "{text}");
         assert!(text.starts_with("ok       pidfd_open  as it was"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let text = format_checks(&checks, &BTreeMap::new(), 40);
+        assert!(text.starts_with("ok       pidfd_open\n    as it was found here"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
+    }
+
+    #[test]
+    fn the_summary_counts_and_names_the_features_that_are_not_complete() {
+        let check = |name, state, weight| Check {
+            name,
+            state,
+            weight,
+            found: "found".to_owned(),
+            missing_guarantee: "lost",
+        };
+        let summary = |checks: &[Check]| {
+            format_summary(checks, doctor::verdict(checks), VerdictSubject::Machine)
+        };
+        let whole = check("pidfd", CheckState::Ok, CheckWeight::Needed);
+        assert_eq!(summary(&[whole.clone()]), "Every guarantee holds on this machine.");
+        let comfort = check("Yama", CheckState::Limited, CheckWeight::Comfort);
+        assert_eq!(
+            summary(&[whole, comfort.clone()]),
+            "Every guarantee holds on this machine; 1 optional feature is limited or missing: Yama."
+        );
+        let shell = check("shell", CheckState::Limited, CheckWeight::Guarantee);
+        let cgroup = check("cgroup", CheckState::Missing, CheckWeight::Guarantee);
+        assert_eq!(summary(&[shell.clone()]), "siding works here; 1 guarantee is weaker: shell.");
+        assert_eq!(
+            summary(&[shell, cgroup, comfort]),
+            "siding works here; 2 guarantees are weaker: shell, cgroup; \
+             1 optional feature is limited or missing: Yama."
+        );
     }
 
     #[test]
     fn the_watch_table_lists_every_failure_class_and_its_settings() {
         let settings = siding_model::settings::Settings::default();
         let classes = failure_classes(&settings);
-        let text = format_watch_table(&classes);
+        let narrow = format_watch_table(&classes, 40);
+        // A list of paths is one word.
+        let fits = |line: &str| line.chars().count() <= 40 || !line.trim().contains(' ');
+        assert!(narrow.lines().all(fits), "{narrow}");
+        let text = format_watch_table(&classes, 80);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         for one in &classes {
             let word = if one.armed { "armed  " } else { "off    " };

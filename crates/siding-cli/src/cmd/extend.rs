@@ -86,7 +86,7 @@ impl Args {
         } else {
             stdout::print_text(&format!(
                 "{}\n",
-                stdout::wrap_indented(&message, 0, stdout::TEXT_COLUMNS)
+                stdout::wrap_indented(&message, 0, stdout::text_columns())
             ))?;
         }
         Ok(ExitCode::SUCCESS)

@@ -17,6 +17,7 @@ use crate::render::color::ColorMode;
 use crate::render::table_layout::{Align, format_grid};
 use crate::render::{self, out};
 use crate::run_history;
+use crate::stdout;
 
 pub(super) use text::{
     build_filter, count_directories, format_age, format_command, report_no_runs,
@@ -106,5 +107,5 @@ fn format_table(runs: &[Run], color: ColorMode) -> String {
         ("MEMORY", Align::Right),
         ("HOW", Align::Left),
     ];
-    format_grid(titles, "COMMAND", &rows, color)
+    format_grid(titles, "COMMAND", &rows, color, stdout::text_columns())
 }

@@ -369,7 +369,7 @@ impl InstallReport {
             indent = 2;
         }
         for note in &self.notes {
-            let note = stdout::wrap_indented(note, indent, stdout::TEXT_COLUMNS);
+            let note = stdout::wrap_indented(note, indent, stdout::text_columns());
             text.push_str(&format!("{note}\n"));
         }
         text

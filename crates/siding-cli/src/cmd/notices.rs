@@ -73,8 +73,8 @@ pub(crate) struct Args {
     /// Print acknowledged notices as well, and acknowledge none
     #[arg(long, conflicts_with_all = ["ack", "follow"])]
     all: bool,
-    /// Continue until the reader closes the output
-    #[arg(long)]
+    /// Continue until Ctrl-C, or until the reader closes the output
+    #[arg(short, long)]
     follow: bool,
     /// With --follow: also notify the person in the ways that notify_desktop, notify_bell and
     /// notify_webhook enable; the default consumer is then `person`
@@ -231,6 +231,9 @@ impl NoticePrinter<'_> {
             follower.schedule_later(&pending);
             if reader == out::ReaderState::Disconnected {
                 return Ok(());
+            }
+            if self.at_terminal && tasks.is_none() {
+                render::print_note("waiting for new notices; Ctrl-C ends this call");
             }
             tasks = match follower.next_event(stdout.as_fd())? {
                 FollowEvent::TasksChanged(tasks) => Some(tasks),

@@ -30,7 +30,11 @@ use crate::stderr;
 use self::footer::{Printed, ReadMode, format_footer};
 use self::view::OutputView;
 
-/// Prints the output of a task: by default what is new since the last call.
+/// Number of lines that a person who follows a task sees at least.
+const MIN_FOLLOWED_LINES: usize = 10;
+
+/// Prints the output of a task: all of it for a person at a terminal, otherwise what is new since
+/// the last call.
 ///
 /// The text is made readable: progress bars show their last state, colors are removed, repeated
 /// lines are counted, and invalid UTF-8 is marked. At most `output_max_bytes` are printed, from the
@@ -41,8 +45,8 @@ use self::view::OutputView;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  siding output                       new output of the last task
-  siding output b-4k7q                new output since the last call
+  siding output                       the output of the last task
+  siding output b-4k7q                for a program: what is new
   siding output b-4k7q --all          everything (an agent: its readable text)
   siding output b-4k7q --since 8192   one page, and where the next starts
   siding output b-4k7q --tail 20      the last lines
@@ -52,7 +56,8 @@ Examples:
   siding output b-4k7q --follow       until the task ends
 
 Each session ($SIDING_SESSION) has its own position. Calls with --tail, --grep,
---errors or --raw do not advance it.")]
+--errors or --raw do not advance it. --follow starts at this position, and
+shows a person at least the last 10 lines.")]
 pub(crate) struct Args {
     /// Task: an id, a unique prefix, a name, or `@` for the last one
     #[arg(value_name = "ID", default_value = LAST_TASK)]
@@ -123,7 +128,7 @@ impl Args {
         let consumer = context::current_session();
         let begin = self.read_start(&task, &consumer)?;
         let next = if self.follow {
-            follow::run(&self, &root, &task, self.tail_offset(&task, begin.from)?)?
+            follow::run(&self, &root, &task, self.follow_offset(&task, begin.from)?)?
         } else if self.json {
             self.print_json(&task, &self.query(begin, None))?
         } else {
@@ -150,6 +155,8 @@ impl Args {
         let from = match self.since {
             Some(since) => since,
             None if self.all || !self.is_unfiltered() => 0,
+            // A person expects the text at every call, as from docker and journalctl.
+            None if !self.json && !self.follow && caller::is_person_at_stdout() => 0,
             None => cursor,
         };
         Ok(ReadStart { from, cursor })
@@ -161,6 +168,17 @@ impl Args {
         let Some(last) = self.tail else { return Ok(from) };
         output::last_lines_offset(&task.dir, task.state.spec.keep_head, from, last.get())
             .map_err(|error| read_failure(task, &error))
+    }
+
+    /// Returns the offset at which `--follow` starts to print.
+    fn follow_offset(&self, task: &Task, from: u64) -> Result<u64, Failure> {
+        if self.since.is_some() || !self.is_unfiltered() || !caller::is_person_at_stdout() {
+            return self.tail_offset(task, from);
+        }
+        let keep_head = task.state.spec.keep_head;
+        let last = output::last_lines_offset(&task.dir, keep_head, 0, MIN_FOLLOWED_LINES)
+            .map_err(|error| read_failure(task, &error))?;
+        Ok(from.min(last))
     }
 
     /// Returns whether the call prints all text from its start offset, unfiltered and not as raw

@@ -22,6 +22,7 @@ use crate::failure::Failure;
 use crate::render::color::ColorMode;
 use crate::render::{self, out};
 use crate::run_history;
+use crate::stdout;
 
 /// Maximum number of ended tasks in the table, unless `--all` or `--session` is given.
 const SHOWN_ENDED_TASKS: usize = 10;
@@ -34,10 +35,10 @@ const NO_TASKS: &str = "no tasks; `siding run -- COMMAND` starts one";
 
 /// Lists tasks: those that run, and those that ended last.
 ///
-/// At the terminal of a person, tasks that need the person come first: those that wait for input,
-/// will soon reach their deadline or exceed a limit, and failures that were not shown yet. Other
-/// ended tasks are counted. Killed shims are replaced first, so that no ended task is shown as
-/// running.
+/// At a person's terminal, tasks that need attention are at the top: tasks that wait for input, will
+/// soon reach their deadline or exceed a limit, and failed tasks whose end was not shown yet. All
+/// other ended tasks are only counted; --all lists them. The list is current: a task that ended
+/// while its supervisor was dead is shown as ended.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -199,7 +200,8 @@ impl Args {
         } else {
             views.len()
         };
-        out::print(&render::task_table(&views[..shown], ColorMode::for_stdout()))?;
+        let color = ColorMode::for_stdout();
+        out::print(&render::task_table(&views[..shown], color, stdout::text_columns()))?;
         let more = unopened + views.len() - shown;
         if more > 0 {
             errln!("siding: {more} more have ended; --all lists them");

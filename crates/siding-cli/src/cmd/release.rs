@@ -67,7 +67,7 @@ impl Args {
         } else {
             stdout::print_text(&format!(
                 "{}\n",
-                stdout::wrap_indented(&text, 0, stdout::TEXT_COLUMNS)
+                stdout::wrap_indented(&text, 0, stdout::text_columns())
             ))?;
         }
         // The caller has received the outcome, so the notice of the task's end is acknowledged if

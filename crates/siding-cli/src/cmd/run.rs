@@ -2,6 +2,7 @@
 
 mod auto_background;
 mod duplicate;
+mod empty_input;
 mod follow;
 mod keyboard;
 mod limits;
@@ -319,7 +320,12 @@ impl Args {
         if let Some(advice) = advice(root, task, &view, plan) {
             render::print_task_note(&advice, &view);
         }
-        if let Some(advice) = not_found::advice_for_person(&task.state) {
+        let advice = not_found::advice_for_person(&task.state).or_else(|| {
+            // A person who sets --stdin null knows that the input is empty.
+            let is_automatic = self.stdin == StdinSource::Auto;
+            is_automatic.then(|| empty_input::advice_for_person(plan, &task.state)).flatten()
+        });
+        if let Some(advice) = advice {
             render::print_note(&advice);
         }
         Ok(reader)

@@ -17,8 +17,10 @@ use crate::exit;
 use crate::failure::Failure;
 use crate::hyperlink::link_outputs;
 use crate::render::color::ColorMode;
+use crate::render::local_time::TimeZone;
 use crate::render::{self, out};
 use crate::run_history;
+use crate::stdout;
 
 /// Shows tasks: state, processes, ports, what a stop ended, the last output, and what to do next.
 #[derive(Debug, clap::Args)]
@@ -66,9 +68,10 @@ impl Args {
                 render::json::print_to_reader(&views)?
             }
             views => {
+                let (color, zone) = (ColorMode::for_stdout(), TimeZone::for_stdout());
                 let sheets: Vec<_> = views
                     .iter()
-                    .map(|view| render::task_screen(view, ColorMode::for_stdout()))
+                    .map(|view| render::task_screen(view, color, stdout::text_columns(), zone))
                     .collect();
                 out::print(&link_outputs(&sheets.join("\n"), views, &std::io::stdout()))?
             }

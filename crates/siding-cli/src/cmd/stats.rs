@@ -16,6 +16,7 @@ use crate::render::color::ColorMode;
 use crate::render::table_layout::{Align, format_grid};
 use crate::render::{self, out, sparkline};
 use crate::run_history;
+use crate::stdout;
 
 /// Number of commands that the table lists if `--limit` is not given.
 const DEFAULT_LISTED_COMMANDS: usize = 20;
@@ -104,7 +105,7 @@ fn format_table(summaries: &[RunSummary], color: ColorMode) -> String {
         ("LAST", Align::Right),
         ("RECENT", Align::Right),
     ];
-    format_grid(titles, "COMMAND", &rows, color)
+    format_grid(titles, "COMMAND", &rows, color, stdout::text_columns())
 }
 
 fn format_quantile(quantile: Option<Quantile>) -> String {

@@ -12,7 +12,7 @@ use siding_model::notice::Coverage;
 use siding_model::record::StopReport;
 use siding_model::signal::Signal;
 use siding_model::task_view::TaskView;
-use siding_model::text::one_line;
+use siding_model::text::{one_line, wrap_message};
 
 use super::ps;
 use crate::context::{self, SHIM_PROGRAM, Task};
@@ -168,7 +168,8 @@ fn report_missing_id(root: &StateDir) -> Result<ExitCode, Failure> {
             .with_hint("`siding ps` lists the tasks that ended last"));
     };
     errln!("siding: no task is named; these are running:");
-    let _peer_gone = stderr::print(&render::task_table(&running, ColorMode::Off));
+    let columns = stderr::terminal_columns().unwrap_or(stdout::TEXT_COLUMNS);
+    let _peer_gone = stderr::print(&render::task_table(&running, ColorMode::Off, columns));
     errln!("  hint: `siding stop {}` stops the first, `--all` stops all", newest.task_id);
     Ok(ExitCode::from(exit::SIDING_FAILED))
 }
@@ -188,7 +189,9 @@ fn format_result(view: &TaskView, had_ended: bool) -> String {
         return format_stopped(view);
     }
     let outcome = view.outcome.as_ref().map_or_else(String::new, ToString::to_string);
-    format!("{}  had already ended: {}\n", view.task_id, one_line(&outcome, PAST_OUTCOME_COLUMNS))
+    let outcome = one_line(&outcome, PAST_OUTCOME_COLUMNS);
+    let line = format!("{}  had already ended: {outcome}\n", view.task_id);
+    wrap_message(&line, stdout::text_columns())
 }
 
 /// Formats how a task ended and what was ended with it, at most 80 columns wide.
@@ -196,43 +199,37 @@ fn format_stopped(view: &TaskView) -> String {
     let outcome = view.outcome.as_ref().map_or_else(String::new, ToString::to_string);
     // The outcome of a program that could not be started contains the program's name, which may be
     // long.
-    let mut text = format!("{}  {}\n", view.task_id, one_line(&outcome, OUTCOME_COLUMNS));
+    let head = format!("{}  {}\n", view.task_id, one_line(&outcome, OUTCOME_COLUMNS));
+    let columns = stdout::text_columns();
+    let mut text = wrap_message(&head, columns);
     let Some(report) = &view.stop_report else { return text };
     let mut line = |line: &str| {
         text.push_str(line);
         text.push('\n');
     };
     for ended in &report.ended {
-        line(&format!(
-            "  ended {:>7}  {:<8} {}",
-            ended.pid,
-            ended.signal,
-            short_command(&ended.command)
-        ));
+        let command = short_command(&ended.command);
+        let ended = format!("  ended {:>7}  {:<8} {command}", ended.pid, ended.signal);
+        line(&one_line(&ended, columns));
     }
     let listed = u32::try_from(report.ended.len()).unwrap_or(u32::MAX);
     if report.ended_total > listed {
         line(&format!("  … and {} more", report.ended_total - listed));
     }
     for survivor in &report.survivors {
-        line(&format!("  STILL ALIVE {:>7}  {}", survivor.pid, short_command(&survivor.command)));
-        line(&stdout::wrap_indented(
-            &one_line(&survivor.why, REASON_COLUMNS),
-            14,
-            stdout::TEXT_COLUMNS,
-        ));
+        let command = short_command(&survivor.command);
+        let survivor_line = format!("  STILL ALIVE {:>7}  {command}", survivor.pid);
+        line(&one_line(&survivor_line, columns));
+        line(&stdout::wrap_indented(&one_line(&survivor.why, REASON_COLUMNS), 14, columns));
     }
     if let Some(why) = &report.unproven {
         line("  NOT PROVEN that nothing is left:");
-        line(&stdout::wrap_indented(&one_line(why, REASON_COLUMNS), 14, stdout::TEXT_COLUMNS));
+        line(&stdout::wrap_indented(&one_line(why, REASON_COLUMNS), 14, columns));
     }
     if !report.ports_freed.is_empty() {
         let ports: Vec<_> = report.ports_freed.iter().map(ToString::to_string).collect();
-        line(&stdout::wrap_indented(
-            &format!("ports freed: {}", ports.join(", ")),
-            2,
-            stdout::TEXT_COLUMNS,
-        ));
+        let freed = format!("ports freed: {}", ports.join(", "));
+        line(&stdout::wrap_indented(&freed, 2, columns));
     }
     text
 }

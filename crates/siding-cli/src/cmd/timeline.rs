@@ -12,6 +12,7 @@ use siding_core::task::timeline;
 use siding_model::duration::format_duration;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::process::UnixMs;
+use siding_model::text::CharacterSet;
 use siding_model::timeline::{
     SVG_GRID, SvgLinks, Timeline, TimelineGrid, TimelineTask, TimelineWindow, render_svg,
     retain_sessions,
@@ -21,7 +22,6 @@ use crate::context;
 use crate::exit;
 use crate::failure::Failure;
 use crate::render::color::ColorMode;
-use crate::render::locale::CharacterSet;
 use crate::render::timeline::TimelineText;
 use crate::render::{json, out};
 use crate::run_history;
@@ -84,7 +84,7 @@ impl Args {
         let window = TimelineWindow::fit(&tasks, now, back_ms);
         let parents = timeline::read_session_parents(&root, &tasks);
         let build = |grid: TimelineGrid| {
-            let grid = TimelineGrid { utc_offset_ms: local_offset_ms(now), ..grid };
+            let grid = TimelineGrid { utc_offset_ms: clock::local_offset_ms(now), ..grid };
             Timeline::new(window, grid, tasks, &parents)
         };
         if self.json {
@@ -171,7 +171,7 @@ fn print_text(build: impl FnOnce(TimelineGrid) -> Timeline) -> Result<(), Failur
     });
     let text = TimelineText {
         columns: width,
-        characters: CharacterSet::from_environment(),
+        characters: CharacterSet::from_locale(|name| std::env::var(name).ok()),
         colors: ColorMode::for_stdout(),
     };
     let timeline = build(text.grid());
@@ -187,26 +187,4 @@ fn write_picture(path: &PathBuf, picture: &str) -> Result<(), Failure> {
     }
     std::fs::write(path, picture)
         .map_err(|error| Failure::new(format!("could not write `{}`: {error}", path.display())))
-}
-
-/// Returns the difference between local time and UTC, in milliseconds; zero if it is unknown.
-fn local_offset_ms(now: UnixMs) -> i64 {
-    const MINUTE_MS: i64 = 60_000;
-    let offset = clock::local_time(now).and_then(|local| {
-        let clock::LocalTime { year, month, day, hour, minute } = local;
-        let text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:00.000Z");
-        Some(UnixMs::from_rfc3339(&text)?.0 - now.0.div_euclid(MINUTE_MS) * MINUTE_MS)
-    });
-    offset.unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_offset_of_a_time_zone_is_below_a_day_and_whole_minutes() {
-        let offset = local_offset_ms(clock::unix_now());
-        assert!(offset.abs() < 24 * 3_600_000 && offset % 60_000 == 0, "{offset}");
-    }
 }

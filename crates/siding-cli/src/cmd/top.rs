@@ -7,7 +7,7 @@ use siding_live::LiveOptions;
 use siding_model::history::Expectation;
 use siding_model::id::TaskId;
 use siding_model::task_view::TaskView;
-use siding_model::text::is_utf8_locale;
+use siding_model::text::CharacterSet;
 use siding_top::{Theme, TopError, TopOptions};
 
 use crate::context::{self, SHIM_PROGRAM};
@@ -74,10 +74,10 @@ impl From<TopError> for Failure {
 }
 
 fn theme_from_environment() -> Theme {
-    let is_utf8 = is_utf8_locale(|name| std::env::var(name).ok());
+    let characters = CharacterSet::from_locale(|name| std::env::var(name).ok());
     // The variable disables colors (<https://no-color.org>).
     let has_color = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    Theme { has_color, is_ascii: !is_utf8 }
+    Theme { has_color, is_ascii: characters == CharacterSet::Ascii }
 }
 
 /// Looks up the usual durations of tasks. Nothing is printed if the history cannot be used, because

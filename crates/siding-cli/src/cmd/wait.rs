@@ -177,7 +177,7 @@ impl Args {
             text.push_str(&line);
             text.push('\n');
         }
-        let reader = out::print(&text)?;
+        let reader = out::print(&stdout::wrap_for_terminal(&text))?;
         match answer.verdict {
             WaitVerdict::Satisfied => {}
             WaitVerdict::Ended => {
@@ -202,7 +202,7 @@ impl Args {
     /// Formats the conditions in one line.
     fn format_conditions(&self) -> String {
         let all: Vec<String> = self.conditions.iter().map(ToString::to_string).collect();
-        one_line(&format!("`{}`", all.join("`, `")), stdout::TEXT_COLUMNS)
+        one_line(&format!("`{}`", all.join("`, `")), stdout::text_columns())
     }
 }
 
@@ -239,5 +239,5 @@ const fn is_end(hit: &MetCondition) -> bool {
 
 /// Formats a met condition in one line: `b-4k7q0n2m8x5t  port:3000  process 4711 listens`.
 fn format_hit(hit: &MetCondition, detail: &WaitDetail) -> String {
-    one_line(&format!("{}  {}  {detail}", hit.task_id, hit.condition), stdout::TEXT_COLUMNS)
+    one_line(&format!("{}  {}  {detail}", hit.task_id, hit.condition), stdout::text_columns())
 }

@@ -13,6 +13,7 @@ use siding_model::notice::Coverage;
 use crate::context::{self, LAST_TASK, SHIM_PROGRAM, Task};
 use crate::failure::Failure;
 use crate::render::{self, out};
+use crate::stdout;
 
 /// Maximum size of the text in which the last line of an ended task's output is searched.
 const TAIL_BYTES: usize = 4096;
@@ -55,7 +56,7 @@ impl Args {
         if self.json {
             render::json::print(&view)?;
         } else {
-            out::print(&render::why_screen(&view))?;
+            out::print(&render::why_screen(&view, stdout::text_columns()))?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -71,7 +72,7 @@ impl Args {
                 tail,
             ))?
         } else {
-            out::print(&render::ended_why_screen(&view, &tail))?
+            out::print(&render::ended_why_screen(&view, &tail, stdout::text_columns()))?
         };
         if reader == out::ReaderState::Connected {
             context::mark_consumed(root, &task.state, Coverage::Status);

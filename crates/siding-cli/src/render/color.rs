@@ -1,6 +1,6 @@
 //! Colors text for a terminal, unless the user has disabled colors.
 
-use std::io::IsTerminal;
+use crate::terminal;
 
 /// The meaning of a text, which determines its color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,11 +34,9 @@ pub(crate) enum ColorMode {
 }
 
 impl ColorMode {
-    /// Returns `On` if standard output is a terminal, unless `NO_COLOR` is set to a non-empty value
-    /// (no-color.org).
+    /// Returns the mode for standard output, as [`terminal::shows_colors`] determines it.
     pub(crate) fn for_stdout() -> Self {
-        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        if std::io::stdout().is_terminal() && !refused { Self::On } else { Self::Off }
+        if terminal::shows_colors(&std::io::stdout()) { Self::On } else { Self::Off }
     }
 
     /// Returns the text with the escape sequences of a style, or unchanged if colors are off.

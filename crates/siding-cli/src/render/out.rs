@@ -3,15 +3,7 @@
 use std::io::{self, ErrorKind, Write};
 
 use crate::failure::Failure;
-
-/// Whether the reader of an output is still connected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReaderState {
-    Connected,
-    /// Further output is useless, because the reader has closed the pipe or, on standard error,
-    /// does not read.
-    Disconnected,
-}
+pub(crate) use crate::stderr::ReaderState;
 
 /// Prints text. A closed pipe is not a failure.
 pub(crate) fn print(text: &str) -> Result<ReaderState, Failure> {

@@ -8,8 +8,8 @@ use siding_model::outcome::Outcome;
 use siding_model::task_view::{PhaseName, TaskView};
 use siding_model::text::one_line;
 
-use super::LINE_COLUMNS;
 use super::color::TextStyle;
+use crate::stdout;
 
 /// Formats the elapsed time of a task.
 pub(super) fn format_elapsed(view: &TaskView) -> String {
@@ -55,11 +55,12 @@ pub(super) fn state_style(view: &TaskView) -> TextStyle {
 
 /// Formats one line about a task: its outcome or, if it has not ended, its state.
 pub(crate) fn ended_line(view: &TaskView) -> String {
-    format_task_line(view, LINE_COLUMNS)
+    format_task_line(view, stdout::text_columns())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::LINE_COLUMNS;
     use super::super::sample::{HOSTILE_TEXT, ended_task, running_task};
     use super::*;
 

@@ -16,8 +16,11 @@ use super::state;
 
 /// Minimum columns for the command.
 const MIN_COMMAND_COLUMNS: usize = 20;
-/// Minimum columns for the command in the table for a person, which has more columns.
+/// Minimum columns for the command in a table that leaves out columns.
 const MIN_PERSON_COMMAND_COLUMNS: usize = 12;
+/// The columns that are left out of a table without room, the least important first.
+const OMITTED_TITLES: [&str; 7] =
+    ["OUTPUT", "PORTS", "SESSION", "STARTED", "ELAPSED", "ATTENTION", "STATE"];
 /// Maximum columns of a session name.
 const MAX_SESSION_COLUMNS: usize = 12;
 /// Maximum columns of a list of ports.
@@ -55,8 +58,17 @@ impl Column {
 /// Formats a table of tasks, in the given order. The columns for attention, sessions, ports and
 /// usual durations appear only if a task has a value for them; the implicit session does not count
 /// as a value. The column for usual durations also needs enough room.
-pub(crate) fn task_table(views: &[TaskView], color: ColorMode) -> String {
-    format_columns(build_columns(views), views, MIN_COMMAND_COLUMNS, color)
+///
+/// `width` is that of the screen. On a narrow screen other columns are left out as well; a program
+/// finds all of them in the table for [`LINE_COLUMNS`], whose lines may be longer.
+pub(crate) fn task_table(views: &[TaskView], color: ColorMode, width: usize) -> String {
+    let mut columns = build_columns(views);
+    if width >= LINE_COLUMNS {
+        return TableFormat { width, min_command: MIN_COMMAND_COLUMNS, color }
+            .format(columns, views);
+    }
+    retain_fitting(&mut columns, width);
+    TableFormat { width, min_command: 0, color }.format(columns, views)
 }
 
 /// The cells of a row for a person that are not determined by the task's view alone.
@@ -68,9 +80,14 @@ pub(crate) struct PersonCells {
     pub(crate) started: String,
 }
 
-/// Formats a table of tasks for a person, with `cells` for each task. Unlike [`task_table`], it
-/// leaves out columns that would make the lines longer than the screen.
-pub(crate) fn person_table(views: &[TaskView], cells: &[PersonCells], color: ColorMode) -> String {
+/// Formats a table of tasks for a person, with `cells` for each task. It leaves out columns that
+/// would make the lines longer than `width`, the columns of the screen.
+pub(crate) fn person_table(
+    views: &[TaskView],
+    cells: &[PersonCells],
+    color: ColorMode,
+    width: usize,
+) -> String {
     let mut columns = build_columns(views);
     columns.retain(|column| column.title != "ATTENTION");
     if cells.iter().any(|row| row.attention.is_some()) {
@@ -79,52 +96,75 @@ pub(crate) fn person_table(views: &[TaskView], cells: &[PersonCells], color: Col
     }
     let started = Column::new("STARTED", cells, |row| row.started.clone());
     columns.insert(elapsed_index(&columns), started);
-    for title in ["OUTPUT", "PORTS", "SESSION"] {
-        if used_columns(&columns) + MIN_PERSON_COMMAND_COLUMNS > LINE_COLUMNS {
+    retain_fitting(&mut columns, width);
+    TableFormat { width, min_command: 0, color }.format(columns, views)
+}
+
+/// Leaves out columns until the others and a command fit into `width`. The first column stays.
+fn retain_fitting(columns: &mut Vec<Column>, width: usize) {
+    for title in OMITTED_TITLES {
+        if used_columns(columns) + MIN_PERSON_COMMAND_COLUMNS > width {
             columns.retain(|column| column.title != title);
         }
     }
-    format_columns(columns, views, MIN_PERSON_COMMAND_COLUMNS, color)
 }
 
-/// Formats these columns, the column for usual durations if it is needed, and the commands in at
-/// least `min_command` columns.
-fn format_columns(
-    mut columns: Vec<Column>,
-    views: &[TaskView],
+/// How a table is formatted.
+#[derive(Debug, Clone, Copy)]
+struct TableFormat {
+    /// Columns of the screen.
+    width: usize,
+    /// Minimum columns for the command, even if the lines are then longer than `width`.
     min_command: usize,
     color: ColorMode,
-) -> String {
-    let behind_elapsed = elapsed_index(&columns) + 1;
-    columns.splice(
-        behind_elapsed..behind_elapsed,
-        usual_column(views, LINE_COLUMNS.saturating_sub(min_command + used_columns(&columns))),
-    );
-    let widths: Vec<usize> = columns.iter().map(Column::width).collect();
-    let used = used_columns(&columns);
-    let room = LINE_COLUMNS.saturating_sub(used).max(min_command);
-    let mut text = String::new();
-    for (column, width) in columns.iter().zip(&widths) {
-        text.push_str(&color.apply(TextStyle::Faint, &column.pad(column.title, *width)));
-        text.push_str("  ");
-    }
-    text.push_str(&color.apply(TextStyle::Faint, "COMMAND"));
-    text.push('\n');
-    for (row, view) in views.iter().enumerate() {
+}
+
+impl TableFormat {
+    /// Formats these columns, the column for usual durations if it is needed, and the commands.
+    fn format(self, mut columns: Vec<Column>, views: &[TaskView]) -> String {
+        let reserved = self.min_command.max(MIN_PERSON_COMMAND_COLUMNS);
+        let behind_elapsed = (elapsed_index(&columns) + 1).min(columns.len());
+        columns.splice(
+            behind_elapsed..behind_elapsed,
+            usual_column(views, self.width.saturating_sub(reserved + used_columns(&columns))),
+        );
+        let room = self.width.saturating_sub(used_columns(&columns)).max(self.min_command);
+        if room == 0 {
+            return self.format_first_cells(&columns);
+        }
+        let widths: Vec<usize> = columns.iter().map(Column::width).collect();
+        let faint = |text: &str| self.color.apply(TextStyle::Faint, text);
+        let mut text = String::new();
         for (column, width) in columns.iter().zip(&widths) {
-            let cell = column.pad(&column.cells[row], *width);
-            let painted = match column.title {
-                "STATE" => color.apply(state::state_style(view), &cell),
-                "ATTENTION" => color.apply(TextStyle::Bad, &cell),
-                _ => cell,
-            };
-            text.push_str(&painted);
+            text.push_str(&faint(&column.pad(column.title, *width)));
             text.push_str("  ");
         }
-        text.push_str(&format_command(view, room));
+        text.push_str(&faint(&one_line("COMMAND", room)));
         text.push('\n');
+        for (row, view) in views.iter().enumerate() {
+            for (column, width) in columns.iter().zip(&widths) {
+                let cell = column.pad(&column.cells[row], *width);
+                let painted = match column.title {
+                    "STATE" => self.color.apply(state::state_style(view), &cell),
+                    "ATTENTION" => self.color.apply(TextStyle::Bad, &cell),
+                    _ => cell,
+                };
+                text.push_str(&painted);
+                text.push_str("  ");
+            }
+            text.push_str(&format_command(view, room));
+            text.push('\n');
+        }
+        text
     }
-    text
+
+    /// Formats the first column alone, for a screen that has no room for the commands.
+    fn format_first_cells(self, columns: &[Column]) -> String {
+        let Some(first) = columns.first() else { return String::new() };
+        let title = self.color.apply(TextStyle::Faint, &one_line(first.title, self.width));
+        let cells = first.cells.iter().map(|cell| one_line(cell, self.width));
+        std::iter::once(title).chain(cells).fold(String::new(), |text, line| text + &line + "\n")
+    }
 }
 
 fn build_columns(views: &[TaskView]) -> Vec<Column> {
@@ -201,7 +241,7 @@ mod tests {
     fn a_table_shows_only_the_needed_columns() {
         let views = [running_task(), ended_task(Outcome::Exited { code: 7 })];
         assert_eq!(
-            task_table(&views, ColorMode::Off),
+            task_table(&views, ColorMode::Off, LINE_COLUMNS),
             "ID              STATE     ELAPSED  OUTPUT  COMMAND\n\
              b-4k7q0n2m8x5t  running       15s  1.4KiB  npm test\n\
              b-4k7q0n2m8x5t  exited 7      15s  1.4KiB  npm test\n"
@@ -211,7 +251,7 @@ mod tests {
         other.listening = vec![3000, 65_535, 65_534];
         other.name = Some("web".to_owned());
         assert_eq!(
-            task_table(&[other], ColorMode::Off),
+            task_table(&[other], ColorMode::Off, LINE_COLUMNS),
             "ID              STATE    ELAPSED  SESSION  PORTS        OUTPUT  COMMAND\n\
              b-4k7q0n2m8x5t  running      15s  s1       3000,65535…  1.4KiB  [web] npm test\n"
         );
@@ -222,16 +262,22 @@ mod tests {
         let mut usual = TaskView { elapsed_ms: 120_000, ..running_task() };
         usual.expected_ms = Some(250_000);
         assert_eq!(
-            task_table(&[usual.clone(), ended_task(Outcome::Exited { code: 7 })], ColorMode::Off),
+            task_table(
+                &[usual.clone(), ended_task(Outcome::Exited { code: 7 })],
+                ColorMode::Off,
+                LINE_COLUMNS
+            ),
             "ID              STATE     ELAPSED  USUALLY        OUTPUT  COMMAND\n\
              b-4k7q0n2m8x5t  running        2m  [#---] 4m 10s  1.4KiB  npm test\n\
              b-4k7q0n2m8x5t  exited 7      15s                 1.4KiB  npm test\n"
         );
         usual.session_id = "s1".parse().expect("a name");
-        assert!(task_table(&[usual.clone()], ColorMode::Off).contains("  4m 10s   s1  "));
+        assert!(
+            task_table(&[usual.clone()], ColorMode::Off, LINE_COLUMNS).contains("  4m 10s   s1  ")
+        );
         usual.session_id = "s1-and-longer".parse().expect("a name");
         usual.listening = (10_000..10_009).collect();
-        assert!(!task_table(&[usual], ColorMode::Off).contains("USUALLY"));
+        assert!(!task_table(&[usual], ColorMode::Off, LINE_COLUMNS).contains("USUALLY"));
     }
 
     #[test]
@@ -241,6 +287,7 @@ mod tests {
             task_table(
                 &[TaskView { kind, command, name: Some("fix".to_owned()), ..running_task() }],
                 ColorMode::Off,
+                LINE_COLUMNS,
             )
         };
         assert!(named(TaskKind::LocalBash).contains("[fix] /usr/bin/siding"));
@@ -260,12 +307,16 @@ mod tests {
         view.listening = (10_000..10_009).collect();
         view.elapsed_ms = u64::MAX;
         view.output.bytes = u64::MAX;
-        let text = task_table(&[view.clone(), view], ColorMode::Off);
+        let text = task_table(&[view.clone(), view], ColorMode::Off, LINE_COLUMNS);
         assert_eq!(text.lines().count(), 3);
         for line in text.lines() {
             assert_eq!(line, one_line(line, usize::MAX));
         }
-        let text = task_table(&[TaskView { elapsed_ms: 1, ..running_task() }], ColorMode::Off);
+        let text = task_table(
+            &[TaskView { elapsed_ms: 1, ..running_task() }],
+            ColorMode::Off,
+            LINE_COLUMNS,
+        );
         assert!(text.lines().all(|line| line == one_line(line, LINE_COLUMNS)));
     }
 
@@ -276,13 +327,13 @@ mod tests {
         asking.command = "npm init and so on, longer than there is room for on one line".to_owned();
         let views = [asking.clone(), running_task(), ended_task(Outcome::Exited { code: 7 })];
         assert_eq!(
-            task_table(&views, ColorMode::Off),
+            task_table(&views, ColorMode::Off, LINE_COLUMNS),
             "ID              STATE     ATTENTION    ELAPSED  OUTPUT  COMMAND\n\
              b-4k7q0n2m8x5t  running   needs input      15s  1.4KiB  npm init and so on, lon…\n\
              b-4k7q0n2m8x5t  running                    15s  1.4KiB  npm test\n\
              b-4k7q0n2m8x5t  exited 7                   15s  1.4KiB  npm test\n"
         );
-        let text = task_table(&[asking], ColorMode::On);
+        let text = task_table(&[asking], ColorMode::On, LINE_COLUMNS);
         assert!(text.contains("\x1b[31mneeds input\x1b[m"), "{text:?}");
     }
 
@@ -291,14 +342,14 @@ mod tests {
         let cells = |attention| PersonCells { attention, started: "22:41".to_owned() };
         let mut view = running_task();
         assert_eq!(
-            person_table(&[view.clone()], &[cells(None)], ColorMode::Off),
+            person_table(&[view.clone()], &[cells(None)], ColorMode::Off, LINE_COLUMNS),
             "ID              STATE    STARTED  ELAPSED  OUTPUT  COMMAND\n\
              b-4k7q0n2m8x5t  running  22:41        15s  1.4KiB  npm test\n"
         );
         view.session_id = "a-very-long-session-name-that-is-allowed".parse().expect("a name");
         view.listening = (10_000..10_009).collect();
         view.command = HOSTILE_TEXT.to_owned();
-        let text = person_table(&[view], &[cells(Some("ends soon"))], ColorMode::Off);
+        let text = person_table(&[view], &[cells(Some("ends soon"))], ColorMode::Off, LINE_COLUMNS);
         assert!(
             text.starts_with(
                 "ID              STATE    ATTENTION  STARTED  ELAPSED  SESSION       COMMAND\n"
@@ -312,9 +363,35 @@ mod tests {
     }
 
     #[test]
+    fn a_narrow_screen_gets_fewer_columns_and_no_longer_lines() {
+        let mut view = running_task();
+        view.session_id = "a-very-long-session-name-that-is-allowed".parse().expect("a name");
+        view.listening = (10_000..10_009).collect();
+        view.command = HOSTILE_TEXT.to_owned();
+        view.expected_ms = Some(250_000);
+        let views = [view, ended_task(Outcome::Exited { code: 7 })];
+        let cells = || PersonCells { attention: Some("ends soon"), started: "22:41".to_owned() };
+        for width in [60, 40, 30, 20, 17, 16, 10, 1, 0] {
+            for text in [
+                task_table(&views, ColorMode::Off, width),
+                person_table(&views, &[cells(), cells()], ColorMode::Off, width),
+            ] {
+                assert_eq!(text.lines().count(), 3, "{text}");
+                for line in text.lines() {
+                    assert_eq!(line, one_line(line, width), "{width}: {text}");
+                }
+            }
+        }
+        let text = person_table(&views, &[cells(), cells()], ColorMode::Off, 40);
+        assert!(text.starts_with("ID              STATE     COMMAND\n"), "{text}");
+        assert!(text.ends_with("b-4k7q0n2m8x5t  exited 7  npm test\n"), "{text}");
+        assert_eq!(task_table(&views, ColorMode::Off, 10), "ID\nb-4k7q0n2…\nb-4k7q0n2…\n");
+    }
+
+    #[test]
     fn color_adds_only_escape_sequences() {
-        let plain = task_table(&[running_task()], ColorMode::Off);
-        let painted = task_table(&[running_task()], ColorMode::On);
+        let plain = task_table(&[running_task()], ColorMode::Off, LINE_COLUMNS);
+        let painted = task_table(&[running_task()], ColorMode::On, LINE_COLUMNS);
         assert!(painted.contains("\x1b[36mrunning\x1b[m"));
         let stripped = siding_model::text::render_output(painted.as_bytes(), Default::default());
         assert_eq!(stripped, plain);

@@ -9,19 +9,19 @@ use siding_model::duration::{format_duration, format_duration_exact};
 use siding_model::record::StopReport;
 use siding_model::size::{format_size as size, size_in_words};
 use siding_model::task_view::{MonitorView, PlacementKind, TaskView};
-use siding_model::text::{self, one_line};
+use siding_model::text::{self, one_line, wrap_words};
 
-use super::LINE_COLUMNS;
 use super::bar::format_progress;
 use super::color::{ColorMode, TextStyle};
+use super::local_time::TimeZone;
 use super::state;
 use super::why;
-use super::wrap::{wrap_untrusted, wrap_words};
+use super::wrap::wrap_untrusted;
 
 /// Width of the labels in columns.
 const LABEL_COLUMNS: usize = 13;
-/// Width of the values in columns.
-const VALUE_COLUMNS: usize = LINE_COLUMNS - LABEL_COLUMNS;
+/// Minimum width of the values in columns, even if the lines are then longer than the screen.
+const MIN_VALUE_COLUMNS: usize = 12;
 /// Maximum lines of a command.
 const MAX_COMMAND_LINES: usize = 5;
 /// Maximum number of processes in each list: one of running and one of ended processes.
@@ -35,10 +35,15 @@ const MAX_LISTED_REMOTES: usize = 5;
 /// Number of lines shown from the end of the output.
 const TAIL_LINES: usize = 10;
 
-/// Formats a task as one screen. The caller must have stored the end of the output and the advice
-/// in the view.
-pub(crate) fn task_screen(view: &TaskView, color: ColorMode) -> String {
-    let mut sheet = TaskScreen { text: String::new(), color };
+/// Formats a task as one screen of this width, with times in this zone. The caller must have stored
+/// the end of the output and the advice in the view.
+pub(crate) fn task_screen(
+    view: &TaskView,
+    color: ColorMode,
+    columns: usize,
+    zone: TimeZone,
+) -> String {
+    let mut sheet = TaskScreen { text: String::new(), color, columns, zone };
     sheet.add_header(view);
     sheet.add_identity(view);
     sheet.add_timing(view);
@@ -50,7 +55,7 @@ pub(crate) fn task_screen(view: &TaskView, color: ColorMode) -> String {
     }
     sheet.add_last_lines(view);
     if let Some(message) = &view.message {
-        sheet.add_block("next", &wrap_words(message, VALUE_COLUMNS));
+        sheet.add_words("next", message);
     }
     sheet.text
 }
@@ -58,12 +63,23 @@ pub(crate) fn task_screen(view: &TaskView, color: ColorMode) -> String {
 struct TaskScreen {
     text: String,
     color: ColorMode,
+    /// Width of the screen.
+    columns: usize,
+    zone: TimeZone,
 }
 
 impl TaskScreen {
+    /// Returns the width of the values in columns.
+    fn value_columns(&self) -> usize {
+        self.columns.saturating_sub(LABEL_COLUMNS).max(MIN_VALUE_COLUMNS)
+    }
+
     fn add_header(&mut self, view: &TaskView) {
         let state = match &view.outcome {
-            Some(outcome) => one_line(&outcome.to_string(), LINE_COLUMNS - 16),
+            Some(outcome) => one_line(
+                &outcome.to_string(),
+                self.columns.saturating_sub(16).max(MIN_VALUE_COLUMNS),
+            ),
             None => view.phase.as_str().to_owned(),
         };
         let state = self.color.apply(state::state_style(view), &state);
@@ -71,9 +87,12 @@ impl TaskScreen {
     }
 
     fn add_identity(&mut self, view: &TaskView) {
-        self.add_block("command", &wrap_untrusted(&view.command, VALUE_COLUMNS, MAX_COMMAND_LINES));
+        self.add_block(
+            "command",
+            &wrap_untrusted(&view.command, self.value_columns(), MAX_COMMAND_LINES),
+        );
         if let Some(name) = &view.name {
-            self.add_line("name", &one_line(name, VALUE_COLUMNS));
+            self.add_line("name", &one_line(name, self.value_columns()));
         }
         // Paths are not truncated, so that they can be copied.
         self.add_line("directory", &one_line(&view.cwd, usize::MAX));
@@ -85,14 +104,14 @@ impl TaskScreen {
                 Some(sandbox) => {
                     format!(
                         "started by its host, in a sandbox ({})",
-                        one_line(sandbox, VALUE_COLUMNS)
+                        one_line(sandbox, self.value_columns())
                     )
                 }
                 None => "started by its host".to_owned(),
             };
-            self.add_line("adopted", &how);
+            self.add_words("adopted", &how);
         }
-        let session = one_line(view.session_id.as_str(), VALUE_COLUMNS);
+        let session = one_line(view.session_id.as_str(), self.value_columns());
         self.add_line("session", &session);
         for (label, id) in [("inside", view.parent_task), ("same as", view.duplicate_of)] {
             if let Some(id) = id {
@@ -102,33 +121,35 @@ impl TaskScreen {
     }
 
     fn add_timing(&mut self, view: &TaskView) {
-        self.add_line("started", &view.started_at);
+        self.add_line("started", &self.zone.format(&view.started_at));
         match &view.ended_at {
             Some(ended) => {
-                self.add_line("ended", &format!("{ended}, after {}", state::format_elapsed(view)))
+                let ended = self.zone.format(ended);
+                self.add_words("ended", &format!("{ended}, after {}", state::format_elapsed(view)))
             }
             None => self.add_line("elapsed", &state::format_elapsed(view)),
         }
         if let Some(usual) = format_progress(view) {
             let runs =
                 view.expected_runs.map_or_else(String::new, |runs| format!(" ({runs} runs)"));
-            self.add_block("usually", &wrap_words(&format!("{usual}{runs}"), VALUE_COLUMNS));
+            self.add_words("usually", &format!("{usual}{runs}"));
         }
         if let (Some(at), Some(left)) = (&view.deadline_at, until_deadline(view, clock::unix_now()))
         {
             let left = format_duration(std::time::Duration::from_secs(left.as_secs()));
+            let at = self.zone.format(at);
             let says =
                 format!("{at}, in {left}: the task is ended then; `siding extend` moves this time");
-            self.add_block("deadline", &wrap_words(&says, VALUE_COLUMNS));
+            self.add_words("deadline", &says);
         } else if view.outcome.is_none() {
-            self.add_line("deadline", "none, while a person waits in the foreground");
+            self.add_words("deadline", "none, while a person waits in the foreground");
         }
         if let Some(ready) = &view.ready {
             let says = ready.describe(view.outcome.is_none());
-            self.add_block("ready", &wrap_untrusted(&says, VALUE_COLUMNS, MAX_READY_LINES));
+            self.add_block("ready", &wrap_untrusted(&says, self.value_columns(), MAX_READY_LINES));
         }
         if let Some(attention) = &view.attention {
-            self.add_line("attention", &why::format_attention(attention));
+            self.add_words("attention", &why::format_attention(attention));
         }
         if let (PlacementKind::Background, Some(why)) = (view.placement.kind, view.placement.why) {
             self.add_line("background", why.as_str());
@@ -136,11 +157,11 @@ impl TaskScreen {
         if let Some(leader) =
             view.leader_outcome.as_ref().filter(|_| view.leader_outcome != view.outcome)
         {
-            self.add_line("shell", &one_line(&leader.to_string(), VALUE_COLUMNS));
+            self.add_line("shell", &one_line(&leader.to_string(), self.value_columns()));
         }
         if let Some(statuses) = &view.pipeline_statuses {
             let statuses: Vec<_> = statuses.iter().map(ToString::to_string).collect();
-            self.add_line("pipeline", &one_line(&statuses.join(" | "), VALUE_COLUMNS));
+            self.add_line("pipeline", &one_line(&statuses.join(" | "), self.value_columns()));
         }
         if let Some(pid) = view.shim_pid {
             let rescues = match view.rescues {
@@ -150,7 +171,7 @@ impl TaskScreen {
             self.add_line("shim", &format!("{pid}{rescues}"));
         }
         if view.net != "host" {
-            self.add_block("network", &wrap_words(&view.net.replace(',', ", "), VALUE_COLUMNS));
+            self.add_words("network", &view.net.replace(',', ", "));
         }
         if let Some(group) = &view.cgroup {
             self.add_line("cgroup", &one_line(group, usize::MAX));
@@ -168,14 +189,14 @@ impl TaskScreen {
             lost => format!(", {} could not be stored", size_in_words(lost)),
         };
         let written = size_in_words(output.bytes);
-        self.add_line("output", &format!("{written}{gap}{lost}"));
+        self.add_words("output", &format!("{written}{gap}{lost}"));
         self.add_line("", &one_line(&output.path, usize::MAX));
         if let Some(monitor) = &view.monitor {
-            self.add_block("reported", &wrap_words(&format_monitor_counts(monitor), VALUE_COLUMNS));
+            self.add_words("reported", &format_monitor_counts(monitor));
             if let Some(pattern) = &monitor.pattern {
                 self.add_line(
                     "",
-                    &one_line(&format!("of those that match {pattern}"), VALUE_COLUMNS),
+                    &one_line(&format!("of those that match {pattern}"), self.value_columns()),
                 );
             }
         }
@@ -195,15 +216,17 @@ impl TaskScreen {
                 usage.fds.map(|number| count(number, "descriptor", "descriptors")),
             ];
             let parts: Vec<String> = parts.into_iter().flatten().collect();
-            self.add_line("used most", &parts.join(", "));
+            self.add_words("used most", &parts.join(", "));
             let sent = usage.sent.iter().take(MAX_LISTED_REMOTES);
-            let sent = sent.map(|to| format!("{} to {}", size(to.bytes), one_line(&to.remote, 40)));
+            let room = self.value_columns();
+            let sent =
+                sent.map(|to| one_line(&format!("{} to {}", size(to.bytes), to.remote), room));
             let mut lines: Vec<String> = sent.collect();
             lines.extend(format_remaining(usage.sent.len(), MAX_LISTED_REMOTES));
             self.add_block("sent", &lines);
         }
         for breach in &view.breaches {
-            let lines = wrap_untrusted(&breach.detail, VALUE_COLUMNS, MAX_BREACH_LINES);
+            let lines = wrap_untrusted(&breach.detail, self.value_columns(), MAX_BREACH_LINES);
             let painted: Vec<_> =
                 lines.iter().map(|line| self.color.apply(TextStyle::Bad, line)).collect();
             self.add_block("over limit", &painted);
@@ -213,7 +236,7 @@ impl TaskScreen {
     fn add_processes(&mut self, view: &TaskView) {
         if !view.listening.is_empty() {
             let ports: Vec<_> = view.listening.iter().map(ToString::to_string).collect();
-            self.add_block("ports", &wrap_words(&ports.join(" "), VALUE_COLUMNS));
+            self.add_words("ports", &ports.join(" "));
         }
         let mut lines: Vec<String> = view
             .processes
@@ -222,8 +245,7 @@ impl TaskScreen {
             .map(|process| {
                 let cpu = format_duration_exact(std::time::Duration::from_millis(process.cpu_ms));
                 let line = format!("{:>7} {} {cpu:>8}  ", process.pid, process.state);
-                let room = VALUE_COLUMNS.saturating_sub(line.chars().count());
-                format!("{line}{}", one_line(&process.command, room))
+                one_line(&format!("{line}{}", process.command), self.value_columns())
             })
             .collect();
         lines.extend(format_remaining(view.processes.len(), MAX_LISTED_PROCESSES));
@@ -237,8 +259,7 @@ impl TaskScreen {
             .take(MAX_LISTED_PROCESSES)
             .map(|ended| {
                 let line = format!("{:>7} {:<8}  ", ended.pid, ended.signal);
-                let room = VALUE_COLUMNS.saturating_sub(line.chars().count());
-                format!("{line}{}", one_line(&ended.command, room))
+                one_line(&format!("{line}{}", ended.command), self.value_columns())
             })
             .collect();
         let total = usize::try_from(report.ended_total).unwrap_or(usize::MAX);
@@ -246,17 +267,17 @@ impl TaskScreen {
         self.add_block("was ended", &lines);
         if !report.ports_freed.is_empty() {
             let ports: Vec<_> = report.ports_freed.iter().map(ToString::to_string).collect();
-            self.add_block("ports freed", &wrap_words(&ports.join(" "), VALUE_COLUMNS));
+            self.add_words("ports freed", &ports.join(" "));
         }
         for survivor in &report.survivors {
             let what = format!("{} {}: {}", survivor.pid, survivor.command, survivor.why);
-            let line = self.color.apply(TextStyle::Bad, &one_line(&what, VALUE_COLUMNS));
+            let line = self.color.apply(TextStyle::Bad, &one_line(&what, self.value_columns()));
             self.add_line("STILL ALIVE", &line);
         }
         if let Some(why) = &report.unproven {
             self.add_block(
                 "NOT PROVEN",
-                &text::wrap_text(&one_line(why, 4 * VALUE_COLUMNS), VALUE_COLUMNS),
+                &text::wrap_text(&one_line(why, 4 * self.value_columns()), self.value_columns()),
             );
         }
     }
@@ -266,10 +287,13 @@ impl TaskScreen {
             return;
         };
         let lines: Vec<&str> = text.lines().collect();
-        let skipped = lines.len().saturating_sub(TAIL_LINES);
+        // The lines before an omitted part are the beginning of the output.
+        let tail = lines.iter().rposition(|line| is_omission(line)).map_or(0, |at| at + 1);
+        let skipped = tail.max(lines.len().saturating_sub(TAIL_LINES));
         let title = match (skipped, view.output.truncated) {
+            (_, true) => "end of the output".to_owned(),
             (0, false) => "all output".to_owned(),
-            _ => format!("last {} lines", lines.len() - skipped),
+            (_, false) => format!("last {} lines", lines.len() - skipped),
         };
         let title = self.color.apply(TextStyle::Faint, &format!("-- {title} --"));
         self.text.push_str(&title);
@@ -277,12 +301,17 @@ impl TaskScreen {
         for line in &lines[skipped..] {
             // The leading `|` marks the line as output, so that it cannot be mistaken for siding's
             // own text.
-            let line = one_line(line, LINE_COLUMNS - 2);
+            let line = one_line(line, self.columns.saturating_sub(2).max(MIN_VALUE_COLUMNS));
             let _writing_to_string = writeln!(self.text, "| {line}");
         }
         let title = self.color.apply(TextStyle::Faint, "--");
         self.text.push_str(&title);
         self.text.push('\n');
+    }
+
+    /// Adds siding's own words, wrapped to the width of the values.
+    fn add_words(&mut self, label: &str, words: &str) {
+        self.add_block(label, &wrap_words(words, self.value_columns()));
     }
 
     fn add_block(&mut self, label: &str, lines: &[String]) {
@@ -298,6 +327,12 @@ impl TaskScreen {
         let label = self.color.apply(TextStyle::Faint, &padded);
         let _writing_to_string = writeln!(self.text, "{label}  {value}");
     }
+}
+
+/// Returns whether a line of a cut output stands for the omitted part. A task can print such a line;
+/// fewer lines are then shown.
+fn is_omission(line: &str) -> bool {
+    line.starts_with("… ") && line.contains(", from offset ") && line.ends_with('…')
 }
 
 /// Summarizes the reports of a monitor, for example `212 lines in 7 notices; 207 of them combined`.
@@ -324,6 +359,7 @@ mod tests {
     use siding_model::outcome::Outcome;
     use siding_model::record::{EndedProcess, OutputGap, Survivor};
 
+    use super::super::LINE_COLUMNS;
     use super::super::sample::{
         HOSTILE_TEXT, ended_task, running_task, sample_breach, sample_process,
     };
@@ -338,7 +374,7 @@ mod tests {
         view.message = Some("look at line 11".to_owned());
         let lines: String = (2..12).map(|line| format!("| line {line}\n")).collect();
         assert_eq!(
-            task_screen(&view, ColorMode::Off),
+            task_screen(&view, ColorMode::Off, LINE_COLUMNS, TimeZone::Utc),
             format!(
                 "b-4k7q0n2m8x5t  exited 7\n\
                  command      npm test\n\
@@ -357,6 +393,19 @@ mod tests {
     }
 
     #[test]
+    fn only_the_end_of_a_cut_output_is_shown() {
+        let mut view = running_task();
+        let omission = "… 900 MiB left out, from offset 16384 to 943734784; `siding output` …";
+        view.output.text =
+            Some(format!("y\n… repeated 8191 times\n{omission}\ny\n… repeated 9 times\n"));
+        view.output.truncated = true;
+        let text = task_screen(&view, ColorMode::Off, LINE_COLUMNS, TimeZone::Utc);
+        let end = "-- end of the output --\n| y\n| … repeated 9 times\n--\n";
+        assert!(text.ends_with(end), "{text}");
+        assert!(!text.contains("left out"), "{text}");
+    }
+
+    #[test]
     fn resource_usage_and_limit_breaches_are_shown() {
         use siding_model::limits::{PeakUsage, SentToRemote};
         use siding_model::outcome::LimitKind;
@@ -369,7 +418,7 @@ mod tests {
             sent: vec![SentToRemote { remote: "192.0.2.1".to_owned(), bytes: 3 << 20 }],
         });
         view.breaches = vec![sample_breach()];
-        let text = task_screen(&view, ColorMode::Off);
+        let text = task_screen(&view, ColorMode::Off, LINE_COLUMNS, TimeZone::Utc);
         for line in [
             "b-4k7q0n2m8x5t  stopped at its limit max-fds",
             "used most    50MiB, 1.2s CPU, 1 process, 4096 descriptors",
@@ -418,10 +467,18 @@ mod tests {
             ports_freed: (10_000..10_050).collect(),
             unproven: Some(why),
         });
-        let text = task_screen(&view, ColorMode::Off);
+        let text = task_screen(&view, ColorMode::Off, LINE_COLUMNS, TimeZone::Utc);
         assert!(text.lines().count() < 77);
         for line in text.lines() {
             assert_eq!(line, one_line(line, LINE_COLUMNS));
+        }
+        for line in task_screen(&view, ColorMode::Off, 40, TimeZone::Utc).lines() {
+            // Only a path is not cut.
+            assert!(line == one_line(line, 40) || line.ends_with("/output"), "{line}");
+        }
+        for columns in 0..20 {
+            let text = task_screen(&view, ColorMode::Off, columns, TimeZone::Local);
+            assert!(text.contains("started"), "{columns}");
         }
     }
 }

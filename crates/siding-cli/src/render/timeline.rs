@@ -2,13 +2,12 @@
 
 mod cells;
 
-use siding_model::text::{display_width, one_line};
+use siding_model::text::{CharacterSet, display_width, one_line};
 use siding_model::timeline::{
     BarState, BarStatus, MarkKind, Timeline, TimelineBar, TimelineGrid, TimelineLane, TimelineRow,
 };
 
 use super::color::{ColorMode, TextStyle};
-use super::locale::CharacterSet;
 use cells::Cells;
 
 /// Limits of the width of the labels on the left, in columns.

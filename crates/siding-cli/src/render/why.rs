@@ -6,24 +6,19 @@ use std::time::Duration;
 use siding_model::duration::format_duration;
 use siding_model::evidence::{AttentionView, Certainty, ChainLink, WaitingOn, WhyVerdict, WhyView};
 use siding_model::task_view::TaskView;
-use siding_model::text::one_line;
+use siding_model::text::{one_line, wrap_message, wrap_words};
 
-use super::LINE_COLUMNS;
 use super::state::format_elapsed;
-use super::wrap::wrap_words;
 
 /// Width of the labels in columns.
 const LABEL_COLUMNS: usize = 13;
-/// Width of the values in columns.
-const VALUE_COLUMNS: usize = LINE_COLUMNS - LABEL_COLUMNS;
 
-/// Formats on one screen why a task is quiet.
-pub(crate) fn why_screen(view: &WhyView) -> String {
-    let mut text = format!(
-        "{}  {}\n",
-        view.task_id,
-        format_verdict(view.verdict, view.waiting_on, view.certainty)
-    );
+/// Formats on one screen why a task is quiet. `columns` is the width of the screen.
+pub(crate) fn why_screen(view: &WhyView, columns: usize) -> String {
+    let room = columns.saturating_sub(LABEL_COLUMNS);
+    let verdict = format_verdict(view.verdict, view.waiting_on, view.certainty);
+    let head = format!("{}  {verdict}\n", view.task_id);
+    let mut text = wrap_message(&head, columns);
     let spent = |ms| format_duration(Duration::from_millis(ms));
     let silent = format!(
         "{}, observed for {}, {:.1} % of a core",
@@ -31,33 +26,33 @@ pub(crate) fn why_screen(view: &WhyView) -> String {
         spent(view.since_ms),
         view.cpu_percent
     );
-    push_line(&mut text, "silent for", &silent);
-    push_last_line(&mut text, &view.tail);
+    push_block(&mut text, "silent for", &silent, room);
+    push_last_line(&mut text, &view.tail, room);
     let mut label = "processes";
     for link in &view.chain {
-        push_line(&mut text, label, &format_process(link));
+        push_line(&mut text, label, &format_process(link, room));
         label = "";
         if let Some(wait) = format_wait(link) {
-            push_line(&mut text, "", &one_line(&format!("  {wait}"), VALUE_COLUMNS));
+            push_line(&mut text, "", &one_line(&format!("  {wait}"), room));
         }
     }
-    push_next(&mut text, &view.advice);
+    push_block(&mut text, "next", &view.advice, room);
     text
 }
 
-/// Formats how a task ended. `tail` is the last line of its output.
-pub(crate) fn ended_why_screen(view: &TaskView, tail: &str) -> String {
+/// Formats how a task ended. `tail` is the last line of its output, `columns` the width of the
+/// screen.
+pub(crate) fn ended_why_screen(view: &TaskView, tail: &str, columns: usize) -> String {
+    let room = columns.saturating_sub(LABEL_COLUMNS);
     let id = view.task_id;
     let head = format!("{id}  has ended: ");
     let after = format!(" after {}", format_elapsed(view));
     let outcome = view.outcome.as_ref().map_or_else(String::new, ToString::to_string);
-    let room = LINE_COLUMNS.saturating_sub(head.len() + after.len());
-    let mut text = format!("{head}{}{after}\n", one_line(&outcome, room));
-    push_last_line(&mut text, tail);
-    push_next(
-        &mut text,
-        &format!("`siding output {id}` prints its output, `siding show {id}` shows more"),
-    );
+    let outcome = one_line(&outcome, columns.saturating_sub(head.len() + after.len()));
+    let mut text = format!("{}\n", one_line(&format!("{head}{outcome}{after}"), columns));
+    push_last_line(&mut text, tail, room);
+    let next = format!("`siding output {id}` prints its output, `siding show {id}` shows more");
+    push_block(&mut text, "next", &next, room);
     text
 }
 
@@ -80,10 +75,8 @@ fn format_verdict(verdict: WhyVerdict, on: Option<WaitingOn>, certainty: Certain
     }
 }
 
-fn format_process(link: &ChainLink) -> String {
-    let head = format!("{} {}  ", link.pid, link.state);
-    let command = one_line(&link.command, VALUE_COLUMNS.saturating_sub(head.len()));
-    format!("{head}{command}")
+fn format_process(link: &ChainLink, room: usize) -> String {
+    one_line(&format!("{} {}  {}", link.pid, link.state, link.command), room)
 }
 
 fn format_wait(link: &ChainLink) -> Option<String> {
@@ -99,17 +92,18 @@ fn format_wait(link: &ChainLink) -> Option<String> {
 }
 
 /// Appends the last line of the output, unless it is empty.
-fn push_last_line(text: &mut String, tail: &str) {
+fn push_last_line(text: &mut String, tail: &str, room: usize) {
     if !tail.is_empty() {
         // The leading `|` marks the line as output, so that it cannot be mistaken for siding's own
         // text.
-        push_line(text, "last line", &format!("| {}", one_line(tail, VALUE_COLUMNS - 2)));
+        push_line(text, "last line", &one_line(&format!("| {tail}"), room));
     }
 }
 
-fn push_next(text: &mut String, advice: &str) {
-    let mut label = "next";
-    for words in wrap_words(advice, VALUE_COLUMNS) {
+/// Appends siding's own words, wrapped to `room` columns.
+fn push_block(text: &mut String, label: &str, words: &str, room: usize) {
+    let mut label = label;
+    for words in wrap_words(words, room) {
         push_line(text, label, &words);
         label = "";
     }
@@ -123,6 +117,7 @@ fn push_line(text: &mut String, label: &str, value: &str) {
 mod tests {
     use siding_model::outcome::Outcome;
 
+    use super::super::LINE_COLUMNS;
     use super::super::sample::{HOSTILE_TEXT, ended_task};
     use super::*;
 
@@ -161,7 +156,7 @@ mod tests {
     #[test]
     fn an_input_wait_fits_one_screen() {
         assert_eq!(
-            why_screen(&sample_view()),
+            why_screen(&sample_view(), LINE_COLUMNS),
             "b-4k7q0n2m8x5t  waits for input (certain)\n\
              silent for   4s, observed for 2s, 0.0 % of a core\n\
              last line    | Continue? [y/N] \n\
@@ -177,14 +172,14 @@ mod tests {
     fn an_ended_task_is_shown_with_its_outcome() {
         let view = ended_task(Outcome::Exited { code: 7 });
         assert_eq!(
-            ended_why_screen(&view, "2 tests failed"),
+            ended_why_screen(&view, "2 tests failed", LINE_COLUMNS),
             "b-4k7q0n2m8x5t  has ended: exited 7 after 15s\n\
              last line    | 2 tests failed\n\
-             next         `siding output b-4k7q0n2m8x5t` prints its output, `siding show\n\
-             \x20            b-4k7q0n2m8x5t` shows more\n"
+             next         `siding output b-4k7q0n2m8x5t` prints its output,\n\
+             \x20            `siding show b-4k7q0n2m8x5t` shows more\n"
         );
         let view = ended_task(Outcome::Lost { why: HOSTILE_TEXT.to_owned() });
-        for line in ended_why_screen(&view, HOSTILE_TEXT).lines() {
+        for line in ended_why_screen(&view, HOSTILE_TEXT, LINE_COLUMNS).lines() {
             assert_eq!(line, one_line(line, LINE_COLUMNS));
         }
     }
@@ -194,7 +189,8 @@ mod tests {
         for verdict in WhyVerdict::ALL_VERDICTS {
             let phrase = format_verdict(verdict, Some(WaitingOn::Child), Certainty::Hard);
             let line = format!("silent for 23h 59m, {phrase}");
-            assert!(line.len() <= VALUE_COLUMNS && !phrase.contains('_'), "{line}");
+            let room = LINE_COLUMNS - LABEL_COLUMNS;
+            assert!(line.len() <= room && !phrase.contains('_'), "{line}");
         }
     }
 
@@ -208,10 +204,16 @@ mod tests {
             link.object = Some(HOSTILE_TEXT.to_owned());
             link.detail = Some(HOSTILE_TEXT.to_owned());
         }
-        let text = why_screen(&view);
+        let text = why_screen(&view, LINE_COLUMNS);
         assert!(text.lines().count() < 24, "{text}");
         for line in text.lines() {
             assert_eq!(line, one_line(line, LINE_COLUMNS));
+        }
+        for line in why_screen(&view, 40).lines() {
+            assert_eq!(line, one_line(line, 40));
+        }
+        for columns in 0..20 {
+            assert!(why_screen(&view, columns).contains("next"), "{columns}");
         }
     }
 }

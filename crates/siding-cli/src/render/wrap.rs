@@ -1,9 +1,14 @@
 //! Wraps long texts into lines of bounded width.
 
 use siding_model::task_view::TaskView;
-use siding_model::text::one_line;
+use siding_model::text::{one_line, wrap_words};
 
 use crate::hyperlink::link_outputs;
+use crate::stderr;
+
+/// The lead of the first line of a note, and of its other lines.
+const NOTE_LEAD: &str = "siding: ";
+const NOTE_INDENT: &str = "        ";
 
 /// Wraps an untrusted text into at most `lines` lines of `columns` columns each, escaped for
 /// printing. Omitted text is replaced by `…`.
@@ -25,43 +30,35 @@ pub(super) fn wrap_untrusted(text: &str, columns: usize, lines: usize) -> Vec<St
     }
 }
 
-/// Wraps siding's own text into lines of at most `columns` columns, between words. A longer word,
-/// such as a path, is on a separate line and is not broken.
-pub(super) fn wrap_words(text: &str, columns: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= columns => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            Some(_) | None => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
 /// Prints a note of siding on standard error, because standard output is reserved for the command's
-/// result. Each line of the note is wrapped to fit a terminal.
+/// result. Each line of the note is wrapped, also for a program.
 pub(crate) fn print_note(text: &str) {
-    for (number, line) in note_lines(text).enumerate() {
-        let lead = if number == 0 { "siding:" } else { "       " };
-        errln!("{lead} {line}");
-    }
+    let _peer_gone = stderr::print(&format_note(text, note_columns()));
 }
 
 /// Prints a note about a task as [`print_note`] does, with links to the task's output where the
 /// terminal shows them.
 pub(crate) fn print_task_note(text: &str, view: &TaskView) {
-    for (number, line) in note_lines(text).enumerate() {
-        let lead = if number == 0 { "siding:" } else { "       " };
-        let line = link_outputs(&line, std::slice::from_ref(view), &std::io::stderr());
-        errln!("{lead} {line}");
-    }
+    let note = format_note(text, note_columns());
+    let note = link_outputs(&note, std::slice::from_ref(view), &std::io::stderr());
+    let _peer_gone = stderr::print(&note);
 }
 
-fn note_lines(text: &str) -> impl Iterator<Item = String> {
-    text.lines().flat_map(|line| wrap_words(line, super::LINE_COLUMNS - 8))
+/// Returns the columns of a note, with its lead.
+fn note_columns() -> usize {
+    let columns = stderr::terminal_columns().unwrap_or(super::LINE_COLUMNS);
+    columns.min(super::LINE_COLUMNS)
+}
+
+fn format_note(text: &str, columns: usize) -> String {
+    let mut note = String::new();
+    let room = columns.saturating_sub(NOTE_LEAD.len());
+    for (number, line) in text.lines().flat_map(|line| wrap_words(line, room)).enumerate() {
+        note.push_str(if number == 0 { NOTE_LEAD } else { NOTE_INDENT });
+        note.push_str(&line);
+        note.push('\n');
+    }
+    note
 }
 
 #[cfg(test)]
@@ -80,9 +77,9 @@ mod tests {
     }
 
     #[test]
-    fn sentences_break_between_words() {
-        assert_eq!(wrap_words("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrap_words("a /long/path/to b", 6), ["a", "/long/path/to", "b"]);
-        assert_eq!(note_lines("one\ntwo").collect::<Vec<_>>(), ["one", "two"]);
+    fn the_lines_of_a_note_are_aligned() {
+        assert_eq!(format_note("one two\nthree", 12), "siding: one\n        two\n        three\n");
+        assert_eq!(format_note("one two", 3), "siding: one\n        two\n");
+        assert_eq!(format_note("", 80), "");
     }
 }

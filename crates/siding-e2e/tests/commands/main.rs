@@ -22,6 +22,7 @@ mod install_options;
 mod man_pages;
 mod metrics;
 mod monitor;
+mod narrow_terminal;
 mod not_found;
 mod notice_text;
 mod notices;

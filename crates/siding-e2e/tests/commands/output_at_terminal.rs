@@ -51,6 +51,24 @@ fn only_a_text_that_is_longer_than_the_screen_is_paged() {
     }
 }
 
+/// Promise P27: a person sees the output at every call. The position of the session moves as for a
+/// program, which therefore reads on after it.
+#[test]
+fn a_person_sees_the_output_at_every_call() {
+    let sandbox = sandbox();
+    let id = run_to_end(&sandbox, "echo one; echo two");
+    let id = id.as_str();
+    for args in [[id].as_slice(), &[id], &[id, "--follow"]] {
+        let (shown, paged) = show_output(&sandbox, args, &[]);
+        assert!(shown.starts_with("one\ntwo\n"), "{args:?}: {shown}");
+        assert_eq!(paged, None);
+    }
+    let program = sandbox.siding(&["output", id]).run().expect_code(0);
+    assert_eq!(program.stdout_text(), "");
+    let (shown, _) = show_output(&sandbox, &[id], &[("CLAUDECODE", "1")]);
+    assert!(shown.starts_with(&format!("siding: nothing new from {id}, exited 0")), "{shown}");
+}
+
 /// A person who closes the pager early is not told about a failure.
 #[test]
 fn a_pager_that_is_closed_early_is_no_failure() {

@@ -27,6 +27,23 @@ fn has_unread_input(terminal: &Terminal) -> bool {
     matches!(rustix::event::poll(&mut polled, Some(&now)), Ok(1))
 }
 
+/// A program that would read the terminal ends without input, and a person learns the reason.
+#[test]
+fn a_program_that_reads_the_terminal_is_explained() {
+    let sandbox = sandbox();
+    let mut terminal = Terminal::new(80, 24);
+    let call = |args: &[&str]| sandbox.siding(&[&["run"], args].concat());
+    for args in [&["--stdin", "null", "--", "cat"][..], &["--", "cat", "/dev/null"]] {
+        assert_eq!(call(args).on_terminal(&terminal).run().code, Some(0));
+    }
+    let agents_call = call(&["--", "cat"]).env("CLAUDECODE", "1");
+    assert_eq!(agents_call.on_terminal(&terminal).run().code, Some(0));
+    let shown = terminal.scrollback_text();
+    assert!(!shown.contains("empty input"), "{shown}");
+    assert_eq!(call(&["--", "cat"]).on_terminal(&terminal).run().code, Some(0));
+    terminal.wait_for_text("siding: `cat` found an empty input, because siding does not");
+}
+
 /// Ctrl-B, whose use is shown after some seconds, moves the command to the background as the same
 /// process, and the call restores the terminal.
 #[test]

@@ -98,9 +98,13 @@ pub(super) fn readiness_note(outcome: &Outcome, state: &TaskState) -> Option<Str
 
 /// Builds the event for a stall.
 pub(super) fn stall_event(found: &Evidence) -> NoticeEvent {
-    let on = found.waiting_on.map_or_else(String::new, |on| format!(" for {}", on.as_str()));
+    let phrase = found.verdict.phrase(found.waiting_on);
+    let likely = match found.certainty {
+        evidence::Certainty::Soft => " (likely)",
+        evidence::Certainty::Hard | evidence::Certainty::None => "",
+    };
     let silent = duration::format_duration(Duration::from_millis(found.silent_ms));
-    let says = format!("silent for {silent}: {}{on}; {}", found.verdict.as_str(), found.advice);
+    let says = format!("silent for {silent}: {phrase}{likely}; {}", found.advice);
     let certainty = match found.certainty {
         evidence::Certainty::Hard => StallCertainty::Hard,
         evidence::Certainty::Soft | evidence::Certainty::None => StallCertainty::Soft,

@@ -143,10 +143,8 @@ fn describe_record(record: &Record, state: &TaskState) -> Option<(MarkKind, Stri
         Record::Matched { text, .. } => Some((MarkKind::Matched, text.clone())),
         Record::Stalled(stalled) => {
             let evidence = &stalled.evidence;
-            let on =
-                evidence.waiting_on.map_or_else(String::new, |on| format!(" for {}", on.as_str()));
-            let verdict = evidence.verdict.as_str().replace('_', " ");
-            Some((MarkKind::Stalled, format!("{verdict}{on}: {}", evidence.tail)))
+            let phrase = evidence.verdict.phrase(evidence.waiting_on);
+            Some((MarkKind::Stalled, format!("{phrase}: {}", evidence.tail)))
         }
         Record::Limit(breach) => Some((MarkKind::Limit, breach.detail.clone())),
         Record::Denied { host, .. } => Some((MarkKind::Limit, format!("refused: {host}"))),

@@ -118,6 +118,7 @@ fn only_the_last_stall_is_reported_with_the_count() {
     let one = read_notices(background_spec(), &[event_record(1, SPAWNED), stall(50_000)]);
     assert_eq!(seqs_and_kinds(&one), [(2, NoticeKind::Stalled)]);
     assert!(!says(&one).contains("times"), "{}", says(&one));
+    assert!(says(&one).contains(": waits for input; "), "{}", says(&one));
     let three = [event_record(1, SPAWNED), stall(50_000), stall(150_000), stall(250_000)];
     let story_of_three = read_notices(background_spec(), &three);
     assert_eq!(seqs_and_kinds(&story_of_three), [(4, NoticeKind::Stalled)], "a notice of its own");

@@ -106,7 +106,7 @@ fn a_journal_gives_the_states_and_events_of_its_task() {
     );
     let text = |kind| task.events.iter().find(|event| event.kind == kind).map(|event| &*event.text);
     assert_eq!(text(MarkKind::Stop), Some("stop by user"));
-    assert_eq!(text(MarkKind::Stalled), Some("input wait: Continue? [y/N]"));
+    assert_eq!(text(MarkKind::Stalled), Some("waits for input: Continue? [y/N]"));
     assert_eq!(task.ended_at, Some(start.plus_ms(10_100)));
     assert!(task.events.iter().all(|event| !event.text.contains('\n')));
 }

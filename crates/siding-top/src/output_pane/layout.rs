@@ -4,6 +4,7 @@ use ratatui_core::style::Style;
 use siding_model::text::display_width;
 
 use super::{OutputPane, StyledLine};
+use crate::output_style::to_screen_style;
 
 /// One row of the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +34,7 @@ fn wrap(line: &StyledLine, columns: usize) -> Vec<Vec<(String, Style)>> {
     let mut rows: Vec<Vec<(String, Style)>> = vec![Vec::new()];
     let mut used = 0;
     for (text, style) in line.spans() {
+        let style = to_screen_style(style);
         let mut part = String::new();
         for c in text.chars() {
             let width = display_width(c.encode_utf8(&mut [0; 4]));

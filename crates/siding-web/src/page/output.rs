@@ -8,12 +8,13 @@ use siding_core::store::TaskDir;
 use siding_http::ResponseBody;
 use siding_model::id::TaskId;
 use siding_model::size::format_size;
+use siding_model::text::{CharStyle, StyledLineParser};
 use tokio::sync::mpsc::{Sender, channel};
 
 use crate::context::WebContext;
+use crate::output_style::style_classes;
 use crate::output_window::{self, LineEnd, OutputWindow, WINDOW_BYTES, WindowStart};
 use crate::query::Query;
-use crate::terminal_text::{LineRenderer, StyledText};
 
 /// Maximum size of a window that a request may ask for, in bytes.
 const MAX_WINDOW_BYTES: u64 = 4 * WINDOW_BYTES;
@@ -23,15 +24,15 @@ const DOWNLOAD_PIECE_BYTES: u64 = 256 << 10;
 /// Returns the lines of a window as elements of a list on the page of the task. The id of each is
 /// its offset, which stays the same as long as the task exists.
 pub(crate) fn output_lines(window: &OutputWindow) -> Markup {
-    let mut renderer = LineRenderer::default();
+    let mut parser = StyledLineParser::default();
     html! {
         @for line in &window.lines {
-            @let spans = renderer.render(&line.bytes);
+            @let styled_line = parser.parse_line(&line.bytes);
             li id={ "b" (line.from) }
                 data-open[line.end == LineEnd::Open]
                 data-continued[line.end == LineEnd::Continued] {
                 a href={ "?at=" (line.from) "#b" (line.from) } { (line.from) }
-                code { @for span in &spans { (styled(span)) } }
+                code { @for (text, style) in styled_line.spans() { (styled(text, style)) } }
             }
         }
         @if let Some(gap) = window.gap.filter(|gap| gap.to == window.next && window.end() < gap.to) {
@@ -42,10 +43,10 @@ pub(crate) fn output_lines(window: &OutputWindow) -> Markup {
     }
 }
 
-fn styled(span: &StyledText) -> Markup {
+fn styled(text: &str, style: CharStyle) -> Markup {
     html! {
-        @if span.style.is_plain() { (span.text) }
-        @else { span class=(span.style.classes()) { (span.text) } }
+        @if style == CharStyle::default() { (text) }
+        @else { span class=(style_classes(style)) { (text) } }
     }
 }
 

@@ -64,7 +64,7 @@ impl Args {
             errln!("siding: {mistake}");
         }
         let mistakes = reading.mistakes.len() + misspelt.len();
-        stdout::print_text(&format_summary(&reading.files, mistakes))?;
+        stdout::print_text(&stdout::wrap_for_terminal(&format_summary(&reading.files, mistakes)))?;
         Ok(if mistakes == 0 { ExitCode::SUCCESS } else { ExitCode::from(MISTAKES_EXIT_CODE) })
     }
 }

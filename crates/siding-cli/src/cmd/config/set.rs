@@ -56,7 +56,7 @@ impl SetArgs {
     pub(super) fn run(self) -> Result<ExitCode, Failure> {
         let environment = Environment::from_process();
         let message = set(&environment, self.layer, self.key, &self.value)?;
-        stdout::print_text(&message)?;
+        stdout::print_text(&stdout::wrap_for_terminal(&message))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -69,14 +69,16 @@ impl UnsetArgs {
             .map_err(|fault| file.text_failure(fault))?;
         let Some(text) = removed else {
             let path = file.path().display();
-            stdout::print_text(&format!("{path} does not set {}\n", self.key))?;
+            let message = format!("{path} does not set {}\n", self.key);
+            stdout::print_text(&stdout::wrap_for_terminal(&message))?;
             return Ok(ExitCode::SUCCESS);
         };
         let planned = file.plan(&environment, &text);
         file.write(&text)?;
         report_mistakes(&planned);
         let effect = format_value_and_origin(self.key, &planned.settings);
-        stdout::print_text(&format!("changed {}\n{effect}\n", file.path().display()))?;
+        let message = format!("changed {}\n{effect}\n", file.path().display());
+        stdout::print_text(&stdout::wrap_for_terminal(&message))?;
         Ok(ExitCode::SUCCESS)
     }
 }

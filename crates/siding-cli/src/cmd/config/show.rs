@@ -120,14 +120,14 @@ fn format_table(views: &[SettingView], home: Option<&Path>) -> String {
     let short =
         |view: &SettingView| Some(shown_value(view).chars().count()).filter(|count| *count <= 12);
     let value = views.iter().filter_map(short).max().unwrap_or(0);
+    let columns = stdout::text_columns();
     let mut text = String::new();
     for view in views {
         let shown = shown_value(view);
         let mut line = format!("{:<key$}  {shown:<value$}  ", view.key);
         let origin = format_origin(view, home);
-        if line.chars().count() + origin.chars().count() > stdout::TEXT_COLUMNS {
-            let value = stdout::wrap_indented(&shown, key + 2, stdout::TEXT_COLUMNS);
-            line = format!("{:<key$}  {}\n    ", view.key, value.trim_start());
+        if line.chars().count() + origin.chars().count() > columns {
+            line = stdout::wrap_beside(view.key, &shown, key + 2, columns) + "\n    ";
         }
         text.push_str(line.as_str());
         text.push_str(&origin);

@@ -13,7 +13,7 @@ use super::rules::RuleView;
 use crate::failure::Failure;
 use crate::guard_rules;
 use crate::render::{json, out};
-use crate::stdout::TEXT_COLUMNS;
+use crate::stdout::text_columns;
 
 /// Explains a rule, or shows what the guard sees in a command.
 #[derive(Debug, clap::Args)]
@@ -92,7 +92,7 @@ impl Args {
 fn format_explanation(explanation: &Explanation) -> String {
     let mut text = "runs\n".to_owned();
     for call in &explanation.calls {
-        text += &format!("      {}\n", one_line(&call.words, TEXT_COLUMNS - 6));
+        text += &format!("      {}\n", one_line(&call.words, text_columns().saturating_sub(6)));
     }
     if explanation.calls.is_empty() {
         text += "      no program that can be determined\n";

@@ -3,7 +3,7 @@
 use siding_guard::{Finding, GuardReport, ParseCompleteness, Rule};
 use siding_model::text::one_line;
 
-use crate::stdout::{TEXT_COLUMNS, wrap_indented};
+use crate::stdout::{text_columns, wrap_indented};
 
 /// Columns of indentation before the text of a finding.
 const INDENT_COLUMNS: usize = 6;
@@ -25,7 +25,7 @@ fn format_finding(finding: &Finding) -> String {
     let Finding { rule, verdict, span, text, why, instead } = finding;
     let head =
         format!("\n{:<INDENT_COLUMNS$}{rule} at {}–{}", verdict.name(), span.start, span.end);
-    let shown = one_line(text, TEXT_COLUMNS - INDENT_COLUMNS - 2);
+    let shown = one_line(text, text_columns().saturating_sub(INDENT_COLUMNS + 2));
     let mut lines = format!("{head}\n{:INDENT_COLUMNS$}| {shown}\n{}\n", "", wrap_reason(why));
     if let Some(instead) = instead {
         lines += &format!("{}\n", wrap_reason(&format!("instead: {instead}")));
@@ -34,7 +34,7 @@ fn format_finding(finding: &Finding) -> String {
 }
 
 fn wrap_reason(text: &str) -> String {
-    wrap_indented(&one_line(text, usize::MAX), INDENT_COLUMNS, TEXT_COLUMNS)
+    wrap_indented(&one_line(text, usize::MAX), INDENT_COLUMNS, text_columns())
 }
 
 /// Formats a rule with its verdict, origin, reason and examples.
@@ -60,7 +60,7 @@ pub(super) fn format_rule(rule: &Rule) -> String {
             text += &format!(
                 "{:INDENT_COLUMNS$}{}\n",
                 "",
-                one_line(example, TEXT_COLUMNS - INDENT_COLUMNS)
+                one_line(example, text_columns().saturating_sub(INDENT_COLUMNS))
             );
         }
     }

@@ -12,6 +12,7 @@ use crate::guard_rules;
 use crate::render::color::ColorMode;
 use crate::render::table_layout::{Align, format_grid};
 use crate::render::{json, out};
+use crate::stdout;
 
 /// Lists the rules in force, each with its verdict and origin.
 #[derive(Debug, clap::Args)]
@@ -80,7 +81,8 @@ impl Args {
         };
         let rows: Vec<_> = rules.iter().map(row).collect();
         let titles = [("RULE", Align::Left), ("VERDICT", Align::Left), ("FROM", Align::Left)];
-        out::print(&format_grid(titles, "WHY", &rows, ColorMode::for_stdout()))?;
+        let color = ColorMode::for_stdout();
+        out::print(&format_grid(titles, "WHY", &rows, color, stdout::text_columns()))?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -10,7 +10,7 @@ use siding_model::text::one_line;
 use crate::failure::Failure;
 use crate::guard_rules;
 use crate::render::{json, out};
-use crate::stdout::TEXT_COLUMNS;
+use crate::stdout::text_columns;
 
 /// Exit code if a rule fails on one of its examples.
 const EXAMPLES_FAILED_EXIT_CODE: u8 = 1;
@@ -98,7 +98,7 @@ fn format_result(result: &ExampleResults) -> String {
     let mut text = String::new();
     for failed in &result.failed {
         let how = if failed.should_match { "does not find" } else { "finds" };
-        let command = one_line(&failed.command, TEXT_COLUMNS - 8);
+        let command = one_line(&failed.command, text_columns().saturating_sub(8));
         text += &format!("{} {how}\n      | {command}\n", failed.rule);
     }
     for rule in &result.rules_without_examples {

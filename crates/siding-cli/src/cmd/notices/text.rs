@@ -6,7 +6,7 @@ use siding_model::duration::format_duration;
 use siding_model::notice::NoticeView;
 use siding_model::text::one_line;
 
-use crate::stdout::TEXT_COLUMNS;
+use crate::stdout::text_columns;
 
 /// Numbers of lines that are shown from the start of a long summary, where the errors are, and from
 /// its end.
@@ -17,6 +17,7 @@ const SUMMARY_INDENT: &str = "    ";
 
 /// Formats a notice as one line with its id, status and command, followed by the indented summary.
 pub(super) fn format_notice(notice: &NoticeView) -> String {
+    let columns = text_columns();
     let how = match (notice.exit_code, &notice.signal, &notice.limit) {
         (Some(0), ..) | (None, None, None) => String::new(),
         (Some(code), ..) => format!(" with {code}"),
@@ -27,17 +28,15 @@ pub(super) fn format_notice(notice: &NoticeView) -> String {
     let status = notice.status.as_str().replace('_', " ");
     let mut line = format!("{}  {status}{how} after {elapsed}  ", notice.notice_id);
     let what = notice.name.as_ref().unwrap_or(&notice.command);
-    line.push_str(&one_line(
-        what,
-        TEXT_COLUMNS.saturating_sub(line.chars().count()).max(TEXT_COLUMNS / 4),
-    ));
-    let mut text = one_line(&line, TEXT_COLUMNS);
+    line.push_str(&one_line(what, columns.saturating_sub(line.chars().count()).max(columns / 4)));
+    let mut text = one_line(&line, columns);
     text.push('\n');
     let lines: Vec<&str> = notice.summary.lines().collect();
     let mut show = |line: &str| {
         text.push_str(SUMMARY_INDENT);
         // `one_line` would escape a tab to `\t`.
-        text.push_str(&one_line(&line.replace('\t', "  "), TEXT_COLUMNS - SUMMARY_INDENT.len()));
+        let room = columns.saturating_sub(SUMMARY_INDENT.len());
+        text.push_str(&one_line(&line.replace('\t', "  "), room));
         text.push('\n');
     };
     match lines.len().checked_sub(FIRST_LINES + LAST_LINES + 1) {

@@ -19,6 +19,7 @@ use crate::failure::Failure;
 use crate::hyperlink::link_outputs;
 use crate::render::color::ColorMode;
 use crate::render::{self, PersonCells, out};
+use crate::stdout;
 
 /// Maximum number of failed tasks that are listed because their ends were not shown yet.
 const MAX_UNREAD_FAILURES: usize = 5;
@@ -68,7 +69,8 @@ pub(super) fn print_list(
     let unread = find_unread_failures(root, &views);
     let need =
         |view: &TaskView| PersonNeed::for_task(view, unread.contains(&view.task_id), now, notice);
-    let list = format_list(views, need, scope, ColorMode::for_stdout());
+    let columns = stdout::text_columns();
+    let list = format_list(views, need, scope, ColorMode::for_stdout(), columns);
     if !list.table.is_empty() {
         out::print(&link_outputs(&list.table, &list.listed, &std::io::stdout()))?;
     }
@@ -78,12 +80,14 @@ pub(super) fn print_list(
     Ok(())
 }
 
-/// Formats the tasks in `views`, which are sorted as for [`print_list`].
+/// Formats the tasks in `views`, which are sorted as for [`print_list`]. `columns` is the width of
+/// the screen.
 pub(super) fn format_list(
     views: Vec<TaskView>,
     need: impl Fn(&TaskView) -> Option<PersonNeed>,
     scope: ListScope,
     color: ColorMode,
+    columns: usize,
 ) -> PersonList {
     let now = clock::unix_now();
     let counts = EndedCounts::from_views(&views);
@@ -98,8 +102,11 @@ pub(super) fn format_list(
             (view, cells)
         })
         .unzip();
-    let table =
-        if views.is_empty() { String::new() } else { render::person_table(&views, &cells, color) };
+    let table = if views.is_empty() {
+        String::new()
+    } else {
+        render::person_table(&views, &cells, color, columns)
+    };
     let summary = last_end.filter(|_| scope == ListScope::Overview).map(|last_end| {
         let age = (!is_running).then(|| format_age(last_end, now));
         format_summary(counts, age.as_deref(), has_unread)

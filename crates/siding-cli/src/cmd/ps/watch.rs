@@ -15,7 +15,7 @@ use siding_live::{EndedTasks, LiveOptions, LiveTask, LiveView};
 use siding_model::id::{SessionId, TaskId};
 use siding_model::signal::Signal;
 use siding_model::task_view::TaskView;
-use siding_model::text::{display_width, one_line};
+use siding_model::text::{display_width, one_line, wrap_text};
 
 use super::person::{self, PersonList};
 use super::{Args, NO_TASKS};
@@ -24,6 +24,7 @@ use crate::failure::Failure;
 use crate::render::color::ColorMode;
 use crate::render::out::{self, ReaderState};
 use crate::run_history;
+use crate::stdout;
 
 /// Shortest time between two paints, and the interval at which the times of running tasks are
 /// painted, in milliseconds.
@@ -97,7 +98,8 @@ impl Args {
         let running: Vec<TaskId> =
             view.tasks().take_while(|task| task.is_live()).map(LiveTask::id).take(rows).collect();
         view.sample(&running);
-        let list = |color| self.format_live_list(view, sessions.as_ref(), color);
+        let width = columns.min(stdout::TEXT_COLUMNS);
+        let list = |color| self.format_live_list(view, sessions.as_ref(), color, width);
         Ok(fit_lines(list(ColorMode::for_stdout()), || list(ColorMode::Off), columns, rows))
     }
 
@@ -106,6 +108,7 @@ impl Args {
         view: &LiveView,
         sessions: Option<&HashSet<SessionId>>,
         color: ColorMode,
+        columns: usize,
     ) -> PersonList {
         let is_listed = |task: &&LiveTask| {
             sessions.is_none_or(|sessions| sessions.contains(&task.view.session_id))
@@ -114,7 +117,7 @@ impl Args {
         let views: Vec<TaskView> = view.tasks().filter(is_listed).map(to_row).collect();
         let is_empty = views.is_empty();
         let need = |row: &TaskView| view.task(row.task_id).and_then(|task| task.need);
-        let mut list = person::format_list(views, need, self.scope(), color);
+        let mut list = person::format_list(views, need, self.scope(), color, columns);
         if is_empty {
             let text = if self.running { "nothing is running" } else { NO_TASKS };
             list.summary = Some(text.to_owned());
@@ -187,7 +190,9 @@ fn fit_lines(
     let cut = |line: &str| if is_cut { one_line(line, columns) } else { line.to_owned() };
     let mut lines: Vec<String> = table.lines().map(cut).collect();
     let summary = summary.unwrap_or_default();
-    let summary: Vec<String> = summary.lines().map(|line| one_line(line, columns)).collect();
+    let mut summary: Vec<String> =
+        summary.lines().flat_map(|line| wrap_text(line, columns)).collect();
+    summary.truncate(rows.saturating_sub(2).max(1));
     let room = rows.saturating_sub(1 + summary.len()).max(1);
     if lines.len() > room {
         let hidden = lines.len() - (room - 1);
@@ -253,6 +258,10 @@ mod tests {
     #[test]
     fn long_lines_are_cut_and_low_screens_count_the_rest() {
         assert_eq!(fit("a long line\nshort\n", None, 7, 5), ["a long…", "short"]);
+        assert_eq!(
+            fit("ID\n", Some("3 tasks have ended"), 10, 5),
+            ["\x1b[32mID\x1b[m", "3 tasks", "have ended"]
+        );
         let table = "head\none\ntwo\nthree\nfour\n";
         assert_eq!(
             fit(table, Some("nothing"), 60, 5),

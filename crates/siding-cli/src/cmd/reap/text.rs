@@ -24,7 +24,7 @@ pub(super) fn format_steps(steps: &[ReapStep], settings: &Settings, dry_run: boo
     if steps.iter().any(|step| matches!(step, ReapStep::ForeignFound { .. })) {
         text.push_str(&format!(
             "{}\n",
-            stdout::wrap_indented(&unowned::format_next_steps(settings), 0, stdout::TEXT_COLUMNS)
+            stdout::wrap_indented(&unowned::format_next_steps(settings), 0, stdout::text_columns())
         ));
     }
     let done = if dry_run { "would do" } else { "done" };
@@ -33,7 +33,7 @@ pub(super) fn format_steps(steps: &[ReapStep], settings: &Settings, dry_run: boo
             let sentence = format!("{done}: {summary}");
             text.push_str(&format!(
                 "{}\n",
-                stdout::wrap_indented(&sentence, 0, stdout::TEXT_COLUMNS)
+                stdout::wrap_indented(&sentence, 0, stdout::text_columns())
             ));
         }
         None => text.push_str("nothing to clear\n"),
@@ -82,9 +82,7 @@ fn step_noun(kind: &str) -> &str {
 
 fn format_step(step: &ReapStep, dry_run: bool) -> String {
     let (subject, clause) = step_text(step, dry_run);
-    let paragraph = stdout::wrap_indented(&clause, INDENT_COLUMNS, stdout::TEXT_COLUMNS);
-    // The subject of the step takes the place of the first line's indentation.
-    format!("{subject:<INDENT_COLUMNS$}{}\n", paragraph.trim_start())
+    stdout::wrap_beside(&subject, &clause, INDENT_COLUMNS, stdout::text_columns()) + "\n"
 }
 
 /// Returns the subject of a step, usually a task's id, and the text that follows the subject.

@@ -5,12 +5,12 @@ use std::time::Duration;
 use siding_model::activity::{ActivityReport, ActivityTask, DiskUse};
 use siding_model::duration::format_duration;
 use siding_model::size::format_size as size;
-use siding_model::text::one_line;
+use siding_model::text::{one_line, wrap_message};
 
 use crate::render::color::ColorMode;
 use crate::render::short_outcome;
 use crate::render::table_layout::{Align, format_grid};
-use crate::stdout::{TEXT_COLUMNS, wrap_indented};
+use crate::stdout::{text_columns, wrap_indented};
 
 /// Maximum number of rows of a group. The groups `reaped by` and `lingering` have the lower
 /// maximum.
@@ -26,7 +26,7 @@ type RowCells = [String; 4];
 
 /// Formats the headline, a table of the most important tasks, and the disk usage.
 pub(crate) fn format_screen(report: &ActivityReport, since: Duration, color: ColorMode) -> String {
-    let mut text = wrap_indented(&format_headline(report, since), 0, TEXT_COLUMNS);
+    let mut text = wrap_indented(&format_headline(report, since), 0, text_columns());
     text.push('\n');
     let rows = report_rows(report);
     if !rows.is_empty() {
@@ -36,10 +36,10 @@ pub(crate) fn format_screen(report: &ActivityReport, since: Duration, color: Col
             ("TIME", Align::Right),
             ("TASK", Align::Left),
         ];
-        text.push_str(&format_grid(titles, "COMMAND", &rows, color));
+        text.push_str(&format_grid(titles, "COMMAND", &rows, color, text_columns()));
     }
     if report.disk.tasks > 0 {
-        text.push_str(&format_disk_use(&report.disk));
+        text.push_str(&wrap_message(&format_disk_use(&report.disk), text_columns()));
     }
     text
 }

@@ -116,10 +116,11 @@ fn stop_task(root: &StateDir, id: TaskId) -> Result<TaskView, Failure> {
 impl CloseReport {
     fn format_text(&self) -> String {
         let closed = format!("session `{}` is closed", self.session_id);
-        let mut text = stdout::wrap_indented(&closed, 0, stdout::TEXT_COLUMNS) + "\n";
+        let mut text = stdout::wrap_indented(&closed, 0, stdout::text_columns()) + "\n";
         let mut line = |id: TaskId, detail: &str| {
-            let detail = stdout::wrap_indented(detail, 16, stdout::TEXT_COLUMNS);
-            text.push_str(&format!("{:<16}{}\n", id.to_string(), detail.trim_start()));
+            let columns = stdout::text_columns();
+            text.push_str(&stdout::wrap_beside(&id.to_string(), detail, 16, columns));
+            text.push('\n');
         };
         for view in &self.stopped {
             let outcome = view.outcome.as_ref().map_or_else(String::new, ToString::to_string);

@@ -11,7 +11,12 @@ use siding_model::process::BootId;
 use super::{SessionStatus, SessionView};
 use crate::context;
 use crate::failure::Failure;
+use crate::render::local_time::TimeZone;
 use crate::{render, stdout};
+
+/// The columns after the first one, with their widths.
+const DETAIL_COLUMNS: [(&str, usize); 4] =
+    [("STATE", 9), ("OWNER", 7), ("TASKS", 5), ("OPENED", 19)];
 
 /// Lists sessions and the number of running tasks in each.
 #[derive(Debug, clap::Args)]
@@ -43,7 +48,8 @@ impl Args {
         if !self.all {
             views.retain(is_listed_by_default);
         }
-        stdout::print_text(&format_table(&views))?;
+        let zone = TimeZone::for_stdout();
+        stdout::print_text(&format_table(&views, stdout::text_columns(), zone))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -105,7 +111,9 @@ fn session_view(
     }
 }
 
-fn format_table(views: &[SessionView]) -> String {
+/// Formats a line for each session, with times in this zone. A screen of fewer than 80 `columns`
+/// gets only the leftmost ones.
+fn format_table(views: &[SessionView], columns: usize, zone: TimeZone) -> String {
     if views.is_empty() {
         return "no session is open and no task runs\n".to_owned();
     }
@@ -113,21 +121,36 @@ fn format_table(views: &[SessionView]) -> String {
     // An id may have 64 characters. The other columns need 48 of the 80 columns, so the first one
     // gets at most 30; a longer id is printed on a separate line.
     let width = widest.clamp("SESSION".len(), 30);
-    let mut text = format!("{:<width$}  STATE      OWNER    TASKS  OPENED\n", "SESSION");
+    let mut used = width;
+    let fits = |(_, cell): &&(&str, usize)| {
+        used += cell + 2;
+        used <= columns
+    };
+    let shown = DETAIL_COLUMNS.iter().take_while(fits).count();
+    let line = |first: &str, cells: [&str; 4]| {
+        let mut line = format!("{first:<width$}");
+        for (cell, (title, width)) in cells.iter().zip(DETAIL_COLUMNS).take(shown) {
+            line += &match title {
+                "TASKS" => format!("  {cell:>width$}"),
+                _ => format!("  {cell:<width$}"),
+            };
+        }
+        format!("{}\n", line.trim_end())
+    };
+    let mut text = line("SESSION", DETAIL_COLUMNS.map(|(title, _)| title));
     for view in views {
         let owner = view.owner_pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
-        let opened = view.opened_at.as_deref().map_or("-", |at| at.get(..19).unwrap_or(at));
-        let mut name = format!("{:<width$}", view.session_id.as_str());
-        if name.len() > width {
+        let opened = view.opened_at.as_deref();
+        let opened = opened.map_or_else(|| "-".to_owned(), |at| zone.format_seconds(at));
+        let mut first = view.session_id.as_str();
+        if first.len() > width {
             // The id is not truncated, so that it can be copied. The other columns follow on the
             // next line.
-            name = format!("{name}\n{:<width$}", "");
+            text.push_str(&format!("{first}\n"));
+            first = "";
         }
-        text.push_str(&format!(
-            "{name}  {:<9}  {owner:<7}  {:>5}  {opened}\n",
-            view.state.as_str(),
-            view.running.len(),
-        ));
+        let running = view.running.len().to_string();
+        text.push_str(&line(first, [view.state.as_str(), &owner, &running, &opened]));
     }
     text
 }
@@ -168,13 +191,18 @@ mod tests {
         let (long, longest) = ("x".repeat(30), "y".repeat(64));
         let opened = Some("2025-11-21T22:41:12.345Z");
         let owner = Some(4_194_304);
-        let text = format_table(&[
-            view("cli", None, None),
-            view(&long, owner, opened),
-            view(&longest, owner, opened),
-        ]);
+        let views =
+            [view("cli", None, None), view(&long, owner, opened), view(&longest, owner, opened)];
+        let text = format_table(&views, 80, TimeZone::Utc);
         assert!(text.lines().all(|line| line.len() <= 80), "{text}");
         assert!(text.contains("2025-11-21T22:41:12\n"), "{text}");
         assert!(text.starts_with("SESSION "), "{text}");
+        let text = format_table(&views[..1], 40, TimeZone::Utc);
+        assert!(text.starts_with("SESSION  STATE      OWNER    TASKS\n"), "{text}");
+        assert!(text.lines().all(|line| line.len() <= 40), "{text}");
+        for columns in 0..40 {
+            let text = format_table(&views, columns, TimeZone::Utc);
+            assert!(text.contains(&longest), "{columns}");
+        }
     }
 }

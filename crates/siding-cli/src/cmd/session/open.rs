@@ -68,10 +68,10 @@ impl Args {
         if !running.is_empty() {
             text.push_str(&format!("; running tasks: {}", running.len()));
         }
-        let mut text = stdout::wrap_indented(&text, 0, stdout::TEXT_COLUMNS) + "\n";
+        let mut text = stdout::wrap_indented(&text, 0, stdout::text_columns()) + "\n";
         if let Some(summary) = reap::format_summary(&reaped) {
             let cleared = format!("cleaned up after earlier crashes: {summary}");
-            text += &(stdout::wrap_indented(&cleared, 0, stdout::TEXT_COLUMNS) + "\n");
+            text += &(stdout::wrap_indented(&cleared, 0, stdout::text_columns()) + "\n");
         }
         if let Some(report) = reap::format_report(&reaped, &settings) {
             text += &report;

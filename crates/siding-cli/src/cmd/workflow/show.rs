@@ -135,7 +135,7 @@ fn format_text(view: &WorkflowView, color: ColorMode) -> String {
     let rows: Vec<_> = view.steps.iter().map(format_row).collect();
     let titles = [("STATE", Align::Left), ("TOOK", Align::Right), ("TASK", Align::Left)];
     let mut text = format!("{head}\n{}\n\n", one_line(&view.file, usize::MAX));
-    text += &format_grid(titles, "STEP", &rows, color);
+    text += &format_grid(titles, "STEP", &rows, color, stdout::text_columns());
     if let Some(next) = format_next_step(view) {
         text += &format!("\n{next}\n");
     }

@@ -1,14 +1,13 @@
 //! The output of a task as lines of styled text.
 //!
-//! Escape sequences of a task are interpreted and never passed to the terminal. Sequences that set
-//! colors and text attributes, and those that move the cursor within its line or erase the line,
-//! have an effect; all others are removed. A carriage return moves to the start of the line, so that
-//! a progress bar is shown as a terminal shows it.
+//! Viewers that have their own notion of colors, such as `siding top` and the web page, show these
+//! lines. Escape sequences of a task are interpreted and never passed on. Sequences that set colors
+//! and text attributes, and those that move the cursor within its line or erase the line, have an
+//! effect; all others are removed: titles, links, the clipboard sequence. A carriage return moves to
+//! the start of the line, so that a progress bar is shown as a terminal shows it.
 
-mod sgr;
-
-use ratatui_core::style::Style;
-use siding_model::text::display_width;
+use super::char_style::CharStyle;
+use super::printable::make_visible;
 
 /// Maximum number of characters of one line. A longer line continues on the next one.
 const MAX_LINE_CHARS: usize = 8 * 1024;
@@ -16,21 +15,25 @@ const MAX_LINE_CHARS: usize = 8 * 1024;
 const TAB_COLUMNS: usize = 8;
 /// Maximum number of bytes of the parameters of a control sequence. A longer sequence is removed.
 const MAX_PARAMETER_BYTES: usize = 64;
+/// Maximum distance of the cursor from the end of the text, so that a sequence cannot make a line
+/// long.
+const MAX_COLUMNS_BEYOND_TEXT: usize = 200;
 
 /// One line of output.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct StyledLine {
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StyledLine {
     /// Stream offset of the first byte of the line.
-    pub(crate) offset: u64,
-    /// The visible characters. Control characters are replaced by pictures.
-    pub(crate) text: String,
+    pub offset: u64,
+    /// The visible text. Control characters are replaced by pictures, tabs by blanks, and invisible
+    /// characters are escaped as in [`make_visible`].
+    pub text: String,
     /// The styles of the text: each applies up to its byte position, which is exclusive.
-    pub(crate) styles: Vec<(usize, Style)>,
+    pub styles: Vec<(usize, CharStyle)>,
 }
 
 impl StyledLine {
     /// Returns the parts of the text that have one style each.
-    pub(crate) fn spans(&self) -> impl Iterator<Item = (&str, Style)> {
+    pub fn spans(&self) -> impl Iterator<Item = (&str, CharStyle)> {
         let mut start = 0;
         self.styles.iter().map(move |(end, style)| {
             let part = &self.text[start..*end];
@@ -38,14 +41,21 @@ impl StyledLine {
             (part, *style)
         })
     }
+
+    /// Appends the text of another part of the same line.
+    fn append(&mut self, part: &Self) {
+        let start = self.text.len();
+        self.text.push_str(&part.text);
+        self.styles.extend(part.styles.iter().map(|(end, style)| (start + end, *style)));
+    }
 }
 
-/// Converts bytes to styled lines.
+/// Converts bytes to styled lines. A style continues on the next line.
 #[derive(Debug, Default)]
-pub(crate) struct LineParser {
+pub struct StyledLineParser {
     state: ParserState,
-    style: Style,
-    cells: Vec<(char, Style)>,
+    style: CharStyle,
+    cells: Vec<(char, CharStyle)>,
     /// Index in `cells` of the next character.
     cursor: usize,
     /// Bytes of an incomplete character.
@@ -70,14 +80,15 @@ enum ParserState {
     ControlString,
 }
 
-impl LineParser {
+impl StyledLineParser {
     /// Returns a parser whose first byte has a stream offset.
-    pub(crate) fn starting_at(offset: u64) -> Self {
+    #[must_use]
+    pub fn starting_at(offset: u64) -> Self {
         Self { line_offset: offset, offset, ..Self::default() }
     }
 
     /// Processes more output, and appends the completed lines.
-    pub(crate) fn push(&mut self, bytes: &[u8], lines: &mut Vec<StyledLine>) {
+    pub fn push(&mut self, bytes: &[u8], lines: &mut Vec<StyledLine>) {
         let joined;
         let mut rest = if self.partial.is_empty() {
             bytes
@@ -110,8 +121,22 @@ impl LineParser {
         }
     }
 
+    /// Processes one line, given without its newline, and returns it undivided, however long it is.
+    pub fn parse_line(&mut self, line: &[u8]) -> StyledLine {
+        let mut parts = Vec::new();
+        self.push(line, &mut parts);
+        self.push(b"\n", &mut parts);
+        let mut whole = StyledLine::default();
+        if let Some(first) = parts.first() {
+            whole.offset = first.offset;
+        }
+        parts.iter().for_each(|part| whole.append(part));
+        whole
+    }
+
     /// Returns the line that has no newline yet; `None` if it is empty.
-    pub(crate) fn pending_line(&self) -> Option<StyledLine> {
+    #[must_use]
+    pub fn pending_line(&self) -> Option<StyledLine> {
         (!self.cells.is_empty()).then(|| self.build_line())
     }
 
@@ -166,7 +191,6 @@ impl LineParser {
                 (0..blanks).for_each(|_| self.put(' '));
             }
             c if c.is_control() => self.put(control_picture(c)),
-            c if is_hidden(c) => {}
             c => {
                 if self.cursor >= MAX_LINE_CHARS {
                     self.offset -= bytes;
@@ -183,7 +207,7 @@ impl LineParser {
             return;
         }
         while self.cells.len() < self.cursor {
-            self.cells.push((' ', Style::default()));
+            self.cells.push((' ', CharStyle::default()));
         }
         if let Some(cell) = self.cells.get_mut(self.cursor) {
             *cell = (c, self.style);
@@ -201,18 +225,11 @@ impl LineParser {
     }
 
     fn build_line(&self) -> StyledLine {
-        let mut line = StyledLine {
-            offset: self.line_offset,
-            text: String::with_capacity(self.cells.len()),
-            styles: Vec::new(),
-        };
-        for (c, style) in &self.cells {
-            line.text.push(*c);
-            let end = line.text.len();
-            match line.styles.last_mut() {
-                Some((last, previous)) if previous == style => *last = end,
-                _ => line.styles.push((end, *style)),
-            }
+        let mut line = StyledLine { offset: self.line_offset, ..StyledLine::default() };
+        for cells in self.cells.chunk_by(|one, other| one.1 == other.1) {
+            let text: String = cells.iter().map(|(c, _)| *c).collect();
+            line.text.push_str(&make_visible(&text));
+            line.styles.push((line.text.len(), cells[0].1));
         }
         line
     }
@@ -225,13 +242,18 @@ impl LineParser {
         let number = first.parse::<usize>().ok();
         let count = number.unwrap_or(1).max(1);
         match last {
-            'm' => sgr::apply(&mut self.style, parameters),
-            'G' | '`' => self.cursor = (count - 1).min(MAX_LINE_CHARS),
-            'C' => self.cursor = self.cursor.saturating_add(count).min(MAX_LINE_CHARS),
-            'D' => self.cursor = self.cursor.saturating_sub(count),
+            'm' => self.style.apply_parameters(parameters),
+            'G' | '`' => self.move_to(count - 1),
+            'C' => self.move_to(self.cursor.saturating_add(count)),
+            'D' => self.move_to(self.cursor.saturating_sub(count)),
             'K' | 'J' => self.erase(last, number.unwrap_or(0)),
             _ => {}
         }
+    }
+
+    fn move_to(&mut self, column: usize) {
+        let limit = self.cells.len() + MAX_COLUMNS_BEYOND_TEXT;
+        self.cursor = column.min(limit).min(MAX_LINE_CHARS);
     }
 
     /// Erases a part of the line: to its end (0), to its start (1), or all of it (2). A sequence
@@ -242,7 +264,7 @@ impl LineParser {
             (_, 0) => self.cells.truncate(self.cursor),
             ('K', 1) => {
                 let end = self.cells.len().min(self.cursor + 1);
-                self.cells[..end].fill((' ', Style::default()));
+                self.cells[..end].fill((' ', CharStyle::default()));
             }
             ('K', 2) => self.cells.clear(),
             _ => {}
@@ -258,23 +280,15 @@ fn control_picture(c: char) -> char {
     }
 }
 
-/// Returns whether a character is invisible or changes the direction of the text around it. Such a
-/// character could make a line look like another one.
-fn is_hidden(c: char) -> bool {
-    let is_combining = matches!(c, '\u{300}'..='\u{36f}');
-    !is_combining && display_width(c.encode_utf8(&mut [0; 4])) == 0
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use ratatui_core::style::{Color, Modifier};
 
+    use super::super::char_style::TextColor;
     use super::*;
 
     fn parse(bytes: &[u8]) -> Vec<StyledLine> {
-        let mut parser = LineParser::starting_at(0);
+        let mut parser = StyledLineParser::starting_at(0);
         let mut lines = Vec::new();
         parser.push(bytes, &mut lines);
         lines.extend(parser.pending_line());
@@ -289,8 +303,11 @@ mod tests {
     fn colors_are_kept() {
         let lines = parse(b"a\x1b[1;31mred\x1b[0mb\n");
         let spans: Vec<_> = lines[0].spans().collect();
-        let red = Style::default().fg(Color::Red).add_modifier(Modifier::BOLD);
-        assert_eq!(spans, [("a", Style::default()), ("red", red), ("b", Style::default())]);
+        let plain = CharStyle::default();
+        let red = CharStyle { foreground: Some(TextColor::Palette(1)), bold: true, ..plain };
+        assert_eq!(spans, [("a", plain), ("red", red), ("b", plain)]);
+        let lines = parse(b"\x1b[32mgreen\nstill");
+        assert_eq!(lines[1].styles[0].1.foreground, Some(TextColor::Palette(2)));
     }
 
     #[test]
@@ -301,31 +318,44 @@ mod tests {
         assert_eq!(texts(b"abcdef\x1b[2K\x1b[1Gxy"), ["xy"]);
         assert_eq!(texts(b"ab\x08c\tx"), ["ac      x"]);
         assert_eq!(texts(b"a\r\nb\r\n"), ["a", "b"]);
+        assert_eq!(texts(b"abc\x08\x08X"), ["aXc"]);
+        assert_eq!(texts(b"ab\x1b[3Cx"), ["ab   x"]);
+        assert_eq!(texts(b"abc\x1b[1K"), ["   "]);
     }
 
     #[test]
-    fn other_sequences_and_hidden_characters_have_no_effect() {
+    fn other_sequences_have_no_effect() {
         for sequence in [
             "\x1b]0;title\x07",
             "\x1b]52;c;aGk=\x07",
             "\x1b]8;;https://example.org\x1b\\",
+            "\u{9d}0;title\u{9c}",
             "\x1bP1$r0m\x1b\\",
             "\x1b[2J\x1b[?1049h",
             "\x1b[6n\x1b[c",
             "\x1b(B\x1b=",
             "\u{9b}5n",
-            "\u{202e}\u{200b}",
             "\x07",
         ] {
             assert_eq!(texts(format!("a{sequence}b").as_bytes()), ["ab"], "{sequence:?}");
         }
-        assert_eq!(texts(b"a\xffb\x00"), ["a\u{fffd}b\u{2400}"]);
         assert_eq!(texts(b"a\x1b]0;unterminated\nb"), ["a", "b"]);
+        for sequence in ["\x1b[12345678901234567890C", "\x1b[999999999999G"] {
+            let text = &texts(format!("{sequence}x").as_bytes())[0];
+            assert!(text.ends_with('x') && text.len() < 500, "{}", text.len());
+        }
+    }
+
+    #[test]
+    fn hidden_characters_are_visible() {
+        assert_eq!(texts(b"a\xff\xfeb\x00"), ["a\u{fffd}\u{fffd}b\u{2400}"]);
+        assert_eq!(texts("a\u{202e}\u{200b}b".as_bytes()), ["a\\u{202e}\\u{200b}b"]);
+        assert_eq!(texts("e\u{301}".as_bytes()), ["e\u{301}"]);
     }
 
     #[test]
     fn lines_know_their_offsets() {
-        let mut parser = LineParser::starting_at(100);
+        let mut parser = StyledLineParser::starting_at(100);
         let mut lines = Vec::new();
         parser.push("ä\nb".as_bytes(), &mut lines);
         parser.push(b"\nc", &mut lines);
@@ -339,6 +369,11 @@ mod tests {
         let lines = texts(&vec![b'x'; 3 * MAX_LINE_CHARS + 1]);
         assert_eq!(lines.len(), 4);
         assert_eq!(lines[3], "x");
+        let long = [vec![b'x'; MAX_LINE_CHARS], b"\x1b[32my".to_vec()].concat();
+        let line = StyledLineParser::starting_at(7).parse_line(&long);
+        assert_eq!((line.offset, line.text.len()), (7, MAX_LINE_CHARS + 1));
+        let spans: Vec<_> = line.spans().map(|(text, _)| text.len()).collect();
+        assert_eq!(spans, [MAX_LINE_CHARS, 1]);
     }
 
     proptest! {
@@ -351,7 +386,7 @@ mod tests {
             cut in 0_usize..200,
         ) {
             let (first, second) = bytes.split_at(cut.min(bytes.len()));
-            let mut parser = LineParser::starting_at(0);
+            let mut parser = StyledLineParser::starting_at(0);
             let mut lines = Vec::new();
             parser.push(first, &mut lines);
             parser.push(second, &mut lines);
