@@ -301,7 +301,7 @@ mod tests {
             format_summary(checks, doctor::verdict(checks), VerdictSubject::Machine)
         };
         let whole = check("pidfd", CheckState::Ok, CheckWeight::Needed);
-        assert_eq!(summary(&[whole.clone()]), "Every guarantee holds on this machine.");
+        assert_eq!(summary(std::slice::from_ref(&whole)), "Every guarantee holds on this machine.");
         let comfort = check("Yama", CheckState::Limited, CheckWeight::Comfort);
         assert_eq!(
             summary(&[whole, comfort.clone()]),
@@ -309,7 +309,7 @@ mod tests {
         );
         let shell = check("shell", CheckState::Limited, CheckWeight::Guarantee);
         let cgroup = check("cgroup", CheckState::Missing, CheckWeight::Guarantee);
-        assert_eq!(summary(&[shell.clone()]), "siding works here; 1 guarantee is weaker: shell.");
+        assert_eq!(summary(std::slice::from_ref(&shell)), "siding works here; 1 guarantee is weaker: shell.");
         assert_eq!(
             summary(&[shell, cgroup, comfort]),
             "siding works here; 2 guarantees are weaker: shell, cgroup; \
