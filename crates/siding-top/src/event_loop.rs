@@ -2,12 +2,12 @@
 //! the screen. There is one poll(2), and nothing is drawn unless something has changed.
 
 use std::io;
-use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use siding_core::sys::clock;
-use siding_live::{Changes, LiveView};
+use siding_live::{Changes, LiveTask, LiveView};
 use siding_model::id::TaskId;
+use siding_model::key_input::Key;
 use siding_model::signal::Signal;
 
 use crate::acts::{ActResult, Acts};
@@ -16,7 +16,7 @@ use crate::console::{Console, ConsoleEvent, WaitResult};
 use crate::detail::DetailTab;
 use crate::output_file::OutputFile;
 use crate::source::{self, Present};
-use crate::{TopError, TopOptions, draw, panes, screen};
+use crate::{TopError, TopOptions, UsualDurations, draw, pager, panes, screen};
 
 /// Interval at which the clocks on the screen advance.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
@@ -34,12 +34,15 @@ pub(crate) struct EventLoop {
     view: LiveView,
     app: App,
     acts: Acts,
-    usual_durations: crate::UsualDurations,
+    usual_durations: UsualDurations,
+    pager: Option<String>,
     output: Option<OutputFile>,
     /// Whether the screen differs from what is drawn.
     is_dirty: bool,
     /// Tasks whose usual duration has not been looked up.
     without_expectation: Vec<TaskId>,
+    /// Whether a thread is looking up usual durations.
+    is_looking_up: bool,
     next_sample: Instant,
     next_refresh: Instant,
     next_clock: Instant,
@@ -54,7 +57,7 @@ enum Flow {
 
 impl EventLoop {
     pub(crate) fn start(options: TopOptions) -> Result<Self, TopError> {
-        let TopOptions { root, program, live, theme, is_read_only, usual_durations, filter } =
+        let TopOptions { root, program, live, theme, is_read_only, usual_durations, pager, filter } =
             options;
         // The signals are blocked before the first thread starts.
         let console = Console::open()?;
@@ -71,9 +74,11 @@ impl EventLoop {
             app,
             acts,
             usual_durations,
+            pager,
             output: None,
             is_dirty: true,
             without_expectation,
+            is_looking_up: false,
             next_sample: now,
             next_refresh: now,
             next_clock: now + CLOCK_INTERVAL,
@@ -85,6 +90,7 @@ impl EventLoop {
         self.arrange();
         loop {
             self.draw()?;
+            self.look_up_expectations();
             let result = self.wait()?;
             for event in result.events {
                 if self.on_event(event)? == Flow::Quit {
@@ -129,9 +135,11 @@ impl EventLoop {
 
     /// Returns whether anything on the screen changes with the time alone.
     fn shows_clocks(&self) -> bool {
+        let list = &self.app.list;
         match &self.app.detail_row {
             Some(row) => row.is_live(),
-            None => self.app.list.totals.live > 0,
+            None if self.app.options.sort.needs_sample() => list.totals.live > 0,
+            None => !list.visible_live_ids(self.app.list_height()).is_empty(),
         }
     }
 
@@ -141,7 +149,8 @@ impl EventLoop {
         }
         (self.app.columns, self.app.rows) = self.console.size();
         self.app.now = clock::monotonic_now();
-        let (frame, cursor) = draw::draw(&mut self.app);
+        self.load_rows();
+        let (frame, cursor) = draw::draw(&self.app);
         self.is_dirty = false;
         self.console.draw(frame, cursor).map_err(TopError::Terminal)
     }
@@ -150,19 +159,27 @@ impl EventLoop {
         match event {
             ConsoleEvent::Closed => Ok(Flow::Quit),
             ConsoleEvent::Signal(signal) => self.on_signal(signal),
-            ConsoleEvent::Key(key) => {
-                self.is_dirty = true;
-                for effect in self.app.on_key(key) {
-                    if self.carry_out(effect)? == Flow::Quit {
-                        return Ok(Flow::Quit);
-                    }
-                }
-                if self.app.detail.is_none() {
-                    self.output = None;
-                }
-                Ok(Flow::Continue)
+            ConsoleEvent::Key(key) => self.on_key(key),
+        }
+    }
+
+    fn on_key(&mut self, key: Key) -> Result<Flow, TopError> {
+        self.is_dirty = true;
+        let shown_tab = |app: &App| app.detail.as_ref().map(|detail| (detail.id, detail.tab));
+        let before = shown_tab(&self.app);
+        for effect in self.app.on_key(key) {
+            if self.carry_out(effect)? == Flow::Quit {
+                return Ok(Flow::Quit);
             }
         }
+        if self.app.detail.is_none() {
+            self.output = None;
+            // The next key may apply to a task that was not on the screen before.
+            self.load_rows();
+        } else if shown_tab(&self.app) != before {
+            self.update_detail(None);
+        }
+        Ok(Flow::Continue)
     }
 
     fn on_signal(&mut self, signal: Signal) -> Result<Flow, TopError> {
@@ -206,7 +223,7 @@ impl EventLoop {
     fn start_action(&mut self, id: TaskId, action: TaskAction) {
         let note = match action {
             TaskAction::Stop => Some(format!("stopping {id}")),
-            TaskAction::Explain => Some(format!("asking {id}")),
+            TaskAction::Explain { .. } => Some(format!("asking {id}")),
             TaskAction::Extend(_) | TaskAction::Input(_) | TaskAction::Release => None,
         };
         if let Err(error) = self.acts.start(id, action) {
@@ -228,6 +245,14 @@ impl EventLoop {
                         detail.evidence = lines;
                         self.app.message = None;
                     }
+                }
+                ActResult::UsualDurations(found) => {
+                    self.is_looking_up = false;
+                    for (id, usual) in found {
+                        self.view.set_expectation(id, usual);
+                    }
+                    self.arrange();
+                    self.update_detail(None);
                 }
             }
         }
@@ -251,53 +276,49 @@ impl EventLoop {
         if !self.shows_clocks() {
             return Ok(());
         }
-        if now >= self.next_clock {
-            self.next_clock = now + CLOCK_INTERVAL;
-            self.is_dirty = true;
+        let is_tick = now >= self.next_clock;
+        if is_tick {
+            // The ticks keep their distance, so that a measurement shares the wake-up of a tick.
+            self.next_clock = (self.next_clock + CLOCK_INTERVAL).max(now);
             self.refresh()?;
         }
+        // The first measurement follows the first frame, which it would delay.
         if now >= self.next_sample && !self.is_dirty {
-            self.next_sample = now + SAMPLE_INTERVAL;
-            self.look_up_expectations();
+            self.next_sample = self.next_clock + (SAMPLE_INTERVAL - CLOCK_INTERVAL);
             let ids = self.sampled_ids();
             self.view.sample(&ids);
             self.arrange();
             self.update_detail(None);
         }
+        self.is_dirty |= is_tick;
         Ok(())
     }
 
     /// Returns the tasks to measure: those on the screen, or all live ones if the order depends on
     /// what they use.
     fn sampled_ids(&self) -> Vec<TaskId> {
-        use siding_live::arrange::SortKey;
         if let Some(detail) = &self.app.detail {
             return vec![detail.id];
         }
-        match self.app.options.sort {
-            SortKey::Cpu | SortKey::Memory | SortKey::Output => {
-                let live = self.view.tasks().filter(|task| task.is_live());
-                live.map(|task| task.view.task_id).take(MAX_SAMPLED_TASKS).collect()
-            }
-            SortKey::Time | SortKey::Elapsed | SortKey::Name => {
-                self.app.list.visible_live_ids(self.app.list_height())
-            }
+        if self.app.options.sort.needs_sample() {
+            let live = self.view.tasks().filter(|task| task.is_live());
+            return live.map(LiveTask::id).take(MAX_SAMPLED_TASKS).collect();
         }
+        self.app.list.visible_live_ids(self.app.list_height())
     }
 
+    /// Starts a thread that looks up the usual durations of new tasks, unless one is running.
     fn look_up_expectations(&mut self) {
-        let ids = std::mem::take(&mut self.without_expectation);
-        let views: Vec<_> = ids
-            .iter()
-            .filter_map(|id| self.view.task(*id))
-            .filter(|task| task.is_live())
-            .map(|task| task.view.clone())
-            .collect();
-        if views.is_empty() {
+        if self.is_looking_up || self.without_expectation.is_empty() {
             return;
         }
-        for (id, usual) in (self.usual_durations)(&views) {
-            self.view.set_expectation(id, usual);
+        let ids = std::mem::take(&mut self.without_expectation);
+        let tasks = ids.iter().filter_map(|id| self.view.task(*id));
+        let views: Vec<_> =
+            tasks.filter(|task| task.is_live()).map(|task| task.view.clone()).collect();
+        if !views.is_empty() {
+            // Without a thread the screen lacks the usual durations, and nothing else.
+            self.is_looking_up = self.acts.look_up(&self.usual_durations, views).is_ok();
         }
     }
 
@@ -306,9 +327,19 @@ impl EventLoop {
     }
 
     fn arrange(&mut self) {
-        let groups = source::list_groups(&self.view, &self.app.options, Self::present());
+        let groups = source::list_groups(&self.view, &self.app.options);
         self.app.set_groups(groups, source::count_tasks(&self.view));
         self.is_dirty = true;
+    }
+
+    /// Builds the rows of the tasks on the screen.
+    fn load_rows(&mut self) {
+        if self.app.detail.is_some() {
+            return;
+        }
+        let (height, now) = (self.app.list_height(), Self::present());
+        let view = &self.view;
+        self.app.list.load_rows(height, |id| Some(source::task_row(view, view.task(id)?, now)));
     }
 
     fn open_detail(&mut self, id: TaskId) {
@@ -336,8 +367,8 @@ impl EventLoop {
             return;
         };
         let present = Self::present();
-        detail.panes = panes::build_panes(&self.view, task, present.awake);
-        self.app.detail_row = Some(source::task_row(self.view.root(), task, present));
+        detail.set_lines(panes::tab_lines(detail.tab, &self.view, task, present.awake));
+        self.app.detail_row = Some(source::task_row(&self.view, task, present));
         self.is_dirty = true;
     }
 
@@ -386,32 +417,23 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Shows the output of a task in the pager of the environment.
+    /// Shows the output of a task in the pager.
     fn open_pager(&mut self, id: TaskId) -> Result<(), TopError> {
+        let Some(shown) = self.pager.clone() else {
+            self.app.show_error("no pager: set PAGER, for example to less");
+            return Ok(());
+        };
         self.console.leave();
-        let result = run_pager(id);
+        let ended = pager::pager_command(&shown, id)
+            .and_then(|mut command| self.console.run_program(&mut command));
         self.console.reenter().map_err(TopError::Terminal)?;
         self.is_dirty = true;
-        match result {
-            Ok(status) if status.success() => self.refresh()?,
-            Ok(status) => self.app.show_error(format!("the pager failed: {status}")),
+        self.refresh()?;
+        match ended.map(|status| pager::pager_failure(&shown, status)) {
+            Ok(None) => {}
+            Ok(Some(failure)) => self.app.show_error(failure),
             Err(error) => self.app.show_error(format!("the pager could not be started: {error}")),
         }
         Ok(())
     }
-}
-
-/// Runs the pager on all output of a task, and waits for its end. The pager shows escape sequences
-/// other than colors as text.
-fn run_pager(id: TaskId) -> io::Result<ExitStatus> {
-    let pager = std::env::var("PAGER").ok().filter(|pager| !pager.trim().is_empty());
-    let pager = pager.as_deref().unwrap_or("less");
-    let script = format!("\"$1\" output --all -- \"$2\" | {pager}");
-    let program = std::env::current_exe()?;
-    let mut shell = Command::new("sh");
-    shell.args(["-c", &script, "sh"]).arg(program).arg(id.to_string());
-    if std::env::var_os("LESS").is_none() {
-        shell.env("LESS", "R");
-    }
-    shell.status()
 }

@@ -1,8 +1,9 @@
 //! The limits of a task, and how much of each is used.
 
+use siding_core::processes::probe::{self, UsageFields};
 use siding_live::LiveTask;
 use siding_model::journal::TaskState;
-use siding_model::limits::{OnLimit, format_amount};
+use siding_model::limits::{OnLimit, PeakUsage, format_amount};
 use siding_model::outcome::LimitKind;
 use siding_model::process::MonotonicMs;
 
@@ -21,8 +22,8 @@ const LISTED_LIMITS: [LimitKind; 7] = [
     LimitKind::Sent,
 ];
 
-/// Formats the deadline and the limits. Only what a sample of this program measures has a bar: the
-/// rest is known to the task's shim alone, which is not asked.
+/// Formats the deadline and the limits. Only what this program measures, or what the journal of an
+/// ended task contains, has a bar: the rest is known to the task's shim alone, which is not asked.
 pub(super) fn format_limits(task: &LiveTask, state: &TaskState, now: MonotonicMs) -> Vec<PaneLine> {
     let mut lines = Vec::new();
     let elapsed = state.elapsed_ms(now);
@@ -56,6 +57,24 @@ pub(super) fn format_limits(task: &LiveTask, state: &TaskState, now: MonotonicMs
     for breach in &state.breaches {
         lines.push(PaneLine::new(Tone::Warning, breach.detail.clone()));
     }
+    lines.extend(task.view.usage.iter().flat_map(peak_lines));
+    lines
+}
+
+/// Formats what an ended task has used at most.
+fn peak_lines(peaks: &PeakUsage) -> Vec<PaneLine> {
+    let amounts = [
+        (LimitKind::Memory, peaks.memory_bytes),
+        (LimitKind::Processes, peaks.processes),
+        (LimitKind::Fds, peaks.fds),
+    ];
+    let used = |(kind, amount): (LimitKind, Option<u64>)| {
+        Some(labeled(label(kind), &format_amount(kind, amount?)))
+    };
+    let mut lines: Vec<PaneLine> = amounts.into_iter().filter_map(used).collect();
+    if !lines.is_empty() {
+        lines.insert(0, PaneLine::new(Tone::Strong, "Most used at one time"));
+    }
     lines
 }
 
@@ -78,15 +97,30 @@ const fn label(kind: LimitKind) -> &'static str {
     reason = "a rate is not negative, and fractions do not matter"
 )]
 fn used_amount(task: &LiveTask, kind: LimitKind) -> Option<u64> {
+    if let Some(peaks) = &task.view.usage {
+        return match kind {
+            LimitKind::Memory => peaks.memory_bytes,
+            LimitKind::Processes => peaks.processes,
+            LimitKind::Fds => peaks.fds,
+            // The peaks of the others are not recorded.
+            LimitKind::OutputRate
+            | LimitKind::CpuSpin
+            | LimitKind::ConnectionAge
+            | LimitKind::Sent
+            | _ => None,
+        };
+    }
     let usage = task.usage.as_ref().filter(|_| task.is_live())?;
     match kind {
         LimitKind::Memory => Some(usage.memory_bytes),
         LimitKind::Processes => Some(usage.process_count() as u64),
         LimitKind::OutputRate => usage.output_rate.map(|rate| rate as u64),
-        // These are measured by the shim alone, as are those of a newer version.
-        LimitKind::Fds | LimitKind::CpuSpin | LimitKind::ConnectionAge | LimitKind::Sent | _ => {
-            None
+        LimitKind::Fds => {
+            let wanted = UsageFields { runnable: false, fds: true };
+            Some(probe::usage_of_processes(&usage.pids, wanted).iter().map(|one| one.fds).sum())
         }
+        // These are measured by the shim alone, as are those of a newer version.
+        LimitKind::CpuSpin | LimitKind::ConnectionAge | LimitKind::Sent | _ => None,
     }
 }
 
