@@ -14,7 +14,8 @@ const PAGER_COLUMNS: usize = 40;
 /// Returns the command that shows all output of a task in a pager, which is given as shell text.
 /// The pager shows escape sequences other than colors as text.
 pub(crate) fn pager_command(pager: &str, id: TaskId) -> io::Result<Command> {
-    let script = format!("\"$1\" output --all -- \"$2\" | {pager}");
+    // Ctrl-C is for the pager. A shell without a trap would end before the pager.
+    let script = format!("trap : INT QUIT; \"$1\" output --all -- \"$2\" | {pager}");
     let mut shell = Command::new("sh");
     shell.args(["-c", &script, "sh"]).arg(std::env::current_exe()?).arg(id.to_string());
     if std::env::var_os("LESS").is_none() {
