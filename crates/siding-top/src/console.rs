@@ -3,7 +3,6 @@
 use std::io::{self, ErrorKind, IsTerminal as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -231,11 +230,6 @@ impl Console {
         self.mode.reenter()?;
         self.enter();
         Ok(())
-    }
-
-    /// Runs a program on the terminal, which must have been restored for it, and waits for its end.
-    pub(crate) fn run_program(&self, program: &mut Command) -> io::Result<ExitStatus> {
-        self.signals.run_in_foreground(program)
     }
 
     /// Stops this process until its shell continues it.

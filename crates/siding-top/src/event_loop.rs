@@ -4,7 +4,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use siding_core::sys::clock;
+use siding_core::sys::{clock, signals};
 use siding_live::{Changes, LiveTask, LiveView};
 use siding_model::id::TaskId;
 use siding_model::key_input::Key;
@@ -425,7 +425,7 @@ impl EventLoop {
         };
         self.console.leave();
         let ended = pager::pager_command(&shown, id)
-            .and_then(|mut command| self.console.run_program(&mut command));
+            .and_then(|mut command| signals::run_in_foreground(&mut command));
         self.console.reenter().map_err(TopError::Terminal)?;
         self.is_dirty = true;
         self.refresh()?;

@@ -97,27 +97,6 @@ impl SignalFd {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Runs a program in the foreground of the terminal, and waits for its end. The program blocks
-    /// no signal: otherwise Ctrl-C, Ctrl-Z and a change of the terminal's size would not reach it.
-    /// Ctrl-Z stops this process as well, as the shell expects of a job. SIGINT and SIGQUIT are
-    /// discarded, because the keys are meant for the program, and every other signal is received
-    /// by the descriptor as usual.
-    ///
-    /// # Errors
-    ///
-    /// The I/O error if the program could not be started.
-    pub fn run_in_foreground(&self, program: &mut Command) -> io::Result<ExitStatus> {
-        // A child inherits the mask of the thread that starts it.
-        let blocked = change_mask(libc::SIG_SETMASK, &signal_set(&[]));
-        let started = program.spawn();
-        change_mask(libc::SIG_SETMASK, &blocked);
-        change_mask(libc::SIG_UNBLOCK, &signal_set(&[Signal::TSTP]));
-        let ended = started.and_then(|mut child| child.wait());
-        discard_pending(&signal_set(&[Signal::INT, Signal::QUIT]));
-        change_mask(libc::SIG_SETMASK, &blocked);
-        ended
-    }
-
     /// Returns all pending signals. Several of the same kind may have been merged into one.
     #[must_use]
     pub fn read_pending(&self) -> Vec<Signal> {
@@ -136,6 +115,27 @@ impl SignalFd {
         }
         taken
     }
+}
+
+/// Runs a program in the foreground of the terminal, and waits for its end. The program blocks no
+/// signal, whatever this thread blocks: otherwise Ctrl-C, Ctrl-Z and a change of the terminal's size
+/// would not reach it. Ctrl-Z stops this process as well, as the shell expects of a job. SIGINT and
+/// SIGQUIT are discarded if this thread blocks them, because the keys are meant for the program. The
+/// other blocked signals remain pending, for example for a [`SignalFd`].
+///
+/// # Errors
+///
+/// The I/O error if the program could not be started.
+pub fn run_in_foreground(program: &mut Command) -> io::Result<ExitStatus> {
+    // A child inherits the mask of the thread that starts it.
+    let blocked = change_mask(libc::SIG_SETMASK, &signal_set(&[]));
+    let started = program.spawn();
+    change_mask(libc::SIG_SETMASK, &blocked);
+    change_mask(libc::SIG_UNBLOCK, &signal_set(&[Signal::TSTP]));
+    let ended = started.and_then(|mut child| child.wait());
+    discard_pending(&signal_set(&[Signal::INT, Signal::QUIT]));
+    change_mask(libc::SIG_SETMASK, &blocked);
+    ended
 }
 
 /// Changes the signals that the calling thread blocks, and returns the previous ones. `how` is one
