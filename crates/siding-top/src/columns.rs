@@ -243,6 +243,31 @@ mod tests {
         assert!(titles(300).ends_with("SILENCE CPU MEMORY PROC PORTS OUTPUT NEW HOST SESSION"));
     }
 
+    /// The widths are those of the table in `docs/top.md`.
+    #[test]
+    fn each_column_appears_at_its_width() {
+        for (width, title) in [
+            (22, "TIME"),
+            (29, "ID"),
+            (42, "STATE"),
+            (56, "CPU"),
+            (64, "MEMORY"),
+            (79, "OF USUAL"),
+            (96, "SILENCE"),
+            (100, "NEW"),
+            (105, "PROC"),
+            (112, "HOST"),
+            (135, "SESSION"),
+            (147, "PORTS"),
+            (157, "OUTPUT"),
+        ] {
+            assert!(titles(width).contains(title), "{width}: {}", titles(width));
+            assert!(!titles(width - 1).contains(title), "{width}: {}", titles(width - 1));
+        }
+        assert!(layout(165).iter().any(|one| one.column == Column::Id));
+        assert!(layout(164).iter().any(|one| one.column == Column::ShortId));
+    }
+
     #[test]
     fn every_shown_column_is_found_at_its_position() {
         for width in [20, 80, 300] {
