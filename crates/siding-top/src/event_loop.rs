@@ -288,7 +288,7 @@ impl EventLoop {
             let ids = self.sampled_ids();
             self.view.sample(&ids);
             self.arrange();
-            self.update_detail(None);
+            self.update_measured();
         }
         self.is_dirty |= is_tick;
         Ok(())
@@ -370,6 +370,20 @@ impl EventLoop {
         detail.set_lines(panes::tab_lines(detail.tab, &self.view, task, present.awake));
         self.app.detail_row = Some(source::task_row(&self.view, task, present));
         self.is_dirty = true;
+    }
+
+    /// Updates what a measurement has changed on the page of a task.
+    fn update_measured(&mut self) {
+        let Some(detail) = &self.app.detail else { return };
+        match detail.tab {
+            DetailTab::Processes | DetailTab::Limits => self.update_detail(None),
+            DetailTab::Output | DetailTab::Events | DetailTab::Notices | DetailTab::Facts => {
+                let row = |task| source::task_row(&self.view, task, Self::present());
+                if let Some(row) = self.view.task(detail.id).map(row) {
+                    self.app.detail_row = Some(row);
+                }
+            }
+        }
     }
 
     /// Loads new output of the open task.

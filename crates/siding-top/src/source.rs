@@ -174,3 +174,6 @@ fn silence_reason(task: &LiveTask, attention: &AttentionView) -> String {
         Some(_) | None => phrase.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -131,3 +131,26 @@ fn used_line(label: &str, used: u64, limit: u64, format: impl Fn(u64) -> String)
     let is_near = u128::from(used) * 10 >= u128::from(limit) * 9;
     PaneLine { tone: if is_near { Tone::Warning } else { Tone::Normal }, ..line }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_is_almost_reached_is_emphasized() {
+        let line = |used: u64| used_line("memory", used, 100, |amount| format!("{amount} B"));
+        assert_eq!(line(50), PaneLine::normal("memory       ▓▓▓░░░ 50 B of 100 B"));
+        assert_eq!(line(89).tone, Tone::Normal);
+        assert_eq!(line(90).tone, Tone::Warning);
+        assert_eq!(line(u64::MAX).tone, Tone::Warning);
+    }
+
+    #[test]
+    fn only_known_peaks_are_listed() {
+        assert_eq!(peak_lines(&PeakUsage::default()), []);
+        let peaks = PeakUsage { processes: Some(1_200), ..PeakUsage::default() };
+        let lines = peak_lines(&peaks);
+        let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+        assert_eq!(texts, ["Most used at one time", "processes    1,200"]);
+    }
+}
