@@ -210,18 +210,18 @@ mod tests {
     }
 
     /// The row of a task of [`group`], whose command is the name of the task.
-    fn build_row(id: TaskId) -> Option<TaskRow> {
+    fn build_row(id: TaskId) -> TaskRow {
         let text = id.to_string();
-        Some(sample_row(&text, &text[2..3]))
+        sample_row(&text, &text[2..3])
     }
 
     fn selected(list: &mut TaskList) -> &str {
-        list.load_rows(9, build_row);
+        list.load_rows(9, |id| Some(build_row(id)));
         list.selected().map_or("", |row| &row.command)
     }
 
     fn visible(list: &mut TaskList, height: usize) -> String {
-        list.load_rows(height, build_row);
+        list.load_rows(height, |id| Some(build_row(id)));
         let text = |visible: VisibleEntry<'_>| {
             let text = match (visible.entry, visible.row) {
                 (ListEntry::Heading { title, tasks }, _) => format!("[{title} {tasks}]"),
@@ -283,7 +283,7 @@ mod tests {
         let built = std::cell::RefCell::new(String::new());
         list.load_rows(2, |id| {
             built.borrow_mut().push_str(&id.to_string()[2..3]);
-            build_row(id)
+            Some(build_row(id))
         });
         assert_eq!(built.into_inner(), "ab");
         assert_eq!(list.visible_live_ids(2).len(), 2);

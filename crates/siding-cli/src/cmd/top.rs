@@ -57,7 +57,9 @@ impl Args {
             },
             theme: theme_from_environment(),
             is_read_only: self.read_only,
-            usual_durations: Arc::new(move |views| usual_durations(&history_root, views)),
+            usual_durations: Arc::new(move |views: &[TaskView]| {
+                usual_durations(&history_root, views)
+            }),
             pager: pager_from_environment(),
             filter: self.words.join(" "),
         })?;
