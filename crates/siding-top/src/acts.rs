@@ -27,7 +27,7 @@ use siding_model::task_view::TaskView;
 
 use crate::UsualDurations;
 use crate::app::TaskAction;
-use crate::detail::PaneLine;
+use crate::detail::{DetailTab, PaneLine};
 use crate::panes;
 use crate::theme::Tone;
 
@@ -45,8 +45,8 @@ pub(crate) enum ActResult {
     Failed(String),
     /// The outcome of a stopped task, and what was ended with it.
     Stopped { title: String, lines: Vec<PaneLine> },
-    /// What the processes of a task wait for.
-    Evidence { id: TaskId, lines: Vec<PaneLine> },
+    /// What the shim of a task has answered, and the tab that shows the answer.
+    Answer { id: TaskId, tab: DetailTab, lines: Vec<PaneLine> },
     /// The usual durations of tasks, as far as they are known.
     UsualDurations(Vec<(TaskId, Expectation)>),
 }
@@ -155,8 +155,14 @@ fn perform(
             let mut lines = panes::evidence_lines("Why", &view);
             let all = explain_processes(root, id).unwrap_or_default();
             lines.extend(panes::other_process_lines(&view.chain, &all));
-            Ok(ActResult::Evidence { id, lines })
+            Ok(ActResult::Answer { id, tab: DetailTab::Processes, lines })
         }
+        TaskAction::MeasurePeaks => Ok(match why::request_usage(&root.task_dir(id)?) {
+            Some(peaks) => {
+                ActResult::Answer { id, tab: DetailTab::Limits, lines: panes::peak_lines(&peaks) }
+            }
+            None => ActResult::Failed(format!("the shim of {id} did not answer")),
+        }),
     }
 }
 

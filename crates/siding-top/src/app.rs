@@ -30,6 +30,8 @@ pub(crate) enum TaskAction {
     Release,
     /// Find out what each process waits for. `may_repair` allows that a killed shim is replaced.
     Explain { may_repair: bool },
+    /// Find out what the task has used at most until now.
+    MeasurePeaks,
 }
 
 /// A movement in the output, or a search.

@@ -69,8 +69,8 @@ pub(crate) struct Detail {
     pub(crate) output: OutputPane,
     /// The lines of the tab; none for the output.
     lines: Vec<PaneLine>,
-    /// The answer to `w`: what each process waits for.
-    pub(crate) evidence: Vec<PaneLine>,
+    /// The answer of the task's shim to `w`, and the tab that shows the answer.
+    answer: Option<(DetailTab, Vec<PaneLine>)>,
     /// The first visible line of the tab.
     top: usize,
 }
@@ -82,7 +82,7 @@ impl Detail {
             tab: DetailTab::Output,
             output: OutputPane::new(),
             lines: Vec::new(),
-            evidence: Vec::new(),
+            answer: None,
             top: 0,
         }
     }
@@ -102,9 +102,13 @@ impl Detail {
 
     /// Returns the lines of the tab; none for the output.
     fn lines(&self) -> impl Iterator<Item = &PaneLine> {
-        let answer: &[PaneLine] =
-            if self.tab == DetailTab::Processes { &self.evidence } else { &[] };
-        self.lines.iter().chain(answer)
+        let answer = self.answer.iter().filter(move |(tab, _)| *tab == self.tab);
+        self.lines.iter().chain(answer.flat_map(|(_, lines)| lines))
+    }
+
+    /// Adds the answer of the task's shim to a tab, in place of an earlier answer.
+    pub(crate) fn set_answer(&mut self, tab: DetailTab, lines: Vec<PaneLine>) {
+        self.answer = Some((tab, lines));
     }
 
     /// Returns the visible lines of the tab.
@@ -146,5 +150,9 @@ mod tests {
         detail.scroll(5, 4);
         detail.set_lines(numbers(0..3));
         assert_eq!(visible(&detail), "2", "the tab has become shorter");
+        detail.set_answer(DetailTab::Events, numbers(7..9));
+        assert_eq!(visible(&detail), "278");
+        detail.set_answer(DetailTab::Limits, numbers(7..9));
+        assert_eq!(visible(&detail), "2", "the answer belongs to another tab");
     }
 }

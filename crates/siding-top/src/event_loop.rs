@@ -223,7 +223,7 @@ impl EventLoop {
     fn start_action(&mut self, id: TaskId, action: TaskAction) {
         let note = match action {
             TaskAction::Stop => Some(format!("stopping {id}")),
-            TaskAction::Explain { .. } => Some(format!("asking {id}")),
+            TaskAction::Explain { .. } | TaskAction::MeasurePeaks => Some(format!("asking {id}")),
             TaskAction::Extend(_) | TaskAction::Input(_) | TaskAction::Release => None,
         };
         if let Err(error) = self.acts.start(id, action) {
@@ -240,9 +240,9 @@ impl EventLoop {
                 ActResult::Message(text) => self.app.show_message(text),
                 ActResult::Failed(text) => self.app.show_error(text),
                 ActResult::Stopped { title, lines } => self.app.show_report(title, lines),
-                ActResult::Evidence { id, lines } => {
+                ActResult::Answer { id, tab, lines } => {
                     if let Some(detail) = self.app.detail.as_mut().filter(|it| it.id == id) {
-                        detail.evidence = lines;
+                        detail.set_answer(tab, lines);
                         self.app.message = None;
                     }
                 }

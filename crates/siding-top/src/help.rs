@@ -21,7 +21,7 @@ pub(crate) const HELP_LINES: [(&str, &str); 38] = [
     ("/ n N", "search, next and previous hit"),
     ("E", "first line that looks like an error"),
     ("", "Act on a task"),
-    ("w", "why: what each process waits for"),
+    ("w", "why: what each process waits for; on tab 3, what was used most"),
     ("x", "stop it with everything that it started"),
     ("e", "extend its deadline"),
     ("i", "write a line to its standard input"),

@@ -179,7 +179,7 @@ impl TaskList {
     /// Returns the visible entries, as [`Self::load_rows`] has scrolled to them.
     pub(crate) fn visible(&self, height: usize) -> impl Iterator<Item = VisibleEntry<'_>> {
         let entries = self.entries.iter().enumerate().skip(self.top).take(height);
-        entries.map(|(index, entry)| VisibleEntry {
+        entries.map(move |(index, entry)| VisibleEntry {
             entry,
             row: entry.task_id().and_then(|id| self.rows.get(&id)),
             is_selected: index == self.selected,

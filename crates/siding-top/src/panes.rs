@@ -27,6 +27,8 @@ use crate::detail::{DetailTab, PaneLine};
 use crate::row::format_ms;
 use crate::theme::Tone;
 
+pub(crate) use self::limits::peak_lines;
+
 /// Maximum width of one line before it is fitted to the screen.
 const LINE_COLUMNS: usize = 400;
 /// Width of a label in front of a value.

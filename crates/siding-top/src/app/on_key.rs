@@ -245,6 +245,9 @@ impl App {
             self.show_message(format!("{} has ended: {}", row.id, row.state_text));
             return Vec::new();
         }
+        if self.detail.as_ref().is_some_and(|detail| detail.tab == DetailTab::Limits) {
+            return vec![Effect::Act(row.id, TaskAction::MeasurePeaks)];
+        }
         let mut effects = Vec::new();
         if self.detail.is_none() {
             effects = self.open_selected();

@@ -142,6 +142,9 @@ fn why_opens_the_processes_of_a_task() {
     app.is_read_only = true;
     let explain = TaskAction::Explain { may_repair: false };
     assert_eq!(press(&mut app, "w"), [Effect::Act(id("b-a00000000000"), explain)]);
+    let measure = Effect::Act(id("b-a00000000000"), TaskAction::MeasurePeaks);
+    assert_eq!(press(&mut app, "3w"), [measure]);
+    press(&mut app, "2");
     assert_eq!(app.detail.map(|detail| detail.tab), Some(DetailTab::Processes));
 }
 

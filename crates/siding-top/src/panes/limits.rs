@@ -3,9 +3,10 @@
 use siding_core::processes::probe::{self, UsageFields};
 use siding_live::LiveTask;
 use siding_model::journal::TaskState;
-use siding_model::limits::{OnLimit, PeakUsage, format_amount};
+use siding_model::limits::{OnLimit, PeakUsage, SentToRemote, format_amount};
 use siding_model::outcome::LimitKind;
 use siding_model::process::MonotonicMs;
+use siding_model::size::format_size;
 
 use super::labeled;
 use crate::detail::PaneLine;
@@ -23,7 +24,7 @@ const LISTED_LIMITS: [LimitKind; 7] = [
 ];
 
 /// Formats the deadline and the limits. Only what this program measures, or what the journal of an
-/// ended task contains, has a bar: the rest is known to the task's shim alone, which is not asked.
+/// ended task contains, has a bar: the rest is known to the task's shim alone.
 pub(super) fn format_limits(task: &LiveTask, state: &TaskState, now: MonotonicMs) -> Vec<PaneLine> {
     let mut lines = Vec::new();
     let elapsed = state.elapsed_ms(now);
@@ -57,12 +58,15 @@ pub(super) fn format_limits(task: &LiveTask, state: &TaskState, now: MonotonicMs
     for breach in &state.breaches {
         lines.push(PaneLine::new(Tone::Warning, breach.detail.clone()));
     }
+    if task.is_live() {
+        lines.push(PaneLine::new(Tone::Faint, "w shows what the shim has measured until now"));
+    }
     lines.extend(task.view.usage.iter().flat_map(peak_lines));
     lines
 }
 
-/// Formats what an ended task has used at most.
-fn peak_lines(peaks: &PeakUsage) -> Vec<PaneLine> {
+/// Formats what a task has used at most.
+pub(crate) fn peak_lines(peaks: &PeakUsage) -> Vec<PaneLine> {
     let amounts = [
         (LimitKind::Memory, peaks.memory_bytes),
         (LimitKind::Processes, peaks.processes),
@@ -72,8 +76,11 @@ fn peak_lines(peaks: &PeakUsage) -> Vec<PaneLine> {
         Some(labeled(label(kind), &format_amount(kind, amount?)))
     };
     let mut lines: Vec<PaneLine> = amounts.into_iter().filter_map(used).collect();
+    lines.extend(peaks.cpu_ms.map(|ms| labeled("CPU time", &format_ms(ms))));
+    let sent = |one: &SentToRemote| format!("{} to {}", format_size(one.bytes), one.remote);
+    lines.extend(peaks.sent.iter().map(|one| labeled(label(LimitKind::Sent), &sent(one))));
     if !lines.is_empty() {
-        lines.insert(0, PaneLine::new(Tone::Strong, "Most used at one time"));
+        lines.insert(0, PaneLine::new(Tone::Strong, "Used until now, or at most at one time"));
     }
     lines
 }
@@ -102,12 +109,9 @@ fn used_amount(task: &LiveTask, kind: LimitKind) -> Option<u64> {
             LimitKind::Memory => peaks.memory_bytes,
             LimitKind::Processes => peaks.processes,
             LimitKind::Fds => peaks.fds,
+            LimitKind::Sent => peaks.sent.first().map(|one| one.bytes),
             // The peaks of the others are not recorded.
-            LimitKind::OutputRate
-            | LimitKind::CpuSpin
-            | LimitKind::ConnectionAge
-            | LimitKind::Sent
-            | _ => None,
+            LimitKind::OutputRate | LimitKind::CpuSpin | LimitKind::ConnectionAge | _ => None,
         };
     }
     let usage = task.usage.as_ref().filter(|_| task.is_live())?;
@@ -148,9 +152,19 @@ mod tests {
     #[test]
     fn only_known_peaks_are_listed() {
         assert_eq!(peak_lines(&PeakUsage::default()), []);
-        let peaks = PeakUsage { processes: Some(1_200), ..PeakUsage::default() };
+        let sent = vec![SentToRemote { remote: "192.0.2.1".to_owned(), bytes: 2 << 20 }];
+        let peaks = PeakUsage {
+            processes: Some(1_200),
+            cpu_ms: Some(61_000),
+            sent,
+            ..PeakUsage::default()
+        };
         let lines = peak_lines(&peaks);
         let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
-        assert_eq!(texts, ["Most used at one time", "processes    1,200"]);
+        let [_, rest @ ..] = &texts[..] else { panic!("no line") };
+        assert_eq!(
+            rest,
+            ["processes    1,200", "CPU time     1m 1s", "sent         2MiB to 192.0.2.1"]
+        );
     }
 }
