@@ -25,6 +25,8 @@ const SAMPLE_INTERVAL: Duration = Duration::from_secs(2);
 /// Shortest time between two updates because of changed files, so that busy tasks do not keep this
 /// process busy.
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(50);
+/// Time until the next attempt after the state directory could not be read.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of tasks that are measured at once.
 const MAX_SAMPLED_TASKS: usize = 128;
 
@@ -104,9 +106,9 @@ impl EventLoop {
             // The other descriptors are only polled when an update is due.
             if readable.any(|is_readable| is_readable) {
                 self.next_refresh = Instant::now() + MIN_REFRESH_INTERVAL;
-                self.refresh()?;
+                self.refresh();
             }
-            self.on_time()?;
+            self.on_time();
         }
     }
 
@@ -199,7 +201,7 @@ impl EventLoop {
             Effect::Quit => return Ok(Flow::Quit),
             Effect::Suspend => {
                 self.console.suspend().map_err(TopError::Terminal)?;
-                self.refresh()?;
+                self.refresh();
             }
             Effect::Repaint => self.console.invalidate(),
             Effect::Arrange => self.arrange(),
@@ -259,28 +261,36 @@ impl EventLoop {
     }
 
     /// Reads what has changed, and updates the screen if it shows any of it.
-    fn refresh(&mut self) -> Result<(), TopError> {
-        let changes = self.view.refresh()?;
+    fn refresh(&mut self) {
+        let changes = match self.view.refresh() {
+            Ok(changes) => changes,
+            Err(error) => {
+                // A later call may succeed, for example once descriptors are free again.
+                self.next_refresh = Instant::now() + RETRY_INTERVAL;
+                self.app.show_error(error.to_string());
+                self.is_dirty = true;
+                return;
+            }
+        };
         self.without_expectation.extend(&changes.appeared);
         if !changes.is_empty() {
             self.arrange();
         }
         self.update_detail(Some(&changes));
         self.update_output();
-        Ok(())
     }
 
     /// Advances the clocks and measures the visible tasks, when it is time.
-    fn on_time(&mut self) -> Result<(), TopError> {
+    fn on_time(&mut self) {
         let now = Instant::now();
         if !self.shows_clocks() {
-            return Ok(());
+            return;
         }
         let is_tick = now >= self.next_clock;
         if is_tick {
             // The ticks keep their distance, so that a measurement shares the wake-up of a tick.
             self.next_clock = (self.next_clock + CLOCK_INTERVAL).max(now);
-            self.refresh()?;
+            self.refresh();
         }
         // The first measurement follows the first frame, which it would delay.
         if now >= self.next_sample && !self.is_dirty {
@@ -291,7 +301,6 @@ impl EventLoop {
             self.update_measured();
         }
         self.is_dirty |= is_tick;
-        Ok(())
     }
 
     /// Returns the tasks to measure: those on the screen, or all live ones if the order depends on
@@ -442,7 +451,7 @@ impl EventLoop {
             .and_then(|mut command| signals::run_in_foreground(&mut command));
         self.console.reenter().map_err(TopError::Terminal)?;
         self.is_dirty = true;
-        self.refresh()?;
+        self.refresh();
         match ended.map(|status| pager::pager_failure(&shown, status)) {
             Ok(None) => {}
             Ok(Some(failure)) => self.app.show_error(failure),
