@@ -9,12 +9,14 @@ use siding_live::{Changes, LiveTask, LiveView};
 use siding_model::id::TaskId;
 use siding_model::key_input::Key;
 use siding_model::signal::Signal;
+use siding_model::size::size_in_words;
 
 use crate::acts::{ActResult, Acts};
 use crate::app::{App, Effect, OutputMove, TaskAction};
 use crate::console::{Console, ConsoleEvent, WaitResult};
 use crate::detail::DetailTab;
 use crate::output_file::OutputFile;
+use crate::output_pane::{MAX_SEARCH_BYTES, SearchOutcome};
 use crate::source::{self, Present};
 use crate::{TopError, TopOptions, UsualDurations, draw, pager, panes, screen};
 
@@ -416,7 +418,7 @@ impl EventLoop {
             return Ok(());
         };
         let pane = &mut detail.output;
-        let is_found = match movement {
+        let outcome = match movement {
             OutputMove::Scroll(direction, rows) => {
                 pane.scroll(*direction, *rows, size, output)?;
                 return Ok(());
@@ -427,15 +429,8 @@ impl EventLoop {
             OutputMove::Search(needle, direction) => pane.search(needle, *direction, output)?,
             OutputMove::FirstError => pane.go_to_first_error(output)?,
         };
-        if !is_found {
-            let what = if *movement == OutputMove::FirstError {
-                "no line looks like an error".to_owned()
-            } else if pane.needle().is_empty() {
-                "/ searches".to_owned()
-            } else {
-                format!("not found: {}", pane.needle())
-            };
-            self.app.show_error(what);
+        if let Some(text) = describe_search(outcome, movement, pane.needle()) {
+            self.app.show_error(text);
         }
         Ok(())
     }
@@ -458,5 +453,45 @@ impl EventLoop {
             Err(error) => self.app.show_error(format!("the pager could not be started: {error}")),
         }
         Ok(())
+    }
+}
+
+/// Returns a sentence about a search that shows no line.
+fn describe_search(outcome: SearchOutcome, movement: &OutputMove, needle: &str) -> Option<String> {
+    let read = size_in_words(MAX_SEARCH_BYTES);
+    let is_for_error = *movement == OutputMove::FirstError;
+    Some(match outcome {
+        SearchOutcome::Found => return None,
+        SearchOutcome::NotFound if is_for_error => "no line looks like an error".to_owned(),
+        SearchOutcome::NotFound if needle.is_empty() => "/ searches".to_owned(),
+        SearchOutcome::NotFound => format!("not found: {needle}"),
+        SearchOutcome::Unfinished if is_for_error => {
+            format!("no error in {read} of the output; E continues")
+        }
+        SearchOutcome::Unfinished => {
+            format!("not in {read} of the output: {needle}; the same key, n or N, continues")
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output_pane::Direction;
+
+    #[test]
+    fn a_search_without_a_result_is_described() {
+        let search = OutputMove::Search("x".to_owned(), Direction::Forward);
+        let text = |outcome, movement| describe_search(outcome, movement, "x").unwrap_or_default();
+        assert_eq!(text(SearchOutcome::Found, &search), "");
+        assert_eq!(text(SearchOutcome::NotFound, &search), "not found: x");
+        assert!(text(SearchOutcome::Unfinished, &search).contains("64 MiB"));
+        assert!(text(SearchOutcome::Unfinished, &OutputMove::FirstError).ends_with("E continues"));
+        assert_eq!(
+            text(SearchOutcome::NotFound, &OutputMove::FirstError),
+            "no line looks like an error"
+        );
+        let none = describe_search(SearchOutcome::NotFound, &search, "");
+        assert_eq!(none.as_deref(), Some("/ searches"));
     }
 }
