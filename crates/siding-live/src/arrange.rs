@@ -1,6 +1,6 @@
 //! Selects, sorts and groups tasks for display. All functions are pure.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 
 use siding_model::id::{SessionId, TaskKind};
 use siding_model::outcome::Outcome;
@@ -8,6 +8,7 @@ use siding_model::person_need::is_failed_outcome;
 use siding_model::task_view::PhaseName;
 
 use crate::task::LiveTask;
+use crate::usage::TaskUsage;
 
 /// How a list of tasks is divided into groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,39 +40,100 @@ impl Grouping {
     }
 }
 
-/// By which property the tasks of a group are sorted.
+/// By which property the tasks of a group are sorted. Tasks without a value, such as the memory of
+/// an ended task, come last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SortKey {
     /// Running tasks first, the newest first; then ended ones, the last to end first.
     #[default]
     Time,
+    /// In the order of [`StateGroup`].
+    State,
+    /// Alphabetically by name or command.
+    Name,
+    /// The longest duration first.
+    Elapsed,
+    /// The largest share of the usual duration first.
+    Usual,
+    /// The longest silence first.
+    Silence,
     /// The most CPU time first.
     Cpu,
     /// The most memory first.
     Memory,
+    /// The most processes first.
+    Processes,
+    /// The lowest listening port first.
+    Ports,
+    /// The highest output rate first.
+    Rate,
     /// The most bytes of output first.
     Output,
-    /// The longest duration first.
-    Elapsed,
-    /// Alphabetically by name or command.
-    Name,
+    /// The most unread notices first.
+    Notices,
+    /// Alphabetically by session, whose name begins with its host.
+    Session,
 }
 
 impl SortKey {
     /// All sort keys, in the order in which a key selects one after the other.
-    pub const ALL_KEYS: [Self; 6] =
-        [Self::Time, Self::Cpu, Self::Memory, Self::Output, Self::Elapsed, Self::Name];
+    pub const ALL_KEYS: [Self; 14] = [
+        Self::Time,
+        Self::State,
+        Self::Name,
+        Self::Elapsed,
+        Self::Usual,
+        Self::Silence,
+        Self::Cpu,
+        Self::Memory,
+        Self::Processes,
+        Self::Ports,
+        Self::Rate,
+        Self::Output,
+        Self::Notices,
+        Self::Session,
+    ];
 
     /// Returns the name in text and in addresses.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Time => "time",
+            Self::State => "state",
+            Self::Name => "name",
+            Self::Elapsed => "elapsed",
+            Self::Usual => "usual",
+            Self::Silence => "silence",
             Self::Cpu => "cpu",
             Self::Memory => "memory",
+            Self::Processes => "processes",
+            Self::Ports => "ports",
+            Self::Rate => "rate",
             Self::Output => "output",
-            Self::Elapsed => "elapsed",
-            Self::Name => "name",
+            Self::Notices => "notices",
+            Self::Session => "session",
+        }
+    }
+
+    /// Returns whether the order depends on what [`LiveView::sample`](crate::LiveView::sample)
+    /// measures, so that all running tasks must be measured for it.
+    #[must_use]
+    pub const fn needs_sample(self) -> bool {
+        match self {
+            Self::Silence
+            | Self::Cpu
+            | Self::Memory
+            | Self::Processes
+            | Self::Ports
+            | Self::Rate
+            | Self::Output => true,
+            Self::Time
+            | Self::State
+            | Self::Name
+            | Self::Elapsed
+            | Self::Usual
+            | Self::Notices
+            | Self::Session => false,
         }
     }
 }
@@ -194,24 +256,56 @@ pub fn sort_tasks(tasks: &mut [&LiveTask], key: SortKey) {
     });
 }
 
-fn compare(a: &LiveTask, b: &LiveTask, key: SortKey) -> std::cmp::Ordering {
-    let cpu = |task: &LiveTask| task.usage.as_ref().and_then(|usage| usage.cpu_percent);
-    let memory = |task: &LiveTask| task.usage.as_ref().map(|usage| usage.memory_bytes);
+fn compare(a: &LiveTask, b: &LiveTask, key: SortKey) -> Ordering {
     match key {
-        SortKey::Time => {
-            let moment = |task: &LiveTask| {
-                let view = &task.view;
-                let at = view.ended_at.as_ref().unwrap_or(&view.started_at);
-                (view.outcome.is_some(), Reverse(at.clone()))
-            };
-            moment(a).cmp(&moment(b))
-        }
-        SortKey::Cpu => cpu(b).unwrap_or(-1.0).total_cmp(&cpu(a).unwrap_or(-1.0)),
-        SortKey::Memory => memory(b).cmp(&memory(a)),
-        SortKey::Output => b.view.output.bytes.cmp(&a.view.output.bytes),
-        SortKey::Elapsed => b.view.elapsed_ms.cmp(&a.view.elapsed_ms),
+        SortKey::Time => moment(a).cmp(&moment(b)),
+        SortKey::State => StateGroup::for_task(a).cmp(&StateGroup::for_task(b)),
         SortKey::Name => a.view.display_name().cmp(b.view.display_name()),
+        SortKey::Elapsed => b.view.elapsed_ms.cmp(&a.view.elapsed_ms),
+        SortKey::Usual => usual_permille(b).cmp(&usual_permille(a)),
+        SortKey::Silence => {
+            let since = |task: &LiveTask| (task.silent_since().is_none(), task.silent_since());
+            since(a).cmp(&since(b))
+        }
+        SortKey::Cpu => descending(a, b, |usage| usage.cpu_percent),
+        SortKey::Rate => descending(a, b, |usage| usage.output_rate),
+        SortKey::Memory => {
+            let memory = |task: &LiveTask| task.usage.as_ref().map(|usage| usage.memory_bytes);
+            memory(b).cmp(&memory(a))
+        }
+        SortKey::Processes => {
+            let count = |task: &LiveTask| task.usage.as_ref().map(TaskUsage::process_count);
+            count(b).cmp(&count(a))
+        }
+        SortKey::Ports => {
+            let port = |task: &LiveTask| task.usage.as_ref()?.ports.first().copied();
+            (port(a).is_none(), port(a)).cmp(&(port(b).is_none(), port(b)))
+        }
+        SortKey::Output => b.view.output.bytes.cmp(&a.view.output.bytes),
+        SortKey::Notices => b.unread_notices.cmp(&a.unread_notices),
+        SortKey::Session => a.view.session_id.as_str().cmp(b.view.session_id.as_str()),
     }
+}
+
+fn moment(task: &LiveTask) -> (bool, Reverse<&str>) {
+    let view = &task.view;
+    let at = view.ended_at.as_deref().unwrap_or(&view.started_at);
+    (view.outcome.is_some(), Reverse(at))
+}
+
+/// Returns how much of its usual duration a running task has taken, in thousandths.
+fn usual_permille(task: &LiveTask) -> Option<u64> {
+    let usual = task.view.expected_ms.filter(|_| task.is_live())?;
+    Some(task.view.elapsed_ms.saturating_mul(1_000) / usual.max(1))
+}
+
+fn descending(
+    a: &LiveTask,
+    b: &LiveTask,
+    measured: impl Fn(&TaskUsage) -> Option<f64>,
+) -> Ordering {
+    let value = |task: &LiveTask| task.usage.as_ref().and_then(&measured).unwrap_or(-1.0);
+    value(b).total_cmp(&value(a))
 }
 
 /// Divides tasks into groups, and sorts each group as [`sort_tasks`] does. A group with a task that

@@ -1,6 +1,7 @@
 //! Measures what a running task uses.
 
 use std::cell::OnceCell;
+use std::time::SystemTime;
 
 use siding_core::output::OutputSize;
 use siding_core::processes::probe::{self, UsageFields};
@@ -8,6 +9,7 @@ use siding_core::processes::tree::{self, SharedScan};
 use siding_core::store::StateDir;
 use siding_core::sys::{clock, tcp_sockets};
 use siding_model::journal::TaskState;
+use siding_model::process::MonotonicMs;
 
 use crate::cpu_meter::CounterSample;
 use crate::task::LiveTask;
@@ -42,6 +44,7 @@ impl<'r> Sampler<'r> {
                 task.view.attention = None;
             }
         }
+        task.last_output = last_write(&task.view.output.path);
         let (pids, is_supervised) = self.task_pids(state);
         const WANTED: UsageFields = UsageFields { runnable: false, fds: false };
         let processes = probe::usage_of_processes(&pids, WANTED);
@@ -80,4 +83,13 @@ impl<'r> Sampler<'r> {
         }
         (pids, is_supervised)
     }
+}
+
+/// Returns when a file was last written to, on the clock of durations. `None` if the file does not
+/// exist, or if the wall clock was set back since.
+fn last_write(path: &str) -> Option<MonotonicMs> {
+    let modified = std::fs::metadata(path).ok()?.modified().ok()?;
+    let silent = SystemTime::now().duration_since(modified).ok()?;
+    let silent_ms = u64::try_from(silent.as_millis()).ok()?;
+    Some(MonotonicMs(clock::monotonic_now().0.saturating_sub(silent_ms)))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use siding_core::notices::Acks;
-use siding_model::evidence::AttentionView;
+use siding_model::evidence::{AttentionView, StallRecord};
 use siding_model::history::Expectation;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
@@ -44,6 +44,8 @@ pub struct LiveTask {
     pub(crate) state: Option<Box<TaskState>>,
     pub(crate) expectation: Option<Expectation>,
     pub(crate) meter: CpuMeter,
+    /// When the task last wrote output, as the last sample has measured it.
+    pub(crate) last_output: Option<MonotonicMs>,
 }
 
 /// One notice of a task.
@@ -82,6 +84,7 @@ impl LiveTask {
             state: None,
             expectation: None,
             meter: CpuMeter::default(),
+            last_output: None,
         }
     }
 
@@ -95,6 +98,22 @@ impl LiveTask {
     #[must_use]
     pub const fn id(&self) -> TaskId {
         self.view.task_id
+    }
+
+    /// Returns the recorded stall of a running task, with its evidence; `None` if the task has
+    /// written output since.
+    #[must_use]
+    pub fn stall(&self) -> Option<&StallRecord> {
+        self.state.as_ref()?.stall.as_ref().filter(|_| self.view.attention.is_some())
+    }
+
+    /// Returns since when a running task has been silent, according to its recorded stall or else
+    /// to the last sample; `None` if neither exists.
+    #[must_use]
+    pub fn silent_since(&self) -> Option<MonotonicMs> {
+        let stalled =
+            |stall: &StallRecord| MonotonicMs(stall.at.0.saturating_sub(stall.evidence.silent_ms));
+        self.stall().map(stalled).or(self.last_output).filter(|_| self.is_live())
     }
 
     /// Returns whether the final record is written, so that the journal will not grow any more.

@@ -13,6 +13,7 @@ use siding_core::task::view::{self, ViewDetail};
 use siding_model::history::Expectation;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::process::BootId;
+use siding_model::session_host::SessionHost;
 use siding_model::task_view::TaskView;
 
 use crate::changes::Changes;
@@ -150,6 +151,19 @@ impl LiveView {
         self.sessions.values()
     }
 
+    /// Returns the program to which a session belongs. For the session of a subagent, this is the
+    /// program of its parent session. `None` if a person or a script chose the session's name.
+    #[must_use]
+    pub fn session_host(&self, id: &SessionId) -> Option<SessionHost> {
+        /// The names of a damaged record could form a circle.
+        const MAX_ANCESTORS: usize = 16;
+        std::iter::successors(Some(id), |id| {
+            self.sessions.get(*id)?.record.as_ref()?.parent.as_ref()
+        })
+        .take(MAX_ANCESTORS)
+        .find_map(SessionHost::from_session)
+    }
+
     /// Returns the tasks whose journals could not be read, each with the reason.
     #[must_use]
     pub const fn unreadable(&self) -> &BTreeMap<TaskId, String> {
@@ -261,6 +275,7 @@ impl LiveView {
             task.expectation = before.expectation;
             task.meter = before.meter;
             task.usage = before.usage.clone().filter(|_| task.is_live());
+            task.last_output = before.last_output;
         }
         if let Some(usual) = &task.expectation {
             task.view.set_expectation(usual);

@@ -5,12 +5,10 @@ use siding_core::store::StateDir;
 use siding_core::sys::procfs;
 use siding_core::task::run::request;
 use siding_model::advice::Dialect;
+use siding_model::session_host::SessionHost;
 use siding_tools::ToolContext;
 
 use crate::error::McpError;
-
-/// The prefix of the names of sessions that a server opens.
-const SESSION_NAME_PREFIX: &str = "mcp-";
 
 /// Opens the session that owns the server's tasks.
 ///
@@ -37,7 +35,8 @@ pub(crate) fn open_session(
     if let Some(session) = request::inherited_session(&root, process) {
         return Ok(ToolContext::new(root, session, None, Dialect::Tools));
     }
-    let name = format!("{SESSION_NAME_PREFIX}{}-{}", process.pid, process.start_ticks);
+    let prefix = SessionHost::McpClient.session_prefix();
+    let name = format!("{prefix}{}-{}", process.pid, process.start_ticks);
     let session = name.parse().map_err(|_| McpError::NoOwner { pid: owner })?;
     session::open(&root, &session, owner)?;
     Ok(ToolContext::new(root, session, Some(process), Dialect::Tools))

@@ -39,6 +39,7 @@ pub mod protocol;
 pub mod record;
 pub mod reminder;
 pub mod retention;
+pub mod session_host;
 pub mod settings;
 pub mod shell;
 pub mod shell_words;

@@ -1,13 +1,16 @@
-//! Carries out actions on tasks in threads of their own, so that the screen stays usable while a
-//! task is being stopped.
+//! Carries out actions on tasks, and lookups in the history, in threads of their own, so that the
+//! screen stays usable while a task is being stopped or a disk is slow.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use std::{io, thread};
 
+use siding_core::processes::probe::{self, KnownFds};
+use siding_core::processes::tree;
 use siding_core::store::{StateDir, TaskDir};
 use siding_core::sys::{clock, file, pipe};
 use siding_core::task::input::TaskInput;
@@ -15,12 +18,16 @@ use siding_core::task::stop::{self, StopOptions};
 use siding_core::task::watch::TaskWatch;
 use siding_core::task::why;
 use siding_model::duration::format_duration;
+use siding_model::evidence::{ChainLink, WhyView};
+use siding_model::history::Expectation;
 use siding_model::id::TaskId;
 use siding_model::journal::TaskState;
 use siding_model::protocol::ShimRequest;
+use siding_model::task_view::TaskView;
 
+use crate::UsualDurations;
 use crate::app::TaskAction;
-use crate::detail::PaneLine;
+use crate::detail::{DetailTab, PaneLine};
 use crate::panes;
 use crate::theme::Tone;
 
@@ -38,8 +45,10 @@ pub(crate) enum ActResult {
     Failed(String),
     /// The outcome of a stopped task, and what was ended with it.
     Stopped { title: String, lines: Vec<PaneLine> },
-    /// What the processes of a task wait for.
-    Evidence { id: TaskId, lines: Vec<PaneLine> },
+    /// What the shim of a task has answered, and the tab that shows the answer.
+    Answer { id: TaskId, tab: DetailTab, lines: Vec<PaneLine> },
+    /// The usual durations of tasks, as far as they are known.
+    UsualDurations(Vec<(TaskId, Expectation)>),
 }
 
 type ActError = Box<dyn std::error::Error>;
@@ -79,13 +88,28 @@ impl Acts {
     /// Starts an action.
     pub(crate) fn start(&self, id: TaskId, action: TaskAction) -> io::Result<()> {
         let (path, program) = (self.root.clone(), self.program);
-        let (sender, notify) = (self.sender.clone(), self.notify.try_clone()?);
-        thread::Builder::new().name("act".to_owned()).spawn(move || {
-            let result = StateDir::open(&path)
+        self.spawn("act", move || {
+            StateDir::open(&path)
                 .map_err(ActError::from)
                 .and_then(|root| perform(&root, program, id, &action))
-                .unwrap_or_else(|error| ActResult::Failed(error.to_string()));
-            let _receiver_dropped = sender.send(result);
+                .unwrap_or_else(|error| ActResult::Failed(error.to_string()))
+        })
+    }
+
+    /// Looks up the usual durations of tasks. The history is on a disk that may be slow.
+    pub(crate) fn look_up(&self, usual: &UsualDurations, views: Vec<TaskView>) -> io::Result<()> {
+        let usual = Arc::clone(usual);
+        self.spawn("history", move || ActResult::UsualDurations(usual(&views)))
+    }
+
+    fn spawn(
+        &self,
+        name: &str,
+        work: impl FnOnce() -> ActResult + Send + 'static,
+    ) -> io::Result<()> {
+        let (sender, notify) = (self.sender.clone(), self.notify.try_clone()?);
+        thread::Builder::new().name(name.to_owned()).spawn(move || {
+            let _receiver_dropped = sender.send(work());
             let _receiver_dropped = file::write(&notify, b"x");
         })?;
         Ok(())
@@ -122,10 +146,23 @@ fn perform(
                 format!("{id} has ended already")
             }))
         }
-        TaskAction::Explain => {
-            let view = why::why_view(root, program, id)?;
-            Ok(ActResult::Evidence { id, lines: panes::evidence_lines(&view) })
+        TaskAction::Explain { may_repair } => {
+            let view = if *may_repair {
+                why::why_view(root, program, id)?
+            } else {
+                WhyView::new(id, why::request_evidence(&root.task_dir(id)?)?)
+            };
+            let mut lines = panes::evidence_lines("Why", &view);
+            let all = explain_processes(root, id).unwrap_or_default();
+            lines.extend(panes::other_process_lines(&view.chain, &all));
+            Ok(ActResult::Answer { id, tab: DetailTab::Processes, lines })
         }
+        TaskAction::MeasurePeaks => Ok(match why::request_usage(&root.task_dir(id)?) {
+            Some(peaks) => {
+                ActResult::Answer { id, tab: DetailTab::Limits, lines: panes::peak_lines(&peaks) }
+            }
+            None => ActResult::Failed(format!("the shim of {id} did not answer")),
+        }),
     }
 }
 
@@ -133,6 +170,16 @@ fn read_task(root: &StateDir, id: TaskId) -> Result<(TaskDir, TaskState), ActErr
     let dir = root.task_dir(id)?;
     let state = dir.read()?.state;
     Ok((dir, state))
+}
+
+/// Returns what each process of a task waits for, as far as the kernel shows it to this process. The
+/// shim's answer names only the processes that explain its verdict.
+fn explain_processes(root: &StateDir, id: TaskId) -> Result<Vec<ChainLink>, ActError> {
+    let (dir, state) = read_task(root, id)?;
+    let pids = tree::shim_descendants(root, &state).unwrap_or_default();
+    let known = KnownFds::from_endpoint_dir(dir.endpoint_dir()?);
+    let sample = probe::sample_processes(&known, &pids);
+    Ok(probe::explain_processes(&sample, &tree::command_for_report))
 }
 
 fn stop_result(id: TaskId, state: &TaskState) -> ActResult {

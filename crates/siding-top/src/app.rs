@@ -12,7 +12,7 @@ use siding_model::process::MonotonicMs;
 
 use crate::detail::{Detail, PaneLine};
 use crate::geometry::{DETAIL_FRAME_ROWS, LIST_FRAME_ROWS};
-use crate::list::{ListOptions, RowGroup, TaskList, TaskTotals};
+use crate::list::{ListGroup, ListOptions, TaskList, TaskTotals};
 use crate::output_pane::Direction;
 use crate::row::TaskRow;
 use crate::theme::Theme;
@@ -28,8 +28,10 @@ pub(crate) enum TaskAction {
     Input(String),
     /// End the supervision of an adopted process.
     Release,
-    /// Find out what each process waits for.
-    Explain,
+    /// Find out what each process waits for. `may_repair` allows that a killed shim is replaced.
+    Explain { may_repair: bool },
+    /// Find out what the task has used at most until now.
+    MeasurePeaks,
 }
 
 /// A movement in the output, or a search.
@@ -141,7 +143,7 @@ impl App {
     }
 
     /// Replaces the tasks of the list.
-    pub(crate) fn set_groups(&mut self, groups: Vec<RowGroup>, totals: TaskTotals) {
+    pub(crate) fn set_groups(&mut self, groups: Vec<ListGroup>, totals: TaskTotals) {
         self.list.set_groups(groups, totals);
     }
 

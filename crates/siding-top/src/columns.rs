@@ -1,5 +1,7 @@
 //! The columns of the list, chosen by the width of the terminal.
 
+use siding_live::arrange::SortKey;
+
 /// Columns between two cells.
 pub(crate) const GAP_COLUMNS: usize = 1;
 /// Minimum width of the command.
@@ -47,13 +49,15 @@ pub(crate) enum Column {
     Rate,
     /// Unread notices.
     Unread,
+    /// The program to which the session belongs.
+    Host,
     /// The session.
     Session,
 }
 
 impl Column {
     /// All columns from left to right.
-    const ALL_COLUMNS: [Self; 15] = [
+    const ALL_COLUMNS: [Self; 16] = [
         Self::Symbol,
         Self::ShortId,
         Self::Id,
@@ -68,6 +72,7 @@ impl Column {
         Self::Ports,
         Self::Rate,
         Self::Unread,
+        Self::Host,
         Self::Session,
     ];
 
@@ -87,7 +92,28 @@ impl Column {
             Self::Ports => "PORTS",
             Self::Rate => "  OUTPUT",
             Self::Unread => "NEW",
+            Self::Host => "HOST",
             Self::Session => "SESSION",
+        }
+    }
+
+    /// Returns the order that the values of the column have when it is sorted.
+    pub(crate) const fn sort_key(self) -> SortKey {
+        match self {
+            // Ids are random, so their order tells nothing.
+            Self::ShortId | Self::Id => SortKey::Time,
+            Self::Symbol | Self::State => SortKey::State,
+            Self::Command => SortKey::Name,
+            Self::Elapsed => SortKey::Elapsed,
+            Self::TimeBar => SortKey::Usual,
+            Self::Silence => SortKey::Silence,
+            Self::Cpu => SortKey::Cpu,
+            Self::Memory => SortKey::Memory,
+            Self::Processes => SortKey::Processes,
+            Self::Ports => SortKey::Ports,
+            Self::Rate => SortKey::Rate,
+            Self::Unread => SortKey::Notices,
+            Self::Host | Self::Session => SortKey::Session,
         }
     }
 
@@ -95,7 +121,7 @@ impl Column {
     const fn width(self) -> usize {
         match self {
             Self::Symbol => 1,
-            Self::ShortId => 6,
+            Self::ShortId | Self::Host => 6,
             Self::Id => 14,
             Self::State => 12,
             Self::Command => MIN_COMMAND_COLUMNS,
@@ -126,7 +152,7 @@ pub(crate) struct ColumnLayout {
 
 /// The optional columns in the order in which they appear as the terminal becomes wider, each with
 /// the column that it replaces.
-const OPTIONAL_COLUMNS: [(Column, Option<Column>); 13] = [
+const OPTIONAL_COLUMNS: [(Column, Option<Column>); 14] = [
     (Column::Elapsed, None),
     (Column::ShortId, None),
     (Column::State, None),
@@ -136,6 +162,7 @@ const OPTIONAL_COLUMNS: [(Column, Option<Column>); 13] = [
     (Column::Silence, None),
     (Column::Unread, None),
     (Column::Processes, None),
+    (Column::Host, None),
     (Column::Session, None),
     (Column::Ports, None),
     (Column::Rate, None),
@@ -181,6 +208,15 @@ pub(crate) fn layout(width: usize) -> Vec<ColumnLayout> {
     listed.map(|column| ColumnLayout { column, width: width_of(column) }).collect()
 }
 
+/// Returns the column at a position of the screen.
+pub(crate) fn column_at(position: usize, width: usize) -> Option<Column> {
+    let mut end = 0;
+    layout(width).into_iter().find_map(|one| {
+        end += one.width + GAP_COLUMNS;
+        (position < end).then_some(one.column)
+    })
+}
+
 fn minimum_width(columns: &[Column]) -> usize {
     let cells: usize = columns.iter().map(|column| column.width()).sum();
     cells + columns.len().saturating_sub(1) * GAP_COLUMNS
@@ -204,7 +240,46 @@ mod tests {
         assert_eq!(titles(40), "ID COMMAND TIME");
         assert_eq!(titles(80), "ID STATE COMMAND TIME  OF USUAL CPU MEMORY");
         assert_eq!(titles(100), "ID STATE COMMAND TIME  OF USUAL SILENCE CPU MEMORY NEW");
-        assert!(titles(300).ends_with("SILENCE CPU MEMORY PROC PORTS OUTPUT NEW SESSION"));
+        assert!(titles(300).ends_with("SILENCE CPU MEMORY PROC PORTS OUTPUT NEW HOST SESSION"));
+    }
+
+    /// The widths are those of the table in `docs/top.md`.
+    #[test]
+    fn each_column_appears_at_its_width() {
+        for (width, title) in [
+            (22, "TIME"),
+            (29, "ID"),
+            (42, "STATE"),
+            (56, "CPU"),
+            (64, "MEMORY"),
+            (79, "OF USUAL"),
+            (96, "SILENCE"),
+            (100, "NEW"),
+            (105, "PROC"),
+            (112, "HOST"),
+            (135, "SESSION"),
+            (147, "PORTS"),
+            (157, "OUTPUT"),
+        ] {
+            assert!(titles(width).contains(title), "{width}: {}", titles(width));
+            assert!(!titles(width - 1).contains(title), "{width}: {}", titles(width - 1));
+        }
+        assert!(layout(165).iter().any(|one| one.column == Column::Id));
+        assert!(layout(164).iter().any(|one| one.column == Column::ShortId));
+    }
+
+    #[test]
+    fn every_shown_column_is_found_at_its_position() {
+        for width in [20, 80, 300] {
+            let mut position = 0;
+            for ColumnLayout { column, width: cells } in layout(width) {
+                for inside in [position, position + cells - 1] {
+                    assert_eq!(column_at(inside, width), Some(column), "{inside} of {width}");
+                }
+                position += cells + GAP_COLUMNS;
+            }
+            assert_eq!(column_at(width + 1, width), None);
+        }
     }
 
     proptest! {

@@ -61,25 +61,16 @@ impl PaneLine {
     }
 }
 
-/// The content of the tabs other than the output.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct DetailPanes {
-    pub(crate) processes: Vec<PaneLine>,
-    pub(crate) limits: Vec<PaneLine>,
-    pub(crate) events: Vec<PaneLine>,
-    pub(crate) notices: Vec<PaneLine>,
-    pub(crate) facts: Vec<PaneLine>,
-}
-
 /// The state of the page about one task.
 #[derive(Debug)]
 pub(crate) struct Detail {
     pub(crate) id: TaskId,
     pub(crate) tab: DetailTab,
     pub(crate) output: OutputPane,
-    pub(crate) panes: DetailPanes,
-    /// The answer to `w`: what each process waits for.
-    pub(crate) evidence: Vec<PaneLine>,
+    /// The lines of the tab; none for the output.
+    lines: Vec<PaneLine>,
+    /// The answer of the task's shim to `w`, and the tab that shows the answer.
+    answer: Option<(DetailTab, Vec<PaneLine>)>,
     /// The first visible line of the tab.
     top: usize,
 }
@@ -90,8 +81,8 @@ impl Detail {
             id,
             tab: DetailTab::Output,
             output: OutputPane::new(),
-            panes: DetailPanes::default(),
-            evidence: Vec::new(),
+            lines: Vec::new(),
+            answer: None,
             top: 0,
         }
     }
@@ -99,20 +90,25 @@ impl Detail {
     pub(crate) fn select_tab(&mut self, tab: DetailTab) {
         if self.tab != tab {
             (self.tab, self.top) = (tab, 0);
+            self.lines.clear();
         }
     }
 
+    /// Replaces the lines of the tab.
+    pub(crate) fn set_lines(&mut self, lines: Vec<PaneLine>) {
+        self.lines = lines;
+        self.top = self.top.min(self.lines().count().saturating_sub(1));
+    }
+
     /// Returns the lines of the tab; none for the output.
-    pub(crate) fn lines(&self) -> impl Iterator<Item = &PaneLine> {
-        let (first, second): (&[PaneLine], &[PaneLine]) = match self.tab {
-            DetailTab::Output => (&[], &[]),
-            DetailTab::Processes => (&self.panes.processes, &self.evidence),
-            DetailTab::Limits => (&self.panes.limits, &[]),
-            DetailTab::Events => (&self.panes.events, &[]),
-            DetailTab::Notices => (&self.panes.notices, &[]),
-            DetailTab::Facts => (&self.panes.facts, &[]),
-        };
-        first.iter().chain(second)
+    fn lines(&self) -> impl Iterator<Item = &PaneLine> {
+        let answer = self.answer.iter().filter(move |(tab, _)| *tab == self.tab);
+        self.lines.iter().chain(answer.flat_map(|(_, lines)| lines))
+    }
+
+    /// Adds the answer of the task's shim to a tab, in place of an earlier answer.
+    pub(crate) fn set_answer(&mut self, tab: DetailTab, lines: Vec<PaneLine>) {
+        self.answer = Some((tab, lines));
     }
 
     /// Returns the visible lines of the tab.
@@ -134,8 +130,11 @@ mod tests {
     #[test]
     fn tabs_scroll_within_their_lines() {
         let mut detail = Detail::new("b-4k7q0n2m8x5t".parse().expect("an id"));
-        detail.panes.events = (0..10).map(|number| PaneLine::normal(number.to_string())).collect();
+        let numbers = |range: std::ops::Range<i32>| {
+            range.map(|number| PaneLine::normal(number.to_string())).collect::<Vec<_>>()
+        };
         detail.select_tab(DetailTab::Events);
+        detail.set_lines(numbers(0..10));
         detail.scroll(100, 4);
         let visible = |detail: &Detail| {
             detail.visible_lines(4).map(|line| line.text.clone()).collect::<String>()
@@ -146,6 +145,14 @@ mod tests {
         detail.select_tab(detail.tab.cycle(true));
         assert_eq!(visible(&detail), "");
         detail.select_tab(detail.tab.cycle(false));
+        detail.set_lines(numbers(0..10));
         assert_eq!(visible(&detail), "0123");
+        detail.scroll(5, 4);
+        detail.set_lines(numbers(0..3));
+        assert_eq!(visible(&detail), "2", "the tab has become shorter");
+        detail.set_answer(DetailTab::Events, numbers(7..9));
+        assert_eq!(visible(&detail), "278");
+        detail.set_answer(DetailTab::Limits, numbers(7..9));
+        assert_eq!(visible(&detail), "2", "the answer belongs to another tab");
     }
 }

@@ -17,7 +17,7 @@ use crate::theme::Tone;
 const MIN_SIZE: (usize, usize) = (20, 5);
 
 /// Draws the screen. Returns the buffer and the position of the cursor.
-pub(crate) fn draw(app: &mut App) -> (Buffer, Cursor) {
+pub(crate) fn draw(app: &App) -> (Buffer, Cursor) {
     let width = u16::try_from(app.columns).unwrap_or(u16::MAX);
     let height = u16::try_from(app.rows).unwrap_or(u16::MAX);
     let mut canvas = Canvas { buffer: Buffer::empty(Rect::new(0, 0, width, height)) };

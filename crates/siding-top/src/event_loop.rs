@@ -2,21 +2,23 @@
 //! the screen. There is one poll(2), and nothing is drawn unless something has changed.
 
 use std::io;
-use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use siding_core::sys::clock;
-use siding_live::{Changes, LiveView};
+use siding_core::sys::{clock, signals};
+use siding_live::{Changes, LiveTask, LiveView};
 use siding_model::id::TaskId;
+use siding_model::key_input::Key;
 use siding_model::signal::Signal;
+use siding_model::size::size_in_words;
 
 use crate::acts::{ActResult, Acts};
 use crate::app::{App, Effect, OutputMove, TaskAction};
 use crate::console::{Console, ConsoleEvent, WaitResult};
 use crate::detail::DetailTab;
 use crate::output_file::OutputFile;
+use crate::output_pane::{MAX_SEARCH_BYTES, SearchOutcome};
 use crate::source::{self, Present};
-use crate::{TopError, TopOptions, draw, panes, screen};
+use crate::{TopError, TopOptions, UsualDurations, draw, pager, panes, screen};
 
 /// Interval at which the clocks on the screen advance.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
@@ -25,6 +27,8 @@ const SAMPLE_INTERVAL: Duration = Duration::from_secs(2);
 /// Shortest time between two updates because of changed files, so that busy tasks do not keep this
 /// process busy.
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(50);
+/// Time until the next attempt after the state directory could not be read.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of tasks that are measured at once.
 const MAX_SAMPLED_TASKS: usize = 128;
 
@@ -34,12 +38,15 @@ pub(crate) struct EventLoop {
     view: LiveView,
     app: App,
     acts: Acts,
-    usual_durations: crate::UsualDurations,
+    usual_durations: UsualDurations,
+    pager: Option<String>,
     output: Option<OutputFile>,
     /// Whether the screen differs from what is drawn.
     is_dirty: bool,
     /// Tasks whose usual duration has not been looked up.
     without_expectation: Vec<TaskId>,
+    /// Whether a thread is looking up usual durations.
+    is_looking_up: bool,
     next_sample: Instant,
     next_refresh: Instant,
     next_clock: Instant,
@@ -54,7 +61,7 @@ enum Flow {
 
 impl EventLoop {
     pub(crate) fn start(options: TopOptions) -> Result<Self, TopError> {
-        let TopOptions { root, program, live, theme, is_read_only, usual_durations, filter } =
+        let TopOptions { root, program, live, theme, is_read_only, usual_durations, pager, filter } =
             options;
         // The signals are blocked before the first thread starts.
         let console = Console::open()?;
@@ -71,9 +78,11 @@ impl EventLoop {
             app,
             acts,
             usual_durations,
+            pager,
             output: None,
             is_dirty: true,
             without_expectation,
+            is_looking_up: false,
             next_sample: now,
             next_refresh: now,
             next_clock: now + CLOCK_INTERVAL,
@@ -85,6 +94,7 @@ impl EventLoop {
         self.arrange();
         loop {
             self.draw()?;
+            self.look_up_expectations();
             let result = self.wait()?;
             for event in result.events {
                 if self.on_event(event)? == Flow::Quit {
@@ -98,9 +108,9 @@ impl EventLoop {
             // The other descriptors are only polled when an update is due.
             if readable.any(|is_readable| is_readable) {
                 self.next_refresh = Instant::now() + MIN_REFRESH_INTERVAL;
-                self.refresh()?;
+                self.refresh();
             }
-            self.on_time()?;
+            self.on_time();
         }
     }
 
@@ -129,9 +139,11 @@ impl EventLoop {
 
     /// Returns whether anything on the screen changes with the time alone.
     fn shows_clocks(&self) -> bool {
+        let list = &self.app.list;
         match &self.app.detail_row {
             Some(row) => row.is_live(),
-            None => self.app.list.totals.live > 0,
+            None if self.app.options.sort.needs_sample() => list.totals.live > 0,
+            None => !list.visible_live_ids(self.app.list_height()).is_empty(),
         }
     }
 
@@ -141,7 +153,8 @@ impl EventLoop {
         }
         (self.app.columns, self.app.rows) = self.console.size();
         self.app.now = clock::monotonic_now();
-        let (frame, cursor) = draw::draw(&mut self.app);
+        self.load_rows();
+        let (frame, cursor) = draw::draw(&self.app);
         self.is_dirty = false;
         self.console.draw(frame, cursor).map_err(TopError::Terminal)
     }
@@ -150,19 +163,27 @@ impl EventLoop {
         match event {
             ConsoleEvent::Closed => Ok(Flow::Quit),
             ConsoleEvent::Signal(signal) => self.on_signal(signal),
-            ConsoleEvent::Key(key) => {
-                self.is_dirty = true;
-                for effect in self.app.on_key(key) {
-                    if self.carry_out(effect)? == Flow::Quit {
-                        return Ok(Flow::Quit);
-                    }
-                }
-                if self.app.detail.is_none() {
-                    self.output = None;
-                }
-                Ok(Flow::Continue)
+            ConsoleEvent::Key(key) => self.on_key(key),
+        }
+    }
+
+    fn on_key(&mut self, key: Key) -> Result<Flow, TopError> {
+        self.is_dirty = true;
+        let shown_tab = |app: &App| app.detail.as_ref().map(|detail| (detail.id, detail.tab));
+        let before = shown_tab(&self.app);
+        for effect in self.app.on_key(key) {
+            if self.carry_out(effect)? == Flow::Quit {
+                return Ok(Flow::Quit);
             }
         }
+        if self.app.detail.is_none() {
+            self.output = None;
+            // The next key may apply to a task that was not on the screen before.
+            self.load_rows();
+        } else if shown_tab(&self.app) != before {
+            self.update_detail(None);
+        }
+        Ok(Flow::Continue)
     }
 
     fn on_signal(&mut self, signal: Signal) -> Result<Flow, TopError> {
@@ -182,7 +203,7 @@ impl EventLoop {
             Effect::Quit => return Ok(Flow::Quit),
             Effect::Suspend => {
                 self.console.suspend().map_err(TopError::Terminal)?;
-                self.refresh()?;
+                self.refresh();
             }
             Effect::Repaint => self.console.invalidate(),
             Effect::Arrange => self.arrange(),
@@ -206,7 +227,7 @@ impl EventLoop {
     fn start_action(&mut self, id: TaskId, action: TaskAction) {
         let note = match action {
             TaskAction::Stop => Some(format!("stopping {id}")),
-            TaskAction::Explain => Some(format!("asking {id}")),
+            TaskAction::Explain { .. } | TaskAction::MeasurePeaks => Some(format!("asking {id}")),
             TaskAction::Extend(_) | TaskAction::Input(_) | TaskAction::Release => None,
         };
         if let Err(error) = self.acts.start(id, action) {
@@ -223,81 +244,92 @@ impl EventLoop {
                 ActResult::Message(text) => self.app.show_message(text),
                 ActResult::Failed(text) => self.app.show_error(text),
                 ActResult::Stopped { title, lines } => self.app.show_report(title, lines),
-                ActResult::Evidence { id, lines } => {
+                ActResult::Answer { id, tab, lines } => {
                     if let Some(detail) = self.app.detail.as_mut().filter(|it| it.id == id) {
-                        detail.evidence = lines;
+                        detail.set_answer(tab, lines);
                         self.app.message = None;
                     }
+                }
+                ActResult::UsualDurations(found) => {
+                    self.is_looking_up = false;
+                    for (id, usual) in found {
+                        self.view.set_expectation(id, usual);
+                    }
+                    self.arrange();
+                    self.update_detail(None);
                 }
             }
         }
     }
 
     /// Reads what has changed, and updates the screen if it shows any of it.
-    fn refresh(&mut self) -> Result<(), TopError> {
-        let changes = self.view.refresh()?;
+    fn refresh(&mut self) {
+        let changes = match self.view.refresh() {
+            Ok(changes) => changes,
+            Err(error) => {
+                // A later call may succeed, for example once descriptors are free again.
+                self.next_refresh = Instant::now() + RETRY_INTERVAL;
+                self.app.show_error(error.to_string());
+                self.is_dirty = true;
+                return;
+            }
+        };
         self.without_expectation.extend(&changes.appeared);
         if !changes.is_empty() {
             self.arrange();
         }
         self.update_detail(Some(&changes));
         self.update_output();
-        Ok(())
     }
 
     /// Advances the clocks and measures the visible tasks, when it is time.
-    fn on_time(&mut self) -> Result<(), TopError> {
+    fn on_time(&mut self) {
         let now = Instant::now();
         if !self.shows_clocks() {
-            return Ok(());
+            return;
         }
-        if now >= self.next_clock {
-            self.next_clock = now + CLOCK_INTERVAL;
-            self.is_dirty = true;
-            self.refresh()?;
+        let is_tick = now >= self.next_clock;
+        if is_tick {
+            // The ticks keep their distance, so that a measurement shares the wake-up of a tick.
+            self.next_clock = (self.next_clock + CLOCK_INTERVAL).max(now);
+            self.refresh();
         }
+        // The first measurement follows the first frame, which it would delay.
         if now >= self.next_sample && !self.is_dirty {
-            self.next_sample = now + SAMPLE_INTERVAL;
-            self.look_up_expectations();
+            self.next_sample = self.next_clock + (SAMPLE_INTERVAL - CLOCK_INTERVAL);
             let ids = self.sampled_ids();
             self.view.sample(&ids);
             self.arrange();
-            self.update_detail(None);
+            self.update_measured();
         }
-        Ok(())
+        self.is_dirty |= is_tick;
     }
 
     /// Returns the tasks to measure: those on the screen, or all live ones if the order depends on
     /// what they use.
     fn sampled_ids(&self) -> Vec<TaskId> {
-        use siding_live::arrange::SortKey;
         if let Some(detail) = &self.app.detail {
             return vec![detail.id];
         }
-        match self.app.options.sort {
-            SortKey::Cpu | SortKey::Memory | SortKey::Output => {
-                let live = self.view.tasks().filter(|task| task.is_live());
-                live.map(|task| task.view.task_id).take(MAX_SAMPLED_TASKS).collect()
-            }
-            SortKey::Time | SortKey::Elapsed | SortKey::Name => {
-                self.app.list.visible_live_ids(self.app.list_height())
-            }
+        if self.app.options.sort.needs_sample() {
+            let live = self.view.tasks().filter(|task| task.is_live());
+            return live.map(LiveTask::id).take(MAX_SAMPLED_TASKS).collect();
         }
+        self.app.list.visible_live_ids(self.app.list_height())
     }
 
+    /// Starts a thread that looks up the usual durations of new tasks, unless one is running.
     fn look_up_expectations(&mut self) {
-        let ids = std::mem::take(&mut self.without_expectation);
-        let views: Vec<_> = ids
-            .iter()
-            .filter_map(|id| self.view.task(*id))
-            .filter(|task| task.is_live())
-            .map(|task| task.view.clone())
-            .collect();
-        if views.is_empty() {
+        if self.is_looking_up || self.without_expectation.is_empty() {
             return;
         }
-        for (id, usual) in (self.usual_durations)(&views) {
-            self.view.set_expectation(id, usual);
+        let ids = std::mem::take(&mut self.without_expectation);
+        let tasks = ids.iter().filter_map(|id| self.view.task(*id));
+        let views: Vec<_> =
+            tasks.filter(|task| task.is_live()).map(|task| task.view.clone()).collect();
+        if !views.is_empty() {
+            // Without a thread the screen lacks the usual durations, and nothing else.
+            self.is_looking_up = self.acts.look_up(&self.usual_durations, views).is_ok();
         }
     }
 
@@ -306,9 +338,19 @@ impl EventLoop {
     }
 
     fn arrange(&mut self) {
-        let groups = source::list_groups(&self.view, &self.app.options, Self::present());
+        let groups = source::list_groups(&self.view, &self.app.options);
         self.app.set_groups(groups, source::count_tasks(&self.view));
         self.is_dirty = true;
+    }
+
+    /// Builds the rows of the tasks on the screen.
+    fn load_rows(&mut self) {
+        if self.app.detail.is_some() {
+            return;
+        }
+        let (height, now) = (self.app.list_height(), Self::present());
+        let view = &self.view;
+        self.app.list.load_rows(height, |id| Some(source::task_row(view, view.task(id)?, now)));
     }
 
     fn open_detail(&mut self, id: TaskId) {
@@ -336,9 +378,23 @@ impl EventLoop {
             return;
         };
         let present = Self::present();
-        detail.panes = panes::build_panes(&self.view, task, present.awake);
-        self.app.detail_row = Some(source::task_row(self.view.root(), task, present));
+        detail.set_lines(panes::tab_lines(detail.tab, &self.view, task, present.awake));
+        self.app.detail_row = Some(source::task_row(&self.view, task, present));
         self.is_dirty = true;
+    }
+
+    /// Updates what a measurement has changed on the page of a task.
+    fn update_measured(&mut self) {
+        let Some(detail) = &self.app.detail else { return };
+        match detail.tab {
+            DetailTab::Processes | DetailTab::Limits => self.update_detail(None),
+            DetailTab::Output | DetailTab::Events | DetailTab::Notices | DetailTab::Facts => {
+                let row = |task| source::task_row(&self.view, task, Self::present());
+                if let Some(row) = self.view.task(detail.id).map(row) {
+                    self.app.detail_row = Some(row);
+                }
+            }
+        }
     }
 
     /// Loads new output of the open task.
@@ -362,7 +418,7 @@ impl EventLoop {
             return Ok(());
         };
         let pane = &mut detail.output;
-        let is_found = match movement {
+        let outcome = match movement {
             OutputMove::Scroll(direction, rows) => {
                 pane.scroll(*direction, *rows, size, output)?;
                 return Ok(());
@@ -373,45 +429,69 @@ impl EventLoop {
             OutputMove::Search(needle, direction) => pane.search(needle, *direction, output)?,
             OutputMove::FirstError => pane.go_to_first_error(output)?,
         };
-        if !is_found {
-            let what = if *movement == OutputMove::FirstError {
-                "no line looks like an error".to_owned()
-            } else if pane.needle().is_empty() {
-                "/ searches".to_owned()
-            } else {
-                format!("not found: {}", pane.needle())
-            };
-            self.app.show_error(what);
+        if let Some(text) = describe_search(outcome, movement, pane.needle()) {
+            self.app.show_error(text);
         }
         Ok(())
     }
 
-    /// Shows the output of a task in the pager of the environment.
+    /// Shows the output of a task in the pager.
     fn open_pager(&mut self, id: TaskId) -> Result<(), TopError> {
+        let Some(shown) = self.pager.clone() else {
+            self.app.show_error("no pager: set PAGER, for example to less");
+            return Ok(());
+        };
         self.console.leave();
-        let result = run_pager(id);
+        let ended = pager::pager_command(&shown, id)
+            .and_then(|mut command| signals::run_in_foreground(&mut command));
         self.console.reenter().map_err(TopError::Terminal)?;
         self.is_dirty = true;
-        match result {
-            Ok(status) if status.success() => self.refresh()?,
-            Ok(status) => self.app.show_error(format!("the pager failed: {status}")),
+        self.refresh();
+        match ended.map(|status| pager::pager_failure(&shown, status)) {
+            Ok(None) => {}
+            Ok(Some(failure)) => self.app.show_error(failure),
             Err(error) => self.app.show_error(format!("the pager could not be started: {error}")),
         }
         Ok(())
     }
 }
 
-/// Runs the pager on all output of a task, and waits for its end. The pager shows escape sequences
-/// other than colors as text.
-fn run_pager(id: TaskId) -> io::Result<ExitStatus> {
-    let pager = std::env::var("PAGER").ok().filter(|pager| !pager.trim().is_empty());
-    let pager = pager.as_deref().unwrap_or("less");
-    let script = format!("\"$1\" output --all -- \"$2\" | {pager}");
-    let program = std::env::current_exe()?;
-    let mut shell = Command::new("sh");
-    shell.args(["-c", &script, "sh"]).arg(program).arg(id.to_string());
-    if std::env::var_os("LESS").is_none() {
-        shell.env("LESS", "R");
+/// Returns a sentence about a search that shows no line.
+fn describe_search(outcome: SearchOutcome, movement: &OutputMove, needle: &str) -> Option<String> {
+    let read = size_in_words(MAX_SEARCH_BYTES);
+    let is_for_error = *movement == OutputMove::FirstError;
+    Some(match outcome {
+        SearchOutcome::Found => return None,
+        SearchOutcome::NotFound if is_for_error => "no line looks like an error".to_owned(),
+        SearchOutcome::NotFound if needle.is_empty() => "/ searches".to_owned(),
+        SearchOutcome::NotFound => format!("not found: {needle}"),
+        SearchOutcome::Unfinished if is_for_error => {
+            format!("no error in {read} of the output; E continues")
+        }
+        SearchOutcome::Unfinished => {
+            format!("not in {read} of the output: {needle}; the same key, n or N, continues")
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output_pane::Direction;
+
+    #[test]
+    fn a_search_without_a_result_is_described() {
+        let search = OutputMove::Search("x".to_owned(), Direction::Forward);
+        let text = |outcome, movement| describe_search(outcome, movement, "x").unwrap_or_default();
+        assert_eq!(text(SearchOutcome::Found, &search), "");
+        assert_eq!(text(SearchOutcome::NotFound, &search), "not found: x");
+        assert!(text(SearchOutcome::Unfinished, &search).contains("64 MiB"));
+        assert!(text(SearchOutcome::Unfinished, &OutputMove::FirstError).ends_with("E continues"));
+        assert_eq!(
+            text(SearchOutcome::NotFound, &OutputMove::FirstError),
+            "no line looks like an error"
+        );
+        let none = describe_search(SearchOutcome::NotFound, &search, "");
+        assert_eq!(none.as_deref(), Some("/ searches"));
     }
-    shell.status()
 }

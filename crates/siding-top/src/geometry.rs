@@ -7,6 +7,8 @@ pub(crate) type Cursor = Option<(u16, u16)>;
 
 /// The row of the screen with the tabs of a task.
 pub(crate) const TABS_ROW: usize = 1;
+/// The row of the screen with the headings of the list's columns.
+pub(crate) const HEADINGS_ROW: usize = 1;
 /// The row of the screen with the first task of the list.
 pub(crate) const FIRST_TASK_ROW: usize = 2;
 /// Rows of the screen around the list: title, headings of the columns, last line.

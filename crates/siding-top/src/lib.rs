@@ -26,6 +26,7 @@ mod list;
 mod output_file;
 mod output_pane;
 mod output_style;
+mod pager;
 mod panes;
 mod row;
 mod screen;
@@ -34,6 +35,7 @@ mod theme;
 
 use std::ffi::CStr;
 use std::io;
+use std::sync::Arc;
 
 use siding_core::store::StateDir;
 use siding_live::{LiveError, LiveOptions};
@@ -43,8 +45,8 @@ use siding_model::task_view::TaskView;
 
 pub use theme::Theme;
 
-/// Returns the usual durations of tasks, as far as the history knows them.
-pub type UsualDurations = Box<dyn Fn(&[TaskView]) -> Vec<(TaskId, Expectation)>>;
+/// Returns the usual durations of tasks, as far as the history knows them. A thread calls it.
+pub type UsualDurations = Arc<dyn Fn(&[TaskView]) -> Vec<(TaskId, Expectation)> + Send + Sync>;
 
 /// What the screen shows, and how.
 pub struct TopOptions {
@@ -60,6 +62,8 @@ pub struct TopOptions {
     pub is_read_only: bool,
     /// Looks up usual durations.
     pub usual_durations: UsualDurations,
+    /// The shell text that starts the pager; `None` if the person wants none, or none is installed.
+    pub pager: Option<String>,
     /// The filter at the start.
     pub filter: String,
 }

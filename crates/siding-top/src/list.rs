@@ -1,9 +1,11 @@
 //! The lines of the list, and which of them are selected and visible.
 
+use std::collections::HashMap;
+
 use siding_live::arrange::{Grouping, SortKey};
 use siding_model::id::TaskId;
 
-use crate::row::{RowState, TaskRow};
+use crate::row::TaskRow;
 
 /// How the list is arranged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -35,29 +37,38 @@ fn cycle<T: Copy + PartialEq>(values: &[T], current: T, is_forward: bool) -> T {
 }
 
 /// Tasks with a heading, in the order of the screen.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct RowGroup {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ListGroup {
     /// `None` for a list without groups.
     pub(crate) title: Option<String>,
-    pub(crate) rows: Vec<TaskRow>,
+    pub(crate) tasks: Vec<TaskId>,
 }
 
 /// One line of the list.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ListEntry {
     /// The heading of a group, with the number of its tasks.
     Heading { title: String, tasks: usize },
     /// A task.
-    Task(Box<TaskRow>),
+    Task(TaskId),
 }
 
 impl ListEntry {
-    pub(crate) fn task(&self) -> Option<&TaskRow> {
+    pub(crate) const fn task_id(&self) -> Option<TaskId> {
         match self {
             Self::Heading { .. } => None,
-            Self::Task(row) => Some(row),
+            Self::Task(id) => Some(*id),
         }
     }
+}
+
+/// A visible line of the list.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct VisibleEntry<'l> {
+    pub(crate) entry: &'l ListEntry,
+    /// The row of a task; `None` for a heading, and for a task that was removed meanwhile.
+    pub(crate) row: Option<&'l TaskRow>,
+    pub(crate) is_selected: bool,
 }
 
 /// The numbers in the title of the screen. They count all tasks, also those that are filtered out.
@@ -68,10 +79,13 @@ pub(crate) struct TaskTotals {
     pub(crate) ended: usize,
 }
 
-/// The list of tasks.
+/// The list of tasks. It has the ids of all tasks, and the rows of those on the screen: building the
+/// rows of thousands of tasks at each change would be slow.
 #[derive(Debug, Default)]
 pub(crate) struct TaskList {
     entries: Vec<ListEntry>,
+    /// The rows of the visible tasks, one of which is selected.
+    rows: HashMap<TaskId, TaskRow>,
     pub(crate) totals: TaskTotals,
     /// Index of the selected entry, which is a task unless the list is empty.
     selected: usize,
@@ -83,14 +97,14 @@ pub(crate) struct TaskList {
 
 impl TaskList {
     /// Replaces the tasks. The selected task stays selected; if it is no longer listed, the task at
-    /// its position is.
-    pub(crate) fn set_groups(&mut self, groups: Vec<RowGroup>, totals: TaskTotals) {
+    /// its position is. Call [`Self::load_rows`] before the list is drawn.
+    pub(crate) fn set_groups(&mut self, groups: Vec<ListGroup>, totals: TaskTotals) {
         let selected = self.selected_id().filter(|_| self.has_moved);
         self.entries.clear();
-        for RowGroup { title, rows } in groups {
-            let heading = title.map(|title| ListEntry::Heading { title, tasks: rows.len() });
+        for ListGroup { title, tasks } in groups {
+            let heading = title.map(|title| ListEntry::Heading { title, tasks: tasks.len() });
             self.entries.extend(heading);
-            self.entries.extend(rows.into_iter().map(|row| ListEntry::Task(Box::new(row))));
+            self.entries.extend(tasks.into_iter().map(ListEntry::Task));
         }
         self.totals = totals;
         match selected.and_then(|id| self.position(id)) {
@@ -100,24 +114,36 @@ impl TaskList {
         }
     }
 
+    /// Scrolls as little as possible so that the selected task is visible, and builds the rows of
+    /// the visible tasks.
+    pub(crate) fn load_rows(&mut self, height: usize, build: impl Fn(TaskId) -> Option<TaskRow>) {
+        let height = height.max(1);
+        let last_top = self.entries.len().saturating_sub(height);
+        let lowest_top = (self.selected + 1).saturating_sub(height);
+        self.top = self.top.clamp(lowest_top, self.selected.max(lowest_top)).min(last_top);
+        let visible = self.entries.iter().skip(self.top).take(height);
+        let ids = visible.filter_map(ListEntry::task_id);
+        self.rows = ids.filter_map(|id| Some((id, build(id)?))).collect();
+    }
+
     fn position(&self, id: TaskId) -> Option<usize> {
-        self.entries.iter().position(|entry| entry.task().is_some_and(|row| row.id == id))
+        self.entries.iter().position(|entry| entry.task_id() == Some(id))
     }
 
     /// Selects the task at an index, or the nearest one below or above it.
     fn select_nearest(&mut self, index: usize) {
         let index = index.min(self.entries.len().saturating_sub(1));
-        let is_task = |index: &usize| self.entries[*index].task().is_some();
+        let is_task = |index: &usize| self.entries[*index].task_id().is_some();
         let below = (index..self.entries.len()).find(is_task);
         self.selected = below.or_else(|| (0..index).rev().find(is_task)).unwrap_or(0);
     }
 
     pub(crate) fn selected(&self) -> Option<&TaskRow> {
-        self.entries.get(self.selected).and_then(ListEntry::task)
+        self.rows.get(&self.selected_id()?)
     }
 
     pub(crate) fn selected_id(&self) -> Option<TaskId> {
-        self.selected().map(|row| row.id)
+        self.entries.get(self.selected).and_then(ListEntry::task_id)
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
@@ -127,8 +153,8 @@ impl TaskList {
     /// Moves the selection by a number of tasks.
     pub(crate) fn move_selection(&mut self, by: isize) {
         self.has_moved = true;
-        let tasks: Vec<usize> =
-            (0..self.entries.len()).filter(|index| self.entries[*index].task().is_some()).collect();
+        let is_task = |index: &usize| self.entries[*index].task_id().is_some();
+        let tasks: Vec<usize> = (0..self.entries.len()).filter(is_task).collect();
         let current = tasks.partition_point(|index| *index < self.selected);
         let last = tasks.len().saturating_sub(1);
         if let Some(index) = tasks.get(current.saturating_add_signed(by).min(last)) {
@@ -143,32 +169,27 @@ impl TaskList {
     /// Selects the task in a row of the visible part. Returns false if there is no task.
     pub(crate) fn select_visible(&mut self, row: usize) -> bool {
         let index = self.top + row;
-        let is_task = self.entries.get(index).is_some_and(|entry| entry.task().is_some());
+        let is_task = self.entries.get(index).is_some_and(|entry| entry.task_id().is_some());
         if is_task {
             (self.selected, self.has_moved) = (index, true);
         }
         is_task
     }
 
-    /// Scrolls as little as possible so that the selected task is visible, and returns the visible
-    /// entries, each with whether it is selected.
-    pub(crate) fn visible(&mut self, height: usize) -> impl Iterator<Item = (&ListEntry, bool)> {
-        let last_top = self.entries.len().saturating_sub(height);
-        let lowest_top = (self.selected + 1).saturating_sub(height);
-        self.top = self.top.clamp(lowest_top, self.selected.max(lowest_top)).min(last_top);
-        let selected = self.selected;
+    /// Returns the visible entries, as [`Self::load_rows`] has scrolled to them.
+    pub(crate) fn visible(&self, height: usize) -> impl Iterator<Item = VisibleEntry<'_>> {
         let entries = self.entries.iter().enumerate().skip(self.top).take(height);
-        entries.map(move |(index, entry)| (entry, index == selected))
+        entries.map(move |(index, entry)| VisibleEntry {
+            entry,
+            row: entry.task_id().and_then(|id| self.rows.get(&id)),
+            is_selected: index == self.selected,
+        })
     }
 
     /// Returns the ids of the live tasks in the visible part.
     pub(crate) fn visible_live_ids(&self, height: usize) -> Vec<TaskId> {
-        let visible = self.entries.iter().skip(self.top).take(height);
-        visible
-            .filter_map(ListEntry::task)
-            .filter(|row| row.state != RowState::Done && row.is_live())
-            .map(|row| row.id)
-            .collect()
+        let rows = self.visible(height).filter_map(|visible| visible.row);
+        rows.filter(|row| row.is_live()).map(|row| row.id).collect()
     }
 }
 
@@ -177,28 +198,37 @@ mod tests {
     use super::*;
     use crate::row::tests::sample_row;
 
-    fn group(title: Option<&str>, ids: &[&str]) -> RowGroup {
-        let rows = ids.iter().map(|id| sample_row(&format!("b-{id}00000000000"), id)).collect();
-        RowGroup { title: title.map(str::to_owned), rows }
+    fn group(title: Option<&str>, names: &[&str]) -> ListGroup {
+        let id = |name: &&str| format!("b-{name}00000000000").parse().expect("an id");
+        ListGroup { title: title.map(str::to_owned), tasks: names.iter().map(id).collect() }
     }
 
-    fn sample_list(ids: &[&str]) -> TaskList {
+    fn sample_list(names: &[&str]) -> TaskList {
         let mut list = TaskList::default();
-        list.set_groups(vec![group(None, ids)], TaskTotals::default());
+        list.set_groups(vec![group(None, names)], TaskTotals::default());
         list
     }
 
-    fn selected(list: &TaskList) -> &str {
+    /// The row of a task of [`group`], whose command is the name of the task.
+    fn build_row(id: TaskId) -> TaskRow {
+        let text = id.to_string();
+        sample_row(&text, &text[2..3])
+    }
+
+    fn selected(list: &mut TaskList) -> &str {
+        list.load_rows(9, |id| Some(build_row(id)));
         list.selected().map_or("", |row| &row.command)
     }
 
     fn visible(list: &mut TaskList, height: usize) -> String {
-        let text = |(entry, is_selected): (&ListEntry, bool)| {
-            let text = match entry {
-                ListEntry::Heading { title, tasks } => format!("[{title} {tasks}]"),
-                ListEntry::Task(row) => row.command.clone(),
+        list.load_rows(height, |id| Some(build_row(id)));
+        let text = |visible: VisibleEntry<'_>| {
+            let text = match (visible.entry, visible.row) {
+                (ListEntry::Heading { title, tasks }, _) => format!("[{title} {tasks}]"),
+                (ListEntry::Task(_), Some(row)) => row.command.clone(),
+                (ListEntry::Task(id), None) => format!("{id} is not loaded"),
             };
-            if is_selected { format!("<{text}>") } else { text }
+            if visible.is_selected { format!("<{text}>") } else { text }
         };
         list.visible(height).map(text).collect()
     }
@@ -207,14 +237,14 @@ mod tests {
     fn the_selection_stays_on_its_task() {
         let mut list = sample_list(&["a", "b", "c"]);
         list.set_groups(vec![group(None, &["7", "a", "b", "c"])], TaskTotals::default());
-        assert_eq!(selected(&list), "7", "the first task is selected until a person moves");
+        assert_eq!(selected(&mut list), "7", "the first task is selected until a person moves");
         list.move_selection(2);
         list.set_groups(vec![group(None, &["d", "e", "7", "a", "b"])], TaskTotals::default());
-        assert_eq!(selected(&list), "b");
+        assert_eq!(selected(&mut list), "b");
         list.set_groups(vec![group(None, &["d", "e"])], TaskTotals::default());
-        assert_eq!(selected(&list), "e", "the last task takes the place of the removed one");
+        assert_eq!(selected(&mut list), "e", "the last task takes the place of the removed one");
         list.set_groups(Vec::new(), TaskTotals::default());
-        assert_eq!(list.selected(), None);
+        assert_eq!(selected(&mut list), "");
         list.move_selection(1);
         assert_eq!(visible(&mut list, 3), "");
     }
@@ -245,6 +275,20 @@ mod tests {
         assert_eq!(visible(&mut list, 2), "<c>d");
         assert_eq!(visible(&mut list, 9), "ab<c>de");
         assert_eq!(visible(&mut list, 0), "");
+    }
+
+    #[test]
+    fn only_rows_on_the_screen_are_built() {
+        let mut list = sample_list(&["a", "b", "c", "d", "e"]);
+        let built = std::cell::RefCell::new(String::new());
+        list.load_rows(2, |id| {
+            built.borrow_mut().push_str(&id.to_string()[2..3]);
+            Some(build_row(id))
+        });
+        assert_eq!(built.into_inner(), "ab");
+        assert_eq!(list.visible_live_ids(2).len(), 2);
+        list.load_rows(2, |_| None);
+        assert_eq!((list.selected(), list.visible_live_ids(2).len()), (None, 0));
     }
 
     #[test]

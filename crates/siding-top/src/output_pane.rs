@@ -4,23 +4,24 @@
 //! this part; they move when lines are loaded before it or dropped from it.
 
 mod layout;
+mod scan;
 
 use std::io;
 
-use siding_core::output::looks_like_error;
 use siding_model::record::OutputGap;
 use siding_model::size::size_in_words;
 use siding_model::text::{CharStyle, StyledLine, StyledLineParser};
 
 #[cfg(test)]
 use self::layout::VisibleRow;
+use self::scan::{Pattern, ScanResult};
 
 /// Number of bytes to load at a time.
 const BLOCK_BYTES: u64 = 128 << 10;
 /// Maximum number of bytes of output in memory, in the raw form.
 const MAX_WINDOW_BYTES: u64 = 1 << 20;
 /// Maximum number of bytes that one search reads. The screen does not react during the search.
-const MAX_SEARCH_BYTES: u64 = 64 << 20;
+pub(crate) const MAX_SEARCH_BYTES: u64 = 64 << 20;
 
 /// The bytes of a task's output. `Box<dyn ByteSource>` reads a file, a test has them in memory.
 pub(crate) trait ByteSource {
@@ -57,6 +58,30 @@ pub(crate) struct OutputPane {
     /// The text that was searched for, in lower case, and the line of the last hit.
     needle: String,
     hit: Option<usize>,
+    /// Maximum number of bytes that one search reads.
+    search_bytes: u64,
+    /// The search that has read its maximum without a result.
+    unfinished: Option<UnfinishedSearch>,
+}
+
+/// A search that continues when it is repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct UnfinishedSearch {
+    direction: Direction,
+    is_for_error: bool,
+    /// The offset at which it continues.
+    resume_at: u64,
+}
+
+/// The result of a search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SearchOutcome {
+    /// The line that was found is shown.
+    Found,
+    /// No line in this direction matches.
+    NotFound,
+    /// The maximum was read, and no line in it matches. The same search continues there.
+    Unfinished,
 }
 
 /// The direction of a movement or a search.
@@ -66,24 +91,9 @@ pub(crate) enum Direction {
     Forward,
 }
 
-/// What a search looks for.
-enum Pattern<'p> {
-    Text(&'p str),
-    Error,
-}
-
-impl Pattern<'_> {
-    fn matches(&self, line: &str) -> bool {
-        match self {
-            Self::Text(needle) => line.to_lowercase().contains(needle),
-            Self::Error => looks_like_error(line),
-        }
-    }
-}
-
 impl OutputPane {
     pub(crate) fn new() -> Self {
-        Self { is_following: true, ..Self::default() }
+        Self { is_following: true, search_bytes: MAX_SEARCH_BYTES, ..Self::default() }
     }
 
     pub(crate) const fn is_following(&self) -> bool {
@@ -300,78 +310,112 @@ impl OutputPane {
         self.go_to_end(source)
     }
 
-    /// Searches for a text from the last hit or the first visible line. Returns whether it was
-    /// found. An empty `needle` repeats the last search.
+    /// Searches for a text from the last hit or the first visible line. An empty `needle` repeats
+    /// the last search.
     pub(crate) fn search(
         &mut self,
         needle: &str,
         direction: Direction,
         source: &mut dyn ByteSource,
-    ) -> io::Result<bool> {
+    ) -> io::Result<SearchOutcome> {
         if !needle.is_empty() {
             self.needle = needle.to_lowercase();
-            self.hit = None;
+            (self.hit, self.unfinished) = (None, None);
         }
         if self.needle.is_empty() {
-            return Ok(false);
+            return Ok(SearchOutcome::NotFound);
         }
         let needle = self.needle.clone();
-        self.find(&Pattern::Text(&needle), direction, source)
+        self.find(Pattern::Text(&needle), direction, source)
     }
 
-    /// Shows the first line of the whole output that looks like an error. Returns whether there is
-    /// one.
-    pub(crate) fn go_to_first_error(&mut self, source: &mut dyn ByteSource) -> io::Result<bool> {
-        let before = (self.top, self.top_row, self.is_following);
+    /// Shows the first line of the whole output that looks like an error. Without such a line, the
+    /// same part of the output remains visible.
+    pub(crate) fn go_to_first_error(
+        &mut self,
+        source: &mut dyn ByteSource,
+    ) -> io::Result<SearchOutcome> {
+        if self.unfinished.is_some_and(|search| search.is_for_error) {
+            return self.find(Pattern::Error, Direction::Forward, source);
+        }
+        let (start, before) = (self.start, (self.top, self.top_row, self.is_following));
+        let offset = self.lines.get(self.top).map_or(0, |line| line.offset);
         self.go_to_start(source)?;
         self.hit = None;
-        if self.find(&Pattern::Error, Direction::Forward, source)? {
-            return Ok(true);
+        let outcome = self.find(Pattern::Error, Direction::Forward, source)?;
+        if outcome == SearchOutcome::Found {
+            return Ok(outcome);
         }
-        if self.start == 0 {
+        if start == self.start {
             (self.top, self.top_row, self.is_following) = before;
-        } else {
+        } else if before.2 {
             self.load_end(source)?;
+        } else {
+            (self.top, self.top_row) = (self.load_around(offset, source)?, 0);
         }
-        Ok(false)
+        Ok(outcome)
     }
 
     fn find(
         &mut self,
-        pattern: &Pattern<'_>,
+        pattern: Pattern<'_>,
         direction: Direction,
         source: &mut dyn ByteSource,
-    ) -> io::Result<bool> {
-        let first = match (self.hit, direction) {
-            (Some(hit), Direction::Forward) => hit + 1,
-            (Some(hit), Direction::Backward) => hit,
-            (None, Direction::Forward) => self.top.min(self.lines.len()),
-            (None, Direction::Backward) => self.lines.len(),
+    ) -> io::Result<SearchOutcome> {
+        let is_for_error = matches!(pattern, Pattern::Error);
+        let is_same = |search: &UnfinishedSearch| {
+            (search.direction, search.is_for_error) == (direction, is_for_error)
         };
-        let found = match direction {
-            Direction::Forward => {
-                (first..self.lines.len()).find(|index| pattern.matches(&self.lines[*index].text))
-            }
-            Direction::Backward => (0..first.min(self.lines.len()))
-                .rev()
-                .find(|index| pattern.matches(&self.lines[*index].text)),
-        };
-        if let Some(index) = found {
+        let resume_at = self.unfinished.take().filter(is_same).map(|search| search.resume_at);
+        if resume_at.is_none()
+            && let Some(index) = self.find_loaded(pattern, direction)
+        {
             self.show_hit(index);
-            return Ok(true);
+            return Ok(SearchOutcome::Found);
         }
-        let offset = match direction {
+        let most = self.search_bytes;
+        let scanned = match direction {
             Direction::Forward => {
-                let from = self.parser.pending_line().map_or(self.end, |line| line.offset);
-                find_after(from, self.written, pattern, source)?
+                let pending = self.parser.pending_line().map_or(self.end, |line| line.offset);
+                let from = resume_at.unwrap_or(pending);
+                scan::find_after(from, self.written, most, pattern, source)?
             }
-            Direction::Backward => find_before(self.start, pattern, source)?,
+            Direction::Backward => {
+                scan::find_before(resume_at.unwrap_or(self.start), most, pattern, source)?
+            }
         };
-        let Some(offset) = offset else { return Ok(false) };
+        match scanned {
+            ScanResult::Match(offset) => {
+                let index = self.load_around(offset, source)?;
+                self.show_hit(index);
+                Ok(SearchOutcome::Found)
+            }
+            ScanResult::NoMatch => Ok(SearchOutcome::NotFound),
+            ScanResult::Unfinished(resume_at) => {
+                self.unfinished = Some(UnfinishedSearch { direction, is_for_error, resume_at });
+                Ok(SearchOutcome::Unfinished)
+            }
+        }
+    }
+
+    /// Returns the next matching line of the loaded part.
+    fn find_loaded(&self, pattern: Pattern<'_>, direction: Direction) -> Option<usize> {
+        let matches = |index: &usize| pattern.matches(&self.lines[*index].text);
+        let count = self.lines.len();
+        match direction {
+            Direction::Forward => {
+                let first = self.hit.map_or(self.top, |hit| hit + 1);
+                (first.min(count)..count).find(matches)
+            }
+            Direction::Backward => (0..self.hit.unwrap_or(count).min(count)).rev().find(matches),
+        }
+    }
+
+    /// Loads the part around an offset. Returns the index of the line at the offset.
+    fn load_around(&mut self, offset: u64, source: &mut dyn ByteSource) -> io::Result<usize> {
         self.load_part(offset.saturating_sub(BLOCK_BYTES / 2), source)?;
         let index = self.lines.partition_point(|line| line.offset < offset);
-        self.show_hit(index.min(self.lines.len().saturating_sub(1)));
-        Ok(true)
+        Ok(index.min(self.lines.len().saturating_sub(1)))
     }
 
     fn show_hit(&mut self, index: usize) {
@@ -381,51 +425,6 @@ impl OutputPane {
         self.hit = Some(index);
         (self.top, self.top_row) = (index.saturating_sub(CONTEXT_LINES), 0);
     }
-}
-
-/// Returns the offset of the first matching line after an offset.
-fn find_after(
-    from: u64,
-    to: u64,
-    pattern: &Pattern<'_>,
-    source: &mut dyn ByteSource,
-) -> io::Result<Option<u64>> {
-    let mut scan = OutputPane { written: to.min(from + MAX_SEARCH_BYTES), ..OutputPane::default() };
-    scan.clear_from(from);
-    while scan.end < scan.written {
-        let next = (scan.end + BLOCK_BYTES).min(scan.written);
-        scan.load_until(next, source)?;
-        if scan.end < next {
-            break;
-        }
-        let found = scan.lines.iter().find(|line| pattern.matches(&line.text));
-        if let Some(line) = found {
-            return Ok(Some(line.offset));
-        }
-        scan.lines.clear();
-        scan.start = scan.end;
-    }
-    let last = scan.parser.pending_line().filter(|line| pattern.matches(&line.text));
-    Ok(last.map(|line| line.offset))
-}
-
-/// Returns the offset of the last matching line before an offset.
-fn find_before(
-    to: u64,
-    pattern: &Pattern<'_>,
-    source: &mut dyn ByteSource,
-) -> io::Result<Option<u64>> {
-    let mut scan = OutputPane { written: to, ..OutputPane::default() };
-    scan.clear_from(to);
-    let least = to.saturating_sub(MAX_SEARCH_BYTES);
-    while scan.start > least && scan.load_before(source)? {
-        let found = scan.lines.iter().rev().find(|line| pattern.matches(&line.text));
-        if let Some(line) = found {
-            return Ok(Some(line.offset));
-        }
-        scan.lines.clear();
-    }
-    Ok(None)
 }
 
 #[cfg(test)]

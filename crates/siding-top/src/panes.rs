@@ -14,49 +14,67 @@ use siding_core::sys::procfs;
 use siding_live::{LiveTask, LiveView};
 use siding_model::duration::format_duration;
 use siding_model::evidence::{ChainLink, WhyView};
+use siding_model::id::TaskId;
 use siding_model::journal::{self, TaskState};
 use siding_model::notice::{Consumer, NoticeKind};
 use siding_model::process::MonotonicMs;
 use siding_model::record::StopReport;
+use siding_model::session_host::SessionHost;
 use siding_model::size::size_in_words;
 use siding_model::text::one_line;
 
-use crate::detail::{DetailPanes, PaneLine};
+use crate::detail::{DetailTab, PaneLine};
 use crate::row::format_ms;
 use crate::theme::Tone;
+
+pub(crate) use self::limits::peak_lines;
 
 /// Maximum width of one line before it is fitted to the screen.
 const LINE_COLUMNS: usize = 400;
 /// Width of a label in front of a value.
 const LABEL_COLUMNS: usize = 13;
 
-/// Returns the content of the tabs of a task.
-pub(crate) fn build_panes(view: &LiveView, task: &LiveTask, now: MonotonicMs) -> DetailPanes {
-    let id = task.view.task_id;
-    let (mut events, mut state) = (Vec::new(), None);
-    let bytes = view.root().task_dir(id).map(journal_file::read_bytes);
-    if let Ok(Ok(bytes)) = bytes {
-        let replayed = journal::replay_with(&bytes, |_, record, state| {
-            events.extend(events::format_event(record, state));
-        });
-        match replayed {
-            Ok(replayed) => state = Some(replayed.state),
-            Err(error) => events.push(PaneLine::new(Tone::Bad, error.to_string())),
+/// Returns the lines of a tab; none for the output.
+pub(crate) fn tab_lines(
+    tab: DetailTab,
+    view: &LiveView,
+    task: &LiveTask,
+    now: MonotonicMs,
+) -> Vec<PaneLine> {
+    let root = view.root();
+    match tab {
+        DetailTab::Output => Vec::new(),
+        DetailTab::Processes => process_lines(task),
+        DetailTab::Limits => read_state(root, task.id())
+            .map(|state| limits::format_limits(task, &state, now))
+            .unwrap_or_default(),
+        DetailTab::Events => event_lines(root, task.id()),
+        DetailTab::Notices => notice_lines(root, task),
+        DetailTab::Facts => {
+            let host = view.session_host(&task.view.session_id);
+            fact_lines(task, host, read_state(root, task.id()).as_ref())
         }
     }
-    if let Some(state) = &state {
-        events.insert(0, events::format_start(state));
+}
+
+fn read_state(root: &StateDir, id: TaskId) -> Option<TaskState> {
+    Some(root.task_dir(id).ok()?.read().ok()?.state)
+}
+
+/// Formats the records of a task's journal.
+fn event_lines(root: &StateDir, id: TaskId) -> Vec<PaneLine> {
+    let Ok(Ok(bytes)) = root.task_dir(id).map(journal_file::read_bytes) else {
+        return Vec::new();
+    };
+    let mut events = Vec::new();
+    let replayed = journal::replay_with(&bytes, |_, record, state| {
+        events.extend(events::format_event(record, state));
+    });
+    match replayed {
+        Ok(replayed) => events.insert(0, events::format_start(&replayed.state)),
+        Err(error) => events.push(PaneLine::new(Tone::Bad, error.to_string())),
     }
-    DetailPanes {
-        processes: process_lines(task),
-        limits: state
-            .as_ref()
-            .map(|state| limits::format_limits(task, state, now))
-            .unwrap_or_default(),
-        notices: notice_lines(view.root(), task),
-        facts: fact_lines(task, state.as_ref()),
-        events,
-    }
+    events
 }
 
 /// Formats a fact with its label.
@@ -85,6 +103,10 @@ fn process_lines(task: &LiveTask) -> Vec<PaneLine> {
         lines[0] = PaneLine::new(Tone::Faint, "no process is left");
     } else {
         lines.push(PaneLine::new(Tone::Faint, "w shows what each of them waits for"));
+    }
+    if let Some(stall) = task.stall() {
+        let recorded = WhyView::new(task.id(), stall.evidence.clone());
+        lines.extend(evidence_lines("Recorded when it became silent", &recorded));
     }
     lines
 }
@@ -174,7 +196,11 @@ const fn notice_kind(kind: NoticeKind) -> &'static str {
     }
 }
 
-fn fact_lines(task: &LiveTask, state: Option<&TaskState>) -> Vec<PaneLine> {
+fn fact_lines(
+    task: &LiveTask,
+    host: Option<SessionHost>,
+    state: Option<&TaskState>,
+) -> Vec<PaneLine> {
     let view = &task.view;
     let mut lines = vec![labeled("id", &view.task_id.to_string())];
     let mut add = |label: &str, value: &str| lines.push(labeled(label, value));
@@ -184,6 +210,9 @@ fn fact_lines(task: &LiveTask, state: Option<&TaskState>) -> Vec<PaneLine> {
     add("command", &view.command);
     add("directory", &view.cwd);
     add("session", view.session_id.as_str());
+    if let Some(host) = host {
+        add("host", host.label());
+    }
     add("kind", view.kind.name());
     if view.adopted {
         add("origin", "adopted while it was running");
@@ -249,10 +278,10 @@ pub(crate) fn stop_lines(report: &StopReport) -> Vec<PaneLine> {
     lines
 }
 
-/// Formats the answer of a task's shim to the question what its processes wait for.
-pub(crate) fn evidence_lines(view: &WhyView) -> Vec<PaneLine> {
+/// Formats the evidence about a silent task, below a heading.
+pub(crate) fn evidence_lines(title: &str, view: &WhyView) -> Vec<PaneLine> {
     let mut lines = vec![
-        PaneLine::new(Tone::Strong, "Why"),
+        PaneLine::new(Tone::Strong, title),
         PaneLine::normal(format!(
             "{} ({}), silent for {}, {:.1} % of a core",
             view.verdict.phrase(view.waiting_on),
@@ -262,18 +291,41 @@ pub(crate) fn evidence_lines(view: &WhyView) -> Vec<PaneLine> {
         )),
     ];
     for (depth, link) in view.chain.iter().enumerate() {
-        let indent = "  ".repeat(depth.min(20));
-        let text = format!("{:>7} {} {indent}{}", link.pid, link.state, link.command);
-        lines.push(PaneLine::normal(one_line(&text, LINE_COLUMNS)));
-        if let Some(wait) = wait_text(link) {
-            let text = format!("          {indent}{wait}");
-            lines.push(PaneLine::new(Tone::Busy, one_line(&text, LINE_COLUMNS)));
-        }
+        lines.extend(link_lines(link, depth));
     }
     if !view.tail.trim().is_empty() {
         lines.push(labeled("last line", &view.tail));
     }
     lines.push(labeled("next", &view.advice));
+    lines
+}
+
+/// Formats what the processes of a task wait for, without those that `shown` has already named.
+pub(crate) fn other_process_lines(shown: &[ChainLink], all: &[ChainLink]) -> Vec<PaneLine> {
+    /// Maximum number of listed processes.
+    const MAX_LISTED: usize = 64;
+    let is_new = |link: &&ChainLink| shown.iter().all(|one| one.pid != link.pid);
+    let others: Vec<&ChainLink> = all.iter().filter(is_new).collect();
+    if others.is_empty() {
+        return Vec::new();
+    }
+    let mut lines = vec![PaneLine::new(Tone::Strong, "Other processes")];
+    lines.extend(others.iter().take(MAX_LISTED).flat_map(|link| link_lines(link, 0)));
+    if others.len() > MAX_LISTED {
+        lines.push(PaneLine::normal(format!("and {} more", others.len() - MAX_LISTED)));
+    }
+    lines
+}
+
+/// Formats a process, and below it what the process waits for.
+fn link_lines(link: &ChainLink, depth: usize) -> Vec<PaneLine> {
+    let indent = "  ".repeat(depth.min(20));
+    let process = format!("{:>7} {} {indent}{}", link.pid, link.state, link.command);
+    let mut lines = vec![PaneLine::normal(one_line(&process, LINE_COLUMNS))];
+    if let Some(wait) = wait_text(link) {
+        let text = format!("          {indent}{wait}");
+        lines.push(PaneLine::new(Tone::Busy, one_line(&text, LINE_COLUMNS)));
+    }
     lines
 }
 
@@ -302,6 +354,28 @@ mod tests {
         assert_eq!(order, [(9, 0), (2, 0), (3, 1), (4, 2), (5, 1), (6, 0)]);
         // Two processes that seem to be each other's parent are left out rather than repeated.
         assert!(arrange_tree(&[node(1, 2), node(2, 1)]).is_empty());
+    }
+
+    #[test]
+    fn each_process_is_explained_once() {
+        let link = |pid: i32| ChainLink {
+            pid,
+            command: format!("program {pid}"),
+            state: "S".to_owned(),
+            syscall: Some("read".to_owned()),
+            object: None,
+            detail: Some("descriptor 0".to_owned()),
+        };
+        assert_eq!(other_process_lines(&[link(1)], &[link(1)]), []);
+        let lines = other_process_lines(&[link(1)], &[link(1), link(2)]);
+        let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+        assert_eq!(
+            texts,
+            ["Other processes", "      2 S program 2", "          read; descriptor 0"]
+        );
+        let many: Vec<ChainLink> = (0..70).map(link).collect();
+        let last = other_process_lines(&[], &many).pop().expect("a line");
+        assert_eq!(last.text, "and 6 more");
     }
 
     #[test]

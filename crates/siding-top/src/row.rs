@@ -66,6 +66,8 @@ pub(crate) struct TaskRow {
     pub(crate) name: Option<String>,
     pub(crate) command: String,
     pub(crate) session: SessionId,
+    /// The program to which the session belongs; empty if it is unknown.
+    pub(crate) host: &'static str,
     pub(crate) state: RowState,
     /// The state in one or two words: `running`, `exit 1`, `needs input`.
     pub(crate) state_text: String,
@@ -201,6 +203,7 @@ pub(crate) mod tests {
             name: None,
             command: command.to_owned(),
             session: "claude-1".parse().expect("a session id"),
+            host: "claude",
             state: RowState::Running,
             state_text: "running".to_owned(),
             started: MonotonicMs(870_000),

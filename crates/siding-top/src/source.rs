@@ -2,19 +2,18 @@
 
 use std::time::Duration;
 
-use siding_core::store::StateDir;
 use siding_live::arrange::{self, GroupKey, Grouping};
 use siding_live::{LiveTask, LiveView};
 use siding_model::advice::until_deadline;
 use siding_model::evidence::AttentionView;
-use siding_model::id::TaskId;
 use siding_model::outcome::Outcome;
 use siding_model::person_need::{PersonNeed, is_failed_outcome};
 use siding_model::process::{MonotonicMs, UnixMs};
+use siding_model::session_host::SessionHost;
 use siding_model::task_view::{PhaseName, TaskView};
 use siding_model::text::one_line;
 
-use crate::list::{ListOptions, RowGroup, TaskTotals};
+use crate::list::{ListGroup, ListOptions, TaskTotals};
 use crate::row::{RowState, TaskRow};
 
 /// Maximum width of the last line of output in a reason.
@@ -28,7 +27,7 @@ pub(crate) struct Present {
 }
 
 /// Returns the tasks as the options arrange them.
-pub(crate) fn list_groups(view: &LiveView, options: &ListOptions, now: Present) -> Vec<RowGroup> {
+pub(crate) fn list_groups(view: &LiveView, options: &ListOptions) -> Vec<ListGroup> {
     let tasks = view.tasks().filter(|task| !options.hides_ended || task.is_live());
     let tasks = arrange::filter_tasks(tasks, &options.filter);
     let groups = arrange::group_tasks(tasks, options.grouping, options.sort);
@@ -37,9 +36,9 @@ pub(crate) fn list_groups(view: &LiveView, options: &ListOptions, now: Present) 
     };
     groups
         .into_iter()
-        .map(|group| RowGroup {
+        .map(|group| ListGroup {
             title: title(&group.key),
-            rows: group.tasks.iter().map(|task| task_row(view.root(), task, now)).collect(),
+            tasks: group.tasks.iter().map(|task| task.id()).collect(),
         })
         .collect()
 }
@@ -59,7 +58,7 @@ pub(crate) fn count_tasks(view: &LiveView) -> TaskTotals {
 }
 
 /// Returns the row of one task.
-pub(crate) fn task_row(root: &StateDir, task: &LiveTask, now: Present) -> TaskRow {
+pub(crate) fn task_row(live: &LiveView, task: &LiveTask, now: Present) -> TaskRow {
     let view = &task.view;
     let usage = task.usage.as_ref().filter(|_| task.is_live());
     let deadline = until_deadline(view, now.wall);
@@ -68,16 +67,14 @@ pub(crate) fn task_row(root: &StateDir, task: &LiveTask, now: Present) -> TaskRo
         name: view.name.clone().filter(|name| *name != view.display_name()),
         command: view.display_name().to_owned(),
         session: view.session_id.clone(),
+        host: live.session_host(&view.session_id).map_or("", SessionHost::label),
         state: row_state(task),
         state_text: state_text(task),
         started: MonotonicMs(now.awake.0.saturating_sub(view.elapsed_ms)),
         final_elapsed_ms: view.outcome.is_some().then_some(view.elapsed_ms),
         expected_ms: view.expected_ms,
-        silent_since: view
-            .attention
-            .as_ref()
-            .map(|attention| MonotonicMs(now.awake.0.saturating_sub(attention.silent_ms))),
-        reason: reason(root, task),
+        silent_since: task.silent_since(),
+        reason: reason(task),
         cpu_percent: usage.and_then(|usage| usage.cpu_percent),
         memory_bytes: usage.map(|usage| usage.memory_bytes),
         processes: usage.map(siding_live::TaskUsage::process_count),
@@ -138,7 +135,7 @@ fn outcome_text(outcome: &Outcome) -> String {
 }
 
 /// Returns why a task is silent or needs a person.
-fn reason(root: &StateDir, task: &LiveTask) -> String {
+fn reason(task: &LiveTask) -> String {
     let view = &task.view;
     if let Some(machine) = &task.other_machine {
         return format!("runs on {machine}");
@@ -151,7 +148,7 @@ fn reason(root: &StateDir, task: &LiveTask) -> String {
             outcome.to_string()
         }
         (Some(_), _) => String::new(),
-        (None, Some(attention)) => silence_reason(root, view.task_id, attention),
+        (None, Some(attention)) => silence_reason(task, attention),
         (None, None) => running_reason(view),
     }
 }
@@ -169,16 +166,14 @@ fn running_reason(view: &TaskView) -> String {
 }
 
 /// Returns the verdict about a silent task, with the question that it asks if it waits for input.
-fn silence_reason(root: &StateDir, id: TaskId, attention: &AttentionView) -> String {
+fn silence_reason(task: &LiveTask, attention: &AttentionView) -> String {
     let phrase = attention.verdict.phrase(attention.waiting_on);
-    if !attention.verdict.asks_for_input() {
-        return phrase.to_owned();
-    }
-    // The read model does not keep the last line, which only few tasks need.
-    let state = root.task_dir(id).ok().and_then(|dir| dir.read().ok()).map(|read| read.state);
-    let stall = state.and_then(|state| state.stall);
-    match stall.map(|stall| one_line(stall.evidence.tail.trim(), PROMPT_COLUMNS)) {
-        Some(tail) if !tail.is_empty() => format!("{phrase}: \"{tail}\""),
+    let asked = task.stall().filter(|_| attention.verdict.asks_for_input());
+    match asked.map(|stall| one_line(stall.evidence.tail.trim(), PROMPT_COLUMNS)) {
+        Some(question) if !question.is_empty() => format!("{phrase}: \"{question}\""),
         Some(_) | None => phrase.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;

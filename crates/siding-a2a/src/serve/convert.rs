@@ -6,6 +6,7 @@ use siding_model::journal::TaskState;
 use siding_model::lifecycle::Phase;
 use siding_model::outcome::Outcome;
 use siding_model::process::UnixMs;
+use siding_model::session_host::SessionHost;
 use siding_model::spec::TaskCommand;
 use siding_model::text::{cut_tail, make_visible};
 
@@ -124,7 +125,8 @@ pub(super) fn conversation_id(state: &TaskState) -> Option<SessionId> {
         }
     }
     let leader = state.leader?.process()?;
-    format!("agent-{}-{}", leader.pid, leader.start_ticks).parse().ok()
+    let prefix = SessionHost::Agent.session_prefix();
+    format!("{prefix}{}-{}", leader.pid, leader.start_ticks).parse().ok()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use siding_core::task::run::request::WorkingDirectory;
 use siding_model::advice::Dialect;
 use siding_model::id::{SessionId, TaskId};
 use siding_model::process::ProcRef;
+use siding_model::session_host::SessionHost;
 use siding_tools::ToolContext;
 
 use super::approval::{Approver, AskPolicy};
@@ -210,7 +211,8 @@ impl ConversationState {
                     doing: "identify this process",
                     source: std::io::ErrorKind::NotFound.into(),
                 })?;
-                let name = format!("agent-{}-{}", process.pid, process.start_ticks);
+                let prefix = SessionHost::Agent.session_prefix();
+                let name = format!("{prefix}{}-{}", process.pid, process.start_ticks);
                 let session = name.parse().unwrap_or_else(|_| SessionId::implicit());
                 let cwd = String::from(WorkingDirectory::resolve(cwd.as_deref())?);
                 let opened = TranscriptHeader { cwd, model: model.to_owned() };

@@ -1,6 +1,7 @@
 //! `siding top`: the screen on which a person watches tasks.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use siding_core::store::StateDir;
 use siding_live::LiveOptions;
@@ -12,6 +13,7 @@ use siding_top::{Theme, TopError, TopOptions};
 
 use crate::context::{self, SHIM_PROGRAM};
 use crate::failure::Failure;
+use crate::pager::pager_from_environment;
 
 /// Shows tasks on the whole terminal, and acts on them.
 ///
@@ -55,7 +57,10 @@ impl Args {
             },
             theme: theme_from_environment(),
             is_read_only: self.read_only,
-            usual_durations: Box::new(move |views| usual_durations(&history_root, views)),
+            usual_durations: Arc::new(move |views: &[TaskView]| {
+                usual_durations(&history_root, views)
+            }),
+            pager: pager_from_environment(),
             filter: self.words.join(" "),
         })?;
         Ok(ExitCode::SUCCESS)

@@ -7,6 +7,7 @@ mod opencode;
 
 use std::path::PathBuf;
 
+use siding_model::session_host::SessionHost;
 use siding_model::shell_words::quote_word;
 
 use super::program::SidingProgram;
@@ -70,11 +71,12 @@ pub(crate) enum HookHost {
 impl HookHost {
     /// Returns the prefix of the host's session ids.
     pub(crate) const fn session_prefix(self) -> &'static str {
-        match self {
-            Self::ClaudeCode => "claude-",
-            Self::Codex => "codex-",
-            Self::Gemini => "gemini-",
-        }
+        let host = match self {
+            Self::ClaudeCode => SessionHost::ClaudeCode,
+            Self::Codex => SessionHost::Codex,
+            Self::Gemini => SessionHost::Gemini,
+        };
+        host.session_prefix()
     }
 }
 

@@ -16,7 +16,7 @@ mod objects;
 mod sample;
 mod usage;
 
-pub use explain::explain_chain;
+pub use explain::{explain_chain, explain_processes};
 pub use objects::KnownFds;
 pub use sample::{reuse_if_unchanged, sample_descendants, sample_processes};
 pub use usage::{

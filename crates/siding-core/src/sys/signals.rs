@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::process::{Command, ExitStatus};
 
 use siding_model::signal::Signal;
 
@@ -113,6 +114,46 @@ impl SignalFd {
             }
         }
         taken
+    }
+}
+
+/// Runs a program in the foreground of the terminal, and waits for its end. The program blocks no
+/// signal, whatever this thread blocks: otherwise Ctrl-C, Ctrl-Z and a change of the terminal's size
+/// would not reach it. Ctrl-Z stops this process as well, as the shell expects of a job. SIGINT and
+/// SIGQUIT are discarded if this thread blocks them, because the keys are meant for the program. The
+/// other blocked signals remain pending, for example for a [`SignalFd`].
+///
+/// # Errors
+///
+/// The I/O error if the program could not be started.
+pub fn run_in_foreground(program: &mut Command) -> io::Result<ExitStatus> {
+    // A child inherits the mask of the thread that starts it.
+    let blocked = change_mask(libc::SIG_SETMASK, &signal_set(&[]));
+    let started = program.spawn();
+    change_mask(libc::SIG_SETMASK, &blocked);
+    change_mask(libc::SIG_UNBLOCK, &signal_set(&[Signal::TSTP]));
+    let ended = started.and_then(|mut child| child.wait());
+    discard_pending(&signal_set(&[Signal::INT, Signal::QUIT]));
+    change_mask(libc::SIG_SETMASK, &blocked);
+    ended
+}
+
+/// Changes the signals that the calling thread blocks, and returns the previous ones. `how` is one
+/// of the constants of sigprocmask(2).
+fn change_mask(how: libc::c_int, set: &libc::sigset_t) -> libc::sigset_t {
+    let mut before = signal_set(&[]);
+    // SAFETY: both sets are initialized and outlive the call.
+    unsafe { libc::pthread_sigmask(how, set, &raw mut before) };
+    before
+}
+
+/// Discards pending signals that this thread blocks.
+fn discard_pending(set: &libc::sigset_t) {
+    // SAFETY: a zeroed timespec is a valid one, and both arguments outlive the calls. The kernel
+    // writes no information through a null pointer.
+    unsafe {
+        let no_time: libc::timespec = std::mem::zeroed();
+        while libc::sigtimedwait(set, std::ptr::null_mut(), &raw const no_time) > 0 {}
     }
 }
 

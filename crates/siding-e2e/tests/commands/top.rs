@@ -2,11 +2,11 @@
 
 use rustix::process::Signal;
 use siding_e2e::processes::{self, Process};
-use siding_e2e::{Invocation, Sandbox, Terminal};
+use siding_e2e::{Invocation, Sandbox, Terminal, words};
 
 use crate::support::{
-    HANG_COMMAND, make_file, run_ok, run_to_end, sandbox, show_task, start_task, stop_all,
-    until_file_exists, wait_for_outcome,
+    HANG_COMMAND, make_file, run_ok, run_to_end, sandbox, show_task, start_task, stop_all, task_id,
+    until_file_exists, wait_for_outcome, write,
 };
 
 const ENTER: &str = "\r";
@@ -174,26 +174,136 @@ fn a_signal_restores_the_terminal_and_a_closed_terminal_ends_the_program() {
     let _ended = top.wait();
 }
 
-/// Ctrl-Z suspends the program with the terminal restored, and `fg` continues it.
+/// Ctrl-Z and SIGTSTP suspend the program with the terminal restored, and `fg` continues it.
 #[test]
 fn the_program_is_suspended_and_continued() {
     let sandbox = sandbox();
-    let mut terminal = Terminal::new(80, 24);
-    let args = ["--ctty", "--wait", "bash", "--norc", "--noprofile", "--noediting", "-i"];
-    let shell = sandbox.host("setsid", &args).on_terminal(&terminal).env("PS1", "prompt> ");
-    let shell = shell.env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8").spawn();
-    terminal.wait_for_row("prompt>");
-    terminal.send_keys(&format!("{}\n", sandbox.siding_line(&["top"])));
-    terminal.wait_for_row("no task yet");
-    terminal.send_keys("\x1a");
-    terminal.wait_for_text("Stopped");
+    for is_key in [true, false] {
+        let mut terminal = Terminal::new(80, 24);
+        let args = ["--ctty", "--wait", "bash", "--norc", "--noprofile", "--noediting", "-i"];
+        let shell = sandbox.host("setsid", &args).on_terminal(&terminal).env("PS1", "prompt> ");
+        let shell = shell.env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8").spawn();
+        terminal.wait_for_row("prompt>");
+        terminal.send_keys(&format!("{}\n", sandbox.siding_line(&["top"])));
+        terminal.wait_for_row("no task yet");
+        if is_key {
+            terminal.send_keys("\x1a");
+        } else {
+            // The shell is the child of setsid(1), and the program that of the shell.
+            let program = *processes::descendants(shell.process().pid).last().expect("it runs");
+            assert!(processes::command_line(program).contains(" top"));
+            Process::from_pid(program).expect("it runs").signal(Signal::TSTP);
+        }
+        terminal.wait_for_text("Stopped");
+        assert!(!terminal.is_alternate_screen());
+        terminal.send_keys("fg\n");
+        terminal.wait_for_row("no task yet");
+        terminal.send_keys("q");
+        terminal.wait_for_text("prompt>");
+        terminal.send_keys("exit\n");
+        let _ended = shell.wait().expect_code(0);
+    }
+}
+
+/// A pager that ends with a key after it was interrupted. Its output is on the main screen.
+const INTERRUPTED_PAGER: &str = "\
+cat
+trap 'kill $!; echo interrupted; read -r key </dev/tty; exit 0' INT
+sleep 60 &
+echo waiting
+wait $!
+";
+
+/// The pager shows the output on the restored terminal and receives Ctrl-C, which ends neither the
+/// screen nor the pager's shell.
+#[test]
+fn a_pager_shows_the_output_and_receives_the_keys() {
+    let sandbox = sandbox();
+    let _ended = run_to_end(&sandbox, "a=x; echo ${a}paged; exit 3");
+    write(&sandbox, "pager.sh", INTERRUPTED_PAGER);
+    let mut terminal = Terminal::new(100, 12);
+    let before = terminal.modes();
+    let top = top_on(&sandbox, &terminal, &[]).env("PAGER", "sh pager.sh").spawn();
+    terminal.wait_for_row("exited 3");
+    terminal.send_keys("o");
+    terminal.wait_for_row("xpaged");
+    terminal.wait_for_row("waiting");
     assert!(!terminal.is_alternate_screen());
-    terminal.send_keys("fg\n");
-    terminal.wait_for_row("no task yet");
+    assert_eq!(terminal.modes(), before);
+    terminal.send_keys("\x03");
+    terminal.wait_for_row("interrupted");
+    terminal.send_keys("\n");
+    terminal.wait_for_row("exited 3");
+    assert!(terminal.is_alternate_screen());
     terminal.send_keys("q");
-    terminal.wait_for_text("prompt>");
-    terminal.send_keys("exit\n");
-    let _ended = shell.wait().expect_code(0);
+    let _ended = top.wait().expect_code(0);
+    assert_eq!(terminal.modes(), before);
+    assert!(!terminal.is_alternate_screen());
+}
+
+/// The screen returns and names a pager that is not installed, and one that is switched off.
+#[test]
+fn a_missing_pager_is_reported() {
+    let sandbox = sandbox();
+    let _ended = run_to_end(&sandbox, "exit 3");
+    for (pager, message) in [("no-such-pager", "`no-such-pager` was not found"), ("", "no pager")] {
+        let mut terminal = Terminal::new(100, 12);
+        let top = top_on(&sandbox, &terminal, &[]).env("PAGER", pager).spawn();
+        terminal.wait_for_row("exited 3");
+        terminal.send_keys("o");
+        terminal.wait_for_row(message);
+        terminal.wait_for_row("exited 3");
+        assert!(terminal.is_alternate_screen());
+        terminal.send_keys("q");
+        let _ended = top.wait().expect_code(0);
+    }
+}
+
+/// An adopted process is released after a confirmation, and continues to run.
+#[test]
+fn an_adopted_process_is_released() {
+    processes::assert_no_birthmark();
+    let sandbox = sandbox();
+    let other = sandbox.host("sleep", &["300"]).spawn();
+    let pid = other.process().pid.to_string();
+    let adopt = sandbox.siding(&["adopt", "--json", "--session", "cli", &pid]);
+    let adopted = adopt.env("SIDING_ADOPT_KEEP_AFTER", "0s").run().expect_code(0);
+    let id = task_id(&adopted.json());
+    let mut terminal = Terminal::new(100, 12);
+    let top = top_on(&sandbox, &terminal, &[]).spawn();
+    terminal.wait_for_row("1 running");
+    terminal.send_keys("r");
+    terminal.wait_for_row(&format!("y/n: release {id}"));
+    terminal.send_keys("y");
+    terminal.wait_for_row("is released: siding no longer stops it");
+    terminal.wait_for_row("0 running");
+    terminal.send_keys("q");
+    let _ended = top.wait().expect_code(0);
+    assert_eq!(show_task(&sandbox, &id)["outcome"]["kind"], "released");
+    assert!(other.process().is_alive());
+    other.process().kill();
+    let _killed = other.wait();
+}
+
+/// A wide terminal shows the host of a session. A click on a heading and a key change the order.
+#[test]
+fn columns_show_the_host_and_set_the_order() {
+    let sandbox = sandbox();
+    let owner = sandbox.puppet(&words("--quiet hang")).spawn();
+    let pid = owner.process().pid.to_string();
+    let _open = run_ok(&sandbox, &["session", "open", "codex-7", "--owner-pid", &pid]);
+    let _running = start_task(&sandbox, &["--session", "codex-7"], HANG_COMMAND);
+    let mut terminal = Terminal::new(200, 12);
+    let top = top_on(&sandbox, &terminal, &[]).spawn();
+    terminal.wait_for_row("codex  codex-7");
+    terminal.wait_for_row("by time");
+    terminal.send_keys("\x1b[<0;1;2M");
+    terminal.wait_for_row("by state");
+    terminal.send_keys("s");
+    terminal.wait_for_row("by name");
+    terminal.send_keys("q");
+    let _ended = top.wait().expect_code(0);
+    stop_all(&sandbox);
 }
 
 /// Without a terminal, the program says what to use instead.

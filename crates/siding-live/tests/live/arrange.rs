@@ -183,6 +183,57 @@ proptest! {
     }
 }
 
+/// The commands in an order, of tasks whose values all differ.
+fn sorted_commands(tasks: &[LiveTask], key: SortKey) -> String {
+    let mut sorted: Vec<&LiveTask> = tasks.iter().collect();
+    sort_tasks(&mut sorted, key);
+    sorted.iter().map(|task| task.view.command.as_str()).collect()
+}
+
+#[test]
+fn tasks_are_sorted_by_each_shown_value() {
+    let running = |number: u8, command: &str, expected_ms: u64| {
+        let view = TaskView {
+            expected_ms: Some(expected_ms),
+            elapsed_ms: 100,
+            session_id: format!("agent-{number}").parse().expect("a name"),
+            ..task_view(number.into(), command, None, number)
+        };
+        let mut task = LiveTask::from_view(view);
+        task.unread_notices = usize::from(number);
+        task.usage = Some(TaskUsage {
+            cpu_percent: Some(f64::from(number)),
+            memory_bytes: number.into(),
+            pids: vec![1; usize::from(number)],
+            ports: vec![9_000 - u16::from(number)],
+            output_rate: Some(f64::from(number)),
+            is_supervised: true,
+        });
+        task
+    };
+    let ended = task_view(9, "c", Some(Outcome::Exited { code: 0 }), 0);
+    let ended = TaskView { session_id: "agent-9".parse().expect("a name"), ..ended };
+    let tasks = [LiveTask::from_view(ended), running(1, "b", 10), running(2, "a", 20)];
+    for (key, expected) in [
+        (SortKey::Time, "abc"),
+        (SortKey::Name, "abc"),
+        (SortKey::State, "bac"),
+        (SortKey::Usual, "bac"),
+        (SortKey::Cpu, "abc"),
+        (SortKey::Memory, "abc"),
+        (SortKey::Processes, "abc"),
+        (SortKey::Ports, "abc"),
+        (SortKey::Rate, "abc"),
+        (SortKey::Output, "abc"),
+        (SortKey::Notices, "abc"),
+        (SortKey::Session, "bac"),
+        (SortKey::Elapsed, "bac"),
+        (SortKey::Silence, "cba"),
+    ] {
+        assert_eq!(sorted_commands(&tasks, key), expected, "{}", key.as_str());
+    }
+}
+
 #[test]
 fn a_filter_searches_ids_names_commands_sessions_directories_and_states() {
     let exited = Some(Outcome::Exited { code: 0 });

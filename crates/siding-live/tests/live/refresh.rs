@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use siding_core::sys::poll;
 use siding_live::{Changes, EndedTasks, LiveOptions, LiveTask, LiveView};
-use siding_model::id::TaskId;
+use siding_model::id::{SessionId, TaskId};
 use siding_model::notice::{Consumer, NoticeKind};
 use siding_model::person_need::PersonNeed;
+use siding_model::session_host::SessionHost;
 
 use crate::fixture::StateFixture;
 
@@ -287,4 +288,20 @@ fn sessions_are_reported_when_they_open_and_close() {
     assert!(state.root.remove_session("agent-7", || true).expect("removed"));
     assert!(view.refresh().expect("readable").sessions.contains(&id));
     assert_eq!(lives(&view), [false; 0]);
+}
+
+#[test]
+fn the_session_of_a_subagent_has_the_host_of_its_parent() {
+    use siding_core::session;
+    let state = StateFixture::new();
+    let pid = i32::try_from(std::process::id()).expect("a pid is small");
+    let named = |name: &str| name.parse::<SessionId>().expect("a name");
+    let (parent, subagent) = (named("claude-1"), named("a-4k7q0n2m8x5t"));
+    let _opened = session::open(&state.root, &parent, pid).expect("opens");
+    let _opened = session::open_child(&state.root, &subagent, pid, &parent).expect("opens");
+    let view = state.open_view();
+    for id in [&parent, &subagent] {
+        assert_eq!(view.session_host(id), Some(SessionHost::ClaudeCode), "{id}");
+    }
+    assert_eq!(view.session_host(&SessionId::implicit()), None);
 }

@@ -53,12 +53,16 @@ fn a_sample_counts_output_and_ends_a_stall() {
     state.stall_task(id);
     let mut view = state.open_view();
     view.sample(&[id]);
-    assert!(view.task(id).is_some_and(|task| task.need.is_some()));
+    assert!(view.task(id).is_some_and(|task| task.need.is_some() && task.stall().is_some()));
     let path = state.root.task_dir(id).expect("it exists").path().join("output");
     std::fs::write(path, "a line\n").expect("written");
     view.sample(&[id]);
     let task = view.task(id).expect("it is listed");
     assert_eq!(task.view.output.bytes, 7);
+    assert_eq!(task.stall(), None);
+    let silent_since = task.silent_since().expect("it was measured");
+    let silent_ms = siding_core::sys::clock::monotonic_now().ms_since(silent_since);
+    assert!(silent_ms < 60_000, "{silent_ms}");
     assert_eq!((task.need, task.view.attention.as_ref()), (None, None));
 }
 

@@ -14,7 +14,7 @@ use super::{App, Effect, OutputMove, Overlay, PromptKind, TaskAction};
 use crate::detail::{Detail, DetailTab};
 use crate::output_pane::Direction;
 use crate::row::TaskRow;
-use crate::{geometry, help};
+use crate::{columns, geometry, help};
 
 /// Tasks or rows by which the wheel of the mouse scrolls.
 const WHEEL_ROWS: usize = 3;
@@ -245,6 +245,9 @@ impl App {
             self.show_message(format!("{} has ended: {}", row.id, row.state_text));
             return Vec::new();
         }
+        if self.detail.as_ref().is_some_and(|detail| detail.tab == DetailTab::Limits) {
+            return vec![Effect::Act(row.id, TaskAction::MeasurePeaks)];
+        }
         let mut effects = Vec::new();
         if self.detail.is_none() {
             effects = self.open_selected();
@@ -252,7 +255,8 @@ impl App {
         if let Some(detail) = &mut self.detail {
             detail.select_tab(DetailTab::Processes);
         }
-        effects.push(Effect::Act(row.id, TaskAction::Explain));
+        let may_repair = !self.is_read_only;
+        effects.push(Effect::Act(row.id, TaskAction::Explain { may_repair }));
         effects
     }
 
@@ -337,7 +341,8 @@ impl App {
         }
     }
 
-    /// Selects the task or tab under the mouse; opens the task if it was selected already.
+    /// Selects the task or tab under the mouse, and sorts by the column of a heading. Opens the task
+    /// if it was selected already.
     fn on_click(&mut self, column: usize, row: usize) -> Vec<Effect> {
         if let Some(detail) = &mut self.detail {
             if row == geometry::TABS_ROW
@@ -346,6 +351,12 @@ impl App {
                 detail.select_tab(tab);
             }
             return Vec::new();
+        }
+        if row == geometry::HEADINGS_ROW
+            && let Some(heading) = columns::column_at(column, self.columns)
+        {
+            self.options.sort = heading.sort_key();
+            return vec![Effect::Arrange];
         }
         let Some(row) = row.checked_sub(geometry::FIRST_TASK_ROW) else { return Vec::new() };
         if row >= self.list_height() {

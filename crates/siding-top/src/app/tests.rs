@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use siding_live::arrange::SortKey;
 use siding_model::key_input::{Key, MouseAction, MouseEvent};
 
 use super::*;
@@ -24,7 +25,9 @@ fn rows() -> Vec<TaskRow> {
 fn sample_app() -> App {
     let mut app = App::new(THEME, false);
     app.now = NOW;
-    app.set_groups(vec![RowGroup { title: None, rows: rows() }], TaskTotals::default());
+    let tasks = rows().iter().map(|row| row.id).collect();
+    app.set_groups(vec![ListGroup { title: None, tasks }], TaskTotals::default());
+    app.list.load_rows(9, |id| rows().into_iter().find(|row| row.id == id));
     app
 }
 
@@ -133,9 +136,15 @@ fn why_opens_the_processes_of_a_task() {
         press(&mut app, "w"),
         [
             Effect::OpenDetail(id("b-a00000000000")),
-            Effect::Act(id("b-a00000000000"), TaskAction::Explain)
+            Effect::Act(id("b-a00000000000"), TaskAction::Explain { may_repair: true })
         ]
     );
+    app.is_read_only = true;
+    let explain = TaskAction::Explain { may_repair: false };
+    assert_eq!(press(&mut app, "w"), [Effect::Act(id("b-a00000000000"), explain)]);
+    let measure = Effect::Act(id("b-a00000000000"), TaskAction::MeasurePeaks);
+    assert_eq!(press(&mut app, "3w"), [measure]);
+    press(&mut app, "2");
     assert_eq!(app.detail.map(|detail| detail.tab), Some(DetailTab::Processes));
 }
 
@@ -155,13 +164,23 @@ fn a_report_does_not_interrupt_typing() {
 #[test]
 fn a_click_selects_and_then_opens() {
     let mut app = sample_app();
-    draw::draw(&mut app);
+    draw::draw(&app);
     let click = |row| Key::Mouse(MouseEvent { action: MouseAction::Press, column: 5, row });
     assert_eq!(app.on_key(click(3)), []);
     assert_eq!(app.on_key(click(3)), [Effect::OpenDetail(id("b-b00000000000"))]);
     let tab = Key::Mouse(MouseEvent { action: MouseAction::Press, column: 14, row: 1 });
     assert_eq!(app.on_key(tab), []);
     assert_eq!(app.detail.map(|detail| detail.tab), Some(DetailTab::Processes));
+}
+
+#[test]
+fn a_click_on_a_heading_sorts_by_its_column() {
+    let mut app = sample_app();
+    let click = |column| Key::Mouse(MouseEvent { action: MouseAction::Press, column, row: 1 });
+    for (column, key) in [(10, SortKey::State), (25, SortKey::Name), (79, SortKey::Memory)] {
+        assert_eq!(app.on_key(click(column)), [Effect::Arrange]);
+        assert_eq!(app.options.sort, key);
+    }
 }
 
 fn any_key() -> impl Strategy<Value = Key> {
@@ -194,7 +213,7 @@ proptest! {
         (app.columns, app.rows) = (columns, rows);
         for key in keys {
             app.on_key(key);
-            let (buffer, _) = draw::draw(&mut app);
+            let (buffer, _) = draw::draw(&app);
             for cell in &buffer.content {
                 prop_assert!(!cell.symbol().chars().any(char::is_control));
                 prop_assert!(!is_ascii || cell.symbol().is_ascii());

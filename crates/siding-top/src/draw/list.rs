@@ -6,7 +6,7 @@ use siding_model::text::one_line;
 use super::{Canvas, align_right, draw_spans, fit};
 use crate::app::App;
 use crate::columns::{self, Column, ColumnLayout, GAP_COLUMNS};
-use crate::geometry::FIRST_TASK_ROW;
+use crate::geometry::{FIRST_TASK_ROW, HEADINGS_ROW};
 use crate::list::ListEntry;
 use crate::row::TaskRow;
 use crate::theme::{Theme, Tone};
@@ -16,7 +16,7 @@ const SHORT_ID_CHARS: usize = 6;
 /// Maximum width of the filter in the title.
 const FILTER_COLUMNS: usize = 30;
 
-pub(super) fn draw_list(app: &mut App, canvas: &mut Canvas) {
+pub(super) fn draw_list(app: &App, canvas: &mut Canvas) {
     draw_title(app, canvas);
     let layout = columns::layout(app.columns);
     draw_headings(app, canvas, &layout);
@@ -31,20 +31,17 @@ pub(super) fn draw_list(app: &mut App, canvas: &mut Canvas) {
         canvas.text(2, FIRST_TASK_ROW, app.columns - 2, &text, theme.style(Tone::Faint));
         return;
     }
-    for (number, (entry, is_selected)) in app.list.visible(height).enumerate() {
+    for (number, visible) in app.list.visible(height).enumerate() {
         let row = FIRST_TASK_ROW + number;
-        match entry {
-            ListEntry::Heading { title, tasks } => {
-                let text = format!("{title} ({tasks})");
-                canvas.text(0, row, app.columns, &text, theme.style(Tone::Strong));
-            }
-            ListEntry::Task(task) => {
-                let cells = TaskCells { task, now, theme };
-                cells.draw(canvas, row, &layout);
-                if is_selected {
-                    canvas.style_row(row, theme.style(Tone::Selected));
-                }
-            }
+        if let ListEntry::Heading { title, tasks } = visible.entry {
+            let text = format!("{title} ({tasks})");
+            canvas.text(0, row, app.columns, &text, theme.style(Tone::Strong));
+        }
+        if let Some(task) = visible.row {
+            TaskCells { task, now, theme }.draw(canvas, row, &layout);
+        }
+        if visible.is_selected {
+            canvas.style_row(row, theme.style(Tone::Selected));
         }
     }
 }
@@ -77,10 +74,11 @@ fn draw_title(app: &App, canvas: &mut Canvas) {
 }
 
 fn draw_headings(app: &App, canvas: &mut Canvas, layout: &[ColumnLayout]) {
-    let style = app.theme.style(Tone::Faint);
     let mut column = 0;
     for ColumnLayout { column: kind, width } in layout {
-        canvas.text(column, FIRST_TASK_ROW - 1, *width, kind.title(), style);
+        let tone = if kind.sort_key() == app.options.sort { Tone::Strong } else { Tone::Faint };
+        let style = app.theme.style(tone);
+        canvas.text(column, HEADINGS_ROW, *width, kind.title(), style);
         column += width + GAP_COLUMNS;
     }
 }
@@ -126,6 +124,7 @@ impl TaskCells<'_> {
             Column::Ports => (plain, task.ports_text()),
             Column::Rate => (plain, task.rate_text()),
             Column::Unread => (Tone::Strong, task.unread_text()),
+            Column::Host => (Tone::Faint, task.host.to_owned()),
             Column::Session => (Tone::Faint, task.session.as_str().to_owned()),
         }
     }

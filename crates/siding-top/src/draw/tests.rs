@@ -3,7 +3,7 @@ use siding_model::process::MonotonicMs;
 
 use super::*;
 use crate::detail::{Detail, DetailTab, PaneLine};
-use crate::list::{RowGroup, TaskTotals};
+use crate::list::{ListGroup, TaskTotals};
 use crate::row::tests::{NOW, sample_row};
 use crate::row::{RowState, TaskRow};
 use crate::theme::Theme;
@@ -23,15 +23,22 @@ fn sample_rows() -> Vec<TaskRow> {
     vec![asking, sample_row("b-a00000000000", "npm test"), ended]
 }
 
+fn sample_group(title: Option<&str>) -> ListGroup {
+    let tasks = sample_rows().iter().map(|row| row.id).collect();
+    ListGroup { title: title.map(str::to_owned), tasks }
+}
+
 fn sample_app(columns: usize, rows: usize) -> App {
     let mut app = App::new(Theme { has_color: true, is_ascii: false }, false);
     (app.columns, app.rows, app.now) = (columns, rows, NOW);
     let totals = TaskTotals { needing: 1, live: 2, ended: 1 };
-    app.set_groups(vec![RowGroup { title: None, rows: sample_rows() }], totals);
+    app.set_groups(vec![sample_group(None)], totals);
     app
 }
 
 fn drawn(app: &mut App) -> Vec<String> {
+    let height = app.list_height();
+    app.list.load_rows(height, |id| sample_rows().into_iter().find(|row| row.id == id));
     let (buffer, _) = draw(app);
     let width = usize::from(buffer.area.width);
     let text = |cells: &[ratatui_core::buffer::Cell]| {
@@ -80,8 +87,7 @@ fn the_smallest_terminal_shows_two_tasks() {
 fn groups_have_headings() {
     let mut app = sample_app(80, 10);
     app.options.grouping = Grouping::Session;
-    let group = RowGroup { title: Some("claude-1".to_owned()), rows: sample_rows() };
-    app.set_groups(vec![group], TaskTotals::default());
+    app.set_groups(vec![sample_group(Some("claude-1"))], TaskTotals::default());
     assert_eq!(drawn(&mut app)[2], "claude-1 (3)");
 }
 
@@ -98,8 +104,7 @@ fn an_empty_list_says_what_to_do() {
 fn the_page_of_a_task_has_tabs() {
     let mut app = sample_app(80, 8);
     let row = sample_rows().remove(1);
-    let mut detail = Detail::new(row.id);
-    detail.panes.events = vec![PaneLine::normal("      0s  started as process 5")];
+    let detail = Detail::new(row.id);
     (app.detail, app.detail_row) = (Some(detail), Some(row));
     let lines = drawn(&mut app);
     assert_eq!(lines[0], "● b-a00000000000  running  2m 10s ▓▓▓░░░ 4m  ends in 16m 40s  npm test");
@@ -108,6 +113,7 @@ fn the_page_of_a_task_has_tabs() {
     assert!(lines[7].starts_with("following, 0 bytes"), "{}", lines[7]);
     if let Some(detail) = &mut app.detail {
         detail.select_tab(DetailTab::Events);
+        detail.set_lines(vec![PaneLine::normal("      0s  started as process 5")]);
     }
     assert_eq!(drawn(&mut app)[2], "      0s  started as process 5");
     (app.columns, app.rows) = (20, 5);
@@ -124,7 +130,7 @@ fn the_last_line_asks_and_reports() {
     app.on_key(siding_model::key_input::Key::Char('n'));
     app.on_key(siding_model::key_input::Key::Char('/'));
     app.on_key(siding_model::key_input::Key::Char('你'));
-    let (_, cursor) = draw(&mut app);
+    let (_, cursor) = draw(&app);
     assert_eq!(cursor, Some((10, 7)));
 }
 

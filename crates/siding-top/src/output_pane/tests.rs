@@ -111,25 +111,52 @@ fn a_long_output_is_read_in_parts() {
 fn a_search_finds_text_outside_of_the_loaded_part() {
     let mut source = numbered(400_000);
     let mut pane = opened(&mut source);
-    assert!(pane.search("LINE 12345", Direction::Backward, &mut source).unwrap());
-    assert_eq!(shown(&pane)[3], "line 123459", "the last one before the end is found");
-    assert!(pane.search("", Direction::Backward, &mut source).unwrap());
-    assert_eq!(shown(&pane)[3], "line 123458");
-    assert!(pane.search("line 399998", Direction::Forward, &mut source).unwrap());
-    assert_eq!(shown(&pane)[3], "line 399998");
-    assert!(!pane.search("absent", Direction::Forward, &mut source).unwrap());
+    let mut search = |needle: &str, direction| {
+        let outcome = pane.search(needle, direction, &mut source).unwrap();
+        (outcome, shown(&pane).pop().unwrap())
+    };
+    let found = |line: &str| (SearchOutcome::Found, line.to_owned());
+    assert_eq!(search("LINE 12345", Direction::Backward), found("line 123459"));
+    assert_eq!(search("", Direction::Backward), found("line 123458"));
+    assert_eq!(search("line 399998", Direction::Forward), found("line 399998"));
+    assert_eq!(search("absent", Direction::Forward).0, SearchOutcome::NotFound);
+}
+
+#[test]
+fn a_search_continues_where_it_has_read_its_maximum() {
+    let mut source = numbered(400_000);
+    let mut pane = opened(&mut source);
+    pane.search_bytes = 1 << 20;
+    pane.go_to_start(&mut source).unwrap();
+    let mut search = |needle: &str, direction| pane.search(needle, direction, &mut source).unwrap();
+    let mut outcomes = vec![search("line 399999", Direction::Forward)];
+    while outcomes.last() == Some(&SearchOutcome::Unfinished) {
+        outcomes.push(search("", Direction::Forward));
+    }
+    assert_eq!(outcomes.last(), Some(&SearchOutcome::Found));
+    assert!((3..8).contains(&outcomes.len()), "{outcomes:?}");
+    assert_eq!(search("line 1\u{1}", Direction::Backward), SearchOutcome::Unfinished);
+    assert_eq!(search("line 5", Direction::Backward), SearchOutcome::Unfinished);
+    while search("", Direction::Backward) == SearchOutcome::Unfinished {}
+    assert!(shown(&pane).pop().unwrap().starts_with("line 5"));
 }
 
 #[test]
 fn the_first_error_is_shown() {
     let mut source = numbered(400_000);
     let mut pane = opened(&mut source);
-    assert!(!pane.go_to_first_error(&mut source).unwrap());
+    assert_eq!(pane.go_to_first_error(&mut source).unwrap(), SearchOutcome::NotFound);
     assert!(pane.is_following());
+    assert_eq!(shown(&pane).pop().unwrap(), "line 399999");
+    pane.scroll(Direction::Backward, 200_000, SIZE, &mut source).unwrap();
+    let before = shown(&pane);
+    pane.search_bytes = 1 << 20;
+    assert_eq!(pane.go_to_first_error(&mut source).unwrap(), SearchOutcome::Unfinished);
+    assert_eq!(shown(&pane), before, "the visible part is the same");
     source.bytes.splice(1_000_003..1_000_003, *b"\nerror: first\n");
     source.bytes.extend_from_slice(b"error: second\n");
-    pane.refresh(&mut source).unwrap();
-    assert!(pane.go_to_first_error(&mut source).unwrap());
+    let mut pane = opened(&mut source);
+    assert_eq!(pane.go_to_first_error(&mut source).unwrap(), SearchOutcome::Found);
     assert!(shown(&pane).contains(&"error: first".to_owned()), "{:?}", shown(&pane));
 }
 

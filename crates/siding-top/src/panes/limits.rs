@@ -1,10 +1,12 @@
 //! The limits of a task, and how much of each is used.
 
+use siding_core::processes::probe::{self, UsageFields};
 use siding_live::LiveTask;
 use siding_model::journal::TaskState;
-use siding_model::limits::{OnLimit, format_amount};
+use siding_model::limits::{OnLimit, PeakUsage, SentToRemote, format_amount};
 use siding_model::outcome::LimitKind;
 use siding_model::process::MonotonicMs;
+use siding_model::size::format_size;
 
 use super::labeled;
 use crate::detail::PaneLine;
@@ -21,8 +23,8 @@ const LISTED_LIMITS: [LimitKind; 7] = [
     LimitKind::Sent,
 ];
 
-/// Formats the deadline and the limits. Only what a sample of this program measures has a bar: the
-/// rest is known to the task's shim alone, which is not asked.
+/// Formats the deadline and the limits. Only what this program measures, or what the journal of an
+/// ended task contains, has a bar: the rest is known to the task's shim alone.
 pub(super) fn format_limits(task: &LiveTask, state: &TaskState, now: MonotonicMs) -> Vec<PaneLine> {
     let mut lines = Vec::new();
     let elapsed = state.elapsed_ms(now);
@@ -56,6 +58,30 @@ pub(super) fn format_limits(task: &LiveTask, state: &TaskState, now: MonotonicMs
     for breach in &state.breaches {
         lines.push(PaneLine::new(Tone::Warning, breach.detail.clone()));
     }
+    if task.is_live() {
+        lines.push(PaneLine::new(Tone::Faint, "w shows what the shim has measured until now"));
+    }
+    lines.extend(task.view.usage.iter().flat_map(peak_lines));
+    lines
+}
+
+/// Formats what a task has used at most.
+pub(crate) fn peak_lines(peaks: &PeakUsage) -> Vec<PaneLine> {
+    let amounts = [
+        (LimitKind::Memory, peaks.memory_bytes),
+        (LimitKind::Processes, peaks.processes),
+        (LimitKind::Fds, peaks.fds),
+    ];
+    let used = |(kind, amount): (LimitKind, Option<u64>)| {
+        Some(labeled(label(kind), &format_amount(kind, amount?)))
+    };
+    let mut lines: Vec<PaneLine> = amounts.into_iter().filter_map(used).collect();
+    lines.extend(peaks.cpu_ms.map(|ms| labeled("CPU time", &format_ms(ms))));
+    let sent = |one: &SentToRemote| format!("{} to {}", format_size(one.bytes), one.remote);
+    lines.extend(peaks.sent.iter().map(|one| labeled(label(LimitKind::Sent), &sent(one))));
+    if !lines.is_empty() {
+        lines.insert(0, PaneLine::new(Tone::Strong, "Used until now, or at most at one time"));
+    }
     lines
 }
 
@@ -78,15 +104,27 @@ const fn label(kind: LimitKind) -> &'static str {
     reason = "a rate is not negative, and fractions do not matter"
 )]
 fn used_amount(task: &LiveTask, kind: LimitKind) -> Option<u64> {
+    if let Some(peaks) = &task.view.usage {
+        return match kind {
+            LimitKind::Memory => peaks.memory_bytes,
+            LimitKind::Processes => peaks.processes,
+            LimitKind::Fds => peaks.fds,
+            LimitKind::Sent => peaks.sent.first().map(|one| one.bytes),
+            // The peaks of the others are not recorded.
+            LimitKind::OutputRate | LimitKind::CpuSpin | LimitKind::ConnectionAge | _ => None,
+        };
+    }
     let usage = task.usage.as_ref().filter(|_| task.is_live())?;
     match kind {
         LimitKind::Memory => Some(usage.memory_bytes),
         LimitKind::Processes => Some(usage.process_count() as u64),
         LimitKind::OutputRate => usage.output_rate.map(|rate| rate as u64),
-        // These are measured by the shim alone, as are those of a newer version.
-        LimitKind::Fds | LimitKind::CpuSpin | LimitKind::ConnectionAge | LimitKind::Sent | _ => {
-            None
+        LimitKind::Fds => {
+            let wanted = UsageFields { runnable: false, fds: true };
+            Some(probe::usage_of_processes(&usage.pids, wanted).iter().map(|one| one.fds).sum())
         }
+        // These are measured by the shim alone, as are those of a newer version.
+        LimitKind::CpuSpin | LimitKind::ConnectionAge | LimitKind::Sent | _ => None,
     }
 }
 
@@ -96,4 +134,37 @@ fn used_line(label: &str, used: u64, limit: u64, format: impl Fn(u64) -> String)
     // Nine tenths of a limit are worth a look.
     let is_near = u128::from(used) * 10 >= u128::from(limit) * 9;
     PaneLine { tone: if is_near { Tone::Warning } else { Tone::Normal }, ..line }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_is_almost_reached_is_emphasized() {
+        let line = |used: u64| used_line("memory", used, 100, |amount| format!("{amount} B"));
+        assert_eq!(line(50), PaneLine::normal("memory       ▓▓▓░░░ 50 B of 100 B"));
+        assert_eq!(line(89).tone, Tone::Normal);
+        assert_eq!(line(90).tone, Tone::Warning);
+        assert_eq!(line(u64::MAX).tone, Tone::Warning);
+    }
+
+    #[test]
+    fn only_known_peaks_are_listed() {
+        assert_eq!(peak_lines(&PeakUsage::default()), []);
+        let sent = vec![SentToRemote { remote: "192.0.2.1".to_owned(), bytes: 2 << 20 }];
+        let peaks = PeakUsage {
+            processes: Some(1_200),
+            cpu_ms: Some(61_000),
+            sent,
+            ..PeakUsage::default()
+        };
+        let lines = peak_lines(&peaks);
+        let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+        let [_, rest @ ..] = &texts[..] else { panic!("no line") };
+        assert_eq!(
+            rest,
+            ["processes    1,200", "CPU time     1m 1s", "sent         2MiB to 192.0.2.1"]
+        );
+    }
 }

@@ -39,9 +39,20 @@ pub fn explain_chain(
             let is_last = Some(process.process.pid) == last;
             let wanted = judged.thread.filter(|_| is_last);
             ProcessExplainer { sample, process, thread: find_thread(process, wanted), command }
-                .chain_link(judged)
+                .chain_link(Some(judged))
         })
         .collect()
+}
+
+/// Returns what each process of a sample waits for, in the order of the sample. Yama may allow this
+/// only to an ancestor of the processes; the details then say that the wait is not visible.
+#[must_use]
+pub fn explain_processes(sample: &TaskSample, command: &dyn Fn(i32) -> String) -> Vec<ChainLink> {
+    let explain = |process| {
+        let thread = find_thread(process, None);
+        ProcessExplainer { sample, process, thread, command }.chain_link(None)
+    };
+    sample.processes.iter().map(explain).collect()
 }
 
 fn find_thread(process: &ProcessFacts, wanted: Option<i32>) -> Option<&ThreadFacts> {
@@ -57,7 +68,8 @@ struct ProcessExplainer<'s> {
 }
 
 impl ProcessExplainer<'_> {
-    fn chain_link(&self, judged: &Diagnosis) -> ChainLink {
+    /// Describes the process. `judged` is the diagnosis of its task, if there is one.
+    fn chain_link(&self, judged: Option<&Diagnosis>) -> ChainLink {
         let pid = self.process.process.pid;
         let mut link = ChainLink {
             pid,
@@ -73,7 +85,7 @@ impl ProcessExplainer<'_> {
             Some(ThreadState::Blocked(asleep)) => {
                 link.syscall = (!asleep.name.is_empty()).then(|| asleep.name.to_owned());
                 (link.object, link.detail) = self.describe_wait(asleep);
-                if judged.concurrent_reader == Some(pid) {
+                if judged.is_some_and(|judged| judged.concurrent_reader == Some(pid)) {
                     link.detail = Some("waits for input while the others work".to_owned());
                 }
             }
@@ -90,10 +102,10 @@ impl ProcessExplainer<'_> {
         link
     }
 
-    const fn stop_reason(&self, judged: &Diagnosis) -> &'static str {
+    fn stop_reason(&self, judged: Option<&Diagnosis>) -> &'static str {
         if self.process.state == 't' {
             "held by a debugger"
-        } else if matches!(judged.verdict, WhyVerdict::TtyStopped) {
+        } else if judged.is_some_and(|judged| judged.verdict == WhyVerdict::TtyStopped) {
             "stopped: it used its terminal from the background"
         } else {
             "stopped by a signal"

@@ -15,6 +15,7 @@ mod recovery;
 mod scaling;
 mod stall_detection;
 mod start_latency;
+mod top_screen;
 mod wait_latency;
 
 pub(super) mod many_tasks;
@@ -51,6 +52,7 @@ pub(super) const ALL_ROWS: &[Row] = &[
     scaling::ROW,
     many_tasks::ROW,
     list_latency::ROW,
+    top_screen::ROW,
     recovery::ROW,
     stall_detection::ROW,
     token_usage::ROW,

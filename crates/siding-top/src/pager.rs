@@ -1,0 +1,57 @@
+//! The pager, which shows the output of a task in place of the screen.
+
+use std::io;
+use std::process::{Command, ExitStatus};
+
+use siding_model::id::TaskId;
+use siding_model::text::one_line;
+
+/// Exit code of a shell that has not found a program.
+const NOT_FOUND_CODE: i32 = 127;
+/// Maximum width of the pager's command in a message.
+const PAGER_COLUMNS: usize = 40;
+
+/// Returns the command that shows all output of a task in a pager, which is given as shell text.
+/// The pager shows escape sequences other than colors as text.
+pub(crate) fn pager_command(pager: &str, id: TaskId) -> io::Result<Command> {
+    // Ctrl-C is for the pager. A shell without a trap would end before the pager.
+    let script = format!("trap : INT QUIT; \"$1\" output --all -- \"$2\" | {pager}");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script, "sh"]).arg(std::env::current_exe()?).arg(id.to_string());
+    if std::env::var_os("LESS").is_none() {
+        shell.env("LESS", "R");
+    }
+    Ok(shell)
+}
+
+/// Returns a sentence about a pager that has failed; `None` if it has not.
+pub(crate) fn pager_failure(pager: &str, status: ExitStatus) -> Option<String> {
+    if status.success() {
+        return None;
+    }
+    let pager = one_line(pager, PAGER_COLUMNS);
+    Some(match status.code() {
+        Some(NOT_FOUND_CODE) => {
+            format!("the pager `{pager}` was not found; set PAGER to an installed one")
+        }
+        Some(code) => format!("the pager `{pager}` ended with exit code {code}"),
+        None => format!("the pager `{pager}` was ended by a signal"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_failed_pager_is_named() {
+        let failure = |raw: i32| pager_failure("bat -p", ExitStatus::from_raw(raw));
+        assert_eq!(failure(0), None);
+        let missing = failure(127 << 8).expect("a sentence");
+        assert!(missing.contains("`bat -p`") && missing.contains("set PAGER"), "{missing}");
+        assert!(failure(2 << 8).is_some_and(|text| text.ends_with("exit code 2")));
+        assert!(failure(15).is_some_and(|text| text.ends_with("by a signal")));
+    }
+}

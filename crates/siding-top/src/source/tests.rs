@@ -1,0 +1,152 @@
+use siding_live::TaskUsage;
+use siding_model::evidence::{Certainty, WhyVerdict};
+use siding_model::id::SessionId;
+use siding_model::limits::Breach;
+use siding_model::outcome::LimitKind;
+use siding_model::task_view::{OutputView, PlacementKind, PlacementView};
+
+use super::*;
+
+fn running_task() -> LiveTask {
+    LiveTask::from_view(TaskView {
+        task_id: "b-4k7q0n2m8x5t".parse().expect("an id"),
+        kind: siding_model::id::TaskKind::LocalBash,
+        session_id: SessionId::implicit(),
+        name: None,
+        command: "make".to_owned(),
+        cwd: "/project".to_owned(),
+        final_cwd: None,
+        adopted: false,
+        sandbox: None,
+        phase: PhaseName::Running,
+        placement: PlacementView { kind: PlacementKind::Foreground, why: None },
+        outcome: None,
+        leader_outcome: None,
+        pipeline_statuses: None,
+        started_at: "2026-03-02T07:05:00.000Z".to_owned(),
+        ended_at: None,
+        elapsed_ms: 1_000,
+        deadline_at: None,
+        shim_pid: None,
+        processes: Vec::new(),
+        listening: Vec::new(),
+        output: OutputView {
+            path: String::new(),
+            bytes: 0,
+            kept_bytes: 0,
+            gap: None,
+            lost_bytes: 0,
+            text: None,
+            truncated: false,
+        },
+        attention: None,
+        usage: None,
+        breaches: Vec::new(),
+        net: "all".to_owned(),
+        cgroup: None,
+        monitor: None,
+        ready: None,
+        stop_report: None,
+        duplicate_of: None,
+        parent_task: None,
+        rescues: 0,
+        expected_ms: None,
+        expected_p90_ms: None,
+        expected_runs: None,
+        message: None,
+    })
+}
+
+fn ended_task(outcome: Outcome) -> LiveTask {
+    let mut task = running_task();
+    task.view.phase = PhaseName::Ended;
+    task.view.outcome = Some(outcome);
+    task
+}
+
+#[test]
+fn the_end_of_a_task_is_shown_in_one_or_two_words() {
+    let by = || "user".to_owned();
+    for (outcome, text, state) in [
+        (Outcome::Exited { code: 0 }, "exited 0", RowState::Done),
+        (Outcome::Exited { code: 2 }, "exited 2", RowState::Failed),
+        (Outcome::Stopped { by: by() }, "stopped", RowState::Done),
+        (Outcome::Released { by: by() }, "released", RowState::Done),
+        (Outcome::Deadline { limit_ms: 1 }, "deadline", RowState::Failed),
+        (Outcome::Limit { limit_kind: LimitKind::Memory }, "limit", RowState::Failed),
+        (Outcome::FailedToStart { error: by() }, "not started", RowState::Failed),
+        (Outcome::Lost { why: by() }, "lost", RowState::Failed),
+    ] {
+        let task = ended_task(outcome);
+        assert_eq!((state_text(&task).as_str(), row_state(&task)), (text, state));
+    }
+    let mut unread = ended_task(Outcome::Exited { code: 2 });
+    unread.need = Some(PersonNeed::UnreadFailure);
+    assert_eq!(
+        (state_text(&unread).as_str(), row_state(&unread)),
+        ("exited 2", RowState::NeedsPerson)
+    );
+}
+
+#[test]
+fn a_running_task_shows_its_phase_or_its_need() {
+    let mut task = running_task();
+    assert_eq!((state_text(&task).as_str(), row_state(&task)), ("running", RowState::Running));
+    for (need, text) in [
+        (PersonNeed::Action, "needs you"),
+        (PersonNeed::Deadline, "ends soon"),
+        (PersonNeed::Limit, "over limit"),
+    ] {
+        task.need = Some(need);
+        assert_eq!((state_text(&task).as_str(), row_state(&task)), (text, RowState::NeedsPerson));
+    }
+    task.need = None;
+    for (phase, state) in [
+        (PhaseName::Starting, RowState::Running),
+        (PhaseName::Lingering, RowState::Lingering),
+        (PhaseName::Stopping, RowState::Stopping),
+    ] {
+        task.view.phase = phase;
+        assert_eq!(row_state(&task), state);
+    }
+}
+
+#[test]
+fn the_most_important_reason_is_shown() {
+    let mut task = running_task();
+    assert_eq!(reason(&task), "");
+    task.view.leader_outcome = Some(Outcome::Exited { code: 0 });
+    task.view.phase = PhaseName::Lingering;
+    assert_eq!(reason(&task), "its command exited 0, processes are left");
+    task.view.breaches.push(Breach {
+        at: MonotonicMs(1),
+        limit_kind: LimitKind::Memory,
+        value: 2,
+        limit: 1,
+        remote: None,
+        detail: "uses much memory".to_owned(),
+        watchdog: false,
+    });
+    assert_eq!(reason(&task), "uses much memory");
+    task.view.attention = Some(AttentionView {
+        verdict: WhyVerdict::InputWait,
+        waiting_on: None,
+        certainty: Certainty::Hard,
+        silent_ms: 60_000,
+        advice: String::new(),
+    });
+    assert_eq!(reason(&task), "waits for input");
+    task.usage = Some(TaskUsage {
+        cpu_percent: None,
+        memory_bytes: 0,
+        pids: Vec::new(),
+        ports: Vec::new(),
+        output_rate: None,
+        is_supervised: false,
+    });
+    assert!(reason(&task).starts_with("its shim was killed"), "{}", reason(&task));
+    task.other_machine = Some("far".to_owned());
+    assert_eq!(reason(&task), "runs on far");
+    let lost = ended_task(Outcome::Lost { why: "rebooted".to_owned() });
+    assert_eq!(reason(&lost), "lost: rebooted");
+}
