@@ -309,7 +309,10 @@ mod tests {
         );
         let shell = check("shell", CheckState::Limited, CheckWeight::Guarantee);
         let cgroup = check("cgroup", CheckState::Missing, CheckWeight::Guarantee);
-        assert_eq!(summary(std::slice::from_ref(&shell)), "siding works here; 1 guarantee is weaker: shell.");
+        assert_eq!(
+            summary(std::slice::from_ref(&shell)),
+            "siding works here; 1 guarantee is weaker: shell."
+        );
         assert_eq!(
             summary(&[shell, cgroup, comfort]),
             "siding works here; 2 guarantees are weaker: shell, cgroup; \
