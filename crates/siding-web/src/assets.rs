@@ -9,6 +9,8 @@ use crate::{page, response};
 
 /// Name of the generated style sheet with the palette of 256 colors.
 const PALETTE_NAME: &str = "palette.css";
+/// Name of the style sheet for the picture of the timeline, which siding-model makes.
+const TIMELINE_NAME: &str = "timeline.css";
 const CSS: &str = "text/css; charset=utf-8";
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
@@ -25,6 +27,9 @@ const FILES: [(&str, &str, &str); 5] = [
 pub(crate) fn respond(name: &str) -> Response<ResponseBody> {
     if name == PALETTE_NAME {
         return response::with_type(StatusCode::OK, CSS, palette());
+    }
+    if name == TIMELINE_NAME {
+        return response::with_type(StatusCode::OK, CSS, page::timeline_style_sheet());
     }
     match FILES.iter().find(|(known, ..)| *known == name) {
         Some((_, kind, text)) => response::with_type(StatusCode::OK, kind, *text),

@@ -33,8 +33,14 @@ pub(crate) enum PageRoute {
     Lines(TaskId),
     /// The exact bytes of a task's output.
     Download(TaskId),
+    /// The tasks over time.
+    Timeline,
     /// The sessions.
     Sessions,
+    /// The workflows.
+    Workflows,
+    /// One workflow, by the id of its first task.
+    Workflow(TaskId),
     /// The usual duration and result of each command.
     History,
     /// The settings with their origins.
@@ -119,7 +125,10 @@ impl<'p> Route<'p> {
 fn parse_page(segments: &[&str]) -> Result<PageRoute, RouteError> {
     Ok(match segments {
         [""] => PageRoute::Overview,
+        ["timeline"] => PageRoute::Timeline,
         ["sessions"] => PageRoute::Sessions,
+        ["workflows"] => PageRoute::Workflows,
+        ["workflows", id] => PageRoute::Workflow(parse_id(id)?),
         ["history"] => PageRoute::History,
         ["settings"] => PageRoute::Settings,
         ["doctor"] => PageRoute::Doctor,

@@ -82,7 +82,7 @@ impl Args {
         let window = TimelineWindow::fit(&tasks, now, back_ms);
         let parents = timeline::read_session_parents(&root, &tasks);
         let build = |grid: TimelineGrid| {
-            let grid = TimelineGrid { utc_offset_ms: local_offset_ms(now), ..grid };
+            let grid = TimelineGrid { utc_offset_ms: clock::local_offset_ms(now), ..grid };
             Timeline::new(window, grid, tasks, &parents)
         };
         if self.json {
@@ -169,26 +169,4 @@ fn write_picture(path: &PathBuf, picture: &str) -> Result<(), Failure> {
     }
     std::fs::write(path, picture)
         .map_err(|error| Failure::new(format!("could not write `{}`: {error}", path.display())))
-}
-
-/// Returns the difference between local time and UTC, in milliseconds; zero if it is unknown.
-fn local_offset_ms(now: UnixMs) -> i64 {
-    const MINUTE_MS: i64 = 60_000;
-    let offset = clock::local_time(now).and_then(|local| {
-        let clock::LocalTime { year, month, day, hour, minute } = local;
-        let text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:00.000Z");
-        Some(UnixMs::from_rfc3339(&text)?.0 - now.0.div_euclid(MINUTE_MS) * MINUTE_MS)
-    });
-    offset.unwrap_or(0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_offset_of_a_time_zone_is_below_a_day_and_whole_minutes() {
-        let offset = local_offset_ms(clock::unix_now());
-        assert!(offset.abs() < 24 * 3_600_000 && offset % 60_000 == 0, "{offset}");
-    }
 }

@@ -93,6 +93,19 @@ pub fn local_time(moment: UnixMs) -> Option<LocalTime> {
     })
 }
 
+/// Returns the difference between local time and UTC at a moment, in milliseconds, for display only;
+/// zero if it is unknown.
+#[must_use]
+pub fn local_offset_ms(moment: UnixMs) -> i64 {
+    const MINUTE_MS: i64 = 60_000;
+    let offset = local_time(moment).and_then(|local| {
+        let LocalTime { year, month, day, hour, minute } = local;
+        let text = format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:00.000Z");
+        Some(UnixMs::from_rfc3339(&text)?.0 - moment.0.div_euclid(MINUTE_MS) * MINUTE_MS)
+    });
+    offset.unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,5 +116,11 @@ mod tests {
         let noon = local_time(UnixMs(1_763_726_400_000)).expect("the year is small");
         assert_eq!((noon.year, noon.month), (2025, 11));
         assert!((20..=22).contains(&noon.day) && noon.hour < 24 && noon.minute < 60, "{noon:?}");
+    }
+
+    #[test]
+    fn the_offset_of_a_time_zone_is_below_a_day_and_whole_minutes() {
+        let offset = local_offset_ms(unix_now());
+        assert!(offset.abs() < 24 * 3_600_000 && offset % 60_000 == 0, "{offset}");
     }
 }
