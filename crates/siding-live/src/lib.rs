@@ -30,6 +30,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`read_history`], [`read_process_tree`] and [`explain_waits`] read more about one task, for a page
+//! about it.
+//!
 //! [`arrange`] groups, sorts and filters tasks for display.
 
 #![forbid(unsafe_code)]
@@ -38,7 +41,9 @@ pub mod arrange;
 mod changes;
 mod cpu_meter;
 mod error;
+mod journal_event;
 mod options;
+mod process_tree;
 mod read;
 mod sample;
 mod session;
@@ -49,7 +54,9 @@ mod watch;
 
 pub use changes::Changes;
 pub use error::LiveError;
+pub use journal_event::{EventTone, JournalEvent, JournalHistory, read_history};
 pub use options::{EndedTasks, LiveOptions};
+pub use process_tree::{TreeProcess, describe_wait, explain_waits, read_process_tree};
 pub use session::LiveSession;
 pub use task::{LiveNotice, LiveTask};
 pub use usage::TaskUsage;

@@ -99,6 +99,10 @@ pub enum Record {
     Resumed {
         /// Time of the record.
         at: MonotonicMs,
+        /// Name of the client that wrote or closed the input; `None` if the stall ended in another
+        /// way, and in journals of older builds, which ignore the field.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// A limit or a watchdog's threshold was exceeded. Each occurrence has its own record.
     Limit(Box<Breach>),

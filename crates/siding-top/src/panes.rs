@@ -1,22 +1,18 @@
 //! The content of the tabs of a task, read from its journal and from `/proc`.
 
-mod events;
 mod limits;
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use siding_core::notices::Acks;
-use siding_core::processes::tree;
 use siding_core::store::StateDir;
-use siding_core::store::journal_file;
-use siding_core::sys::procfs;
-use siding_live::{LiveTask, LiveView};
+use siding_core::sys::clock;
+use siding_live::{EventTone, JournalEvent, LiveTask, LiveView};
 use siding_model::duration::format_duration;
-use siding_model::evidence::{ChainLink, WhyView};
-use siding_model::journal::{self, TaskState};
+use siding_model::evidence::WhyView;
+use siding_model::journal::TaskState;
 use siding_model::notice::{Consumer, NoticeKind};
-use siding_model::process::MonotonicMs;
+use siding_model::process::{MonotonicMs, UnixMs};
 use siding_model::record::StopReport;
 use siding_model::size::size_in_words;
 use siding_model::text::one_line;
@@ -33,20 +29,8 @@ const LABEL_COLUMNS: usize = 13;
 /// Returns the content of the tabs of a task.
 pub(crate) fn build_panes(view: &LiveView, task: &LiveTask, now: MonotonicMs) -> DetailPanes {
     let id = task.view.task_id;
-    let (mut events, mut state) = (Vec::new(), None);
-    let bytes = view.root().task_dir(id).map(journal_file::read_bytes);
-    if let Ok(Ok(bytes)) = bytes {
-        let replayed = journal::replay_with(&bytes, |_, record, state| {
-            events.extend(events::format_event(record, state));
-        });
-        match replayed {
-            Ok(replayed) => state = Some(replayed.state),
-            Err(error) => events.push(PaneLine::new(Tone::Bad, error.to_string())),
-        }
-    }
-    if let Some(state) = &state {
-        events.insert(0, events::format_start(state));
-    }
+    let history = siding_live::read_history(view.root(), id);
+    let (events, state) = history.map_or_else(Default::default, |it| (it.events, it.state));
     DetailPanes {
         processes: process_lines(task),
         limits: state
@@ -55,7 +39,7 @@ pub(crate) fn build_panes(view: &LiveView, task: &LiveTask, now: MonotonicMs) ->
             .unwrap_or_default(),
         notices: notice_lines(view.root(), task),
         facts: fact_lines(task, state.as_ref()),
-        events,
+        events: events.iter().map(format_event).collect(),
     }
 }
 
@@ -64,17 +48,39 @@ fn labeled(label: &str, value: &str) -> PaneLine {
     PaneLine::normal(one_line(&format!("{label:<LABEL_COLUMNS$}{value}"), LINE_COLUMNS))
 }
 
+/// Formats an event with the time since the task's start.
+fn format_event(event: &JournalEvent) -> PaneLine {
+    let tone = match event.tone {
+        EventTone::Faint => Tone::Faint,
+        EventTone::Normal => Tone::Normal,
+        EventTone::Good => Tone::Good,
+        EventTone::Warning => Tone::Warning,
+        EventTone::Bad => Tone::Bad,
+    };
+    let text = format!("{:>8}  {}", format_ms(event.after_ms), event.text);
+    PaneLine::new(tone, one_line(&text, LINE_COLUMNS))
+}
+
+/// Formats a wall-clock time as the local date and time.
+fn format_wall(at: UnixMs) -> String {
+    clock::local_time(at).map_or_else(
+        || at.rfc3339(),
+        |local| {
+            let clock::LocalTime { month, day, hour, minute, .. } = local;
+            format!("{month:02}-{day:02} {hour:02}:{minute:02}")
+        },
+    )
+}
+
 /// Formats the tree of processes.
 fn process_lines(task: &LiveTask) -> Vec<PaneLine> {
     let Some(usage) = task.usage.as_ref().filter(|_| task.is_live()) else {
         let text = if task.is_live() { "not measured yet" } else { "no process is left" };
         return vec![PaneLine::new(Tone::Faint, text)];
     };
-    let processes: Vec<ProcessNode> =
-        usage.pids.iter().filter_map(|pid| ProcessNode::read(*pid)).collect();
     let mut lines = vec![PaneLine::new(Tone::Faint, "    PID S    CPU  COMMAND")];
-    for (process, depth) in arrange_tree(&processes) {
-        let indent = "  ".repeat(depth.min(20));
+    for process in siding_live::read_process_tree(&usage.pids) {
+        let indent = "  ".repeat(process.depth.min(20));
         let cpu = format_ms(process.cpu_ms);
         lines.push(PaneLine::normal(one_line(
             &format!("{:>7} {} {cpu:>6}  {indent}{}", process.pid, process.state, process.command),
@@ -87,53 +93,6 @@ fn process_lines(task: &LiveTask) -> Vec<PaneLine> {
         lines.push(PaneLine::new(Tone::Faint, "w shows what each of them waits for"));
     }
     lines
-}
-
-/// One process of a tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct ProcessNode {
-    pid: i32,
-    parent: i32,
-    state: char,
-    cpu_ms: u64,
-    command: String,
-}
-
-impl ProcessNode {
-    fn read(pid: i32) -> Option<Self> {
-        let stat = procfs::stat(pid)?;
-        Some(Self {
-            pid,
-            parent: stat.ppid,
-            state: stat.state,
-            cpu_ms: stat.cpu_ticks * (1000 / procfs::TICKS_PER_SECOND),
-            command: tree::command_for_report(pid),
-        })
-    }
-}
-
-/// Returns the processes with their depth, each after its parent. A process whose parent is not
-/// listed is a root.
-fn arrange_tree(processes: &[ProcessNode]) -> Vec<(&ProcessNode, usize)> {
-    let mut children: HashMap<i32, Vec<&ProcessNode>> = HashMap::new();
-    let is_listed = |pid: i32| processes.iter().any(|process| process.pid == pid);
-    let mut pending = Vec::new();
-    for process in processes {
-        // A pid that was reused during the reading could be its own parent.
-        if is_listed(process.parent) && process.parent != process.pid {
-            children.entry(process.parent).or_default().push(process);
-        } else {
-            pending.push((process, 0));
-        }
-    }
-    pending.reverse();
-    let mut arranged = Vec::with_capacity(processes.len());
-    while let Some((process, depth)) = pending.pop() {
-        arranged.push((process, depth));
-        let below = children.remove(&process.pid).unwrap_or_default();
-        pending.extend(below.into_iter().rev().map(|child| (child, depth + 1)));
-    }
-    arranged
 }
 
 /// Formats the notices of a task with the consumers that have acknowledged them.
@@ -157,7 +116,7 @@ fn notice_lines(root: &StateDir, task: &LiveTask) -> Vec<PaneLine> {
             (_, _) => (Tone::Faint, format!("received by {}", readers.join(" and "))),
         };
         let kind = notice_kind(notice.kind);
-        PaneLine::new(tone, format!("{}  {kind:<20}{received}", events::format_wall(notice.at)))
+        PaneLine::new(tone, format!("{}  {kind:<20}{received}", format_wall(notice.at)))
     };
     task.notices.iter().map(format_notice).collect()
 }
@@ -265,7 +224,7 @@ pub(crate) fn evidence_lines(view: &WhyView) -> Vec<PaneLine> {
         let indent = "  ".repeat(depth.min(20));
         let text = format!("{:>7} {} {indent}{}", link.pid, link.state, link.command);
         lines.push(PaneLine::normal(one_line(&text, LINE_COLUMNS)));
-        if let Some(wait) = wait_text(link) {
+        if let Some(wait) = siding_live::describe_wait(link) {
             let text = format!("          {indent}{wait}");
             lines.push(PaneLine::new(Tone::Busy, one_line(&text, LINE_COLUMNS)));
         }
@@ -277,32 +236,9 @@ pub(crate) fn evidence_lines(view: &WhyView) -> Vec<PaneLine> {
     lines
 }
 
-fn wait_text(link: &ChainLink) -> Option<String> {
-    let parts: Vec<&str> = [&link.syscall, &link.object, &link.detail]
-        .into_iter()
-        .flatten()
-        .map(String::as_str)
-        .collect();
-    (!parts.is_empty()).then(|| parts.join("; "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn node(pid: i32, parent: i32) -> ProcessNode {
-        ProcessNode { pid, parent, state: 'S', cpu_ms: 0, command: String::new() }
-    }
-
-    #[test]
-    fn processes_follow_their_parents() {
-        let nodes = [node(9, 1), node(4, 3), node(3, 2), node(2, 1), node(5, 2), node(6, 6)];
-        let order: Vec<(i32, usize)> =
-            arrange_tree(&nodes).into_iter().map(|(node, depth)| (node.pid, depth)).collect();
-        assert_eq!(order, [(9, 0), (2, 0), (3, 1), (4, 2), (5, 1), (6, 0)]);
-        // Two processes that seem to be each other's parent are left out rather than repeated.
-        assert!(arrange_tree(&[node(1, 2), node(2, 1)]).is_empty());
-    }
 
     #[test]
     fn a_stop_names_what_is_left() {

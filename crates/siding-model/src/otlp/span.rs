@@ -225,7 +225,7 @@ fn span_event(record: &Record) -> Option<(MonotonicMs, SpanEvent)> {
                 attributes.number("siding.silent.ms", stall.evidence.silent_ms),
             )
         }
-        Record::Resumed { at } => (*at, "siding.stall.end", none),
+        Record::Resumed { at, .. } => (*at, "siding.stall.end", none),
         Record::Limit(breach) => {
             let attributes = none
                 .text("siding.limit", breach.limit_kind.as_str())

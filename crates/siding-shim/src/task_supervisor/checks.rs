@@ -66,7 +66,7 @@ impl TaskSupervisor {
             // Where siding does not see the output, it sees only that a process has written,
             // perhaps to a log file or a socket: this does not prove that the silence has ended.
             if self.output.sees_output() {
-                self.record_resumed(now);
+                self.record_resumed(now, None);
             }
         }
     }
@@ -111,16 +111,16 @@ impl TaskSupervisor {
 
     /// Restarts the measurement of the silence after input, and records the end of a stall, which
     /// the missing input may have caused.
-    pub(super) fn on_input_written(&mut self) {
+    pub(super) fn on_input_written(&mut self, by: Option<String>) {
         let now = clock::monotonic_now();
         self.stall.on_input(now);
-        self.record_resumed(now);
+        self.record_resumed(now, by);
     }
 
-    /// Records the end of a recorded stall.
-    pub(super) fn record_resumed(&mut self, at: MonotonicMs) {
+    /// Records the end of a recorded stall, with the client whose input ended the stall.
+    pub(super) fn record_resumed(&mut self, at: MonotonicMs, by: Option<String>) {
         if self.task.state().stall.is_some() && self.task.state().may_resume() {
-            self.record(vec![Record::Resumed { at }]);
+            self.record(vec![Record::Resumed { at, by }]);
         }
     }
 
