@@ -45,8 +45,12 @@ function address() {
   return url;
 }
 
+/** The shortest time between two requests, however much changes. */
+const pause = () => Math.max(1000, ...parts().map((part) => Number(part.dataset.pause ?? 0)));
+
 async function refresh() {
-  if (busy) { due = true; return; }
+  // A page that nobody sees is fetched when it becomes visible.
+  if (busy || document.hidden) { due = true; return; }
   busy = true;
   due = false;
   try {
@@ -62,8 +66,7 @@ async function refresh() {
   } catch {
     // The event stream reports a server that has ended.
   } finally {
-    // At most one request a second, however much changes.
-    setTimeout(() => { busy = false; if (due) refresh(); }, 1000);
+    setTimeout(() => { busy = false; if (due) refresh(); }, pause());
   }
 }
 
@@ -101,7 +104,8 @@ if (parts().length) {
   setInterval(tick, 1000);
   // What changes without an event: bars, processor, memory.
   setInterval(() => {
-    const hasRunning = document.querySelector("[data-elapsed]");
+    const hasRunning = document.querySelector("[data-elapsed], [data-refresh]");
     if (hasRunning && !document.hidden) refresh();
   }, 5000);
+  document.addEventListener("visibilitychange", () => { if (due && !document.hidden) refresh(); });
 }

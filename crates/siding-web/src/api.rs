@@ -38,6 +38,7 @@ pub(crate) fn respond(
         ApiRoute::Task(id) => task(context, id).map(|view| response::json(StatusCode::OK, &view)),
         ApiRoute::Output(id) => output_page(context, id, query),
         ApiRoute::Why(id) => explain(context, id),
+        ApiRoute::Usage(id) => measure(context, id),
         ApiRoute::OpenApi => Ok(response::json(StatusCode::OK, &openapi::document())),
     });
     answer.unwrap_or_else(|(status, message)| response::json_error(status, &message))
@@ -113,6 +114,28 @@ fn explain(context: &WebContext, id: TaskId) -> Result<Response<ResponseBody>, A
     let why = why::why_view(&context.root, context.program, id);
     let why = why.map_err(|error| (StatusCode::CONFLICT, error.to_string()))?;
     Ok(response::json(StatusCode::OK, &why))
+}
+
+/// Returns what a running task uses. Rates cover the time since the last request, of any client.
+fn measure(context: &WebContext, id: TaskId) -> Result<Response<ResponseBody>, ApiError> {
+    context.feed.sample(|task| task.view.task_id == id);
+    let task = context.feed.read_fresh(|view| view.task(id).cloned()).ok_or_else(|| no_task(id))?;
+    let usage = task.usage.as_ref().filter(|_| task.is_live());
+    let Some(usage) = usage else {
+        let why = if task.is_live() { "runs on another machine" } else { "has ended" };
+        return Err((StatusCode::CONFLICT, format!("task {id} {why}")));
+    };
+    let answer = json!({
+        "task_id": id,
+        "elapsed_ms": task.view.elapsed_ms,
+        "cpu_percent": usage.cpu_percent,
+        "memory_bytes": usage.memory_bytes,
+        "processes": usage.process_count(),
+        "ports": usage.ports,
+        "output_bytes": task.view.output.bytes,
+        "output_rate": usage.output_rate,
+    });
+    Ok(response::json(StatusCode::OK, &answer))
 }
 
 fn no_task(id: TaskId) -> ApiError {

@@ -48,6 +48,12 @@ fn paths() -> Value {
             ("max", "integer", "maximum size of the text in bytes"),
         ]),
         "/api/v1/tasks/{id}/why": read("why a task is quiet", "`why`", &[]),
+        "/api/v1/tasks/{id}/usage": read(
+            "what a running task uses now",
+            "an object with `elapsed_ms`, `cpu_percent`, `memory_bytes`, `processes`, `ports`, \
+             `output_bytes` and `output_rate` (bytes per second); 409 if the task has ended",
+            &[],
+        ),
         "/api/v1/events": read(
             "changes as server-sent events: `task` (a `task`), `removed`, `session`, and `reset` \
              when events are missing; `Last-Event-ID` resumes",

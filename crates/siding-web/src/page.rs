@@ -3,14 +3,18 @@
 
 mod chrome;
 mod command_history;
+mod command_order;
 mod doctor;
+mod duration_chart;
 mod format;
 mod output;
 mod overview;
+mod processes;
 mod sessions;
 mod settings;
 mod table;
 mod task;
+mod task_events;
 mod task_row;
 mod timeline;
 mod workflows;

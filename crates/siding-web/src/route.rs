@@ -60,6 +60,8 @@ pub(crate) enum ApiRoute {
     Output(TaskId),
     /// Why a task is quiet.
     Why(TaskId),
+    /// What a running task uses now.
+    Usage(TaskId),
     /// The description of these addresses.
     OpenApi,
 }
@@ -147,6 +149,7 @@ fn parse_api<'p>(segments: &[&str]) -> Result<(Method, Route<'p>), RouteError> {
         ["tasks", id] => ApiRoute::Task(parse_id(id)?),
         ["tasks", id, "output"] => ApiRoute::Output(parse_id(id)?),
         ["tasks", id, "why"] => ApiRoute::Why(parse_id(id)?),
+        ["tasks", id, "usage"] => ApiRoute::Usage(parse_id(id)?),
         ["tasks", id, act] => {
             let act = match *act {
                 "stop" => Act::Stop,

@@ -56,6 +56,7 @@ pub(super) fn wrap(
                 }
                 script type="module" src="/assets/page.js" {}
                 script type="module" src="/assets/output.js" {}
+                script type="module" src="/assets/usage.js" {}
                 @if context.control { script type="module" src="/assets/act.js" {} }
             }
             body {
