@@ -6,6 +6,7 @@ use http::{Response, StatusCode};
 use serde_json::json;
 use siding_core::output::{self, LineFilter, MIN_PAGE_BYTES, OutputQuery, StreamState, TextLimit};
 use siding_core::task::why;
+use siding_history::metrics;
 use siding_http::ResponseBody;
 use siding_live::LiveView;
 use siding_live::arrange::filter_tasks;
@@ -42,6 +43,18 @@ pub(crate) fn respond(
         ApiRoute::OpenApi => Ok(response::json(StatusCode::OK, &openapi::document())),
     });
     answer.unwrap_or_else(|(status, message)| response::json_error(status, &message))
+}
+
+/// Returns the metrics of all tasks, as `siding metrics` prints them: numbers without a command, a
+/// path or an id.
+pub(crate) fn serve_metrics(context: &Arc<WebContext>) -> Response<ResponseBody> {
+    let read = tokio::task::block_in_place(|| {
+        metrics::read_metrics(&context.root, context.settings.retention_bytes)
+    });
+    match read {
+        Ok(outcome) => response::with_type(StatusCode::OK, metrics::CONTENT_TYPE, outcome.value),
+        Err(error) => response::json_error(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
 }
 
 /// Returns the tasks: with `running=1` those that have not ended, with `session` those of one

@@ -5,6 +5,9 @@ use siding_model::id::TaskId;
 
 use crate::access::RequestEffect;
 
+/// The path of the metrics, which scrapers use by default.
+pub(crate) const METRICS_PATH: &str = "/metrics";
+
 /// What a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route<'p> {
@@ -14,6 +17,8 @@ pub(crate) enum Route<'p> {
     Asset(&'p str),
     /// Data for a program.
     Api(ApiRoute),
+    /// The metrics of all tasks, for Prometheus.
+    Metrics,
     /// An event stream.
     Stream(StreamRoute),
     /// An act on a task.
@@ -104,6 +109,7 @@ impl<'p> Route<'p> {
         let segments: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
         let (wanted, route) = match segments.as_slice() {
             ["api", "v1", rest @ ..] => parse_api(rest)?,
+            ["metrics"] => (Method::GET, Self::Metrics),
             ["assets", name] => (Method::GET, Self::Asset(name)),
             ["tasks", id, "follow"] => {
                 (Method::GET, Self::Stream(StreamRoute::Output(parse_id(id)?)))
@@ -118,7 +124,7 @@ impl<'p> Route<'p> {
     pub(crate) const fn effect(&self) -> RequestEffect {
         match self {
             Self::Stream(_) => RequestEffect::Stream,
-            Self::Page(_) | Self::Asset(_) | Self::Api(_) => RequestEffect::Read,
+            Self::Page(_) | Self::Asset(_) | Self::Api(_) | Self::Metrics => RequestEffect::Read,
             Self::Act(..) | Self::Acknowledge => RequestEffect::Change,
         }
     }

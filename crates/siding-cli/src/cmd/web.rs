@@ -24,6 +24,7 @@ Examples:
   siding web --open                  in your browser
   siding web --control               with stop, extend, input and release
   siding web --addr 127.0.0.1:7500   at a fixed port
+  siding web --metrics               with /metrics for Prometheus
 
 For a server on another machine forward the port: ssh -L 7500:127.0.0.1:7500.
 Programs send the token in $SIDING_WEB_TOKEN, or the one in the printed file:
@@ -35,6 +36,12 @@ pub(crate) struct Args {
     /// Allow stop, extend, input, release and the acknowledgement of notices
     #[arg(long)]
     control: bool,
+    /// Let every program of yours read /metrics, without the token
+    ///
+    /// For a scraper such as Prometheus on this machine. The metrics are numbers without a command,
+    /// a path or an id of a task. Programs of other users are refused, and so are web pages.
+    #[arg(long, conflicts_with = "allow_remote")]
+    metrics: bool,
     /// Open the page in your browser
     #[arg(long)]
     open: bool,
@@ -57,6 +64,7 @@ impl Args {
             allow_remote: self.allow_remote,
             allowed_hosts: self.allow_host,
             control: self.control,
+            open_metrics: self.metrics,
             settings: context::load_settings()?,
             program: SHIM_PROGRAM,
         };

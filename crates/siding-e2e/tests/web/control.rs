@@ -58,6 +58,8 @@ fn a_deadline_moves_and_a_line_reaches_the_input() {
     }
     let after = server.get(&format!("/api/v1/tasks/{id}")).json()["deadline_at"].clone();
     assert!(after.as_str() > before.as_str(), "{before} {after}");
+    let page = server.get(&format!("/tasks/{id}")).text();
+    assert!(page.contains("after its start by web"), "{page}");
     let path = format!("/api/v1/tasks/{id}/input");
     assert_eq!(server.post(&path, &json!({ "text": "hello\n" })).status, 200);
     assert_eq!(server.post(&path, &json!({ "eof": true })).status, 200);

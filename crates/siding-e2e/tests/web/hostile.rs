@@ -19,7 +19,12 @@ fn output_and_names_of_a_hostile_task_are_text() {
     let server = WebServer::start(&sandbox, &["--control"]);
     let pages = [
         "/".to_owned(),
+        "/timeline".to_owned(),
+        "/workflows".to_owned(),
         "/history".to_owned(),
+        "/timeline?since=%3Cscript%3Ealert(9)".to_owned(),
+        "/timeline?session=%22%3E%3Cscript%3Ealert(9)".to_owned(),
+        "/history?sort=%22%3E%3Cscript%3Ealert(9)".to_owned(),
         format!("/tasks/{id}"),
         format!("/tasks/{id}?find=script"),
         format!("/tasks/{id}?find=%3Cscript%3Ealert(8)"),
@@ -58,7 +63,16 @@ fn every_answer_forbids_inline_scripts_frames_and_guessed_types() {
     let id = run_task(&sandbox, "echo '<script>alert(1)</script>'");
     let server = WebServer::start(&sandbox, &[]);
     let download = format!("/tasks/{id}/download");
-    for path in ["/", "/api/v1/tasks", "/assets/page.js", "/nothing", &download] {
+    for path in [
+        "/",
+        "/timeline",
+        "/workflows",
+        "/metrics",
+        "/api/v1/tasks",
+        "/assets/page.js",
+        "/nothing",
+        &download,
+    ] {
         let token = format!("Bearer {}", crate::client::TOKEN);
         let reply = server.get_with(path, &[("Authorization", &token)]);
         let policy = reply.header("content-security-policy").expect("a policy");

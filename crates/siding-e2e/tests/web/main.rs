@@ -3,7 +3,9 @@
 mod attacks;
 mod client;
 mod control;
+mod detail;
 mod hostile;
+mod metrics;
 mod output;
 mod pages;
 mod sign_in;
