@@ -1,6 +1,7 @@
 //! Tests of `siding web`: sign-in, refused requests, pages with hostile tasks, output, events, acts.
 
 mod attacks;
+mod browser;
 mod client;
 mod control;
 mod detail;

@@ -48,6 +48,7 @@ fn content(context: &WebContext, view: &LiveView, query: &Query) -> Markup {
     let text = query.get("q").unwrap_or_default();
     let selected = filter_tasks(view.tasks(), text).filter(|task| is_selected(task, query));
     html! {
+        h1 { "Tasks" }
         (search(view, query))
         div data-live="tasks" {
             (task_lists(&TaskLists::new(selected), query))
