@@ -13,10 +13,12 @@ function morph(old, fresh) {
     && old.tagName === fresh.tagName && old.id === fresh.id;
   if (!sameKind) { old.replaceWith(fresh); return; }
   for (const { name } of [...old.attributes]) {
-    // A script has shown the buttons.
-    if (!fresh.hasAttribute(name)) old.removeAttribute(name);
+    // A person may have opened the details.
+    const isOpened = name === "open" && old.tagName === "DETAILS";
+    if (!fresh.hasAttribute(name) && !isOpened) old.removeAttribute(name);
   }
   for (const { name, value } of fresh.attributes) {
+    // A script has shown the buttons.
     if (!(name === "hidden" && old.tagName === "BUTTON")) old.setAttribute(name, value);
   }
   const byId = new Map([...old.children].filter((c) => c.id).map((c) => [c.id, c]));
@@ -60,7 +62,8 @@ async function refresh() {
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     for (const part of parts()) {
       const other = fresh.querySelector(`[data-live="${part.dataset.live}"]`);
-      if (other) morph(part, document.adoptNode(other));
+      // The processes of a task that has ended, for example, are not part of the page any more.
+      if (other) morph(part, document.adoptNode(other)); else part.replaceChildren();
     }
     document.dispatchEvent(new Event("siding:refreshed"));
   } catch {
