@@ -12,7 +12,7 @@ use siding_model::process::{MonotonicMs, UnixMs};
 use siding_model::record::Record;
 use siding_model::size::size_in_words;
 
-/// What an event means for the task.
+/// The meaning of an event for the task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventTone {
     /// The event belongs to the administration of every task.
@@ -34,9 +34,9 @@ pub struct JournalEvent {
     pub after_ms: u64,
     /// The start of the task plus this time.
     pub wall: UnixMs,
-    /// What the event means.
+    /// The meaning of the event.
     pub tone: EventTone,
-    /// What happened. The text may contain text of the task, which is not escaped.
+    /// The event as a sentence. The text may contain text of the task, which is not escaped.
     pub text: String,
 }
 

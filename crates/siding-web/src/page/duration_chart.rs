@@ -11,7 +11,7 @@ const BARS_TOP: u64 = 46;
 /// Bottom of the bars, above the labels of the axis.
 const BARS_BOTTOM: u64 = 116;
 const HEIGHT: u64 = 132;
-/// Number of equal ranges of durations, each of which has a bar.
+/// Number of bars, each for an equal range of durations.
 const BAR_COUNT: u64 = 40;
 /// Distance between the baselines of the labels of two lines.
 const LABEL_STEP: u64 = 14;
