@@ -30,7 +30,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`read_history`], [`read_process_tree`] and [`explain_waits`] read more about one task, for a page
+//! [`read_history`], [`read_receipts`], [`read_process_tree`] and [`explain_waits`] read more about one task, for a page
 //! about it.
 //!
 //! [`arrange`] groups, sorts and filters tasks for display.
@@ -45,6 +45,7 @@ mod journal_event;
 mod options;
 mod process_tree;
 mod read;
+mod receipt;
 mod sample;
 mod session;
 mod task;
@@ -57,6 +58,7 @@ pub use error::LiveError;
 pub use journal_event::{EventTone, JournalEvent, JournalHistory, read_history};
 pub use options::{EndedTasks, LiveOptions};
 pub use process_tree::{TreeProcess, describe_wait, explain_waits, read_process_tree};
+pub use receipt::{NoticeReceipt, read_receipts};
 pub use session::LiveSession;
 pub use task::{LiveNotice, LiveTask};
 pub use usage::TaskUsage;

@@ -4,14 +4,13 @@ mod limits;
 
 use std::time::Duration;
 
-use siding_core::notices::Acks;
 use siding_core::store::StateDir;
 use siding_core::sys::clock;
-use siding_live::{EventTone, JournalEvent, LiveTask, LiveView};
+use siding_live::{EventTone, JournalEvent, LiveNotice, LiveTask, LiveView, NoticeReceipt};
 use siding_model::duration::format_duration;
 use siding_model::evidence::WhyView;
 use siding_model::journal::TaskState;
-use siding_model::notice::{Consumer, NoticeKind};
+use siding_model::notice::NoticeKind;
 use siding_model::process::{MonotonicMs, UnixMs};
 use siding_model::record::StopReport;
 use siding_model::size::size_in_words;
@@ -97,28 +96,14 @@ fn process_lines(task: &LiveTask) -> Vec<PaneLine> {
 
 /// Formats the notices of a task with the consumers that have acknowledged them.
 fn notice_lines(root: &StateDir, task: &LiveTask) -> Vec<PaneLine> {
-    let acks = Acks::read(root, &task.view.session_id).unwrap_or_default();
-    let readers = [
-        (Consumer::agent(), "the agent"),
-        (Consumer::terminal(), "a person at a terminal"),
-        (Consumer::person(), "a person by notification"),
-    ];
-    let format_notice = |notice: &siding_live::LiveNotice| {
-        let readers: Vec<&str> = readers
-            .iter()
-            .filter(|(consumer, _)| acks.is_acknowledged(consumer, notice.id))
-            .map(|(_, name)| *name)
-            .collect();
-        let (tone, received) = match (readers.len(), notice.is_unread) {
-            (0, true) => (Tone::Warning, "not received yet".to_owned()),
-            (0, false) => (Tone::Faint, "reserved for the caller".to_owned()),
-            (3, _) => (Tone::Faint, "received by the caller".to_owned()),
-            (_, _) => (Tone::Faint, format!("received by {}", readers.join(" and "))),
-        };
-        let kind = notice_kind(notice.kind);
+    let receipts = siding_live::read_receipts(root, task);
+    let format_notice = |(notice, receipt): (&LiveNotice, &NoticeReceipt)| {
+        let is_missing = receipt.receivers.is_empty() && receipt.is_unread;
+        let tone = if is_missing { Tone::Warning } else { Tone::Faint };
+        let (kind, received) = (notice_kind(notice.kind), receipt.describe());
         PaneLine::new(tone, format!("{}  {kind:<20}{received}", format_wall(notice.at)))
     };
-    task.notices.iter().map(format_notice).collect()
+    task.notices.iter().zip(&receipts).map(format_notice).collect()
 }
 
 const fn notice_kind(kind: NoticeKind) -> &'static str {

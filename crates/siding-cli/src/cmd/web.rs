@@ -16,8 +16,9 @@ const BROWSER_PROGRAM: &str = "xdg-open";
 /// Serves a page in which a person sees tasks and their output, and JSON for programs.
 ///
 /// The page shows the tasks that need a person, those that run and those that have ended, with
-/// output, processes, notices and history. Without --control it changes nothing. Open it with the
-/// link that is printed; each link signs one browser in. Only processes of this user are served.
+/// output, processes, usage, events, notices and history, a timeline and the workflows. Without
+/// --control it changes nothing. Open it with the link that is printed; each link signs one browser
+/// in. Only processes of this user are served.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -45,7 +45,7 @@ pub(super) fn task_page(context: &WebContext, id: TaskId, query: &Query) -> Opti
             // A script draws the curves from samples that it asks for while the page is visible.
             @if is_whole { section.usage data-usage=(id) aria-label="Usage" hidden {} }
         }
-        div data-live="notices" { (notices(&task, context.control)) }
+        div data-live="notices" { (notices(context, &task)) }
         div data-live="events" { (task_events::event_list(&context.root, id)) }
         @if is_whole { (command_history::of_task(context, &full)) }
     };
@@ -226,19 +226,20 @@ fn hits(id: TaskId, found: &SearchResult) -> Markup {
     }
 }
 
-fn notices(task: &LiveTask, control: bool) -> Markup {
+fn notices(context: &WebContext, task: &LiveTask) -> Markup {
+    let receipts = siding_live::read_receipts(&context.root, task);
     html! {
         @if !task.notices.is_empty() {
             section aria-labelledby="h-notices" {
                 h2 #h-notices { "Notices " span.count { (task.notices.len()) } }
                 ul {
-                    @for notice in &task.notices {
+                    @for (notice, receipt) in task.notices.iter().zip(&receipts) {
                         li {
                             time datetime=(notice.at.rfc3339()) { (format::clock_time(notice.at)) }
-                            " " (format::words(&notice.kind))
+                            " " (format::words(&notice.kind)) ", " (receipt.describe())
                             @if notice.is_unread {
                                 " " span.unread { "unread" }
-                                @if control {
+                                @if context.control {
                                     " " button type="button" data-acknowledge=(notice.id) hidden {
                                         "Acknowledge" }
                                 }
