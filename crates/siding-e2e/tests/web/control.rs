@@ -66,6 +66,8 @@ fn a_deadline_moves_and_a_line_reaches_the_input() {
     let _ended = sandbox.siding(&["wait", &id]).run().expect_code(0);
     let output = server.get(&format!("/api/v1/tasks/{id}/output")).json();
     assert_eq!(output["text"], "got <hello>\nend\n");
+    let page = server.get(&format!("/tasks/{id}")).text();
+    assert!(page.contains("received input from web"), "{page}");
     assert_eq!(server.post(&path, &json!({ "text": "late" })).status, 409);
     let unknown = server.post("/api/v1/tasks/b-0000000000001/stop", &json!({}));
     assert_eq!(unknown.status, 404, "{}", unknown.text());
