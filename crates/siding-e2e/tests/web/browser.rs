@@ -63,6 +63,13 @@ fn start_demo(sandbox: &Sandbox) -> DemoTasks {
     DemoTasks { running, failed, workflow }
 }
 
+/// Waits until the page of a running task shows the usage.
+#[track_caller]
+fn wait_for_curves(browser: &Browser) {
+    let points = "return document.querySelector('polyline')?.getAttribute('points') ?? ''";
+    eventually("the usage is drawn", || browser.run_script(points) != "");
+}
+
 #[test]
 #[ignore = "needs chromedriver; `cargo xtask test --browser` runs it"]
 fn every_page_opens_without_an_error_at_every_width() {
@@ -89,11 +96,7 @@ fn every_page_opens_without_an_error_at_every_width() {
             browser.set_screen(screen);
             browser.open(&format!("{}{path}", server.origin()));
             if *name == "task" {
-                eventually("the usage is drawn", || {
-                    browser.run_script(
-                        "return document.querySelector('polyline')?.getAttribute('points') ?? ''",
-                    ) != ""
-                });
+                wait_for_curves(&browser);
             }
             let found = browser.run_script(
                 "return [document.documentElement.scrollWidth - innerWidth,
