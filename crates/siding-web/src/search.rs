@@ -43,6 +43,16 @@ pub(crate) enum SearchResult {
     Invalid(String),
 }
 
+impl SearchResult {
+    /// Returns whether the search found no line.
+    pub(crate) const fn is_empty(&self) -> bool {
+        match self {
+            Self::Hits { hits, .. } => hits.is_empty(),
+            Self::Invalid(_) => false,
+        }
+    }
+}
+
 impl SearchTarget {
     /// Returns the search of an address: `find` for a text, `errors` for errors.
     pub(crate) fn from_query(query: &Query) -> Option<Self> {

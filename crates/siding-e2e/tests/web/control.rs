@@ -58,12 +58,16 @@ fn a_deadline_moves_and_a_line_reaches_the_input() {
     }
     let after = server.get(&format!("/api/v1/tasks/{id}")).json()["deadline_at"].clone();
     assert!(after.as_str() > before.as_str(), "{before} {after}");
+    let page = server.get(&format!("/tasks/{id}")).text();
+    assert!(page.contains("after its start by web"), "{page}");
     let path = format!("/api/v1/tasks/{id}/input");
     assert_eq!(server.post(&path, &json!({ "text": "hello\n" })).status, 200);
     assert_eq!(server.post(&path, &json!({ "eof": true })).status, 200);
     let _ended = sandbox.siding(&["wait", &id]).run().expect_code(0);
     let output = server.get(&format!("/api/v1/tasks/{id}/output")).json();
     assert_eq!(output["text"], "got <hello>\nend\n");
+    let page = server.get(&format!("/tasks/{id}")).text();
+    assert!(page.contains("received input from web"), "{page}");
     assert_eq!(server.post(&path, &json!({ "text": "late" })).status, 409);
     let unknown = server.post("/api/v1/tasks/b-0000000000001/stop", &json!({}));
     assert_eq!(unknown.status, 404, "{}", unknown.text());

@@ -33,12 +33,15 @@ fn every_page_and_file_is_served() {
     let page = server.get(&format!("/tasks/{id}?evidence=1")).text();
     assert!(page.contains("Evidence") && page.contains("sleep 300"), "{page}");
     for (path, part) in [
+        ("/timeline", "Timeline"),
         ("/sessions", "Sessions"),
+        ("/workflows", "Workflows"),
         ("/history", "History"),
         ("/settings", "max_elapsed"),
         ("/doctor", "pidfd_open"),
         ("/assets/style.css", "color-scheme"),
         ("/assets/palette.css", ".f208"),
+        ("/assets/usage.js", "polyline"),
         ("/assets/page.js", "EventSource"),
         ("/assets/icon.svg", "<svg"),
     ] {
