@@ -41,9 +41,9 @@ pub(crate) fn tab_lines(
     match tab {
         DetailTab::Output => Vec::new(),
         DetailTab::Processes => process_lines(task),
-        DetailTab::Limits => read_state()
-            .map(|state| limits::format_limits(task, &state, now))
-            .unwrap_or_default(),
+        DetailTab::Limits => {
+            read_state().map(|state| limits::format_limits(task, &state, now)).unwrap_or_default()
+        }
         DetailTab::Events => read_history()
             .map(|history| history.events.iter().map(format_event).collect())
             .unwrap_or_default(),

@@ -151,7 +151,8 @@ impl TaskSupervisor {
         let last_input = self.task.state().last_input;
         let is_due = |last: MonotonicMs| at.ms_since(last) >= INPUT_RECORD_INTERVAL_MS;
         // The remaining space on a full disk is reserved for the final record.
-        let records_input = by.is_some() && last_input.is_none_or(is_due) && self.task.has_room();
+        let records_input =
+            by.is_some() && last_input.is_none_or(is_due) && self.task.can_write_optional_record();
         let state = self.task.state();
         if (state.stall.is_some() || records_input) && state.may_resume() {
             self.record(vec![Record::Resumed { at, by }]);
