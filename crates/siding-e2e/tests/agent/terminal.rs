@@ -227,9 +227,9 @@ fn fatal_signal_restores_the_terminal_and_ends_all_tasks() {
     }
 }
 
-/// Starts an agent at a terminal whose output buffer is full and is not read, as with a stalled ssh
-/// connection. The model creates the file `begun` after it has started a task, and the file `woken`
-/// when the task's end has woken the agent.
+/// Starts an agent at a terminal that accepts no output, as with a stalled ssh connection. The model
+/// creates the file `begun` after it has started a task, and the file `woken` when the task's end
+/// has woken the agent.
 fn start_at_stalled_terminal(sandbox: &Sandbox) -> TerminalSession {
     let script = r#"
         [[answer]]
@@ -251,9 +251,9 @@ fn start_at_stalled_terminal(sandbox: &Sandbox) -> TerminalSession {
         text = "All is done."
     "#;
     let talk = TerminalSession::start(sandbox, script);
-    talk.terminal.fill_output_buffer();
+    talk.terminal.suspend_output();
     talk.type_line("start");
-    eventually("the agent works although the terminal is not read", || {
+    eventually("the agent works although the terminal accepts nothing", || {
         sandbox.path("begun").exists()
     });
     talk
@@ -264,11 +264,12 @@ fn stalled_terminal_delays_neither_tasks_nor_notices() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let mut talk = start_at_stalled_terminal(&sandbox);
-    eventually("the agent is woken although the terminal is not read", || {
+    eventually("the agent is woken although the terminal accepts nothing", || {
         sandbox.path("woken").exists()
     });
-    // When the terminal is read again, the agent shows all output that was delayed, and the current
-    // state.
+    // When the terminal accepts output again, the agent shows all output that was delayed, and the
+    // current state.
+    talk.terminal.resume_output();
     talk.terminal.wait_for_text("All is done.");
     talk.terminal.wait_for_row("ready");
     talk.terminal.send_keys(CTRL_D);
