@@ -2,7 +2,9 @@
 
 use siding_e2e::{Sandbox, eventually, eventually_some};
 
-use super::{agent_with_script, entries_of_kind, transcript, wait_for_session};
+use super::{
+    agent_with_script, entries_of_kind, transcript, wait_for_session, wait_until_said_command,
+};
 
 /// A session grace that is long enough to keep the commands running until the agent is resumed.
 const SESSION_GRACE: (&str, &str) = ("SIDING_SESSION_GRACE", "60s");
@@ -14,7 +16,8 @@ fn resumed_agent_keeps_its_tasks_and_runs_nothing_twice() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let ran = sandbox.path("ran");
-    let command = format!("echo x >> {}; sleep 2; echo over", ran.display());
+    let wait = wait_until_said_command(&sandbox, "I wait for");
+    let command = format!("echo x >> {}; {wait}; echo over", ran.display());
     let script = format!(
         r#"
         [[answer]]

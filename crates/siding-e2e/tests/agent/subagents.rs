@@ -3,7 +3,7 @@
 use serde_json::Value;
 use siding_e2e::{Process, Sandbox, eventually, eventually_some};
 
-use super::{agent_with_script, entries_of_kind, transcript};
+use super::{agent_with_script, entries_of_kind, transcript, wait_until_said_command};
 
 /// Writes the script of a subagent and returns the name of its model.
 fn write_subagent_script(sandbox: &Sandbox, script: &str) -> String {
@@ -60,14 +60,14 @@ fn subagents_final_answer_arrives_as_a_notice() {
     sandbox.expect_clean();
     let model = write_subagent_script(
         &sandbox,
-        r#"
+        &r#"
         [[answer]]
         expect = '^count them$'
         text = "I count."
         usage = { input = 5, output = 2 }
         [[answer.call]]
         tool = "bash"
-        input = { command = "sleep 1; echo one two three" }
+        input = { command = "WAIT; echo one two three" }
         [[answer.call]]
         tool = "bash"
         input = { command = "sudo -n true" }
@@ -75,7 +75,8 @@ fn subagents_final_answer_arrives_as_a_notice() {
         expect = '(?s)one two three.*not run: a person must approve'
         text = "There are 3."
         usage = { input = 7, output = 4 }
-        "#,
+        "#
+        .replace("WAIT", &wait_until_said_command(&sandbox, "Meanwhile I end my turn")),
     );
     let script = spawn_agent_call(&model, "")
         + r#"
@@ -133,15 +134,16 @@ fn parent_inherits_the_tasks_of_a_finished_subagent() {
     sandbox.expect_clean();
     let model = write_subagent_script(
         &sandbox,
-        r#"
+        &r#"
         [[answer]]
         [[answer.call]]
         tool = "bash"
-        input = { command = "sleep 2; echo it is late", run_in_background = true }
+        input = { command = "WAIT; echo it is late", run_in_background = true }
         [[answer]]
         expect = 'b-[0-9a-z]{12}'
         text = "I have started it."
-        "#,
+        "#
+        .replace("WAIT", &wait_until_said_command(&sandbox, "I wait for that too")),
     );
     let script = spawn_agent_call(&model, "")
         + r#"
@@ -256,7 +258,7 @@ fn resumed_agent_receives_the_answer_of_its_subagent() {
         [[answer]]
         [[answer.call]]
         tool = "bash"
-        input = { command = "sleep 1; echo one two three" }
+        input = { command = "until test -e go; do sleep 0.05; done; echo one two three" }
         [[answer]]
         text = "There are 3."
         "#,
@@ -274,6 +276,7 @@ fn resumed_agent_receives_the_answer_of_its_subagent() {
         std::fs::read_to_string(&path).is_ok_and(|text| text.contains("I wait."))
     });
     drop(parent);
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
     eventually("the subagent has ended", || {
         list_tasks(&sandbox, &[]).iter().any(|one| is_agent(one) && !one["outcome"].is_null())
     });
@@ -404,6 +407,7 @@ fn default_budget_does_not_apply_to_a_subagent() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let run = sandbox.siding_line(&["run", "--", "sleep 0.6; echo inner"]);
+    let wait = wait_until_said_command(&sandbox, "Good.");
     let model = write_subagent_script(
         &sandbox,
         &format!(
@@ -421,7 +425,7 @@ fn default_budget_does_not_apply_to_a_subagent() {
         expect = '(?s)exited 0.*inner'
         [[answer.call]]
         tool = "bash"
-        input = {{ command = "sleep 5", budget = 0.1 }}
+        input = {{ command = "{wait}", budget = 0.1 }}
         [[answer]]
         expect = 'still running'
         text = "It waited."

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use siding_core::sys::tty;
 use siding_e2e::{Invocation, RunningProgram, Sandbox, Terminal, eventually, processes};
 
-use super::{agent_with_script, entries_of_kind, transcript};
+use super::{agent_with_script, entries_of_kind, transcript, wait_until_said_command};
 
 const CTRL_B: &str = "\x02";
 const CTRL_C: &str = "\x03";
@@ -236,7 +236,7 @@ fn start_at_stalled_terminal(sandbox: &Sandbox) -> TerminalSession {
         text = "I begin."
         [[answer.call]]
         tool = "bash"
-        input = { command = "sleep 1", run_in_background = true }
+        input = { command = "WAIT", run_in_background = true }
         [[answer.call]]
         tool = "write_file"
         input = { path = "begun", content = "" }
@@ -250,7 +250,8 @@ fn start_at_stalled_terminal(sandbox: &Sandbox) -> TerminalSession {
         [[answer]]
         text = "All is done."
     "#;
-    let talk = TerminalSession::start(sandbox, script);
+    let script = script.replace("WAIT", &wait_until_said_command(sandbox, "I am told"));
+    let talk = TerminalSession::start(sandbox, &script);
     talk.terminal.suspend_output();
     talk.type_line("start");
     eventually("the agent works although the terminal accepts nothing", || {
