@@ -132,8 +132,8 @@ impl Invocation {
         self.limit_held_output(OUTPUT_CLOSE_TIMEOUT)
     }
 
-    /// Like [`Invocation::forbid_held_output`], with another time, for a test whose program leaves a
-    /// process with its output behind.
+    /// Like [`Invocation::forbid_held_output`], with another time, for a test whose program leaves
+    /// a process with its output behind.
     pub fn limit_held_output(mut self, limit: Duration) -> Self {
         self.held_output_limit = Some(limit);
         self

@@ -270,8 +270,8 @@ pub fn with_birthmark(id: &str) -> Vec<Process> {
         .collect()
 }
 
-/// Whether `file` grows within [`POLL_DEADLINE`], that is, whether some process still beats. Returns
-/// `true` at the first new byte.
+/// Whether `file` grows within [`POLL_DEADLINE`], that is, whether some process still beats.
+/// Returns `true` at the first new byte.
 pub fn is_heartbeat_running(file: &Path) -> bool {
     grows_within(file, POLL_DEADLINE)
 }

@@ -12,8 +12,8 @@ use super::{agent_with_script, entries_of_kind, transcript};
 fn results_and_notices_share_one_message_results_first() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    // The task ends while the calls of the next answer run: the last of them waits until the task and
-    // the first call are closed.
+    // The task ends while the calls of the next answer run: the second of them waits until the task
+    // and the first call are closed.
     let script = r#"
         [[answer]]
         [[answer.call]]

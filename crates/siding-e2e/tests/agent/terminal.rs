@@ -227,9 +227,9 @@ fn fatal_signal_restores_the_terminal_and_ends_all_tasks() {
     }
 }
 
-/// Starts an agent at a terminal that accepts no output, as with a stalled ssh connection. The model
-/// creates the file `begun` after it has started a task, and the file `woken` when the task's end
-/// has woken the agent.
+/// Starts an agent at a terminal that accepts no output, as with a stalled ssh connection. The
+/// model creates the file `begun` after it has started a task, and the file `woken` when the task's
+/// end has woken the agent.
 fn start_at_stalled_terminal(sandbox: &Sandbox) -> TerminalSession {
     let script = r#"
         [[answer]]

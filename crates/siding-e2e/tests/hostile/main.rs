@@ -52,8 +52,8 @@ fn assert_refused(done: &ProgramOutput, words: &str) {
     assert!(done.stderr_text().contains(words), "no {words:?} in {done}");
 }
 
-/// Asserts that a call did not panic, was not ended by a signal, and took less than 30 seconds: a call
-/// may wait 10 seconds for a task that seems to be being started, and a loaded machine adds to that.
+/// Asserts that a call did not panic, was not ended by a signal, and took less than 30 seconds. A
+/// call may wait 10 seconds for a task that seems to be starting, and longer on a loaded machine.
 #[track_caller]
 fn assert_no_crash_or_hang(done: &ProgramOutput) {
     assert!(!done.stderr_text().contains("panicked"), "{done}");

@@ -8,8 +8,8 @@ use siding_e2e::{Process, ProgramOutput, Sandbox, Terminal, eventually, eventual
 
 use crate::support::{Task, as_each_user, ended_processes, sandbox};
 
-/// Maximum time after its deadline at which a task ends, even on a busy machine. A task whose deadline
-/// did not count would run for minutes.
+/// Maximum time after its deadline at which a task ends, even on a busy machine. Without a deadline
+/// it would run for minutes.
 const SLACK: Duration = Duration::from_secs(20);
 
 /// Asserts that a call ended at a deadline, neither earlier nor much later.
