@@ -136,16 +136,16 @@ fn new_owner_within_the_grace_keeps_the_tasks() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let first = start_owner(&sandbox, "s", "--quiet hang");
+    let second = sandbox.puppet(&words("--quiet hang")).spawn();
     let task = Task::new(TaskKind::Stubborn);
     let long = ["--background", "--session", "s"];
-    let run = task.run(&sandbox, &long).env("SIDING_SESSION_GRACE", "1500ms").run();
+    let run = task.run(&sandbox, &long).env("SIDING_SESSION_GRACE", "2s").run();
     let id = run.expect_code(0).json()["task_id"].as_str().expect("an id").to_owned();
     task.wait_until_running(&sandbox);
     drop(first);
-    let second = sandbox.puppet(&words("--quiet hang")).spawn();
     open_session(&sandbox, "s", &second);
     let since = Instant::now();
-    eventually("the first grace is over", || since.elapsed() > Duration::from_millis(2_000));
+    eventually("the first grace is over", || since.elapsed() > Duration::from_millis(2_500));
     assert_eq!(state::outcome(&sandbox, &id), None, "the new owner must keep the task alive");
     drop(second);
     assert_eq!(
