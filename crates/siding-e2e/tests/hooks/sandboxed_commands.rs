@@ -196,9 +196,9 @@ fn assert_sandboxed_command_is_supervised(sandbox: &Sandbox, proc: &str) {
         read_test_file(sandbox, "out") == format!("S={SESSION_ID}\n")
     });
     let id = task_id(&task);
-    let inside =
-        processes_with_text(&endless).into_iter().find(|one| processes::comm(one.pid) == "sleep");
-    let inside = inside.expect("the program runs");
+    let inside = eventually_some("the program runs", || {
+        processes_with_text(&endless).into_iter().find(|one| processes::comm(one.pid) == "sleep")
+    });
     assert_eq!(processes::read_birthmark(inside.pid), processes::birthmark_from_id(&id));
     let why = sandbox.siding(&["why", &id]).run().expect_code(0).stdout_text();
     assert!(why.contains("waits for a timer"), "{why}");
@@ -336,6 +336,7 @@ fn reap_ends_processes_of_a_killed_host_and_supervisor() {
     let helper = endless_command(&sandbox, 3_008);
     let host = start_host(&sandbox, &format!("setsid {helper} &"));
     let [supervisor] = supervisors(&sandbox).try_into().expect("exactly one entry");
+    eventually("the helper runs", || processes_with_text(&helper).len() == 1);
     supervisor.kill();
     host.running.process().kill();
     eventually("both have exited", || !supervisor.is_alive() && !host.running.process().is_alive());
