@@ -109,7 +109,7 @@ fn output_shown_before_hand_over_is_not_repeated() {
 fn hand_over_json_has_its_reason_and_output() {
     let sandbox = sandbox();
     let text = format!("echo early; {}", wait_for_file_command("go"));
-    let args = ["run", "--json", "--budget", "1s", "--", &text];
+    let args = ["run", "--json", "--budget", "2s", "--", &text];
     let view = sandbox.siding(&args).run().expect_code(75).json();
     assert_eq!(view["phase"], "running");
     let placement = serde_json::json!({"kind": "background", "why": "budget"});
@@ -129,7 +129,7 @@ fn hand_over_shows_a_short_excerpt_of_long_output() {
     let much =
         "echo begin; seq 1 9000; echo 'error: early'; seq 1 9000; printf '1%%\\r2%%\\r'; echo end";
     let text = format!("{much}; {}", wait_for_file_command("go"));
-    let args = ["run", "--json", "--budget", "1s", "--", &text];
+    let args = ["run", "--json", "--budget", "2s", "--", &text];
     let view = sandbox.siding(&args).run().expect_code(75).json();
     let shown = view["output"]["text"].as_str().expect("text");
     assert!(shown.len() <= 4096, "{}", shown.len());
@@ -184,7 +184,7 @@ fn timeout_stops_or_backgrounds_as_requested() {
     create_file(&sandbox, "go");
     assert_eq!(Task::only(&sandbox).wait_outcome()["code"], 0);
     for flag in ["--timeout", "--budget"] {
-        let args = ["run", flag, "300ms", "--on-timeout", "stop", "--", "echo kept; sleep 60"];
+        let args = ["run", flag, "1s", "--on-timeout", "stop", "--", "echo kept; sleep 60"];
         let done = sandbox.siding(&args).run().expect_code(124);
         assert!(done.stdout_text().starts_with("kept\n"), "earlier output must be kept: {done}");
     }
