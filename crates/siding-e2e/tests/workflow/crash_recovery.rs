@@ -96,7 +96,7 @@ fn unresumed_steps_end_and_a_later_resume_restarts_them() {
 #[test]
 fn workflow_survives_the_death_of_its_shims() {
     let sandbox = sandbox();
-    let line = sandbox.puppet_line(&words("mark step sleep 1500"));
+    let line = sandbox.puppet_line(&words("mark step sleep 4000"));
     let text = format!(
         "[[step]]\nid = \"a\"\nrun = '''{line}'''\n[[step]]\nid = \"b\"\nneeds = [\"a\"]\nrun = \"true\"\n"
     );
