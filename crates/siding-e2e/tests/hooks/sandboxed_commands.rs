@@ -212,7 +212,7 @@ fn assert_sandboxed_command_is_supervised(sandbox: &Sandbox, proc: &str) {
     );
     host.running.process().kill();
     let took = wait_until_host_is_cleaned_up(sandbox, &[]);
-    assert!(took < Duration::from_secs(15), "{took:?}");
+    assert!(took < Duration::from_secs(30), "{took:?}");
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn killed_host_leaves_no_processes() {
     host.running.process().kill();
     let texts = [boxed_text.as_str(), helper.as_str(), "claude-http-1.sock,fork"];
     let took = wait_until_host_is_cleaned_up(&sandbox, &texts);
-    assert!(took < Duration::from_secs(15), "{took:?}");
+    assert!(took < Duration::from_secs(30), "{took:?}");
     assert!(!socket.exists());
     let log = std::fs::read_to_string(sandbox.state_dir().join("reaped.log")).expect("a log");
     assert!(log.contains(r#""rule":"host-ended""#) && log.contains(&helper), "{log}");
