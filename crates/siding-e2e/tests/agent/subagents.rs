@@ -181,7 +181,7 @@ fn parent_inherits_tasks_and_notices_of_a_killed_subagent() {
         [[answer]]
         [[answer.call]]
         tool = "bash"
-        input = { command = "sleep 1; echo in between; exit 3", run_in_background = true }
+        input = { command = "until [ -e go ]; do sleep .05; done; sleep 1; echo in between; exit 3", run_in_background = true }
         [[answer.call]]
         tool = "bash"
         input = { command = "sleep 300", run_in_background = true }
@@ -207,11 +207,20 @@ fn parent_inherits_tasks_and_notices_of_a_killed_subagent() {
         "#;
     let parent = agent_with_script(&sandbox, &script, &["-p", "go", "--json"]);
     let parent = parent.env("SIDING_SESSION_GRACE", "0s").spawn();
+    let (session, subagent) = wait_for_subagent(&sandbox);
+    // The first task ends while the subagent waits for its model, so that the subagent does not
+    // receive the notice itself.
+    let path = sandbox.state_dir().join("sessions").join(session).join("transcript.jsonl");
+    eventually("both calls have returned", || {
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        text.matches("\"call_finished\"").count() == 2
+    });
+    std::fs::write(sandbox.path("go"), "").expect("test file");
     eventually("the first task has ended", || {
         find_task(&sandbox, "in between").is_some_and(|task| !task["outcome"].is_null())
             && find_task(&sandbox, "sleep 300").is_some()
     });
-    wait_for_subagent(&sandbox).1.kill();
+    subagent.kill();
     assert_eq!(parent.wait().expect_code(0).json()["text"], "All is ended.");
 }
 

@@ -72,9 +72,9 @@ fn kept_task_lives_to_its_deadline_without_owner() {
     sandbox.expect_clean();
     let owner = start_owner(&sandbox, "s", "--quiet hang");
     let task = Task::new(TaskKind::Stubborn);
-    let id = start_task(&sandbox, &task, &["--session", "s", "--keep", "--timeout", "900ms"]);
+    let id = start_task(&sandbox, &task, &["--session", "s", "--keep", "--timeout", "2s"]);
     drop(owner);
-    assert_eq!(state::wait_for_outcome(&sandbox, &id), Outcome::Deadline { limit_ms: 900 });
+    assert_eq!(state::wait_for_outcome(&sandbox, &id), Outcome::Deadline { limit_ms: 2_000 });
     state::assert_ended_cleanly(&sandbox, &id);
 }
 
