@@ -200,8 +200,10 @@ fn assert_sandboxed_command_is_supervised(sandbox: &Sandbox, proc: &str) {
         processes_with_text(&endless).into_iter().find(|one| processes::comm(one.pid) == "sleep")
     });
     assert_eq!(processes::read_birthmark(inside.pid), processes::birthmark_from_id(&id));
-    let why = sandbox.siding(&["why", &id]).run().expect_code(0).stdout_text();
-    assert!(why.contains("waits for a timer"), "{why}");
+    eventually("it sleeps", || {
+        let why = sandbox.siding(&["why", &id]).run().expect_code(0).stdout_text();
+        why.contains("waits for a timer")
+    });
     let stopped = sandbox.siding(&["stop", "--json", &id]).run().expect_code(0).json();
     assert_eq!(stopped["phase"], "ended", "{stopped:#}");
     assert!(processes_with_text(&endless).is_empty(), "{:?}", processes_with_text(&endless));

@@ -59,8 +59,10 @@ fn stop_ends_steps_adopted_by_a_resume() {
     let resumed = sandbox.siding(&["workflow", "resume", "--background", "--json", id]).run();
     let second = resumed.expect_code(0).json()["task_id"].as_str().expect("an id").to_owned();
     eventually("the workflow runs", || show_workflow(&sandbox, id)["state"] == "running");
-    let why = sandbox.siding(&["why", "--json", &second]).run().expect_code(0).json();
-    assert_eq!(why["waiting_on"], "child", "{why}");
+    eventually("it waits for the step", || {
+        let why = sandbox.siding(&["why", "--json", &second]).run().expect_code(0).json();
+        why["waiting_on"] == "child"
+    });
     let stopped = sandbox.siding(&["stop", "--grace", "0s", &second]).run().expect_code(0);
     assert!(!slow.is_alive(), "{stopped}");
 }
