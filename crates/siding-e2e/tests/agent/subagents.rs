@@ -181,7 +181,7 @@ fn parent_inherits_tasks_and_notices_of_a_killed_subagent() {
         [[answer]]
         [[answer.call]]
         tool = "bash"
-        input = { command = "until [ -e go ]; do sleep .05; done; sleep 1; echo in between; exit 3", run_in_background = true }
+        input = { command = "for n in $(seq 1200); do [ -e go ] && break; sleep .05; done; sleep 1; echo in between; exit 3", run_in_background = true }
         [[answer.call]]
         tool = "bash"
         input = { command = "sleep 300", run_in_background = true }

@@ -18,7 +18,8 @@ fn agent_is_notified_of_the_end_of_its_workflow() {
     let sessions = sandbox.state_dir().join("sessions").display().to_string();
     let text = format!(
         "[[step]]\nid = \"a\"\nrun = \"echo a >> log\"\n[[step]]\nid = \"b\"\nneeds = [\"a\"]\n\
-         run = \"until grep -rqs 'begu[n]' {sessions}; do sleep 0.05; done; echo b >> log\"\n"
+         run = \"for n in $(seq 1200); do \
+         grep -rqs 'begu[n]' {sessions} && break; sleep 0.05; done; echo b >> log\"\n"
     );
     write_workflow(&sandbox, &text);
     let script = r#"
