@@ -267,7 +267,7 @@ fn resumed_agent_receives_the_answer_of_its_subagent() {
         [[answer]]
         [[answer.call]]
         tool = "bash"
-        input = { command = "until test -e go; do sleep 0.05; done; echo one two three" }
+        input = { command = "for n in $(seq 1200); do [ -e go ] && break; sleep .05; done; echo one two three" }
         [[answer]]
         text = "There are 3."
         "#,
