@@ -17,8 +17,8 @@ use crate::sandbox_dir;
 
 /// Time within which the processes that a test has ended must exit; see [`Sandbox::expect_clean`].
 const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
-/// Lifetime of every puppet, in milliseconds; a kernel timer kills the puppet after it. No test takes
-/// that long, even on a loaded machine.
+/// Lifetime of every puppet, in milliseconds; a kernel timer kills the puppet after it. No test
+/// takes that long, even on a loaded machine.
 const PUPPET_TTL_MS: &str = "180000";
 
 /// A temporary state directory and home for one test, with a private environment.
