@@ -249,7 +249,7 @@ fn watchdog_covers_adopted_commands() {
 fn writing_to_a_pipe_prevents_a_busy_loop_report() {
     let sandbox = sandbox();
     let watched = |text: &str| recorded_shell(&sandbox, text).env("SIDING_WATCH_CPU_SPIN", "2s");
-    let computes = "for ((i = 0; i < 30000; i++)); do :; done";
+    let computes = "for ((i = 0; i < 5000; i++)); do :; done";
     let compiler =
         start_recorded(&sandbox, watched(&format!("while :; do {computes}; echo compiled; done")));
     let spins = start_recorded(&sandbox, watched(&format!("while :; do {computes}; done")));

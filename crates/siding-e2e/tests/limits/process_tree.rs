@@ -156,7 +156,7 @@ fn max_cpu_spin_is_breached_only_by_a_silent_busy_loop() {
     let compiler = start_task(
         &sandbox,
         &limit,
-        "while :; do for ((i = 0; i < 30000; i++)); do :; done; echo compiled; done",
+        "while :; do for ((i = 0; i < 5000; i++)); do :; done; echo compiled; done",
     );
     let spins = start_puppet(&sandbox, &limit, &["say", "begins", "burn"]);
     let sleeps = start_task(&sandbox, &limit, "sleep 300");
@@ -167,7 +167,8 @@ fn max_cpu_spin_is_breached_only_by_a_silent_busy_loop() {
     for healthy in [&compiler, &sleeps] {
         assert!(limit_breaches(&sandbox, healthy).is_empty(), "{healthy}");
     }
-    let usage = &show_task(&sandbox, &spins)["usage"];
-    assert!(usage["cpu_ms"].as_u64().is_some_and(|ms| ms > 500), "{usage:#}");
+    eventually("its processor time is shown", || {
+        show_task(&sandbox, &spins)["usage"]["cpu_ms"].as_u64().is_some_and(|ms| ms > 500)
+    });
     stop_all(&sandbox);
 }

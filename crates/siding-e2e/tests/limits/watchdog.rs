@@ -71,7 +71,7 @@ fn cpu_watchdog_reports_only_a_silent_busy_loop() {
         &sandbox,
         &settings,
         &[],
-        "while :; do for ((i = 0; i < 30000; i++)); do :; done; echo compiled; done",
+        "while :; do for ((i = 0; i < 5000; i++)); do :; done; echo compiled; done",
     );
     let sleeps = start_with_settings(&sandbox, &settings, &[], "sleep 300");
     let burn = format!("exec {}", sandbox.puppet_line(&["say", "begins", "burn"]));
