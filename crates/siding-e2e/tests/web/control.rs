@@ -1,6 +1,7 @@
 //! The acts, which need `--control` and are recorded as requested by `web`.
 
 use serde_json::json;
+use siding_e2e::eventually;
 
 use crate::client::WebServer;
 use crate::{run_task, sandbox, start_task};
@@ -28,6 +29,10 @@ fn a_stop_ends_the_tree_and_names_its_requester() {
     let sandbox = sandbox();
     let id = start_task(&sandbox, &["--keep"], "sleep 300 & sleep 300");
     let server = WebServer::start(&sandbox, &["--control"]);
+    eventually("the shell has started a process", || {
+        let shown = sandbox.siding(&["show", "--json", &id]).run().expect_code(0).json();
+        shown["processes"].as_array().is_some_and(|processes| processes.len() >= 2)
+    });
     let page = server.get(&format!("/tasks/{id}")).text();
     assert!(page.contains("data-act=\"stop\""), "{page}");
     let reply = server.post(&format!("/api/v1/tasks/{id}/stop"), &json!({}));
