@@ -17,7 +17,7 @@ use crate::detail::PaneLine;
 use crate::row::format_ms;
 use crate::theme::Tone;
 
-/// Formats a wall-clock time as the local date and time.
+/// Formats a wall-clock time as the local day and minute, or as UTC if the local time is unknown.
 pub(super) fn format_wall(at: UnixMs) -> String {
     clock::local_time(at).map_or_else(
         || at.rfc3339(),
@@ -35,6 +35,7 @@ pub(super) fn format_start(state: &TaskState) -> PaneLine {
 }
 
 /// Formats a record with the time since the task's start. `state` is the state after the record.
+/// `None` for the first record, whose line is that of [`format_start`].
 pub(super) fn format_event(record: &Record, state: &TaskState) -> Option<PaneLine> {
     let (at, tone, text) = describe_record(record, state)?;
     let since = format_ms(at.ms_since(state.started));
