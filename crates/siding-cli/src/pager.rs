@@ -19,7 +19,8 @@ const DEFAULT_PAGER: &str = "less";
 /// leave the text on the screen.
 const LESS_OPTIONS: &str = "FRX";
 
-/// Returns the shell text that starts the pager; `None` if the person wants none.
+/// Returns the shell text that starts the pager; `None` if the person wants none, or if no variable
+/// is set and less(1) is not installed.
 fn choose_pager(
     variable: impl Fn(&str) -> Option<String>,
     has_default: impl Fn() -> bool,
@@ -45,8 +46,8 @@ fn is_installed(program: &str) -> bool {
 #[derive(Debug)]
 pub(crate) struct PagedOutput {
     state: OutputState,
-    /// Signals that end the pager's view, such as Ctrl-C, must not end this process before the pager:
-    /// the shell would then read the keys as well.
+    /// Blocks the signals of keys such as Ctrl-C while the pager runs. They must not end this
+    /// process before the pager: the shell would then read the keys as well.
     signals: Option<SignalFd>,
 }
 
@@ -105,7 +106,7 @@ impl PagedOutput {
             command.env("LESS", LESS_OPTIONS);
         }
         if env::var_os("LV").is_none() {
-            // lv(1) passes on colors.
+            // Makes lv(1) pass on colors.
             command.env("LV", "-c");
         }
         // The child receives an empty signal mask from std.
