@@ -99,7 +99,7 @@ impl Terminal {
         self.screen.resize(columns.into(), rows.into());
     }
 
-    /// Suspends the output of the programs, as Ctrl-S does: a write blocks.
+    /// Suspends the output of the programs, as Ctrl-S does: their writes block.
     ///
     /// # Panics
     ///
@@ -138,13 +138,13 @@ impl Terminal {
         self.screen.visible_rows()
     }
 
-    /// Returns whether a program shows its own screen, from which it returns to the rows before.
+    /// Returns whether the terminal shows the alternate screen, which has no scrollback.
     pub fn is_alternate_screen(&mut self) -> bool {
         self.read_available(Duration::ZERO);
         self.screen.is_alternate()
     }
 
-    /// Waits until a program has copied a text to the clipboard, which is given in base64.
+    /// Waits until a program has copied a text to the clipboard. `base64` is this text in base64.
     ///
     /// # Panics
     /// When the text was not copied within [`POLL_DEADLINE`].

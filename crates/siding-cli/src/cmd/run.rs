@@ -241,7 +241,7 @@ impl Args {
             None if followed.is_disconnected => exit::code_for_signal(Signal::PIPE),
             // The caller requested a background task, and the task has started.
             None if self.background && task.state.is_live() => 0,
-            // The next program of a person's pipeline has received only a part.
+            // The next program of a person's pipeline has received only a part of the output.
             None if plan.is_person && followed.lost_output && !io::stdout().is_terminal() => {
                 exit::SIDING_FAILED
             }
@@ -340,8 +340,8 @@ fn add_expectation(root: &siding_core::store::StateDir, view: &mut TaskView) {
     }
 }
 
-/// Returns the advice about a task. For a stop at the deadline, the advice names the flag that set
-/// the deadline.
+/// Returns the advice about a task. If the task was stopped at a deadline that `--budget` set, the
+/// advice names that flag.
 fn advice(
     root: &siding_core::store::StateDir,
     task: &Task,

@@ -60,7 +60,7 @@ pub struct ExportLog {
 }
 
 impl ExportLog {
-    /// Opens the log of a receiver, whose name is the name of a file. `None` if another process
+    /// Opens the log of the receiver `name`, which must be a file name. `None` if another process
     /// exports to the receiver.
     ///
     /// # Errors
@@ -95,8 +95,8 @@ impl ExportLog {
         Ok(Some(Self { file: fd, len: bytes.len() as u64, exported, lock }))
     }
 
-    /// Returns the ended tasks that the receiver has not accepted, the one that ended first at the
-    /// beginning. A task whose journal cannot be read is left out.
+    /// Returns the ended tasks that the receiver has not accepted, in the order of their ends. A
+    /// task whose journal cannot be read is left out.
     ///
     /// # Errors
     ///

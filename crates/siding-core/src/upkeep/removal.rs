@@ -60,7 +60,8 @@ pub enum RemoveError {
 ///
 /// # Errors
 ///
-/// [`RemoveError`]; the task then stays as it was.
+/// [`RemoveError`]. The task then stays as it was, unless the error occurred while its files were
+/// being removed.
 pub fn remove_ended_task(
     root: &StateDir,
     id: TaskId,

@@ -324,8 +324,8 @@ fn notices_written_to_a_closed_pipe_are_delivered_again() {
     }
 }
 
-/// A notice that a person has read at a terminal is not shown there again, but the agent of the
-/// session still receives it.
+/// A notice that a person has read at a terminal is shown there again only with `--all`, and the
+/// agent of the session still receives it.
 #[test]
 fn a_terminal_shows_each_notice_once_and_takes_none_from_the_agent() {
     let sandbox = sandbox();
