@@ -56,7 +56,7 @@ fn an_interrupt_erases_the_line_of_a_wait() {
 }
 
 /// The line of `siding run` is below an incomplete line of the command's output, and disappears
-/// before the rest of that line, even in the last row of the screen.
+/// before the rest of that line is printed, even in the last row of the screen.
 #[test]
 fn the_line_of_a_silent_command_never_mixes_with_its_output() {
     let sandbox = sandbox();

@@ -144,7 +144,8 @@ struct Exporter<'r> {
 }
 
 impl Exporter<'_> {
-    /// Sends every task that has ended and was not accepted. Returns the number of sent tasks.
+    /// Sends every ended task that the collector has not accepted yet. Returns the number of these
+    /// tasks, including any that the collector rejects now.
     fn export_pending(&mut self) -> Result<usize, ExportStop> {
         let failed = |error| ExportStop::Failure(Failure::new(error));
         let spans = self.log.pending(self.root).map_err(failed)?;
