@@ -189,7 +189,7 @@ fn the_program_is_suspended_and_continued() {
         if is_key {
             terminal.send_keys("\x1a");
         } else {
-            // The shell is the child of setsid(1), and the program that of the shell.
+            // The shell is the child of setsid(1), and the program is the child of the shell.
             let program = *processes::descendants(shell.process().pid).last().expect("it runs");
             assert!(processes::command_line(program).contains(" top"));
             Process::from_pid(program).expect("it runs").signal(Signal::TSTP);
