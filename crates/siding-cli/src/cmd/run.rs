@@ -339,8 +339,8 @@ fn add_expectation(root: &siding_core::store::StateDir, view: &mut TaskView) {
     }
 }
 
-/// Returns the advice about a task. If the task was stopped at its budget (`--on-timeout stop`),
-/// the advice names the flag `--budget`.
+/// Returns the advice about a task. If the task was stopped at a deadline that `--budget` set, the
+/// advice names that flag.
 fn advice(
     root: &siding_core::store::StateDir,
     task: &Task,
