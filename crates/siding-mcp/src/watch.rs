@@ -66,7 +66,7 @@ pub enum McpTarget {
     },
 }
 
-/// What to watch, how often, and which changes to report.
+/// The watched resource or tool, the interval, and the changes to report.
 #[derive(Debug, Clone)]
 pub struct WatchSpec {
     /// The server to start or to connect to.

@@ -371,7 +371,7 @@ pub struct TimelineMark {
     pub at: String,
     /// The kind of the events.
     pub kind: MarkKind,
-    /// What happened in the first event, without control characters.
+    /// Description of the first event, without control characters.
     pub text: String,
     /// Number of events.
     pub events: usize,

@@ -35,7 +35,7 @@ pub struct Tool {
     pub name: &'static str,
     /// Text for the model: what the tool does and when to use it.
     pub description: &'static str,
-    /// What a call changes.
+    /// The effect of a call.
     pub effect: ToolEffect,
     /// The name in siding's own agent; `None` if the agent uses a different tool instead.
     pub agent_name: Option<&'static str>,
@@ -45,7 +45,7 @@ pub struct Tool {
     pub output_schema: fn() -> Map<String, Value>,
 }
 
-/// What a call of a tool changes.
+/// The effect of a call of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolEffect {
     /// A call changes no task. Clients may call the tool without asking the user. siding's own

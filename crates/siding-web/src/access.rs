@@ -17,7 +17,7 @@ pub(crate) enum RequestEffect {
     Change,
 }
 
-/// What proves that a request comes from the user.
+/// The proof that a request comes from the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Credential {
     /// The cookie of a signed-in browser. The browser adds it to requests that other pages cause.

@@ -1,4 +1,4 @@
-//! What the handlers of requests share.
+//! The state that the handlers of requests share.
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use siding_model::settings::Settings;
 
 use crate::feed::Feed;
 
-/// What a handler needs.
+/// The state that all handlers share.
 pub(crate) struct WebContext {
     /// The state directory.
     pub(crate) root: StateDir,

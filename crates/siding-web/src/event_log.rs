@@ -18,7 +18,7 @@ pub(crate) const RESET_EVENT: &str = "reset";
 pub(crate) struct SentEvent {
     /// Its number; the first event of a server has 1.
     pub(crate) number: u64,
-    /// What happened: `task`, `removed`, `session`, or [`RESET_EVENT`].
+    /// The kind of event: `task`, `removed`, `session`, or [`RESET_EVENT`].
     pub(crate) name: &'static str,
     /// The data, JSON without a newline.
     pub(crate) data: String,
@@ -35,7 +35,7 @@ pub(crate) struct EventLog {
     kept_bytes: usize,
 }
 
-/// What a client has to receive to be up to date.
+/// The events that a client must receive to be up to date.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Resumption {
     /// These events.

@@ -43,7 +43,7 @@ struct FeedState {
 
 /// The position of a client in the events, and the later ones.
 pub(crate) struct Subscription {
-    /// What the client has to receive first.
+    /// The events that the client must receive first.
     pub(crate) missed: Resumption,
     /// The number of the last event before `receiver`.
     pub(crate) last_number: u64,

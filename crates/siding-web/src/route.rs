@@ -8,7 +8,7 @@ use crate::access::RequestEffect;
 /// The path of the metrics, which scrapers use by default.
 pub(crate) const METRICS_PATH: &str = "/metrics";
 
-/// What a request asks for.
+/// The object of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route<'p> {
     /// A page for a person.
@@ -65,7 +65,7 @@ pub(crate) enum ApiRoute {
     Output(TaskId),
     /// Why a task is quiet.
     Why(TaskId),
-    /// What a running task uses now.
+    /// The present resource use of a running task.
     Usage(TaskId),
     /// The description of these addresses.
     OpenApi,

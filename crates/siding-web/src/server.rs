@@ -77,7 +77,7 @@ struct WebServer {
     tell: MessageHandler,
 }
 
-/// What the server tells the user. Only these messages contain a link.
+/// A message of the server to the user. Only these messages contain a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WebMessage<'m> {
     /// The server listens.

@@ -54,7 +54,7 @@ pub enum WorkflowError {
     Journal {
         /// The workflow's id.
         id: TaskId,
-        /// What is wrong with the journal.
+        /// The fault of the journal.
         source: WorkflowJournalError,
     },
     /// A new record does not fit the recorded state.

@@ -29,7 +29,7 @@ pub enum WorkflowJournalError {
     Damaged {
         /// The number of the record, counted from 0.
         seq: u64,
-        /// What is wrong with the record.
+        /// The fault of the record.
         why: String,
     },
     /// A record cannot follow the records before it.

@@ -67,7 +67,7 @@ pub(super) enum ClientRequest {
     Cancel,
 }
 
-/// What the driver must do next.
+/// The next step of the driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     /// Write this text to standard output.
@@ -78,7 +78,7 @@ pub(super) enum Step {
     Exit(u8),
 }
 
-/// What the client knows about the task, and the request that it waits for.
+/// The client's knowledge about the task, and the request that it waits for.
 #[derive(Debug)]
 pub(super) struct ClientState {
     /// The agent's address as the user typed it, for the command that sends an answer.

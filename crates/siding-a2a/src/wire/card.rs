@@ -19,7 +19,7 @@ pub struct AgentCard {
     pub name: String,
     /// The agent's interfaces, preferred first.
     pub supported_interfaces: Vec<AgentInterface>,
-    /// What the agent supports in addition to the mandatory methods.
+    /// Optional methods and features that the agent supports.
     pub capabilities: Capabilities,
 }
 

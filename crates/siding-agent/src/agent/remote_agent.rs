@@ -35,7 +35,7 @@ const SHOWN_COLUMNS: usize = 200;
 pub(super) struct RemoteAgentArgs {
     /// The agent's address: `http://HOST:PORT` or `https://HOST`.
     url: String,
-    /// What the agent is to do, or the answer that it waits for.
+    /// The request to the agent, or the answer that it waits for.
     text: String,
     /// The id of the conversation on that server to continue.
     #[serde(default)]

@@ -80,7 +80,7 @@ pub(super) struct WatchTable {
     classes: Vec<FailureClass>,
 }
 
-/// What the verdict in the final line is about.
+/// The subject of the verdict in the final line.
 #[derive(Debug, Clone, Copy)]
 enum VerdictSubject {
     Machine,

@@ -82,7 +82,7 @@ pub(super) struct CommonArgs {
     json: bool,
 }
 
-/// What `siding install` changes: the files of a host, or the reaper's timer.
+/// The object of `siding install`: the files of a host, or the reaper's timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum InstallTarget {
     Host(Host),

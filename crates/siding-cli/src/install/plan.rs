@@ -28,7 +28,7 @@ pub(crate) enum Action {
     Uninstall,
 }
 
-/// What an install or uninstall does to a file.
+/// The change of a file by an install or uninstall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ChangeKind {
@@ -61,7 +61,7 @@ struct PlannedChange {
 pub(crate) struct FileChange {
     /// The file, with symbolic links resolved.
     pub(crate) path: PathBuf,
-    /// What was done to the file, or would be done without `--dry-run`.
+    /// The change of the file; with `--dry-run`, the change without it.
     pub(crate) change: ChangeKind,
     /// The change as a unified diff; empty if there is none.
     pub(crate) diff: String,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::json::{JsonDocument, JsonPath, PathStep, TextError};
 use super::json_value::JsonValue;
 
-/// What an install found and added in one file.
+/// The values that an install found and added in one file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct InstallRecord {
     /// The original file, if it contained no value.

@@ -24,7 +24,7 @@ const TURNS_FILE: &str = "turns";
 /// session.
 pub const TRANSCRIPT_FILE: &str = "transcript.jsonl";
 
-/// What a session has recorded about its turns when a new turn starts.
+/// The records of a session about its turns when a new turn starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TurnStart {
     /// The number of turns before this one.

@@ -8,7 +8,7 @@ use siding_model::evidence::BlockingCall;
 pub struct BlockingSyscall {
     /// The name in section 2 of the manual, such as `poll`.
     pub name: &'static str,
-    /// What a thread in this system call waits for.
+    /// The kind of event that a thread in this system call waits for.
     pub call: BlockingCall,
     /// How the arguments describe what is waited for.
     pub layout: ArgumentLayout,

@@ -102,7 +102,7 @@ pub fn self_ref() -> Option<ProcRef> {
     identify(rustix::process::getpid().as_raw_nonzero().get())
 }
 
-/// What `/proc/self/stat` shows of this process.
+/// The fields of `/proc/self/stat` that siding uses.
 #[derive(Debug)]
 pub struct SelfStat {
     /// The identity of this process.

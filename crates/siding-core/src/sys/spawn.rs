@@ -84,7 +84,7 @@ fn c_pointers(words: &[CString]) -> Vec<*const c_char> {
     words.iter().map(|word| word.as_ptr()).chain(std::iter::once(ptr::null())).collect()
 }
 
-/// What is needed to start the leader of a task.
+/// The arguments for the start of a task's leader.
 #[derive(Debug)]
 pub struct Leader<'a> {
     /// The program, with its arguments.
@@ -107,7 +107,7 @@ pub struct Leader<'a> {
     pub net_sandbox: Option<&'a NetSandbox>,
 }
 
-/// What [`run_leader`] needs in the child, and the results that it stores there for the parent.
+/// The arguments of [`run_leader`] in the child, and the results that it stores for the parent.
 struct LeaderArgs<'a> {
     candidates: Vec<*const c_char>,
     argv: Vec<*const c_char>,

@@ -31,7 +31,7 @@ fn messages_are_wrapped_for_a_terminal_only() {
 fn the_tip_after_a_mistake_is_wrapped() {
     let sandbox = sandbox();
     let mut terminal = Terminal::new(40, 30);
-    let call = sandbox.siding(&["rm", "b-4k7q"]).on_terminal(&terminal);
+    let call = sandbox.siding(&["clean", "b-4k7q"]).on_terminal(&terminal);
     let _failed = call.run().expect_code(125);
     terminal.wait_for_text("--help");
     let rows = terminal.screen();

@@ -235,6 +235,7 @@ fn a_pager_shows_the_output_and_receives_the_keys() {
     terminal.send_keys("\x03");
     terminal.wait_for_row("interrupted");
     terminal.send_keys("\n");
+    terminal.wait_until_gone("interrupted");
     terminal.wait_for_row("exited 3");
     assert!(terminal.is_alternate_screen());
     terminal.send_keys("q");

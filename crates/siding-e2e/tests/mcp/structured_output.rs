@@ -95,7 +95,10 @@ fn every_structured_answer_matches_its_tools_schema() {
     assert!(stopped["results"][1]["error"].as_str().is_some_and(|text| text.contains("b-zzzz")));
     let ended = client.call("why", json!({ "id": id }));
     let why = &ended["why"];
-    assert_eq!((&why["verdict"], &why["tail"]), (&json!("unknown"), &json!("Continue? said yes")));
+    assert_eq!(why["verdict"], "unknown");
+    // The last line of the output is siding's own.
+    let tail = why["tail"].as_str().expect("a text");
+    assert!(tail.starts_with("[siding] stopped by client; ended "), "{ended}");
     assert!(why["advice"].as_str().is_some_and(|text| text.contains("stopped")), "{ended}");
     client.client.shutdown();
 }

@@ -45,7 +45,7 @@ pub(super) enum WatchEvent {
     Fatal(String),
 }
 
-/// What the watch does next.
+/// The next action of the watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WatchAction {
     /// Read after this time, or as soon as the server notifies of a change.

@@ -8,7 +8,7 @@ use crate::notice::{Consumer, NoticeKind};
 use crate::outcome::Outcome;
 use crate::task_view::PhaseName;
 
-/// What one kept task contributes to the metrics.
+/// The contribution of one kept task to the metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptTask {
     /// Phase of the task.

@@ -46,7 +46,7 @@ pub struct TimelineEvent {
     pub at: UnixMs,
     /// The kind of the event.
     pub kind: MarkKind,
-    /// What happened, without control characters.
+    /// Description of the event, without control characters.
     pub text: String,
 }
 

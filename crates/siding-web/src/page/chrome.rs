@@ -1,4 +1,4 @@
-//! What all pages have: the head, the navigation, and the hooks of the scripts.
+//! The parts of every page: the head, the navigation, and the hooks of the scripts.
 
 use maud::{DOCTYPE, Markup, html};
 

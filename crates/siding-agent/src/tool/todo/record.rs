@@ -17,7 +17,7 @@ pub struct TodoRecord {
     /// The time of the change, for display only.
     #[serde(rename = "at_ms")]
     pub at: UnixMs,
-    /// What was changed. All changes except a creation name the agent that made them.
+    /// The change. All changes except a creation name the agent that made them.
     #[serde(flatten)]
     pub deed: TodoChange,
 }

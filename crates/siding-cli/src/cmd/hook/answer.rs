@@ -5,7 +5,7 @@ use siding_core::store::StateDir;
 use siding_model::id::SessionId;
 use siding_model::notice::{Consumer, NoticeId};
 
-/// What a hook reports to the host, to the host's agent and to the person, and the hook's decision.
+/// The reports of a hook to the host, the host's agent and the person, and the hook's decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum HookAnswer {
     /// No output and no decision.

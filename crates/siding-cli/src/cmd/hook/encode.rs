@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::render;
 use crate::render::out::ReaderState;
 
-/// What the hook writes to the host, and whether the hook's exit code blocks the tool call.
+/// The output of the hook for the host, and whether the hook's exit code blocks the tool call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct EncodedAnswer {
     stdout: Option<Value>,

@@ -38,7 +38,7 @@ const DEFAULT_SIZE: (u16, u16) = (80, 24);
 /// lines in other places.
 const SCREEN_SIGNALS: [Signal; 2] = [Signal::CONT, Signal::WINCH];
 
-/// What is on the terminal.
+/// The present content of the terminal.
 #[derive(Debug, Default)]
 struct Screen {
     /// The lines of the last paint, which are directly above the cursor.

@@ -70,7 +70,7 @@ pub(super) enum Target {
 /// The measurement that siding's value is compared with.
 #[derive(Debug, Clone)]
 pub(super) struct Reference {
-    /// What was measured: a command as a person would type it, or another case of the same row.
+    /// The measured object: a command as a person would type it, or another case of the same row.
     pub(super) name: String,
     pub(super) value: f64,
 }
