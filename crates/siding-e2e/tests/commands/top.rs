@@ -5,8 +5,8 @@ use siding_e2e::processes::{self, Process};
 use siding_e2e::{Invocation, Sandbox, Terminal, words};
 
 use crate::support::{
-    HANG_COMMAND, make_file, run_ok, run_to_end, sandbox, show_task, start_task, stop_all, task_id,
-    until_file_exists, wait_for_outcome, write,
+    HANG_COMMAND, PROGRAM_WITH_INTERRUPT, make_file, run_ok, run_to_end, sandbox, show_task,
+    start_task, stop_all, task_id, until_file_exists, wait_for_outcome, write,
 };
 
 const ENTER: &str = "\r";
@@ -205,22 +205,13 @@ fn the_program_is_suspended_and_continued() {
     }
 }
 
-/// A pager that ends with a key after it was interrupted. Its output is on the main screen.
-const INTERRUPTED_PAGER: &str = "\
-cat
-trap 'kill $!; echo interrupted; read -r key </dev/tty; exit 0' INT
-sleep 60 &
-echo waiting
-wait $!
-";
-
 /// The pager shows the output on the restored terminal and receives Ctrl-C, which ends neither the
 /// screen nor the pager's shell.
 #[test]
 fn a_pager_shows_the_output_and_receives_the_keys() {
     let sandbox = sandbox();
     let _ended = run_to_end(&sandbox, "a=x; echo ${a}paged; exit 3");
-    write(&sandbox, "pager.sh", INTERRUPTED_PAGER);
+    write(&sandbox, "pager.sh", format!("cat\n{PROGRAM_WITH_INTERRUPT}"));
     let mut terminal = Terminal::new(100, 12);
     let before = terminal.modes();
     let top = top_on(&sandbox, &terminal, &[]).env("PAGER", "sh pager.sh").spawn();
