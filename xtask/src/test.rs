@@ -1,4 +1,5 @@
-//! `cargo xtask test`: installs what the tests need on a fresh machine, and runs all checks.
+//! `cargo xtask test`: installs what the tests need on a fresh machine, and runs all checks, or the
+//! tests of the web page in a real browser.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -10,22 +11,35 @@ use crate::duration::format_duration;
 use crate::steps::RunOutcome;
 use crate::workspace::Workspace;
 
+/// The environment variable with the path of chromedriver.
+const DRIVER_VARIABLE: &str = "SIDING_CHROMEDRIVER";
+/// The environment variable with the directory for the screenshots.
+const SCREENSHOTS_VARIABLE: &str = "SIDING_SCREENSHOTS";
+/// The directory of the screenshots in the documentation.
+const SCREENSHOT_DIRECTORY: &str = "docs/web";
+
 pub(crate) const COMMAND: crate::XtaskCommand = crate::XtaskCommand {
     name: "test",
     about: "tests everything on a fresh machine, and installs what the tests need",
     usage: "\
-Usage: cargo xtask test
+Usage: cargo xtask test [--browser]
 
-Runs every step of `cargo xtask check`. Needs a Rust toolchain and a C linker; builds cargo-deny
-into the target directory when it is not there. Works as root and as an ordinary user, and
-changes nothing outside of the target directory, the temporary directory and cargo's caches.
+  --browser  opens every page of `siding web` in Chromium, and writes docs/web/*.png;
+             needs chromedriver on PATH or in SIDING_CHROMEDRIVER
+
+Without --browser, runs every step of `cargo xtask check`. Needs a Rust toolchain and a C
+linker; builds cargo-deny into the target directory when it is not there. Works as root and
+as an ordinary user, and changes nothing outside of the target directory, the temporary
+directory and cargo's caches.
 ",
     run: run_test,
 };
 
 fn run_test(arguments: &[String]) -> Result<ExitCode> {
-    if !arguments.is_empty() {
-        bail!("takes no arguments; `cargo xtask check` takes some");
+    match arguments {
+        [] => {}
+        [flag] if flag == "--browser" => return run_browser_tests(&Workspace::open()?),
+        _ => bail!("takes only `--browser`; `cargo xtask check` takes more arguments"),
     }
     let started = Instant::now();
     println!("Testing siding: format, lints, documents, rules of the workspace, licenses, tests.");
@@ -47,4 +61,24 @@ fn run_test(arguments: &[String]) -> Result<ExitCode> {
             ExitCode::FAILURE
         }
     })
+}
+
+/// Runs the tests of the web page that need a browser, and writes the screenshots of the
+/// documentation.
+fn run_browser_tests(workspace: &Workspace) -> Result<ExitCode> {
+    let driver = std::env::var(DRIVER_VARIABLE).unwrap_or_else(|_| "chromedriver".to_owned());
+    if !workspace.command(&driver, &["--version"]).succeeds_silently() {
+        bail!(
+            "could not start `{driver}`; install it (Debian: chromium-driver), or set \
+             {DRIVER_VARIABLE} to its path"
+        );
+    }
+    let test = ["test", "--locked", "-p", "siding-e2e", "--test", "web", "browser::"];
+    workspace
+        .cargo(&[&test[..], &["--", "--ignored", "--test-threads", "1"]].concat())
+        .env(DRIVER_VARIABLE, &driver)
+        .env(SCREENSHOTS_VARIABLE, workspace.root.join(SCREENSHOT_DIRECTORY))
+        .run()?;
+    println!("the screenshots are in {SCREENSHOT_DIRECTORY}; look at them before you commit them");
+    Ok(ExitCode::SUCCESS)
 }

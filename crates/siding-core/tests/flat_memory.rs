@@ -8,8 +8,8 @@ use siding_core::store::StateDir;
 use siding_core::store::task_files::OUTPUT_FILE;
 use siding_model::id::TaskKind;
 
-/// Length of the output, which is a single line, in MiB.
-const LINE_MIB: usize = 100;
+/// Length of the output, which is a single line, in MiB: a multiple of [`MAX_GROWTH_KIB`].
+const LINE_MIB: usize = 32;
 /// Maximum memory that the reads may add to the peak, in KiB: buffers of 256 KiB and 64 KiB, and
 /// allocator slack.
 const MAX_GROWTH_KIB: u64 = 8 << 10;
@@ -22,7 +22,7 @@ fn high_water_kib() -> u64 {
 }
 
 #[test]
-fn a_line_of_100_mb_is_read_in_flat_memory() {
+fn a_line_of_32_mb_is_read_in_flat_memory() {
     let temporary = tempfile::tempdir().unwrap();
     let root = StateDir::open(&temporary.path().join("state")).unwrap();
     let dir = root.create_task(root.new_id(TaskKind::LocalBash).unwrap()).unwrap();

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 /// Time after which [`eventually`] and the other waits for an effect panic. The value is far longer
 /// than a healthy machine needs, because only failing tests wait that long.
-pub const POLL_DEADLINE: Duration = Duration::from_secs(20);
+pub const POLL_DEADLINE: Duration = Duration::from_secs(45);
 
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(2);
 const MAX_POLL_INTERVAL: Duration = Duration::from_millis(20);

@@ -14,7 +14,8 @@ use crate::terminal::Terminal;
 
 /// Time after which the test fails if the called program has not exited.
 const CALL_DEADLINE: Duration = Duration::from_secs(60);
-/// How long another process may hold the output open after the program's end.
+/// How long another process may hold the output open after the program's end, unless the test sets
+/// another time.
 const OUTPUT_CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A program call that has not been started yet. [`crate::Sandbox::siding`],
@@ -27,7 +28,9 @@ pub struct Invocation {
     command_text: String,
     input: Option<Vec<u8>>,
     keeps_stdin_open: bool,
-    allows_held_output: bool,
+    /// How long another process may hold the output open after the program's end; `None` without a
+    /// limit.
+    held_output_limit: Option<Duration>,
 }
 
 impl Invocation {
@@ -39,7 +42,7 @@ impl Invocation {
             command_text: shown,
             input: None,
             keeps_stdin_open: false,
-            allows_held_output: false,
+            held_output_limit: Some(OUTPUT_CLOSE_TIMEOUT),
         }
     }
 
@@ -119,14 +122,20 @@ impl Invocation {
     /// [`RunningProgram::wait`] fails in this case, because such a descendant would block a host
     /// that reads until the end of file.
     pub fn allow_held_output(mut self) -> Self {
-        self.allows_held_output = true;
+        self.held_output_limit = None;
         self
     }
 
     /// Reverts [`Invocation::allow_held_output`], with which the calls from
     /// [`crate::Sandbox::puppet`] and [`crate::Sandbox::host`] start.
-    pub fn forbid_held_output(mut self) -> Self {
-        self.allows_held_output = false;
+    pub fn forbid_held_output(self) -> Self {
+        self.limit_held_output(OUTPUT_CLOSE_TIMEOUT)
+    }
+
+    /// Like [`Invocation::forbid_held_output`], with another time, for a test whose program leaves
+    /// a process with its output behind.
+    pub fn limit_held_output(mut self, limit: Duration) -> Self {
+        self.held_output_limit = Some(limit);
         self
     }
 
@@ -173,7 +182,7 @@ impl Invocation {
             streams,
             started,
             command_text: self.command_text,
-            allows_held_output: self.allows_held_output,
+            held_output_limit: self.held_output_limit,
         }
     }
 }
@@ -188,7 +197,7 @@ pub struct RunningProgram {
     streams: ChildStdio,
     started: Instant,
     command_text: String,
-    allows_held_output: bool,
+    held_output_limit: Option<Duration>,
 }
 
 impl RunningProgram {
@@ -270,8 +279,8 @@ impl RunningProgram {
         };
         let status = self.child.wait().expect("waiting for the child succeeded");
         self.streams.read_output();
-        if !self.allows_held_output {
-            self.assert_output_closed();
+        if let Some(limit) = self.held_output_limit {
+            self.assert_output_closed(limit);
         }
         let streams = std::mem::take(&mut self.streams);
         ProgramOutput::new(
@@ -284,8 +293,8 @@ impl RunningProgram {
     }
 
     #[track_caller]
-    fn assert_output_closed(&mut self) {
-        let deadline = Instant::now() + OUTPUT_CLOSE_TIMEOUT;
+    fn assert_output_closed(&mut self, limit: Duration) {
+        let deadline = Instant::now() + limit;
         while self.streams.is_output_open() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {

@@ -5,11 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::eventually::poll_within;
+use crate::eventually::{POLL_DEADLINE, poll_within};
 
-/// Longest time that a beating process, which appends a byte every 20 ms, may need for one byte on
-/// an overloaded machine.
-const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time without a new byte after which [`is_heartbeat_stopped`] returns true: 25 missed beats.
 const HEARTBEAT_STOPPED_AFTER: Duration = Duration::from_millis(500);
 
@@ -273,10 +270,10 @@ pub fn with_birthmark(id: &str) -> Vec<Process> {
         .collect()
 }
 
-/// Whether `file` grows within 5 s, that is, whether some process still beats. Returns `true` at
-/// the first new byte.
+/// Whether `file` grows within [`POLL_DEADLINE`], that is, whether some process still beats.
+/// Returns `true` at the first new byte.
 pub fn is_heartbeat_running(file: &Path) -> bool {
-    grows_within(file, HEARTBEAT_TIMEOUT)
+    grows_within(file, POLL_DEADLINE)
 }
 
 /// Whether `file` does not grow for 25 beats. Returns `false` at the first new byte.

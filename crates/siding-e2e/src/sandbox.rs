@@ -15,10 +15,11 @@ use crate::processes;
 use crate::programs::{executable_by_others, find_program, is_root, set_cloexec_on_inherited_fds};
 use crate::sandbox_dir;
 
-/// Lifetime of every puppet, in milliseconds; a kernel timer kills the puppet after it.
-const PUPPET_TTL_MS: &str = "60000";
 /// Time within which the processes that a test has ended must exit; see [`Sandbox::expect_clean`].
-const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
+/// Lifetime of every puppet, in milliseconds; a kernel timer kills the puppet after it. No test
+/// takes that long, even on a loaded machine.
+const PUPPET_TTL_MS: &str = "180000";
 
 /// A temporary state directory and home for one test, with a private environment.
 ///
@@ -37,7 +38,9 @@ pub struct Sandbox {
     root: PathBuf,
     tag: String,
     uid: Option<u32>,
-    expect_clean: bool,
+    /// The time within which all processes must exit once the sandbox is dropped; `None` if the
+    /// test may leave processes.
+    exit_timeout: Option<Duration>,
     task_ids: Mutex<BTreeSet<String>>,
 }
 
@@ -76,7 +79,7 @@ impl Sandbox {
         let root = sandbox_dir::create();
         let name = root.file_name().expect("a directory in /tmp has a name").display().to_string();
         let tag = format!("{name}-{}", std::process::id());
-        let sandbox = Self { root, tag, uid, expect_clean: false, task_ids: Mutex::default() };
+        let sandbox = Self { root, tag, uid, exit_timeout: None, task_ids: Mutex::default() };
         for dir in ["", "st", "h", "h/run", "w"] {
             let dir = sandbox.root.join(dir);
             std::fs::create_dir_all(&dir).expect("test directory");
@@ -89,10 +92,15 @@ impl Sandbox {
         sandbox
     }
 
-    /// Requires the test to end all processes of the sandbox: if one is still alive 5 s after the
+    /// Requires the test to end all processes of the sandbox: if one is still alive 20 s after the
     /// sandbox is dropped, the test fails and names this process.
     pub fn expect_clean(&mut self) {
-        self.expect_clean = true;
+        self.expect_clean_within(EXIT_TIMEOUT);
+    }
+
+    /// Like [`Self::expect_clean`], with another time, for a test that leaves a process behind.
+    pub fn expect_clean_within(&mut self, timeout: Duration) {
+        self.exit_timeout = Some(timeout);
     }
 
     /// Returns the sandbox's root directory, which contains all its files.
@@ -245,7 +253,8 @@ impl Sandbox {
 impl Drop for Sandbox {
     fn drop(&mut self) {
         let traces = self.traces();
-        let leftovers = if self.expect_clean { traces.wait_for_exit(EXIT_TIMEOUT) } else { vec![] };
+        let leftovers =
+            self.exit_timeout.map_or_else(Vec::new, |timeout| traces.wait_for_exit(timeout));
         let unkillable = traces.kill_all();
         cgroup_dir::remove_task_groups(&self.task_ids());
         sandbox_dir::remove(&self.root);

@@ -2,12 +2,11 @@
 
 mod screen_model;
 
-use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fs::{Mode, OFlags};
 use rustix::termios::{Action, Winsize, tcflow, tcgetattr, tcsetwinsize};
 
 use crate::POLL_DEADLINE;
@@ -99,7 +98,9 @@ impl Terminal {
         self.screen.resize(columns.into(), rows.into());
     }
 
-    /// Suspends the output of the programs, as Ctrl-S does: a write blocks.
+    /// Suspends the output of the programs, as Ctrl-S does: a write blocks until
+    /// [`Self::resume_output`]. A full buffer would not do, because the kernel moves the bytes of a
+    /// pseudoterminal in the background, and the buffer then has room again.
     ///
     /// # Panics
     ///
@@ -108,22 +109,13 @@ impl Terminal {
         tcflow(&self.device, Action::OOff).expect("the descriptor is a terminal");
     }
 
-    /// Fills the terminal's output buffer with carriage returns, which move the cursor and change
-    /// no character on the screen. Programs that write to the terminal block from then on, until
-    /// the test reads the master side.
+    /// Resumes the output of the programs, as Ctrl-Q does.
     ///
     /// # Panics
     ///
-    /// When the device cannot be opened again.
-    pub fn fill_output_buffer(&self) {
-        // Opened again for O_NONBLOCK, because the programs share the file status flags of
-        // `self.device` (fcntl(2)).
-        let path = format!("/proc/self/fd/{}", self.device.as_raw_fd());
-        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let device =
-            rustix::fs::open(path, flags, Mode::empty()).expect("the terminal can be opened again");
-        while matches!(rustix::io::write(&device, &[b'\r'; 4096]), Ok(1..)) {}
-        while matches!(rustix::io::write(&device, b"\r"), Ok(1..)) {}
+    /// When the terminal is closed.
+    pub fn resume_output(&self) {
+        tcflow(&self.device, Action::OOn).expect("the descriptor is a terminal");
     }
 
     /// Closes the master side, as a terminal emulator does when its window is closed. From then on

@@ -30,6 +30,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`read_history`], [`read_receipts`], [`read_process_tree`] and [`explain_waits`] read more about one task, for a page
+//! about it.
+//!
 //! [`arrange`] groups, sorts and filters tasks for display.
 
 #![forbid(unsafe_code)]
@@ -38,8 +41,11 @@ pub mod arrange;
 mod changes;
 mod cpu_meter;
 mod error;
+mod journal_event;
 mod options;
+mod process_tree;
 mod read;
+mod receipt;
 mod sample;
 mod session;
 mod task;
@@ -49,7 +55,10 @@ mod watch;
 
 pub use changes::Changes;
 pub use error::LiveError;
+pub use journal_event::{EventTone, JournalEvent, JournalHistory, read_history};
 pub use options::{EndedTasks, LiveOptions};
+pub use process_tree::{TreeProcess, describe_wait, explain_waits, read_process_tree};
+pub use receipt::{NoticeReceipt, read_receipts};
 pub use session::LiveSession;
 pub use task::{LiveNotice, LiveTask};
 pub use usage::TaskUsage;

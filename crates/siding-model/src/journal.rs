@@ -102,6 +102,8 @@ pub struct TaskState {
     pub announced_deadline: Option<MonotonicMs>,
     /// The record of the task's readiness; `None` until the task has become ready.
     pub ready: Option<ReadyRecord>,
+    /// Time of the last recorded input; `None` if no client is recorded to have written any.
+    pub last_input: Option<MonotonicMs>,
     /// Number of recorded takeovers.
     pub takeovers: u32,
     /// Sequence number of the next record.
@@ -163,6 +165,7 @@ impl TaskState {
             breaches: Vec::new(),
             announced_deadline: None,
             ready: None,
+            last_input: None,
             takeovers: 0,
             next_seq: 1,
         }
@@ -196,11 +199,14 @@ impl TaskState {
                 self.matched.add(lines, dropped, to);
             }
             Record::Stalled(stalled) => self.stall = Some(*stalled),
-            Record::Resumed { .. } => {
+            Record::Resumed { at, by } => {
                 if self.lifecycle.is_ended() {
                     return Err("`resumed` after the end".to_owned());
                 }
                 self.stall = None;
+                if by.is_some() {
+                    self.last_input = Some(at);
+                }
             }
             Record::Limit(breach) => {
                 self.breaches.retain(|reported| reported.limit_kind != breach.limit_kind);
@@ -296,8 +302,8 @@ impl TaskState {
         !self.spec.wait_for.is_empty() && self.ready.is_none()
     }
 
-    /// Returns whether a record of the end of a stall may be appended: the task is live, and the
-    /// journal's format has this record type.
+    /// Returns whether a record of input or of the end of a stall may be appended: the task is live,
+    /// and the journal's format has this record type.
     #[must_use]
     pub const fn may_resume(&self) -> bool {
         self.is_live() && self.format >= FORMAT_WITH_RESUMED

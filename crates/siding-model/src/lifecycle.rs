@@ -167,7 +167,7 @@ impl Lifecycle {
     pub fn step(&self, event: &TaskEvent, now: MonotonicMs) -> (Self, Vec<LifecycleEffect>) {
         match event {
             TaskEvent::Placed { why } => self.on_placed(*why, now),
-            TaskEvent::Extended { deadline } => self.on_extended(*deadline, now),
+            TaskEvent::Extended { deadline, .. } => self.on_extended(*deadline, now),
             TaskEvent::StopAsked { by, grace_ms, signal } => {
                 let reason = StopReason::Stop { by: by.clone() };
                 let grace = grace_ms.map_or(self.policy.grace, Duration::from_millis);

@@ -62,11 +62,22 @@ pub enum ShimRequest {
         /// them, so that two concurrent requests both extend the deadline.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by_ms: Option<u64>,
+        /// Name of the requester, for the journal; `None` from an older client.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// Report that a client wrote to the task's input, which may end the stall.
-    InputWritten,
+    InputWritten {
+        /// Name of the writer, for the journal; `None` from an older client.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    },
     /// Close the task's standard input. The task can still read what was written before.
-    CloseStdin,
+    CloseStdin {
+        /// Name of the requester, for the journal; `None` from an older client.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    },
     /// Explain why the task is quiet. The response is [`ShimMessage::Why`] after two samples.
     Why,
     /// Report the resource usage of the task. The responses are [`ShimMessage::Usage`] and then

@@ -94,11 +94,16 @@ pub enum Record {
     /// The task was silent, with evidence for the cause. Until the task writes output or receives
     /// input, there is at most one such record.
     Stalled(Box<StallRecord>),
-    /// The recorded stall has ended without new output: the task received input, or wrote to a
-    /// destination that siding cannot read.
+    /// The task received input, or a recorded stall has ended without new output, because the task
+    /// wrote to a destination that siding cannot read. Ends a recorded stall, if there is one.
     Resumed {
         /// Time of the record.
         at: MonotonicMs,
+        /// Name of the client that wrote or closed the input; `None` if the stall ended in another
+        /// way, and in journals of older builds, which ignore the field and record only input that
+        /// ends a stall.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// A limit or a watchdog's threshold was exceeded. Each occurrence has its own record.
     Limit(Box<Breach>),

@@ -132,7 +132,7 @@ fn perform(
         TaskAction::Extend(more) => extend(root, program, id, *more),
         TaskAction::Input(line) => {
             let (dir, state) = read_task(root, id)?;
-            let mut input = TaskInput::open(root, program, &dir, &state)?;
+            let mut input = TaskInput::open(root, program, &dir, &state)?.requested_by(REQUESTER);
             input.write(format!("{line}\n").as_bytes())?;
             Ok(ActResult::Message(format!("{id}: wrote {} bytes", line.len() + 1)))
         }
@@ -208,7 +208,7 @@ fn extend(
         state.lifecycle.deadline().map_or(0, |deadline| deadline.ms_since(state.started))
     };
     let to_ms = deadline(&before).saturating_add(by_ms);
-    let request = ShimRequest::Extend { to_ms, by_ms: Some(by_ms) };
+    let request = ShimRequest::Extend { to_ms, by_ms: Some(by_ms), by: Some(REQUESTER.to_owned()) };
     if !watch.request(&request, SHIM_ANSWER_TIMEOUT_MS)? {
         return Ok(ActResult::Failed(format!("{id} has ended already")));
     }

@@ -1,23 +1,17 @@
 //! The content of the tabs of a task, read from its journal and from `/proc`.
 
-mod events;
 mod limits;
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use siding_core::notices::Acks;
-use siding_core::processes::tree;
 use siding_core::store::StateDir;
-use siding_core::store::journal_file;
-use siding_core::sys::procfs;
-use siding_live::{LiveTask, LiveView};
+use siding_core::sys::clock;
+use siding_live::{EventTone, JournalEvent, LiveNotice, LiveTask, LiveView, NoticeReceipt};
 use siding_model::duration::format_duration;
 use siding_model::evidence::{ChainLink, WhyView};
-use siding_model::id::TaskId;
-use siding_model::journal::{self, TaskState};
-use siding_model::notice::{Consumer, NoticeKind};
-use siding_model::process::MonotonicMs;
+use siding_model::journal::TaskState;
+use siding_model::notice::NoticeKind;
+use siding_model::process::{MonotonicMs, UnixMs};
 use siding_model::record::StopReport;
 use siding_model::session_host::SessionHost;
 use siding_model::size::size_in_words;
@@ -42,44 +36,52 @@ pub(crate) fn tab_lines(
     now: MonotonicMs,
 ) -> Vec<PaneLine> {
     let root = view.root();
+    let read_history = || siding_live::read_history(root, task.id());
+    let read_state = || read_history().and_then(|history| history.state);
     match tab {
         DetailTab::Output => Vec::new(),
         DetailTab::Processes => process_lines(task),
-        DetailTab::Limits => read_state(root, task.id())
-            .map(|state| limits::format_limits(task, &state, now))
+        DetailTab::Limits => {
+            read_state().map(|state| limits::format_limits(task, &state, now)).unwrap_or_default()
+        }
+        DetailTab::Events => read_history()
+            .map(|history| history.events.iter().map(format_event).collect())
             .unwrap_or_default(),
-        DetailTab::Events => event_lines(root, task.id()),
         DetailTab::Notices => notice_lines(root, task),
         DetailTab::Facts => {
             let host = view.session_host(&task.view.session_id);
-            fact_lines(task, host, read_state(root, task.id()).as_ref())
+            fact_lines(task, host, read_state().as_ref())
         }
     }
-}
-
-fn read_state(root: &StateDir, id: TaskId) -> Option<TaskState> {
-    Some(root.task_dir(id).ok()?.read().ok()?.state)
-}
-
-/// Formats the records of a task's journal.
-fn event_lines(root: &StateDir, id: TaskId) -> Vec<PaneLine> {
-    let Ok(Ok(bytes)) = root.task_dir(id).map(journal_file::read_bytes) else {
-        return Vec::new();
-    };
-    let mut events = Vec::new();
-    let replayed = journal::replay_with(&bytes, |_, record, state| {
-        events.extend(events::format_event(record, state));
-    });
-    match replayed {
-        Ok(replayed) => events.insert(0, events::format_start(&replayed.state)),
-        Err(error) => events.push(PaneLine::new(Tone::Bad, error.to_string())),
-    }
-    events
 }
 
 /// Formats a fact with its label.
 fn labeled(label: &str, value: &str) -> PaneLine {
     PaneLine::normal(one_line(&format!("{label:<LABEL_COLUMNS$}{value}"), LINE_COLUMNS))
+}
+
+/// Formats an event with the time since the task's start.
+fn format_event(event: &JournalEvent) -> PaneLine {
+    let tone = match event.tone {
+        EventTone::Faint => Tone::Faint,
+        EventTone::Normal => Tone::Normal,
+        EventTone::Good => Tone::Good,
+        EventTone::Warning => Tone::Warning,
+        EventTone::Bad => Tone::Bad,
+    };
+    let text = format!("{:>8}  {}", format_ms(event.after_ms), event.text);
+    PaneLine::new(tone, one_line(&text, LINE_COLUMNS))
+}
+
+/// Formats a wall-clock time as the local date and time.
+fn format_wall(at: UnixMs) -> String {
+    clock::local_time(at).map_or_else(
+        || at.rfc3339(),
+        |local| {
+            let clock::LocalTime { month, day, hour, minute, .. } = local;
+            format!("{month:02}-{day:02} {hour:02}:{minute:02}")
+        },
+    )
 }
 
 /// Formats the tree of processes.
@@ -88,11 +90,9 @@ fn process_lines(task: &LiveTask) -> Vec<PaneLine> {
         let text = if task.is_live() { "not measured yet" } else { "no process is left" };
         return vec![PaneLine::new(Tone::Faint, text)];
     };
-    let processes: Vec<ProcessNode> =
-        usage.pids.iter().filter_map(|pid| ProcessNode::read(*pid)).collect();
     let mut lines = vec![PaneLine::new(Tone::Faint, "    PID S    CPU  COMMAND")];
-    for (process, depth) in arrange_tree(&processes) {
-        let indent = "  ".repeat(depth.min(20));
+    for process in siding_live::read_process_tree(&usage.pids) {
+        let indent = "  ".repeat(process.depth.min(20));
         let cpu = format_ms(process.cpu_ms);
         lines.push(PaneLine::normal(one_line(
             &format!("{:>7} {} {cpu:>6}  {indent}{}", process.pid, process.state, process.command),
@@ -111,77 +111,16 @@ fn process_lines(task: &LiveTask) -> Vec<PaneLine> {
     lines
 }
 
-/// One process of a tree.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct ProcessNode {
-    pid: i32,
-    parent: i32,
-    state: char,
-    cpu_ms: u64,
-    command: String,
-}
-
-impl ProcessNode {
-    fn read(pid: i32) -> Option<Self> {
-        let stat = procfs::stat(pid)?;
-        Some(Self {
-            pid,
-            parent: stat.ppid,
-            state: stat.state,
-            cpu_ms: stat.cpu_ticks * (1000 / procfs::TICKS_PER_SECOND),
-            command: tree::command_for_report(pid),
-        })
-    }
-}
-
-/// Returns the processes with their depth, each after its parent. A process whose parent is not
-/// listed is a root.
-fn arrange_tree(processes: &[ProcessNode]) -> Vec<(&ProcessNode, usize)> {
-    let mut children: HashMap<i32, Vec<&ProcessNode>> = HashMap::new();
-    let is_listed = |pid: i32| processes.iter().any(|process| process.pid == pid);
-    let mut pending = Vec::new();
-    for process in processes {
-        // A pid that was reused during the reading could be its own parent.
-        if is_listed(process.parent) && process.parent != process.pid {
-            children.entry(process.parent).or_default().push(process);
-        } else {
-            pending.push((process, 0));
-        }
-    }
-    pending.reverse();
-    let mut arranged = Vec::with_capacity(processes.len());
-    while let Some((process, depth)) = pending.pop() {
-        arranged.push((process, depth));
-        let below = children.remove(&process.pid).unwrap_or_default();
-        pending.extend(below.into_iter().rev().map(|child| (child, depth + 1)));
-    }
-    arranged
-}
-
 /// Formats the notices of a task with the consumers that have acknowledged them.
 fn notice_lines(root: &StateDir, task: &LiveTask) -> Vec<PaneLine> {
-    let acks = Acks::read(root, &task.view.session_id).unwrap_or_default();
-    let readers = [
-        (Consumer::agent(), "the agent"),
-        (Consumer::terminal(), "a person at a terminal"),
-        (Consumer::person(), "a person by notification"),
-    ];
-    let format_notice = |notice: &siding_live::LiveNotice| {
-        let readers: Vec<&str> = readers
-            .iter()
-            .filter(|(consumer, _)| acks.is_acknowledged(consumer, notice.id))
-            .map(|(_, name)| *name)
-            .collect();
-        let (tone, received) = match (readers.len(), notice.is_unread) {
-            (0, true) => (Tone::Warning, "not received yet".to_owned()),
-            (0, false) => (Tone::Faint, "reserved for the caller".to_owned()),
-            (3, _) => (Tone::Faint, "received by the caller".to_owned()),
-            (_, _) => (Tone::Faint, format!("received by {}", readers.join(" and "))),
-        };
-        let kind = notice_kind(notice.kind);
-        PaneLine::new(tone, format!("{}  {kind:<20}{received}", events::format_wall(notice.at)))
+    let receipts = siding_live::read_receipts(root, task);
+    let format_notice = |(notice, receipt): (&LiveNotice, &NoticeReceipt)| {
+        let is_missing = receipt.receivers.is_empty() && receipt.is_unread;
+        let tone = if is_missing { Tone::Warning } else { Tone::Faint };
+        let (kind, received) = (notice_kind(notice.kind), receipt.describe());
+        PaneLine::new(tone, format!("{}  {kind:<20}{received}", format_wall(notice.at)))
     };
-    task.notices.iter().map(format_notice).collect()
+    task.notices.iter().zip(&receipts).map(format_notice).collect()
 }
 
 const fn notice_kind(kind: NoticeKind) -> &'static str {
@@ -322,39 +261,16 @@ fn link_lines(link: &ChainLink, depth: usize) -> Vec<PaneLine> {
     let indent = "  ".repeat(depth.min(20));
     let process = format!("{:>7} {} {indent}{}", link.pid, link.state, link.command);
     let mut lines = vec![PaneLine::normal(one_line(&process, LINE_COLUMNS))];
-    if let Some(wait) = wait_text(link) {
+    if let Some(wait) = siding_live::describe_wait(link) {
         let text = format!("          {indent}{wait}");
         lines.push(PaneLine::new(Tone::Busy, one_line(&text, LINE_COLUMNS)));
     }
     lines
 }
 
-fn wait_text(link: &ChainLink) -> Option<String> {
-    let parts: Vec<&str> = [&link.syscall, &link.object, &link.detail]
-        .into_iter()
-        .flatten()
-        .map(String::as_str)
-        .collect();
-    (!parts.is_empty()).then(|| parts.join("; "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn node(pid: i32, parent: i32) -> ProcessNode {
-        ProcessNode { pid, parent, state: 'S', cpu_ms: 0, command: String::new() }
-    }
-
-    #[test]
-    fn processes_follow_their_parents() {
-        let nodes = [node(9, 1), node(4, 3), node(3, 2), node(2, 1), node(5, 2), node(6, 6)];
-        let order: Vec<(i32, usize)> =
-            arrange_tree(&nodes).into_iter().map(|(node, depth)| (node.pid, depth)).collect();
-        assert_eq!(order, [(9, 0), (2, 0), (3, 1), (4, 2), (5, 1), (6, 0)]);
-        // Two processes that seem to be each other's parent are left out rather than repeated.
-        assert!(arrange_tree(&[node(1, 2), node(2, 1)]).is_empty());
-    }
 
     #[test]
     fn each_process_is_explained_once() {

@@ -77,6 +77,8 @@ async function run(button) {
 }
 
 async function acknowledge(button) {
+  const question = "Mark this notice as read? The session's agent may still receive it.";
+  if (await ask({ question, field: null }, button.textContent) === null) return;
   try {
     await post("/api/v1/notices/acknowledge", { notice_ids: [button.dataset.acknowledge] });
     button.previousElementSibling?.remove();

@@ -13,10 +13,12 @@ function morph(old, fresh) {
     && old.tagName === fresh.tagName && old.id === fresh.id;
   if (!sameKind) { old.replaceWith(fresh); return; }
   for (const { name } of [...old.attributes]) {
-    // A script has shown the buttons.
-    if (!fresh.hasAttribute(name)) old.removeAttribute(name);
+    // A person may have opened the details.
+    const isOpened = name === "open" && old.tagName === "DETAILS";
+    if (!fresh.hasAttribute(name) && !isOpened) old.removeAttribute(name);
   }
   for (const { name, value } of fresh.attributes) {
+    // A script has shown the buttons.
     if (!(name === "hidden" && old.tagName === "BUTTON")) old.setAttribute(name, value);
   }
   const byId = new Map([...old.children].filter((c) => c.id).map((c) => [c.id, c]));
@@ -45,8 +47,12 @@ function address() {
   return url;
 }
 
+/** The shortest time between two requests, however much changes. */
+const pause = () => Math.max(1000, ...parts().map((part) => Number(part.dataset.pause ?? 0)));
+
 async function refresh() {
-  if (busy) { due = true; return; }
+  // A page that nobody sees is fetched when it becomes visible.
+  if (busy || document.hidden) { due = true; return; }
   busy = true;
   due = false;
   try {
@@ -56,14 +62,14 @@ async function refresh() {
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     for (const part of parts()) {
       const other = fresh.querySelector(`[data-live="${part.dataset.live}"]`);
-      if (other) morph(part, document.adoptNode(other));
+      // The processes of a task that has ended, for example, are not part of the page any more.
+      if (other) morph(part, document.adoptNode(other)); else part.replaceChildren();
     }
     document.dispatchEvent(new Event("siding:refreshed"));
   } catch {
     // The event stream reports a server that has ended.
   } finally {
-    // At most one request a second, however much changes.
-    setTimeout(() => { busy = false; if (due) refresh(); }, 1000);
+    setTimeout(() => { busy = false; if (due) refresh(); }, pause());
   }
 }
 
@@ -101,7 +107,8 @@ if (parts().length) {
   setInterval(tick, 1000);
   // What changes without an event: bars, processor, memory.
   setInterval(() => {
-    const hasRunning = document.querySelector("[data-elapsed]");
+    const hasRunning = document.querySelector("[data-elapsed], [data-refresh]");
     if (hasRunning && !document.hidden) refresh();
   }, 5000);
+  document.addEventListener("visibilitychange", () => { if (due && !document.hidden) refresh(); });
 }

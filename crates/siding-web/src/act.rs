@@ -155,7 +155,11 @@ fn extend(context: &WebContext, id: TaskId, body: &[u8]) -> Result<(), ActError>
     let mut watch = TaskWatch::open(&context.root, context.program, id)?;
     let (_, state) = watch.state()?;
     let set_ms = state.lifecycle.deadline().map_or(0, |at| at.ms_since(state.started));
-    let request = ShimRequest::Extend { to_ms: set_ms.saturating_add(by_ms), by_ms: Some(by_ms) };
+    let request = ShimRequest::Extend {
+        to_ms: set_ms.saturating_add(by_ms),
+        by_ms: Some(by_ms),
+        by: Some(REQUESTER.to_owned()),
+    };
     require_done(id, request_shim(&mut watch, &request)?)
 }
 
@@ -184,7 +188,8 @@ fn write_input(context: &WebContext, id: TaskId, body: &[u8]) -> Result<(), ActE
     // The repair of a task whose shim was killed precedes the write.
     let (dir, state) = TaskWatch::open(&context.root, context.program, id)?.state()?;
     let mut input = TaskInput::open(&context.root, context.program, &dir, &state)
-        .map_err(ActError::conflict)?;
+        .map_err(ActError::conflict)?
+        .requested_by(REQUESTER);
     input.write(text.as_bytes()).map_err(ActError::conflict)?;
     if eof {
         input.close(&dir).map_err(ActError::conflict)?;

@@ -6,7 +6,7 @@ use http::{Response, StatusCode};
 use serde_json::json;
 use siding_core::output::{self, LineFilter, MIN_PAGE_BYTES, OutputQuery, StreamState, TextLimit};
 use siding_core::task::why;
-use siding_history::metrics::{self, CONTENT_TYPE};
+use siding_history::metrics;
 use siding_http::ResponseBody;
 use siding_live::LiveView;
 use siding_live::arrange::filter_tasks;
@@ -32,7 +32,6 @@ pub(crate) fn respond(
     query: &Query,
 ) -> Response<ResponseBody> {
     let answer = tokio::task::block_in_place(|| match route {
-        ApiRoute::Metrics => read_metrics(context),
         ApiRoute::Tasks => {
             let views = context.feed.read_fresh(|view| list_tasks(view, query));
             Ok(response::json(StatusCode::OK, &views))
@@ -40,16 +39,22 @@ pub(crate) fn respond(
         ApiRoute::Task(id) => task(context, id).map(|view| response::json(StatusCode::OK, &view)),
         ApiRoute::Output(id) => output_page(context, id, query),
         ApiRoute::Why(id) => explain(context, id),
+        ApiRoute::Usage(id) => measure(context, id),
         ApiRoute::OpenApi => Ok(response::json(StatusCode::OK, &openapi::document())),
     });
     answer.unwrap_or_else(|(status, message)| response::json_error(status, &message))
 }
 
-/// Returns what `siding metrics` prints.
-fn read_metrics(context: &WebContext) -> Result<Response<ResponseBody>, ApiError> {
-    let read = metrics::read_metrics(&context.root, context.settings.retention_bytes)
-        .map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-    Ok(response::with_type(StatusCode::OK, CONTENT_TYPE, read.value))
+/// Returns the metrics of all tasks, as `siding metrics` prints them: numbers without a command, a
+/// path or an id.
+pub(crate) fn serve_metrics(context: &Arc<WebContext>) -> Response<ResponseBody> {
+    let read = tokio::task::block_in_place(|| {
+        metrics::read_metrics(&context.root, context.settings.retention_bytes)
+    });
+    match read {
+        Ok(outcome) => response::with_type(StatusCode::OK, metrics::CONTENT_TYPE, outcome.value),
+        Err(error) => response::json_error(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    }
 }
 
 /// Returns the tasks: with `running=1` those that have not ended, with `session` those of one
@@ -122,6 +127,28 @@ fn explain(context: &WebContext, id: TaskId) -> Result<Response<ResponseBody>, A
     let why = why::why_view(&context.root, context.program, id);
     let why = why.map_err(|error| (StatusCode::CONFLICT, error.to_string()))?;
     Ok(response::json(StatusCode::OK, &why))
+}
+
+/// Returns what a running task uses. Rates cover the time since the last request, of any client.
+fn measure(context: &WebContext, id: TaskId) -> Result<Response<ResponseBody>, ApiError> {
+    context.feed.sample(|task| task.view.task_id == id);
+    let task = context.feed.read_fresh(|view| view.task(id).cloned()).ok_or_else(|| no_task(id))?;
+    let usage = task.usage.as_ref().filter(|_| task.is_live());
+    let Some(usage) = usage else {
+        let why = if task.is_live() { "runs on another machine" } else { "has ended" };
+        return Err((StatusCode::CONFLICT, format!("task {id} {why}")));
+    };
+    let answer = json!({
+        "task_id": id,
+        "elapsed_ms": task.view.elapsed_ms,
+        "cpu_percent": usage.cpu_percent,
+        "memory_bytes": usage.memory_bytes,
+        "processes": usage.process_count(),
+        "ports": usage.ports,
+        "output_bytes": task.view.output.bytes,
+        "output_rate": usage.output_rate,
+    });
+    Ok(response::json(StatusCode::OK, &answer))
 }
 
 fn no_task(id: TaskId) -> ApiError {

@@ -5,13 +5,20 @@ use std::sync::Arc;
 
 /// Maximum number of events that are kept.
 const MAX_KEPT_EVENTS: usize = 1024;
+/// Maximum size of the kept events together, in bytes.
+const MAX_KEPT_BYTES: usize = 4 << 20;
+/// Maximum size of one event, in bytes. A larger one becomes `reset`: the command of a task may have
+/// any length, and each connected client may have several events in its queue.
+const MAX_EVENT_BYTES: usize = 64 << 10;
+/// Name of the event after which a client has to read the present state.
+pub(crate) const RESET_EVENT: &str = "reset";
 
 /// An event in the form in which clients receive it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SentEvent {
     /// Its number; the first event of a server has 1.
     pub(crate) number: u64,
-    /// What happened: `task`, `removed` or `session`.
+    /// What happened: `task`, `removed`, `session`, or [`RESET_EVENT`].
     pub(crate) name: &'static str,
     /// The data, JSON without a newline.
     pub(crate) data: String,
@@ -24,6 +31,8 @@ pub(crate) struct EventLog {
     server: u64,
     last: u64,
     kept: VecDeque<Arc<SentEvent>>,
+    /// Size of the data of `kept`, in bytes.
+    kept_bytes: usize,
 }
 
 /// What a client has to receive to be up to date.
@@ -38,17 +47,24 @@ pub(crate) enum Resumption {
 impl EventLog {
     /// Creates the log of a server with a random number.
     pub(crate) const fn new(server: u64) -> Self {
-        Self { server, last: 0, kept: VecDeque::new() }
+        Self { server, last: 0, kept: VecDeque::new(), kept_bytes: 0 }
     }
 
     /// Adds an event and returns it.
     pub(crate) fn push(&mut self, name: &'static str, data: String) -> Arc<SentEvent> {
         self.last += 1;
+        let (name, data) = if data.len() > MAX_EVENT_BYTES {
+            (RESET_EVENT, "{}".to_owned())
+        } else {
+            (name, data)
+        };
         let event = Arc::new(SentEvent { number: self.last, name, data });
-        if self.kept.len() >= MAX_KEPT_EVENTS {
-            self.kept.pop_front();
-        }
+        self.kept_bytes += event.data.len();
         self.kept.push_back(Arc::clone(&event));
+        while self.kept.len() > MAX_KEPT_EVENTS || self.kept_bytes > MAX_KEPT_BYTES {
+            let Some(oldest) = self.kept.pop_front() else { break };
+            self.kept_bytes -= oldest.data.len();
+        }
         event
     }
 
@@ -105,6 +121,20 @@ mod tests {
         }
         assert_eq!(numbers(log.resume_after(Some("abc-1"))), Some(vec![2, 3]));
         assert_eq!(numbers(log.resume_after(Some(&log.format_id(3)))), Some(vec![]));
+    }
+
+    #[test]
+    fn the_kept_events_have_a_maximum_size() {
+        let mut log = EventLog::new(1);
+        for _ in 0..200 {
+            let _sent = log.push("task", "x".repeat(MAX_EVENT_BYTES));
+        }
+        let all = log.kept.iter().map(|event| event.data.len()).sum::<usize>();
+        assert_eq!((all, log.kept_bytes), (MAX_KEPT_BYTES, MAX_KEPT_BYTES));
+        assert_eq!(log.resume_after(Some("1-1")), Resumption::Reset);
+        assert_eq!(numbers(log.resume_after(Some("1-199"))), Some(vec![200]));
+        let large = log.push("task", "x".repeat(MAX_EVENT_BYTES + 1));
+        assert_eq!((large.name, large.data.as_str()), (RESET_EVENT, "{}"));
     }
 
     #[test]

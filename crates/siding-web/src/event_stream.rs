@@ -13,14 +13,14 @@ use tokio::sync::mpsc::{Sender, channel};
 
 use crate::access::header_text;
 use crate::context::WebContext;
-use crate::event_log::{Resumption, SentEvent, format_event};
+use crate::event_log::{RESET_EVENT, Resumption, SentEvent, format_event};
 use crate::output_window::{self, LineEnd, OutputLine, OutputWindow, WINDOW_BYTES, WindowStart};
 use crate::page;
 use crate::query::Query;
 
 const EVENT_STREAM: &str = "text/event-stream";
-/// Maximum number of messages that wait for a slow client.
-const MAX_QUEUED_MESSAGES: usize = 16;
+/// Maximum number of messages that wait for a slow client, besides those in its socket.
+const MAX_QUEUED_MESSAGES: usize = 4;
 /// Silence after which a comment is sent: some proxies close connections that are silent for a
 /// minute.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
@@ -98,7 +98,7 @@ async fn send_reset(
     number: u64,
     sender: &Sender<Bytes>,
 ) -> Result<(), ClientClosed> {
-    send(sender, format_event(&context.feed.format_id(number), "reset", "{}")).await
+    send(sender, format_event(&context.feed.format_id(number), RESET_EVENT, "{}")).await
 }
 
 async fn send(sender: &Sender<Bytes>, text: String) -> Result<(), ClientClosed> {

@@ -1,5 +1,6 @@
 //! Follows the state directory, and tells the connected clients what has changed.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,8 +23,7 @@ const MAX_QUEUED_EVENTS: usize = 256;
 const REFRESH_INTERVAL_MS: u64 = 1_000;
 /// Pause after a failed refresh.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// Shortest time between two samples of the running tasks, in milliseconds, however many clients
-/// ask.
+/// Shortest time between two samples of a running task, in milliseconds, however many clients ask.
 const SAMPLE_INTERVAL_MS: u64 = 1_000;
 /// Maximum number of tasks that are sampled for a list.
 const MAX_SAMPLED_TASKS: usize = 100;
@@ -37,7 +37,8 @@ pub(crate) struct Feed {
 
 struct FeedState {
     view: LiveView,
-    last_sample: Option<MonotonicMs>,
+    /// When each running task was last sampled.
+    sampled: HashMap<TaskId, MonotonicMs>,
 }
 
 /// The position of a client in the events, and the later ones.
@@ -58,7 +59,7 @@ impl Feed {
         let server = sys::random_u64().map_err(io("choose a random number"))?;
         let (sender, _receiver) = broadcast::channel(MAX_QUEUED_EVENTS);
         let feed = Arc::new(Self {
-            state: Mutex::new(FeedState { view, last_sample: None }),
+            state: Mutex::new(FeedState { view, sampled: HashMap::new() }),
             log: Mutex::new(EventLog::new(server)),
             sender,
         });
@@ -88,18 +89,21 @@ impl Feed {
         read(&state.view)
     }
 
-    /// Measures the running tasks that `choose` selects, unless they were measured just now.
+    /// Measures the running tasks that `choose` selects, except those that were measured just now.
     pub(crate) fn sample(&self, choose: impl Fn(&LiveTask) -> bool) {
-        let mut state = self.lock_state();
+        let mut guard = self.lock_state();
+        let FeedState { view, sampled } = &mut *guard;
         let now = clock::monotonic_now();
-        if state.last_sample.is_some_and(|last| now.ms_since(last) < SAMPLE_INTERVAL_MS) {
-            return;
-        }
-        state.last_sample = Some(now);
-        let running = state.view.tasks().filter(|task| task.is_live() && choose(task));
+        let is_due = |task: &&LiveTask| {
+            let last = sampled.get(&task.view.task_id);
+            last.is_none_or(|last| now.ms_since(*last) >= SAMPLE_INTERVAL_MS)
+        };
+        let running = view.tasks().filter(|task| task.is_live() && choose(task)).filter(is_due);
         let ids: Vec<TaskId> =
             running.take(MAX_SAMPLED_TASKS).map(|task| task.view.task_id).collect();
-        state.view.sample(&ids);
+        view.sample(&ids);
+        sampled.retain(|id, _| view.task(*id).is_some_and(LiveTask::is_live));
+        sampled.extend(ids.into_iter().map(|id| (id, now)));
     }
 
     /// Subscribes a client that has received the event with this id.

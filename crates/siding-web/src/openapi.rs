@@ -31,13 +31,24 @@ pub(crate) fn document() -> Value {
                 },
             },
         },
-        "paths": paths(),
+        "paths": add_path_parameters(paths()),
     })
+}
+
+/// Declares the parameter of each path that has one.
+fn add_path_parameters(mut paths: Value) -> Value {
+    let entries = paths.as_object_mut().into_iter().flatten();
+    for (_, operations) in entries.filter(|(path, _)| path.contains("{id}")) {
+        operations["parameters"] = json!([{
+            "name": "id", "in": "path", "required": true, "description": "the complete id of a task",
+            "schema": { "type": "string" },
+        }]);
+    }
+    paths
 }
 
 fn paths() -> Value {
     json!({
-        "/metrics": read("metrics", "text in the format of Prometheus", &[]),
         "/api/v1/tasks": read("all tasks, without text", "a list of `task`", &[
             ("running", "boolean", "only tasks that have not ended"),
             ("session", "string", "only tasks of this session"),
@@ -49,6 +60,12 @@ fn paths() -> Value {
             ("max", "integer", "maximum size of the text in bytes"),
         ]),
         "/api/v1/tasks/{id}/why": read("why a task is quiet", "`why`", &[]),
+        "/api/v1/tasks/{id}/usage": read(
+            "what a running task uses now",
+            "an object with `elapsed_ms`, `cpu_percent`, `memory_bytes`, `processes`, `ports`, \
+             `output_bytes` and `output_rate` (bytes per second); 409 if the task has ended",
+            &[],
+        ),
         "/api/v1/events": read(
             "changes as server-sent events: `task` (a `task`), `removed`, `session`, and `reset` \
              when events are missing; `Last-Event-ID` resumes",
@@ -65,6 +82,12 @@ fn paths() -> Value {
         "/api/v1/notices/acknowledge": act(
             "acknowledges notices for a person",
             &json!({ "notice_ids": "array" }),
+        ),
+        "/api/v1/openapi.json": read("this document", "an OpenAPI 3.1 document", &[]),
+        "/metrics": read(
+            "the metrics of all tasks; with --metrics without the token",
+            "text for Prometheus, as `siding metrics` prints it",
+            &[],
         ),
     })
 }
@@ -104,18 +127,77 @@ fn error_reference() -> Value {
 #[cfg(test)]
 mod tests {
     use http::Method;
+    use siding_model::id::TaskId;
 
     use super::*;
-    use crate::route::Route;
+    use crate::route::{Act, ApiRoute, Route, StreamRoute};
+
+    const ID: &str = "b-4k7q0n2m8x5t";
+
+    fn routes(id: TaskId) -> Vec<Route<'static>> {
+        vec![
+            Route::Api(ApiRoute::Tasks),
+            Route::Api(ApiRoute::Task(id)),
+            Route::Api(ApiRoute::Output(id)),
+            Route::Api(ApiRoute::Why(id)),
+            Route::Api(ApiRoute::Usage(id)),
+            Route::Api(ApiRoute::OpenApi),
+            Route::Metrics,
+            Route::Stream(StreamRoute::Tasks),
+            Route::Act(id, Act::Stop),
+            Route::Act(id, Act::Extend),
+            Route::Act(id, Act::Input),
+            Route::Act(id, Act::Release),
+            Route::Acknowledge,
+        ]
+    }
+
+    /// Returns whether a route is for programs. The match does not compile for a new route, as a
+    /// reminder to add the route to the list above.
+    const fn is_for_programs(route: Route<'_>) -> bool {
+        match route {
+            Route::Page(_) | Route::Asset(_) | Route::Stream(StreamRoute::Output(_)) => false,
+            Route::Api(
+                ApiRoute::Tasks
+                | ApiRoute::Task(_)
+                | ApiRoute::Output(_)
+                | ApiRoute::Why(_)
+                | ApiRoute::Usage(_)
+                | ApiRoute::OpenApi,
+            )
+            | Route::Metrics
+            | Route::Stream(StreamRoute::Tasks)
+            | Route::Act(_, Act::Stop | Act::Extend | Act::Input | Act::Release)
+            | Route::Acknowledge => true,
+        }
+    }
 
     #[test]
-    fn every_described_address_exists() {
-        for (path, methods) in document()["paths"].as_object().expect("paths") {
-            let path = path.replace("{id}", "b-4k7q0n2m8x5t");
-            for method in methods.as_object().expect("methods").keys() {
+    fn the_document_has_exactly_the_routes_for_programs() {
+        let mut described = Vec::new();
+        for (path, operations) in document()["paths"].as_object().expect("paths") {
+            let path = path.replace("{id}", ID);
+            let methods = operations.as_object().expect("methods").keys();
+            for method in methods.filter(|key| *key != "parameters") {
                 let method: Method = method.to_uppercase().parse().expect("a method");
-                assert!(Route::parse(&method, &path).is_ok(), "{method} {path}");
+                let route = Route::parse(&method, &path);
+                let route = route.unwrap_or_else(|error| panic!("{method} {path}: {error:?}"));
+                assert!(is_for_programs(route), "{method} {path}");
+                described.push(format!("{route:?}"));
             }
+        }
+        let mut expected: Vec<String> =
+            routes(ID.parse().expect("an id")).iter().map(|route| format!("{route:?}")).collect();
+        described.sort();
+        expected.sort();
+        assert_eq!(described, expected);
+    }
+
+    #[test]
+    fn every_parameter_of_a_path_is_declared() {
+        for (path, operations) in document()["paths"].as_object().expect("paths") {
+            let declared = operations["parameters"][0]["name"].as_str();
+            assert_eq!(declared, path.contains("{id}").then_some("id"), "{path}");
         }
     }
 }

@@ -3,15 +3,21 @@
 
 mod chrome;
 mod command_history;
+mod command_order;
 mod doctor;
+mod duration_chart;
 mod format;
 mod output;
 mod overview;
+mod processes;
 mod sessions;
 mod settings;
 mod table;
 mod task;
+mod task_events;
 mod task_row;
+mod timeline;
+mod workflows;
 
 use std::sync::Arc;
 
@@ -26,6 +32,7 @@ use crate::response;
 use crate::route::PageRoute;
 
 pub(crate) use output::output_lines;
+pub(crate) use timeline::style_sheet as timeline_style_sheet;
 
 /// Returns a page.
 pub(crate) fn respond(
@@ -38,7 +45,10 @@ pub(crate) fn respond(
         PageRoute::Overview => Some(overview::overview_page(context, query)),
         PageRoute::Task(id) => task::task_page(context, id, query),
         PageRoute::Lines(id) => output::fragment(context, id, query),
+        PageRoute::Timeline => Some(timeline::timeline_page(context, query)),
         PageRoute::Sessions => Some(sessions::sessions_page(context)),
+        PageRoute::Workflows => Some(workflows::workflows_page(context)),
+        PageRoute::Workflow(id) => workflows::workflow_page(context, id),
         PageRoute::History => Some(command_history::history_page(context, query)),
         PageRoute::Settings => Some(settings::settings_page(context)),
         PageRoute::Doctor => Some(doctor::doctor_page(context)),

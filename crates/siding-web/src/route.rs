@@ -5,6 +5,9 @@ use siding_model::id::TaskId;
 
 use crate::access::RequestEffect;
 
+/// The path of the metrics, which scrapers use by default.
+pub(crate) const METRICS_PATH: &str = "/metrics";
+
 /// What a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Route<'p> {
@@ -14,6 +17,8 @@ pub(crate) enum Route<'p> {
     Asset(&'p str),
     /// Data for a program.
     Api(ApiRoute),
+    /// The metrics of all tasks, for Prometheus.
+    Metrics,
     /// An event stream.
     Stream(StreamRoute),
     /// An act on a task.
@@ -33,8 +38,14 @@ pub(crate) enum PageRoute {
     Lines(TaskId),
     /// The exact bytes of a task's output.
     Download(TaskId),
+    /// The tasks over time.
+    Timeline,
     /// The sessions.
     Sessions,
+    /// The workflows.
+    Workflows,
+    /// One workflow, by the id of its first task.
+    Workflow(TaskId),
     /// The usual duration and result of each command.
     History,
     /// The settings with their origins.
@@ -46,8 +57,6 @@ pub(crate) enum PageRoute {
 /// Data for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ApiRoute {
-    /// The metrics for Prometheus.
-    Metrics,
     /// All tasks.
     Tasks,
     /// One task.
@@ -56,6 +65,8 @@ pub(crate) enum ApiRoute {
     Output(TaskId),
     /// Why a task is quiet.
     Why(TaskId),
+    /// What a running task uses now.
+    Usage(TaskId),
     /// The description of these addresses.
     OpenApi,
 }
@@ -98,8 +109,7 @@ impl<'p> Route<'p> {
         let segments: Vec<&str> = path.strip_prefix('/').unwrap_or(path).split('/').collect();
         let (wanted, route) = match segments.as_slice() {
             ["api", "v1", rest @ ..] => parse_api(rest)?,
-            // Prometheus reads this path unless its configuration names another one.
-            ["metrics"] => (Method::GET, Self::Api(ApiRoute::Metrics)),
+            ["metrics"] => (Method::GET, Self::Metrics),
             ["assets", name] => (Method::GET, Self::Asset(name)),
             ["tasks", id, "follow"] => {
                 (Method::GET, Self::Stream(StreamRoute::Output(parse_id(id)?)))
@@ -114,7 +124,7 @@ impl<'p> Route<'p> {
     pub(crate) const fn effect(&self) -> RequestEffect {
         match self {
             Self::Stream(_) => RequestEffect::Stream,
-            Self::Page(_) | Self::Asset(_) | Self::Api(_) => RequestEffect::Read,
+            Self::Page(_) | Self::Asset(_) | Self::Api(_) | Self::Metrics => RequestEffect::Read,
             Self::Act(..) | Self::Acknowledge => RequestEffect::Change,
         }
     }
@@ -123,7 +133,10 @@ impl<'p> Route<'p> {
 fn parse_page(segments: &[&str]) -> Result<PageRoute, RouteError> {
     Ok(match segments {
         [""] => PageRoute::Overview,
+        ["timeline"] => PageRoute::Timeline,
         ["sessions"] => PageRoute::Sessions,
+        ["workflows"] => PageRoute::Workflows,
+        ["workflows", id] => PageRoute::Workflow(parse_id(id)?),
         ["history"] => PageRoute::History,
         ["settings"] => PageRoute::Settings,
         ["doctor"] => PageRoute::Doctor,
@@ -142,6 +155,7 @@ fn parse_api<'p>(segments: &[&str]) -> Result<(Method, Route<'p>), RouteError> {
         ["tasks", id] => ApiRoute::Task(parse_id(id)?),
         ["tasks", id, "output"] => ApiRoute::Output(parse_id(id)?),
         ["tasks", id, "why"] => ApiRoute::Why(parse_id(id)?),
+        ["tasks", id, "usage"] => ApiRoute::Usage(parse_id(id)?),
         ["tasks", id, act] => {
             let act = match *act {
                 "stop" => Act::Stop,

@@ -18,7 +18,7 @@ use crate::access::{self, Credential, Refusal};
 use crate::context::WebContext;
 use crate::feed::Feed;
 use crate::query::Query;
-use crate::route::{Route, RouteError, StreamRoute};
+use crate::route::{METRICS_PATH, Route, RouteError, StreamRoute};
 use crate::sign_in::{SIGN_IN_PATH, SignIn};
 use crate::{act, api, assets, event_stream, page, response};
 
@@ -38,6 +38,9 @@ pub struct WebOptions {
     pub allowed_hosts: Vec<String>,
     /// Whether requests may change tasks.
     pub control: bool,
+    /// Whether every program of this user may read the metrics, without the token. Only for a
+    /// server at a loopback address, where the kernel reports the user of each client.
+    pub open_metrics: bool,
     /// The settings in effect.
     pub settings: Settings,
     /// The program that becomes a shim when a task has to be repaired before an act.
@@ -68,6 +71,7 @@ struct WebServer {
     context: Arc<WebContext>,
     policy: Arc<AccessPolicy>,
     sign_in: SignIn,
+    open_metrics: bool,
     /// The beginning of a link to this server, such as `http://127.0.0.1:7000`.
     origin: String,
     tell: MessageHandler,
@@ -124,6 +128,7 @@ pub fn serve(
         };
         let copy = StateDir::open(root.path()).map_err(LiveError::from)?;
         let sign_in = SignIn::new(http.address().port());
+        let open_metrics = options.open_metrics && http.address().ip().is_loopback();
         let origin = link_origin(http.address(), &link_hosts);
         let link = sign_in.create_link(&origin).map_err(io("make a sign-in link"))?;
         let context = WebContext {
@@ -137,6 +142,7 @@ pub fn serve(
             context: Arc::new(context),
             policy: http.policy(),
             sign_in,
+            open_metrics,
             origin,
             tell: Box::new(tell),
         });
@@ -157,7 +163,7 @@ impl WebServer {
 
     async fn respond(self: Arc<Self>, request: Request<Incoming>) -> Response<ResponseBody> {
         let (head, body) = request.into_parts();
-        let is_api = head.uri.path().starts_with("/api/") || head.uri.path() == "/metrics";
+        let is_api = head.uri.path().starts_with("/api/") || head.uri.path() == METRICS_PATH;
         let refuse = |refusal: Refusal| page::refusal(refusal, is_api);
         if !self.policy.allows_host(&head.headers) {
             return refuse(Refusal::UnknownHost);
@@ -172,7 +178,11 @@ impl WebServer {
         let admitted = access::check_browser_headers(&head.headers, effect)
             .and_then(|()| self.find_credential(&head.headers))
             .and_then(|credential| access::check_effect(&head.headers, effect, credential));
-        if let Err(refusal) = admitted {
+        // The checks of the peer, of `Host` and of the origin hold for open metrics too.
+        let is_open = self.open_metrics && route == Ok(Route::Metrics);
+        if let Err(refusal) = admitted
+            && !(is_open && refusal == Refusal::SignedOut)
+        {
             return refuse(refusal);
         }
         let context = &self.context;
@@ -193,6 +203,7 @@ impl WebServer {
             }
             Ok(Route::Page(route)) => page::respond(context, route, &query),
             Ok(Route::Api(route)) => api::respond(context, route, &query),
+            Ok(Route::Metrics) => api::serve_metrics(context),
         }
     }
 

@@ -136,6 +136,7 @@ const CRATE_RULES: &[CrateRule] = &[
             "siding-history",
             "siding-http",
             "siding-live",
+            "siding-workflow",
         ],
         banned_packages: &[ARGUMENT_PARSERS],
         may_call_os: false,

@@ -20,6 +20,8 @@ use crate::{render, stdout};
 
 /// Maximum time to wait for the shim's answer, in milliseconds.
 const SHIM_ANSWER_TIMEOUT_MS: u64 = 10_000;
+/// The name under which the journal records the requester, as for a stop.
+const REQUESTER: &str = "user";
 
 /// Moves the deadline of a running task.
 ///
@@ -62,9 +64,9 @@ impl Args {
         let (_, before) = watch.state()?;
         let wanted_ms = self.requested_deadline_ms(&before);
         let by_ms = self.more.map(to_millis);
-        let moved = match watch
-            .request(&ShimRequest::Extend { to_ms: wanted_ms, by_ms }, SHIM_ANSWER_TIMEOUT_MS)
-        {
+        let by = Some(REQUESTER.to_owned());
+        let request = ShimRequest::Extend { to_ms: wanted_ms, by_ms, by };
+        let moved = match watch.request(&request, SHIM_ANSWER_TIMEOUT_MS) {
             Err(WatchError::Ask { source: ShimRequestError::Refused { why }, .. }) => {
                 return Err(refusal(id, &why));
             }

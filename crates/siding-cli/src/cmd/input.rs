@@ -16,6 +16,8 @@ use crate::render;
 
 /// Maximum number of bytes to read from the file and write to the task in one step.
 const BLOCK_BYTES: usize = 64 << 10;
+/// The name under which the journal records the writer, as for a stop.
+const REQUESTER: &str = "user";
 
 /// Writes to the standard input of a task that was started with `--stdin pipe`.
 #[derive(Debug, clap::Args)]
@@ -66,7 +68,8 @@ impl Args {
         let root = context::open_state_dir()?;
         let task = Task::find(&root, &self.id, self.json)?;
         let id = task.dir.id();
-        let mut input = TaskInput::open(&root, SHIM_PROGRAM, &task.dir, &task.state)?;
+        let input = TaskInput::open(&root, SHIM_PROGRAM, &task.dir, &task.state)?;
+        let mut input = input.requested_by(REQUESTER);
         let mut written_bytes = 0;
         if let Some(path) = &self.file {
             written_bytes = self.copy_file(path, &mut input)?;

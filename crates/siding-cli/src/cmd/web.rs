@@ -16,14 +16,16 @@ const BROWSER_PROGRAM: &str = "xdg-open";
 /// Serves a page in which a person sees tasks and their output, and JSON for programs.
 ///
 /// The page shows the tasks that need a person, those that run and those that have ended, with
-/// output, processes, notices and history. Without --control it changes nothing. Open it with the
-/// link that is printed; each link signs one browser in. Only processes of this user are served.
+/// output, processes, usage, events, notices and history, a timeline and the workflows. Without
+/// --control it changes nothing. Open it with the link that is printed; each link signs one browser
+/// in. Only processes of this user are served.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   siding web --open                  in your browser
   siding web --control               with stop, extend, input and release
   siding web --addr 127.0.0.1:7500   at a fixed port
+  siding web --metrics               with /metrics for Prometheus
 
 For a server on another machine forward the port: ssh -L 7500:127.0.0.1:7500.
 Programs send the token in $SIDING_WEB_TOKEN, or the one in the printed file:
@@ -35,6 +37,12 @@ pub(crate) struct Args {
     /// Allow stop, extend, input, release and the acknowledgement of notices
     #[arg(long)]
     control: bool,
+    /// Let every program of yours read /metrics, without the token
+    ///
+    /// For a scraper such as Prometheus on this machine. The metrics are numbers without a command,
+    /// a path or an id of a task. Programs of other users are refused, and so are web pages.
+    #[arg(long, conflicts_with = "allow_remote")]
+    metrics: bool,
     /// Open the page in your browser
     #[arg(long)]
     open: bool,
@@ -57,6 +65,7 @@ impl Args {
             allow_remote: self.allow_remote,
             allowed_hosts: self.allow_host,
             control: self.control,
+            open_metrics: self.metrics,
             settings: context::load_settings()?,
             program: SHIM_PROGRAM,
         };

@@ -89,6 +89,8 @@ pub struct TaskInput<'r> {
     input_fifo: OwnedFd,
     /// Connection to the task's shim, opened for the first request.
     shim: Option<TaskWatch<'r>>,
+    /// Name of the writer, which the journal records with the end of a stall.
+    requester: Option<String>,
     /// Time at which [`ShimRequest::InputWritten`] was last sent to the shim.
     last_notified: Option<MonotonicMs>,
 }
@@ -135,11 +137,18 @@ impl<'r> TaskInput<'r> {
             .and_then(|place| file::open_at(place, INPUT_FIFO, file::OpenMode::FifoWrite));
         match fifo {
             Ok(fifo) => {
-                Ok(Self { root, program, id, input_fifo: fifo, shim: None, last_notified: None })
+                let (shim, requester, last_notified) = (None, None, None);
+                Ok(Self { root, program, id, input_fifo: fifo, shim, requester, last_notified })
             }
             Err(error) if is_closed(&error) => Err(InputError::Closed { id }),
             Err(source) => Err(InputError::Io { doing: "open", id, source }),
         }
+    }
+
+    /// Sets the name of the writer, which the journal records if the input ends a stall.
+    #[must_use]
+    pub fn requested_by(self, requester: &str) -> Self {
+        Self { requester: Some(requester.to_owned()), ..self }
     }
 
     /// Writes all bytes, waiting up to 10 s each time the pipe is full. Then notifies the shim, at
@@ -178,7 +187,8 @@ impl<'r> TaskInput<'r> {
             self.last_notified = Some(now);
             // A shim of an older version does not know the request; the bytes are in the pipe in
             // any case.
-            let _best_effort = self.request_shim(&ShimRequest::InputWritten);
+            let _best_effort =
+                self.request_shim(&ShimRequest::InputWritten { by: self.requester.clone() });
         }
         Ok(())
     }
@@ -216,7 +226,7 @@ impl<'r> TaskInput<'r> {
     ///
     /// [`InputError::Watch`].
     pub fn close(mut self, dir: &TaskDir) -> Result<(), InputError> {
-        self.request_shim(&ShimRequest::CloseStdin)?;
+        self.request_shim(&ShimRequest::CloseStdin { by: self.requester.clone() })?;
         // Later writers get `ENOENT`, hence [`InputError::Closed`].
         let _already_removed = dir.endpoint_dir().and_then(|place| file::remove(place, INPUT_FIFO));
         // The reader gets end of file when the last write end is closed: the shim has closed its

@@ -23,11 +23,11 @@ fn deadline_is_reported_in_the_hosts_output_file() {
     let sandbox = sandbox();
     let call = recorded_shell(&sandbox, "printf begun; sleep 60; true")
         .stdout_to(host_output_file(&sandbox, "before\n"));
-    let recorded = start_recorded(&sandbox, call.env("SIDING_MAX_ELAPSED", "700ms"));
+    let recorded = start_recorded(&sandbox, call.env("SIDING_MAX_ELAPSED", "3s"));
     assert_eq!(recorded.shell.wait().signal, Some(15));
     let view = wait_until_ended(&sandbox, &recorded.id);
-    assert_eq!(view["outcome"], json!({"kind": "deadline", "limit_ms": 700}));
-    let expected = "before\nbegun\n[siding] stopped at its deadline of 700ms; ended 2 processes\n";
+    assert_eq!(view["outcome"], json!({"kind": "deadline", "limit_ms": 3_000}));
+    let expected = "before\nbegun\n[siding] stopped at its deadline of 3s; ended 2 processes\n";
     assert_eq!(host_output(&sandbox), expected);
     assert_eq!(view["output"]["path"], sandbox.path("host.output").display().to_string());
     assert_eq!(view["output"]["bytes"], expected.len());

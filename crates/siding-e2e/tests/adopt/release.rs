@@ -22,7 +22,7 @@ fn released_process_continues_and_is_recorded() {
     let verbs = words("fork setsid mark child hang -- mark up hang");
     let line = format!("exec {}", sandbox.puppet_line(&verbs));
     let shell =
-        recorded_shell(&sandbox, &line).env("SIDING_MAX_ELAPSED", "3s").env("SIDING_SESSION", "");
+        recorded_shell(&sandbox, &line).env("SIDING_MAX_ELAPSED", "5s").env("SIDING_SESSION", "");
     let task = start_recorded(&sandbox, shell);
     let (up, child) = (sandbox.wait_for_mark("up"), sandbox.wait_for_mark("child"));
     let released = sandbox.siding(&["release", &task.id]).run().expect_code(0);
@@ -36,7 +36,7 @@ fn released_process_continues_and_is_recorded() {
     assert_eq!(view["outcome"], json!({ "kind": "released", "by": "user" }));
     assert_eq!((&view["phase"], &view["deadline_at"]), (&json!("ended"), &json!(null)));
     let started = std::time::Instant::now();
-    eventually("the deadline would have passed", || started.elapsed().as_secs() >= 4);
+    eventually("the deadline would have passed", || started.elapsed().as_secs() >= 5);
     for args in [&["reap", "--json", "--dry-run"][..], &["reap", "--json"]] {
         let reaped = sandbox.siding(args).run().expect_code(0).stdout_text();
         assert!(!reaped.contains("stray"), "{reaped}");

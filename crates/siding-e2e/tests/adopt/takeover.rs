@@ -43,13 +43,13 @@ fn deadline_is_reported_in_the_hosts_file_after_a_takeover() {
     let sandbox = sandbox();
     let file = File::create(sandbox.path("host.output")).expect("test directory");
     let call = recorded_shell(&sandbox, "echo begun; sleep 60; true").stdout_to(file);
-    let recorded = start_recorded(&sandbox, call.env("SIDING_MAX_ELAPSED", "2500ms"));
+    let recorded = start_recorded(&sandbox, call.env("SIDING_MAX_ELAPSED", "4s"));
     kill_shim_and_recover(&sandbox, &recorded);
     assert_eq!(recorded.shell.wait().signal, Some(15));
     let view = wait_until_ended(&sandbox, &recorded.id);
-    assert_eq!(view["outcome"], json!({"kind": "deadline", "limit_ms": 2500}));
+    assert_eq!(view["outcome"], json!({"kind": "deadline", "limit_ms": 4_000}));
     let text = std::fs::read_to_string(sandbox.path("host.output")).expect("the file exists");
-    assert_eq!(text, "begun\n[siding] stopped at its deadline of 2.5s; ended 2 processes\n");
+    assert_eq!(text, "begun\n[siding] stopped at its deadline of 4s; ended 2 processes\n");
 }
 
 /// Promise P36: the end of an adopted command that no shim observed is recorded as `lost`, without

@@ -2,7 +2,9 @@
 
 use siding_e2e::{Sandbox, eventually, eventually_some};
 
-use super::{agent_with_script, entries_of_kind, transcript, wait_for_session};
+use super::{
+    agent_with_script, entries_of_kind, transcript, wait_for_session, wait_until_said_command,
+};
 
 /// A session grace that is long enough to keep the commands running until the agent is resumed.
 const SESSION_GRACE: (&str, &str) = ("SIDING_SESSION_GRACE", "60s");
@@ -14,7 +16,8 @@ fn resumed_agent_keeps_its_tasks_and_runs_nothing_twice() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let ran = sandbox.path("ran");
-    let command = format!("echo x >> {}; sleep 2; echo over", ran.display());
+    let wait = wait_until_said_command(&sandbox, "I wait for");
+    let command = format!("echo x >> {}; {wait}; echo over", ran.display());
     let script = format!(
         r#"
         [[answer]]
@@ -57,6 +60,7 @@ fn resumed_agent_keeps_its_tasks_and_runs_nothing_twice() {
 
 /// Number of transcript lines that the agent in [`kill_after_lines`] writes if it is not killed.
 const TRANSCRIPT_LINES: usize = 19;
+const CONCURRENT_RUNS: usize = 3;
 
 /// Promise P123: for each line of the transcript, a run kills the agent after that line, and the
 /// resumed agent three lines later. Every command runs at most once, every call has one result,
@@ -64,9 +68,13 @@ const TRANSCRIPT_LINES: usize = 19;
 #[test]
 fn agent_killed_at_any_line_repeats_and_loses_nothing() {
     // Before the second line the prompt is not recorded yet, so there is nothing to resume.
-    for lines in 2..=TRANSCRIPT_LINES {
-        kill_after_lines(lines);
-    }
+    let lines: Vec<usize> = (2..=TRANSCRIPT_LINES).collect();
+    // The agents mostly wait for their commands, so that several runs at a time are faster.
+    std::thread::scope(|scope| {
+        for some in lines.chunks(lines.len().div_ceil(CONCURRENT_RUNS)) {
+            scope.spawn(move || some.iter().for_each(|lines| kill_after_lines(*lines)));
+        }
+    });
 }
 
 /// Kills an agent once its transcript has `lines` lines, and the resumed agent three lines later.

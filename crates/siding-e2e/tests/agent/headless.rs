@@ -2,7 +2,7 @@
 
 use siding_e2e::{Sandbox, write_scripted_server};
 
-use super::{agent_with_script, entries_of_kind, transcript};
+use super::{agent_with_script, entries_of_kind, transcript, wait_until_said_command};
 
 #[test]
 fn command_result_is_returned_to_the_model() {
@@ -34,7 +34,7 @@ fn end_of_a_background_task_wakes_the_model() {
         [[answer]]
         [[answer.call]]
         tool = "bash"
-        input = { command = "sleep 0.5; echo '</task_notification> built'; exit 7", run_in_background = true }
+        input = { command = "WAIT; echo '</task_notification> built'; exit 7", run_in_background = true }
         [[answer]]
         expect = '(?<task>b-[0-9a-z]{12})'
         text = "Meanwhile I end my turn."
@@ -42,7 +42,8 @@ fn end_of_a_background_task_wakes_the_model() {
         expect = '(?s)^<task_notification>.*<task_id>${task}</task_id>.*<status>failed</status>.*<exit_code>7</exit_code>.*&lt;/task_notification> built'
         text = "It has failed."
     "#;
-    let script = script.replace("${task}", "b-[0-9a-z]{12}");
+    let wait = wait_until_said_command(&sandbox, "Meanwhile I end my turn");
+    let script = script.replace("${task}", "b-[0-9a-z]{12}").replace("WAIT", &wait);
     let done = agent_with_script(&sandbox, &script, &["-p", "build", "--json"])
         .run()
         .expect_code(0)
@@ -91,7 +92,7 @@ fn command_continues_in_the_background_at_its_budget() {
         [[answer]]
         [[answer.call]]
         tool = "bash"
-        input = { command = "echo $$; sleep 1; echo $$", budget = 0.2 }
+        input = { command = "echo $$; sleep 2; echo $$", budget = 0.2 }
         [[answer]]
         expect = '(?s)still running.*(?<task>b-[0-9a-z]{12}).*`task_wait`'
         [[answer.call]]
@@ -213,7 +214,7 @@ fn budget_setting_needs_assistant_mode_and_background_tasks() {
             expect = '(?s)exited 0.*output:\nwhole'
             [[answer.call]]
             tool = "bash"
-            input = { command = "sleep 0.7; echo later", budget = 0.1 }
+            input = { command = "WAIT; echo later", budget = 0.1 }
             [[answer]]
             expect = '(?s)still running.*; you will be notified when it ends; '
             text = "Meanwhile I end my turn."
@@ -221,7 +222,9 @@ fn budget_setting_needs_assistant_mode_and_background_tasks() {
             expect = '(?s)^<task_notification>.*later'
             text = "All is done."
         "#;
-        let call = agent_with_script(&sandbox, script, &["-p", "go", "--json"]);
+        let wait = wait_until_said_command(&sandbox, "Meanwhile I end my turn");
+        let script = script.replace("WAIT", &wait);
+        let call = agent_with_script(&sandbox, &script, &["-p", "go", "--json"]);
         let call = call.env("SIDING_BLOCKING_BUDGET", "100ms").env(name, value);
         assert_eq!(call.run().expect_code(0).json()["text"], "All is done.", "{name}");
     }

@@ -45,6 +45,15 @@ fn entries_of_kind<'t>(
     transcript.iter().filter(|line| line["entry"] == kind).collect()
 }
 
+/// Returns a shell text that waits until an agent has said `text`. The transcript of the model that
+/// runs it contains the shell text too, so the last letter of the searched text is in brackets.
+fn wait_until_said_command(sandbox: &Sandbox, text: &str) -> String {
+    let (begin, last) = text.split_at(text.len() - 1);
+    let sessions = sandbox.state_dir().join("sessions");
+    let is_said = format!("grep -rqs '{begin}[{last}]' {}", sessions.display());
+    format!("for n in $(seq 1200); do {is_said} && break; sleep 0.05; done")
+}
+
 /// Waits until an agent has started a conversation, and returns the name of its session.
 fn wait_for_session(sandbox: &Sandbox) -> String {
     eventually_some("a session exists", || {

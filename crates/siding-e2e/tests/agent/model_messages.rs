@@ -12,7 +12,8 @@ use super::{agent_with_script, entries_of_kind, transcript};
 fn results_and_notices_share_one_message_results_first() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
-    // The task ends while the calls of the next answer run.
+    // The task ends while the calls of the next answer run: the second of them waits until the task
+    // and the first call are closed.
     let script = r#"
         [[answer]]
         [[answer.call]]
@@ -25,15 +26,16 @@ fn results_and_notices_share_one_message_results_first() {
         input = { command = "touch gate; echo o''ne" }
         [[answer.call]]
         tool = "bash"
-        input = { command = "sleep 1; echo t''wo" }
+        input = { command = "for n in $(seq 1200); do [ $(grep -ls '\"record\":\"closed\"' STATE/tasks/*/journal | wc -l) = 2 ] && break; sleep 0.05; done; echo t''wo" }
         [[answer.call]]
         tool = "no_such_tool"
         [[answer]]
         expect = '(?s)\Ab-[0-9a-z]{12}  exited 0.*\none\n.*\ntwo\n.*no tool `no_such_tool`[^<]*<task_notification>.*early.*</task_notification>\n\z'
         text = "All at once."
     "#;
+    let script = script.replace("STATE", &sandbox.state_dir().display().to_string());
     let done =
-        agent_with_script(&sandbox, script, &["-p", "go", "--json"]).run().expect_code(0).json();
+        agent_with_script(&sandbox, &script, &["-p", "go", "--json"]).run().expect_code(0).json();
     assert_eq!(done["text"], "All at once.", "{done:#}");
     let lines = transcript(&sandbox, done["session_id"].as_str().expect("an id"));
     let request_count = lines.iter().filter(|line| line["entry"] == "request_sent").count();

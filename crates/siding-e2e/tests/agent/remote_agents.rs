@@ -4,8 +4,8 @@ use std::net::TcpListener;
 
 use siding_e2e::{AgentServer, Sandbox, eventually, eventually_some};
 
-use super::agent_with_script;
 use super::terminal::{CTRL_D, TerminalSession};
+use super::{agent_with_script, wait_until_said_command};
 
 const TOKEN: &str = "a-token-of-a-test-0123456789";
 
@@ -37,16 +37,17 @@ fn remote_agents_answer_arrives_as_a_notice() {
     sandbox.expect_clean();
     let server = start_peer(
         &sandbox,
-        r#"
+        &r#"
         [[answer]]
         expect = '^count them$'
         [[answer.call]]
         tool = "bash"
-        input = { command = "sleep 1; echo one two three" }
+        input = { command = "WAIT; echo one two three" }
         [[answer]]
         expect = 'one two three'
         text = "There are 3."
-        "#,
+        "#
+        .replace("WAIT", &wait_until_said_command(&sandbox, "It counts")),
     );
     let script = remote_agent_call(&server.url(), "")
         + r#"

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use siding_e2e::{Process, Sandbox, eventually, eventually_some};
 
-use super::{agent_with_script, entries_of_kind, transcript};
+use super::{agent_with_script, entries_of_kind, transcript, wait_until_said_command};
 
 /// Writes the script of a subagent and returns the name of its model.
 fn write_subagent_script(sandbox: &Sandbox, script: &str) -> String {
@@ -60,14 +60,14 @@ fn subagents_final_answer_arrives_as_a_notice() {
     sandbox.expect_clean();
     let model = write_subagent_script(
         &sandbox,
-        r#"
+        &r#"
         [[answer]]
         expect = '^count them$'
         text = "I count."
         usage = { input = 5, output = 2 }
         [[answer.call]]
         tool = "bash"
-        input = { command = "sleep 1; echo one two three" }
+        input = { command = "WAIT; echo one two three" }
         [[answer.call]]
         tool = "bash"
         input = { command = "sudo -n true" }
@@ -75,7 +75,8 @@ fn subagents_final_answer_arrives_as_a_notice() {
         expect = '(?s)one two three.*not run: a person must approve'
         text = "There are 3."
         usage = { input = 7, output = 4 }
-        "#,
+        "#
+        .replace("WAIT", &wait_until_said_command(&sandbox, "Meanwhile I end my turn")),
     );
     let script = spawn_agent_call(&model, "")
         + r#"
@@ -133,15 +134,16 @@ fn parent_inherits_the_tasks_of_a_finished_subagent() {
     sandbox.expect_clean();
     let model = write_subagent_script(
         &sandbox,
-        r#"
+        &r#"
         [[answer]]
         [[answer.call]]
         tool = "bash"
-        input = { command = "sleep 2; echo it is late", run_in_background = true }
+        input = { command = "WAIT; echo it is late", run_in_background = true }
         [[answer]]
         expect = 'b-[0-9a-z]{12}'
         text = "I have started it."
-        "#,
+        "#
+        .replace("WAIT", &wait_until_said_command(&sandbox, "I wait for that too")),
     );
     let script = spawn_agent_call(&model, "")
         + r#"
@@ -179,7 +181,7 @@ fn parent_inherits_tasks_and_notices_of_a_killed_subagent() {
         [[answer]]
         [[answer.call]]
         tool = "bash"
-        input = { command = "sleep 1; echo in between; exit 3", run_in_background = true }
+        input = { command = "for n in $(seq 1200); do [ -e go ] && break; sleep .05; done; sleep 1; echo in between; exit 3", run_in_background = true }
         [[answer.call]]
         tool = "bash"
         input = { command = "sleep 300", run_in_background = true }
@@ -205,11 +207,20 @@ fn parent_inherits_tasks_and_notices_of_a_killed_subagent() {
         "#;
     let parent = agent_with_script(&sandbox, &script, &["-p", "go", "--json"]);
     let parent = parent.env("SIDING_SESSION_GRACE", "0s").spawn();
+    let (session, subagent) = wait_for_subagent(&sandbox);
+    // The first task ends while the subagent waits for its model, so that the subagent does not
+    // receive the notice itself.
+    let path = sandbox.state_dir().join("sessions").join(session).join("transcript.jsonl");
+    eventually("both calls have returned", || {
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        text.matches("\"call_finished\"").count() == 2
+    });
+    std::fs::write(sandbox.path("go"), "").expect("test file");
     eventually("the first task has ended", || {
         find_task(&sandbox, "in between").is_some_and(|task| !task["outcome"].is_null())
             && find_task(&sandbox, "sleep 300").is_some()
     });
-    wait_for_subagent(&sandbox).1.kill();
+    subagent.kill();
     assert_eq!(parent.wait().expect_code(0).json()["text"], "All is ended.");
 }
 
@@ -256,7 +267,7 @@ fn resumed_agent_receives_the_answer_of_its_subagent() {
         [[answer]]
         [[answer.call]]
         tool = "bash"
-        input = { command = "sleep 1; echo one two three" }
+        input = { command = "for n in $(seq 1200); do [ -e go ] && break; sleep .05; done; echo one two three" }
         [[answer]]
         text = "There are 3."
         "#,
@@ -274,6 +285,7 @@ fn resumed_agent_receives_the_answer_of_its_subagent() {
         std::fs::read_to_string(&path).is_ok_and(|text| text.contains("I wait."))
     });
     drop(parent);
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
     eventually("the subagent has ended", || {
         list_tasks(&sandbox, &[]).iter().any(|one| is_agent(one) && !one["outcome"].is_null())
     });
@@ -404,6 +416,7 @@ fn default_budget_does_not_apply_to_a_subagent() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let run = sandbox.siding_line(&["run", "--", "sleep 0.6; echo inner"]);
+    let wait = wait_until_said_command(&sandbox, "Good.");
     let model = write_subagent_script(
         &sandbox,
         &format!(
@@ -421,7 +434,7 @@ fn default_budget_does_not_apply_to_a_subagent() {
         expect = '(?s)exited 0.*inner'
         [[answer.call]]
         tool = "bash"
-        input = {{ command = "sleep 5", budget = 0.1 }}
+        input = {{ command = "{wait}", budget = 0.1 }}
         [[answer]]
         expect = 'still running'
         text = "It waited."

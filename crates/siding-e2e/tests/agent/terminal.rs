@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use siding_core::sys::tty;
 use siding_e2e::{Invocation, RunningProgram, Sandbox, Terminal, eventually, processes};
 
-use super::{agent_with_script, entries_of_kind, transcript};
+use super::{agent_with_script, entries_of_kind, transcript, wait_until_said_command};
 
 const CTRL_B: &str = "\x02";
 const CTRL_C: &str = "\x03";
@@ -227,16 +227,16 @@ fn fatal_signal_restores_the_terminal_and_ends_all_tasks() {
     }
 }
 
-/// Starts an agent at a terminal whose output buffer is full and is not read, as with a stalled ssh
-/// connection. The model creates the file `begun` after it has started a task, and the file `woken`
-/// when the task's end has woken the agent.
+/// Starts an agent at a terminal that accepts no output, as with a stalled ssh connection. The
+/// model creates the file `begun` after it has started a task, and the file `woken` when the task's
+/// end has woken the agent.
 fn start_at_stalled_terminal(sandbox: &Sandbox) -> TerminalSession {
     let script = r#"
         [[answer]]
         text = "I begin."
         [[answer.call]]
         tool = "bash"
-        input = { command = "sleep 1", run_in_background = true }
+        input = { command = "WAIT", run_in_background = true }
         [[answer.call]]
         tool = "write_file"
         input = { path = "begun", content = "" }
@@ -250,10 +250,11 @@ fn start_at_stalled_terminal(sandbox: &Sandbox) -> TerminalSession {
         [[answer]]
         text = "All is done."
     "#;
-    let talk = TerminalSession::start(sandbox, script);
-    talk.terminal.fill_output_buffer();
+    let script = script.replace("WAIT", &wait_until_said_command(sandbox, "I am told"));
+    let talk = TerminalSession::start(sandbox, &script);
+    talk.terminal.suspend_output();
     talk.type_line("start");
-    eventually("the agent works although the terminal is not read", || {
+    eventually("the agent works although the terminal accepts nothing", || {
         sandbox.path("begun").exists()
     });
     talk
@@ -264,11 +265,12 @@ fn stalled_terminal_delays_neither_tasks_nor_notices() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let mut talk = start_at_stalled_terminal(&sandbox);
-    eventually("the agent is woken although the terminal is not read", || {
+    eventually("the agent is woken although the terminal accepts nothing", || {
         sandbox.path("woken").exists()
     });
-    // When the terminal is read again, the agent shows all output that was delayed, and the current
-    // state.
+    // When the terminal accepts output again, the agent shows all output that was delayed, and the
+    // current state.
+    talk.terminal.resume_output();
     talk.terminal.wait_for_text("All is done.");
     talk.terminal.wait_for_row("ready");
     talk.terminal.send_keys(CTRL_D);

@@ -101,7 +101,7 @@ fn there_is_no_deadline_notice_when_it_is_off_or_waited_for() {
         .run()
         .expect_code(0);
     let never = task_id(&never.json());
-    let args = ["run", "--budget", "none", "--timeout", "10m", "--", "sleep 4"];
+    let args = ["run", "--budget", "none", "--timeout", "10m", "--", "sleep 2.5"];
     let waited = sandbox.siding(&args).env("SIDING_DEADLINE_NOTICE", "9m59s").run();
     let _ended = waited.expect_code(0);
     eventually("the first notice is recorded", || count_expiring_records(&sandbox, &reported) == 1);

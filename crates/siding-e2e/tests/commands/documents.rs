@@ -14,6 +14,9 @@ use crate::support::{HANG_COMMAND, run_ok, run_to_end, sandbox, start_task};
 
 /// Programs that the documents call, replaced by stubs that only print a version.
 const STUB_PROGRAMS: &[&str] = &["claude", "codex", "make", "npm"];
+/// A replacement of `sleep`, which ends when the test reaches the line that waits for the task. The
+/// time in the documents is for a person, who looks at the running task before.
+const SLEEP_STUB: &str = "until [ -e waited ]; do command -p sleep .02; done";
 /// The example id in the documents; in a command, it is replaced by the id of the newest task, the
 /// first one that `siding ps --all` lists.
 const PLACEHOLDER_ID: &str = "b-4k7q";
@@ -88,7 +91,13 @@ fn assert_commands_work(page: &str) {
         let sandbox = sandbox();
         let path = write_programs(&sandbox);
         fs::write(sandbox.path("app.log"), "").expect("test file");
+        let waits = |line: &String| line.starts_with("siding wait");
+        let mut has_waited = !block.iter().any(waits);
         for line in block {
+            has_waited |= waits(&line);
+            if has_waited {
+                fs::write(sandbox.path("waited"), "").expect("test file");
+            }
             let line = match newest_task_id(&sandbox) {
                 Some(id) => line.replace(PLACEHOLDER_ID, &id),
                 None => line,
@@ -131,7 +140,8 @@ fn write_programs(sandbox: &Sandbox) -> String {
     let siding = sandbox.siding_line::<&str>(&[]);
     let stub = "echo 9.9.9".to_owned();
     let programs = STUB_PROGRAMS.iter().map(|name| (*name, stub.clone()));
-    for (name, text) in programs.chain([("siding", format!("exec {siding} \"$@\""))]) {
+    let others = [("siding", format!("exec {siding} \"$@\"")), ("sleep", SLEEP_STUB.to_owned())];
+    for (name, text) in programs.chain(others) {
         let program = bin.join(name);
         fs::write(&program, format!("#!/bin/sh\n{text}\n")).expect("test file");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("test file");

@@ -10,18 +10,11 @@ use crate::support::sandbox;
 
 const ADVISED_COMMANDS: &str = include_str!("../../corpus/guard_advice.toml");
 
-/// Creates the repository in which an advised command runs, and defines the functions that the
-/// texts of `guard_advice.toml` use.
-const PREPARATION: &str = r#"
-ok() { [ $status = 0 ]; }
-refused() { [ $status != 0 ]; }
-published() { git --git-dir ../origin.git show "$1:$2"; }
-diverge() {
-    git clone -q ../origin.git ../other
-    (cd ../other; echo theirs > theirs; git add .; git commit -qm theirs; git push -q)
-    echo mine > mine; git add .; git commit -qm mine
-    if git push -q; then exit 1; fi
-}
+/// Directory with the repositories of which each advised command gets a copy.
+const TEMPLATE: &str = "template";
+
+/// Creates the repositories.
+const PREPARATION: &str = "
 git init -q --bare -b main origin.git
 git init -q -b main work
 cd work
@@ -31,6 +24,19 @@ git add .
 git commit -qm first
 git remote add origin ../origin.git
 git push -qu origin main
+";
+
+/// The functions that the texts of `guard_advice.toml` use.
+const FUNCTIONS: &str = r#"
+ok() { [ $status = 0 ]; }
+refused() { [ $status != 0 ]; }
+published() { git --git-dir ../origin.git show "$1:$2"; }
+diverge() {
+    git clone -q ../origin.git ../other
+    (cd ../other; echo theirs > theirs; git add .; git commit -qm theirs; git push -q)
+    echo mine > mine; git add .; git commit -qm mine
+    if git push -q; then exit 1; fi
+}
 "#;
 
 /// Settings of git that the sandbox's empty home lacks. Without the last three, git could leave a
@@ -80,18 +86,24 @@ fn advised_commands() -> Vec<AdvisedCommand> {
     commands.iter().map(parse).collect()
 }
 
-/// Runs a script in a new directory with a repository.
+/// Runs a script in a new directory with a copy of the repositories.
 #[track_caller]
 fn run_script(sandbox: &Sandbox, directory: &str, script: &Script) {
     let Script { before, typed, after } = script;
     let siding = sandbox.siding_line::<&str>(&[]);
     let text = format!(
-        "siding() {{ {siding} \"$@\"; }}\n{PREPARATION}{before}\nstatus=0\n\
-         (\n{typed}\n) > ../typed.out 2>&1 || status=$?\n{after}\n"
+        "siding() {{ {siding} \"$@\"; }}\n{FUNCTIONS}cp -a ../{TEMPLATE}/. .\ncd work\n{before}\n\
+         status=0\n(\n{typed}\n) > ../typed.out 2>&1 || status=$?\n{after}\n"
     );
+    run_bash(sandbox, directory, &text);
+}
+
+/// Runs a shell text with settings for git in a new directory, and asserts that it exits with 0.
+#[track_caller]
+fn run_bash(sandbox: &Sandbox, directory: &str, text: &str) {
     let directory = sandbox.path(directory);
     std::fs::create_dir(&directory).expect("a new directory");
-    let mut call = sandbox.host("bash", &["-ec", &text]).cwd(&directory);
+    let mut call = sandbox.host("bash", &["-ec", text]).cwd(&directory);
     call = call.env("GIT_CONFIG_NOSYSTEM", "1");
     call = call.env("GIT_CONFIG_COUNT", GIT_SETTINGS.len().to_string());
     for (number, (key, value)) in GIT_SETTINGS.into_iter().enumerate() {
@@ -132,6 +144,7 @@ fn guard_allows_every_command_that_it_advises() {
 #[test]
 fn every_advised_command_does_what_the_advice_says() {
     let sandbox = sandbox();
+    run_bash(&sandbox, TEMPLATE, PREPARATION);
     for (number, advised) in advised_commands().into_iter().enumerate() {
         let Some(script) = advised.script else { continue };
         run_script(&sandbox, &format!("{number}-{}", advised.rule), &script);

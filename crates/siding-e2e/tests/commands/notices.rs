@@ -409,7 +409,7 @@ fn a_follower_receives_notices_promptly_and_exits_with_its_reader() {
         let id = start_with_open_gate(&sandbox, &[], "true");
         assert_eq!(next(), id);
         assert!(
-            started.elapsed() < Duration::from_secs(8),
+            started.elapsed() < Duration::from_secs(30),
             "the notice took {:?}",
             started.elapsed()
         );

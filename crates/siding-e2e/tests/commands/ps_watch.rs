@@ -24,8 +24,7 @@ fn the_list_is_repainted_in_place_until_an_interrupt() {
     assert_eq!(count(&failed), 0, "{rows:#?}");
     let _stopped = run_ok(&sandbox, &["stop", &id]);
     terminal.wait_for_text("nothing is running; 2 tasks have ended");
-    let rows = terminal.screen();
-    assert!(rows.iter().all(|row| !row.contains(&id)), "{rows:#?}");
+    terminal.wait_until_gone(&id);
     watch.signal(Signal::INT);
     let _interrupted = watch.wait().expect_signal(2);
 }

@@ -95,7 +95,7 @@ fn a_task_with_an_unreadable_journal_is_reported_as_failed() {
         // Only root can make a journal unreadable for the ordinary user that runs the calls.
         return;
     }
-    let mut sandbox = Sandbox::new_for_uid(61_235);
+    let mut sandbox = Sandbox::new_for_uid(61_300);
     sandbox.expect_clean();
     let _owner = open_session(&sandbox, "chat");
     let unread = start_task(&sandbox, &["--session", "chat"], HANG_COMMAND);

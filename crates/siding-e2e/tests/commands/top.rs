@@ -181,9 +181,10 @@ fn the_program_is_suspended_and_continued() {
     for is_key in [true, false] {
         let mut terminal = Terminal::new(80, 24);
         let args = ["--ctty", "--wait", "bash", "--norc", "--noprofile", "--noediting", "-i"];
-        let shell = sandbox.host("setsid", &args).on_terminal(&terminal).env("PS1", "prompt> ");
+        // The number of the command in the prompt shows that the shell reads the keys again.
+        let shell = sandbox.host("setsid", &args).on_terminal(&terminal).env("PS1", "prompt \\#> ");
         let shell = shell.env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8").spawn();
-        terminal.wait_for_row("prompt>");
+        terminal.wait_for_row("prompt 1>");
         terminal.send_keys(&format!("{}\n", sandbox.siding_line(&["top"])));
         terminal.wait_for_row("no task yet");
         if is_key {
@@ -195,11 +196,12 @@ fn the_program_is_suspended_and_continued() {
             Process::from_pid(program).expect("it runs").signal(Signal::TSTP);
         }
         terminal.wait_for_text("Stopped");
+        terminal.wait_for_row("prompt 2>");
         assert!(!terminal.is_alternate_screen());
         terminal.send_keys("fg\n");
         terminal.wait_for_row("no task yet");
         terminal.send_keys("q");
-        terminal.wait_for_text("prompt>");
+        terminal.wait_for_row("prompt 3>");
         terminal.send_keys("exit\n");
         let _ended = shell.wait().expect_code(0);
     }

@@ -3,6 +3,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use rustix::fs::{FileType, Mode};
 use serde_json::{Value, json};
@@ -139,9 +140,13 @@ fn the_wait_fails_immediately_when_the_task_ends_first() {
     }
 }
 
-/// Returns a port on which no process of this machine listens, outside the ephemeral range.
+/// Returns a port on which no process of this machine listens, outside the ephemeral range. The
+/// search begins at a port of its own for each test process and each call, because another test may
+/// not listen yet on the port that it has found.
 pub(crate) fn free_port() -> u16 {
-    let from = 20_000 + u16::try_from(std::process::id() % 10_000).expect("the number is small");
+    static CALLS: AtomicU16 = AtomicU16::new(0);
+    let process = u16::try_from(std::process::id() % 1_000).expect("the number is small");
+    let from = 20_000 + process * 10 + CALLS.fetch_add(1, Ordering::Relaxed);
     (from..32_000)
         .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
         .expect("a free port")

@@ -114,34 +114,40 @@ fn a_client_error_is_reported_without_the_path_and_not_retried() {
 /// The retry waits for the time that `retry-after` states, in seconds or as a date.
 #[test]
 fn retry_after_is_honored() {
-    for is_date in [false, true] {
-        let sandbox = sandbox();
-        let task = run_in_background_to_end(&sandbox, &[], "true");
-        let (asked, until) = if is_date {
-            let at = SystemTime::now() + Duration::from_secs(4);
-            let seconds =
-                at.duration_since(SystemTime::UNIX_EPOCH).expect("a later time").as_secs();
-            let at = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-            // The monotonic clock is read first, so that a delay between the two reads makes the
-            // expected time too early and never too late.
-            let now = Instant::now();
-            let left = at.duration_since(SystemTime::now()).expect("a later time");
-            (http_date(seconds), Some(now + left))
-        } else {
-            ("2".to_owned(), None)
-        };
-        let (address, requests) =
-            start_server([&*format!("503 Busy\r\nretry-after: {asked}"), "200 OK"]);
-        let follower = Follower::new(&sandbox, &address);
-        let first = next_request(&requests);
-        let second = next_request(&requests);
-        assert_eq!((task_id(&first.body), &first.body), (task, &second.body));
-        // A retry that ignored `retry-after` would arrive within a second.
-        let until = until.unwrap_or(first.received_at + Duration::from_secs(2));
-        let early = until.saturating_duration_since(second.received_at);
-        assert!(early < Duration::from_millis(20), "{asked}: {early:?} too early");
-        assert!(!follower.close().contains("not sent"));
-    }
+    std::thread::scope(|scope| {
+        for is_date in [false, true] {
+            scope.spawn(move || assert_retry_after_is_honored(is_date));
+        }
+    });
+}
+
+#[track_caller]
+fn assert_retry_after_is_honored(is_date: bool) {
+    let sandbox = sandbox();
+    let task = run_in_background_to_end(&sandbox, &[], "true");
+    let (asked, until) = if is_date {
+        let at = SystemTime::now() + Duration::from_secs(4);
+        let seconds = at.duration_since(SystemTime::UNIX_EPOCH).expect("a later time").as_secs();
+        let at = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        // The monotonic clock is read first, so that a delay between the two reads makes the
+        // expected time too early and never too late.
+        let now = Instant::now();
+        let left = at.duration_since(SystemTime::now()).expect("a later time");
+        (http_date(seconds), Some(now + left))
+    } else {
+        ("2".to_owned(), None)
+    };
+    let (address, requests) =
+        start_server([&*format!("503 Busy\r\nretry-after: {asked}"), "200 OK"]);
+    let follower = Follower::new(&sandbox, &address);
+    let first = next_request(&requests);
+    let second = next_request(&requests);
+    assert_eq!((task_id(&first.body), &first.body), (task, &second.body));
+    // A retry that ignored `retry-after` would arrive within a second.
+    let until = until.unwrap_or(first.received_at + Duration::from_secs(2));
+    let early = until.saturating_duration_since(second.received_at);
+    assert!(early < Duration::from_millis(20), "{asked}: {early:?} too early");
+    assert!(!follower.close().contains("not sent"));
 }
 
 /// If `retry-after` is beyond the limit of ten minutes, the notice is dropped immediately and
@@ -235,11 +241,10 @@ fn a_hanging_server_does_not_delay_printing_and_acknowledging() {
 #[test]
 fn an_unreachable_server_is_reported_once() {
     let sandbox = sandbox();
-    let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = format!("http://{}", free.local_addr().expect("an address"));
-    drop(free);
+    // No test listens on this port, while a port that was free a moment ago may be taken.
+    let address = "http://127.0.0.1:1";
     let task = run_in_background_to_end(&sandbox, &[], "true");
-    let mut follower = Follower::new(&sandbox, &address);
+    let mut follower = Follower::new(&sandbox, address);
     assert_eq!(task_id(&follower.next_line()), task);
     let stderr = follower.close();
     let expected = format!("siding: webhook {address}: cannot reach it: Connection refused");

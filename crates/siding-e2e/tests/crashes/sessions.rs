@@ -72,9 +72,9 @@ fn kept_task_lives_to_its_deadline_without_owner() {
     sandbox.expect_clean();
     let owner = start_owner(&sandbox, "s", "--quiet hang");
     let task = Task::new(TaskKind::Stubborn);
-    let id = start_task(&sandbox, &task, &["--session", "s", "--keep", "--timeout", "900ms"]);
+    let id = start_task(&sandbox, &task, &["--session", "s", "--keep", "--timeout", "2s"]);
     drop(owner);
-    assert_eq!(state::wait_for_outcome(&sandbox, &id), Outcome::Deadline { limit_ms: 900 });
+    assert_eq!(state::wait_for_outcome(&sandbox, &id), Outcome::Deadline { limit_ms: 2_000 });
     state::assert_ended_cleanly(&sandbox, &id);
 }
 
@@ -136,16 +136,16 @@ fn new_owner_within_the_grace_keeps_the_tasks() {
     let mut sandbox = Sandbox::new();
     sandbox.expect_clean();
     let first = start_owner(&sandbox, "s", "--quiet hang");
+    let second = sandbox.puppet(&words("--quiet hang")).spawn();
     let task = Task::new(TaskKind::Stubborn);
     let long = ["--background", "--session", "s"];
-    let run = task.run(&sandbox, &long).env("SIDING_SESSION_GRACE", "1500ms").run();
+    let run = task.run(&sandbox, &long).env("SIDING_SESSION_GRACE", "2s").run();
     let id = run.expect_code(0).json()["task_id"].as_str().expect("an id").to_owned();
     task.wait_until_running(&sandbox);
     drop(first);
-    let second = sandbox.puppet(&words("--quiet hang")).spawn();
     open_session(&sandbox, "s", &second);
     let since = Instant::now();
-    eventually("the first grace is over", || since.elapsed() > Duration::from_millis(2_000));
+    eventually("the first grace is over", || since.elapsed() > Duration::from_millis(2_500));
     assert_eq!(state::outcome(&sandbox, &id), None, "the new owner must keep the task alive");
     drop(second);
     assert_eq!(

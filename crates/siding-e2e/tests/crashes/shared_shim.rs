@@ -104,16 +104,16 @@ fn kept_tasks_get_one_shim_each() {
 
 #[test]
 fn session_resumed_in_time_keeps_its_tasks() {
-    let scene = OrphanedSession::new(3, "1500ms", &[]);
+    let scene = OrphanedSession::new(3, "2500ms", &[]);
+    let owner = scene.sandbox.puppet(&words("--quiet hang")).spawn();
     let reaper = scene.reap();
     eventually("they share a shim", || {
         let shims = scene.shims();
         shims.len() == 1 && shims.iter().all(|shim| siding_core::sys::procfs::is_running(*shim))
     });
-    let owner = scene.sandbox.puppet(&words("--quiet hang")).spawn();
     open_session(&scene.sandbox, &owner);
     let since = Instant::now();
-    eventually("the grace is over", || since.elapsed() > Duration::from_millis(2_000));
+    eventually("the grace is over", || since.elapsed() > Duration::from_millis(3_000));
     for id in &scene.ids {
         assert_eq!(
             state::outcome(&scene.sandbox, id),

@@ -4,9 +4,9 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
-use siding_e2e::{ProgramOutput, Sandbox, eventually, processes};
+use siding_e2e::{ProgramOutput, Sandbox, eventually};
 
-use crate::support::{CONVERSATION_ID, hook_call, sandbox};
+use crate::support::{CONVERSATION_ID, hook_call, list_waiters, sandbox, wait_for_waiter};
 
 /// Creates a script `codex` that writes its arguments to the file `args`, one per line. Returns a
 /// `PATH` that finds this script.
@@ -23,17 +23,6 @@ fn install_fake_codex(sandbox: &Sandbox) -> String {
 #[track_caller]
 fn send_event(sandbox: &Sandbox, path: &str, name: &str, more: serde_json::Value) -> ProgramOutput {
     hook_call(sandbox, &["--host", "codex", name], more).env("PATH", path).run().expect_code(0)
-}
-
-/// Returns the number of processes that wait for notices in this sandbox. Such a process has the
-/// lock file `waiting.agent` open.
-fn waiter_count(sandbox: &Sandbox) -> usize {
-    let waits = |pid: &u32| {
-        processes::descriptors(*pid).iter().any(|(_, target)| {
-            target.starts_with(sandbox.state_dir()) && target.ends_with("waiting.agent")
-        })
-    };
-    processes::list_pids().into_iter().filter(waits).count()
 }
 
 /// Starts a task in the conversation's session. The task ends when the test creates the file `go`.
@@ -57,10 +46,11 @@ fn task_end_queues_one_prompt_that_delivers_the_notice() {
     for _twice in 0..2 {
         let _stop = send_event(&sandbox, &path, "stop", json!({}));
     }
-    eventually("one waiter waits", || waiter_count(&sandbox) == 1);
+    let _pid = wait_for_waiter(&sandbox);
+    eventually("the other waiter has exited", || list_waiters(&sandbox).len() == 1);
     std::fs::write(sandbox.path("go"), "").expect("test directory");
     eventually("a prompt is queued", || {
-        sandbox.path("args").exists() && waiter_count(&sandbox) == 0
+        sandbox.path("args").exists() && list_waiters(&sandbox).is_empty()
     });
     let args = std::fs::read_to_string(sandbox.path("args")).expect("test file");
     let args: Vec<&str> = args.lines().collect();
@@ -86,10 +76,10 @@ fn task_end_during_a_turn_queues_no_prompt() {
     let _open = send_event(&sandbox, &path, "session-start", json!({"source": "startup"}));
     start_gated_task(&sandbox);
     let _stop = send_event(&sandbox, &path, "stop", json!({}));
-    eventually("a waiter waits", || waiter_count(&sandbox) == 1);
+    let _pid = wait_for_waiter(&sandbox);
     let _prompt = send_event(&sandbox, &path, "user-prompt-submit", json!({"prompt": "go on"}));
     std::fs::write(sandbox.path("go"), "").expect("test directory");
-    eventually("the waiter has exited", || waiter_count(&sandbox) == 0);
+    eventually("the waiter has exited", || list_waiters(&sandbox).is_empty());
     assert!(!sandbox.path("args").exists(), "a prompt was queued during a turn");
     let _end = sandbox.siding(&["session", "close", &format!("codex-{CONVERSATION_ID}")]).run();
 }

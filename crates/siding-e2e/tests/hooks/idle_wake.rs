@@ -2,24 +2,14 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use rustix::process::Signal;
 use serde_json::json;
-use siding_e2e::{Sandbox, eventually, eventually_some, processes};
+use siding_e2e::{eventually, processes};
 
 use crate::support::{
     SESSION_ID, call_hook, close_session, event_json, hook_call, hook_context, open_session,
-    run_ended_task, sandbox, start_background_task,
+    run_ended_task, sandbox, start_background_task, wait_for_waiter,
 };
-
-/// Waits until a process waits for notices in this sandbox, and returns its pid.
-#[track_caller]
-fn wait_for_waiter(sandbox: &Sandbox) -> u32 {
-    let waits = |pid: &u32| {
-        processes::descriptors(*pid).iter().any(|(_, target)| {
-            target.starts_with(sandbox.state_dir()) && target.ends_with("waiting.agent")
-        })
-    };
-    eventually_some("a waiter runs", || processes::list_pids().into_iter().find(waits))
-}
 
 /// Promise P112: the end of a task wakes an idle host immediately, without any other event.
 #[test]
@@ -63,9 +53,13 @@ fn notice_delivered_by_another_event_does_not_wake() {
     let sandbox = sandbox();
     open_session(&sandbox);
     let mut waiting = hook_call(&sandbox, &["await-notice"], json!({})).spawn();
-    let _pid = wait_for_waiter(&sandbox);
+    let pid = wait_for_waiter(&sandbox);
+    // While it is stopped, the time that it leaves to other hooks does not elapse.
+    waiting.signal(Signal::STOP);
+    eventually("the waiter is stopped", || processes::state(pid) == Some('T'));
     let id = run_ended_task(&sandbox, "exit 7");
     assert!(hook_context(&sandbox, "post-tool-use", json!({})).contains(&id));
+    waiting.signal(Signal::CONT);
     // The waiter continues to wait for the next notice.
     let next = run_ended_task(&sandbox, "exit 8");
     let text = {

@@ -79,6 +79,7 @@ fn processes_left_by_a_command_are_reported() {
     // would report the lingering processes.
     let _task =
         start_background_task(&sandbox, &format!("{mark} & until [ -e go ]; do sleep .02; done"));
+    let _left = sandbox.wait_for_mark("left");
     std::fs::write(sandbox.path("go"), "").expect("test directory");
     let context = siding_e2e::eventually_some("the task lingers", || {
         Some(hook_context(&sandbox, "post-tool-use", json!({}))).filter(|said| !said.is_empty())

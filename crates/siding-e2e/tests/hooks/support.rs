@@ -2,7 +2,7 @@
 //! tasks of one conversation.
 
 use serde_json::{Value, json};
-use siding_e2e::{Invocation, ProgramOutput, Sandbox, eventually};
+use siding_e2e::{Invocation, ProgramOutput, Sandbox, eventually, eventually_some, processes};
 
 /// The id that the host gives to the conversation in most tests. [`SESSION_ID`] is siding's session
 /// for this conversation.
@@ -86,4 +86,29 @@ pub(crate) fn run_ended_task(sandbox: &Sandbox, then: &str) -> String {
 #[track_caller]
 pub(crate) fn close_session(sandbox: &Sandbox) {
     let _closed = sandbox.siding(&["session", "close", SESSION_ID]).run().expect_code(0);
+}
+
+/// Returns the processes that are or become waiters for notices in this sandbox. Such a process has
+/// the lock file `waiting.agent` open.
+pub(crate) fn list_waiters(sandbox: &Sandbox) -> Vec<u32> {
+    let waits = |pid: &u32| {
+        processes::descriptors(*pid).iter().any(|(_, target)| {
+            target.starts_with(sandbox.state_dir()) && target.ends_with("waiting.agent")
+        })
+    };
+    processes::list_pids().into_iter().filter(waits).collect()
+}
+
+/// Waits until a process of this sandbox has prepared to wait for notices and sleeps in ppoll(2),
+/// and returns its pid.
+#[track_caller]
+pub(crate) fn wait_for_waiter(sandbox: &Sandbox) -> u32 {
+    let call = format!("{} ", libc::SYS_ppoll);
+    let is_waiting = |pid: &u32| {
+        std::fs::read_to_string(format!("/proc/{pid}/syscall"))
+            .is_ok_and(|text| text.starts_with(&call))
+    };
+    eventually_some("a process waits for notices", || {
+        list_waiters(sandbox).into_iter().find(is_waiting)
+    })
 }

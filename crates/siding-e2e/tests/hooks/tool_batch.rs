@@ -107,8 +107,8 @@ fn every_twentieth_batch_lists_running_tasks() {
     let sandbox = sandbox();
     open_session(&sandbox);
     assert_eq!(hook_context(&sandbox, "user-prompt-submit", json!({})), "");
-    let own = start_background_task(&sandbox, "sleep 60");
-    let (_shell, adopted) = start_adopted_shell(&sandbox, "sleep 61");
+    let own = start_background_task(&sandbox, "sleep 600");
+    let (_shell, adopted) = start_adopted_shell(&sandbox, "sleep 601");
     let mut listed = Vec::new();
     for number in 1..=269 {
         if number <= 20 {
@@ -119,7 +119,7 @@ fn every_twentieth_batch_lists_running_tasks() {
                 "a call within the batch must not list it"
             );
         }
-        let calls = if number == 20 { batch_event(&["sleep 61"]) } else { batch_event(&["make"]) };
+        let calls = if number == 20 { batch_event(&["sleep 601"]) } else { batch_event(&["make"]) };
         let context = hook_context(&sandbox, BATCH_EVENT, calls);
         if context.is_empty() {
             continue;

@@ -66,18 +66,16 @@ fn run_destructive_task(mut sandbox: Sandbox, act: &str, ends: ExpectedEnd) {
     let _done = sandbox.wait_for_mark("done");
     // Many threads of this test fork concurrently, so a forked copy of the test program may briefly
     // hold the pipes of this call.
-    let call = |args: &[&str]| sandbox.siding(args).allow_held_output().run();
-    for args in [
-        &["show", id][..],
-        &["ps"],
-        &["output", "--all", id],
-        &["wait", "--timeout", "10ms", id],
-        &["reap", "--dry-run"],
-    ] {
-        assert_no_crash_or_hang(&call(args));
+    let call = |args: &[&str]| sandbox.siding(args).allow_held_output();
+    for args in [&["show", id][..], &["ps"], &["output", "--all", id], &["reap", "--dry-run"]] {
+        assert_no_crash_or_hang(&call(args).run());
     }
-    let stopped = call(&["stop", id]);
-    assert_no_crash_or_hang(&stopped);
+    // Both calls wait for ten seconds if the task seems to be being created.
+    let waiting = call(&["wait", "--timeout", "10ms", id]).spawn();
+    let stopped = call(&["stop", id]).run();
+    for done in [&stopped, &waiting.wait()] {
+        assert_no_crash_or_hang(done);
+    }
     assert!(ends == ExpectedEnd::ByDeadline || stopped.code == Some(0), "{act}: {stopped}");
     eventually(&format!("the shim has exited: {act}"), || !shim.is_alive());
     assert_task_exits(id);

@@ -52,12 +52,13 @@ fn assert_refused(done: &ProgramOutput, words: &str) {
     assert!(done.stderr_text().contains(words), "no {words:?} in {done}");
 }
 
-/// Asserts that a call did not panic, was not ended by a signal, and took less than 15 seconds.
+/// Asserts that a call did not panic, was not ended by a signal, and took less than 30 seconds. A
+/// call may wait 10 seconds for a task that seems to be starting, and longer on a loaded machine.
 #[track_caller]
 fn assert_no_crash_or_hang(done: &ProgramOutput) {
     assert!(!done.stderr_text().contains("panicked"), "{done}");
     assert!(done.signal.is_none() && done.code != Some(101), "{done}");
-    assert!(done.elapsed.as_secs() < 15, "{done}");
+    assert!(done.elapsed.as_secs() < 30, "{done}");
 }
 
 /// Waits until all processes of a task have exited, including its shim.

@@ -152,22 +152,23 @@ fn max_processes_above_the_size_of_a_sample_is_breached() {
 #[test]
 fn max_cpu_spin_is_breached_only_by_a_silent_busy_loop() {
     let sandbox = sandbox();
-    let limit = ["--max-cpu-spin", "3s"];
+    let limit = ["--max-cpu-spin", "2s"];
     let compiler = start_task(
         &sandbox,
         &limit,
-        "while :; do for ((i = 0; i < 30000; i++)); do :; done; echo compiled; done",
+        "while :; do for ((i = 0; i < 5000; i++)); do :; done; echo compiled; done",
     );
     let spins = start_puppet(&sandbox, &limit, &["say", "begins", "burn"]);
     let sleeps = start_task(&sandbox, &limit, "sleep 300");
     let breach = wait_for_breach(&sandbox, &spins, "cpu_spin");
-    assert!(breach["value"].as_u64().is_some_and(|value| value > 3_000), "{breach:#}");
+    assert!(breach["value"].as_u64().is_some_and(|value| value > 2_000), "{breach:#}");
     let detail = breach["detail"].as_str().expect("a text");
-    assert!(detail.contains("of computing without output, limit 3s; by pid"), "{detail}");
+    assert!(detail.contains("of computing without output, limit 2s; by pid"), "{detail}");
     for healthy in [&compiler, &sleeps] {
         assert!(limit_breaches(&sandbox, healthy).is_empty(), "{healthy}");
     }
-    let usage = &show_task(&sandbox, &spins)["usage"];
-    assert!(usage["cpu_ms"].as_u64().is_some_and(|ms| ms > 500), "{usage:#}");
+    eventually("its processor time is shown", || {
+        show_task(&sandbox, &spins)["usage"]["cpu_ms"].as_u64().is_some_and(|ms| ms > 500)
+    });
     stop_all(&sandbox);
 }

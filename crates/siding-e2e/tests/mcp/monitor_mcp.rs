@@ -166,7 +166,7 @@ fn server_that_cannot_start_is_given_up_immediately() {
 fn server_ends_at_the_monitors_deadline() {
     let sandbox = sandbox();
     let server = write_scripted_server(&sandbox, "up");
-    let id = start_monitor(&sandbox, &["--tool", "look", "--timeout", "2s", "--", &server]);
+    let id = start_monitor(&sandbox, &["--tool", "look", "--timeout", "5s", "--", &server]);
     wait_for_output_line(&sandbox, &id, "= first: 1 line, 2 bytes: up");
     let waited =
         sandbox.siding(&["wait", "--json", "--timeout", "30s", &id]).run().expect_code(124);

@@ -76,8 +76,9 @@ fn every_structured_answer_matches_its_tools_schema() {
     let again = client.call("run", json!({ "command": command, "stdin": true }));
     assert!(again["duplicate_of"] == *id && again.get("task").is_none(), "{again}");
 
-    let why = client.call("why", json!({ "id": id }));
-    assert_eq!(why["why"]["verdict"], "input_wait", "{why}");
+    siding_e2e::eventually("the command asks", || {
+        client.call("why", json!({ "id": id }))["why"]["verdict"] == "input_wait"
+    });
     let written = client.call("input", json!({ "id": id, "text": "yes" }));
     assert_eq!((&written["written_bytes"], &written["closed"]), (&json!(4), &json!(false)));
     let waited = client.call("wait", json!({ "ids": [id], "for": "output:said" }));

@@ -13,8 +13,10 @@ fn tasks_capability() -> serde_json::Value {
 fn continuing_command_is_an_extension_task_with_its_own_id() {
     let sandbox = sandbox();
     let mut client = Client::connect_stateless(&sandbox, tasks_capability());
-    let arguments = json!({ "command": "sleep 0.9; echo late; exit 6", "budget": 0.2 });
+    let command = "until [ -e go ]; do sleep .02; done; echo late; exit 6";
+    let arguments = json!({ "command": command, "budget": 0.2 });
     let created = client.request("tools/call", json!({ "name": "run", "arguments": arguments }));
+    std::fs::write(sandbox.path("go"), "").expect("test directory");
     assert_eq!(created["resultType"], "task", "{created}");
     assert_eq!(created["status"], "working", "{created}");
     let id = created["taskId"].as_str().expect("an id").to_owned();

@@ -1,7 +1,7 @@
 //! The effects and the results of the tools.
 
 use serde_json::json;
-use siding_e2e::{processes, words};
+use siding_e2e::{eventually_some, processes, words};
 
 use crate::client::{Client, sandbox};
 
@@ -71,7 +71,7 @@ fn run_over_budget_returns_a_task_and_the_next_tools() {
     let sandbox = sandbox();
     let mut client = Client::connect_initialized(&sandbox);
     let command = "echo begun; sleep 300";
-    let answer = client.call("run", json!({ "command": command, "budget": 0.3 }));
+    let answer = client.call("run", json!({ "command": command, "budget": 2 }));
     let id = answer.task_id();
     assert!(!answer.is_error && answer.output == "begun\n", "{answer:?}");
     for part in ["still running", "`wait`", "`output`", "`stop`", "`background`"] {
@@ -208,11 +208,11 @@ fn why_reports_an_input_wait_and_input_reaches_the_task() {
     let command = "printf 'Continue? '; read answer; echo \"said $answer\"; cat";
     let args = json!({ "command": command, "stdin": true, "background": true });
     let id = client.call("run", args).task_id();
-    let answer = client.call("why", json!({ "id": id }));
-    assert!(
-        answer.message.contains("input_wait") && answer.output.contains("Continue?"),
-        "{answer:?}"
-    );
+    let answer = eventually_some("the command asks", || {
+        let answer = client.call("why", json!({ "id": id }));
+        answer.message.contains("input_wait").then_some(answer)
+    });
+    assert!(answer.output.contains("Continue?"), "{answer:?}");
     let answer = client.call("input", json!({ "id": id, "text": "yes", "eof": true }));
     assert!(answer.message.contains("wrote 4 bytes"), "{answer:?}");
     let answer = client.call("wait", json!({ "ids": [id] }));

@@ -31,7 +31,7 @@ fn an_allowed_host_is_reached_and_a_denied_one_is_notified_once() {
             wanted.map(str::trim_end)
         );
         assert!(output.contains("Connection refused"), "{output}");
-        assert_eq!(server.accepted(), 1);
+        eventually("the server has counted the connection", || server.accepted() == 1);
         let notices = sandbox.siding(&["notices", "--json"]).run().expect_code(0).json();
         let notices =
             notices.as_array().expect("a list").iter().filter(|one| one["limit"] == "net");

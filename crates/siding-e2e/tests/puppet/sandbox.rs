@@ -1,5 +1,7 @@
 //! A sandbox finds all of its processes, and fails a test that leaves a process.
 
+use std::time::Duration;
+
 use siding_e2e::processes::{self, is_heartbeat_running};
 use siding_e2e::{Announcement, Sandbox, eventually_some, is_root, words};
 
@@ -48,7 +50,7 @@ fn clean_sandbox_check_fails_on_a_leftover_process() {
     let mut sandbox = Sandbox::new();
     let _done = sandbox.puppet(&["daemon", "mark", "stray", "hang"]).run().expect_code(0);
     let stray = sandbox.wait_for_mark("stray");
-    sandbox.expect_clean();
+    sandbox.expect_clean_within(Duration::from_millis(100));
     let failure = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(sandbox)));
     let message = failure.expect_err("the closure panics");
     let message = message.downcast_ref::<String>().expect("a message");
@@ -61,7 +63,7 @@ fn call_fails_when_a_process_still_holds_its_output() {
     let sandbox = Sandbox::new();
     let failure = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let argv = words("--quiet fork mark holder hang -- exit 0");
-        sandbox.puppet(&argv).forbid_held_output().run()
+        sandbox.puppet(&argv).limit_held_output(Duration::from_millis(100)).run()
     }));
     assert!(failure.is_err(), "a held output must fail the call");
 }

@@ -44,7 +44,7 @@ fn a_stall_with_hard_evidence_is_recorded_within_seconds() {
 fn each_silence_is_recorded_once() {
     let sandbox = sandbox();
     let text = "echo one; until [ -e go ]; do sleep .05; done; echo two; sleep 300";
-    let id = start_task(&sandbox, &[], "400ms", text);
+    let id = start_task(&sandbox, &[], "1s", text);
     let first = eventually_some("the first stall is recorded", || read_stalls(&sandbox, &id).pop());
     assert_ne!(first["verdict"], "input_wait", "{first:#}");
     assert_eq!(first["tail"], "one");
@@ -76,7 +76,7 @@ fn each_stall_is_notified_once_while_it_lasts() {
     let sandbox = sandbox();
     let go = |part: &str| format!("until [ -e {part} ]; do sleep .05; done; echo {part}; ");
     let text = format!("echo begin; {}{}{}sleep 300", go("one"), go("two"), go("three"));
-    let id = start_task(&sandbox, &[], "400ms", &text);
+    let id = start_task(&sandbox, &[], "1s", &text);
     let recorded = |count: usize| {
         eventually("the stall is recorded", || read_stalls(&sandbox, &id).len() == count);
     };
@@ -169,8 +169,8 @@ fn ps_marks_tasks_that_need_attention() {
 fn active_and_unwatched_tasks_record_no_stall() {
     let sandbox = sandbox();
     let unwatched = start_task(&sandbox, &["--stdin", "pipe"], "0s", "cat");
-    let talker = start_task(&sandbox, &[], "700ms", "while :; do echo x; sleep .05; done");
-    let watched = start_task(&sandbox, &[], "700ms", "sleep 300");
+    let talker = start_task(&sandbox, &[], "2s", "while :; do echo x; sleep .05; done");
+    let watched = start_task(&sandbox, &[], "2s", "sleep 300");
     let _stall = eventually_some("the stall of the other task is recorded", || {
         read_stalls(&sandbox, &watched).pop()
     });
@@ -202,7 +202,7 @@ fn the_stall_after_flag_overrides_the_setting() {
 #[test]
 fn a_stall_is_not_recorded_again_after_takeover() {
     let sandbox = sandbox();
-    let id = start_task(&sandbox, &["--stdin", "pipe"], "600ms", "echo up; sleep 300");
+    let id = start_task(&sandbox, &["--stdin", "pipe"], "1s", "echo up; sleep 300");
     let _stall = eventually_some("the record exists", || read_stalls(&sandbox, &id).pop());
     let shim = show_task(&sandbox, &id)["shim_pid"].as_u64().expect("a shim");
     siding_e2e::Process::from_pid(u32::try_from(shim).expect("a pid"))

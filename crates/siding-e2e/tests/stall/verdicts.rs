@@ -20,6 +20,8 @@ const UID_WITHOUT_NAME: u32 = 64_213;
 /// Time within which `siding why` must report the expected verdict on each program; the slowest
 /// program needs far less.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(45);
+/// Number of concurrent calls of `siding why`, which takes samples at an interval and mostly waits.
+const CONCURRENT_CHECKS: usize = 6;
 /// Number of further verdicts that are checked for a program that does not wait for input, because
 /// a single verdict could be right by chance.
 const RECHECKS: usize = 2;
@@ -55,6 +57,19 @@ fn check_all_verdicts(sandbox: &Sandbox, owner: Option<u32>, who: &str) {
     }
     assert!(open.len() > STALL_CASES.len() / 2, "fewer than half of the programs are installed");
     let until = Instant::now() + SETTLE_TIMEOUT;
+    let share = open.len().div_ceil(CONCURRENT_CHECKS);
+    std::thread::scope(|scope| {
+        while !open.is_empty() {
+            let cases = open.split_off(open.len().saturating_sub(share));
+            scope.spawn(move || check_verdicts(sandbox, cases, until, who));
+        }
+    });
+    stop_all(sandbox);
+}
+
+/// Waits until `siding why` reports the expected verdict on each of these programs, and checks it
+/// again where it says that the program does not wait for input.
+fn check_verdicts(sandbox: &Sandbox, mut open: Vec<StartedCase>, until: Instant, who: &str) {
     let mut mismatches: Vec<(&'static str, Value)>;
     let mut at_rest = vec![];
     loop {
@@ -79,7 +94,6 @@ fn check_all_verdicts(sandbox: &Sandbox, owner: Option<u32>, who: &str) {
             assert!(!reports_input_wait(&answer), "{who}: {}: {answer:#}", one.case.name);
         }
     }
-    stop_all(sandbox);
 }
 
 #[test]

@@ -42,36 +42,31 @@ fn why_shows_the_process_chain_the_last_line_and_advice() {
 #[test]
 fn why_names_the_process_or_peer_that_is_waited_for() {
     let sandbox = sandbox();
-    let named = |text: &str, on: &str| {
+    let assert_named = |text: &str, on: &str, parts: &[&str]| {
         let id = start_task(&sandbox, &[], "45s", text);
-        siding_e2e::eventually_some(&format!("`{text}` waits on {on}"), || {
+        siding_e2e::eventually(&format!("`{text}` waits on {on}, described by {parts:?}"), || {
             let found = why(&sandbox, &id);
-            let last = found["chain"].as_array()?.last()?.clone();
-            (found["waiting_on"] == on).then(|| format!("{} {}", last["object"], last["detail"]))
-        })
+            let Some(last) = found["chain"].as_array().and_then(|chain| chain.last()) else {
+                return false;
+            };
+            let explained = format!("{} {}", last["object"], last["detail"]);
+            println!("{explained}");
+            found["waiting_on"] == on && parts.iter().all(|part| explained.contains(part))
+        });
     };
-    let lock = "flock lock sleep 300 & until [ -e lock ]; do :; done; sleep .2; flock lock true";
-    let explained = named(lock, "lock");
-    assert!(
-        explained.contains("/lock") && explained.contains("flock lock sleep 300"),
-        "{explained}"
-    );
-    let shared = "(exec 9>shared; flock 9; exec sleep 302) & until [ -e shared ]; do :; done; \
-                  sleep .2; flock shared true";
-    let explained = named(shared, "lock");
-    assert!(explained.contains("/shared") && explained.contains("sleep 302"), "{explained}");
-    let explained = named("yes | sleep 301", "pipe");
-    assert!(
-        explained.contains("full; its reader is") && explained.contains("sleep 301"),
-        "{explained}"
-    );
-    let explained = named("mkfifo fifo; cat fifo", "fifo");
-    assert!(explained.contains("fifo"), "{explained}");
+    // The second `flock` starts only when the first one has the lock.
+    let lock = "flock lock sleep 300 & while flock -n lock true; do sleep .02; done; \
+                flock lock true";
+    assert_named(lock, "lock", &["/lock", "flock lock sleep 300"]);
+    let shared = "(exec 9>shared; flock 9; exec sleep 302) & \
+                  while flock -n shared true; do sleep .02; done; flock shared true";
+    assert_named(shared, "lock", &["/shared", "sleep 302"]);
+    assert_named("yes | sleep 301", "pipe", &["full; its reader is", "sleep 301"]);
+    assert_named("mkfifo fifo; cat fifo", "fifo", &["fifo"]);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("a local address");
-    let explained =
-        named(&format!("exec 7<>/dev/tcp/127.0.0.1/{}; cat <&7", address.port()), "network");
-    assert!(explained.contains(&address.to_string()), "{explained}");
+    let text = format!("exec 7<>/dev/tcp/127.0.0.1/{}; cat <&7", address.port());
+    assert_named(&text, "network", &[&address.to_string()]);
     stop_all(&sandbox);
 }
 

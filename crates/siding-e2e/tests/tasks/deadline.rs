@@ -8,8 +8,9 @@ use siding_e2e::{Process, ProgramOutput, Sandbox, Terminal, eventually, eventual
 
 use crate::support::{Task, as_each_user, ended_processes, sandbox};
 
-/// Maximum time after its deadline at which a task ends, even on a busy machine.
-const SLACK: Duration = Duration::from_secs(5);
+/// Maximum time after its deadline at which a task ends, even on a busy machine. Without a deadline
+/// it would run for minutes.
+const SLACK: Duration = Duration::from_secs(20);
 
 /// Asserts that a call ended at a deadline, neither earlier nor much later.
 #[track_caller]
@@ -237,13 +238,13 @@ fn timeout_none_means_the_cap() {
 fn no_deadline_counts_while_a_person_waits() {
     let start = |sandbox: &Sandbox, terminal: &Terminal, flags: &[&str], text: &str| {
         let args = [&["run"], flags, &["--", text]].concat();
-        let call = sandbox.siding(&args).env("SIDING_MAX_ELAPSED", "1s");
+        let call = sandbox.siding(&args).env("SIDING_MAX_ELAPSED", "500ms");
         call.on_terminal(terminal).spawn()
     };
     let terminal = Terminal::new(80, 24);
     {
         let sandbox = sandbox();
-        let _own_code = start(&sandbox, &terminal, &[], "sleep 2; exit 7").wait().expect_code(7);
+        let _own_code = start(&sandbox, &terminal, &[], "sleep 1; exit 7").wait().expect_code(7);
     }
     {
         let sandbox = sandbox();
@@ -252,11 +253,11 @@ fn no_deadline_counts_while_a_person_waits() {
     }
     {
         let sandbox = sandbox();
-        let call = start(&sandbox, &terminal, &["--budget", "2s"], "sleep 300");
+        let call = start(&sandbox, &terminal, &["--budget", "1s"], "sleep 300");
         let _moved = call.wait().expect_code(75);
         let outcome = Task::only(&sandbox).wait_outcome();
         assert_eq!(outcome["kind"], "deadline", "{outcome}");
-        assert!(outcome["limit_ms"].as_u64().is_some_and(|ms| ms >= 3000), "{outcome}");
+        assert!(outcome["limit_ms"].as_u64().is_some_and(|ms| ms >= 1500), "{outcome}");
     }
     let sandbox = sandbox();
     let call = start(&sandbox, &terminal, &[], "sleep 300");
@@ -283,14 +284,14 @@ fn deadline_can_be_extended_up_to_the_hard_cap() {
     let (started, task) = (Instant::now(), start_with_hard_cap(&sandbox));
     let done = sandbox.siding(&["extend", &task.id, "1h"]).run().expect_code(0);
     println!("{done}");
-    assert_eq!(task.wait_outcome(), deadline_outcome(6000));
-    assert!(started.elapsed() >= Duration::from_secs(6));
+    assert_eq!(task.wait_outcome(), deadline_outcome(4000));
+    assert!(started.elapsed() >= Duration::from_secs(4));
     let _late = sandbox.siding(&["extend", &task.id, "1h"]).run().expect_code(125);
     task.expect_stopped();
 }
 
 fn start_with_hard_cap(sandbox: &Sandbox) -> Task<'_> {
-    let args = ["run", "--background", "--json", "--timeout", "5s", "--", "sleep 300"];
-    let call = sandbox.siding(&args).env("SIDING_MAX_ELAPSED_HARD_CAP", "6s");
+    let args = ["run", "--background", "--json", "--timeout", "3s", "--", "sleep 300"];
+    let call = sandbox.siding(&args).env("SIDING_MAX_ELAPSED_HARD_CAP", "4s");
     Task::from_view(sandbox, &call.run().expect_code(0).json())
 }

@@ -1,7 +1,6 @@
 //! Trees that grow while they are being stopped.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use siding_e2e::processes::{is_heartbeat_running, is_heartbeat_stopped};
 use siding_e2e::{Sandbox, words};
@@ -143,8 +142,7 @@ fn stop_with_grace_ends_a_process_that_forks_and_exits() {
     let args = ["stop", "--json", "--grace", "300ms", &task.id];
     let done = sandbox.siding(&args).run().expect_code(0);
     println!("hopper: {:?}", done.elapsed);
-    // A shim stops trying after 10 s without progress, so a shorter stop has succeeded.
-    assert!(done.elapsed < Duration::from_secs(10), "{done}");
+    assert_eq!(done.json()["stop_report"]["survivors"], serde_json::json!([]), "{done}");
     task.expect_stopped();
     assert!(is_heartbeat_stopped(&beat));
 }

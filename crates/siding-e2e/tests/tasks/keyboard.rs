@@ -3,7 +3,7 @@
 use std::os::fd::AsFd as _;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
-use siding_e2e::{Invocation, Sandbox, Terminal};
+use siding_e2e::{Invocation, Sandbox, Terminal, eventually};
 
 use crate::support::{Task, create_file, sandbox, shell_on, wait_for_file_command};
 
@@ -103,6 +103,7 @@ fn typed_text_is_discarded_and_reported_once() {
     terminal.send_keys("hunter2\n");
     terminal.wait_for_text("siding: the typed text was discarded:");
     terminal.send_keys("again\n");
+    eventually("the call has read the text", || !has_unread_input(&terminal));
     create_file(&sandbox, "go");
     let _ended = call.wait().expect_code(7);
     assert!(!has_unread_input(&terminal), "the shell would execute the rest");

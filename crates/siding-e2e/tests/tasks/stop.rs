@@ -148,9 +148,12 @@ fn shell_trap_does_not_save_its_children() {
     assert_eq!(ended_processes(&task.stop(&[]))[&child.pid], "SIGKILL");
     task.expect_stopped();
 
-    let text =
-        format!("trap 'echo cleaned up; exit 3' TERM; {} & wait", wait_for_file_command("never"));
+    let text = format!(
+        "trap 'echo cleaned up; exit 3' TERM; : > trapped; {} & wait",
+        wait_for_file_command("never")
+    );
     let task = Task::start(&sandbox, &text);
+    eventually("the trap is set", || sandbox.path("trapped").exists());
     let view = task.stop(&[]);
     assert_eq!(view["leader_outcome"], serde_json::json!({"kind": "exited", "code": 3}));
     assert!(task.output().starts_with("cleaned up\n[siding] stopped by user; ended "));

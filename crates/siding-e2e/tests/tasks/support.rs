@@ -188,8 +188,10 @@ pub(crate) fn as_each_user(test: impl Fn(Sandbox) + Sync) {
 /// not run as root.
 pub(crate) fn ordinary_user_sandbox() -> Option<Sandbox> {
     static USER_SANDBOX_COUNT: AtomicU32 = AtomicU32::new(0);
-    let number =
-        std::process::id().wrapping_mul(64) + USER_SANDBOX_COUNT.fetch_add(1, Ordering::Relaxed);
+    // Tests that run at the same time have nearby pids, so another sandbox of the same test must
+    // have a distant number.
+    let offset = USER_SANDBOX_COUNT.fetch_add(1, Ordering::Relaxed).wrapping_mul(9_973);
+    let number = std::process::id().wrapping_add(offset);
     is_root().then(|| Sandbox::new_for_uid(20_000 + number % 40_000))
 }
 

@@ -121,7 +121,7 @@ fn stop_reports_an_unkillable_process_of_another_user() {
 fn shim_without_descriptors_reports_the_end_as_unproven() {
     let sandbox = sandbox();
     let verbs = words("fork setsid mark left hang -- hang");
-    let task = Task::start_puppet(&sandbox, &["--timeout", "1s", "--grace", "0s"], &verbs);
+    let task = Task::start_puppet(&sandbox, &["--timeout", "3s", "--grace", "0s"], &verbs);
     let remaining = sandbox.wait_for_mark("left");
     let shim = task.show()["shim_pid"].as_i64().expect("a number");
     let none = libc::rlimit { rlim_cur: 3, rlim_max: 3 };

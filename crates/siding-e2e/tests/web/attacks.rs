@@ -60,7 +60,8 @@ fn a_rebound_name_is_refused() {
     }
     let cookie = server.sign_in();
     for host in &evil {
-        for path in ["/", "/api/v1/tasks", "/api/v1/events"] {
+        for path in ["/", "/timeline", "/workflows", "/metrics", "/api/v1/tasks", "/api/v1/events"]
+        {
             let origin = format!("http://{host}");
             let headers = [("Host", host.as_str()), ("Cookie", &cookie), ("Origin", &origin)];
             assert_eq!(server.get_with(path, &headers).status, 403, "{host} {path}");
@@ -110,7 +111,9 @@ fn no_answer_contains_a_secret() {
     let task = format!("/tasks/{id}");
     let paths = [
         "/",
+        "/timeline",
         "/sessions",
+        "/workflows",
         "/history",
         "/settings",
         "/doctor",
@@ -122,6 +125,9 @@ fn no_answer_contains_a_secret() {
         &format!("/api/v1{task}"),
         &format!("/api/v1{task}/output"),
         "/api/v1/openapi.json",
+        "/metrics",
+        "/assets/timeline.css",
+        "/assets/usage.js",
         "/assets/page.js",
         "/assets/act.js",
     ];

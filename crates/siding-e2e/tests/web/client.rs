@@ -86,6 +86,12 @@ impl WebServer {
         WebReply::parse(&bytes)
     }
 
+    /// Opens an event stream with the token, and reads nothing.
+    pub(crate) fn open_stream(&self, path: &str) -> TcpStream {
+        let token = format!("Bearer {TOKEN}");
+        self.connect("GET", path, &[("Authorization", &token)], "", "keep-alive")
+    }
+
     /// Opens an event stream with the token, and reads it until `is_enough`.
     pub(crate) fn read_events(
         &self,

@@ -1,6 +1,7 @@
 //! The acts, which need `--control` and are recorded as requested by `web`.
 
 use serde_json::json;
+use siding_e2e::eventually;
 
 use crate::client::WebServer;
 use crate::{run_task, sandbox, start_task};
@@ -28,6 +29,10 @@ fn a_stop_ends_the_tree_and_names_its_requester() {
     let sandbox = sandbox();
     let id = start_task(&sandbox, &["--keep"], "sleep 300 & sleep 300");
     let server = WebServer::start(&sandbox, &["--control"]);
+    eventually("the shell has started a process", || {
+        let shown = sandbox.siding(&["show", "--json", &id]).run().expect_code(0).json();
+        shown["processes"].as_array().is_some_and(|processes| processes.len() >= 2)
+    });
     let page = server.get(&format!("/tasks/{id}")).text();
     assert!(page.contains("data-act=\"stop\""), "{page}");
     let reply = server.post(&format!("/api/v1/tasks/{id}/stop"), &json!({}));
@@ -58,12 +63,16 @@ fn a_deadline_moves_and_a_line_reaches_the_input() {
     }
     let after = server.get(&format!("/api/v1/tasks/{id}")).json()["deadline_at"].clone();
     assert!(after.as_str() > before.as_str(), "{before} {after}");
+    let page = server.get(&format!("/tasks/{id}")).text();
+    assert!(page.contains("after its start by web"), "{page}");
     let path = format!("/api/v1/tasks/{id}/input");
     assert_eq!(server.post(&path, &json!({ "text": "hello\n" })).status, 200);
     assert_eq!(server.post(&path, &json!({ "eof": true })).status, 200);
     let _ended = sandbox.siding(&["wait", &id]).run().expect_code(0);
     let output = server.get(&format!("/api/v1/tasks/{id}/output")).json();
     assert_eq!(output["text"], "got <hello>\nend\n");
+    let page = server.get(&format!("/tasks/{id}")).text();
+    assert!(page.contains("received input from web"), "{page}");
     assert_eq!(server.post(&path, &json!({ "text": "late" })).status, 409);
     let unknown = server.post("/api/v1/tasks/b-0000000000001/stop", &json!({}));
     assert_eq!(unknown.status, 404, "{}", unknown.text());

@@ -7,19 +7,26 @@ use crate::{run_task, sandbox};
 const MARKUP: [&str; 5] =
     ["<script>alert", "<img src=x", "<a href=\"javascript", "<svg/onload", "\u{202e}"];
 
+/// A command whose output tries to become markup, a link, a title or the content of the clipboard.
+pub(crate) const HOSTILE_COMMAND: &str = r#"printf '%b' '<script>alert(2)</script>\n<img src=x onerror=alert(3)>\n<a href="javascript:alert(4)">x</a>\n\033]8;;javascript:alert(5)\033\\link\033]8;;\033\\\n\033]0;title\007\033]52;c;cGFzdGU=\007after\n\377\376invalid\n\0342\0200\0256right\n\033[31mred\033[0m <svg/onload=alert(6)>\n'; exit 3 # <script>alert(7)</script>"#;
+
 #[test]
 fn output_and_names_of_a_hostile_task_are_text() {
     let sandbox = sandbox();
     let name = "</title><script>alert(1)</script>";
-    let command = r#"printf '%b' '<script>alert(2)</script>\n<img src=x onerror=alert(3)>\n<a href="javascript:alert(4)">x</a>\n\033]8;;javascript:alert(5)\033\\link\033]8;;\033\\\n\033]0;title\007\033]52;c;cGFzdGU=\007after\n\377\376invalid\n\0342\0200\0256right\n\033[31mred\033[0m <svg/onload=alert(6)>\n'; exit 3 # <script>alert(7)</script>"#;
-    let done = sandbox.siding(&["run", "--json", "--name", name, "--", command]).run();
+    let done = sandbox.siding(&["run", "--json", "--name", name, "--", HOSTILE_COMMAND]).run();
     let id = done.json()["task_id"].as_str().unwrap_or_default().to_owned();
     // A name with such characters may be refused; the command has them in any case.
-    let id = if id.is_empty() { run_task(&sandbox, command) } else { id };
+    let id = if id.is_empty() { run_task(&sandbox, HOSTILE_COMMAND) } else { id };
     let server = WebServer::start(&sandbox, &["--control"]);
     let pages = [
         "/".to_owned(),
+        "/timeline".to_owned(),
+        "/workflows".to_owned(),
         "/history".to_owned(),
+        "/timeline?since=%3Cscript%3Ealert(9)".to_owned(),
+        "/timeline?session=%22%3E%3Cscript%3Ealert(9)".to_owned(),
+        "/history?sort=%22%3E%3Cscript%3Ealert(9)".to_owned(),
         format!("/tasks/{id}"),
         format!("/tasks/{id}?find=script"),
         format!("/tasks/{id}?find=%3Cscript%3Ealert(8)"),
@@ -58,7 +65,16 @@ fn every_answer_forbids_inline_scripts_frames_and_guessed_types() {
     let id = run_task(&sandbox, "echo '<script>alert(1)</script>'");
     let server = WebServer::start(&sandbox, &[]);
     let download = format!("/tasks/{id}/download");
-    for path in ["/", "/api/v1/tasks", "/assets/page.js", "/nothing", &download] {
+    for path in [
+        "/",
+        "/timeline",
+        "/workflows",
+        "/metrics",
+        "/api/v1/tasks",
+        "/assets/page.js",
+        "/nothing",
+        &download,
+    ] {
         let token = format!("Bearer {}", crate::client::TOKEN);
         let reply = server.get_with(path, &[("Authorization", &token)]);
         let policy = reply.header("content-security-policy").expect("a policy");

@@ -1,9 +1,12 @@
 //! Tests of `siding web`: sign-in, refused requests, pages with hostile tasks, output, events, acts.
 
 mod attacks;
+mod browser;
 mod client;
 mod control;
+mod detail;
 mod hostile;
+mod metrics;
 mod output;
 mod pages;
 mod sign_in;

@@ -108,6 +108,41 @@ fn a_follower_receives_new_lines_and_resumes_at_its_offset() {
     assert!(!html.contains("one"), "{html}");
 }
 
+/// Returns the resident memory of a process in bytes.
+fn resident_bytes(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+    let kib: u64 = line.split_whitespace().next().expect("a number").parse().expect("a number");
+    kib << 10
+}
+
+/// Clients that read nothing cost the server a bounded amount of memory, and the task no time.
+#[test]
+fn fifty_clients_that_do_not_read_stay_small() {
+    const LOG_BYTES: u64 = 30_000_000;
+    let sandbox = sandbox();
+    let gate = sandbox.path("gate");
+    let command = format!(
+        "until [ -e {} ]; do sleep 0.05; done; yes 'a line of a busy log' | head -c {LOG_BYTES}; \
+         sleep 300",
+        gate.display()
+    );
+    let id = start_task(&sandbox, &["--keep"], &command);
+    let server = WebServer::start(&sandbox, &[]);
+    let follow = format!("/tasks/{id}/follow?from=0");
+    let streams: Vec<_> = (0..25)
+        .flat_map(|_| [server.open_stream(&follow), server.open_stream("/api/v1/events")])
+        .collect();
+    std::fs::write(&gate, "").expect("the gate opens");
+    eventually("the whole log is written", || {
+        server.get(&format!("/api/v1/tasks/{id}")).json()["output"]["bytes"] == LOG_BYTES
+    });
+    let used = resident_bytes(server.running.process().pid);
+    assert!(used < 100 << 20, "{used} bytes with {} clients", streams.len());
+    assert!(server.get(&format!("/tasks/{id}")).text().contains("a line of a busy log"));
+    let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
+}
+
 #[test]
 fn events_resume_where_a_client_disconnected() {
     let sandbox = sandbox();

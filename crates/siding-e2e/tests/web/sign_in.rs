@@ -86,17 +86,19 @@ fn processes_of_another_user_are_not_served() {
         return;
     }
     let sandbox = Sandbox::new_for_uid(1234);
-    let server = WebServer::start(&sandbox, &[]);
+    let server = WebServer::start(&sandbox, &["--metrics"]);
     let program = "import socket,sys\n\
         s=socket.create_connection(('127.0.0.1',int(sys.argv[1])))\n\
-        s.sendall(b'GET / HTTP/1.1\\r\\nHost: localhost\\r\\nAuthorization: Bearer '+\
+        s.sendall(b'GET '+sys.argv[3].encode()+b' HTTP/1.1\\r\\nHost: localhost\\r\\nAuthorization: Bearer '+\
         sys.argv[2].encode()+b'\\r\\nConnection: close\\r\\n\\r\\n')\n\
         try:\n  print('heard', s.recv(12)[9:].decode())\n\
         except ConnectionError:\n  print('heard ')\n";
-    let ask = |uid| {
-        let args = ["-c", program, &server.port.to_string(), TOKEN];
+    let ask = |uid, path: &str| {
+        let args = ["-c", program, &server.port.to_string(), TOKEN, path];
         sandbox.host("python3", &args).cwd("/").as_user(uid, uid).run().expect_code(0).stdout_text()
     };
-    assert_eq!(ask(4321), "heard \n", "even with the token");
-    assert_eq!(ask(1234), "heard 200\n");
+    for path in ["/", "/metrics"] {
+        assert_eq!(ask(4321, path), "heard \n", "{path}: even with the token");
+        assert_eq!(ask(1234, path), "heard 200\n", "{path}");
+    }
 }

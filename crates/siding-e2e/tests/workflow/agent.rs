@@ -13,11 +13,15 @@ fn run_agent(sandbox: &Sandbox, script: &str) -> ProgramOutput {
 #[test]
 fn agent_is_notified_of_the_end_of_its_workflow() {
     let sandbox = sandbox();
-    write_workflow(
-        &sandbox,
+    // The workflow ends after the agent has stored the answer `begun`, so that the notice is the
+    // next message to the model.
+    let sessions = sandbox.state_dir().join("sessions").display().to_string();
+    let text = format!(
         "[[step]]\nid = \"a\"\nrun = \"echo a >> log\"\n[[step]]\nid = \"b\"\nneeds = [\"a\"]\n\
-         run = \"sleep 0.5; echo b >> log\"\n",
+         run = \"for n in $(seq 1200); do \
+         grep -rqs 'begu[n]' {sessions} && break; sleep 0.05; done; echo b >> log\"\n"
     );
+    write_workflow(&sandbox, &text);
     let script = r#"
         [[answer]]
         [[answer.call]]

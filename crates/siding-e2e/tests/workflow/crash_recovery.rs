@@ -1,7 +1,7 @@
 //! Crash safety of workflows: whichever process is killed, no finished step is repeated, and no
 //! process runs forever (promise P130).
 
-use siding_e2e::{eventually, words};
+use siding_e2e::{eventually, eventually_some, words};
 
 use super::{
     find_step, read_lines, run_call, sandbox, show_workflow, start_in_background, step_states,
@@ -61,12 +61,10 @@ fn unresumed_steps_end_and_a_later_resume_restarts_them() {
     let id = start_in_background(&sandbox, GATED_WORKFLOW, &[]);
     let view = wait_for_step_state(&sandbox, &id, "b", "running");
     eventually("step b has started", || read_lines(&sandbox, "log").len() == 2);
-    let why = sandbox.siding(&["why", "--json", &id]).run().expect_code(0).json();
-    assert_eq!(
-        (&why["verdict"], &why["waiting_on"]),
-        (&"waiting".into(), &"child".into()),
-        "{why}"
-    );
+    let why = eventually_some("it waits for the step", || {
+        let why = sandbox.siding(&["why", "--json", &id]).run().expect_code(0).json();
+        (why["verdict"] == "waiting" && why["waiting_on"] == "child").then_some(why)
+    });
     let advice = why["advice"].as_str().expect("a text");
     assert!(
         advice.contains(find_step(&view, "b")["task_id"].as_str().expect("a task")),
@@ -96,7 +94,7 @@ fn unresumed_steps_end_and_a_later_resume_restarts_them() {
 #[test]
 fn workflow_survives_the_death_of_its_shims() {
     let sandbox = sandbox();
-    let line = sandbox.puppet_line(&words("mark step sleep 1500"));
+    let line = sandbox.puppet_line(&words("mark step sleep 4000"));
     let text = format!(
         "[[step]]\nid = \"a\"\nrun = '''{line}'''\n[[step]]\nid = \"b\"\nneeds = [\"a\"]\nrun = \"true\"\n"
     );

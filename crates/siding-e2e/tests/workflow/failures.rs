@@ -94,12 +94,12 @@ run = "echo x >> never; exit 1"
 fn step_that_exceeds_its_timeout_fails() {
     let sandbox = sandbox();
     let line = sandbox.puppet_line(&siding_e2e::words("fork setsid mark child hang -- hang"));
-    let text = format!("[[step]]\nid = \"slow\"\ntimeout = \"1s\"\nrun = '''{line}'''\n");
+    let text = format!("[[step]]\nid = \"slow\"\ntimeout = \"3s\"\nrun = '''{line}'''\n");
     let done = run_call(&sandbox, &text, &["--json"]).run().expect_code(1).json();
     let child = sandbox.wait_for_mark("child");
     let view = show_workflow(&sandbox, done["task_id"].as_str().expect("an id"));
     let why = find_step(&view, "slow")["why"].as_str().expect("a reason").to_owned();
-    assert!(why.contains("deadline of 1s"), "{view:#}");
+    assert!(why.contains("deadline of 3s"), "{view:#}");
     assert!(!child.is_alive());
 }
 

@@ -59,8 +59,10 @@ fn stop_ends_steps_adopted_by_a_resume() {
     let resumed = sandbox.siding(&["workflow", "resume", "--background", "--json", id]).run();
     let second = resumed.expect_code(0).json()["task_id"].as_str().expect("an id").to_owned();
     eventually("the workflow runs", || show_workflow(&sandbox, id)["state"] == "running");
-    let why = sandbox.siding(&["why", "--json", &second]).run().expect_code(0).json();
-    assert_eq!(why["waiting_on"], "child", "{why}");
+    eventually("it waits for the step", || {
+        let why = sandbox.siding(&["why", "--json", &second]).run().expect_code(0).json();
+        why["waiting_on"] == "child"
+    });
     let stopped = sandbox.siding(&["stop", "--grace", "0s", &second]).run().expect_code(0);
     assert!(!slow.is_alive(), "{stopped}");
 }
@@ -70,7 +72,7 @@ fn stop_ends_steps_adopted_by_a_resume() {
 fn workflow_deadline_ends_its_steps() {
     let sandbox = sandbox();
     let line = sandbox.puppet_line(&words("mark slow hang"));
-    let text = format!("timeout = \"2s\"\n[[step]]\nid = \"a\"\nrun = '''{line}'''\n");
+    let text = format!("timeout = \"4s\"\n[[step]]\nid = \"a\"\nrun = '''{line}'''\n");
     let done = run_call(&sandbox, &text, &["--json"]).run().expect_code(124).json();
     assert!(!sandbox.wait_for_mark("slow").is_alive());
     let view = show_workflow(&sandbox, done["task_id"].as_str().expect("an id"));
@@ -92,6 +94,7 @@ run = "echo b >> log; until [ -e gate ]; do sleep 0.05; done"
 "#;
     let id = start_in_background(&sandbox, text, &[]);
     wait_for_step_state(&sandbox, &id, "b", "running");
+    eventually("the second step runs", || super::read_lines(&sandbox, "log").len() == 2);
     let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
     let view = show_workflow(&sandbox, &id);
     assert_eq!(view["state"], "stopped", "{view:#}");

@@ -97,7 +97,7 @@ impl StateFixture {
     /// Moves the deadline of a running task by this time, which must differ at each call.
     pub(crate) fn extend_task(&mut self, id: TaskId, by_ms: u64) {
         let deadline = MonotonicMs(DEADLINE_MS + 1 + by_ms);
-        self.append(id, event(3, TaskEvent::Extended { deadline }));
+        self.append(id, event(3, TaskEvent::Extended { deadline, by: Some("web".to_owned()) }));
     }
 
     /// Records that a running task waits for an answer.

@@ -3,6 +3,7 @@
 
 mod arrange;
 mod fixture;
+mod history;
 mod measure;
 mod random_changes;
 mod refresh;

@@ -215,11 +215,13 @@ fn after_lost_events_everything_is_compared_with_the_files() {
     let removed = state.start_task();
     state.end_task(removed, 0);
     let mut view = state.open_view();
-    let entry = state.path().join("tasks").join("x");
-    for _ in 0..MORE_EVENTS_THAN_FIT {
-        std::fs::write(&entry, "").expect("written");
-        std::fs::remove_file(&entry).expect("removed");
+    let (one, other) = (state.path().join("tasks/x"), state.path().join("tasks/y"));
+    std::fs::write(&one, "").expect("written");
+    for _ in 0..MORE_EVENTS_THAN_FIT / 2 {
+        std::fs::rename(&one, &other).expect("renamed");
+        std::fs::rename(&other, &one).expect("renamed");
     }
+    std::fs::remove_file(&one).expect("removed");
     // The kernel drops the events of these changes.
     state.extend_task(busy, 1);
     state.end_task(ends, 1);

@@ -72,6 +72,9 @@ pub enum TaskEvent {
     Extended {
         /// The requested deadline. A deadline beyond the cap is replaced by the cap.
         deadline: MonotonicMs,
+        /// Name of the requester; `None` in journals of older builds, which ignore the field.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// The task was moved to the background.
     Placed {

@@ -225,7 +225,10 @@ fn span_event(record: &Record) -> Option<(MonotonicMs, SpanEvent)> {
                 attributes.number("siding.silent.ms", stall.evidence.silent_ms),
             )
         }
-        Record::Resumed { at } => (*at, "siding.stall.end", none),
+        Record::Resumed { at, by: None } => (*at, "siding.stall.end", none),
+        Record::Resumed { at, by: Some(by) } => {
+            (*at, "siding.input", none.text("siding.requested_by", by))
+        }
         Record::Limit(breach) => {
             let attributes = none
                 .text("siding.limit", breach.limit_kind.as_str())
@@ -257,7 +260,10 @@ fn lifecycle_event(event: &TaskEvent) -> Option<(&'static str, Attributes)> {
             Some(("siding.stop", none.text("siding.requested_by", by)))
         }
         TaskEvent::DeadlinePassed => Some(("siding.deadline", none)),
-        TaskEvent::Extended { .. } => Some(("siding.extend", none)),
+        TaskEvent::Extended { by: None, .. } => Some(("siding.extend", none)),
+        TaskEvent::Extended { by: Some(by), .. } => {
+            Some(("siding.extend", none.text("siding.requested_by", by)))
+        }
         TaskEvent::GraceOver => Some(("siding.kill", none)),
         TaskEvent::Spawned { .. }
         | TaskEvent::SpawnFailed { .. }

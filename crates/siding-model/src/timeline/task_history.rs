@@ -119,7 +119,7 @@ fn record_time(record: &Record) -> Option<MonotonicMs> {
         | Record::Rescued { at, .. }
         | Record::OutputLost { at, .. }
         | Record::Matched { at, .. }
-        | Record::Resumed { at }
+        | Record::Resumed { at, .. }
         | Record::Expiring { at, .. }
         | Record::Denied { at, .. } => Some(*at),
         Record::Stalled(stalled) => Some(stalled.at),

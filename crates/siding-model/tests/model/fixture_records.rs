@@ -42,7 +42,10 @@ fn first_format_fixtures() -> Vec<Fixture> {
                 accepted_record(sample_records::task_spec()),
                 spawned(),
                 event_record(1_000, TaskEvent::Placed { why: BackgroundReason::Budget }),
-                event_record(2_000, TaskEvent::Extended { deadline: STARTED.plus_ms(90_000) }),
+                event_record(
+                    2_000,
+                    TaskEvent::Extended { deadline: STARTED.plus_ms(90_000), by: None },
+                ),
                 event_record(90_001, TaskEvent::DeadlinePassed),
                 event_record(95_002, TaskEvent::GraceOver),
                 event_record(95_010, leader_killed()),

@@ -104,8 +104,8 @@ fn run_live(history: &EventHistory) -> (Lifecycle, Vec<Record>) {
     for step in &history.steps {
         now = now.plus_ms(step.wait_ms);
         let event = match &step.action {
-            StepAction::Deliver(TaskEvent::Extended { deadline }) => {
-                TaskEvent::Extended { deadline: STARTED.plus_ms(deadline.0) }
+            StepAction::Deliver(TaskEvent::Extended { deadline, by }) => {
+                TaskEvent::Extended { deadline: STARTED.plus_ms(deadline.0), by: by.clone() }
             }
             StepAction::Deliver(event) => event.clone(),
             StepAction::SleepUntilTimer => {
@@ -388,7 +388,7 @@ fn the_journal_field_names_are_pinned() {
             "accepted: at boot cgroup format record shim spec wall",
             "event spawned: at event leader record",
             "event placed: at event record why",
-            "event extended: at deadline event record",
+            "event extended: at by deadline event record",
             "output_lost: at error from record",
             "matched: at lines record text to",
             "matched: at dropped lines record text to",

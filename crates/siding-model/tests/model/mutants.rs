@@ -146,7 +146,7 @@ mutants! {
     /// Accepts every extension, even beyond the cap.
     ObeysAnyExtension breaks DeadlineStaysBelowCap {
         fn distort(view: &mut LifecycleView, events: &[(TaskEvent, MonotonicMs)]) {
-            if let Some((TaskEvent::Extended { deadline }, _)) = events.last() {
+            if let Some((TaskEvent::Extended { deadline, .. }, _)) = events.last() {
                 view.deadline = *deadline;
             }
         }

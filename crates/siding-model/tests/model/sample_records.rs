@@ -168,7 +168,7 @@ pub(crate) fn stall_record(after_ms: u64) -> StallRecord {
 }
 
 pub(crate) fn resumed_record(after_ms: u64) -> Record {
-    Record::Resumed { at: STARTED.plus_ms(after_ms) }
+    Record::Resumed { at: STARTED.plus_ms(after_ms), by: None }
 }
 
 fn peaks() -> PeakUsage {
@@ -212,7 +212,10 @@ pub(crate) fn full_journal() -> Vec<Record> {
         Record::Accepted(Box::new(accepted_task(task_spec()))),
         event_record(3, TaskEvent::Spawned { leader: LEADER }),
         event_record(1_000, TaskEvent::Placed { why: BackgroundReason::Budget }),
-        event_record(2_000, TaskEvent::Extended { deadline: STARTED.plus_ms(90_000) }),
+        event_record(
+            2_000,
+            TaskEvent::Extended { deadline: STARTED.plus_ms(90_000), by: Some("web".to_owned()) },
+        ),
         Record::OutputLost {
             at: STARTED.plus_ms(2_500),
             from: 4096,

@@ -147,7 +147,7 @@ fn timer_status<M: TracedLifecycle>(
 /// Converts the relative times in an event to the absolute times that a lifecycle expects.
 fn to_absolute(event: &TaskEvent, started: MonotonicMs) -> TaskEvent {
     let mut event = event.clone();
-    if let TaskEvent::Extended { deadline } = &mut event {
+    if let TaskEvent::Extended { deadline, .. } = &mut event {
         *deadline = started.plus_ms(deadline.0);
     }
     event
@@ -155,7 +155,7 @@ fn to_absolute(event: &TaskEvent, started: MonotonicMs) -> TaskEvent {
 
 fn to_relative(event: &TaskEvent, started: MonotonicMs) -> TaskEvent {
     let mut event = event.clone();
-    if let TaskEvent::Extended { deadline } = &mut event {
+    if let TaskEvent::Extended { deadline, .. } = &mut event {
         *deadline = MonotonicMs(deadline.ms_since(started));
     }
     event

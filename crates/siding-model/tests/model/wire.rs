@@ -21,10 +21,12 @@ fn requests() -> Vec<ShimRequest> {
         ShimRequest::Stop { by: by.clone(), grace_ms: Some(u64::MAX), signal: Some(Signal::INT) },
         ShimRequest::Stop { by: by.clone(), grace_ms: None, signal: None },
         ShimRequest::Release { by: by.clone() },
-        ShimRequest::Extend { to_ms: 1, by_ms: None },
-        ShimRequest::Extend { to_ms: 1, by_ms: Some(2) },
-        ShimRequest::InputWritten,
-        ShimRequest::CloseStdin,
+        ShimRequest::Extend { to_ms: 1, by_ms: None, by: None },
+        ShimRequest::Extend { to_ms: 1, by_ms: Some(2), by: Some(by.clone()) },
+        ShimRequest::InputWritten { by: None },
+        ShimRequest::InputWritten { by: Some(by.clone()) },
+        ShimRequest::CloseStdin { by: None },
+        ShimRequest::CloseStdin { by: Some(by.clone()) },
         ShimRequest::Why,
         ShimRequest::Usage,
         ShimRequest::Ping,
@@ -38,8 +40,8 @@ fn requests() -> Vec<ShimRequest> {
             | ShimRequest::Stop { .. }
             | ShimRequest::Release { .. }
             | ShimRequest::Extend { .. }
-            | ShimRequest::InputWritten
-            | ShimRequest::CloseStdin
+            | ShimRequest::InputWritten { .. }
+            | ShimRequest::CloseStdin { .. }
             | ShimRequest::Why
             | ShimRequest::Usage
             | ShimRequest::Ping => {}

@@ -12,6 +12,9 @@ use super::TaskSupervisor;
 use crate::stall::StallCheck;
 use crate::task_context::TaskContext;
 
+/// Shortest time between two records of input that ends no stall, in milliseconds.
+const INPUT_RECORD_INTERVAL_MS: u64 = 1_000;
+
 impl TaskSupervisor {
     /// Records the monitored lines that are due, while the journal has space for them.
     pub(super) fn record_due_lines(&mut self, now: MonotonicMs) {
@@ -92,7 +95,7 @@ impl TaskSupervisor {
             // Where siding does not see the output, it sees only that a process has written,
             // perhaps to a log file or a socket: this does not prove that the silence has ended.
             if self.output.sees_output() {
-                self.record_resumed(now);
+                self.record_resumed(now, None);
             }
         }
     }
@@ -135,18 +138,24 @@ impl TaskSupervisor {
         true
     }
 
-    /// Restarts the measurement of the silence after input, and records the end of a stall, which
-    /// the missing input may have caused.
-    pub(super) fn on_input_written(&mut self) {
+    /// Restarts the measurement of the silence after input. Records the input with its writer, and
+    /// thereby the end of a stall, which the missing input may have caused.
+    pub(super) fn on_input_written(&mut self, by: Option<String>) {
         let now = clock::monotonic_now();
         self.stall.on_input(now);
-        self.record_resumed(now);
+        self.record_resumed(now, by);
     }
 
-    /// Records the end of a recorded stall.
-    pub(super) fn record_resumed(&mut self, at: MonotonicMs) {
-        if self.task.state().stall.is_some() && self.task.state().may_resume() {
-            self.record(vec![Record::Resumed { at }]);
+    /// Records the end of a recorded stall, and the input of a client, at most once a second.
+    pub(super) fn record_resumed(&mut self, at: MonotonicMs, by: Option<String>) {
+        let last_input = self.task.state().last_input;
+        let is_due = |last: MonotonicMs| at.ms_since(last) >= INPUT_RECORD_INTERVAL_MS;
+        // The remaining space on a full disk is reserved for the final record.
+        let records_input =
+            by.is_some() && last_input.is_none_or(is_due) && self.task.can_write_optional_record();
+        let state = self.task.state();
+        if (state.stall.is_some() || records_input) && state.may_resume() {
+            self.record(vec![Record::Resumed { at, by }]);
         }
     }
 

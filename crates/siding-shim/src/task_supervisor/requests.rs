@@ -20,17 +20,17 @@ impl TaskSupervisor {
                 self.handle_event(&TaskEvent::Placed { why });
                 ShimMessage::Done
             }
-            ShimRequest::Extend { to_ms, by_ms } => self.extend(to_ms, by_ms),
+            ShimRequest::Extend { to_ms, by_ms, by } => self.extend(to_ms, by_ms, by),
             ShimRequest::Release { by } => self.release(by),
-            ShimRequest::InputWritten => {
-                self.on_input_written();
+            ShimRequest::InputWritten { by } => {
+                self.on_input_written(by);
                 ShimMessage::Done
             }
-            ShimRequest::CloseStdin => match self.stdin.take() {
+            ShimRequest::CloseStdin { by } => match self.stdin.take() {
                 Some(closed) => {
                     drop(closed);
                     // A process that reads its input sees the end of file and continues.
-                    self.on_input_written();
+                    self.on_input_written(by);
                     ShimMessage::Done
                 }
                 None => ShimMessage::Refused {
@@ -75,14 +75,14 @@ impl TaskSupervisor {
 
     /// Moves the deadline. A request for the deadline that the task already has succeeds, so that a
     /// client can repeat a request with `to_ms`; each request with `by_ms` adds to the deadline.
-    fn extend(&mut self, to_ms: u64, by_ms: Option<u64>) -> ShimMessage {
+    fn extend(&mut self, to_ms: u64, by_ms: Option<u64>, by: Option<String>) -> ShimMessage {
         let before = self.task.state().lifecycle.deadline();
         let deadline = match by_ms {
             // Without a deadline the lifecycle refuses any other one, so the value has no effect.
             Some(more) => before.unwrap_or_default().plus_ms(more),
             None => self.task.state().started.plus_ms(to_ms),
         };
-        if self.handle_event(&TaskEvent::Extended { deadline })
+        if self.handle_event(&TaskEvent::Extended { deadline, by })
             || before == Some(deadline.min(self.task.state().lifecycle.cap()))
         {
             return ShimMessage::Done;

@@ -33,17 +33,19 @@ pub(super) struct InputArgs {
 
 pub(super) async fn call<C: CallContext>(
     context: &ToolContext,
-    _call: &mut C,
+    call: &mut C,
     args: InputArgs,
 ) -> Result<ToolAnswer, ToolError> {
     if args.text.is_none() && !args.eof {
         return Err(ToolError::Arguments("give `text`, or `eof` to close the input".to_owned()));
     }
+    let requester = call.name();
     run_blocking(|| {
         let snapshot = context.snapshot(context.find_task(&args.id)?)?;
         let id = snapshot.dir.id();
         let mut input =
-            TaskInput::open(&context.root, SHIM_PROGRAM, &snapshot.dir, &snapshot.state)?;
+            TaskInput::open(&context.root, SHIM_PROGRAM, &snapshot.dir, &snapshot.state)?
+                .requested_by(requester);
         let mut written = args.text.unwrap_or_default();
         if !args.no_newline && !written.is_empty() {
             written.push('\n');

@@ -9,8 +9,12 @@ use crate::context::WebContext;
 pub(super) enum NavItem {
     /// The tasks; also current on the page of a task.
     Overview,
+    /// The tasks over time.
+    Timeline,
     /// The sessions.
     Sessions,
+    /// The workflows; also current on the page of a workflow.
+    Workflows,
     /// The history.
     History,
     /// The settings.
@@ -19,9 +23,11 @@ pub(super) enum NavItem {
     Doctor,
 }
 
-const NAV_ITEMS: [(NavItem, &str, &str); 5] = [
+const NAV_ITEMS: [(NavItem, &str, &str); 7] = [
     (NavItem::Overview, "/", "Tasks"),
+    (NavItem::Timeline, "/timeline", "Timeline"),
     (NavItem::Sessions, "/sessions", "Sessions"),
+    (NavItem::Workflows, "/workflows", "Workflows"),
     (NavItem::History, "/history", "History"),
     (NavItem::Settings, "/settings", "Settings"),
     (NavItem::Doctor, "/doctor", "Doctor"),
@@ -45,8 +51,12 @@ pub(super) fn wrap(
                 link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
                 link rel="stylesheet" href="/assets/style.css";
                 link rel="stylesheet" href="/assets/palette.css";
+                @if current == NavItem::Timeline {
+                    link rel="stylesheet" href="/assets/timeline.css";
+                }
                 script type="module" src="/assets/page.js" {}
                 script type="module" src="/assets/output.js" {}
+                script type="module" src="/assets/usage.js" {}
                 @if context.control { script type="module" src="/assets/act.js" {} }
             }
             body {

@@ -2,12 +2,14 @@
 
 use maud::{Markup, html};
 use siding_history::Filter;
-use siding_model::history::{Expectation, Quantile, Run, RunSummary};
+use siding_model::history::{Expectation, Quantile, Run};
 use siding_model::size::format_size;
 use siding_model::task_view::TaskView;
 use siding_model::text::one_line;
 
 use super::chrome::{self, NavItem};
+use super::command_order::{self, CommandOrder, CommandRow};
+use super::duration_chart::{MarkedDuration, RunPoint, distribution};
 use super::format;
 use super::table::{CellKind, table};
 use crate::context::WebContext;
@@ -15,14 +17,13 @@ use crate::query::{self, Query};
 
 /// Maximum number of commands on the page.
 const MAX_LISTED_COMMANDS: usize = 100;
-/// Maximum number of earlier runs in the picture of a command.
+/// Maximum number of earlier runs in the drawing of a command.
 const MAX_SHOWN_RUNS: usize = 50;
-/// Size of the picture, in units of the drawing.
-const PICTURE_WIDTH: f64 = 600.0;
-const PICTURE_HEIGHT: f64 = 60.0;
 
-/// Returns the page of all commands. `q` selects those that begin with these words.
+/// Returns the page of all commands. `q` selects those that begin with these words, and `sort` is
+/// their order.
 pub(super) fn history_page(context: &WebContext, query: &Query) -> Markup {
+    let order = CommandOrder::from_name(query.get("sort"));
     let filter = Filter::new(query.get("q"), None);
     let found =
         siding_history::query_best_effort(&context.root, |history| history.summaries(&filter));
@@ -31,27 +32,47 @@ pub(super) fn history_page(context: &WebContext, query: &Query) -> Markup {
         form.search role="search" method="get" action="/history" {
             label { "Command " input type="search" name="q" value=[query.get("q")]
                 placeholder="its first words"; }
+            @if let Some(name) = query.get("sort") { input type="hidden" name="sort" value=(name); }
             button type="submit" { "Show" }
         }
+        (order_links(query, order))
         @match found.map(|found| found.value) {
             None => p.need { "The history cannot be read; " code { "siding doctor" } " checks it." },
-            Some(all) => (summary_table(&all)),
+            Some(all) => {
+                @let rows = context.feed.read(|view| command_order::add_outputs(view, all));
+                (summary_table(rows, order))
+            },
         }
     };
     chrome::wrap(context, NavItem::History, "History", &content)
 }
 
-const COLUMNS: [(&str, CellKind); 7] = [
+const COLUMNS: [(&str, CellKind); 8] = [
     ("Command", CellKind::Text),
     ("Runs", CellKind::Number),
     ("Median", CellKind::Number),
     ("9 of 10", CellKind::Number),
     ("OK", CellKind::Number),
     ("Memory", CellKind::Number),
+    ("Output", CellKind::Number),
     ("Last", CellKind::Text),
 ];
 
-fn summary_table(all: &[RunSummary]) -> Markup {
+fn order_links(query: &Query, current: CommandOrder) -> Markup {
+    let words = query.get("q").map_or_else(String::new, |q| format!("&q={}", query::encode(q)));
+    html! {
+        nav.periods aria-label="Order" {
+            span { "First the" }
+            @for (order, name, label) in CommandOrder::ALL {
+                a href={ "/history?sort=" (name) (words) }
+                    aria-current=[(order == current).then_some("true")] { (label) }
+            }
+        }
+    }
+}
+
+fn summary_table(mut all: Vec<CommandRow>, order: CommandOrder) -> Markup {
+    command_order::sort_commands(&mut all, order);
     html! {
         @if all.is_empty() { p.hint { "No command has ended yet." } }
         @else {
@@ -63,7 +84,8 @@ fn summary_table(all: &[RunSummary]) -> Markup {
     }
 }
 
-fn cells(summary: &RunSummary) -> Vec<Markup> {
+fn cells(row: &CommandRow) -> Vec<Markup> {
+    let summary = &row.summary;
     let usual = summary.expectation;
     let rate = summary.success_rate().map(|rate| format!("{:.0}%", (rate * 100.0).floor()));
     let last = &summary.last;
@@ -79,6 +101,7 @@ fn cells(summary: &RunSummary) -> Vec<Markup> {
         html! { (quantile(usual.map(|usual| usual.p90))) },
         html! { (rate.as_deref().unwrap_or("-")) },
         html! { (summary.peak_memory.map_or_else(|| "-".to_owned(), format_size)) },
+        html! { (row.output_bytes.map_or_else(|| "-".to_owned(), format_size)) },
         html! { (format::short_outcome(&last.outcome)) ", " (format::clock_time(last.ended)) },
     ]
 }
@@ -99,15 +122,25 @@ pub(super) fn of_task(context: &WebContext, view: &TaskView) -> Markup {
     });
     let runs: Vec<Run> = found.map(|found| found.value).unwrap_or_default();
     let usual = Expectation::from_runs(&runs);
+    let median = usual.and_then(|usual| usual.median.exact_ms());
+    let p90 = usual.and_then(|usual| usual.p90.exact_ms());
+    let marks: Vec<MarkedDuration> =
+        [("median", median), ("9 of 10", p90), ("this run", Some(view.elapsed_ms))]
+            .into_iter()
+            .filter_map(|(label, ms)| Some(MarkedDuration { label, ms: ms? }))
+            .collect();
+    let points: Vec<RunPoint> = runs.iter().filter_map(run_point).collect();
     html! {
         @if !runs.is_empty() {
             section aria-labelledby="h-history" {
                 h2 #h-history { "Earlier runs of this command " span.count { (runs.len()) } }
                 @if let Some(usual) = usual {
                     p { "Half of the runs take at most " (quantile(Some(usual.median)))
-                        ", nine of ten at most " (quantile(Some(usual.p90))) "." }
+                        ", nine of ten at most " (quantile(Some(usual.p90))) "; this one "
+                        @if view.outcome.is_some() { "took " } @else { "has taken " }
+                        (format::duration_ms(view.elapsed_ms)) "." }
                 }
-                (picture(&runs, view))
+                (distribution(&points, &marks))
                 ul.runs {
                     @for run in runs.iter().take(10) {
                         li {
@@ -122,47 +155,7 @@ pub(super) fn of_task(context: &WebContext, view: &TaskView) -> Markup {
     }
 }
 
-/// Returns a drawing with a mark for each run at its duration, and a line for the present task. The
-/// text next to it has the same numbers.
-fn picture(runs: &[Run], view: &TaskView) -> Markup {
-    let longest = runs.iter().filter_map(|run| run.ran_ms).max().unwrap_or(0).max(view.elapsed_ms);
-    let x = |ms: u64| position(ms, longest);
-    html! {
-        svg.runs-picture viewBox={ "0 0 " (PICTURE_WIDTH) " " (PICTURE_HEIGHT) } role="img"
-            aria-label={ "Durations of " (runs.len()) " runs, up to " (format::duration_ms(longest)) } {
-            line.axis x1="0" y1="50" x2=(PICTURE_WIDTH) y2="50" {}
-            @for run in runs {
-                @if let Some(ms) = run.ran_ms {
-                    circle cx=(x(ms)) cy="30" r="5" data-outcome=(outcome_class(run)) {}
-                }
-            }
-            line.now x1=(x(view.elapsed_ms)) y1="5" x2=(x(view.elapsed_ms)) y2="50" {}
-        }
-    }
-}
-
-fn outcome_class(run: &Run) -> &'static str {
-    if siding_model::person_need::is_failed_outcome(&run.outcome) { "failed" } else { "other" }
-}
-
-/// Returns the horizontal position of a duration in the picture.
-fn position(ms: u64, longest_ms: u64) -> String {
-    const MARGIN: f64 = 8.0;
-    // Whole steps of a thousandth are exact enough for a drawing.
-    let share = u128::from(ms) * 1000 / u128::from(longest_ms.max(1));
-    let share = f64::from(u16::try_from(share).unwrap_or(1000)) / 1000.0;
-    format!("{:.1}", MARGIN + share * (PICTURE_WIDTH - 2.0 * MARGIN))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_longest_run_is_at_the_right_margin() {
-        assert_eq!(position(0, 1000), "8.0");
-        assert_eq!(position(1000, 1000), "592.0");
-        assert_eq!(position(0, 0), "8.0");
-        assert_eq!(position(u64::MAX, u64::MAX), "592.0");
-    }
+fn run_point(run: &Run) -> Option<RunPoint> {
+    let is_failed = siding_model::person_need::is_failed_outcome(&run.outcome);
+    run.ran_ms.map(|ms| RunPoint { ms, is_failed })
 }

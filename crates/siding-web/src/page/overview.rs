@@ -1,7 +1,5 @@
 //! The page of all tasks: those that need a person, those that run, those that ended lately.
 
-use std::collections::BTreeSet;
-
 use maud::{Markup, html};
 use siding_live::arrange::{SortKey, StateGroup, filter_tasks, sort_tasks};
 use siding_live::{LiveTask, LiveView};
@@ -12,8 +10,12 @@ use super::task_row;
 use crate::context::WebContext;
 use crate::query::{self, Query};
 
-/// Maximum number of tasks of one list on a page, so that a page stays below 200 kB.
+/// Maximum number of tasks of one list on a page.
 const MAX_LISTED_TASKS: usize = 100;
+/// Maximum size of the tasks of one list, in bytes. A page has three lists and stays below 200 kB.
+const MAX_LIST_BYTES: usize = 60_000;
+/// Maximum number of sessions that the search offers, those with the newest tasks.
+const MAX_OFFERED_SESSIONS: usize = 30;
 /// The groups of states that the page can be limited to.
 const STATE_FILTERS: [&str; 4] = ["running", "failed", "stopped", "succeeded"];
 
@@ -25,32 +27,31 @@ pub(super) fn overview_page(context: &WebContext, query: &Query) -> Markup {
     chrome::wrap(context, NavItem::Overview, "Tasks", &content)
 }
 
+/// The tasks of the page.
+struct TaskLists<'v> {
+    needing: Vec<&'v LiveTask>,
+    running: Vec<&'v LiveTask>,
+    ended: Vec<&'v LiveTask>,
+}
+
+impl<'v> TaskLists<'v> {
+    fn new(tasks: impl Iterator<Item = &'v LiveTask>) -> Self {
+        let (mut needing, others): (Vec<&LiveTask>, Vec<&LiveTask>) =
+            tasks.partition(|task| task.need.is_some());
+        let (running, ended) = others.into_iter().partition(|task| task.is_live());
+        sort_tasks(&mut needing, SortKey::Time);
+        Self { needing, running, ended }
+    }
+}
+
 fn content(context: &WebContext, view: &LiveView, query: &Query) -> Markup {
     let text = query.get("q").unwrap_or_default();
     let selected = filter_tasks(view.tasks(), text).filter(|task| is_selected(task, query));
-    let (needing, others): (Vec<&LiveTask>, Vec<&LiveTask>) =
-        selected.partition(|task| task.need.is_some());
-    let (running, ended): (Vec<&LiveTask>, Vec<&LiveTask>) =
-        others.into_iter().partition(|task| task.is_live());
-    let mut needing = needing;
-    sort_tasks(&mut needing, SortKey::Time);
-    let skip = query.number("skip").and_then(|skip| usize::try_from(skip).ok()).unwrap_or(0);
-    let later = ended.len().saturating_sub(skip.saturating_add(MAX_LISTED_TASKS));
     html! {
+        h1 { "Tasks" }
         (search(view, query))
         div data-live="tasks" {
-            @if skip == 0 {
-                (section("needing", "Needs a person", &needing, None))
-                (section("running", "Running", &running, Some(NO_RUNNING_TASK)))
-            }
-            (section("ended", "Ended", ended.get(skip..).unwrap_or_default(), Some("No task has ended.")))
-            @if later > 0 {
-                p {
-                    a href=(next_address(query, skip + MAX_LISTED_TASKS)) {
-                        (later) " earlier tasks"
-                    }
-                }
-            }
+            (task_lists(&TaskLists::new(selected), query))
             @if !view.unreadable().is_empty() {
                 p.need {
                     (view.unreadable().len())
@@ -63,6 +64,44 @@ fn content(context: &WebContext, view: &LiveView, query: &Query) -> Markup {
                 " adds stop, extend and input." }
         }
     }
+}
+
+fn task_lists(lists: &TaskLists<'_>, query: &Query) -> Markup {
+    let TaskLists { needing, running, ended } = lists;
+    let skip = query.number("skip").and_then(|skip| usize::try_from(skip).ok()).unwrap_or(0);
+    let ended_rows = render_rows(ended.get(skip..).unwrap_or_default());
+    let next = skip.saturating_add(ended_rows.len());
+    let later = ended.len().saturating_sub(next);
+    html! {
+        @if skip == 0 {
+            (section("needing", "Needs a person", needing, None))
+            (section("running", "Running", running, Some(NO_RUNNING_TASK)))
+        }
+        section aria-labelledby="h-ended" {
+            h2 #h-ended { "Ended " span.count { (ended.len()) } }
+            @if ended.is_empty() { p.hint { "No task has ended." } }
+            ul.tasks { @for row in &ended_rows { (row) } }
+        }
+        @if later > 0 {
+            p { a href=(next_address(query, next)) { (later) " earlier tasks" } }
+        }
+    }
+}
+
+/// Returns the first tasks as elements of a list, as many as a list may contain.
+fn render_rows(tasks: &[&LiveTask]) -> Vec<Markup> {
+    let mut bytes = 0;
+    let mut rows = Vec::new();
+    for task in tasks.iter().take(MAX_LISTED_TASKS) {
+        let row = task_row::row(task);
+        bytes += row.0.len();
+        // One row is smaller than a list.
+        if bytes > MAX_LIST_BYTES {
+            break;
+        }
+        rows.push(row);
+    }
+    rows
 }
 
 const NO_RUNNING_TASK: &str = "Nothing is running. `siding run -- COMMAND` starts a task.";
@@ -80,24 +119,36 @@ fn is_selected(task: &LiveTask, query: &Query) -> bool {
 }
 
 fn section(id: &str, title: &str, tasks: &[&LiveTask], when_empty: Option<&str>) -> Markup {
-    let hidden = tasks.len().saturating_sub(MAX_LISTED_TASKS);
+    let rows = render_rows(tasks);
+    let hidden = tasks.len() - rows.len();
     html! {
         @if !tasks.is_empty() || when_empty.is_some() {
             section aria-labelledby={ "h-" (id) } {
                 h2 id={ "h-" (id) } { (title) " " span.count { (tasks.len()) } }
                 @if tasks.is_empty() { p.hint { (when_empty.unwrap_or_default()) } }
-                ul.tasks { @for task in tasks.iter().take(MAX_LISTED_TASKS) { (task_row::row(task)) } }
-                @if hidden > 0 && id != "ended" {
-                    p.hint { (hidden) " more; the search narrows the list" }
-                }
+                ul.tasks { @for row in &rows { (row) } }
+                @if hidden > 0 { p.hint { (hidden) " more; the search narrows the list" } }
             }
         }
     }
 }
 
+/// Returns the sessions of the newest tasks, and the selected one.
+fn offered_sessions<'v>(view: &'v LiveView, selected: Option<&'v str>) -> Vec<&'v str> {
+    let mut sessions: Vec<&str> = selected.into_iter().collect();
+    for task in view.tasks() {
+        let name = task.view.session_id.as_str();
+        if sessions.len() < MAX_OFFERED_SESSIONS && !sessions.contains(&name) {
+            sessions.push(name);
+        }
+    }
+    sessions.sort_unstable();
+    sessions
+}
+
 fn search(view: &LiveView, query: &Query) -> Markup {
-    let sessions: BTreeSet<&str> = view.tasks().map(|task| task.view.session_id.as_str()).collect();
     let session = query.get("session");
+    let sessions = offered_sessions(view, session);
     html! {
         form.search role="search" method="get" action="/" {
             label {
@@ -139,4 +190,115 @@ fn next_address(query: &Query, skip: usize) -> String {
         }
     }
     address
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_model::id::{SessionId, TaskId, TaskKind};
+    use siding_model::outcome::Outcome;
+    use siding_model::person_need::PersonNeed;
+    use siding_model::task_view::{OutputView, PhaseName, PlacementKind, PlacementView, TaskView};
+
+    use super::*;
+
+    fn task(number: u64, command: &str, outcome: Option<Outcome>) -> LiveTask {
+        let bits = TaskId::MIN_BITS + (number << 12);
+        let task_id = TaskId::new(TaskKind::LocalBash, bits).expect("an id");
+        let phase = if outcome.is_some() { PhaseName::Ended } else { PhaseName::Running };
+        LiveTask::from_view(TaskView {
+            task_id,
+            kind: TaskKind::LocalBash,
+            session_id: "a-session-with-a-long-name".parse::<SessionId>().expect("a name"),
+            name: Some("n".repeat(60)),
+            command: command.to_owned(),
+            cwd: "/project".to_owned(),
+            final_cwd: None,
+            adopted: false,
+            sandbox: None,
+            phase,
+            placement: PlacementView { kind: PlacementKind::Foreground, why: None },
+            outcome,
+            leader_outcome: None,
+            pipeline_statuses: None,
+            started_at: "2026-03-02T07:05:00.000Z".to_owned(),
+            ended_at: Some("2026-03-02T07:06:00.000Z".to_owned()),
+            elapsed_ms: 60_000,
+            deadline_at: None,
+            shim_pid: None,
+            processes: Vec::new(),
+            listening: Vec::new(),
+            output: OutputView {
+                path: "/state/output".to_owned(),
+                bytes: 0,
+                kept_bytes: 0,
+                gap: None,
+                lost_bytes: 0,
+                text: None,
+                truncated: false,
+            },
+            attention: None,
+            usage: None,
+            breaches: Vec::new(),
+            net: "host".to_owned(),
+            cgroup: None,
+            monitor: None,
+            ready: None,
+            stop_report: None,
+            duplicate_of: None,
+            parent_task: None,
+            rescues: 0,
+            expected_ms: Some(90_000),
+            expected_p90_ms: None,
+            expected_runs: Some(5),
+            message: None,
+        })
+    }
+
+    /// Returns 1,000 tasks: a hundred that run, and a hundred that need a person.
+    fn many_tasks(command: &str) -> Vec<LiveTask> {
+        (0..1_000)
+            .map(|number| {
+                let failed = Outcome::Exited { code: 3 };
+                let mut task = task(number, command, (number >= 100).then_some(failed));
+                task.need = (100..200).contains(&number).then_some(PersonNeed::UnreadFailure);
+                task
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_page_of_a_thousand_tasks_is_below_200_kb() {
+        for command in ["cargo test".to_owned(), "x".repeat(4_000), "\"<&>\"".repeat(800)] {
+            let tasks = many_tasks(&command);
+            let lists = TaskLists::new(tasks.iter());
+            let page = task_lists(&lists, &Query::parse("")).into_string();
+            // The head of the page and the search are below 10 kB.
+            assert!(page.len() < 190_000, "{} bytes of {command:.20}", page.len());
+            assert!(page.contains("Needs a person") && page.contains("earlier tasks"), "{page}");
+        }
+    }
+
+    #[test]
+    fn the_pages_together_show_each_ended_task_once() {
+        let tasks = many_tasks(&"y".repeat(1_000));
+        let lists = TaskLists::new(tasks.iter());
+        let (mut skip, mut shown) = (0, Vec::new());
+        loop {
+            let page = task_lists(&lists, &Query::parse(&format!("skip={skip}"))).into_string();
+            let ended = page.split("id=\"h-ended\"").nth(1).expect("the ended tasks");
+            let before = shown.len();
+            let ids = ended.split("id=\"t-").skip(1).filter_map(|row| row.split('"').next());
+            shown.extend(ids.map(str::to_owned));
+            assert!(shown.len() > before, "page {skip} is empty");
+            skip = shown.len();
+            if !page.contains("earlier tasks") {
+                break;
+            }
+        }
+        let mut expected: Vec<String> =
+            lists.ended.iter().map(|task| task.view.task_id.to_string()).collect();
+        expected.sort();
+        shown.sort();
+        assert_eq!(shown, expected);
+    }
 }

@@ -64,7 +64,12 @@ fn cells(view: &LiveView, session: &LiveSession) -> Vec<Markup> {
     let opened = record.map(|record| format::clock_time(record.opened_at));
     let parent = record.and_then(|record| record.parent.as_ref());
     vec![
-        html! { a href={ "/?session=" (query::encode(name)) } { (one_line(name, 80)) } },
+        html! {
+            a href={ "/?session=" (query::encode(name)) } { (one_line(name, 80)) }
+            " "
+            a href={ "/timeline?session=" (query::encode(name)) }
+                aria-label={ "Timeline of " (one_line(name, 80)) } { "timeline" }
+        },
         html! { (state) },
         html! { (running) },
         html! { (all) },

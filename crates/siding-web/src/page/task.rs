@@ -1,30 +1,25 @@
 //! The page of one task.
 
 use maud::{Markup, html};
-use siding_core::task::why;
 use siding_live::LiveTask;
-use siding_model::evidence::WhyView;
-use siding_model::id::TaskId;
+use siding_model::id::{TaskId, TaskKind};
 use siding_model::outcome::Outcome;
+use siding_model::person_need::is_failed_outcome;
+use siding_model::record::StopReport;
 use siding_model::size::format_size;
-use siding_model::task_view::{ProcessView, TaskView};
+use siding_model::task_view::TaskView;
 use siding_model::text::{make_visible, one_line};
 
 use super::chrome::{self, NavItem};
 use super::output::output_lines;
-use super::table::{CellKind, table};
-use super::{command_history, format, task_row};
+use super::{command_history, format, processes, task_events, task_row};
 use crate::context::WebContext;
 use crate::output_window::{self, WINDOW_BYTES, WindowStart};
 use crate::query::Query;
 use crate::search::{self, SearchResult, SearchTarget};
 
-const PROCESS_COLUMNS: [(&str, CellKind); 4] = [
-    ("Pid", CellKind::Number),
-    ("State", CellKind::Text),
-    ("CPU time", CellKind::Number),
-    ("Command", CellKind::Text),
-];
+/// Maximum size of an output whose errors are listed without a request, in bytes.
+const MAX_LISTED_ERROR_OUTPUT_BYTES: u64 = 4 << 20;
 
 /// Returns the page; `None` if there is no such task. `at` is an offset of the output to show,
 /// `find` and `errors` search the output, and `evidence` asks why the task is quiet. With `part`,
@@ -38,16 +33,20 @@ pub(super) fn task_page(context: &WebContext, id: TaskId, query: &Query) -> Opti
         div data-live="task" {
             (heading(&task, &full))
             @if context.control { (acts(&task)) }
-            (facts(&full))
+            (facts(&task, &full))
+            @if let Some(report) = &full.stop_report { (stop_report(report)) }
         }
         @if is_whole { (output_section(context, &task, query)) }
         @if task.is_live() {
             section aria-labelledby="h-processes" {
-                div data-live="processes" { (processes(&task, &full)) }
-                @if is_whole { (evidence(context, id, query)) }
+                div data-live="processes" { (processes::process_tree(context, &task)) }
+                @if is_whole { (processes::evidence(context, id, query)) }
             }
+            // A script draws the curves from samples that it asks for while the page is visible.
+            @if is_whole { section.usage data-usage=(id) aria-label="Usage" hidden {} }
         }
-        div data-live="notices" { (notices(&task, context.control)) }
+        div data-live="notices" { (notices(context, &task)) }
+        div data-live="events" { (task_events::event_list(&context.root, id)) }
         @if is_whole { (command_history::of_task(context, &full)) }
     };
     let title = one_line(full.display_name(), 60);
@@ -93,29 +92,64 @@ fn acts(task: &LiveTask) -> Markup {
     }
 }
 
-fn facts(view: &TaskView) -> Markup {
+fn facts(task: &LiveTask, view: &TaskView) -> Markup {
     html! {
         dl.facts-list {
+            @if let Some(usage) = &task.usage {
+                @if let Some(cpu) = usage.cpu_percent { (fact("CPU", &format!("{cpu:.0}% of a core"))) }
+                (fact("Memory", &format_size(usage.memory_bytes)))
+                @if let Some(rate) = usage.output_rate { (fact("Output rate", &format!("{}/s", format_size(rate as u64)))) }
+                @for port in &usage.ports { (fact("Listens at", &format!("port {port}"))) }
+            }
             (fact("Started", &format::clock_time_of(&view.started_at)))
             @if let Some(ended) = &view.ended_at { (fact("Ended", &format::clock_time_of(ended))) }
             @if let Some(deadline) = &view.deadline_at {
                 (fact("Deadline", &format::clock_time_of(deadline)))
             }
             (fact("Session", view.session_id.as_str()))
+            @if let Some(parent) = view.parent_task {
+                div { dt { "Started by" } dd { a href={ "/tasks/" (parent) } { (parent) } } }
+            }
+            @if view.kind == TaskKind::LocalWorkflow {
+                div { dt { "Workflow" } dd { a href={ "/workflows/" (view.task_id) } { "steps" } } }
+            }
             (fact("Directory", &view.cwd))
             (fact("Placement", &format::words(&view.placement.kind)))
             (fact("Output", &format!("{} in {}", format_size(view.output.bytes), view.output.path)))
             @if let Some(usage) = &view.usage {
-                @if let Some(memory) = usage.memory_bytes { (fact("Memory", &format_size(memory))) }
+                @if let Some(memory) = usage.memory_bytes { (fact("Most memory", &format_size(memory))) }
                 @if let Some(cpu) = usage.cpu_ms { (fact("CPU time", &format::duration_ms(cpu))) }
             }
             @for breach in &view.breaches {
                 (fact("Over limit", &format!("{}: {} of {}",
                     format::words(&breach.limit_kind), breach.value, breach.limit)))
             }
-            @if let Some(report) = &view.stop_report {
-                (fact("Stop ended", &format!("{} processes", report.ended_total)))
+            @if view.net != "host" { (fact("Network", &view.net)) }
+            @if view.output.lost_bytes > 0 {
+                (fact("Not stored", &format!("{} of output", format_size(view.output.lost_bytes))))
             }
+            @if view.rescues > 0 { (fact("Shim replaced", &format!("{} times", view.rescues))) }
+        }
+    }
+}
+
+/// Returns what a stop has ended, and what may be left.
+fn stop_report(report: &StopReport) -> Markup {
+    html! {
+        details {
+            summary { "The stop ended " (report.ended_total) " processes" }
+            ul {
+                @for ended in &report.ended {
+                    li { (ended.pid) " " (ended.signal) " " code { (one_line(&ended.command, 160)) } }
+                }
+            }
+        }
+        @for survivor in &report.survivors {
+            p.need { "Still alive: " (survivor.pid) " " (one_line(&survivor.command, 160)) ": "
+                (one_line(&survivor.why, 160)) }
+        }
+        @if let Some(why) = &report.unproven {
+            p.need { "Not proven that nothing is left: " (one_line(why, 300)) }
         }
     }
 }
@@ -132,9 +166,13 @@ fn output_section(context: &WebContext, task: &LiveTask, query: &Query) -> Marku
         output_window::read_window(dir, *keep_head, start, WINDOW_BYTES).ok()
     });
     let window = window.unwrap_or_default();
-    let found = opened.as_ref().and_then(|(dir, _)| {
-        SearchTarget::from_query(query).map(|target| search::search(dir, &target))
-    });
+    let asked = SearchTarget::from_query(query);
+    let is_asked = asked.is_some();
+    let is_failed = task.view.outcome.as_ref().is_some_and(is_failed_outcome);
+    let listed = is_failed && window.bytes <= MAX_LISTED_ERROR_OUTPUT_BYTES;
+    let target = asked.or_else(|| listed.then_some(SearchTarget::Errors));
+    let found = opened.as_ref().zip(target).map(|((dir, _), target)| search::search(dir, &target));
+    let found = found.filter(|found| is_asked || !found.is_empty());
     let is_end = window.next >= window.bytes;
     html! {
         section aria-labelledby="h-output" {
@@ -188,77 +226,20 @@ fn hits(id: TaskId, found: &SearchResult) -> Markup {
     }
 }
 
-fn processes(task: &LiveTask, view: &TaskView) -> Markup {
-    html! {
-        h2 #h-processes { "Processes " span.count { (view.processes.len()) } }
-        @if let Some(usage) = task.usage.as_ref().filter(|usage| !usage.is_supervised) {
-            p.need {
-                "The shim of the task does not run, so nothing enforces its deadline ("
-                (usage.process_count()) " processes). Any command about the task repairs it."
-            }
-        }
-        (table(&PROCESS_COLUMNS, view.processes.iter().map(process_cells)))
-    }
-}
-
-fn process_cells(process: &ProcessView) -> Vec<Markup> {
-    vec![
-        html! { (process.pid) },
-        html! { (one_line(&process.state, 8)) },
-        html! { (format::duration_ms(process.cpu_ms)) },
-        html! { code { (one_line(&process.command, 200)) } },
-    ]
-}
-
-/// Returns what the task waits for, or the link that asks for it: the answer needs two samples of
-/// the task's shim.
-fn evidence(context: &WebContext, id: TaskId, query: &Query) -> Markup {
-    let asked = query.get("evidence").map(|_| why::why_view(&context.root, context.program, id));
-    html! {
-        @match asked {
-            None => p {
-                a href={ "/tasks/" (id) "?evidence=1#evidence" } { "What does it wait for?" }
-            },
-            Some(Err(error)) => p.need #evidence { (one_line(&error.to_string(), 300)) },
-            Some(Ok(why)) => (evidence_chain(&why)),
-        }
-    }
-}
-
-fn evidence_chain(why: &WhyView) -> Markup {
-    html! {
-        div #evidence {
-            h3 { "Evidence: " (format::words(&why.verdict)) " (" (format::words(&why.certainty)) ")" }
-            p { (one_line(&why.advice, 400)) }
-            p { "Silent for " (format::duration_ms(why.silent_ms)) ", "
-                (format!("{:.1}", why.cpu_percent)) "% CPU." }
-            ol {
-                @for link in &why.chain {
-                    li {
-                        (link.pid) " " code { (one_line(&link.command, 160)) } " " (one_line(&link.state, 8))
-                        @if let Some(call) = &link.syscall { " in " code { (one_line(call, 60)) } }
-                        @if let Some(object) = &link.object { " on " (one_line(object, 160)) }
-                        @if let Some(detail) = &link.detail { ": " (one_line(detail, 160)) }
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn notices(task: &LiveTask, control: bool) -> Markup {
+fn notices(context: &WebContext, task: &LiveTask) -> Markup {
+    let receipts = siding_live::read_receipts(&context.root, task);
     html! {
         @if !task.notices.is_empty() {
             section aria-labelledby="h-notices" {
                 h2 #h-notices { "Notices " span.count { (task.notices.len()) } }
                 ul {
-                    @for notice in &task.notices {
+                    @for (notice, receipt) in task.notices.iter().zip(&receipts) {
                         li {
                             time datetime=(notice.at.rfc3339()) { (format::clock_time(notice.at)) }
-                            " " (format::words(&notice.kind))
+                            " " (format::words(&notice.kind)) ", " (receipt.describe())
                             @if notice.is_unread {
                                 " " span.unread { "unread" }
-                                @if control {
+                                @if context.control {
                                     " " button type="button" data-acknowledge=(notice.id) hidden {
                                         "Acknowledge" }
                                 }

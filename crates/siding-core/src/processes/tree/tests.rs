@@ -35,8 +35,11 @@ impl Drop for MarkedChild {
     }
 }
 
+/// Returns an id that no other test process on this machine uses, because a scan finds the marked
+/// processes of all of them.
 fn id(number: u64) -> TaskId {
-    TaskId::new(TaskKind::LocalBash, TaskId::MIN_BITS + number).expect("small")
+    let own = u64::from(std::process::id()) << 12;
+    TaskId::new(TaskKind::LocalBash, TaskId::MIN_BITS + own + number).expect("small")
 }
 
 fn empty_state_dir() -> (tempfile::TempDir, StateDir) {

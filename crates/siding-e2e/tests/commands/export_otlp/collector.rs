@@ -69,22 +69,24 @@ fn serve(listener: &TcpListener, queue: &Mutex<VecDeque<Reaction>>, sender: &Sen
         let (head, body) = read_request(&mut reader);
         let spans = check_request(&head, &body);
         let reaction = queue.lock().expect("no panic").pop_front();
-        let accept = Reaction::Answer("200 OK", "{}");
         let mut stream = reader.into_inner();
-        let mut request = Request { head, spans, _connection: None };
-        match reaction.unwrap_or(accept) {
-            Reaction::Hold => request._connection = Some(stream),
-            Reaction::Answer(status, body) => {
-                let answer = format!(
-                    "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
-                     connection: close\r\n\r\n{body}",
-                    body.len()
-                );
-                let _peer_gone = stream.write_all(answer.as_bytes());
-            }
-        }
-        if sender.send(request).is_err() {
+        let (connection, answer) = match reaction {
+            Some(Reaction::Hold) => (Some(stream.try_clone().expect("a descriptor")), None),
+            Some(Reaction::Answer(status, body)) => (None, Some((status, body))),
+            None => (None, Some(("200 OK", "{}"))),
+        };
+        // The request is passed on before the answer: once the exporter has its answer, the test
+        // expects the request.
+        if sender.send(Request { head, spans, _connection: connection }).is_err() {
             return;
+        }
+        if let Some((status, body)) = answer {
+            let answer = format!(
+                "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+                 connection: close\r\n\r\n{body}",
+                body.len()
+            );
+            let _peer_gone = stream.write_all(answer.as_bytes());
         }
     }
 }

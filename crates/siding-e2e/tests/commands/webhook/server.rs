@@ -72,6 +72,24 @@ pub(super) fn start_tls_server(config: ServerConfig) -> (String, Receiver<Receiv
     (address, requests)
 }
 
+/// Starts a server without TLS that answers one connection with an error as soon as bytes have
+/// arrived. Returns the server's address, and all bytes that the server receives.
+pub(super) fn start_plaintext_server() -> (String, Receiver<Vec<u8>>) {
+    let (listener, address) = listen("https");
+    let (sender, received) = channel();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let mut bytes = vec![0; 1 << 16];
+        let length = stream.read(&mut bytes).expect("an open connection");
+        bytes.truncate(length);
+        let answer = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n";
+        stream.write_all(answer.as_bytes()).expect("an open connection");
+        let _reset_by_peer = stream.read_to_end(&mut bytes);
+        let _receiver_dropped = sender.send(bytes);
+    });
+    (address, received)
+}
+
 fn listen(scheme: &str) -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = format!("{scheme}://{}", listener.local_addr().expect("an address"));

@@ -87,14 +87,16 @@ fn an_invalid_certificate_is_rejected_and_reported() {
 /// If the server does not use TLS, siding sends no notice to the server and reports the problem in
 /// one line.
 #[test]
-fn a_server_without_tls_receives_nothing() {
+fn a_server_without_tls_receives_no_notice() {
     let sandbox = sandbox();
-    let (address, requests) = server::start_server([]);
+    let (address, received) = server::start_plaintext_server();
     let task = run_in_background_to_end(&sandbox, &[], "true");
-    let address = address.replace("http:", "https:");
-    let mut follower = start_follower(&sandbox, &address, CA_CERTIFICATE);
+    let mut follower = start_follower(&sandbox, &format!("{address}/secret"), CA_CERTIFICATE);
     assert_eq!(task_id(&follower.next_line()), task);
     let stderr = follower.close();
     assert_eq!(stderr.matches("was not sent").count(), 1, "{stderr}");
-    assert!(requests.recv_timeout(POLL_DEADLINE).is_err(), "nothing was sent");
+    assert!(stderr.contains("it does not speak TLS"), "{stderr}");
+    let received = received.recv_timeout(POLL_DEADLINE).expect("the end of the connection");
+    let received = String::from_utf8_lossy(&received);
+    assert!(!received.contains(&task) && !received.contains("secret"), "{received}");
 }

@@ -54,7 +54,7 @@ pub(super) fn deadline_stays_below_cap(turn: &TraceStep, spec: &TaskSpec) -> Rul
         return Ok(());
     }
     let asked =
-        matches!(turn.event, TaskEvent::Extended { deadline } if deadline.min(cap) == after);
+        matches!(turn.event, TaskEvent::Extended { deadline, .. } if deadline.min(cap) == after);
     require(asked, || format!("moved to {after:?} by {:?}", turn.event))?;
     require(after >= turn.now, || format!("moved to {after:?}, before {:?}", turn.now))?;
     require(has_no_stop_request(&turn.before.phase), || format!("moved in {:?}", turn.before.phase))

@@ -1,0 +1,109 @@
+//! The timeline, the workflows, and the parts of the page of a task.
+
+use siding_e2e::eventually_some;
+
+use crate::client::{TOKEN, WebServer};
+use crate::{run_task, sandbox, start_task};
+
+#[test]
+fn the_timeline_links_to_its_tasks() {
+    let sandbox = sandbox();
+    let ended = run_task(&sandbox, "exit 3");
+    let running = start_task(&sandbox, &["--keep"], "sleep 300");
+    let server = WebServer::start(&sandbox, &[]);
+    for address in ["/timeline", "/timeline?since=1w"] {
+        let page = server.get(address).text();
+        for id in [&ended, &running] {
+            assert!(page.contains(&format!("<a href=\"/tasks/{id}\">")), "{id}:\n{page}");
+        }
+        assert!(page.contains("<title>") && page.contains("exited 3"), "{page}");
+        assert!(!page.contains("<style") && !page.contains("style=\""), "{page}");
+        assert!(page.contains("data-refresh"), "a running task moves:\n{page}");
+    }
+    for (address, part) in [
+        ("/timeline?since=soon", "is not a duration"),
+        ("/timeline?since=0s", "the period is empty"),
+        ("/timeline?session=..", "is not the name of a session"),
+        ("/timeline?session=other", "No task ran in this period"),
+    ] {
+        assert!(server.get(address).text().contains(part), "{address}");
+    }
+    assert!(server.get("/assets/timeline.css").text().contains(".siding-timeline"));
+    let _stopped = sandbox.siding(&["stop", &running]).run().expect_code(0);
+}
+
+#[test]
+fn a_workflow_shows_its_graph_and_steps() {
+    let sandbox = sandbox();
+    let path = sandbox.path("flow.toml");
+    let file = "name = \"<i>release</i>\"\n[[step]]\nid = \"compile\"\nrun = \"true\"\n\
+        [[step]]\nid = \"test\"\nneeds = [\"compile\"]\nrun = \"exit 4\"\n";
+    std::fs::write(&path, file).expect("a file");
+    let path = path.display().to_string();
+    let call = ["workflow", "run", "--budget", "none", "--json", &path];
+    let done = sandbox.siding(&call).run();
+    let id = done.json()["task_id"].as_str().expect("an id").to_owned();
+    let server = WebServer::start(&sandbox, &[]);
+    let list = server.get("/workflows").text();
+    assert!(list.contains(&format!("href=\"/workflows/{id}\"")), "{list}");
+    assert!(list.contains("&lt;i&gt;release&lt;/i&gt;") && list.contains("2 of 2"), "{list}");
+    let page = server.get(&format!("/workflows/{id}")).text();
+    assert!(page.contains("<svg") && !page.contains("<i>release"), "{page}");
+    assert!(page.contains("data-state=\"failed\""), "{page}");
+    assert!(page.contains("<a href=\"/tasks/b-"), "the steps are links:\n{page}");
+    assert!(server.get(&format!("/tasks/{id}")).text().contains(&format!("/workflows/{id}")));
+    let task = run_task(&sandbox, "true");
+    for address in [format!("/workflows/{task}"), "/workflows/w-0000000000001".to_owned()] {
+        let token = format!("Bearer {TOKEN}");
+        let reply = server.get_with(&address, &[("Authorization", &token)]);
+        assert_eq!(reply.status, 404, "{address}");
+    }
+}
+
+#[test]
+fn a_task_shows_its_process_tree_and_usage() {
+    let sandbox = sandbox();
+    let id = start_task(&sandbox, &["--keep"], "sleep 300 & sleep 301");
+    let server = WebServer::start(&sandbox, &[]);
+    let page = eventually_some("both processes are shown", || {
+        let page = server.get(&format!("/tasks/{id}")).text();
+        (page.contains("sleep 300</code>") && page.contains("sleep 301</code>")).then_some(page)
+    });
+    let table = page.split("id=\"h-processes\"").nth(1).expect("the processes");
+    assert!(table.contains("Waits for") && table.contains("class=\"indent-1\""), "{table}");
+    assert!(page.contains(&format!("data-usage=\"{id}\"")), "{page}");
+    let usage = server.get(&format!("/api/v1/tasks/{id}/usage")).json();
+    assert!(usage["memory_bytes"].as_u64() > Some(0), "{usage}");
+    assert!(usage["processes"].as_u64() >= Some(2), "{usage}");
+    assert!(usage["output_bytes"].is_u64(), "{usage}");
+    let _stopped = sandbox.siding(&["stop", &id]).run().expect_code(0);
+    let token = format!("Bearer {TOKEN}");
+    let ended =
+        server.get_with(&format!("/api/v1/tasks/{id}/usage"), &[("Authorization", token.as_str())]);
+    assert_eq!(ended.status, 409, "{}", ended.text());
+    let page = server.get(&format!("/tasks/{id}")).text();
+    assert!(page.contains("a stop was requested by user"), "{page}");
+    assert!(page.contains("The stop ended"), "{page}");
+}
+
+#[test]
+fn a_failed_task_lists_its_errors_and_the_durations_of_its_command() {
+    let sandbox = sandbox();
+    for _ in 0..3 {
+        let _earlier = run_task(&sandbox, "echo 'error: it broke'; exit 3");
+    }
+    let id = run_task(&sandbox, "echo 'error: it broke'; exit 3");
+    let server = WebServer::start(&sandbox, &[]);
+    let page = server.get(&format!("/tasks/{id}")).text();
+    let hits = page.split("class=\"hits\"").nth(1).expect("the errors");
+    assert!(hits.contains("error: it broke"), "{hits}");
+    let chart = page.split("class=\"distribution\"").nth(1).expect("the durations");
+    for label in ["median", "9 of 10", "this run"] {
+        assert!(chart.contains(label), "{label}:\n{chart}");
+    }
+    let flaky = server.get("/history?sort=flaky").text();
+    assert!(
+        flaky.contains("aria-current=\"true\"") && flaky.contains("error: it broke"),
+        "{flaky}"
+    );
+}

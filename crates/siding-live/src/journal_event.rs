@@ -1,0 +1,179 @@
+//! The records of a task's journal as sentences for people.
+
+use std::time::Duration;
+
+use siding_core::store::{StateDir, journal_file};
+use siding_model::duration::format_duration;
+use siding_model::id::TaskId;
+use siding_model::journal::{self, TaskState};
+use siding_model::lifecycle::TaskEvent;
+use siding_model::outcome::Outcome;
+use siding_model::process::{MonotonicMs, UnixMs};
+use siding_model::record::Record;
+use siding_model::size::size_in_words;
+
+/// The meaning of an event for the task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventTone {
+    /// The event belongs to the administration of every task.
+    Faint,
+    /// The event is neither good nor bad.
+    Normal,
+    /// The task has succeeded or is ready.
+    Good,
+    /// The event may need a person.
+    Warning,
+    /// The task has failed, or something was lost.
+    Bad,
+}
+
+/// An event of a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JournalEvent {
+    /// Awake time since the start of the task, in milliseconds.
+    pub after_ms: u64,
+    /// The start of the task plus this time.
+    pub wall: UnixMs,
+    /// The meaning of the event.
+    pub tone: EventTone,
+    /// The event as a sentence. The text may contain text of the task, which is not escaped.
+    pub text: String,
+}
+
+/// The events of a task, and the state after the last of them.
+#[derive(Debug, Clone)]
+pub struct JournalHistory {
+    /// The events, oldest first.
+    pub events: Vec<JournalEvent>,
+    /// The state of the task; `None` if the journal is damaged.
+    pub state: Option<TaskState>,
+}
+
+/// Reads the events of a task; `None` if there is no journal. The error of a damaged journal is the
+/// last event.
+#[must_use]
+pub fn read_history(root: &StateDir, id: TaskId) -> Option<JournalHistory> {
+    let bytes = journal_file::read_bytes(&root.task_dir(id).ok()?).ok()?;
+    let mut events = Vec::new();
+    let replayed = journal::replay_with(&bytes, |_, record, state| {
+        events.extend(describe_record(record, state).map(|(at, tone, text)| {
+            let after_ms = at.ms_since(state.started);
+            JournalEvent { after_ms, wall: wall_time(state, after_ms), tone, text }
+        }));
+    });
+    let state = match replayed {
+        Ok(replayed) => Some(replayed.state),
+        Err(error) => {
+            let last = events.last();
+            events.push(JournalEvent {
+                after_ms: last.map_or(0, |event| event.after_ms),
+                wall: last.map_or(UnixMs(0), |event| event.wall),
+                tone: EventTone::Bad,
+                text: error.to_string(),
+            });
+            None
+        }
+    };
+    if let Some(state) = &state {
+        let text = format!("accepted on {}", state.started_wall.rfc3339());
+        let wall = state.started_wall;
+        events.insert(0, JournalEvent { after_ms: 0, wall, tone: EventTone::Faint, text });
+    }
+    Some(JournalHistory { events, state })
+}
+
+fn wall_time(state: &TaskState, after_ms: u64) -> UnixMs {
+    state.started_wall.plus_ms(i64::try_from(after_ms).unwrap_or(i64::MAX))
+}
+
+fn format_ms(ms: u64) -> String {
+    format_duration(Duration::from_millis(ms))
+}
+
+/// Returns the time of a record, and what the record says. `state` is the state after the record.
+fn describe_record(record: &Record, state: &TaskState) -> Option<(MonotonicMs, EventTone, String)> {
+    Some(match record {
+        Record::Accepted(_) => return None,
+        Record::Event { at, event } => {
+            let (tone, text) = describe_event(event, state);
+            (*at, tone, text)
+        }
+        Record::Rescued { at, shim } => (
+            *at,
+            EventTone::Warning,
+            format!("its shim was killed; process {} took over", shim.pid),
+        ),
+        Record::OutputLost { at, from, error } => {
+            (*at, EventTone::Bad, format!("output after byte {from} could not be stored: {error}"))
+        }
+        Record::Matched { at, text, lines, .. } => {
+            (*at, EventTone::Normal, format!("{lines} matching lines: {text}"))
+        }
+        Record::Stalled(stall) => {
+            let evidence = &stall.evidence;
+            let silent = format_ms(evidence.silent_ms);
+            let phrase = evidence.verdict.phrase(evidence.waiting_on);
+            (stall.at, EventTone::Warning, format!("silent for {silent}: {phrase}"))
+        }
+        Record::Resumed { at, by: Some(by) } => {
+            (*at, EventTone::Normal, format!("received input from {by}"))
+        }
+        Record::Resumed { at, by: None } => {
+            (*at, EventTone::Normal, "continues after the silence".to_owned())
+        }
+        Record::Limit(breach) => (breach.at, EventTone::Warning, breach.detail.clone()),
+        Record::Expiring { at, deadline } => {
+            let left = format_ms(deadline.ms_since(*at));
+            (*at, EventTone::Warning, format!("its deadline is in {left}"))
+        }
+        Record::Ready(ready) => (ready.at, EventTone::Good, "ready".to_owned()),
+        Record::Denied { at, host } => (*at, EventTone::Warning, format!("was refused {host}")),
+        Record::Closed(closed) => {
+            let output = size_in_words(closed.output.bytes);
+            (closed.at, EventTone::Faint, format!("closed with {output} of output"))
+        }
+    })
+}
+
+fn describe_event(event: &TaskEvent, state: &TaskState) -> (EventTone, String) {
+    match event {
+        TaskEvent::Spawned { leader } => {
+            (EventTone::Normal, format!("started as process {}", leader.pid()))
+        }
+        TaskEvent::SpawnFailed { error, .. } => {
+            (EventTone::Bad, format!("could not start: {error}"))
+        }
+        TaskEvent::LeaderEnded { end, .. } => {
+            let outcome = Outcome::from(end.clone());
+            let is_success = outcome == (Outcome::Exited { code: 0 });
+            let tone = if is_success { EventTone::Good } else { EventTone::Bad };
+            (tone, format!("its command {outcome}"))
+        }
+        TaskEvent::TreeEmpty => (EventTone::Normal, "its last process has ended".to_owned()),
+        TaskEvent::StopAsked { by, .. } => {
+            (EventTone::Warning, format!("a stop was requested by {by}"))
+        }
+        TaskEvent::DeadlinePassed => (EventTone::Bad, "its deadline has passed".to_owned()),
+        TaskEvent::LimitPassed { limit_kind } => {
+            (EventTone::Bad, format!("stopped at its limit {}", limit_kind.flag_name()))
+        }
+        TaskEvent::GraceOver => (EventTone::Normal, "its grace is over, SIGKILL".to_owned()),
+        TaskEvent::Extended { by, .. } => {
+            let deadline = state.lifecycle.deadline().map_or(0, |at| at.ms_since(state.started));
+            let deadline = format_ms(deadline);
+            let by = by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
+            (EventTone::Normal, format!("its deadline was moved to {deadline} after its start{by}"))
+        }
+        TaskEvent::Placed { why } => {
+            (EventTone::Normal, format!("moved to the background ({})", why.as_str()))
+        }
+        TaskEvent::Swept { survivors: 0 } => {
+            (EventTone::Normal, "all processes have ended".to_owned())
+        }
+        TaskEvent::Swept { survivors } => {
+            (EventTone::Bad, format!("{survivors} processes could not be ended"))
+        }
+        TaskEvent::Released { by } => (EventTone::Normal, format!("released by {by}")),
+        TaskEvent::Vanished { why } => (EventTone::Bad, format!("lost: {why}")),
+    }
+}
