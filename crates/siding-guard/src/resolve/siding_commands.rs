@@ -83,6 +83,7 @@ const SIDING_COMMANDS: &[SidingCommand] = &[
             "--every",
             "--match",
             "--name",
+            "--new-task-id",
             "--resource",
             "--restarts",
             "--session",
