@@ -5,7 +5,7 @@ use siding_e2e::{Sandbox, Terminal};
 
 use crate::support::{
     PROGRAM_WITH_INTERRUPT, interrupt_and_end_program, read_docs_file, run_ok, run_refused,
-    sandbox, write,
+    sandbox, siding_on_controlling_terminal, write,
 };
 
 fn write_user_config(sandbox: &Sandbox, text: &str) {
@@ -170,7 +170,7 @@ fn config_edit_waits_for_an_editor_that_received_ctrl_c() {
     let sandbox = sandbox();
     write(&sandbox, "editor.sh", PROGRAM_WITH_INTERRUPT);
     let mut terminal = Terminal::new(80, 10);
-    let call = sandbox.siding(&["config", "edit"]).on_terminal(&terminal);
+    let call = siding_on_controlling_terminal(&sandbox, &terminal, &["config", "edit"]);
     let call = call.env("EDITOR", "sh editor.sh").spawn();
     interrupt_and_end_program(&mut terminal);
     let _done = call.wait().expect_code(0);

@@ -3,7 +3,8 @@
 use siding_e2e::{Sandbox, Terminal};
 
 use crate::support::{
-    PROGRAM_WITH_INTERRUPT, interrupt_and_end_program, run_to_end, sandbox, write,
+    PROGRAM_WITH_INTERRUPT, interrupt_and_end_program, run_to_end, sandbox,
+    siding_on_controlling_terminal, write,
 };
 
 /// A pager that stores the text in a file.
@@ -92,7 +93,7 @@ fn ctrl_c_reaches_the_pager_and_does_not_end_the_call() {
     for text in ["seq 20", "seq 100000"] {
         let id = run_to_end(&sandbox, text);
         let mut terminal = Terminal::new(80, 10);
-        let call = sandbox.siding(&["output", &id]).on_terminal(&terminal);
+        let call = siding_on_controlling_terminal(&sandbox, &terminal, &["output", &id]);
         let call = call.env("SIDING_PAGER", "sh pager.sh").spawn();
         interrupt_and_end_program(&mut terminal);
         let _done = call.wait().expect_code(0);

@@ -6,7 +6,8 @@ use siding_e2e::{Invocation, Sandbox, Terminal, words};
 
 use crate::support::{
     HANG_COMMAND, PROGRAM_WITH_INTERRUPT, make_file, run_ok, run_to_end, sandbox, show_task,
-    start_task, stop_all, task_id, until_file_exists, wait_for_outcome, write,
+    siding_on_controlling_terminal, start_task, stop_all, task_id, until_file_exists,
+    wait_for_outcome, write,
 };
 
 const ENTER: &str = "\r";
@@ -14,10 +15,7 @@ const ESCAPE: &str = "\x1b";
 
 /// Prepares a call of `siding top` whose controlling terminal is `terminal`.
 fn top_on(sandbox: &Sandbox, terminal: &Terminal, args: &[&str]) -> Invocation {
-    let line = sandbox.siding_line(&[&["top"], args].concat());
-    let text = format!("exec {line}");
-    let shell = ["--ctty", "--wait", "bash", "--norc", "--noprofile", "-c", &text];
-    let call = sandbox.host("setsid", &shell).on_terminal(terminal);
+    let call = siding_on_controlling_terminal(sandbox, terminal, &[&["top"], args].concat());
     call.env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8")
 }
 
