@@ -27,8 +27,8 @@ use siding_model::text::one_line;
 use crate::failure::{Failure, OTHER_STATE_DIR_HINT};
 use crate::{stderr, stdout};
 
-/// The argument that refers to the task that was started last. It is also the default of commands
-/// that only read.
+/// The argument that refers to the task that was started last, in the session of `SIDING_SESSION`
+/// if that is set. It is also the default of commands that only read.
 pub(crate) const LAST_TASK: &str = "@";
 /// Maximum width in columns of a hostname in a message.
 const MACHINE_NAME_COLUMNS: usize = 100;
@@ -289,8 +289,8 @@ pub(crate) fn resolve_session(named: Option<SessionId>) -> Result<SessionId, Fai
     Ok(named_session()?.unwrap_or_else(SessionId::implicit))
 }
 
-/// Returns the session in `SIDING_SESSION`, or `None` if that is unset or empty. Fails if it is not a
-/// valid name.
+/// Returns the session in `SIDING_SESSION`, or `None` if that is unset or empty. Fails if it is not
+/// a valid name.
 fn named_session() -> Result<Option<SessionId>, Failure> {
     match std::env::var("SIDING_SESSION") {
         Ok(text) if !text.is_empty() => match text.parse::<SessionId>() {
@@ -360,7 +360,7 @@ pub(crate) fn advance_read_cursor(dir: &TaskDir, consumer: &SessionId, offset: u
 }
 
 /// Prints what a recovery did to a task, or why it changed nothing. Prints nothing about a task
-/// that needed no recovery, or that another process is recovering.
+/// that needed no recovery, that has no record, or that another process is recovering.
 pub(crate) fn report_recovery(id: TaskId, found: &RecoveryOutcome) {
     match found {
         RecoveryOutcome::Continued => {

@@ -18,7 +18,8 @@ const DEFAULT_PAGER: &str = "less";
 /// leave the text on the screen.
 const LESS_OPTIONS: &str = "FRX";
 
-/// Returns the shell text that starts the pager; `None` if the person wants none.
+/// Returns the shell text that starts the pager; `None` if the person wants none, or if no variable
+/// is set and less(1) is not installed.
 fn choose_pager(
     variable: impl Fn(&str) -> Option<String>,
     has_default: impl Fn() -> bool,
@@ -101,7 +102,7 @@ impl PagedOutput {
             command.env("LESS", LESS_OPTIONS);
         }
         if env::var_os("LV").is_none() {
-            // lv(1) passes on colors.
+            // Makes lv(1) pass on colors.
             command.env("LV", "-c");
         }
         let Ok(program) = ForegroundProgram::start(&mut command) else { return out::write(&text) };

@@ -1,8 +1,8 @@
 //! Formats results as text and JSON.
 //!
-//! Text fits into 80 columns, and into a terminal with fewer columns, where tables leave out columns.
-//! Only two things may be wider: a path or command, because it could not be copied if it were cut,
-//! and a table with many columns that is read by a program.
+//! Except for the timeline, text fits into 80 columns, and into a terminal with fewer columns,
+//! where tables leave out columns. Only two things may be wider: a path or command, because it
+//! could not be copied if it were cut, and a table with many columns that is read by a program.
 //! Text from a task (its command, names, paths, command lines of processes) is printed through
 //! `one_line`, so that it can neither move the cursor nor forge a line.
 

@@ -1,5 +1,5 @@
-//! Writes to standard error, which at a terminal may also show a progress line. A closed pipe (`2>&1 | head`) is not a failure, so write errors are
-//! ignored. `eprintln!` would panic at such an error.
+//! Writes to standard error, which at a terminal may also show a progress line. A closed pipe
+//! (`2>&1 | head`) is not a failure; `eprintln!` would panic.
 
 use std::io::Write;
 use std::os::fd::AsFd as _;

@@ -17,7 +17,7 @@ const MIN_BESIDE_COLUMNS: usize = 24;
 /// Indentation of a text that starts below its heading.
 const BELOW_INDENT_COLUMNS: usize = 4;
 
-/// The columns of text on standard output, once [`measure_terminal`] was called.
+/// The columns of text on standard output: the maximum, until [`measure_terminal`] is called.
 static MEASURED_COLUMNS: AtomicUsize = AtomicUsize::new(TEXT_COLUMNS);
 
 /// Adapts [`text_columns`] to standard output if that is a terminal.

@@ -252,7 +252,7 @@ pub fn list_sessions(root: &StateDir) -> Result<Vec<Session>, SessionError> {
     Ok(ids.filter_map(|id| read(root, &id).ok().flatten()).collect())
 }
 
-/// Returns the open sessions whose newest living owner is this process.
+/// Returns the open sessions whose newest living owner is `owner`.
 ///
 /// # Errors
 ///

@@ -22,7 +22,8 @@ pub(crate) fn remove_task_groups(ids: &[String]) {
     }
 }
 
-/// Removes a group and its subgroups; returns false if the group still has processes.
+/// Removes a group and its subgroups. Returns false if the group could not be removed, for example
+/// because it still has processes.
 pub(crate) fn remove_group(group: &Path) -> bool {
     for name in child_group_names(group) {
         remove_group(&group.join(name));

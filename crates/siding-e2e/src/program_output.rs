@@ -93,7 +93,8 @@ impl std::fmt::Display for ProgramOutput {
     }
 }
 
-/// Formats both streams for a failure message, each reduced to its first and last bytes.
+/// Formats both streams for a failure message. Of a long stream, shows only the first and the last
+/// 4,000 bytes.
 pub(crate) fn transcript(out: &[u8], err: &[u8]) -> String {
     format!("\n--- stdout\n{}\n--- stderr\n{}\n---", excerpt(out), excerpt(err))
 }

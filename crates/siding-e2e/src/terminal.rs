@@ -99,8 +99,8 @@ impl Terminal {
     }
 
     /// Suspends the output of the programs, as Ctrl-S does: a write blocks until
-    /// [`Self::resume_output`]. A full buffer would not do, because the kernel moves the bytes of a
-    /// pseudoterminal in the background, and the buffer then has room again.
+    /// [`Self::resume_output`]. Writes to a full buffer would not block for long, because the kernel
+    /// moves the bytes of a pseudoterminal in the background, and the buffer then has room again.
     ///
     /// # Panics
     ///
@@ -130,13 +130,13 @@ impl Terminal {
         self.screen.visible_rows()
     }
 
-    /// Returns whether a program shows its own screen, from which it returns to the rows before.
+    /// Returns whether the terminal shows the alternate screen, which has no scrollback.
     pub fn is_alternate_screen(&mut self) -> bool {
         self.read_available(Duration::ZERO);
         self.screen.is_alternate()
     }
 
-    /// Waits until a program has copied a text to the clipboard, which is given in base64.
+    /// Waits until a program has copied a text to the clipboard. `base64` is this text in base64.
     ///
     /// # Panics
     /// When the text was not copied within [`POLL_DEADLINE`].

@@ -88,7 +88,7 @@ pub(crate) enum Node {
     /// `break`, `exit`, `return`, `continue`.
     Jump {
         words: Vec<Word>,
-        /// Whether the innermost loop may end: false for its own `continue`.
+        /// Whether the innermost loop may end; false for a `continue` of this loop.
         leaves_loop: bool,
     },
 }
@@ -175,8 +175,8 @@ pub(crate) enum Piece {
     CommandSubstitution { body: Vec<Statement>, is_quoted: bool },
     /// `<(…)` and `>(…)`.
     ProcessSubstitution { body: Vec<Statement> },
-    /// A text with command substitutions that the parser crate returns unparsed, and that is
-    /// therefore parsed later.
+    /// A text that may contain commands. The parser crate returns it unparsed, so it is parsed
+    /// later.
     Unparsed { text: String, origin: Origin },
     /// A value that only the running shell knows. `words` are the words inside the expansion, which
     /// may contain commands. If `is_arithmetic` is set, the value is a number.

@@ -38,8 +38,8 @@ const MAX_PREFIX_WORDS: usize = 16;
 pub(crate) struct Parsed {
     /// The commands of all parts of the text that could be parsed, in order.
     pub(crate) statements: Vec<Statement>,
-    /// The first parts that could not be parsed, or the whole text if it exceeds a limit. If bash
-    /// accepts the text and the text is within the limits, the list is empty.
+    /// The first parts that could not be parsed, or the whole text if it exceeds a limit. Usually
+    /// empty for a text that bash accepts and that is within the limits.
     pub(crate) errors: Vec<ParseError>,
 }
 
@@ -136,7 +136,7 @@ fn longest_prefix_run(text: &str) -> usize {
     longest
 }
 
-/// Maximum number of errors that are reported for one text.
+/// Maximum number of errors of the parser crate that are reported for one text.
 const MAX_REPORTED_ERRORS: usize = 3;
 
 /// Converts the tree of the parser crate into the types in [`ast`](crate::ast).

@@ -134,8 +134,8 @@ fn build_finding(rule: &Rule, observation: &Observation, text: &str, mode: ExecM
 }
 
 /// Returns the spans and command lines of all programs that a text runs, including those that known
-/// wrappers run. Guesses about unknown programs are omitted. `?` represents a value that only the
-/// running shell knows.
+/// wrappers run. Guesses about unknown programs and about code of other languages are omitted. `?`
+/// represents a value that only the running shell knows.
 #[must_use]
 pub fn resolve_commands(text: &str) -> Vec<(Span, String)> {
     let command_line = |call: &Call| {

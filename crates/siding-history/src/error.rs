@@ -8,8 +8,8 @@ use siding_core::store::StoreError;
 
 use crate::schema::FORMAT;
 
-/// The reason why the history cannot be used. Commands other than `siding history` and `siding
-/// stats` work without the history.
+/// The reason why the history cannot be used. Commands other than `siding history`, `siding stats`
+/// and `siding metrics` work without the history.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
     /// A newer version of siding wrote the file. This build does not know the format and leaves the

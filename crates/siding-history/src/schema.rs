@@ -31,8 +31,9 @@ CREATE INDEX commands_by_age ON commands (last_ended);
 CREATE TABLE ingested (task TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 ";
 
-/// Creates the totals of the counters of `siding metrics`. The table was added without a new format,
-/// because older builds ignore it. `label` is empty for a counter without labels.
+/// Creates the table with the totals of the counters of `siding metrics`. The table was added
+/// without a new format, because older builds ignore it. `label` is empty for a counter without
+/// labels.
 const CREATE_TOTALS_SQL: &str = "
 CREATE TABLE totals (
     counter TEXT NOT NULL,

@@ -12,8 +12,8 @@ use crate::query::Filter;
 use crate::schema;
 
 impl History {
-    /// Returns the totals of all ingested tasks, and the tasks that they include and that may still
-    /// be kept. Both come from the same state of the database.
+    /// Returns the totals of all ingested tasks, and the ids of these tasks, except of some that
+    /// have been removed from the state directory. Both come from the same state of the database.
     ///
     /// # Errors
     ///

@@ -20,7 +20,7 @@ pub enum Grouping {
     Session,
     /// A group for each kind of task.
     Kind,
-    /// A group for each phase, and for each way to end.
+    /// A group for each [`StateGroup`].
     State,
 }
 
@@ -40,8 +40,8 @@ impl Grouping {
     }
 }
 
-/// By which property the tasks of a group are sorted. Tasks without a value, such as the memory of
-/// an ended task, come last.
+/// The property by which the tasks of a group are sorted. Tasks without a value come last, such as
+/// ended tasks when the key is the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SortKey {
     /// Running tasks first, the newest first; then ended ones, the last to end first.
@@ -49,7 +49,7 @@ pub enum SortKey {
     Time,
     /// In the order of [`StateGroup`].
     State,
-    /// Alphabetically by name or command.
+    /// Alphabetically by the command, or by the name of a task that runs siding itself.
     Name,
     /// The longest duration first.
     Elapsed,
@@ -57,7 +57,7 @@ pub enum SortKey {
     Usual,
     /// The longest silence first.
     Silence,
-    /// The most CPU time first.
+    /// The highest CPU usage first.
     Cpu,
     /// The most memory first.
     Memory,
@@ -71,7 +71,7 @@ pub enum SortKey {
     Output,
     /// The most unread notices first.
     Notices,
-    /// Alphabetically by session, whose name begins with its host.
+    /// Alphabetically by the name of the session.
     Session,
 }
 
@@ -115,8 +115,9 @@ impl SortKey {
         }
     }
 
-    /// Returns whether the order depends on what [`LiveView::sample`](crate::LiveView::sample)
-    /// measures, so that all running tasks must be measured for it.
+    /// Returns whether the order depends on the values that
+    /// [`LiveView::sample`](crate::LiveView::sample) measures, so that all running tasks must be
+    /// measured for it.
     #[must_use]
     pub const fn needs_sample(self) -> bool {
         match self {
@@ -138,7 +139,8 @@ impl SortKey {
     }
 }
 
-/// What the tasks of a group have in common. Groups are ordered by this key.
+/// The property that the tasks of a group share. Groups of the same urgency are ordered by this
+/// key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GroupKey {
     /// All tasks.
@@ -219,7 +221,7 @@ impl StateGroup {
 /// A group of tasks with a heading.
 #[derive(Debug, Clone)]
 pub struct GroupedTasks<'t> {
-    /// What the tasks have in common.
+    /// The property that the tasks share.
     pub key: GroupKey,
     /// The tasks, sorted; never empty.
     pub tasks: Vec<&'t LiveTask>,
@@ -293,7 +295,8 @@ fn moment(task: &LiveTask) -> (bool, Reverse<&str>) {
     (view.outcome.is_some(), Reverse(at))
 }
 
-/// Returns how much of its usual duration a running task has taken, in thousandths.
+/// Returns the elapsed time of a running task in thousandths of its usual duration; `None` if the
+/// task has ended, or its usual duration is unknown.
 fn usual_permille(task: &LiveTask) -> Option<u64> {
     let usual = task.view.expected_ms.filter(|_| task.is_live())?;
     Some(task.view.elapsed_ms.saturating_mul(1_000) / usual.max(1))
@@ -309,7 +312,8 @@ fn descending(
 }
 
 /// Divides tasks into groups, and sorts each group as [`sort_tasks`] does. A group with a task that
-/// needs a person comes before the others; otherwise the groups are ordered by their keys.
+/// needs a person comes before the others, the most urgent group first; otherwise the groups are
+/// ordered by their keys.
 #[must_use]
 pub fn group_tasks<'t>(
     tasks: impl IntoIterator<Item = &'t LiveTask>,

@@ -1,12 +1,12 @@
-//! What a refresh has changed.
+//! The changes of a view at a refresh.
 
 use std::collections::BTreeSet;
 
 use siding_model::id::{SessionId, TaskId};
 
-/// The tasks and sessions that a refresh has changed. A task is in one of `appeared`, `ended`,
-/// `changed` and `removed` at most. The passing of time alone is no change, unless a task begins or
-/// ceases to need a person.
+/// The tasks and sessions that a refresh has changed. A task is in at most one of `appeared`,
+/// `ended`, `changed` and `removed`. The passing of time alone is no change, unless it changes a
+/// task's unread notices or its need for a person.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
     /// Tasks that are new in the view, whether they run or have ended already.
@@ -15,7 +15,7 @@ pub struct Changes {
     pub ended: BTreeSet<TaskId>,
     /// Tasks whose state, unread notices or need for a person have changed.
     pub changed: BTreeSet<TaskId>,
-    /// Tasks that no longer exist, or can no longer be read.
+    /// Tasks of the view that no longer exist, or can no longer be read.
     pub removed: BTreeSet<TaskId>,
     /// Sessions that were opened, closed or removed, whose owners have changed, or whose notices
     /// were acknowledged.

@@ -18,11 +18,11 @@ pub(crate) struct CounterSample {
     /// CPU time of the shim and of all processes, with the children that they have reaped, in
     /// milliseconds.
     pub(crate) cpu_ms: u64,
-    /// Bytes that the task has written.
+    /// Bytes of output that the task has written.
     pub(crate) output_bytes: u64,
 }
 
-/// The rates between two samples; `None` without an earlier sample.
+/// The rates between two samples; `None` if the counters cannot be compared.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Rates {
     pub(crate) cpu_percent: Option<f64>,

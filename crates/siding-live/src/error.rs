@@ -5,7 +5,8 @@ use std::io;
 use siding_core::store::StoreError;
 
 /// The reason why the state directory could not be followed. A single task or session that cannot
-/// be read is no error: the other tasks are shown, and [`LiveView::unreadable`] lists it.
+/// be read is no error: the others are shown, and [`LiveView::unreadable`] lists the unreadable
+/// tasks.
 ///
 /// [`LiveView::unreadable`]: crate::LiveView::unreadable
 #[derive(Debug, thiserror::Error)]

@@ -1,11 +1,10 @@
-//! The read model of everything that shows what runs: `siding ps --watch`, `siding top`, the web
-//! page.
+//! The read model of the viewers: `siding ps --watch`, `siding top` and the web page.
 //!
-//! A [`LiveView`] reads the tasks and sessions of a state directory once, and afterwards only what
-//! has changed. It takes no lock, sends no request to a shim and writes nothing, so that the tasks
-//! do not notice whether anything follows them. It therefore repairs nothing either: a task whose
-//! shim was killed stays as the journal shows it, and
-//! [`is_supervised`](TaskUsage::is_supervised) tells so after a sample.
+//! A [`LiveView`] reads the tasks and sessions of a state directory once, and afterwards only those
+//! that may have changed. It takes no lock, sends no request to a shim and writes nothing, so that
+//! a task does not notice its viewers. It therefore repairs nothing either: a task whose shim was
+//! killed stays as the journal shows it, and [`is_supervised`](TaskUsage::is_supervised) is false
+//! after a sample.
 //!
 //! A caller polls [`LiveView::source`] together with its other descriptors, and calls
 //! [`LiveView::refresh`] when the descriptor is readable, and once a second if it shows times. A

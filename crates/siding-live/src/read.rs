@@ -21,7 +21,8 @@ const TASKS_PER_CHUNK: usize = 32;
 /// The result of reading a task.
 #[derive(Debug)]
 pub(crate) enum TaskReading {
-    /// The task, without a usage, an expected duration, unread notices and a need for a person.
+    /// The task, without the usage, the expected duration, the number of unread notices and the
+    /// need for a person.
     Task(Box<LiveTask>),
     /// The task is being created, or its creation was interrupted.
     Unrecorded,

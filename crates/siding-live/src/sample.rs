@@ -1,4 +1,4 @@
-//! Measures what a running task uses.
+//! Measures the resources that running tasks use.
 
 use std::cell::OnceCell;
 use std::time::SystemTime;
@@ -48,7 +48,7 @@ impl<'r> Sampler<'r> {
         let (pids, is_supervised) = self.task_pids(state);
         const WANTED: UsageFields = UsageFields { runnable: false, fds: false };
         let processes = probe::usage_of_processes(&pids, WANTED);
-        // The shim reaps the processes whose parents have exited, so its CPU time keeps theirs.
+        // The shim reaps the processes whose parents have exited, so its CPU time includes theirs.
         let shim = probe::usage_of_processes(&[state.shim.pid], WANTED);
         let shim = shim.iter().filter(|one| one.process == state.shim);
         let rates = task.meter.advance(CounterSample {
@@ -85,7 +85,7 @@ impl<'r> Sampler<'r> {
     }
 }
 
-/// Returns when a file was last written to, on the clock of durations. `None` if the file does not
+/// Returns the time of a file's last write on the monotonic clock. `None` if the file does not
 /// exist, or if the wall clock was set back since.
 fn last_write(path: &str) -> Option<MonotonicMs> {
     let modified = std::fs::metadata(path).ok()?.modified().ok()?;

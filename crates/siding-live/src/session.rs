@@ -8,11 +8,11 @@ use siding_model::id::SessionId;
 pub struct LiveSession {
     /// The name of the session.
     pub id: SessionId,
-    /// The replayed journal; `None` for the implicit session, and for a session whose record is
-    /// missing or cannot be read.
+    /// The replayed journal; `None` if the session has none, such as the implicit session, or if
+    /// the journal cannot be read.
     pub record: Option<Session>,
-    /// Whether the session may own tasks, as far as this machine can see. True for the implicit
-    /// session. Sessions without a change are checked again by
-    /// [`LiveView::sample`](crate::LiveView::sample).
+    /// Whether the session may own tasks: this machine sees a living owner, or the session is the
+    /// implicit one. [`LiveView::sample`](crate::LiveView::sample) checks the live sessions again,
+    /// because the exit of an owner changes no file.
     pub is_live: bool,
 }

@@ -21,21 +21,21 @@ const MAX_DEADLINE_ERROR_MS: u64 = 1_000;
 /// A task as it was at the last refresh.
 #[derive(Debug, Clone)]
 pub struct LiveTask {
-    /// The state of the task, without processes and ports, which [`LiveTask::usage`] has, and
-    /// without text. The expected duration is set once the caller has called
+    /// The state of the task, without the text of its output. Processes and ports are in
+    /// [`LiveTask::usage`] instead. The expected duration is set once the caller has called
     /// [`LiveView::set_expectation`](crate::LiveView::set_expectation).
     pub view: TaskView,
-    /// What the task uses; `None` until [`LiveView::sample`](crate::LiveView::sample) has measured
-    /// it, and after its end.
+    /// The resources that the task uses; `None` until [`LiveView::sample`](crate::LiveView::sample)
+    /// has measured them, after the end of the task, and on another machine.
     pub usage: Option<TaskUsage>,
     /// Why the task needs a person; `None` if it does not.
     pub need: Option<PersonNeed>,
-    /// The notices of the task, oldest first, whoever has read them. The last notice of an ended
-    /// task is usually that of its end.
+    /// The notices of the task, read and unread, oldest first. The last notice of an ended task is
+    /// usually that of its end.
     pub notices: Vec<LiveNotice>,
     /// The number of notices that no reader of
-    /// [`LiveOptions::readers`](crate::LiveOptions::readers) has acknowledged. The result of a
-    /// foreground task counts only if its caller has not received it.
+    /// [`LiveOptions::readers`](crate::LiveOptions::readers) has acknowledged. A notice of a
+    /// foreground task counts only after a delay in which its caller usually receives the result.
     pub unread_notices: usize,
     /// The machine that supervises the task; `None` if it is this one. Processes on another machine
     /// are not visible here.
@@ -53,13 +53,14 @@ pub struct LiveTask {
 pub struct LiveNotice {
     /// The id, which acknowledgements name.
     pub id: NoticeId,
-    /// What the notice reports.
+    /// The kind of event that the notice reports.
     pub kind: NoticeKind,
     /// When the event happened.
     pub at: UnixMs,
-    /// Whether no reader has acknowledged the notice.
+    /// Whether the notice counts as unread: no reader has acknowledged it, and it is not reserved
+    /// for the task's caller.
     pub is_unread: bool,
-    /// Until then the task's caller is expected to receive the result itself.
+    /// Until then the notice is reserved for the task's caller; `None` without a reservation.
     reserved_until: Option<MonotonicMs>,
 }
 
@@ -71,7 +72,7 @@ pub(crate) struct Moment {
 }
 
 impl LiveTask {
-    /// Wraps a view without a journal, for tests of what shows tasks.
+    /// Wraps a view, without notices, usage and journal.
     #[must_use]
     pub fn from_view(view: TaskView) -> Self {
         Self {
@@ -100,15 +101,15 @@ impl LiveTask {
         self.view.task_id
     }
 
-    /// Returns the recorded stall of a running task, with its evidence; `None` if the task has
-    /// written output since.
+    /// Returns the recorded stall of a running task, with its evidence; `None` if there is no
+    /// stall, or if the task has written output since.
     #[must_use]
     pub fn stall(&self) -> Option<&StallRecord> {
         self.state.as_ref()?.stall.as_ref().filter(|_| self.view.attention.is_some())
     }
 
-    /// Returns since when a running task has been silent, according to its recorded stall or else
-    /// to the last sample; `None` if neither exists.
+    /// Returns the start of a running task's silence according to its recorded stall, or without a
+    /// stall according to the last sample; `None` without either, and after the end of the task.
     #[must_use]
     pub fn silent_since(&self) -> Option<MonotonicMs> {
         let stalled =
@@ -142,14 +143,14 @@ impl LiveTask {
         before != self.unread_notices
     }
 
-    /// Returns whether a notice is no longer reserved for the caller, so that the unread notices
-    /// must be counted again.
+    /// Returns whether a reservation of a notice has expired, so that the unread notices must be
+    /// counted again.
     pub(crate) fn has_due_notice(&self, now: MonotonicMs) -> bool {
         let is_due = |notice: &LiveNotice| notice.reserved_until.is_some_and(|until| until <= now);
         self.notices.iter().any(is_due)
     }
 
-    /// Sets the times of a running task that grow without an event.
+    /// Updates the times of a running task that change without an event.
     pub(crate) fn update_times(&mut self, now: Moment) {
         let Some(state) = &self.state else { return };
         self.view.elapsed_ms = state.elapsed_ms(now.awake);
@@ -183,8 +184,9 @@ impl LiveTask {
         before != self.need
     }
 
-    /// Returns whether a person has not seen the end of the task. Only the implicit session counts,
-    /// because the ends of other tasks are reported to agents.
+    /// Returns whether the notice of the task's end is unread and concerns a person. False outside
+    /// the implicit session, because the ends of the tasks of other sessions are reported to
+    /// agents.
     fn has_unread_end(&self) -> bool {
         let is_end = |notice: &LiveNotice| notice.is_unread && notice.kind == NoticeKind::Ended;
         self.view.session_id.is_implicit() && self.notices.iter().any(is_end)

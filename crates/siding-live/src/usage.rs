@@ -1,15 +1,16 @@
 //! The measured usage of a running task.
 
-/// What a running task used when it was last sampled.
+/// The resources that a running task used at its last sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskUsage {
     /// CPU time used since the previous sample in percent of one CPU, so a task with two busy
-    /// processes has 200. `None` after the first sample.
+    /// threads has 200. `None` after the first sample, and after the first one with a new shim.
     pub cpu_percent: Option<f64>,
     /// The resident memory of all processes in bytes. Pages that processes share count once for
     /// each of them.
     pub memory_bytes: u64,
-    /// The ids of the processes, without the shim. At most 512 of them are measured.
+    /// The ids of the processes, without the shim. If their measurement takes more than two
+    /// seconds, CPU time and memory are those of the first ones, at least 512.
     pub pids: Vec<i32>,
     /// The TCP ports on which the processes listen, in ascending order.
     pub ports: Vec<u16>,

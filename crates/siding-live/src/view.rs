@@ -35,7 +35,7 @@ pub struct LiveView {
     tasks: HashMap<TaskId, LiveTask>,
     /// The ids of `tasks`, in the order of [`Self::tasks`].
     order: Vec<TaskId>,
-    /// Tasks that had ended before and that the options exclude.
+    /// Tasks that had ended when the view was opened, and that the options exclude.
     excluded: HashSet<TaskId>,
     unreadable: BTreeMap<TaskId, String>,
     sessions: BTreeMap<SessionId, LiveSession>,
@@ -89,8 +89,8 @@ impl LiveView {
         self.watch.source()
     }
 
-    /// Returns the interval at which the descriptor of [`Self::source`] becomes readable without a
-    /// change, because the state directory can only be polled; `None` if the kernel reports the
+    /// Returns the interval at which the state directory is polled, and the descriptor of
+    /// [`Self::source`] becomes readable without a change; `None` if the kernel reports the
     /// changes.
     #[must_use]
     pub fn poll_interval(&self) -> Option<std::time::Duration> {
@@ -100,9 +100,9 @@ impl LiveView {
         }
     }
 
-    /// Reads what has changed since the last call, without waiting. Only the journals and
-    /// acknowledgements that were written to are read, and the times of running tasks are set to
-    /// the present.
+    /// Reads the changes since the last call without waiting for any, and sets the times of running
+    /// tasks to the present. With inotify, only the journals and acknowledgements that were written
+    /// to are read; without it, and after lost events, those of all running tasks and all sessions.
     ///
     /// # Errors
     ///
@@ -118,9 +118,10 @@ impl LiveView {
         self.apply(events)
     }
 
-    /// Measures these tasks; tasks that have ended or run on another machine are skipped. A sample
-    /// reads `/proc` for each process of these tasks, so callers ask for the tasks that they show.
-    /// The rates cover the time since the last sample of the same task.
+    /// Measures these tasks, except those that have ended or run on another machine, and checks the
+    /// live sessions again. A sample reads `/proc` for each process of these tasks, so callers ask
+    /// only for the tasks that they show. The rates cover the time since the last sample of the
+    /// same task.
     pub fn sample(&mut self, ids: &[TaskId]) {
         let sampler = Sampler::new(&self.root);
         let now = now();
@@ -152,7 +153,8 @@ impl LiveView {
     }
 
     /// Returns the program to which a session belongs. For the session of a subagent, this is the
-    /// program of its parent session. `None` if a person or a script chose the session's name.
+    /// program of its parent session. `None` for a session with another name, such as `cli` or one
+    /// that a person chose.
     #[must_use]
     pub fn session_host(&self, id: &SessionId) -> Option<SessionHost> {
         /// The names of a damaged record could form a circle.
@@ -190,7 +192,7 @@ impl LiveView {
         Some(view)
     }
 
-    /// Sets how long a task usually takes, which the history knows. The view keeps it when the
+    /// Sets the usual duration of a task, which comes from the history. The view keeps it when the
     /// task's journal is read again.
     pub fn set_expectation(&mut self, id: TaskId, usual: Expectation) {
         if let Some(task) = self.tasks.get_mut(&id) {
@@ -199,7 +201,7 @@ impl LiveView {
         }
     }
 
-    /// Adds everything that may differ from the view, after events were lost.
+    /// Adds all tasks and sessions that may differ from the view.
     fn add_listed(&self, events: &mut WatchEvents) -> Result<(), LiveError> {
         let is_known = |id: &TaskId| {
             let has_ended = self.tasks.get(id).is_some_and(|task| !task.is_live());
@@ -322,7 +324,7 @@ impl LiveView {
                 }
                 continue;
             }
-            // Acknowledgements that cannot be read make a notice unread, never the reverse.
+            // If the acknowledgements cannot be read, the notices count as unread.
             let acks = Acks::read(&self.root, id).unwrap_or_default();
             let mut session = LiveSession {
                 id: id.clone(),
@@ -351,8 +353,8 @@ impl LiveView {
         }
     }
 
-    /// Sets the times of running tasks, and applies what the passing of time has changed. Makes no
-    /// system call for a task.
+    /// Updates the times of running tasks, and the needs and unread notices that depend on the
+    /// time. Makes no system call for a task.
     fn update_times(&mut self, now: Moment, changes: &mut Changes) {
         for (id, task) in &mut self.tasks {
             let is_due = task.has_due_notice(now.awake);

@@ -16,10 +16,10 @@ use siding_model::id::{SessionId, TaskId};
 /// Reports which tasks and sessions may have changed.
 #[derive(Debug)]
 pub(crate) enum StateWatch {
-    /// The kernel reports each change.
+    /// The kernel reports the changes.
     Inotify(Box<InotifyWatch>),
-    /// The user has no inotify instance or watch left, so everything that may have changed is read
-    /// again at the end of each period.
+    /// If inotify is not used, everything that may have changed is read again at the end of each
+    /// period.
     Timer(PeriodicTimer),
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct InotifyWatch {
     sessions: WatchTable<SessionId>,
 }
 
-/// The watches of the files of tasks or sessions, by both sides.
+/// The watches of tasks or sessions, with a map in each direction.
 #[derive(Debug)]
 struct WatchTable<K> {
     keys: HashMap<WatchId, K>,
@@ -53,11 +53,12 @@ struct FileWatch {
     is_final: bool,
 }
 
-/// What may have changed since the last call.
+/// The tasks and sessions that may have changed since the last call.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct WatchEvents {
     pub(crate) tasks: BTreeSet<TaskId>,
-    /// Tasks without a live marker. They have ended, so they are read, but not watched.
+    /// Tasks without a live marker, and tasks that could not be read. They are read, but not
+    /// watched.
     pub(crate) ended_tasks: BTreeSet<TaskId>,
     pub(crate) sessions: BTreeSet<SessionId>,
     /// Whether events may be missing, so that everything must be compared with the files.
@@ -65,8 +66,8 @@ pub(crate) struct WatchEvents {
 }
 
 impl StateWatch {
-    /// Starts to watch the lists of tasks and sessions, with a timer of `poll_interval` if the
-    /// kernel allows no watch, or if it would not report every change: on a network file system,
+    /// Starts to watch the lists of tasks and sessions. Starts a timer of `poll_interval` instead
+    /// with `always_poll`, if the kernel allows no watch, and on a network file system, where
     /// inotify reports only the changes of this machine.
     pub(crate) fn start(
         root: &StateDir,
@@ -90,7 +91,7 @@ impl StateWatch {
         }
     }
 
-    /// Returns what may have changed, without blocking.
+    /// Returns the events since the last call, without blocking.
     pub(crate) fn read_events(&self) -> io::Result<WatchEvents> {
         match self {
             Self::Inotify(watch) => Ok(watch.collect_events(watch.inotify.read_events()?)),
@@ -182,7 +183,8 @@ impl InotifyWatch {
         Ok(())
     }
 
-    /// Returns `None` if the task does not exist.
+    /// Adds a watch of the journal, or of the directory if there is no journal. Returns `None` if
+    /// the task does not exist.
     fn watch_journal(&self, task_dir: &Path) -> io::Result<Option<FileWatch>> {
         let journal = task_dir.join(JOURNAL_FILE);
         let to_final = |id| FileWatch { id, is_final: true };

@@ -1,4 +1,4 @@
-//! How far the command of a person may be ahead of the reader of its output.
+//! Flow control: how far a foreground command may be ahead of the reader of its output.
 //!
 //! The call that shows the output reports from time to time how much it has shown. Once the shim
 //! has stored [`max_unshown_bytes`] more, it leaves the output in the FIFO, so that the command
@@ -14,16 +14,17 @@ const MAX_UNSHOWN_BYTES: u64 = 8 << 20;
 /// output.
 const MIN_UNSHOWN_BYTES: u64 = 64 << 10;
 
-/// Returns how many bytes more than its reader has received a command may write before it waits, if
-/// the last `keep_tail` bytes of the output are kept. The rest of the kept bytes is for the data
-/// that the shim moves in one step, and for the FIFO, which is emptied when the command ends.
+/// Returns the number of bytes by which a command may be ahead of the reader of its output before
+/// it must wait. The last `keep_tail` bytes of the output are kept; those that this number leaves
+/// are for the data that the shim moves in one step, and for the FIFO, which is emptied when the
+/// command ends.
 #[must_use]
 pub fn max_unshown_bytes(keep_tail: u64) -> u64 {
     (keep_tail / 4).clamp(MIN_UNSHOWN_BYTES, MAX_UNSHOWN_BYTES)
 }
 
-/// Returns the offset at which the shim leaves the output of a task in the FIFO, if a call has shown
-/// the output up to the offset `shown`. `None` in the background, and while the task is being
+/// Returns the offset from which the shim leaves the output of a task in the FIFO, after a call has
+/// shown the output up to the offset `shown`. `None` in the background, and while the task is being
 /// stopped, because its processes must be able to write before they end.
 #[must_use]
 pub fn output_limit(lifecycle: &Lifecycle, keep_tail: u64, shown: u64) -> Option<u64> {

@@ -7,10 +7,10 @@ const MAX_SEQUENCE_BYTES: usize = 64;
 /// The sequence that ends a bracketed paste.
 const PASTE_END: &[u8] = b"\x1b[201~";
 
-/// A key press or a paste.
+/// A key press, a mouse event or a paste.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Key {
-    /// A printable character.
+    /// A character that is no control character of ASCII.
     Char(char),
     /// Enter without Alt or Shift, or Ctrl-M, which sends the same byte.
     Enter,
@@ -57,7 +57,7 @@ pub enum Key {
 /// An event of the mouse, at a character cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MouseEvent {
-    /// What happened.
+    /// The kind of the event.
     pub action: MouseAction,
     /// Column of the cell, from 0.
     pub column: u16,
@@ -65,7 +65,7 @@ pub struct MouseEvent {
     pub row: u16,
 }
 
-/// What a mouse event reports. Other buttons, releases and movements are not decoded.
+/// The kind of a mouse event. Other buttons, releases and movements are not decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MouseAction {
     /// The left button was pressed.
@@ -234,7 +234,7 @@ fn decode_control_sequence(rest: &[u8]) -> Token {
 }
 
 /// Decodes the parameters `BUTTON;COLUMN;ROW` of a mouse report in the SGR form. `None` for a
-/// release, a movement, and the other buttons.
+/// release, a movement, another button, and an invalid report.
 fn decode_mouse(report: &[u8], last: u8) -> Option<MouseEvent> {
     let mut numbers =
         std::str::from_utf8(report).ok()?.split(';').map(|number| number.parse::<u16>().ok());

@@ -1,5 +1,5 @@
-//! The line that shows a person the progress of a task during a wait: its text, and when it is
-//! painted.
+//! The line that shows a person the progress of a task during a wait: its text, and the times at
+//! which it is painted.
 
 use std::time::Duration;
 
@@ -34,7 +34,8 @@ pub struct ProgressFacts<'a> {
     pub last_line: &'a str,
 }
 
-/// Draws the share of `done` in `all`: `▓▓▓░░` or `[###--]`. If `done` exceeds `all`, a `+` follows.
+/// Draws the share of `done` in `all`: `▓▓▓░░` or `[###--]`. If `done` exceeds `all`, a `+`
+/// follows.
 fn draw_bar(characters: CharacterSet, done: u64, all: u64) -> String {
     let (done_cells, all_wide) = (u128::from(done) * BAR_CELLS as u128, u128::from(all.max(1)));
     // Rounded to the nearest cell.
@@ -51,7 +52,7 @@ fn draw_bar(characters: CharacterSet, done: u64, all: u64) -> String {
 /// Formats the line: `2m 10s ▓▓▓░░ of 4m  silent for 50s: waits for input  Continue? [y/N]`.
 ///
 /// The result is safe to print and takes at most `columns` columns. Parts that do not fit are left
-/// out; only the last line of the output is cut.
+/// out. The last line of the output is cut, and so is the elapsed time in a very narrow space.
 #[must_use]
 pub fn format_progress_line(
     facts: ProgressFacts<'_>,
@@ -91,7 +92,7 @@ fn format_time(facts: ProgressFacts<'_>, characters: CharacterSet) -> String {
     }
 }
 
-/// Formats a duration in whole seconds, because the line changes once a second.
+/// Formats a duration. From one second it has no fractions, because the line changes once a second.
 fn format_seconds(ms: u64) -> String {
     format_duration(if ms < 1_000 {
         Duration::from_millis(ms)
@@ -134,7 +135,7 @@ enum LineState {
     Hidden { appears_at: MonotonicMs },
     /// The line is on the screen, and is repainted at this time.
     Visible { repaint_at: MonotonicMs },
-    /// Nobody sees the line, because the caller is in the background of the terminal.
+    /// The line is not painted, because the caller is in the background of the terminal.
     Paused,
 }
 
@@ -145,7 +146,8 @@ impl ProgressSchedule {
         Self { delay_ms, state: LineState::Hidden { appears_at: now.plus_ms(delay_ms) } }
     }
 
-    /// Returns when the line must be painted; `None` while nobody would see it.
+    /// Returns when the line must be painted; `None` while the caller is in the background of the
+    /// terminal.
     #[must_use]
     pub const fn paint_at(&self) -> Option<MonotonicMs> {
         match self.state {

@@ -1,4 +1,4 @@
-//! The program that opened a session, which the session's name tells.
+//! The program that opened a session, as the prefix of the session's name shows.
 
 use crate::id::SessionId;
 
@@ -13,7 +13,7 @@ pub enum SessionHost {
     Gemini,
     /// siding's own agent.
     Agent,
-    /// A client of siding's MCP server, which does not name itself.
+    /// A client of siding's MCP server, whichever program it is.
     McpClient,
 }
 
@@ -39,8 +39,9 @@ impl SessionHost {
         self.session_prefix().trim_end_matches('-')
     }
 
-    /// Returns the program that opened a session; `None` if a person or a script chose the name, or
-    /// if the session is that of a subagent, whose parent session has the answer.
+    /// Returns the program that opened a session; `None` for another name: that of the implicit
+    /// session, one that a person or a script chose, or that of a subagent, whose parent session
+    /// has the answer.
     #[must_use]
     pub fn from_session(id: &SessionId) -> Option<Self> {
         Self::ALL_HOSTS.into_iter().find(|host| id.as_str().starts_with(host.session_prefix()))

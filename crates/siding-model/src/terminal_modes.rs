@@ -98,8 +98,8 @@ impl TerminalModes {
     pub fn take_reset(&mut self) -> String {
         let mut reset = String::new();
         if self.is_alternate_screen() {
-            // The margins apply to both screens. Their reset moves the cursor, whose position is
-            // restored with the first screen.
+            // The margins apply to both screens. Their reset moves the cursor, whose position the
+            // reset of mode 1049 restores.
             reset.push_str("\x1b[r");
         }
         for mode in &self.changed {
@@ -214,7 +214,7 @@ mod tests {
             prop_assert_eq!(modes, modes_after(&output));
         }
 
-        /// The reset undoes everything that the output has changed.
+        /// The reset restores every mode that the output has changed.
         #[test]
         fn the_terminal_is_usual_after_the_reset(
             parts in prop::collection::vec(prop::sample::select(vec![

@@ -1,9 +1,10 @@
 //! A timeline of tasks: a lane for each session, a bar for each task, and marks for its events.
 //!
-//! [`TimelineTask`] is what the timeline needs of a task's journal. [`Timeline::new`] places tasks
-//! on a grid of columns: it nests the tasks of subagents and workflows below the task that started
-//! them, gives short bars a minimum width, and combines bars where a session has more tasks than
-//! rows. [`render_svg`] draws the result as SVG; the command line draws it as text.
+//! [`TimelineTask`] contains the facts of a task's journal that the timeline needs.
+//! [`Timeline::new`] places tasks on a grid of columns: it nests the tasks of subagents and
+//! workflows below the task that started them, gives short bars a minimum width, and combines bars
+//! where a session has more tasks than rows. [`render_svg`] draws the result as SVG; the command
+//! line draws it as text.
 
 mod axis;
 mod layout;
@@ -135,7 +136,7 @@ impl TimelineCounts {
 pub struct AxisTick {
     /// The column.
     pub column: usize,
-    /// The time of day such as `14:05`, or at midnight the date such as `Nov 21`, in local time.
+    /// The local time such as `14:05`, or a date such as `Nov 21` at midnight, or `2026-11-21`.
     pub label: String,
 }
 
@@ -229,9 +230,9 @@ impl TimelineBar {
         format_duration(Duration::from_millis(self.elapsed_ms))
     }
 
-    /// Returns the longest run of columns in the background without a mark, as the first column and
-    /// the column after the last. A mark covers `mark_columns` columns on each side. `None` if there
-    /// is no such column.
+    /// Returns the longest run of columns in which the task was in the background and has no mark,
+    /// as the first column and the column after the last. A mark also covers `mark_columns` columns
+    /// on each side. `None` if there is no such column.
     #[must_use]
     pub fn unmarked_columns(&self, mark_columns: usize) -> Option<(usize, usize)> {
         let whole = [BarPart { from: self.from, to: self.to, state: BarState::Background }];

@@ -22,7 +22,7 @@ impl DeadlineNoticeTimer {
         Some(self.retry_at.map_or(due, |retry_at| due.max(retry_at)))
     }
 
-    /// Returns the notice, once it is due.
+    /// Returns the notice if it is due, otherwise `None`.
     pub(crate) fn check(&self, state: &TaskState, now: MonotonicMs) -> Option<Record> {
         let is_due = self.wake_at(state).is_some_and(|at| at <= now);
         let deadline = state.lifecycle.deadline()?;

@@ -1,4 +1,4 @@
-//! Failpoints: named places where a test stops the shim, to kill it exactly there.
+//! Failpoints: named places where a test stops the shim or a host supervisor, to kill it there.
 //!
 //! The calls compile to nothing without the feature `pause-points`, which only the test crate
 //! enables.
@@ -36,8 +36,8 @@ pub(crate) const COMMAND_MARKED: &str = "command_marked";
 /// The processes that a host left behind have received the polite signal.
 pub(crate) const HOST_ENDING: &str = "host_ending";
 
-/// File of the state directory that names the failpoint of a host supervisor, which has no
-/// environment of its own.
+/// File of the state directory that names the failpoint of a host supervisor, whose environment a
+/// test does not control.
 #[cfg(feature = "pause-points")]
 const SUPERVISOR_POINT_FILE: &str = "pause-supervisor-at";
 

@@ -135,9 +135,9 @@ impl HostSupervisor {
         }
     }
 
-    /// Waits until the bell is rung, a scan is due or the host has ended; then reads the bell, and
-    /// scans if a scan is due. While the bell is ignored, waits for the end of that time instead of
-    /// the bell. An idle supervisor blocks only here.
+    /// Waits until the bell is rung, a scan is due or the host has ended. Then reads the bell if it
+    /// was rung, and scans if a scan is due. While the bell is ignored, waits for the end of that
+    /// time instead of the bell. An idle supervisor blocks only here.
     fn wait_and_dispatch(&mut self) {
         let now = clock::monotonic_now();
         let is_bell_ignored = now < self.bell_ignored_until;

@@ -14,8 +14,8 @@ use siding_model::spec::TaskSpec;
 
 /// Time between two searches for an owner while the search fails, in milliseconds.
 const OWNER_RETRY_MS: u64 = 5_000;
-/// Maximum number of owners that one search opens. More are needed only if owners end while the
-/// search runs.
+/// Maximum number of owners that one search tries to open. A search needs more than one try only if
+/// owners end while it runs.
 const MAX_OWNER_TRIES: u32 = 8;
 
 /// The process that a task must not outlive.

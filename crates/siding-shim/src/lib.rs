@@ -55,7 +55,7 @@ use crate::event_loop::TaskSet;
 
 pub use host_supervisor::main as supervise;
 
-/// Exit code of a shim that was not started by siding.
+/// Exit code of a shim that siding did not start, or that received no valid command.
 const USAGE_EXIT_CODE: u8 = 2;
 
 /// Runs this process as a shim: waits for a command and executes it. Returns the exit code of the

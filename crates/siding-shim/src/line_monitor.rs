@@ -25,8 +25,8 @@ impl LineMonitor {
         Ok(Some(Self::from_watch(LineWatch::new(monitor, 0, clock::monotonic_now())?)))
     }
 
-    /// Returns the monitor of a task whose shim died, after it has scanned the stored output that
-    /// follows the last recorded line; `None` if the specification contains no monitor.
+    /// Returns the monitor of a task whose shim died; `None` if the specification contains none.
+    /// The monitor has already scanned the stored output that follows the last recorded line.
     pub(crate) fn resume(dir: &TaskDir, state: &TaskState) -> std::io::Result<Option<Box<Self>>> {
         let Some(monitor) = &state.spec.monitor else { return Ok(None) };
         Ok(Some(Self::from_watch(LineWatch::resume(monitor, dir, state, clock::monotonic_now())?)))

@@ -33,8 +33,8 @@ const BUSY_PIPE_BYTES: [usize; 3] = [256 << 10, 64 << 10, 16 << 10];
 const MAX_PIPE_BYTES: u64 = 1 << 20;
 /// Maximum number of bytes that one step moves.
 const COPY_BUFFER_BYTES: usize = 256 << 10;
-/// Maximum number of steps in each wake-up of the shim, which together move at most 8 MiB, so that
-/// a burst delays the shim's other work only by milliseconds.
+/// Maximum number of steps for each FIFO in a wake-up of the shim. They move at most 8 MiB from
+/// each FIFO, so that a burst delays the shim's other work only by milliseconds.
 const MAX_READS_PER_TICK: usize = 32;
 /// Silence after which the FIFO shrinks and the buffers are freed, in milliseconds. The first
 /// sample of the silent task is due at almost the same time, so that the shim wakes once for both.
@@ -260,13 +260,14 @@ impl OutputFifo {
     }
 
     /// Moves data out of the FIFO of the standard error in one step. Returns whether any data was
-    /// moved. The part is recorded first, so that a reader never finds its bytes without it.
+    /// moved. The part is added to the list before its bytes are stored, so that a reader who finds
+    /// the bytes also finds the entry.
     fn move_stderr(&mut self) -> bool {
         let Some(mut stderr) = self.stderr.take() else { return false };
         let buffered = pipe::buffered_bytes(&stderr.fifo).unwrap_or(0);
         let count = buffered.min(self.max_piece_bytes() as u64);
         if count > 0 {
-            // Without the record, for example on a full disk, the bytes count as standard output.
+            // Without the entry, for example on a full disk, the bytes count as standard output.
             let _best_effort = stderr.spans.append(self.offset, count);
             self.release_middle(count);
             self.store_from(&stderr.fifo, count as usize);
@@ -333,7 +334,7 @@ impl OutputFifo {
         Ok(count)
     }
 
-    /// Accounts for `count` bytes that were appended to the file.
+    /// Accounts for `count` bytes that were appended to the file, and passes them to the monitor.
     fn record_stored(&mut self, count: usize) {
         let from = self.offset;
         self.offset += count as u64;

@@ -115,7 +115,7 @@ impl OutputPump {
         }
     }
 
-    /// Returns when to call [`Self::release_if_quiet`]; `None` if there are no buffers to free.
+    /// Returns when to call [`Self::release_if_quiet`]; `None` if no call is due.
     pub(crate) const fn wake_at(&self) -> Option<MonotonicMs> {
         match self {
             Self::Fifo(fifo) => fifo.wake_at(),
@@ -147,9 +147,9 @@ impl OutputPump {
         }
     }
 
-    /// Moves available data into the output file, in a limited number of steps, none of which starts
-    /// at or after the offset `limit`. Returns whether any data was moved. `dir` is the task's
-    /// directory.
+    /// Moves available data into the output file, in a limited number of steps, none of which
+    /// starts at or after the offset `limit`. Returns whether any data was moved. `dir` is the
+    /// task's directory.
     pub(crate) fn move_available(&mut self, dir: &TaskDir, limit: Option<u64>) -> bool {
         match self {
             Self::Fifo(fifo) => fifo.move_available(dir, limit),

@@ -12,7 +12,7 @@ use crate::clients::ClientId;
 /// leader's end drains the output without notifying the clients that follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Source {
-    /// The output FIFO has data.
+    /// A FIFO of the output has data.
     Output,
     /// The shim received a signal, SIGCHLD for example. All tasks of the shim share this source.
     Signals,

@@ -57,14 +57,16 @@ pub(crate) enum ProcessTree {
 pub(crate) enum LeaderHandle {
     /// The recorded leader, which was alive or not yet reaped when its pidfd was opened.
     Held(PidFd),
-    /// Like [`Self::Held`], for an adopted process, which was never a shim's child.
+    /// Like [`Self::Held`], for a process that this shim adopted, and that was never a shim's
+    /// child.
     Adopted(PidFd),
     /// The process that is most likely the leader: the shim died before it recorded the leader. The
     /// exit status of this process is no evidence.
     Guessed(PidFd),
     /// The leader ended while no shim supervised it. This end is not recorded yet.
     EndMissed,
-    /// The leader's end is known, or the task never had a leader.
+    /// There is no end to report: it is known, the leader is unknown, or the caller needs no
+    /// report.
     Finished,
 }
 
@@ -139,8 +141,8 @@ impl ProcessTree {
         Self::Descendants { leader, rescan_at: None }
     }
 
-    /// Returns the tree of a task whose shim died. `known` are some of the task's processes, which
-    /// the starter of this shim has found.
+    /// Returns the tree of a task whose processes are not children of this shim. `known` are the
+    /// processes of the task that the starter of this shim has found, if any.
     ///
     /// While all processes with an open pidfd live, no scan of the whole system is necessary: the
     /// tree cannot be empty, and the scan after the end of one of them finds the others.
@@ -192,8 +194,9 @@ impl ProcessTree {
     /// Returns the descriptors to poll in addition to SIGCHLD.
     pub(crate) fn sources(&self) -> Vec<BorrowedFd<'_>> {
         match self {
-            // The pidfd of a process that has ended stays readable, and would wake the shim without
-            // end until the scan that is already scheduled.
+            // SIGCHLD reports the end of a child. While a scan is scheduled, no pidfd is polled:
+            // that of a process that has ended stays readable, and would wake the shim without a
+            // pause.
             Self::Descendants { .. } | Self::Discovered { rescan_at: Some(_), .. } => Vec::new(),
             Self::Discovered { leader, held, .. } => leader
                 .pidfd()
@@ -217,9 +220,10 @@ impl ProcessTree {
         }
     }
 
-    /// Reaps children that have ended, and returns the status of the leader and the tree. The tree
-    /// counts as alive while this is unknown. If [`Self::wake_at`] returns a time afterwards, the
-    /// sources may not report the next end, and the next check is due at that time.
+    /// Returns the status of the leader and the tree. If the processes are descendants of this
+    /// shim, first reaps the children that have ended. The tree counts as alive while this is
+    /// unknown. If [`Self::wake_at`] returns a time afterwards, the sources may not report the next
+    /// end, and the next check is due at that time.
     pub(crate) fn check(&mut self, root: &StateDir, task: &TaskState) -> TreeStatus {
         match self {
             Self::Descendants { leader, rescan_at } => {
@@ -435,8 +439,8 @@ impl MemberFilter {
     }
 }
 
-/// Adds the descendants of `processes`, except those of other tasks. This shim is skipped: it is a
-/// descendant if a member is a subreaper.
+/// Adds the descendants of `processes`, except those of other tasks. This shim is skipped: it may
+/// be a descendant of a member that is a subreaper.
 fn with_descendants(
     root: &StateDir,
     filter: MemberFilter,

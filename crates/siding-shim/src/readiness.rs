@@ -62,9 +62,9 @@ impl ReadinessProbe {
         }
     }
 
-    /// Checks the conditions that are due. Returns the readiness record if all conditions are met,
-    /// and again in later calls until [`Self::stop`]. Returns `None` while the record is postponed,
-    /// and while the task cannot become ready.
+    /// Checks the conditions that are due. Returns the readiness record if all conditions are met;
+    /// later calls return it again, until [`Self::stop`]. Returns `None` while a condition is not
+    /// met, while the record is postponed, and while the task cannot become ready.
     pub(crate) fn check(
         &mut self,
         context: &TaskContext<'_>,

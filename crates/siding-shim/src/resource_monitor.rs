@@ -31,8 +31,8 @@ const OOM_KILL_WINDOW_MS: u64 = 2 * THOROUGH_CHECK_MS;
 /// A process that used at least the total memory divided by this number is a likely victim of the
 /// OOM killer, which selects the largest process.
 const LARGE_PROCESS_DIVISOR: u64 = 4;
-/// Memory is released only if the next sample of a watchdog is at least this far away, in
-/// milliseconds.
+/// After a sample for a watchdog, memory is released only if the next such sample is at least this
+/// far away, in milliseconds.
 const LONG_PAUSE_MS: u64 = 10_000;
 /// Maximum width of a process's name in the text of a breach, in columns.
 const NAME_COLUMNS: usize = 60;
@@ -216,8 +216,8 @@ impl ResourceMonitor {
     }
 
     /// Returns the breach to record when the kernel has killed processes at the memory limit of the
-    /// task's control group; `None` if it has not, or if a breach of the limit does not stop the
-    /// task.
+    /// task's control group. `None` if it has not, if a breach of the limit does not stop the task,
+    /// or if the task is not running.
     pub(crate) fn memory_limit_kill(&self, state: &TaskState, now: MonotonicMs) -> Option<Breach> {
         let Limits { memory: limit, on_limit, .. } = self.limits;
         if limit == 0 || on_limit != OnLimit::Stop || !is_running(state) {

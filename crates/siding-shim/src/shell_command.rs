@@ -22,7 +22,7 @@ const MIN_INHERITED_FD: i32 = 60;
 /// Duplicates a descriptor for a task to inherit. The duplicate has a high number, as far as
 /// RLIMIT_NOFILE allows.
 pub(crate) fn move_high(fd: impl AsFd) -> io::Result<OwnedFd> {
-    // The numbers below the limit that stay free for the moved descriptors.
+    // Number of descriptors that may be moved: as many numbers below the limit must stay free.
     const MAX_MOVED_FDS: i32 = 4;
     let limit = i32::try_from(descriptor::open_limit()).unwrap_or(i32::MAX);
     descriptor::duplicate_from(fd, MIN_INHERITED_FD.min(limit - MAX_MOVED_FDS).max(3))
@@ -93,7 +93,7 @@ impl ShellCommand {
     }
 
     /// Returns the arguments with which `shell` runs the text. An unknown shell gets the text as an
-    /// argument, because `-c` is the only interface that all shells share.
+    /// argument, because `-c TEXT` is the only interface that all shells share.
     pub(crate) fn argv(&self, shell: &str, text: &str) -> Vec<String> {
         let fd = self.fd.as_raw_fd();
         let name = Path::new(shell).file_name().and_then(|name| name.to_str()).unwrap_or(shell);

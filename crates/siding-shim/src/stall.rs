@@ -1,8 +1,8 @@
 //! Watches a silent task: decides when to sample it, and judges the samples.
 //!
-//! This module samples a task that writes only for a `why` request. A sample of a silent task takes
-//! about 30 µs for each process. The memory of a sample is freed before the shim sleeps again,
-//! except for the facts with which the next sample is compared.
+//! While a task writes, it is sampled only for a `why` request. A sample takes about 30 µs for each
+//! process. The memory of a sample is freed before the shim sleeps again, except for the facts with
+//! which the next sample is compared.
 
 use siding_core::processes::probe::{self, KnownFds, UsageFields};
 use siding_model::evidence::prompt::OutputTail;

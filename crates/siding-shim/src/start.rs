@@ -1,7 +1,8 @@
 //! Starts a task: from an empty shim process to a running command.
 //!
-//! The order matters: the task is recorded before its first process exists, and every file whose
-//! creation could fail on a full disk is created before the command starts.
+//! The order matters: the task is recorded before its first process exists, and every file without
+//! which the task could not be supervised is created before the command starts, because the disk
+//! may be full.
 
 use std::ffi::CString;
 use std::fmt;
@@ -76,7 +77,8 @@ pub(crate) fn failed_to(doing: &'static str) -> impl Fn(io::Error) -> StartError
     move |source| StartError { doing, source }
 }
 
-/// A process that is prepared to be a shim, before it knows its task.
+/// The result of preparing this process to be a shim, before it knows its task. An error is kept
+/// until the shim receives its command.
 #[derive(Debug)]
 pub(crate) struct PreparedShim(Result<ShimResources, StartError>);
 
@@ -231,8 +233,8 @@ struct StdioPipes {
     stdout: OwnedFd,
     /// The write end of the FIFO for the task's descriptor 2, if that is separate.
     stderr: Option<OwnedFd>,
-    /// Read ends of the output FIFOs that the task holds itself, so that the task never gets
-    /// SIGPIPE when the shim dies.
+    /// Read ends of the output FIFOs. The task inherits them, so that a process that keeps them
+    /// open gets no SIGPIPE when the shim dies.
     fifo_keepalives: Vec<OwnedFd>,
     /// The shim's write end of the input FIFO, which keeps the task's input open; `None` if the
     /// input is not a pipe of siding's.

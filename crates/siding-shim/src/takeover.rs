@@ -99,8 +99,8 @@ pub(crate) fn run_batch(
     Ok(TaskSet::new(supervisors, shim.signals))
 }
 
-/// Waits for the next command of a batch. `None` if no command follows, or none that belongs to a
-/// batch.
+/// Waits for the next command of a batch. `None` if no valid command arrives in time, or if it does
+/// not belong to a batch.
 fn next_command(starter: &OwnedFd) -> Option<(TaskId, ShimFds)> {
     let ready = poll::wait_readable(&[starter.as_fd()], Some(NEXT_COMMAND_WAIT_MS)).ok()?;
     match ready.contains(&true).then(|| ShimFds::receive(starter))? {
@@ -191,8 +191,8 @@ fn reopen_output(dir: &siding_core::store::TaskDir, state: &TaskState) -> io::Re
         result => result,
     }?;
     let marker_file = task_files::splice_marker_file(state.format);
-    // The call fails if the task has replaced the marker file. In that case, some bytes may be
-    // stored twice, which is no reason to leave the task without a shim.
+    // The call fails, for example, if the task has replaced the marker file. In that case, some
+    // bytes may be stored twice, which is no reason to leave the task without a shim.
     let _best_effort = splice_store::discard_stored(runtime_dir, marker_file, &fifo, &file);
     let stored = file::metadata(&file)?.len;
     let mut pump = OutputPump::new(fifo, file, state.spec.keep_head, state.spec.keep_tail)?;

@@ -42,8 +42,9 @@ impl<'t> TaskContext<'t> {
         self.tree.member_pids(self.root, self.state)
     }
 
-    /// Returns whether [`Self::sample`] leaves out processes that [`Self::sample_usage`] measures:
-    /// the own processes of a host's sandbox, and those that left the command in the sandbox.
+    /// Returns whether [`Self::sample`] may leave out processes that [`Self::sample_usage`]
+    /// measures: those of a host's sandbox itself, and those in the sandbox that are no longer
+    /// descendants of the command.
     pub(crate) fn samples_only_the_command(&self) -> bool {
         self.state.adopted.as_ref().is_some_and(|adopted| adopted.sandbox.is_some())
     }

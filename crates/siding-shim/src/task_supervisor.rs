@@ -3,7 +3,8 @@
 //!
 //! Every change of the phase goes through [`TaskSupervisor::handle_event`], in this order: the
 //! model's step, the record, the clients, then the effects. A signal is sent after its intent is
-//! recorded, so that a crash at any point leaves a journal that is true.
+//! recorded, as far as the disk permits, so that a crash at any point leaves a journal that is
+//! true.
 
 mod checks;
 mod closing;
@@ -156,7 +157,7 @@ impl TaskSupervisor {
     }
 
     /// Returns the time of the next tick, which comes earlier if a source becomes readable. `None`
-    /// if the task has ended and its final record is not pending.
+    /// if nothing is due at a known time, for example because the task has ended.
     pub(crate) fn wake_at(&mut self) -> Option<MonotonicMs> {
         if !self.task.is_live() {
             return self.task.retry_at();
@@ -235,7 +236,7 @@ impl TaskSupervisor {
         self.lease.on_owner_ended(self.task.root(), self.task.spec());
     }
 
-    /// Records the hosts that the proxy has denied.
+    /// Records the hosts that the proxy has denied, and the end of the proxy.
     pub(crate) fn on_proxy_readable(&mut self) {
         if self.task.is_live() {
             let denied = self.proxy.take_denied(clock::monotonic_now());
@@ -259,8 +260,8 @@ impl TaskSupervisor {
 
     /// Accepts the clients that connect.
     pub(crate) fn on_connection(&mut self) {
-        // Disconnected clients are removed first, so that they do not count when the list is full
-        // and a connected client would be disconnected.
+        // Disconnected clients are removed first: if they filled the list, a client that is still
+        // connected would be disconnected to make room.
         self.remove_disconnected_clients();
         self.clients.accept();
     }
@@ -369,8 +370,8 @@ impl TaskSupervisor {
             // `handle_event` has written the record of the event and the final record.
             LifecycleEffect::Record | LifecycleEffect::Close => {}
             LifecycleEffect::Signal(signal) => {
-                // The intent is on the disk before the first signal: after a crash the end must not
-                // look like a failure of the command.
+                // The intent is written to the disk before the first signal: after a crash the end
+                // must not look like a failure of the command.
                 self.task.sync();
                 failpoints::pause_at("intent");
                 release_excluded(&mut self.tree, self.task.root(), self.task.state());
@@ -400,8 +401,8 @@ impl TaskSupervisor {
     }
 
     /// Collects the summary for the final record, and adds siding's line to the output of a task
-    /// that siding ended, unless a person's call shows the output: the call reports the end itself,
-    /// and passes the output on to the next program of a pipeline.
+    /// that siding ended. The line is omitted while a person's call shows the output: such a call
+    /// reports the end itself, and its output may be the input of another program.
     fn close_summary(&mut self, ended: &Phase, at: MonotonicMs) -> CloseSummary {
         self.output.drain();
         let report = self.tree_kill.report();

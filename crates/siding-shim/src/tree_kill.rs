@@ -31,8 +31,8 @@ const NO_PROGRESS_LIMIT_MS: u64 = 10_000;
 /// returns.
 const MAX_KILL_MS: u64 = 25_000;
 /// Time after which the live processes count as survivors if none of them can be signaled, for
-/// example because all belong to other users, in milliseconds. A relay such as sudo terminates its
-/// own child within that time.
+/// example because all belong to other users, in milliseconds. A relay such as sudo usually needs
+/// less time to terminate its own child.
 const UNSIGNALABLE_LIMIT_MS: u64 = 2_000;
 /// First and longest pause between two rounds of the kill.
 const SWEEP_PAUSE_RANGE: (Duration, Duration) =
@@ -43,7 +43,7 @@ const ROUNDS_PER_RESEND: u32 = 8;
 /// The processes of a task's tree that received a signal, and the result of the kill.
 #[derive(Debug, Default)]
 pub(crate) struct TreeKill {
-    /// The processes that received a signal, or whose group was sent one.
+    /// The processes that received a signal, or whose process group or control group was signaled.
     signaled: HashSet<ProcRef>,
     /// At most [`StopReport::MAX_LISTED_PROCESSES`] of the signaled processes, by pid.
     reported: BTreeMap<i32, ReportedProcess>,

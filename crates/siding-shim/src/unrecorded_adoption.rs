@@ -25,7 +25,7 @@ const RECORD_RETRY_MS: u64 = 2_000;
 
 /// Waits for the next attempt to record the process, or for an earlier event: the end of the leader
 /// or the owner, the deadline, or the end of the lease. Stops the tree at the deadline or the end
-/// of the lease. Returns whether any process is left.
+/// of the lease. Returns whether any process is left, or may be left.
 pub(crate) fn supervise_until_retry(pending: &PendingAdoption, lease: &mut Lease) -> bool {
     let spec = &pending.adoption.spec;
     let deadline = pending.adoption.at.plus_ms(spec.deadline_ms);

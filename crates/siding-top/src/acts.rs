@@ -33,19 +33,19 @@ use crate::theme::Tone;
 
 /// Maximum time to wait for the answer of a shim, in milliseconds.
 const SHIM_ANSWER_TIMEOUT_MS: u64 = 10_000;
-/// The name under which the journal records who requested an action.
+/// The name of the requester of an action in the journal.
 const REQUESTER: &str = "user";
 
-/// The result of an action.
+/// The result of an action or a lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ActResult {
-    /// A sentence.
+    /// A sentence about a success.
     Message(String),
     /// A sentence about a failure.
     Failed(String),
-    /// The outcome of a stopped task, and what was ended with it.
+    /// The outcome of a stopped task, and the processes that the stop ended.
     Stopped { title: String, lines: Vec<PaneLine> },
-    /// What the shim of a task has answered, and the tab that shows the answer.
+    /// The answer of a task's shim, and the tab that shows the answer.
     Answer { id: TaskId, tab: DetailTab, lines: Vec<PaneLine> },
     /// The usual durations of tasks, as far as they are known.
     UsualDurations(Vec<(TaskId, Expectation)>),
@@ -77,15 +77,15 @@ impl Acts {
         self.wake.as_fd()
     }
 
-    /// Returns a result that has arrived. Call this until there is none when the descriptor is
-    /// readable.
+    /// Returns a result that has arrived. When the descriptor is readable, call this until it
+    /// returns `None`.
     pub(crate) fn next_result(&self) -> Option<ActResult> {
         let result = self.results.try_recv().ok()?;
         let _best_effort = file::read(&self.wake, &mut [0]);
         Some(result)
     }
 
-    /// Starts an action.
+    /// Starts a thread that carries out an action.
     pub(crate) fn start(&self, id: TaskId, action: TaskAction) -> io::Result<()> {
         let (path, program) = (self.root.clone(), self.program);
         self.spawn("act", move || {
@@ -96,7 +96,8 @@ impl Acts {
         })
     }
 
-    /// Looks up the usual durations of tasks. The history is on a disk that may be slow.
+    /// Starts a thread that looks up the usual durations of tasks: the history may be on a slow
+    /// disk.
     pub(crate) fn look_up(&self, usual: &UsualDurations, views: Vec<TaskView>) -> io::Result<()> {
         let usual = Arc::clone(usual);
         self.spawn("history", move || ActResult::UsualDurations(usual(&views)))
@@ -172,8 +173,8 @@ fn read_task(root: &StateDir, id: TaskId) -> Result<(TaskDir, TaskState), ActErr
     Ok((dir, state))
 }
 
-/// Returns what each process of a task waits for, as far as the kernel shows it to this process. The
-/// shim's answer names only the processes that explain its verdict.
+/// Explains the waits of the processes below a task's shim, as far as the kernel shows them to this
+/// process. The shim's answer names only the processes that explain its verdict.
 fn explain_processes(root: &StateDir, id: TaskId) -> Result<Vec<ChainLink>, ActError> {
     let (dir, state) = read_task(root, id)?;
     let pids = tree::shim_descendants(root, &state).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The state of the screen. It is pure: keys and data change it, and it returns the [`Effect`]s that
-//! the caller has to carry out.
+//! The state of the screen. It is pure: keys and data change it, and it returns the [`Effect`]s
+//! that the caller has to carry out.
 
 mod on_key;
 #[cfg(test)]
@@ -17,7 +17,7 @@ use crate::output_pane::Direction;
 use crate::row::TaskRow;
 use crate::theme::Theme;
 
-/// What a person requests for a task.
+/// An action that a person requests for a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TaskAction {
     /// Stop the task with everything that it started.
@@ -28,9 +28,9 @@ pub(crate) enum TaskAction {
     Input(String),
     /// End the supervision of an adopted process.
     Release,
-    /// Find out what each process waits for. `may_repair` allows that a killed shim is replaced.
+    /// Find out what each process waits for. `may_repair` allows the replacement of a killed shim.
     Explain { may_repair: bool },
-    /// Find out what the task has used at most until now.
+    /// Ask for the peak usage of the task until now.
     MeasurePeaks,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum OutputMove {
     Scroll(Direction, usize),
     /// Show the first line.
     Start,
-    /// Show the last line, and follow it.
+    /// Show the last line, and follow the output.
     End,
     /// Pause or follow.
     ToggleFollowing,
@@ -51,7 +51,7 @@ pub(crate) enum OutputMove {
     FirstError,
 }
 
-/// What the caller has to do.
+/// An operation that the caller has to carry out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// End the program.
@@ -62,7 +62,7 @@ pub(crate) enum Effect {
     Repaint,
     /// The options of the list have changed, so that its tasks must be arranged again.
     Arrange,
-    /// The page of a task was opened.
+    /// Load the content of a task's page, which was opened.
     OpenDetail(TaskId),
     /// Carry out an action on a task.
     Act(TaskId, TaskAction),
@@ -74,7 +74,7 @@ pub(crate) enum Effect {
     OpenPager(TaskId),
 }
 
-/// What is asked for in the last line of the screen.
+/// The kind of text that a person enters in the last line of the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PromptKind {
     /// The filter of the list.
@@ -87,7 +87,7 @@ pub(crate) enum PromptKind {
     Extend(TaskId),
 }
 
-/// What covers the list or the page of a task.
+/// A box or an input line over the list or the page of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Overlay {
     /// The list of keys, scrolled by this number of lines.
@@ -180,8 +180,8 @@ impl App {
 
     /// Shows the result of an action in a box.
     pub(crate) fn show_report(&mut self, title: impl Into<String>, lines: Vec<PaneLine>) {
-        // A person who is typing is not interrupted: the input line stays, and the title is shown
-        // when it is closed.
+        // A person who is typing is not interrupted: the input line stays, and only the title
+        // becomes a message.
         let title = title.into();
         if matches!(self.overlay, Some(Overlay::Prompt { .. } | Overlay::Confirmation { .. })) {
             self.show_message(title);

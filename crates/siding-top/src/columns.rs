@@ -6,15 +6,15 @@ use siding_live::arrange::SortKey;
 pub(crate) const GAP_COLUMNS: usize = 1;
 /// Minimum width of the command.
 const MIN_COMMAND_COLUMNS: usize = 12;
-/// Width of the command that remains when columns other than the first [`ESSENTIAL_COLUMNS`] of
+/// Minimum width of the command if more than the first [`ESSENTIAL_COLUMNS`] of the
 /// [`OPTIONAL_COLUMNS`] are shown.
 const READABLE_COMMAND_COLUMNS: usize = 20;
 const ESSENTIAL_COLUMNS: usize = 3;
 /// Width of the command up to which it receives all additional space.
 const COMFORTABLE_COMMAND_COLUMNS: usize = 40;
 
-/// Minimum width of the silence, and the width up to which it receives the additional space that the
-/// command has left.
+/// Minimum width of the silence, and the width up to which it receives all additional space that
+/// the command leaves.
 const MIN_SILENCE_COLUMNS: usize = 16;
 const COMFORTABLE_SILENCE_COLUMNS: usize = 40;
 
@@ -33,7 +33,7 @@ pub(crate) enum Column {
     Command,
     /// The elapsed time.
     Elapsed,
-    /// The elapsed time against the usual time.
+    /// The elapsed time, and a bar that compares it with the usual time.
     TimeBar,
     /// The silence and its reason.
     Silence,
@@ -97,7 +97,7 @@ impl Column {
         }
     }
 
-    /// Returns the order that the values of the column have when it is sorted.
+    /// Returns the sort key that a click on the column's heading selects.
     pub(crate) const fn sort_key(self) -> SortKey {
         match self {
             // Ids are random, so their order tells nothing.
@@ -117,7 +117,7 @@ impl Column {
         }
     }
 
-    /// Returns the width in columns; that of the command and of the silence is their minimum.
+    /// Returns the width in columns; for the command and the silence, the minimum width.
     const fn width(self) -> usize {
         match self {
             Self::Symbol => 1,
@@ -169,8 +169,8 @@ const OPTIONAL_COLUMNS: [(Column, Option<Column>); 14] = [
     (Column::Id, Some(Column::ShortId)),
 ];
 
-/// Returns the columns for a width, from left to right. Together with the gaps they have at most
-/// this width.
+/// Returns the columns for a width, from left to right. Together with the gaps they fill the width,
+/// which is at least 14.
 pub(crate) fn layout(width: usize) -> Vec<ColumnLayout> {
     let mut chosen = vec![Column::Symbol, Column::Command];
     for (number, (column, replaced)) in OPTIONAL_COLUMNS.into_iter().enumerate() {
@@ -208,7 +208,8 @@ pub(crate) fn layout(width: usize) -> Vec<ColumnLayout> {
     listed.map(|column| ColumnLayout { column, width: width_of(column) }).collect()
 }
 
-/// Returns the column at a position of the screen.
+/// Returns the column of the list at a column of the screen. A gap belongs to the column on its
+/// left.
 pub(crate) fn column_at(position: usize, width: usize) -> Option<Column> {
     let mut end = 0;
     layout(width).into_iter().find_map(|one| {

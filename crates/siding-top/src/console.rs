@@ -1,4 +1,4 @@
-//! The terminal device: its mode, its keys, the signals about it, and output that never blocks.
+//! The terminal device: its mode, its keys, the signals about it, and the output to it.
 
 use std::io::{self, ErrorKind, IsTerminal as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -27,24 +27,24 @@ const HANDLED_SIGNALS: [Signal; 7] = [
     Signal::TSTP,
     Signal::CONT,
 ];
-/// Time to wait for the rest of a sequence after Escape. Terminals send a sequence in one write, but
-/// a network may split it.
+/// Time to wait for the rest of a sequence after Escape. Terminals send a sequence in one write,
+/// but a network may split it.
 const ESCAPE_TIMEOUT_MS: u64 = 30;
-/// How long the end of the program waits for a terminal that accepts no output, in milliseconds.
+/// How long [`Console::leave`] waits for a terminal that accepts no output, in milliseconds.
 const CLOSE_TIMEOUT_MS: u64 = 1_000;
 /// Columns and rows of a terminal that does not report its size: those of the VT100.
 const DEFAULT_SIZE: (u16, u16) = (80, 24);
 
-/// What has happened at the terminal.
+/// A key, a signal, or the end of the terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ConsoleEvent {
     Key(Key),
     Signal(Signal),
-    /// The terminal was closed.
+    /// The terminal was closed, or an error occurred on it.
     Closed,
 }
 
-/// What [`Console::wait`] has found.
+/// The result of [`Console::wait`].
 #[derive(Debug, Default)]
 pub(crate) struct WaitResult {
     pub(crate) events: Vec<ConsoleEvent>,
@@ -56,8 +56,8 @@ pub(crate) struct WaitResult {
 #[derive(Debug)]
 pub(crate) struct Console {
     input: OwnedFd,
-    /// A descriptor of its own, so that writing never blocks and the mode of the caller's
-    /// descriptor is unchanged.
+    /// If possible a newly opened terminal, so that writing does not block and the standard output,
+    /// which other processes share, remains in blocking mode.
     output: OwnedFd,
     signals: SignalFd,
     mode: Arc<KeyMode>,
@@ -120,8 +120,8 @@ impl Console {
         self.is_entered = true;
     }
 
-    /// Returns whether the terminal has accepted the previous frame. A frame that is drawn before
-    /// would be outdated when the terminal accepts it.
+    /// Returns whether to draw a frame: the terminal has accepted the previous one, or its content
+    /// is unknown. A frame that is drawn earlier would be outdated when the terminal accepts it.
     pub(crate) fn is_ready(&self) -> bool {
         self.pending.is_empty() || self.screen.is_unknown()
     }
@@ -138,12 +138,12 @@ impl Console {
         self.write_pending()
     }
 
-    /// Lets the next frame be drawn completely.
+    /// Makes [`Self::draw`] draw the next frame completely.
     pub(crate) fn invalidate(&mut self) {
         self.screen.invalidate();
     }
 
-    /// Writes what the terminal accepts now.
+    /// Writes as much of the pending output as the terminal accepts now.
     fn write_pending(&mut self) -> io::Result<()> {
         let mut written = 0;
         let result = loop {
@@ -161,8 +161,8 @@ impl Console {
         result
     }
 
-    /// Waits for keys, signals, the caller's descriptors and the end of the timeout, and writes
-    /// pending output meanwhile.
+    /// Waits for a key, a signal, one of the caller's descriptors or the end of the timeout, and
+    /// writes pending output meanwhile.
     pub(crate) fn wait(
         &mut self,
         sources: &[BorrowedFd<'_>],

@@ -1,4 +1,4 @@
-//! The page about one task: its tabs, and what each of them shows.
+//! The page about one task: its tabs, and the visible lines of the selected one.
 
 use siding_model::id::TaskId;
 
@@ -12,13 +12,13 @@ pub(crate) enum DetailTab {
     Output,
     /// The processes, and what they wait for.
     Processes,
-    /// Limits and how much of them is used.
+    /// The limits, and the used part of each.
     Limits,
     /// The events of the journal.
     Events,
-    /// Notices and who has received them.
+    /// The notices, and the readers who have received them.
     Notices,
-    /// Everything else.
+    /// Other facts about the task, such as its directory and its session.
     Facts,
 }
 

@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::geometry::Cursor;
 use crate::theme::Tone;
 
-/// Smallest size at which anything is drawn.
+/// Minimum number of columns and rows. A smaller screen only shows that it is too small.
 const MIN_SIZE: (usize, usize) = (20, 5);
 
 /// Draws the screen. Returns the buffer and the position of the cursor.
@@ -42,7 +42,7 @@ pub(super) struct Canvas {
 }
 
 impl Canvas {
-    /// Writes a text that is safe to print, cut to a width. Returns the column after it.
+    /// Escapes a text, cuts it to a width and writes it. Returns the column after it.
     fn text(&mut self, column: usize, row: usize, width: usize, text: &str, style: Style) -> usize {
         let text = fit(text, width);
         self.raw_text(column, row, width, &text, style)
@@ -82,18 +82,18 @@ impl Canvas {
     }
 }
 
-/// Cuts a text to a width, and escapes what must not reach a terminal.
+/// Cuts a text to a width, and escapes the characters that must not reach a terminal.
 fn fit(text: &str, width: usize) -> String {
     one_line(text, width)
 }
 
-/// Aligns a text to the right of a width.
+/// Aligns a text to the right within a width.
 fn align_right(text: &str, width: usize) -> String {
     let text = fit(text, width);
     " ".repeat(width.saturating_sub(display_width(&text))) + &text
 }
 
-/// Writes texts next to each other, each with its tone, up to a width.
+/// Writes texts next to each other, each with its tone, up to the right edge of the screen.
 fn draw_spans(app: &App, canvas: &mut Canvas, row: usize, spans: &[(Tone, String)]) {
     let mut column = 0;
     for (tone, text) in spans {

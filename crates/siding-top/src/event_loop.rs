@@ -29,7 +29,7 @@ const SAMPLE_INTERVAL: Duration = Duration::from_secs(2);
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(50);
 /// Time until the next attempt after the state directory could not be read.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum number of tasks that are measured at once.
+/// Maximum number of tasks that are measured if the order of the list depends on their usage.
 const MAX_SAMPLED_TASKS: usize = 128;
 
 /// The state of the program.
@@ -41,7 +41,7 @@ pub(crate) struct EventLoop {
     usual_durations: UsualDurations,
     pager: Option<String>,
     output: Option<OutputFile>,
-    /// Whether the screen differs from what is drawn.
+    /// Whether a new frame must be drawn.
     is_dirty: bool,
     /// Tasks whose usual duration has not been looked up.
     without_expectation: Vec<TaskId>,
@@ -262,7 +262,8 @@ impl EventLoop {
         }
     }
 
-    /// Reads what has changed, and updates the screen if it shows any of it.
+    /// Reads the changes of the state directory and of the open output, and updates the parts of
+    /// the screen that show them.
     fn refresh(&mut self) {
         let changes = match self.view.refresh() {
             Ok(changes) => changes,
@@ -282,7 +283,7 @@ impl EventLoop {
         self.update_output();
     }
 
-    /// Advances the clocks and measures the visible tasks, when it is time.
+    /// Advances the clocks and measures tasks, each when it is due.
     fn on_time(&mut self) {
         let now = Instant::now();
         if !self.shows_clocks() {
@@ -305,8 +306,8 @@ impl EventLoop {
         self.is_dirty |= is_tick;
     }
 
-    /// Returns the tasks to measure: those on the screen, or all live ones if the order depends on
-    /// what they use.
+    /// Returns the tasks to measure: the live ones on the screen, or up to [`MAX_SAMPLED_TASKS`]
+    /// live ones if the order depends on their usage.
     fn sampled_ids(&self) -> Vec<TaskId> {
         if let Some(detail) = &self.app.detail {
             return vec![detail.id];
@@ -343,7 +344,7 @@ impl EventLoop {
         self.is_dirty = true;
     }
 
-    /// Builds the rows of the tasks on the screen.
+    /// Builds the rows of the visible part of the list, unless the page of a task is open.
     fn load_rows(&mut self) {
         if self.app.detail.is_some() {
             return;
@@ -383,7 +384,7 @@ impl EventLoop {
         self.is_dirty = true;
     }
 
-    /// Updates what a measurement has changed on the page of a task.
+    /// Updates the page of a task after a measurement.
     fn update_measured(&mut self) {
         let Some(detail) = &self.app.detail else { return };
         match detail.tab {

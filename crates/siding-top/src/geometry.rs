@@ -9,7 +9,7 @@ pub(crate) type Cursor = Option<(u16, u16)>;
 pub(crate) const TABS_ROW: usize = 1;
 /// The row of the screen with the headings of the list's columns.
 pub(crate) const HEADINGS_ROW: usize = 1;
-/// The row of the screen with the first task of the list.
+/// The row of the screen with the first visible line of the list.
 pub(crate) const FIRST_TASK_ROW: usize = 2;
 /// Rows of the screen around the list: title, headings of the columns, last line.
 pub(crate) const LIST_FRAME_ROWS: usize = 3;
@@ -18,8 +18,8 @@ pub(crate) const DETAIL_FRAME_ROWS: usize = 3;
 /// Width from which the titles of all tabs are shown instead of that of the selected tab alone.
 const ALL_TABS_COLUMNS: usize = 64;
 
-/// Returns the number of lines inside a box: the rows without its title, its lower edge and the last
-/// line of the screen.
+/// Returns the number of lines inside a box: the rows without its title, its lower edge and the
+/// last line of the screen.
 pub(crate) fn box_height(rows: usize) -> usize {
     rows.saturating_sub(3).max(1)
 }

@@ -1,6 +1,6 @@
 //! The list of keys.
 
-/// The lines of the help: a key and its meaning, or a heading without a key.
+/// The lines of the help: a key and its meaning, or an empty string and a heading.
 pub(crate) const HELP_LINES: [(&str, &str); 38] = [
     ("", "Move"),
     ("j k, arrows", "next and previous task or line"),

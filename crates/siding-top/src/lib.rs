@@ -6,10 +6,10 @@
 //! terminal ── KeyDecoder ──────┘                      └── Effect ── Acts, OutputFile, pager
 //! ```
 //!
-//! `app` has the state of the screen and decides; `event_loop` acts. Everything that a task wrote
-//! is escaped or, in its output, interpreted by `ansi`: no byte of a task reaches the terminal. The
-//! screen reads the state directory as every viewer does, through siding-live: it takes no lock and
-//! makes no shim work, except for an action and the question why, which a person requests.
+//! `app` has the state of the screen and decides; `event_loop` acts. The texts of a task are
+//! escaped, and its output is parsed into styled lines, so that no escape sequence of a task
+//! reaches the terminal. The screen takes no lock and sends no request to a shim, except for an
+//! action or a question of a person.
 
 #![forbid(unsafe_code)]
 
@@ -45,10 +45,11 @@ use siding_model::task_view::TaskView;
 
 pub use theme::Theme;
 
-/// Returns the usual durations of tasks, as far as the history knows them. A thread calls it.
+/// Returns the usual durations of tasks, as far as the history knows them. It is called in a thread
+/// of its own.
 pub type UsualDurations = Arc<dyn Fn(&[TaskView]) -> Vec<(TaskId, Expectation)> + Send + Sync>;
 
-/// What the screen shows, and how.
+/// The content of the screen, and its appearance.
 pub struct TopOptions {
     /// The state directory.
     pub root: StateDir,
@@ -56,7 +57,7 @@ pub struct TopOptions {
     pub program: &'static CStr,
     /// The options of the read model.
     pub live: LiveOptions,
-    /// What the terminal can show.
+    /// The colors and characters that the terminal can show.
     pub theme: Theme,
     /// Whether actions on tasks are refused.
     pub is_read_only: bool,
@@ -85,7 +86,7 @@ pub enum TopError {
         /// The value of `TERM`.
         term: String,
     },
-    /// A system call on the terminal failed.
+    /// A system call for the terminal or for the event loop failed.
     #[error("could not use the terminal: {0}")]
     Terminal(io::Error),
     /// The state directory could not be read.

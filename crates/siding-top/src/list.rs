@@ -1,4 +1,4 @@
-//! The lines of the list, and which of them are selected and visible.
+//! The lines of the list, its selection and its visible part.
 
 use std::collections::HashMap;
 
@@ -36,7 +36,7 @@ fn cycle<T: Copy + PartialEq>(values: &[T], current: T, is_forward: bool) -> T {
     values[(index + step) % values.len()]
 }
 
-/// Tasks with a heading, in the order of the screen.
+/// Tasks in the order of the screen, below an optional heading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ListGroup {
     /// `None` for a list without groups.
@@ -71,7 +71,8 @@ pub(crate) struct VisibleEntry<'l> {
     pub(crate) is_selected: bool,
 }
 
-/// The numbers in the title of the screen. They count all tasks, also those that are filtered out.
+/// The numbers in the title of the screen. They count all tasks, including those that are filtered
+/// out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct TaskTotals {
     pub(crate) needing: usize,
@@ -79,8 +80,8 @@ pub(crate) struct TaskTotals {
     pub(crate) ended: usize,
 }
 
-/// The list of tasks. It has the ids of all tasks, and the rows of those on the screen: building the
-/// rows of thousands of tasks at each change would be slow.
+/// The list of tasks. It has the ids of all listed tasks, and the rows of those on the screen:
+/// building the rows of thousands of tasks at each change would be slow.
 #[derive(Debug, Default)]
 pub(crate) struct TaskList {
     entries: Vec<ListEntry>,
@@ -96,8 +97,9 @@ pub(crate) struct TaskList {
 }
 
 impl TaskList {
-    /// Replaces the tasks. The selected task stays selected; if it is no longer listed, the task at
-    /// its position is. Call [`Self::load_rows`] before the list is drawn.
+    /// Replaces the tasks. The task that a person has selected stays selected; if it is no longer
+    /// listed, the task at its position becomes the selected one. Call [`Self::load_rows`] before
+    /// the list is drawn.
     pub(crate) fn set_groups(&mut self, groups: Vec<ListGroup>, totals: TaskTotals) {
         let selected = self.selected_id().filter(|_| self.has_moved);
         self.entries.clear();
@@ -130,7 +132,8 @@ impl TaskList {
         self.entries.iter().position(|entry| entry.task_id() == Some(id))
     }
 
-    /// Selects the task at an index, or the nearest one below or above it.
+    /// Selects the task at an index. If that is a heading, selects the next task below it,
+    /// otherwise the next above it.
     fn select_nearest(&mut self, index: usize) {
         let index = index.min(self.entries.len().saturating_sub(1));
         let is_task = |index: &usize| self.entries[*index].task_id().is_some();
@@ -209,7 +212,7 @@ mod tests {
         list
     }
 
-    /// The row of a task of [`group`], whose command is the name of the task.
+    /// Builds the row of a task of [`group`]. The name in the task's id becomes the command.
     fn build_row(id: TaskId) -> TaskRow {
         let text = id.to_string();
         sample_row(&text, &text[2..3])

@@ -18,8 +18,8 @@ pub(crate) struct OutputFile {
     root: std::path::PathBuf,
     id: TaskId,
     chunks: Option<RawChunks>,
-    /// Reports writes to the file; `None` if the user has no inotify instance left, or there is no
-    /// file yet.
+    /// Reports writes to the file; `None` if there is no file yet, or if the user has no inotify
+    /// instance or watch left.
     watch: Option<Inotify>,
 }
 
@@ -41,7 +41,7 @@ impl OutputFile {
         }
     }
 
-    /// Watches the file at a path.
+    /// Starts to watch the file at a path, unless a file is watched already.
     pub(crate) fn watch(&mut self, path: &str) {
         if self.watch.is_some() {
             return;

@@ -1,7 +1,7 @@
 //! The window on the output of a task: which part is loaded, which lines are visible, and search.
 //!
-//! A bounded part of the output is in memory, however long the output is. Positions are lines of
-//! this part; they move when lines are loaded before it or dropped from it.
+//! A bounded part of the output is in memory, however long the output is. Positions are indexes of
+//! lines in this part; they change when lines are loaded before it or dropped from it.
 
 mod layout;
 mod scan;
@@ -18,12 +18,13 @@ use self::scan::{Pattern, ScanResult};
 
 /// Number of bytes to load at a time.
 const BLOCK_BYTES: u64 = 128 << 10;
-/// Maximum number of bytes of output in memory, in the raw form.
+/// Number of raw bytes of output that are kept in memory; more are loaded for a short time only.
 const MAX_WINDOW_BYTES: u64 = 1 << 20;
 /// Maximum number of bytes that one search reads. The screen does not react during the search.
 pub(crate) const MAX_SEARCH_BYTES: u64 = 64 << 20;
 
-/// The bytes of a task's output. `Box<dyn ByteSource>` reads a file, a test has them in memory.
+/// The bytes of a task's output. [`OutputFile`](crate::output_file::OutputFile) reads them from a
+/// file; tests keep them in memory.
 pub(crate) trait ByteSource {
     /// Returns the number of bytes that the task has written.
     fn written_bytes(&mut self) -> io::Result<u64>;
@@ -38,7 +39,7 @@ pub(crate) trait ByteSource {
     ) -> io::Result<Option<OutputGap>>;
 }
 
-/// The loaded part of an output, and what of it is visible.
+/// The loaded part of an output, and the position of its visible lines.
 #[derive(Debug, Default)]
 pub(crate) struct OutputPane {
     lines: Vec<StyledLine>,
@@ -50,7 +51,7 @@ pub(crate) struct OutputPane {
     written: u64,
     /// Whether the last line stays visible.
     is_following: bool,
-    /// Whether anything was loaded.
+    /// Whether a first part was loaded.
     is_loaded: bool,
     /// The first visible line, and its first visible row if the line is wrapped.
     top: usize,
@@ -78,9 +79,9 @@ struct UnfinishedSearch {
 pub(crate) enum SearchOutcome {
     /// The line that was found is shown.
     Found,
-    /// No line in this direction matches.
+    /// No line in this direction matches, or no text was entered.
     NotFound,
-    /// The maximum was read, and no line in it matches. The same search continues there.
+    /// The maximum number of bytes was read without a match. The same search continues from there.
     Unfinished,
 }
 
@@ -100,7 +101,7 @@ impl OutputPane {
         self.is_following
     }
 
-    /// Returns the number of written bytes that are below the loaded part.
+    /// Returns the number of written bytes after the loaded part.
     pub(crate) const fn bytes_below(&self) -> u64 {
         self.written.saturating_sub(self.end)
     }
@@ -113,8 +114,8 @@ impl OutputPane {
         &self.needle
     }
 
-    /// Loads new output: all of it while following, otherwise nothing but its size. Returns whether
-    /// anything has changed.
+    /// Reads the size of the output, and loads the new output if the end is followed. If that is
+    /// more than fits into memory, loads only the end. Returns whether anything has changed.
     pub(crate) fn refresh(&mut self, source: &mut dyn ByteSource) -> io::Result<bool> {
         let written = source.written_bytes()?;
         let has_changed = written != self.written || !self.is_loaded;
@@ -135,7 +136,8 @@ impl OutputPane {
         Ok(())
     }
 
-    /// Replaces the loaded part by the part that starts with the first whole line after an offset.
+    /// Replaces the loaded part by the block at an offset. After an offset other than 0, drops the
+    /// first line, which may be incomplete, unless it is the only one.
     fn load_part(&mut self, from: u64, source: &mut dyn ByteSource) -> io::Result<()> {
         self.clear_from(from);
         self.is_loaded = true;
@@ -235,8 +237,8 @@ impl OutputPane {
         }
     }
 
-    /// Scrolls by a number of rows of the screen. Scrolling back pauses, and scrolling to the end of
-    /// the output follows it again.
+    /// Scrolls by a number of rows of the screen. Scrolling back pauses, and scrolling beyond the
+    /// end of the output follows it again.
     pub(crate) fn scroll(
         &mut self,
         direction: Direction,
@@ -310,8 +312,9 @@ impl OutputPane {
         self.go_to_end(source)
     }
 
-    /// Searches for a text from the last hit or the first visible line. An empty `needle` repeats
-    /// the last search.
+    /// Searches for a text from the last hit. Without a hit, a search forward starts at the first
+    /// visible line or, while the output is followed, above it; a search backward starts at the
+    /// last loaded line. An empty `needle` repeats the last search.
     pub(crate) fn search(
         &mut self,
         needle: &str,

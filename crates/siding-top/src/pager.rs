@@ -11,8 +11,8 @@ const NOT_FOUND_CODE: i32 = 127;
 /// Maximum width of the pager's command in a message.
 const PAGER_COLUMNS: usize = 40;
 
-/// Returns the command that shows all output of a task in a pager, which is given as shell text.
-/// The pager shows escape sequences other than colors as text.
+/// Returns the command that shows all output of a task in the pager that the shell text `pager`
+/// starts. Unless `LESS` is set, less(1) shows escape sequences other than colors as text.
 pub(crate) fn pager_command(pager: &str, id: TaskId) -> io::Result<Command> {
     // Ctrl-C is for the pager. A shell without a trap would end before the pager.
     let script = format!("trap : INT QUIT; \"$1\" output --all -- \"$2\" | {pager}");

@@ -1,4 +1,4 @@
-//! The content of the tabs of a task, read from its journal and from `/proc`.
+//! The content of the tabs of a task, from the read model, the task's files and `/proc`.
 
 mod limits;
 
@@ -28,7 +28,8 @@ const LINE_COLUMNS: usize = 400;
 /// Width of a label in front of a value.
 const LABEL_COLUMNS: usize = 13;
 
-/// Returns the lines of a tab; none for the output.
+/// Returns the lines of a tab; none for the output, which
+/// [`OutputPane`](crate::output_pane::OutputPane) draws.
 pub(crate) fn tab_lines(
     tab: DetailTab,
     view: &LiveView,
@@ -84,7 +85,7 @@ fn format_wall(at: UnixMs) -> String {
     )
 }
 
-/// Formats the tree of processes.
+/// Formats the tree of a task's processes, and the evidence of a recorded stall.
 fn process_lines(task: &LiveTask) -> Vec<PaneLine> {
     let Some(usage) = task.usage.as_ref().filter(|_| task.is_live()) else {
         let text = if task.is_live() { "not measured yet" } else { "no process is left" };
@@ -190,7 +191,7 @@ fn fact_lines(
     lines
 }
 
-/// Formats what a stop has ended, and what may be left.
+/// Formats the processes that a stop has ended, and those that may be left.
 pub(crate) fn stop_lines(report: &StopReport) -> Vec<PaneLine> {
     let mut lines = Vec::new();
     for ended in &report.ended {
@@ -238,7 +239,7 @@ pub(crate) fn evidence_lines(title: &str, view: &WhyView) -> Vec<PaneLine> {
     lines
 }
 
-/// Formats what the processes of a task wait for, without those that `shown` has already named.
+/// Formats the waits of a task's processes, except for those that `shown` has already named.
 pub(crate) fn other_process_lines(shown: &[ChainLink], all: &[ChainLink]) -> Vec<PaneLine> {
     /// Maximum number of listed processes.
     const MAX_LISTED: usize = 64;
@@ -255,7 +256,7 @@ pub(crate) fn other_process_lines(shown: &[ChainLink], all: &[ChainLink]) -> Vec
     lines
 }
 
-/// Formats a process, and below it what the process waits for.
+/// Formats a process, and below it the operation for which the process waits.
 fn link_lines(link: &ChainLink, depth: usize) -> Vec<PaneLine> {
     let indent = "  ".repeat(depth.min(20));
     let process = format!("{:>7} {} {indent}{}", link.pid, link.state, link.command);

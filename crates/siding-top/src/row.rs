@@ -15,10 +15,11 @@ pub(crate) const BAR_CELLS: usize = 6;
 /// Maximum number of columns of a text that comes from a task, before it is fitted to its column.
 const MAX_TEXT_COLUMNS: usize = 400;
 
-/// The state of a task, in the order of the list.
+/// The state of a task, which determines the symbol and the tone of its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum RowState {
-    /// The task makes no progress until a person acts, or a failure was not shown yet.
+    /// The task needs a person, for one of the reasons in
+    /// [`PersonNeed`](siding_model::person_need::PersonNeed).
     NeedsPerson,
     /// The command is running or starting.
     Running,
@@ -26,9 +27,9 @@ pub(crate) enum RowState {
     Stopping,
     /// The command has ended and its descendants are alive.
     Lingering,
-    /// The task has ended without success.
+    /// The task ended neither with exit code 0 nor on request.
     Failed,
-    /// The task has ended with exit code 0, on request, or was released.
+    /// The task ended with exit code 0, or was stopped or released on request.
     Done,
 }
 
@@ -45,7 +46,7 @@ impl RowState {
         }
     }
 
-    /// Returns how the state is emphasized.
+    /// Returns the tone of the state.
     pub(crate) const fn tone(self) -> Tone {
         match self {
             Self::NeedsPerson => Tone::Warning,
@@ -57,19 +58,19 @@ impl RowState {
     }
 }
 
-/// What the list shows about a task. Texts may contain anything that a task or a caller wrote; they
-/// are escaped when they become cells.
+/// The values of a task's row in the list. Texts may contain anything that a task or a caller
+/// wrote; they are escaped when they become cells.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TaskRow {
     pub(crate) id: TaskId,
-    /// The name that the caller gave the task.
+    /// The name in front of the command; `None` without a name, and if `command` is the name.
     pub(crate) name: Option<String>,
     pub(crate) command: String,
     pub(crate) session: SessionId,
     /// The program to which the session belongs; empty if it is unknown.
     pub(crate) host: &'static str,
     pub(crate) state: RowState,
-    /// The state in one or two words: `running`, `exit 1`, `needs input`.
+    /// The state in one or two words: `running`, `exited 1`, `needs you`.
     pub(crate) state_text: String,
     pub(crate) started: MonotonicMs,
     /// The duration of an ended task in milliseconds; `None` while the task is alive.
@@ -78,7 +79,7 @@ pub(crate) struct TaskRow {
     pub(crate) expected_ms: Option<u64>,
     /// The time of the last output on the monotonic clock; `None` if it is unknown.
     pub(crate) silent_since: Option<MonotonicMs>,
-    /// Why the task is silent or needs a person; empty if nothing is known.
+    /// Why the task is silent or needs a person, or another note about it; may be empty.
     pub(crate) reason: String,
     /// Processor time, in percent of one core.
     pub(crate) cpu_percent: Option<f64>,
@@ -91,12 +92,12 @@ pub(crate) struct TaskRow {
     pub(crate) is_adopted: bool,
     /// The file with the output.
     pub(crate) output_path: String,
-    /// The end of the task's time, as a time of the monotonic clock.
+    /// The deadline on the monotonic clock; `None` without a deadline.
     pub(crate) deadline: Option<MonotonicMs>,
 }
 
 impl TaskRow {
-    /// Returns whether processes of the task may be alive.
+    /// Returns whether the task has not ended.
     pub(crate) const fn is_live(&self) -> bool {
         self.final_elapsed_ms.is_none()
     }
@@ -112,7 +113,7 @@ impl TaskRow {
         self.silent_since.filter(|_| self.is_live()).map(|since| now.ms_since(since))
     }
 
-    /// Returns the name of the task, or its command.
+    /// Returns the command, after the name of the task if there is one, escaped as one line.
     pub(crate) fn title(&self) -> String {
         let text = match &self.name {
             Some(name) => format!("{name}: {}", self.command),
@@ -121,7 +122,8 @@ impl TaskRow {
         one_line(&text, MAX_TEXT_COLUMNS)
     }
 
-    /// Returns the elapsed time, and with `has_bar` a bar and the usual time if that is known.
+    /// Returns the elapsed time. Adds a bar and the usual time with `has_bar`, if the task runs and
+    /// its usual time is known.
     pub(crate) fn time_text(&self, now: MonotonicMs, has_bar: bool) -> String {
         let elapsed = self.elapsed_ms(now);
         let text = format_ms(elapsed);
@@ -135,7 +137,7 @@ impl TaskRow {
 
     /// Returns how long the task has been silent, and the reason.
     pub(crate) fn silence_text(&self, now: MonotonicMs) -> String {
-        /// A shorter silence is no information.
+        /// A shorter silence is not shown.
         const MIN_SILENCE_MS: u64 = 5_000;
         let silence = self.silent_ms(now).filter(|ms| *ms >= MIN_SILENCE_MS);
         let reason = one_line(&self.reason, MAX_TEXT_COLUMNS);
@@ -180,7 +182,8 @@ pub(crate) fn format_ms(ms: u64) -> String {
     format_duration(Duration::from_secs(ms / 1000))
 }
 
-/// Draws the share of the usual time that has passed. A task that takes longer has a `+` at the end.
+/// Draws the share of the usual time that has passed. A task that takes longer has a `+` at the
+/// end.
 pub(crate) fn time_bar(elapsed_ms: u64, usual_ms: u64) -> String {
     if elapsed_ms > usual_ms {
         return "▓".repeat(BAR_CELLS - 1) + "+";
@@ -196,7 +199,7 @@ pub(crate) mod tests {
 
     pub(crate) const NOW: MonotonicMs = MonotonicMs(1_000_000);
 
-    /// A task that has been running for 130 s.
+    /// Returns the row of a task that has been running for 130 s.
     pub(crate) fn sample_row(id: &str, command: &str) -> TaskRow {
         TaskRow {
             id: id.parse().expect("an id"),

@@ -1,7 +1,7 @@
 //! Conversion of a buffer of character cells to the output that updates a terminal.
 //!
-//! Only cells that have changed are written. The terminal is never queried, because it might not
-//! answer.
+//! Only cells that have changed are written, unless the content of the terminal is unknown or its
+//! size has changed. The terminal is never queried, because it might not answer.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,8 @@ use ratatui_core::style::{Color, Modifier};
 
 use crate::geometry::Cursor;
 
-/// Switches to the alternate screen, and enables mouse reports in the SGR form and bracketed paste.
+/// Switches to the alternate screen, enables mouse reports in the SGR form and bracketed paste,
+/// hides the cursor, and clears the screen.
 pub(crate) const ENTER_SEQUENCE: &str =
     "\x1b[?1049h\x1b[?1000h\x1b[?1006h\x1b[?2004h\x1b[?25l\x1b[2J";
 /// Resets every mode that this module sets, and returns to the main screen.
@@ -39,7 +40,7 @@ const DEFAULT_STYLE: CellStyle =
     CellStyle { fg: Color::Reset, bg: Color::Reset, modifier: Modifier::empty() };
 
 impl Screen {
-    /// Lets the next update draw every cell.
+    /// Makes the next update draw every cell.
     pub(crate) fn invalidate(&mut self) {
         self.is_invalid = true;
     }
@@ -72,8 +73,8 @@ impl Screen {
                 style = cell_style;
             }
             out.push_str(cell.symbol());
-            // The position after a wide character is not relied on, because terminals disagree
-            // about the width of some characters.
+            // The position after a character outside of ASCII is not relied on, because terminals
+            // disagree about the width of some characters.
             position = cell.symbol().is_ascii().then_some((x + 1, y));
         }
         if style != DEFAULT_STYLE {
@@ -154,8 +155,8 @@ fn write_color(out: &mut String, color: Color, base: u8) {
     let _writing_to_string = write!(out, ";{number}");
 }
 
-/// Returns the sequence that copies a text to the clipboard of the terminal (OSC 52), of at most
-/// 4096 bytes of text.
+/// Returns the sequence (OSC 52) that copies a text, or its first 4096 bytes, to the clipboard of
+/// the terminal.
 pub(crate) fn copy_sequence(text: &str) -> String {
     const MAX_COPIED_BYTES: usize = 4096;
     let end = text.floor_char_boundary(MAX_COPIED_BYTES.min(text.len()));

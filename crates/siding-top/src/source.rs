@@ -1,4 +1,4 @@
-//! Converts the tasks of the read model to rows of the list.
+//! Converts the tasks of the read model to groups and rows of the list.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ use crate::row::{RowState, TaskRow};
 /// Maximum width of the last line of output in a reason.
 const PROMPT_COLUMNS: usize = 60;
 
-/// The present on both clocks.
+/// The present on the monotonic clock and on the wall clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Present {
     pub(crate) awake: MonotonicMs,
     pub(crate) wall: UnixMs,
 }
 
-/// Returns the tasks as the options arrange them.
+/// Filters, sorts and groups the tasks by the options of the list.
 pub(crate) fn list_groups(view: &LiveView, options: &ListOptions) -> Vec<ListGroup> {
     let tasks = view.tasks().filter(|task| !options.hides_ended || task.is_live());
     let tasks = arrange::filter_tasks(tasks, &options.filter);
@@ -134,7 +134,7 @@ fn outcome_text(outcome: &Outcome) -> String {
     text.to_owned()
 }
 
-/// Returns why a task is silent or needs a person.
+/// Returns why a task is silent or needs a person, or another note about it; may be empty.
 fn reason(task: &LiveTask) -> String {
     let view = &task.view;
     if let Some(machine) = &task.other_machine {
@@ -165,7 +165,8 @@ fn running_reason(view: &TaskView) -> String {
     }
 }
 
-/// Returns the verdict about a silent task, with the question that it asks if it waits for input.
+/// Returns the verdict about a silent task, with the question that the task asks if it waits for
+/// input.
 fn silence_reason(task: &LiveTask, attention: &AttentionView) -> String {
     let phrase = attention.verdict.phrase(attention.waiting_on);
     let asked = task.stall().filter(|_| attention.verdict.asks_for_input());

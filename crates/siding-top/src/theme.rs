@@ -1,7 +1,7 @@
-//! Colors and symbols, depending on what the terminal and the person allow.
+//! The colors and symbols of the screen, with and without colors and UTF-8.
 //!
-//! Only the sixteen colors of the terminal's own palette are used, and no background, so that the
-//! screen is readable on a light and on a dark terminal.
+//! The screen uses only the sixteen colors of the terminal's own palette, and no background, so
+//! that it is readable on a light and on a dark terminal. The output of a task keeps its colors.
 
 use ratatui_core::buffer::Buffer;
 use ratatui_core::style::{Color, Modifier, Style};
@@ -29,7 +29,7 @@ pub(crate) enum Tone {
     Match,
 }
 
-/// What the terminal can show.
+/// The colors and characters that the screen may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Theme {
     /// Whether colors are used; `NO_COLOR` disables them.
@@ -63,12 +63,12 @@ impl Theme {
         }
     }
 
-    /// Removes from a style of a task's output what the theme does not allow.
+    /// Removes the colors from a style of a task's output if the theme has no colors.
     pub(crate) fn output_style(self, style: Style) -> Style {
         if self.has_color { style } else { Style { fg: None, bg: None, ..style } }
     }
 
-    /// Replaces the symbols that the terminal cannot show.
+    /// Replaces each symbol outside of ASCII if only ASCII may be shown.
     pub(crate) fn adapt(self, buffer: &mut Buffer) {
         if !self.is_ascii {
             return;

@@ -128,9 +128,9 @@ impl Args {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Asks the host supervisor to adopt a shell in a sandbox, and prints the session that will own
-    /// the task, if known. If the supervisor cannot be reached, `files` is `None`, and nothing but
-    /// the line is printed.
+    /// Asks the host supervisor to adopt a shell in a sandbox, and prints [`IN_SANDBOX_WORD`] with
+    /// the session that will own the task, if known. `files` is `None` if the supervisor cannot be
+    /// reached; then this call requests no adoption.
     fn notify_supervisor(self, files: Option<&HostFiles>) -> Result<ExitCode, Failure> {
         if let Some(files) = files {
             // If the supervisor was killed, the bell has no reader and the write fails. The next

@@ -182,7 +182,7 @@ fn format_watch_table(classes: &[FailureClass], columns: usize) -> String {
         let action = format!("{detector}: {action}");
         let row = stdout::wrap_beside(&heading, &action, column, columns);
         let settings = stdout::wrap_beside("", &by, column, columns);
-        // On a narrow screen, the empty heading is an empty line.
+        // On a narrow screen, `wrap_beside` writes the empty heading on a separate line.
         text.push_str(&format!("{row}\n{}\n", settings.trim_start_matches('\n')));
     }
     text.push('\n');
@@ -192,7 +192,7 @@ fn format_watch_table(classes: &[FailureClass], columns: usize) -> String {
 }
 
 /// Formats one row for each check. The row of a failed check also states which guarantee is weaker
-/// and, if known, how to repair the check. `columns` is the width of the screen.
+/// and, if known, how to repair the installation. `columns` is the width of the screen.
 fn format_checks(
     checks: &[Check],
     repairs: &BTreeMap<&'static str, String>,
@@ -325,7 +325,7 @@ mod tests {
         let settings = siding_model::settings::Settings::default();
         let classes = failure_classes(&settings);
         let narrow = format_watch_table(&classes, 40);
-        // A list of paths is one word.
+        // A line without spaces, such as a list of paths, cannot be wrapped.
         let fits = |line: &str| line.chars().count() <= 40 || !line.trim().contains(' ');
         assert!(narrow.lines().all(fits), "{narrow}");
         let text = format_watch_table(&classes, 80);

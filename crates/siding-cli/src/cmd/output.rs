@@ -134,7 +134,7 @@ impl Args {
         } else {
             self.print_kept(&task, begin)?
         };
-        // The cursor advances only if the text continues what was read before, without a gap.
+        // The cursor advances only if the text is unfiltered and starts at or before the cursor.
         let counts = self.is_unfiltered() && begin.from <= begin.cursor;
         if let Some(next) = next.filter(|_| counts) {
             context::advance_read_cursor(&task.dir, &consumer, next);
@@ -155,7 +155,7 @@ impl Args {
         let from = match self.since {
             Some(since) => since,
             None if self.all || !self.is_unfiltered() => 0,
-            // A person expects the text at every call, as from docker and journalctl.
+            // A person expects the whole text at every call, as from docker and journalctl.
             None if !self.json && !self.follow && caller::is_person_at_stdout() => 0,
             None => cursor,
         };
@@ -187,8 +187,8 @@ impl Args {
         self.tail.is_none() && self.grep.is_none() && !self.errors && !self.raw
     }
 
-    /// Returns whether the call prints the exact bytes: with `--raw`, or if a person asks for
-    /// `--all` and neither for a part of the lines nor for another form.
+    /// Returns whether the call prints the exact bytes. It does with `--raw`, and with `--all` if
+    /// the caller is a person and no other option selects lines, a size or JSON.
     fn prints_exact_bytes(&self) -> bool {
         let is_whole = self.all && self.is_unfiltered() && self.max_bytes.is_none() && !self.json;
         self.raw || (is_whole && caller::is_person(context::load_valid_settings().assistant_mode))
@@ -205,7 +205,8 @@ impl Args {
         if keeps_colors { ColorHandling::Encoded } else { ColorHandling::Removed }
     }
 
-    /// Returns the pager that a text longer than the screen is shown in; `None` to print it.
+    /// Returns the pager for a text that is longer than the screen; `None` if the text is printed
+    /// without a pager in any case.
     fn pager(&self) -> Option<String> {
         let is_used = !self.no_pager && !self.raw && caller::is_person_at_stdout();
         is_used.then(pager_from_environment).flatten()
@@ -228,7 +229,7 @@ impl Args {
         let max = match self.max_bytes {
             Some(MaxBytes::None) => return TextLimit::Unlimited,
             Some(MaxBytes::Some(bytes)) => bytes,
-            // A person leaves a pager when enough was read.
+            // A person can leave a pager at any time, so its text needs no limit.
             None if pager.is_some() => return TextLimit::Unlimited,
             None => {
                 let settings = context::load_valid_settings();
@@ -385,7 +386,7 @@ fn unreported_truncation(query: &OutputQuery, reading: &ReadSummary) -> Option<u
 }
 
 /// Acknowledges the notice of the task's end if the task has ended and the call printed the output
-/// up to its last byte.
+/// up to its last byte. If no record gives the size of the output, the output counts as printed.
 fn mark_end_consumed(root: &StateDir, task: &Task, next: u64) {
     let is_all = task.state.closed.as_ref().is_none_or(|closed| next >= closed.output.bytes);
     if !task.state.is_live() && is_all {

@@ -164,7 +164,8 @@ impl Args {
         Row::View(Box::new(view))
     }
 
-    /// Returns whether only the most recently ended tasks are shown.
+    /// Returns whether the list is the overview, which contains running tasks and only some of the
+    /// ended ones.
     const fn shows_recent_only(&self) -> bool {
         !self.all && !self.json && !self.running && self.session.is_none()
     }
@@ -231,7 +232,7 @@ enum Row {
     Other,
 }
 
-/// An ended task as JSON text. Ordered by the time of the end, latest first.
+/// An ended task as JSON text. Values are ordered by the time of the end, the latest first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct EndedTask {
     sort_time: Reverse<String>,

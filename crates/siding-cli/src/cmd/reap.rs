@@ -188,8 +188,8 @@ fn reap_unowned_and_sockets(root: &StateDir, settings: &Settings) -> Vec<ReapSte
     steps
 }
 
-/// Sends an entry about each ended process to the journal of systemd, with the setting
-/// `log_journald`.
+/// Sends an entry about each ended process to the journal of systemd, if the setting `log_journald`
+/// is on.
 fn log_reaped_processes(settings: &Settings, steps: &[ReapStep]) {
     if settings.log_journald {
         steps.iter().filter_map(ReapStep::log_entry).for_each(|entry| system_log::send(&entry));

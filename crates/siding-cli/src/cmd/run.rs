@@ -229,7 +229,7 @@ impl Args {
             if !is_cut {
                 context::mark_returned(&root, &task);
             }
-            // The next `siding output` starts with what this call has not shown.
+            // The next `siding output` starts with the output that this call has not shown.
             if (task.state.is_live() || is_cut)
                 && let Some(shown) = followed.shown
             {
@@ -241,7 +241,7 @@ impl Args {
             None if followed.is_disconnected => exit::code_for_signal(Signal::PIPE),
             // The caller requested a background task, and the task has started.
             None if self.background && task.state.is_live() => 0,
-            // The next program of a person's pipeline has received only a part.
+            // The next program of a person's pipeline has received only a part of the output.
             None if plan.is_person && followed.lost_output && !io::stdout().is_terminal() => {
                 exit::SIDING_FAILED
             }
@@ -296,9 +296,8 @@ impl Args {
         render::json::print_to_reader(&view)
     }
 
-    /// Prints what a call without `--json` reports after its wait: a background task's id on
-    /// standard output, and remarks on standard error, because the command's output is on standard
-    /// output.
+    /// Prints the result of a call without `--json`: a background task's id on standard output, and
+    /// remarks on standard error, because the command's output is on standard output.
     fn print_text(
         &self,
         root: &siding_core::store::StateDir,
@@ -350,8 +349,8 @@ fn add_expectation(root: &siding_core::store::StateDir, view: &mut TaskView) {
     }
 }
 
-/// Returns the advice about a task. For a stop at the deadline, the advice names the flag that set
-/// the deadline.
+/// Returns the advice about a task. If the task was stopped at a deadline that `--budget` set, the
+/// advice names that flag.
 fn advice(
     root: &siding_core::store::StateDir,
     task: &Task,

@@ -142,7 +142,8 @@ fn collect_definitions(part: &Value, document: &Value, used: &mut Map<String, Va
 /// Generates the schema of all outputs from their types.
 #[cfg(test)]
 fn generate_document() -> schemars::Schema {
-    // The schema describes serialized values, in which an optional field is present and null.
+    // The schema describes serialized values, in which a field that is `None` is null and not
+    // missing, unless serde skips it.
     let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
     let mut schema = schemars::json_schema!({ "title": "JSON output of siding" });
     schema.insert("$schema".to_owned(), settings.meta_schema.clone().into());

@@ -35,8 +35,8 @@ const fn row(
     FamiliarWords { typed, replacement, placeholder, effect }
 }
 
-/// The rows for the same words are in order of preference: the first one is used whose replacement
-/// accepts the remaining words of the command line.
+/// If several rows have the same words, siding suggests the first one whose replacement accepts the
+/// remaining words of the command line.
 const FAMILIAR_WORDS: [FamiliarWords; 47] = [
     row("log", "output", "ID", "prints the output of a task"),
     row("cat", "output --all", "ID", "prints the output from its beginning"),
@@ -152,7 +152,7 @@ fn with_suggestions(
         tips_for_unknown_command(words, is_program)
     } else if error.kind() == ErrorKind::UnknownArgument {
         if takes_command_line(words) {
-            // The parser suggests to write `--` before the unknown flag, which would then be the
+            // The parser suggests writing `--` before the unknown flag, which would then be the
             // program to run.
             error.remove(ContextKind::Suggested);
         }
@@ -358,7 +358,7 @@ mod tests {
             assert!(message.contains(line), "{message}");
             assert_eq!(message.matches("tip: ").count(), 1, "{message}");
         }
-        // `make` resembles `man`, and `bogus` nothing.
+        // `make` resembles `man` but is a program; `bogus` resembles no command.
         assert!(!message_about("make").contains("siding man"), "{}", message_about("make"));
         assert!(!message_about("bogus").contains("tip: "));
     }

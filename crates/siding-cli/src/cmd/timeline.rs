@@ -141,7 +141,7 @@ impl Args {
         Ok((tasks, unreadable))
     }
 
-    /// Says that nothing ran, or that retention has removed tasks of the period.
+    /// Reports that no task is shown, and the number of removed tasks of the period.
     fn report_missing(&self, root: &StateDir, since: UnixMs, now: UnixMs, shown: &HashSet<TaskId>) {
         if shown.is_empty() {
             let period_ms = u64::try_from(now.0.saturating_sub(since.0)).unwrap_or(0);

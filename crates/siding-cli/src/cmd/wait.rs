@@ -118,7 +118,8 @@ impl Args {
         };
         let quantifier = if self.any { Quantifier::Any } else { Quantifier::All };
         let mode = settings.filter(|_| !self.json).map(|settings| settings.assistant_mode);
-        // First, because the threads of the waiter inherit the blocked signals.
+        // This must precede the start of the waiter's threads, which must inherit the signals
+        // blocked here.
         let progress = mode.and_then(|mode| WaitProgress::for_person(&root, mode, ids.len()));
         let waiter = Waiter::new(&root, SHIM_PROGRAM, &ids, conditions, quantifier, bound_ms)?;
         let answer = match progress {

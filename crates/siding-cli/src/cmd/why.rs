@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::render::{self, out};
 use crate::stdout;
 
-/// Maximum size of the text in which the last line of an ended task's output is searched.
+/// Maximum size of the excerpt from which the last line of an ended task's output is taken.
 const TAIL_BYTES: usize = 4096;
 
 /// Explains why a task is quiet: which of its processes waits, and for what.

@@ -109,7 +109,7 @@ fn retain_fitting(columns: &mut Vec<Column>, width: usize) {
     }
 }
 
-/// How a table is formatted.
+/// The format of a table.
 #[derive(Debug, Clone, Copy)]
 struct TableFormat {
     /// Columns of the screen.

@@ -61,7 +61,7 @@ pub(crate) fn format_grid<const N: usize>(
     text
 }
 
-/// Returns how many of the first columns of these widths leave room for the last cell: at least one.
+/// Returns the number of leading columns that leave room for the last cell; at least one.
 fn count_fitting(widths: &[usize], screen: usize) -> usize {
     let mut used = 0;
     let fits = |width: &&usize| {

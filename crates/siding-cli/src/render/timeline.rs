@@ -1,4 +1,4 @@
-//! Draws a timeline with block characters.
+//! Draws a timeline as text, with block characters or ASCII.
 
 mod cells;
 
@@ -23,7 +23,7 @@ const ID_CHARS: usize = 6;
 const INDENT: usize = 2;
 const MAX_INDENT: usize = 12;
 
-/// How a timeline is drawn as text.
+/// The format of a timeline as text.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TimelineText {
     /// Width of the text, in columns.

@@ -13,7 +13,7 @@ use super::state::format_elapsed;
 /// Width of the labels in columns.
 const LABEL_COLUMNS: usize = 13;
 
-/// Formats on one screen why a task is quiet. `columns` is the width of the screen.
+/// Formats the evidence about a quiet task on one screen. `columns` is the width of the screen.
 pub(crate) fn why_screen(view: &WhyView, columns: usize) -> String {
     let room = columns.saturating_sub(LABEL_COLUMNS);
     let verdict = view.verdict.phrase_with_certainty(view.waiting_on, view.certainty);
@@ -56,7 +56,8 @@ pub(crate) fn ended_why_screen(view: &TaskView, tail: &str, columns: usize) -> S
     text
 }
 
-/// Describes what a stalled task is doing, for the line `attention` of `siding show`.
+/// Describes the silence of a stalled task and its cause, for the line `attention` of `siding
+/// show`.
 pub(super) fn format_attention(view: &AttentionView) -> String {
     format!(
         "silent for {}, {}",

@@ -71,7 +71,7 @@ pub fn main() -> u8 {
         return USAGE_EXIT_CODE;
     };
     join_task(task);
-    // In its starting directory, this process would prevent an unmount of the file system.
+    // While this process is in a directory, the file system of that directory cannot be unmounted.
     let _best_effort = std::env::set_current_dir("/");
     match receive_policy(&control).map(|(hosts, listener)| serve::serve(control, listener, hosts)) {
         Some(()) => 0,

@@ -142,7 +142,7 @@ impl Acks {
         self.for_everyone.contains(&id)
     }
 
-    /// Returns who has received a notice: `None` for the caller of the task, otherwise a consumer.
+    /// Returns the consumers that have acknowledged a notice; `None` stands for the task's caller.
     pub(crate) fn deliveries(&self, id: NoticeId) -> impl Iterator<Item = Option<Consumer>> {
         let returned = self.is_returned(id).then_some(None);
         let consumers = self.by_consumer.iter().filter(move |(_, ids)| ids.contains(&id));

@@ -243,8 +243,8 @@ impl<'r> Outbox<'r> {
         Ok(notices.len())
     }
 
-    /// Returns those of these tasks of the session whose end is a notice in this outbox. Reads only
-    /// the tasks' journals, not their output.
+    /// Returns the tasks among `tasks` that belong to the session and whose end is a pending notice
+    /// of this outbox. Reads only the tasks' journals, not their output.
     ///
     /// # Errors
     ///

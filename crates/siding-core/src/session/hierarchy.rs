@@ -50,8 +50,8 @@ impl SessionState {
     }
 }
 
-/// Returns the index of the first session in the chain that has not ended: it owns the tasks of the
-/// first session if it is live.
+/// Returns the index of the first session in the chain that has not ended. If that session is live,
+/// it owns the tasks of the first session of the chain.
 fn first_open_index(row: &[SessionState]) -> Option<usize> {
     row.iter().position(|one| *one != SessionState::Ended)
 }

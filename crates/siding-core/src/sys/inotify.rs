@@ -31,8 +31,8 @@ pub struct WatchId(i32);
 /// A change in a watched directory or file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InotifyEvent {
-    /// A name has appeared in a directory or, if [`Inotify::watch_entries`] watches it, was
-    /// deleted.
+    /// A name has appeared in a directory or, if [`Inotify::watch_entries`] or
+    /// [`Inotify::watch_files`] watches the directory, was deleted.
     Entry {
         /// The watch that reported the change.
         watch_id: WatchId,

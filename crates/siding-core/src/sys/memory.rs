@@ -8,7 +8,7 @@ use std::ptr::{self, NonNull};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// A buffer of whole pages, initially zero, which are unmapped on drop. An allocator would keep the
-/// pages, and an idle shim must not use memory.
+/// pages for later allocations, which an idle shim does not make.
 #[derive(Debug)]
 pub struct MappedBuffer {
     start: NonNull<u8>,

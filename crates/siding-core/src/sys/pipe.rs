@@ -68,8 +68,8 @@ pub fn tee(pipe: impl AsFd, with: impl AsFd, most: usize) -> io::Result<usize> {
 }
 
 /// Removes `bytes` bytes from a pipe that holds at least that many, by moving them to `null`
-/// (`/dev/null`). The kernel moves them in one call, so a process that is killed during the call
-/// has removed all of them or none.
+/// (`/dev/null`). The kernel usually moves all of them in one call, so a process that is killed
+/// during the call has removed all of them or none.
 ///
 /// # Errors
 ///

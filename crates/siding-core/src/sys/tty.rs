@@ -21,8 +21,8 @@ pub struct KeyMode {
     terminal: OwnedFd,
     saved: Termios,
     entered: Termios,
-    /// Whether typed input that was not read is discarded with the mode. Otherwise the next reader
-    /// of the terminal, such as the shell, receives this input.
+    /// Whether typed input that is unread at the end of the mode is discarded. Otherwise the next
+    /// reader of the terminal, such as the shell, receives this input.
     discards_input: bool,
 }
 

@@ -217,7 +217,7 @@ pub fn receive(socket: impl AsFd, max: usize, wait: bool) -> io::Result<Option<V
     Ok(Some(packet))
 }
 
-/// Sends one packet together with at most five descriptors. Never raises SIGPIPE.
+/// Sends one packet together with at most six descriptors. Never raises SIGPIPE.
 ///
 /// # Errors
 ///
@@ -248,7 +248,7 @@ pub fn send_with_fds(
 /// # Errors
 ///
 /// The I/O error of the system call; `EMSGSIZE` if the packet was longer than `max` or carried more
-/// than five descriptors.
+/// than six descriptors.
 pub fn receive_with_fds(
     socket: impl AsFd,
     max: usize,

@@ -60,7 +60,7 @@ pub struct ExportLog {
 }
 
 impl ExportLog {
-    /// Opens the log of a receiver, whose name is the name of a file. `None` if another process
+    /// Opens the log of the receiver `name`, which must be a file name. `None` if another process
     /// exports to the receiver.
     ///
     /// # Errors
@@ -95,8 +95,8 @@ impl ExportLog {
         Ok(Some(Self { file: fd, len: bytes.len() as u64, exported, lock }))
     }
 
-    /// Returns the ended tasks that the receiver has not accepted, the one that ended first at the
-    /// beginning. A task whose journal cannot be read is left out.
+    /// Returns the ended tasks that the receiver has not accepted, in the order of their ends. A
+    /// task whose journal cannot be read is left out.
     ///
     /// # Errors
     ///
@@ -147,8 +147,9 @@ fn read_span(root: &StateDir, id: TaskId) -> Option<TaskSpan> {
     Some(span).filter(|span| span.state().spec.task_id == id && is_complete(root, span.state()))
 }
 
-/// Returns the context of the task that started this one, from the journals of all tasks above it.
-/// `None` if the task was started outside of tasks. A task above it that was removed ends the search.
+/// Returns the trace context of the task's parent, the task that started it. The context depends on
+/// the journals of all tasks above. A removed task and the tasks above it are left out. `None` if
+/// the task has no parent or the parent was removed.
 #[must_use]
 pub fn parent_context(root: &StateDir, state: &TaskState) -> Option<TraceParent> {
     let mut above = Vec::new();

@@ -46,8 +46,8 @@ fn written_bytes(dir: &TaskDir, state: &TaskState) -> u64 {
     }
 }
 
-/// A task that is not summarized yet: its contribution, and the session whose acknowledgements
-/// complete it.
+/// The facts from a task's journal. The acknowledgements of `session` then show which of `notices`
+/// are pending.
 struct ReadTask {
     session: SessionId,
     notices: TaskNotices,

@@ -18,7 +18,7 @@ use crate::store::{LockedTask, StateDir, StoreError};
 use crate::sys::pidfd::PidFd;
 use crate::sys::poll;
 
-/// Maximum time to wait until the shim of a task that has just ended exits, in milliseconds.
+/// Maximum time in milliseconds to wait for the exit of a shim whose task has just ended.
 const SHIM_EXIT_TIMEOUT_MS: u64 = 2_000;
 
 /// The reason why a task was not removed.
@@ -33,7 +33,7 @@ pub enum RemoveError {
     /// The journal of the task could not be read.
     #[error("task {id}: {source}")]
     Journal {
-        /// The task that stays.
+        /// The task that was not removed.
         id: TaskId,
         /// Whether reading the file failed, or its content is invalid.
         source: JournalReadError,
@@ -41,13 +41,13 @@ pub enum RemoveError {
     /// The shim of the task has not exited, or siding on another machine supervises the task.
     #[error("task {id} is still in use by its shim or by siding on another machine")]
     Busy {
-        /// The task that stays.
+        /// The task that was not removed.
         id: TaskId,
     },
     /// The state of the task does not allow the removal.
     #[error("task {id} {refusal}")]
     Refused {
-        /// The task that stays.
+        /// The task that was not removed.
         id: TaskId,
         /// The state that does not allow the removal.
         refusal: RemovalRefusal,
@@ -60,7 +60,8 @@ pub enum RemoveError {
 ///
 /// # Errors
 ///
-/// [`RemoveError`]; the task then stays as it was.
+/// [`RemoveError`]. The task then stays as it was, unless the error occurred while its files were
+/// being removed.
 pub fn remove_ended_task(
     root: &StateDir,
     id: TaskId,

@@ -1,4 +1,4 @@
-//! `siding a2a send` against servers that misbehave.
+//! `siding a2a send` with a scripted server, which may misbehave.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,8 +31,8 @@ fn states_and_artifacts_become_task_output() {
     assert!(requests[0].head.to_lowercase().contains("a2a-version: 1.0"), "{}", requests[0].head);
 }
 
-/// The client sends the bearer token only in the request's header: no file of the state directory
-/// contains it. A variable without a token is an error.
+/// The bearer token is in the request's header and in no file of the state directory. A variable
+/// without a token is an error.
 #[test]
 fn bearer_token_is_only_in_the_request() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! Tests of `siding a2a`: the client with siding's own server, and with servers that misbehave.
+//! Tests of `siding a2a`: the client with siding's own server, and with a scripted server.
 
 mod client;
 mod fake_server;

@@ -134,8 +134,8 @@ fn short_command_with_surviving_children_is_recorded() {
     assert_eq!(stopped["outcome"], json!({"kind": "exited", "code": 4}));
 }
 
-/// If `SIDING_SESSION` names a session that is not open, a session of the host is opened instead:
-/// in an ended session the command would be stopped immediately.
+/// If `SIDING_SESSION` does not name an open session, the adoption opens a session of the host. In
+/// an ended session, siding would stop the command immediately.
 #[test]
 fn ended_session_variable_does_not_end_the_command() {
     let sandbox = sandbox();

@@ -1,4 +1,5 @@
-//! Adoption leaves the state of a shell unchanged, and treats a tree of nested shells as one task.
+//! Adoption changes nothing in a shell except the variable `SIDING_SESSION`, and treats a tree of
+//! nested shells as one task.
 
 use siding_e2e::{Sandbox, processes};
 

@@ -153,7 +153,8 @@ impl ScriptPlayer {
         }
     }
 
-    /// Returns the events of an answer, or `None` if the last message does not match its `expect`.
+    /// Returns the events of an answer. `None` if the script has no answer for this turn, or if the
+    /// last message does not match the answer's `expect`.
     fn answer_events(&mut self, turn: usize, last: Option<&Value>) -> Option<Vec<String>> {
         let answer = self.answers.get(turn)?.clone();
         if let Some(expect) = answer["expect"].as_str() {

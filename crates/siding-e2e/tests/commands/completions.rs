@@ -64,7 +64,8 @@ fn bash_completes_commands_and_flags() {
     }
 }
 
-/// Ids have their commands next to them, and commands for running tasks leave out ended ones.
+/// Each id is shown with the command of its task. Subcommands that need a running task, such as
+/// `wait`, do not offer ended tasks.
 #[test]
 fn bash_completes_tasks_with_their_commands_and_sessions() {
     let sandbox = sandbox();

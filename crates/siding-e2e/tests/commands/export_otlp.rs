@@ -43,7 +43,8 @@ fn span_of<'s>(requests: &'s [Request], id: &str) -> &'s Value {
     span
 }
 
-/// Each ended task is sent once, with its outcome, its events and its ids below the starter's span.
+/// Each ended task is sent once, as a span with the task's outcome and events. With a valid
+/// `TRACEPARENT`, the span is a child of the starter's span.
 #[test]
 fn ended_tasks_are_sent_once_with_their_outcome() {
     let sandbox = sandbox();

@@ -131,7 +131,7 @@ fn every_command_in_the_advice_of_a_rule_is_tested() {
     assert_eq!(named_commands(&Rules::builtin()), tested);
 }
 
-/// Advice that the guard itself would stop is circular.
+/// The guard allows every command that its own advice names.
 #[test]
 fn guard_allows_every_command_that_it_advises() {
     let rules = Rules::builtin();

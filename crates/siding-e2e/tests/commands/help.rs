@@ -95,7 +95,7 @@ fn a_mistyped_argument_gets_a_suggestion() {
         (&["runn", "--", "true"][..], "`siding run -- true`"),
         (&["sesion", "list"], "`siding session list`"),
         (&["session", "opne"], "'open'"),
-        // `sleep` is a program and no command of siding.
+        // `sleep` is a program and not a command of siding.
         (&["sleep", "18"], "`siding run -- sleep 18`"),
         (&["tail", "-f", "b-1"], "`siding output --follow b-1`"),
         (&["delete", "b-1"], "`siding rm b-1`"),

@@ -250,7 +250,7 @@ fn stats_survive_the_removal_of_tasks() {
     assert_eq!(show_task(&sandbox, &kept)["outcome"]["code"], 0);
 }
 
-/// Runs every command whose main work is done without the history, but which also reads it.
+/// Runs several commands that read the history but can do their main work without it.
 fn run_several_commands(sandbox: &Sandbox) -> Vec<ProgramOutput> {
     let running = start_task(sandbox, &[], HANG_COMMAND);
     let handed_over = sandbox.siding(&["run", "--budget", "1ms", "--", "sleep 301"]).run();

@@ -1,4 +1,5 @@
-//! Every command accepts a task's id, any unique prefix of the id, the task's name, or `@`.
+//! The commands for one task accept the task's id, any unique prefix of the id, the task's name,
+//! or `@`.
 
 use siding_e2e::Sandbox;
 
@@ -155,7 +156,7 @@ fn without_an_id_the_last_task_is_read_and_named() {
         let done = run_ok(&sandbox, args);
         assert_eq!((task_id(&done.json()), done.stderr_text()), (last.clone(), String::new()));
     }
-    // A task does not refer to itself.
+    // For a call inside a task, this task is not the last task.
     let inner = sandbox.siding_line(&["show", "--json"]);
     let done = run_ok(&sandbox, &["run", "--budget", "none", "--", &inner]);
     assert_eq!(task_id(&done.json()), last);

@@ -109,8 +109,7 @@ fn metrics_without_a_task_are_zero_and_complete() {
     assert_eq!(metrics.get("siding_notices_pending kind=ended"), 0.0);
 }
 
-/// The values follow the tasks while these run and after they have ended, and no label contains
-/// text of a task.
+/// The metrics count running and ended tasks, and no label contains text of a task.
 #[test]
 fn metrics_count_real_tasks() {
     let sandbox = sandbox();

@@ -4,7 +4,8 @@ use siding_e2e::Terminal;
 
 use crate::support::{HANG_COMMAND, run_refused, sandbox, start_task, stop_all};
 
-/// Messages are wrapped between words at the width of the terminal, and not for a program.
+/// Messages to a terminal are wrapped between words at its width, and messages to a program are not
+/// wrapped.
 #[test]
 fn messages_are_wrapped_for_a_terminal_only() {
     let sandbox = sandbox();

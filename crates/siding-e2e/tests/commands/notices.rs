@@ -324,8 +324,8 @@ fn notices_written_to_a_closed_pipe_are_delivered_again() {
     }
 }
 
-/// A notice that a person has read at a terminal is not shown there again, but the agent of the
-/// session still receives it.
+/// A notice that a person has read at a terminal is shown there again only with `--all`, and the
+/// agent of the session still receives it.
 #[test]
 fn a_terminal_shows_each_notice_once_and_takes_none_from_the_agent() {
     let sandbox = sandbox();
@@ -341,7 +341,7 @@ fn a_terminal_shows_each_notice_once_and_takes_none_from_the_agent() {
     let all = run_at_terminal(&sandbox, &["notices", "--all"], &second);
     assert!(all.contains(&first), "{all}");
     assert_eq!(notified_tasks(&sandbox, &[]), [&*first, &*second]);
-    // The result that a call has shown to the session is no news at the terminal either.
+    // A notice whose result a call in the session has shown is not shown at the terminal either.
     let third = run_in_background_to_end(&sandbox, &[], "true");
     let _ended = run_ok(&sandbox, &["wait", &third]);
     let nothing = run_at_terminal(&sandbox, &["notices"], "--all shows earlier notices");

@@ -119,7 +119,7 @@ fn pages_read_with_since_join_to_the_whole_output() {
 }
 
 /// Promise P28: `--all` at a terminal without an agent prints every byte that is kept, and then how
-/// the task ended. For an agent, it is readable text within the size limit.
+/// the task ended. For an agent, `--all` prints readable text within the size limit.
 #[test]
 fn all_is_every_byte_for_a_person_and_cut_text_for_an_agent() {
     let sandbox = sandbox();

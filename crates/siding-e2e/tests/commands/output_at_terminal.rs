@@ -54,8 +54,8 @@ fn only_a_text_that_is_longer_than_the_screen_is_paged() {
     }
 }
 
-/// Promise P27: a person sees the output at every call. The position of the session moves as for a
-/// program, which therefore reads on after it.
+/// Promise P27: every call of a person shows the whole output. Such a call also moves the session's
+/// read cursor, so the next call of a program shows only what is new since then.
 #[test]
 fn a_person_sees_the_output_at_every_call() {
     let sandbox = sandbox();
@@ -72,7 +72,7 @@ fn a_person_sees_the_output_at_every_call() {
     assert!(shown.starts_with(&format!("siding: nothing new from {id}, exited 0")), "{shown}");
 }
 
-/// A person who closes the pager early is not told about a failure.
+/// siding reports no failure if a person closes the pager early.
 #[test]
 fn a_pager_that_is_closed_early_is_no_failure() {
     let sandbox = sandbox();

@@ -1,4 +1,4 @@
-//! The end of a command that could not listen names the holder of the port.
+//! The advice about a command that could not listen on a port names the holder of this port.
 
 use std::net::TcpListener;
 

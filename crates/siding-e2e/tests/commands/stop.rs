@@ -14,8 +14,6 @@ fn a_second_stop_says_that_the_task_had_already_ended() {
     assert_eq!(second, format!("{id}  had already ended: stopped by user\n"));
 }
 
-/// A subshell of a command with a pipeline has siding's own text as its arguments, until it
-/// executes a program.
 /// A task that several arguments name appears once, in the order of the arguments.
 #[test]
 fn a_task_that_is_named_twice_is_stopped_and_shown_once() {
@@ -31,6 +29,8 @@ fn a_task_that_is_named_twice_is_stopped_and_shown_once() {
     assert_eq!(text, format!("{one}  had already ended: stopped by user\n"));
 }
 
+/// A subshell of a command with a pipeline has siding's own text as its arguments, until it
+/// executes a program.
 #[test]
 fn process_lists_hide_the_text_with_which_siding_starts_a_shell() {
     let sandbox = sandbox();

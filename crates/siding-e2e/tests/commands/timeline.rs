@@ -21,8 +21,8 @@ fn task_rows(timeline: &Value) -> Vec<&Value> {
     lanes.iter().flat_map(|lane| lane["rows"].as_array().expect("a list")).collect()
 }
 
-/// The picture shows the end of each task, who stopped it, the hand-over, and the task that a task
-/// has started, in text as well as in the other formats.
+/// The text shows how each task ended, who stopped it, a hand-over, and a task below the task that
+/// has started it. The JSON and the SVG contain the same tasks.
 #[test]
 fn a_timeline_shows_how_tasks_ran_and_ended() {
     let sandbox = sandbox();
@@ -78,8 +78,7 @@ fn without_tasks_a_timeline_says_so() {
     assert!(unknown.contains("nowhere"), "{unknown}");
 }
 
-/// Where the locale is not UTF-8, the picture is ASCII, even if a command is not; at a terminal the
-/// picture is as wide as the terminal.
+/// The picture is ASCII if the locale is not UTF-8. At a terminal it uses the terminal's width.
 #[test]
 fn a_picture_suits_its_locale_and_terminal() {
     let sandbox = sandbox();
@@ -97,7 +96,7 @@ fn a_picture_suits_its_locale_and_terminal() {
     assert!((81..=120).contains(&widest.unwrap_or(0)), "{widest:?}");
 }
 
-/// A viewer leaves a task with a dead shim to the commands that repair tasks.
+/// `siding timeline` is a viewer: it does not repair a task whose shim is dead.
 #[test]
 fn a_timeline_changes_nothing() {
     let sandbox = sandbox();

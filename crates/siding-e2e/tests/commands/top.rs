@@ -20,7 +20,7 @@ fn top_on(sandbox: &Sandbox, terminal: &Terminal, args: &[&str]) -> Invocation {
 }
 
 /// The list shows running and ended tasks, a filter selects some of them, and the end of a task
-/// appears without a key. The terminal is as before afterwards, and the tasks continue.
+/// appears without a key. The exit restores the terminal's modes, and the tasks continue.
 #[test]
 fn tasks_are_listed_and_filtered() {
     let sandbox = sandbox();
@@ -53,8 +53,8 @@ fn tasks_are_listed_and_filtered() {
     stop_all(&sandbox);
 }
 
-/// The page of a task shows its output as it is written, without the escape sequences that it
-/// contains, and its other tabs.
+/// The page of a task shows the output while the task writes it, without escape sequences. The keys
+/// of the page search the output, open the other tabs, and copy the id.
 #[test]
 fn the_page_of_a_task_follows_its_output() {
     let sandbox = sandbox();
@@ -95,8 +95,8 @@ fn the_page_of_a_task_follows_its_output() {
     stop_all(&sandbox);
 }
 
-/// A stop needs a confirmation, and shows what it has ended. A deadline is extended, and a line of
-/// input reaches the task.
+/// A stop needs a confirmation, and then shows the signal that ended the process. Other keys extend
+/// the deadline of a task and send it a line of input.
 #[test]
 fn actions_are_confirmed_and_reported() {
     let sandbox = sandbox();
@@ -188,7 +188,7 @@ fn the_program_is_suspended_and_continued() {
         if is_key {
             terminal.send_keys("\x1a");
         } else {
-            // The shell is the child of setsid(1), and the program that of the shell.
+            // The shell is the child of setsid(1), and the program is the child of the shell.
             let program = *processes::descendants(shell.process().pid).last().expect("it runs");
             assert!(processes::command_line(program).contains(" top"));
             Process::from_pid(program).expect("it runs").signal(Signal::TSTP);
@@ -232,7 +232,7 @@ fn a_pager_shows_the_output_and_receives_the_keys() {
     assert!(!terminal.is_alternate_screen());
 }
 
-/// The screen returns and names a pager that is not installed, and one that is switched off.
+/// If the pager is not installed or is switched off, the list returns with a message about this.
 #[test]
 fn a_missing_pager_is_reported() {
     let sandbox = sandbox();

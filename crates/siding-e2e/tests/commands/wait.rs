@@ -25,8 +25,8 @@ fn wait_returns_immediately_for_an_ended_task() {
     assert_eq!(view["by"], json!([hit]));
 }
 
-/// The code of a wait for the end of one task is that of `siding run` for such a task. A task's own
-/// 124 differs from the bound's in the texts and in `reason`.
+/// The code of a wait for the end of one task is that of `siding run` for such a task. The code 124
+/// also means that the wait reached its bound; the text and `reason` distinguish the two cases.
 #[test]
 fn a_wait_for_one_task_returns_the_exit_code_of_the_task() {
     let sandbox = sandbox();
@@ -45,7 +45,7 @@ fn a_wait_for_one_task_returns_the_exit_code_of_the_task() {
         assert!(!done.stderr_text().contains("within the bound"), "{done}");
         let view = sandbox.siding(&["wait", "--json", &id]).run().expect_code(code).json();
         assert_eq!(view["reason"], "satisfied", "{view}");
-        // These options ask only whether the condition was met.
+        // With these options, the code only tells whether the condition was met.
         for flags in [&["--all"][..], &["--any"], &["--for", "exit"]] {
             let _met = run_ok(&sandbox, &[&["wait", &id], flags].concat());
         }

@@ -1,4 +1,5 @@
-//! Task records stay correct when starts, exits, stops and reads of tasks run concurrently.
+//! If starts, exits, stops and reads of tasks run concurrently, no task is lost or duplicated, and
+//! each task has exactly one recorded outcome.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -86,7 +87,8 @@ fn twenty_simultaneous_exits_are_all_reported() {
     let mut waiters =
         vec![ids.iter().fold(sandbox.siding(&["wait", "--json"]), |call, id| call.arg(id)).spawn()];
     waiters.extend(ids.iter().map(|id| sandbox.siding(&["wait", "--json", id]).spawn()));
-    // The first wait is for all tasks, of which the second is the first that fails.
+    // The first waiter waits for all tasks. The second task, which exits with 1, is the first one
+    // in the order of the arguments that fails.
     let codes = std::iter::once(1).chain(0..);
     eventually("all of them are ready", || {
         ids.iter().all(|id| state::output(&sandbox, id) == "ready\n")

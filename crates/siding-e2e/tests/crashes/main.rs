@@ -1,5 +1,6 @@
-//! Crash tests: whichever process is killed, and whenever it is killed, the records are correct and
-//! no process is left.
+//! Crash tests. They kill shims, clients, hosts and processes of tasks, at failpoints and at random
+//! moments. Afterwards, each recorded task gets exactly one outcome, its journal can be replayed,
+//! and a stop leaves no process of the task.
 
 mod concurrency;
 mod failpoints;

@@ -9,8 +9,8 @@ use siding_model::outcome::Outcome;
 use crate::state;
 use crate::test_tasks::{STOP_GRACE, Task, TaskKind};
 
-/// The `session_grace` of these tests: the time after the exit of the last owner within which
-/// another owner can open the session again.
+/// The `session_grace` of these tests: if another owner opens the session again within this time
+/// after the exit of the last owner, the tasks continue.
 const SESSION_GRACE: &str = "200ms";
 
 /// Starts a puppet that runs `verbs` and owns the session.

@@ -1,4 +1,5 @@
-//! Tasks whose session has ended and whose shims are dead share a new shim.
+//! Tasks whose session has ended and whose shims are dead share one new shim, except tasks with
+//! `--keep`.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};

@@ -19,8 +19,8 @@ fn additional_context(answer: &Value) -> &str {
     answer["hookSpecificOutput"]["additionalContext"].as_str().unwrap_or_default()
 }
 
-/// The report is delivered once a day, at the first event: the whole report to the agent, and one
-/// line to the person.
+/// The report is delivered once a day, at the first session start or prompt of the day: the whole
+/// report to the agent, and one line to the person.
 #[test]
 fn report_is_delivered_once_a_day() {
     for event in ["session-start", "user-prompt-submit"] {

@@ -260,8 +260,9 @@ fn sandboxed_command_ends_at_its_deadline() {
     let _took = wait_until_host_is_cleaned_up(&sandbox, &[]);
 }
 
-/// Failure F64, anthropics/claude-code#51932: a relay of the sandbox of a killed host became a
-/// child of pid 1 and ran forever.
+/// Failure F64, anthropics/claude-code#51932: within 15 s after a host is killed, all processes and
+/// the socket of its sandbox are gone, and the log names the ended processes. Without siding, a
+/// relay of the sandbox became a child of pid 1 and ran forever.
 #[test]
 fn killed_host_leaves_no_processes() {
     if !has_bwrap() {

@@ -177,8 +177,8 @@ fn task_on_a_network_fs_has_its_runtime_dir_elsewhere() {
     });
 }
 
-/// A task that reads its own standard input waits for input, although the FIFO of its input is not
-/// in the task's directory.
+/// siding recognizes that a task waits for input, although the FIFO of the task's standard input is
+/// not in the task's directory.
 #[test]
 fn task_on_a_network_fs_that_reads_its_input_is_recognized() {
     with_each_fs_kind(|sandbox| {

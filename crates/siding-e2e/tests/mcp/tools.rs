@@ -329,8 +329,8 @@ fn ambiguous_task_id_lists_the_candidates() {
     client.shutdown();
 }
 
-/// A model can refer to a task by its name. `@`, the last task of the command line, is only a name
-/// here.
+/// A model can refer to a task by its name. `@` means the last task only on the command line; the
+/// tools treat it as a name.
 #[test]
 fn a_task_is_found_by_its_name() {
     let sandbox = sandbox();

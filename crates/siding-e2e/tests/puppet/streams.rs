@@ -117,8 +117,8 @@ fn puppet_holds_descriptors_memory_and_a_port() {
 }
 
 /// If the hard limit for descriptors is below the requested number, `hold-fds` opens as many as the
-/// limit allows, and the script continues. An unprivileged process cannot raise its hard limit,
-/// which the kernel sets to 4,096.
+/// limit allows except one, and the script continues. An unprivileged process cannot raise its hard
+/// limit, whose default in the kernel is 4,096.
 #[test]
 fn hold_fds_continues_at_the_descriptor_limit() {
     let sandbox = Sandbox::new();

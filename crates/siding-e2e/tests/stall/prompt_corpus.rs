@@ -1,5 +1,5 @@
-//! The prompt patterns recognize the prompts of the corpus, and no text that only resembles a
-//! prompt.
+//! The prompt patterns recognize the prompts of the corpus, except the lone `>` of rustup, and none
+//! of the corpus's texts that only resemble prompts.
 
 use siding_e2e::prompt_corpus::{self, PromptSample};
 use siding_model::evidence::prompt::OutputTail;

@@ -232,8 +232,8 @@ fn timeout_none_means_the_cap() {
     assert_eq!(Task::only(&sandbox).wait_outcome(), deadline_outcome(1000));
 }
 
-/// Promise P43: while a person waits at a terminal, only a requested deadline counts. The usual one
-/// counts from the move to the background, also when the caller is killed.
+/// Promise P43: while a person waits at a terminal, only a requested deadline applies. The default
+/// deadline starts when the task moves to the background, also when the caller is killed.
 #[test]
 fn no_deadline_counts_while_a_person_waits() {
     let start = |sandbox: &Sandbox, terminal: &Terminal, flags: &[&str], text: &str| {

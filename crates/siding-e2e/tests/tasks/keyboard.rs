@@ -44,8 +44,8 @@ fn a_program_that_reads_the_terminal_is_explained() {
     terminal.wait_for_text("siding: `cat` found an empty input, because siding does not");
 }
 
-/// Ctrl-B, whose use is shown after some seconds, moves the command to the background as the same
-/// process, and the call restores the terminal.
+/// After some seconds a line names the key Ctrl-B. The key moves the command to the background,
+/// where the same process continues, and the call restores the terminal.
 #[test]
 fn ctrl_b_moves_the_command_to_the_background() {
     let sandbox = sandbox();
@@ -92,8 +92,8 @@ fn ctrl_b_moves_the_command_of_a_pipeline_to_the_background() {
     let _ended = shell.wait().expect_code(0);
 }
 
-/// Text that a person types for the command never reaches the shell: siding neither shows nor keeps
-/// it, and reports it once.
+/// Text that a person types for the command never reaches the shell: siding discards it without
+/// showing it, and reports this once.
 #[test]
 fn typed_text_is_discarded_and_reported_once() {
     let sandbox = sandbox();
@@ -137,8 +137,8 @@ fn the_screen_of_a_command_is_left_when_the_call_returns() {
     }
 }
 
-/// A signal from the keyboard ends the call in order, so that the terminal is restored. Only Ctrl-C
-/// stops the command.
+/// A call that a key ends by a signal restores the terminal before it exits. Only Ctrl-C stops the
+/// command.
 #[test]
 fn keys_that_end_the_call_leave_the_terminal_restored() {
     // After Ctrl-C the call is ended by SIGINT, whose number setsid(1) then returns.
@@ -198,7 +198,7 @@ fn a_command_that_ignores_ctrl_c_is_terminated_before_it_is_killed() {
     task.expect_stopped();
 }
 
-/// Ctrl-C ends the script in which the call is, as it does for any program that the signal ends.
+/// Ctrl-C also ends the script that contains the call, as with any program that SIGINT ends.
 #[test]
 fn ctrl_c_ends_the_script_around_the_call() {
     let sandbox = sandbox();
@@ -216,8 +216,8 @@ fn ctrl_c_ends_the_script_around_the_call() {
     task.expect_stopped();
 }
 
-/// Ctrl-Z suspends the call, and `bg` continues it. Neither this call nor one that starts in the
-/// background is stopped because it uses the terminal.
+/// Ctrl-Z suspends the call, and `bg` continues it. The kernel does not stop this call, or a call
+/// that starts in the background, for its use of the terminal.
 #[test]
 fn ctrl_z_suspends_the_call_and_bg_continues_it() {
     let sandbox = sandbox();

@@ -38,7 +38,7 @@ fn a_wait_for_several_tasks_counts_those_that_have_ended() {
     let _ended = call.wait().expect_code(0);
 }
 
-/// An interrupt ends the wait as it would without the line, which is erased first.
+/// An interrupt erases the progress line and ends the wait.
 #[test]
 fn an_interrupt_erases_the_line_of_a_wait() {
     let sandbox = sandbox();
@@ -56,7 +56,7 @@ fn an_interrupt_erases_the_line_of_a_wait() {
 }
 
 /// The line of `siding run` is below an incomplete line of the command's output, and disappears
-/// before the rest of that line, even in the last row of the screen.
+/// before the rest of that line is printed, even in the last row of the screen.
 #[test]
 fn the_line_of_a_silent_command_never_mixes_with_its_output() {
     let sandbox = sandbox();
@@ -73,7 +73,7 @@ fn the_line_of_a_silent_command_never_mixes_with_its_output() {
     assert_eq!(shown.trim_end().lines().count(), 3, "{shown}");
 }
 
-/// An agent at a terminal sees no line, because it would read it as output.
+/// An agent at a terminal sees no progress line, because it would take the line for output.
 #[test]
 fn an_agent_sees_no_progress() {
     let sandbox = sandbox();

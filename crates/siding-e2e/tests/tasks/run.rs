@@ -187,8 +187,8 @@ fn environment_is_the_callers_plus_unattended_variables() {
     assert!(call.run().expect_code(125).stderr_text().contains("NOTHING"));
 }
 
-/// Promise P7: siding sets no variables against prompts for a person at a terminal, and none with
-/// `--env-plain`.
+/// Promise P7: for a person at a terminal, and with `--env-plain`, siding sets no variables against
+/// prompts.
 #[test]
 fn a_person_and_env_plain_get_only_the_callers_variables() {
     let sandbox = sandbox();

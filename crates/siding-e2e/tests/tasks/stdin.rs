@@ -55,8 +55,8 @@ fn own_stdin_is_passed_on() {
     assert_eq!(expected, found.trim_end(), "{done}");
 }
 
-/// `--stdin auto` does not pass on a pipe that the caller's parent also holds: the tool of an agent
-/// would block. `--stdin inherit` passes it on.
+/// `--stdin auto` does not pass on a pipe that the caller's parent also holds, because a command of
+/// an agent could wait for its end forever. `--stdin inherit` passes it on.
 #[test]
 fn shared_stdin_is_passed_on_only_on_request() {
     let sandbox = sandbox();

@@ -1,5 +1,5 @@
-//! The four attacks that succeeded against such tools: a cross-site form with `text/plain`, DNS
-//! rebinding, a cross-site WebSocket, and a token that a GET returns.
+//! Four attacks that have succeeded against similar local servers: a cross-site form with
+//! `text/plain`, DNS rebinding, a cross-site WebSocket, and a token that a GET returns.
 
 use serde_json::json;
 
@@ -87,7 +87,7 @@ fn neither_a_web_socket_nor_a_stream_of_another_page_opens() {
             &[("Origin", "http://evil.example"), ("Upgrade", "websocket")],
             &[("Origin", &own), ("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13")],
             &[("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "cors")],
-            // A cookie alone does not say which page asks.
+            // A cookie alone does not show which page has sent the request.
             &[],
         ];
         for headers in cases {

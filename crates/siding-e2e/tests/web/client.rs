@@ -39,7 +39,7 @@ impl WebServer {
         Self { running, port, printed }
     }
 
-    /// Returns the path and query of the link that was printed first.
+    /// Returns the path and query of the link that the server printed at its start.
     pub(crate) fn link_path(&self) -> String {
         path_of(&find_link(&self.printed)).to_owned()
     }
@@ -66,7 +66,7 @@ impl WebServer {
         self.send("GET", path, headers, "")
     }
 
-    /// Sends a change as a program does.
+    /// Sends a POST request with the token and a JSON body, as a program does.
     pub(crate) fn post(&self, path: &str, body: &Value) -> WebReply {
         let token = format!("Bearer {TOKEN}");
         let headers = [("Authorization", token.as_str()), ("Content-Type", "application/json")];

@@ -1,4 +1,5 @@
-//! The acts, which need `--control` and are recorded as requested by `web`.
+//! The actions that change a task or a notice, which need `--control`. A stop is recorded as
+//! requested by `web`.
 
 use serde_json::json;
 use siding_e2e::eventually;

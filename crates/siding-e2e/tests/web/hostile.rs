@@ -1,9 +1,9 @@
-//! Tasks that try to do something in the browser of the person who looks at them.
+//! Tasks whose names and output contain markup and scripts for the browser of their viewer.
 
 use crate::client::WebServer;
 use crate::{run_task, sandbox};
 
-/// What no page may contain, because it would be markup of the task.
+/// Texts that no page may contain, because the browser would interpret them as markup.
 const MARKUP: [&str; 5] =
     ["<script>alert", "<img src=x", "<a href=\"javascript", "<svg/onload", "\u{202e}"];
 
@@ -107,7 +107,7 @@ fn a_line_of_ten_megabytes_is_shown_in_parts() {
     }
     assert!(server.get(&format!("/tasks/{id}")).text().contains("<code>last</code>"));
     assert!(server.get(&format!("/tasks/{id}?at=0")).text().contains("<code>first</code>"));
-    // The windows of the whole output join without a byte twice or missing.
+    // Together, the windows cover the whole output without a gap or an overlap.
     let (mut from, mut windows) = (0_u64, 0);
     while from < 10_000_012 {
         let page = server.get(&format!("/tasks/{id}/lines?from={from}&max=262144")).text();

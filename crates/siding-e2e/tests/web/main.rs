@@ -1,4 +1,5 @@
-//! Tests of `siding web`: sign-in, refused requests, pages with hostile tasks, output, events, acts.
+//! Tests of `siding web`: sign-in, refused requests, pages with hostile tasks, output, events, and
+//! actions.
 
 mod attacks;
 mod browser;

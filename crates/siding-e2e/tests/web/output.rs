@@ -161,7 +161,7 @@ fn events_resume_where_a_client_disconnected() {
     assert!(!text.contains("event: reset"), "{text}");
     let tasks = event_data(&text, "task");
     assert!(tasks.iter().all(|task| task["task_id"] == first.as_str()), "{text}");
-    // Events of another server, or events that are too old, need a new start.
+    // For an id of another server, or an id that is too old, the stream begins with `reset`.
     assert!(resume("0-1", "event: reset").contains("event: reset"));
     let second = run_task(&sandbox, "echo second");
     let path = format!("/api/v1/events?after={start}");

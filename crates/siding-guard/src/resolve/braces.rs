@@ -4,8 +4,8 @@ use super::expand::{NONEMPTY_MARKER, UNKNOWN_MARKER};
 
 /// Maximum number of words to which the braces of one word are expanded.
 const MAX_WORDS: usize = 64;
-/// Maximum number of braces that are expanded for one word. It bounds the time for braces that give
-/// one word each.
+/// Maximum number of braces that are expanded for one word. This limit bounds the time for a word
+/// with many braces that yield one word each, which [`MAX_WORDS`] does not bound.
 const MAX_EXPANDED_BRACES: usize = 256;
 /// Maximum number of words of a sequence of numbers. A longer sequence becomes one unknown value.
 const MAX_NUMBERS: u64 = 16;
@@ -14,8 +14,8 @@ const MAX_NUMBERS: u64 = 16;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct BraceExpansion {
     pub(super) words: Vec<String>,
-    /// Whether braces were left out, because there are too many words. Such a word ends with
-    /// [`UNKNOWN_MARKER`].
+    /// Whether braces were not expanded, because there are too many braces or words. A word ends
+    /// with [`UNKNOWN_MARKER`] in place of such braces and of the text after them.
     pub(super) is_truncated: bool,
 }
 
@@ -65,8 +65,8 @@ pub(super) fn expand_braces(text: &str) -> BraceExpansion {
     expanded
 }
 
-/// Returns the leftmost braces that have a comma or a sequence and are closed. They contain the
-/// braces inside them.
+/// Returns the leftmost braces that have a comma or a sequence and are closed, or
+/// `None` without such braces. Their content may have further braces.
 fn find_first_braces(text: &str) -> Option<Braces> {
     let bytes = text.as_bytes();
     let mut open: Vec<(usize, Vec<usize>)> = vec![];
@@ -152,8 +152,9 @@ fn has_leading_zero(number: &str) -> bool {
 }
 
 impl Sequence {
-    /// Returns the words of the sequence. Letters may form the name of a program or directory, so
-    /// there are none if there are more than `room`; many numbers become one unknown value.
+    /// Returns the words of the sequence. Too many numbers become one unknown value, and so do
+    /// numbers with leading zeros. For more than `room` letters, returns no words, because an
+    /// unknown value could hide the name of a program or directory.
     fn words(&self, room: usize) -> Vec<String> {
         let room = u64::try_from(room).unwrap_or(u64::MAX);
         let count = (self.first.abs_diff(self.last) / self.step).saturating_add(1);

@@ -14,7 +14,7 @@ use crate::ast::Origin;
 /// Programs whose operands are shell texts.
 const CODE_WORD_PROGRAMS: &[&str] = &["concurrently", "hyperfine", "mispipe", "mprocs", "pee"];
 
-/// Programs with an option, or a word, that is followed by a shell text.
+/// Programs with options whose values are shell texts.
 const CODE_OPTIONS: &[(&str, &[&str])] = &[
     ("complete", &["-C"]),
     ("compgen", &["-C"]),

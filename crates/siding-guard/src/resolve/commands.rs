@@ -18,8 +18,8 @@ pub(super) const SHELLS: &[&str] = &[
 /// Interpreters that run code from standard input. A version number may follow the name.
 pub(super) const INTERPRETERS: &[&str] = &["lua", "node", "perl", "php", "pypy", "python", "ruby"];
 
-/// Programs whose output cannot be seen in the text, because the output comes from another machine
-/// or is decoded.
+/// Programs whose output cannot be seen in the text, because the output comes from another machine,
+/// or is decoded or otherwise transformed.
 const OPAQUE_PROGRAMS: &[&str] = &[
     "aria2c", "base32", "base64", "bunzip2", "curl", "fetch", "gpg", "gunzip", "http", "nc",
     "ncat", "openssl", "rev", "socat", "tr", "uudecode", "wget", "xxd", "xz", "zcat",
@@ -218,8 +218,9 @@ impl Walker {
         }
     }
 
-    /// Queues the content of a file that a shell runs. If the file is a process substitution, the
-    /// content is the output of the substitution's commands.
+    /// Queues the content of a file that a shell runs, if the content is known. If the file is a
+    /// process substitution, the content is the output of the substitution's commands; an unknown
+    /// output is reported.
     pub(super) fn queue_script_file(&mut self, file: &Field, context: &ExecContext) {
         if matches!(file.text.as_str(), "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0") {
             return self.queue_stdin(std::slice::from_ref(file), context);
@@ -302,9 +303,9 @@ impl Walker {
             .unwrap_or_default()
     }
 
-    /// Reports an interpreter that runs the output of a download, as in `curl … | python3` and
-    /// `python3 -c "$(curl …)"`. Does not report `curl … | python3 -m json.tool`, which reads the
-    /// output as data.
+    /// Reports an interpreter that runs code that the text does not show: the output of a program
+    /// such as `curl` in a pipe, or an unknown substitution, as in `python3 -c "$(curl …)"`. Does
+    /// not report `curl … | python3 -m json.tool`, which reads the output as data.
     fn check_interpreter(&mut self, args: &[Field], span: Span, context: &ExecContext) {
         let reads = args.iter().all(|field| matches!(field.text.as_str(), "-" | "-u"));
         let is_opaque = |program: &String| OPAQUE_PROGRAMS.contains(&program.as_str());

@@ -254,7 +254,7 @@ pub(super) fn resolve_find(
         file_listing::fd_patterns(&words)
     };
     let inner = ExecContext { stdin: None, upstream: vec![], ..context.clone() };
-    // `-delete` is resolved as a call of `rm -r` for each match.
+    // `-delete` is resolved as one call of `rm -r` for all matches.
     if let Some(field) = args.iter().find(|field| is_find && field.text == "-delete") {
         let rm = ["rm", "-r"].map(|text| Field {
             text: text.to_owned(),

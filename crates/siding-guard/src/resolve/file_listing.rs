@@ -56,7 +56,8 @@ pub(super) fn listed_paths(program: &str, args: &[&str]) -> Option<Vec<String>> 
     }
 }
 
-/// Returns the patterns for those listed paths that a program such as `grep` may select.
+/// Returns the patterns for those listed paths that a program such as `grep` may select. A text
+/// without patterns is returned unchanged.
 pub(super) fn filtered_paths(text: &str) -> String {
     if !text.contains('*') {
         return text.to_owned();

@@ -7,7 +7,8 @@ use super::observation::{Arg, Call, Construct, Observation};
 use super::walk::{ExecContext, MAX_CHOICES, Walker};
 use crate::ast::{Assignment, Loop, LoopKind, Node, Piece, Span, Statement, Word};
 
-/// Programs that only pause or print. A loop that runs only such programs makes no progress.
+/// Programs that only pause, print or do nothing. A loop that runs only such programs makes no
+/// progress.
 const IDLE_PROGRAMS: &[&str] = &[":", "date", "echo", "printf", "sleep", "true", "usleep"];
 
 impl Walker {
@@ -48,8 +49,9 @@ impl Walker {
     }
 }
 
-/// Returns the kind of wait if a loop polls for a process or another condition. `condition` and
-/// `body` are the observations about these parts of the loop.
+/// Returns the kind of wait if a loop polls for a process or another condition, or never ends;
+/// `None` for any other loop. `condition` and `body` are the observations about these parts of the
+/// loop.
 fn classify_wait_loop(
     loop_node: &Loop,
     condition: &[Observation],
@@ -91,9 +93,9 @@ fn all_calls(observations: &[Observation], wanted: &dyn Fn(&Call) -> bool) -> bo
     observations.iter().all(|seen| !matches!(seen, Observation::Call(call) if !wanted(call)))
 }
 
-/// Returns whether a loop with a constant condition always continues, as do `for ((;;))`, `while
-/// true`, `until false`, `while :`, `while [ 1 ]`, `while ((1))` and `while sleep 1`, or never runs
-/// its body, such as `while false`. Returns `None` for any other condition.
+/// Returns true for a loop whose condition always holds: `for ((;;))`, `while true`, `until false`,
+/// `while :`, `while [ 1 ]`, `while ((1))`, `while sleep 1`. Returns false for a loop that never
+/// runs its body, such as `while false`, and `None` for a loop with any other condition.
 fn constant_condition(loop_node: &Loop) -> Option<bool> {
     if loop_node.kind == LoopKind::Endless {
         return Some(true);

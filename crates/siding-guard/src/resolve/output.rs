@@ -101,7 +101,7 @@ pub(crate) fn statement_output(
 }
 
 /// Returns the joined output of the commands in a list: `command -v a || command -v b`, `cd x;
-/// pwd`.
+/// pwd`. `None` if the output of one of them is unknown.
 fn chain_output(parts: &[Statement], variables: &Variables) -> Option<String> {
     let mut has_cd = false;
     let mut out = String::new();

@@ -106,7 +106,8 @@ impl Walker {
         }
     }
 
-    /// Reports each read of a named pipe to which nothing in the text writes.
+    /// Reports the first read of each named pipe that the text creates and to which no redirection
+    /// in the text writes.
     pub(super) fn report_unwritten_fifos(&mut self) {
         let calls = || {
             self.observations.iter().filter_map(|seen| match seen {

@@ -83,8 +83,9 @@ pub(super) struct RawException {
     pub(super) when: Vec<RawMatcher>,
 }
 
-/// The conditions of a match. All conditions that are present must hold. Unless the comment of a
-/// field says otherwise, a list holds if at least one of its entries holds.
+/// The conditions of a match. All conditions that are present and apply to the kind of the
+/// observation must hold. Unless the comment of a field says otherwise, a list holds if at least
+/// one of its entries holds.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawMatcher {

@@ -8,7 +8,8 @@ use super::operands::{MatchInput, normalized_forms};
 use super::sql::strip_compared_strings;
 use crate::resolve::{Construct, Observation};
 
-/// A compiled entry of a rule's `when` list. All conditions that are present must hold.
+/// A compiled entry of a rule's `when` list. All conditions that are present and apply to the kind
+/// of the observation must hold.
 #[derive(Debug, Clone)]
 pub(crate) struct Matcher {
     pub(super) program: Vec<Glob>,
@@ -95,7 +96,7 @@ impl Matcher {
     }
 
     /// Returns whether the matcher has no condition that selects observations, so that it would
-    /// match no observation or all observations.
+    /// match no observation.
     pub(super) fn is_empty(&self) -> bool {
         self.program.is_empty()
             && self.sets.is_empty()

@@ -161,8 +161,9 @@ fn uploaded_words(commands: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns a word, and the texts after the separators `@`, `=`, `:` and `<` in the word. Returns
-/// nothing if the word sets a key file, as `--key=FILE` does.
+/// Returns a word, and the texts after the separators `@`, `=`, `:` and `<` in the word, each also
+/// cut at its first `;`, `,` or `:`. Returns nothing if the word sets a key file, as `--key=FILE`
+/// does.
 fn word_and_embedded_values(word: &str) -> impl Iterator<Item = &str> {
     let is_key = KEY_FILE_OPTIONS
         .iter()

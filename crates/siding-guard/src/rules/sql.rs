@@ -12,7 +12,8 @@ const QUOTE_ALTERING_MARKERS: &[&str] = &["\\", "\"", "`", "$", "#", "--", "/*"]
 /// Keywords of statements that run a string as SQL.
 const DYNAMIC_SQL_KEYWORDS: &[&str] = &["dblink", "eval", "exec", "prepare"];
 
-/// Returns SQL without the strings after comparison operators, as in `like '%drop table%'`.
+/// Returns SQL without quotes, and without the strings after comparison operators, as in `like
+/// '%drop table%'`.
 ///
 /// If it is uncertain whether a string is only compared, the string is retained, because a needless
 /// question is better than a missed statement. A text whose strings cannot be determined reliably,

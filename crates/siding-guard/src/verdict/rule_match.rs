@@ -16,9 +16,10 @@ pub(super) fn matching_rules<'r>(
     };
     match observation {
         Observation::Call(call) => {
-            // A call with `unknown_wrapper` is a guess. It was found in the arguments of a program
-            // that may not run its arguments. A program that siding knows or that a rule names
-            // needs no guess, so the call is ignored.
+            // A call with `unknown_wrapper` is a guess. It was found in the code of another
+            // language, or in the arguments of a program that may not run its arguments. A program
+            // that siding knows or that a rule names needs no guess about its arguments, so the
+            // call is ignored.
             if call
                 .unknown_wrapper
                 .as_deref()

@@ -183,7 +183,7 @@ proptest! {
     }
 }
 
-/// The commands in an order, of tasks whose values all differ.
+/// Returns the commands of the tasks, sorted by the key.
 fn sorted_commands(tasks: &[LiveTask], key: SortKey) -> String {
     let mut sorted: Vec<&LiveTask> = tasks.iter().collect();
     sort_tasks(&mut sorted, key);

@@ -94,7 +94,8 @@ impl StateFixture {
         self.journals.get_mut(&id).expect("it runs").append(&[record]).expect("written");
     }
 
-    /// Moves the deadline of a running task by this time, which must differ at each call.
+    /// Moves the deadline of a running task to this time after the first one. Each call needs
+    /// another time.
     pub(crate) fn extend_task(&mut self, id: TaskId, by_ms: u64) {
         let deadline = MonotonicMs(DEADLINE_MS + 1 + by_ms);
         self.append(id, event(3, TaskEvent::Extended { deadline, by: Some("web".to_owned()) }));
@@ -140,7 +141,7 @@ impl StateFixture {
         self.root.remove_task(&locked).expect("removed");
     }
 
-    /// Overwrites the journal of a task with text that is none.
+    /// Overwrites the journal of a task with text that is no journal.
     pub(crate) fn damage_task(&mut self, id: TaskId) {
         self.journals.remove(&id);
         let path = self.root.task_dir(id).expect("it exists").path().join("journal");
@@ -159,7 +160,7 @@ impl StateFixture {
     }
 }
 
-/// Returns the process of this test, which stands for the shims.
+/// Returns the process of this test, which plays the shim of each task.
 pub(crate) fn own_process() -> ProcRef {
     let pid = i32::try_from(std::process::id()).expect("a pid is small");
     procfs::identify(pid).expect("it runs")

@@ -1,5 +1,5 @@
-//! Tests of the read model on state directories with journals that the tests write. The shim of
-//! each task is the test program itself, which reads nothing and supervises nothing.
+//! Tests of the read model on state directories with journals that the tests write. The recorded
+//! shim of most tasks is the test program itself, which supervises nothing.
 
 mod arrange;
 mod fixture;

@@ -1,4 +1,5 @@
-//! Prints how long a view of many tasks takes. Run with `--release`, `--ignored` and `--no-capture`.
+//! Prints how long the operations of a view of many tasks take. Run with `--release`, `--ignored`
+//! and `--no-capture`.
 
 use std::time::Instant;
 

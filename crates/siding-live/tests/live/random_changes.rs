@@ -102,7 +102,7 @@ impl Model {
     }
 }
 
-/// Returns what a view shows, without the times that differ between two moments.
+/// Describes the content of a view, without the times that differ between two moments.
 fn shown(view: &LiveView) -> Vec<String> {
     let task = |task: &LiveTask| {
         let mut shown = task.view.clone();

@@ -1,4 +1,4 @@
-//! What a refresh reports, and what it costs.
+//! Tests of the changes that a refresh reports, and of its cost.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -251,8 +251,8 @@ fn a_missing_state_directory_is_created_and_watched() {
     assert!(view.refresh().expect("readable").is_empty());
 }
 
-/// Counts the read(2) calls of this thread (proc_pid_io(5)); opening a file without reading it is
-/// of no use.
+/// Counts the read(2) calls of this thread (proc_pid_io(5)), because a view reads each file that it
+/// opens.
 #[test]
 fn a_refresh_without_a_change_reads_no_file_of_a_task() {
     let mut state = StateFixture::new();

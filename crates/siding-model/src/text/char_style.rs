@@ -9,8 +9,8 @@ pub enum TextColor {
     Rgb(u8, u8, u8),
 }
 
-/// The colors and attributes of a character. Blinking and concealed text are not supported on
-/// purpose: concealed text could deceive a reader.
+/// The colors and attributes of a character. Blinking and concealed text are deliberately not
+/// supported: concealed text could deceive a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CharStyle {
     /// The foreground; `None` for the default.
@@ -32,7 +32,8 @@ pub struct CharStyle {
 }
 
 impl CharStyle {
-    /// Applies the parameters of a sequence `CSI … m`. Unknown parameters have no effect.
+    /// Applies the parameters of a sequence `CSI … m`. An unknown parameter has no effect; after an
+    /// incomplete color, the rest of the sequence has none.
     pub(super) fn apply_parameters(&mut self, parameters: &str) {
         // Private sequences, such as `CSI > 4 m`, are no styles.
         if !parameters.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b';' | b':')) {
@@ -83,7 +84,7 @@ fn palette_color(index: u16) -> Option<TextColor> {
 }
 
 /// Reads a color from the palette (`5;N`) or of red, green and blue (`2;R;G;B`), and returns the
-/// remaining numbers.
+/// remaining numbers; none if the color is incomplete or has another form.
 fn read_color<'n>(numbers: &'n [u16], color: &mut Option<TextColor>) -> &'n [u16] {
     let byte = |number: u16| u8::try_from(number).unwrap_or(u8::MAX);
     match numbers {

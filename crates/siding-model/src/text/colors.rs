@@ -5,7 +5,8 @@
 //! escape sequence again. A task can print the private characters itself; this has no other effect
 //! than its color sequences have.
 
-/// The first of the private characters; the character for an ASCII byte is this value plus the byte.
+/// The first of the private characters; the character for an ASCII byte is this value plus the
+/// byte.
 const ENCODED_BASE: u32 = 0x10_ff00;
 /// Maximum number of characters of the parameters. A longer sequence is removed.
 const MAX_PARAMETER_CHARS: usize = 48;
@@ -81,8 +82,8 @@ fn decode_char(c: char) -> Option<char> {
 /// The sequence that restores the default colors.
 const RESET: &str = "\x1b[m";
 
-/// Turns the encoded colors of a rendered text into escape sequences. An encoded sequence of which
-/// a part was cut off is removed. A line that would leave a color set ends with a reset.
+/// Turns the encoded colors of a rendered text into escape sequences. An encoded sequence whose end
+/// was cut off is removed. A line that would leave a color set ends with a reset.
 ///
 /// The result contains no other escape sequences than colors.
 #[must_use]

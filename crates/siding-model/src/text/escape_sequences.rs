@@ -4,7 +4,7 @@
 //!            ESC                 [ or U+009B           final @…~
 //! Ground ──────────► Escape ────────────────► Csi ─────────────► Ground
 //!                      │  ] P X ^ _ k, or their C1
-//!                      ├────────────────► Text ── BEL, ST ─────► Ground
+//!                      ├──────────► ControlString ── BEL, ST ──► Ground
 //!                      │  space … /
 //!                      ├────────────────► Charset ── 0 … ~ ────► Ground
 //!                      └─ any other final ─────────────────────► Ground

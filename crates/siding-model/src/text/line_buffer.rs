@@ -19,7 +19,8 @@ pub(super) struct LineBuffer {
     is_partly_emitted: bool,
     /// Position at which the next character is written.
     cursor: Cursor,
-    /// The encoded colors of the next character, unless the cursor is after the text.
+    /// The encoded colors that arrived while the cursor was not after the text. They precede the
+    /// next character.
     next_color: String,
 }
 
@@ -101,7 +102,7 @@ impl LineBuffer {
         self.clear();
     }
 
-    /// Adds the color of a next character that the line does not have.
+    /// Appends the colors that no character of this line has followed.
     fn append_next_color(&mut self) {
         self.text.push_str(&self.next_color);
         self.next_color.clear();

@@ -87,7 +87,7 @@ impl OutputRenderer {
     }
 
     /// Appends to `out` the text that was held back: the last line if it has no newline, and with
-    /// [`RepeatMode::Count`] what is left of the repetitions before it.
+    /// [`RepeatMode::Count`] the repetitions before it.
     pub fn finish(mut self, out: &mut String) {
         self.decoder.finish(|text| self.state.push(text, out));
         let RenderState { line, counter, .. } = &mut self.state;
@@ -102,7 +102,8 @@ impl OutputRenderer {
         self.state.line.text()
     }
 
-    /// Returns the memory in use for text that has not been emitted yet, in bytes.
+    /// Returns the memory in use for the current line, and for the previous one with
+    /// [`RepeatMode::Count`], in bytes.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.state.line.held_bytes()

@@ -3,8 +3,8 @@
 //! Viewers that have their own notion of colors, such as `siding top` and the web page, show these
 //! lines. Escape sequences of a task are interpreted and never passed on. Sequences that set colors
 //! and text attributes, and those that move the cursor within its line or erase the line, have an
-//! effect; all others are removed: titles, links, the clipboard sequence. A carriage return moves to
-//! the start of the line, so that a progress bar is shown as a terminal shows it.
+//! effect; all others are removed: titles, links, the clipboard sequence. A carriage return moves
+//! to the start of the line, so that a progress bar is shown as a terminal shows it.
 
 use super::char_style::CharStyle;
 use super::printable::make_visible;
@@ -24,8 +24,8 @@ const MAX_COLUMNS_BEYOND_TEXT: usize = 200;
 pub struct StyledLine {
     /// Stream offset of the first byte of the line.
     pub offset: u64,
-    /// The visible text. Control characters are replaced by pictures, tabs by blanks, and invisible
-    /// characters are escaped as in [`make_visible`].
+    /// The visible text. Tabs are replaced by blanks, other control characters are removed or
+    /// replaced by pictures, and invisible characters are escaped as in [`make_visible`].
     pub text: String,
     /// The styles of the text: each applies up to its byte position, which is exclusive.
     pub styles: Vec<(usize, CharStyle)>,
@@ -81,7 +81,7 @@ enum ParserState {
 }
 
 impl StyledLineParser {
-    /// Returns a parser whose first byte has a stream offset.
+    /// Returns a parser whose first byte has this stream offset.
     #[must_use]
     pub fn starting_at(offset: u64) -> Self {
         Self { line_offset: offset, offset, ..Self::default() }

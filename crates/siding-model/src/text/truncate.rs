@@ -55,7 +55,8 @@ impl HeadTailSizes {
     /// Divides `max_bytes` between head, marker and tail. Returns `None` when hardly more than the
     /// marker would fit.
     fn new(max_bytes: usize) -> Option<Self> {
-        // No size has more characters than 1023 bytes. A newline may have to precede the marker.
+        // No size in words is longer than that of 1023 bytes. A newline may have to precede the
+        // marker.
         let marker = omitted_marker(1023).len() + 1;
         let room = max_bytes.checked_sub(marker).filter(|room| *room >= MIN_HEAD_TAIL_BYTES)?;
         Some(Self { head: room / 4, tail: room - room / 4 })
@@ -120,8 +121,8 @@ impl HeadAndTail {
             self.tail.clear();
         }
         self.tail.push_str(end);
-        // The tail is trimmed only when it exceeds twice the needed size, so that the cost for each
-        // byte is constant.
+        // The tail is trimmed only when it exceeds twice the needed size, so that the average cost
+        // for each byte is constant.
         if self.tail.len() > 2 * self.room.tail {
             let keep = cut_tail(&self.tail, self.room.tail).len();
             self.tail.drain(..self.tail.len() - keep);

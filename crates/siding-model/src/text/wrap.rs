@@ -20,8 +20,8 @@ pub fn display_width(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
-/// Returns a character as [`wrap_text`] shows it: invisible characters are escaped as in
-/// [`make_visible`], a tab becomes blanks, and a newline is removed.
+/// Returns a character as [`wrap_text`] shows it: control characters and invisible characters are
+/// escaped as in [`make_visible`], but a tab becomes blanks, and a newline is removed.
 #[must_use]
 pub fn visible_char(c: char) -> String {
     match c {
@@ -46,8 +46,9 @@ pub fn wrap_text(text: &str, columns: usize) -> Vec<String> {
     rows
 }
 
-/// Wraps one line to rows of at most `columns` columns, between words. Text between backticks is one
-/// word. A word that is wider than a row, such as a path, is not broken, so that it can be copied.
+/// Wraps one line to rows of at most `columns` columns, between words. Text between backticks is
+/// one word. A word that is wider than a row, such as a path, is not broken, so that it can be
+/// copied.
 #[must_use]
 pub fn wrap_words(line: &str, columns: usize) -> Vec<String> {
     fill_rows(line, columns, columns)

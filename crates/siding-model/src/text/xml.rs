@@ -2,8 +2,8 @@
 
 use super::make_visible;
 
-/// Escapes a text for the content or a quoted attribute of an XML element. Characters that XML does
-/// not allow are shown in a visible form.
+/// Escapes a text for the content of an XML element, or for an attribute in double quotes.
+/// Characters that XML does not allow are shown in a visible form.
 #[must_use]
 pub fn escape_xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -12,8 +12,8 @@ pub(super) const MINUTE_MS: i64 = 60 * SECOND_MS;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
-/// The possible distances between two ticks, in milliseconds. Beyond the last, its multiples by
-/// powers of two.
+/// The possible distances between two ticks, in milliseconds. Larger distances are the last one
+/// multiplied by powers of two.
 const STEPS_MS: [i64; 22] = [
     SECOND_MS,
     2 * SECOND_MS,

@@ -16,7 +16,8 @@ impl Timeline {
     /// Places the tasks that were running in the window.
     ///
     /// Each task has a row of its own while `max_rows` suffices. Otherwise, the sessions with the
-    /// most tasks show them in shared rows, and the sessions that ended first share a lane.
+    /// most tasks show them in shared rows. If there are more sessions than half of the rows, the
+    /// sessions that ended first share a lane.
     #[must_use]
     pub fn new(
         window: TimelineWindow,

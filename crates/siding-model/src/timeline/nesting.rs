@@ -6,7 +6,8 @@ use crate::id::{SessionId, TaskId};
 
 use super::{SessionParents, TimelineTask};
 
-/// Maximum number of parent sessions that are followed. Siding never creates a longer chain.
+/// Maximum number of parent sessions that are followed. A longer chain, such as a cycle in modified
+/// files, is not followed to its end.
 const MAX_PARENT_SESSIONS: usize = 32;
 
 /// The tasks of a lane, before they are placed.

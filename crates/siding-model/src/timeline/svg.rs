@@ -1,8 +1,9 @@
 //! Draws a timeline as SVG.
 //!
 //! The picture is self-contained: it has no script and loads nothing. Its colors follow the color
-//! scheme of the viewer. No fact is shown only by a color, and each bar and mark has a title for
-//! screen readers and pointers. Equal timelines give equal bytes.
+//! scheme of the viewer. No fact is shown only by a color, and each bar and mark has a title. In a
+//! picture without links, only a pointer shows the titles. Equal timelines and links give equal
+//! bytes.
 
 mod style;
 
@@ -17,8 +18,8 @@ use super::{BarState, BarStatus, MarkKind, Timeline, TimelineBar, TimelineGrid, 
 use super::{TimelineMark, TimelineRow};
 use style::STYLE;
 
-/// The resolution of a timeline that [`render_svg`] draws. A column is one unit, which is a pixel at
-/// the natural size. The labels of the axis are in UTC; the caller may set another offset.
+/// The resolution of a timeline that [`render_svg`] draws. A column is one unit, which is a pixel
+/// at the natural size. The labels of the axis are in UTC; the caller may set another offset.
 pub const SVG_GRID: TimelineGrid = TimelineGrid {
     columns: 690,
     min_bar_columns: 3,
@@ -278,8 +279,8 @@ impl Picture<'_> {
         }
     }
 
-    /// Returns the rows of the legend, which explains the marks and the parts of the bars. Each item
-    /// has its distance from the left.
+    /// Returns the rows of the legend, which explains the marks and the parts of the bars. Each
+    /// item has its distance from the left.
     fn legend_rows(&self) -> Vec<Vec<(usize, String)>> {
         let bars =
             || self.timeline.lanes.iter().flat_map(|lane| &lane.rows).flat_map(|row| &row.bars);

@@ -14,7 +14,7 @@ use super::{BarState, MarkKind};
 /// Maximum width of a task's title and of a mark's text, in columns.
 const TEXT_COLUMNS: usize = 160;
 
-/// What a timeline needs of a task.
+/// The history of a task, as far as a timeline shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TimelineTask {
     /// Id of the task.
@@ -23,7 +23,8 @@ pub struct TimelineTask {
     pub session_id: SessionId,
     /// The task inside which this task was started.
     pub parent_task: Option<TaskId>,
-    /// Name and command of the task, shortened, without control characters.
+    /// Name and command of the task, or the name alone if the command is siding itself; shortened,
+    /// without control characters.
     pub title: String,
     /// Start of the task.
     pub started_at: UnixMs,
@@ -129,8 +130,8 @@ fn record_time(record: &Record) -> Option<MonotonicMs> {
     }
 }
 
-/// Returns what a record says; `None` for a record without a mark. The end of a task is marked from
-/// its final state instead.
+/// Returns the kind and the text of a record's mark; `None` for a record without a mark. The end of
+/// a task is marked from its final state instead.
 fn describe_record(record: &Record, state: &TaskState) -> Option<(MarkKind, String)> {
     match record {
         Record::Event { event, .. } => describe_event(event, state),

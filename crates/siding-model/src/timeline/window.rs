@@ -39,7 +39,7 @@ impl TimelineWindow {
     }
 
     /// Returns the window that ends shortly after `now` and begins at the first start of a task,
-    /// but at most `back_ms` before `now`.
+    /// but at least one second and at most `back_ms` before `now`.
     #[must_use]
     pub fn fit(tasks: &[TimelineTask], now: UnixMs, back_ms: i64) -> Self {
         let earliest = now.plus_ms(back_ms.max(Self::MIN_SPAN_MS).saturating_neg());

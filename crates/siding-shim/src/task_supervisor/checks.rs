@@ -57,9 +57,10 @@ impl TaskSupervisor {
             && self.clients.min_shown().is_some()
     }
 
-    /// Returns the offset at which the shim leaves the output in the FIFO, so that the command waits
-    /// for its reader. `None` if the command does not wait, and after a failed write: the reader
-    /// then misses output in any case, and never receives as many bytes as the command has written.
+    /// Returns the offset from which on the shim leaves the output in the FIFO, so that the command
+    /// waits for its reader. `None` if the command does not wait, and after a failed write: the
+    /// reader then misses output in any case, and never receives as many bytes as the command has
+    /// written.
     pub(super) fn output_limit(&self) -> Option<u64> {
         let shown = self.clients.min_shown()?;
         if self.output.totals().lost > 0 {
@@ -74,7 +75,8 @@ impl TaskSupervisor {
         self.output_limit().is_some_and(|limit| self.output.bytes() >= limit)
     }
 
-    /// Returns when to poll the output of an adopted task; `None` for a task that siding started.
+    /// Returns when to poll the output of an adopted task; `None` if no poll is needed, and for a
+    /// task that siding started.
     pub(super) fn output_poll_at(&self) -> Option<MonotonicMs> {
         let has_recorded_stall =
             self.task.state().stall.is_some() && self.task.state().may_resume();
@@ -116,14 +118,16 @@ impl TaskSupervisor {
     }
 
     /// Returns the readiness record of a task whose last output met its conditions, to be written
-    /// before the final record. `None` if the conditions are not met or the journal has no space.
+    /// before the final record. `None` if the task was ready earlier or has no conditions, if they
+    /// are not met, if the task was being stopped, or if the journal has no space.
     pub(super) fn final_readiness(&mut self, at: MonotonicMs) -> Option<Record> {
         let ready = self.readiness.check_after_end(self.task.dir(), self.task.state(), at)?;
         self.task.can_write_optional_record().then_some(Record::Ready(ready))
     }
 
-    /// Samples the processes if the task has been silent for long, or if a client has requested
-    /// evidence; then records a stall, or sends the evidence. Returns whether a sample was due.
+    /// Samples the processes if a sample of the silent task is due or a client has requested
+    /// evidence. Then records the stall if there is one, or sends the evidence. Returns whether a
+    /// sample was due.
     pub(super) fn check_stall(&mut self, now: MonotonicMs) -> bool {
         let Self { task, output, tree, .. } = self;
         let context = TaskContext::new(task, output, tree);

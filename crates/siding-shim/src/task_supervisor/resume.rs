@@ -28,11 +28,11 @@ impl TaskSupervisor {
         }
     }
 
-    /// Finds and records the leader of a task whose shim died between starting the command and
-    /// recording it. The leader is the oldest process that leads a session of its own (setsid(2)),
-    /// as every leader of a task does until it exits. The task's proxy, which is older, also leads
-    /// a session and is skipped. If no such process is left, but others are, records that the
-    /// leader has ended in an unknown way.
+    /// Finds and records the leader of a task whose shim died before it recorded the leader. The
+    /// leader is the oldest process that leads a session of its own (setsid(2)), as every leader of
+    /// a task does until it exits. The task's proxy, which is older, also leads a session and is
+    /// skipped. If no such process is left, but others are, records that the leader has ended in an
+    /// unknown way. If no process at all is left, the check that follows records this.
     fn find_leader(&mut self) {
         let is_proxy = |pid| {
             procfs::process_name(pid).is_some_and(|name| name.as_bytes() == PROXY_NAME.to_bytes())

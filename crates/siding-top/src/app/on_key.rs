@@ -81,7 +81,8 @@ impl App {
         })
     }
 
-    /// Returns the movement of a key that moves, on a page with this number of rows.
+    /// Returns the movement that a key requests on a page with this number of rows; `None` for
+    /// another key.
     fn movement(&self, key: &Key, height: usize) -> Option<Movement> {
         let page = height.max(1).cast_signed();
         let half = (height / 2).max(1).cast_signed();
@@ -214,7 +215,7 @@ impl App {
         Some(Vec::new())
     }
 
-    /// Handles a key that applies to a task, in the list and on the page of the task.
+    /// Handles `?`, and the keys that apply to a task in the list and on its page.
     fn on_task_key(&mut self, key: &Key) -> Vec<Effect> {
         if *key == Key::Char('?') {
             self.overlay = Some(Overlay::Help(0));
@@ -341,8 +342,8 @@ impl App {
         }
     }
 
-    /// Selects the task or tab under the mouse, and sorts by the column of a heading. Opens the task
-    /// if it was selected already.
+    /// Handles a click: selects the task or tab, opens a task that was selected already, and sorts
+    /// by the column of a heading.
     fn on_click(&mut self, column: usize, row: usize) -> Vec<Effect> {
         if let Some(detail) = &mut self.detail {
             if row == geometry::TABS_ROW

@@ -9,7 +9,7 @@ use crate::geometry::{DETAIL_FRAME_ROWS, TABS_ROW, tab_positions};
 use crate::row::{TaskRow, format_ms};
 use crate::theme::Tone;
 
-/// Maximum width of a command in the title.
+/// Maximum width of the state in the title.
 const TITLE_COLUMNS: usize = 200;
 
 pub(super) fn draw_detail(app: &App, canvas: &mut Canvas) {

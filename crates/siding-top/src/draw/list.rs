@@ -13,7 +13,7 @@ use crate::theme::{Theme, Tone};
 
 /// Characters of an id that are shown in a narrow terminal.
 const SHORT_ID_CHARS: usize = 6;
-/// Maximum width of the filter in the title.
+/// Maximum width of the filter in the title, and in the note about an empty list.
 const FILTER_COLUMNS: usize = 30;
 
 pub(super) fn draw_list(app: &App, canvas: &mut Canvas) {

@@ -113,7 +113,7 @@ fn draw_prompt(app: &App, canvas: &mut Canvas, kind: &PromptKind, text: &str) ->
     };
     let mut column = canvas.text(0, row, app.columns, label, app.theme.style(Tone::Strong));
     let style = app.theme.style(Tone::Normal);
-    // Of a long text, the end is visible.
+    // Only the end of a long text is visible.
     let room = app.columns.saturating_sub(column + 1);
     let mut visible = one_line(text, usize::MAX);
     while display_width(&visible) > room {

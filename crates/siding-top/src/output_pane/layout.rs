@@ -1,4 +1,4 @@
-//! Which rows of the loaded lines are on the screen. A long line is wrapped.
+//! Computes the rows of the loaded lines that are on the screen. A long line is wrapped.
 
 use ratatui_core::style::Style;
 use siding_model::text::display_width;

@@ -6,7 +6,7 @@ use siding_core::output::looks_like_error;
 
 use super::{BLOCK_BYTES, ByteSource, OutputPane};
 
-/// What a search looks for.
+/// The pattern of a search.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Pattern<'p> {
     /// A text in lower case.
@@ -24,18 +24,19 @@ impl Pattern<'_> {
     }
 }
 
-/// What a scan has found.
+/// The result of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ScanResult {
     /// A matching line, which starts at this offset.
     Match(u64),
     /// No line matches.
     NoMatch,
-    /// No line matches up to this offset, at which another scan continues.
+    /// No line matches between the start of the scan and this offset, at which another scan
+    /// continues.
     Unfinished(u64),
 }
 
-/// Finds the first matching line between two offsets. Reads about `most` bytes.
+/// Finds the first matching line between two offsets. Reads at most about `most` bytes.
 pub(super) fn find_after(
     from: u64,
     to: u64,
@@ -71,7 +72,7 @@ pub(super) fn find_after(
     Ok(ScanResult::Unfinished(resume.unwrap_or(scan.end)))
 }
 
-/// Finds the last matching line before an offset. Reads about `most` bytes.
+/// Finds the last matching line before an offset. Reads at most about `most` bytes.
 pub(super) fn find_before(
     to: u64,
     most: u64,

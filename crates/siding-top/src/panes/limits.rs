@@ -23,8 +23,9 @@ const LISTED_LIMITS: [LimitKind; 7] = [
     LimitKind::Sent,
 ];
 
-/// Formats the deadline and the limits. Only what this program measures, or what the journal of an
-/// ended task contains, has a bar: the rest is known to the task's shim alone.
+/// Formats the deadline, the limits and the recorded peaks. A limit has a bar if this program
+/// measures its amount, or if the journal of an ended task contains the peak. Only the shim of a
+/// running task knows the other amounts.
 pub(super) fn format_limits(task: &LiveTask, state: &TaskState, now: MonotonicMs) -> Vec<PaneLine> {
     let mut lines = Vec::new();
     let elapsed = state.elapsed_ms(now);
@@ -65,7 +66,7 @@ pub(super) fn format_limits(task: &LiveTask, state: &TaskState, now: MonotonicMs
     lines
 }
 
-/// Formats what a task has used at most.
+/// Formats the known peaks and totals of a task's usage.
 pub(crate) fn peak_lines(peaks: &PeakUsage) -> Vec<PaneLine> {
     let amounts = [
         (LimitKind::Memory, peaks.memory_bytes),
@@ -131,7 +132,7 @@ fn used_amount(task: &LiveTask, kind: LimitKind) -> Option<u64> {
 fn used_line(label: &str, used: u64, limit: u64, format: impl Fn(u64) -> String) -> PaneLine {
     let line =
         labeled(label, &format!("{} {} of {}", time_bar(used, limit), format(used), format(limit)));
-    // Nine tenths of a limit are worth a look.
+    // The line is emphasized from nine tenths of the limit.
     let is_near = u128::from(used) * 10 >= u128::from(limit) * 9;
     PaneLine { tone: if is_near { Tone::Warning } else { Tone::Normal }, ..line }
 }

@@ -113,7 +113,8 @@ struct CommandLine {
     words: Vec<String>,
     /// Position of the incomplete word.
     index: usize,
-    /// The beginning of the incomplete word that the shell regards as other words.
+    /// The part of the incomplete word that bash has passed as earlier words; empty if there is
+    /// none.
     word_prefix: String,
 }
 

@@ -91,8 +91,9 @@ fn describe(value: &str, description: &str) -> CompletionCandidate {
     CompletionCandidate::new(value).help(Some(StyledStr::from(description)))
 }
 
-/// Returns those of the running tasks and up to `max_ended` others for which `is_wanted` returns
-/// true, the most recent first: their names and ids, described by their commands.
+/// Returns the names and ids of the running tasks and of up to `max_ended` other tasks, the most
+/// recent first, with the tasks' commands as descriptions. Omits the tasks for which `is_wanted`
+/// returns false.
 fn task_candidates(
     root: &StateDir,
     max_ended: usize,

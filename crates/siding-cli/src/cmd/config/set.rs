@@ -127,7 +127,8 @@ fn find_missing_program(key: Key, value: &str) -> Option<String> {
     is_missing.then(|| format!("`{key}`: no directory in PATH has a program `{program}`"))
 }
 
-/// Prints the mistakes in all sources. The value that was set is valid, so they are older ones.
+/// Prints the mistakes that the sources contain after a change. They existed before the change,
+/// because only a valid value is set.
 fn report_mistakes(loaded: &LoadedSettings) {
     for mistake in &loaded.mistakes {
         errln!("siding: {mistake}");

@@ -136,7 +136,7 @@ fn format_table(views: &[SettingView], home: Option<&Path>) -> String {
     text
 }
 
-/// Returns the value for a person: `no limit` instead of a zero that means it.
+/// Returns the value for a person: `no limit` instead of a zero that means no limit.
 fn shown_value(view: &SettingView) -> String {
     match Key::from_name(view.key) {
         Some(key) => key.format_value(&view.value),

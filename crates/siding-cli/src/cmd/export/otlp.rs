@@ -23,7 +23,8 @@ use crate::render::out::{self, ReaderState};
 /// Maximum number of spans in one request. A span with many events has about 30 kB, and collectors
 /// accept 4 MiB.
 const MAX_BATCH_SPANS: usize = 100;
-/// Delay before the next attempt if the collector asks for a longer one than a person would accept.
+/// Delay before the next attempt if the collector asks for such a long one that
+/// [`next_retry_delay`] returns `None`.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
 /// Maximum width in columns of a message of the collector.
 const MESSAGE_COLUMNS: usize = 200;
@@ -143,7 +144,8 @@ struct Exporter<'r> {
 }
 
 impl Exporter<'_> {
-    /// Sends every task that has ended and was not accepted. Returns the number of sent tasks.
+    /// Sends every ended task that the collector has not accepted yet. Returns the number of these
+    /// tasks, including any that the collector rejects now.
     fn export_pending(&mut self) -> Result<usize, ExportStop> {
         let failed = |error| ExportStop::Failure(Failure::new(error));
         let spans = self.log.pending(self.root).map_err(failed)?;
@@ -168,7 +170,8 @@ impl Exporter<'_> {
         Ok(spans.len())
     }
 
-    /// Sends one span of a rejected batch. If the collector rejects it alone as well, it is given up.
+    /// Sends one span of a rejected batch. If the collector rejects this span alone, reports it and
+    /// leaves it out.
     fn send_single(&self, span: &[TaskSpan]) -> Result<(), ExportStop> {
         match self.send_batch(span) {
             Err(SendFailure::BadRequest { why }) => {

@@ -9,8 +9,10 @@ const PREPARING_COMMANDS: [&str; 14] = [
     "ulimit", "umask", "unset",
 ];
 
-/// Returns the name of the first program that a command runs, without its directory, such as `make`
-/// for `cd src && make -j8`. The name of the shell if the text names no program.
+/// Returns the name of the program that a command runs, without its directory, such as `make` for
+/// `cd src && make -j8`. This is the first command that is not one of `PREPARING_COMMANDS`,
+/// otherwise the first command, otherwise the shell. Tasks of other kinds than
+/// [`TaskKind::LocalBash`] run `siding`.
 pub(super) fn program_name(kind: TaskKind, command: &TaskCommand) -> String {
     if kind != TaskKind::LocalBash {
         return "siding".to_owned();

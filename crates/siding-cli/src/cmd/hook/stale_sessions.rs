@@ -33,7 +33,7 @@ pub(super) fn report_and_close_stale(root: &StateDir) -> Result<Option<String>, 
         if session.is_closed || session.may_live_elsewhere(&boot) {
             continue;
         }
-        // The session of a live subagent is still in use.
+        // Either the session or one that inherits its tasks is live, or this cannot be determined.
         if !session::is_ended(root, &session.id, &boot) {
             continue;
         }

@@ -17,7 +17,7 @@ const MAX_HELD_TURNS: u64 = 8;
 
 /// Holds the turn if there are new notices, the host's turns may be held, and fewer than
 /// `MAX_HELD_TURNS` consecutive turns were held. Otherwise lists the running background tasks for
-/// the person.
+/// the person. Does neither if the host's process no longer owns the conversation's session.
 pub(super) fn answer<'c>(
     input: &HookInput,
     conversation: &'c Conversation,

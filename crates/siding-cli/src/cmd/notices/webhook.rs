@@ -19,14 +19,14 @@ use super::webhook_client::WebhookClient;
 use crate::failure::Failure;
 use crate::render::json;
 
-/// Maximum number of queued notices. A server that was unreachable receives up to this number of
-/// notices when it can be reached again.
+/// Maximum number of notices that wait in the queue, besides the one that is being sent. A server
+/// that was unreachable receives them when it can be reached again.
 const MAX_QUEUED_NOTICES: usize = 64;
 /// Maximum time that siding waits before its exit for queued requests to finish.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time between a failed request and the report of its error. If the next attempt is due
-/// earlier, the error is reported before that attempt. If siding ends during this time, it reports
-/// only that the notice was not sent.
+/// earlier, the error is reported before that attempt. If siding ends during this time, one
+/// message reports the error and that the notice was not sent.
 const REPORT_DELAY: Duration = Duration::from_secs(2);
 
 /// A notice in the queue, as the body of its request.
@@ -100,8 +100,8 @@ impl WebhookSender {
         self.failures.record_failure(id, &why);
     }
 
-    /// Stops retries, and waits up to `DRAIN_TIMEOUT` until each notice in the queue has been sent
-    /// or has failed once.
+    /// Stops retries, and waits up to `DRAIN_TIMEOUT` until each queued notice has been sent or has
+    /// failed at least once.
     pub(super) fn finish(self) {
         let Self {
             server,

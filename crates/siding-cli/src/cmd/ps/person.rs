@@ -142,7 +142,7 @@ pub(super) fn report_nothing_running(
 }
 
 /// Returns the failed tasks whose ends were neither returned to a caller nor shown in another way.
-/// Only the implicit session counts, because the tasks of other sessions are reported to agents.
+/// Only tasks of the implicit session are included, because agents receive the other notices.
 fn find_unread_failures(root: &StateDir, views: &[TaskView]) -> HashSet<TaskId> {
     let failed: Vec<TaskId> = views
         .iter()
@@ -154,7 +154,8 @@ fn find_unread_failures(root: &StateDir, views: &[TaskView]) -> HashSet<TaskId> 
     if failed.is_empty() {
         return HashSet::new();
     }
-    // Unreadable acknowledgements do not hide the list of tasks; `siding notices` reports them.
+    // If the acknowledgements cannot be read, the list shows no unread failure; `siding notices`
+    // reports the error.
     Outbox::for_terminal(root, SessionId::implicit())
         .and_then(|outbox| outbox.tasks_with_pending_end(&failed))
         .map(|ids| ids.into_iter().collect())

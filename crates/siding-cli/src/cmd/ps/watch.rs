@@ -26,8 +26,8 @@ use crate::render::out::{self, ReaderState};
 use crate::run_history;
 use crate::stdout;
 
-/// Shortest time between two paints, and the interval at which the times of running tasks are
-/// painted, in milliseconds.
+/// Shortest time in milliseconds between two paints if no signal arrives. It is also the interval
+/// of the paints while a task runs.
 const PAINT_INTERVAL_MS: u64 = 1_000;
 /// Interval of the paints while no task runs: the list then shows only ages in minutes.
 const IDLE_INTERVAL_MS: u64 = 60_000;
@@ -134,7 +134,7 @@ impl Args {
     }
 }
 
-/// Returns the view of a task with what was measured.
+/// Returns the view of a task with the ports that were measured last.
 fn to_row(task: &LiveTask) -> TaskView {
     let mut row = task.view.clone();
     if let Some(usage) = &task.usage {
@@ -143,7 +143,7 @@ fn to_row(task: &LiveTask) -> TaskView {
     row
 }
 
-/// Sets the usual durations of tasks that have appeared.
+/// Sets the usual durations of the running tasks among `ids`.
 fn add_expectations(view: &mut LiveView, ids: &[TaskId]) {
     let running: Vec<TaskView> = ids
         .iter()
@@ -162,7 +162,8 @@ fn add_expectations(view: &mut LiveView, ids: &[TaskId]) {
     }
 }
 
-/// Waits until the next paint. Returns whether the screen has changed in another way.
+/// Waits until the next paint is due or a signal arrives. Returns whether a signal has arrived,
+/// after which the earlier lines cannot be painted over.
 fn wait(view: &LiveView, signals: &SignalFd, has_running: bool) -> Result<bool, Failure> {
     let io = |error| Failure::new(format!("could not wait for a change: {error}"));
     let is_woken = poll::wait_readable(&[signals.as_fd()], Some(PAINT_INTERVAL_MS)).map_err(io)?;

@@ -38,7 +38,7 @@ impl DuplicateAction {
     }
 }
 
-/// Notes that the command has been started although `first` already runs it.
+/// Prints a note that the command was started although `first` already runs it.
 pub(super) fn report_second_start(root: &StateDir, first: TaskId) {
     // The first task may have been removed in the meantime.
     let task = Task::read(root, first).ok();

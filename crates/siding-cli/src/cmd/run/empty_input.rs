@@ -1,5 +1,5 @@
-//! Advice for a person whose program ended at once, because it reads the terminal, which siding does
-//! not pass on.
+//! Advice for a person whose program reads the terminal, but found an empty input, because siding
+//! does not pass on the terminal.
 
 use std::path::Path;
 
@@ -17,7 +17,8 @@ const INPUT_READERS: [&str; 14] = [
     "tee", "zsh",
 ];
 
-/// Returns the advice if the task's program has found an empty input instead of the terminal.
+/// Returns the advice if the task's program has probably found an empty input instead of the
+/// terminal.
 pub(super) fn advice_for_person(plan: &RunPlan, state: &TaskState) -> Option<String> {
     let has_exited = matches!(state.lifecycle.outcome(), Some(Outcome::Exited { .. }));
     if !has_exited || state.spec.stdin != StdinMode::Null || !keyboard::is_used(plan) {

@@ -53,15 +53,16 @@ pub(super) enum FollowEnd {
 #[derive(Debug)]
 pub(super) struct FollowResult {
     pub(super) end: FollowEnd,
-    /// Offset after the output that was shown; `None` if no output or only a selection was
+    /// Offset after the output that was shown or lost; `None` if no output or only a selection was
     /// requested.
     pub(super) shown: Option<u64>,
-    /// Number of bytes that the command had written when the wait ended and that were not shown.
+    /// Number of bytes that the command had written when the wait ended and that were not shown; 0
+    /// if standard output accepts nothing more.
     pub(super) unshown: u64,
-    /// Whether the reader has closed standard output. If the wait finished nevertheless, the
-    /// command was stopped for this reason.
+    /// Whether the reader has closed standard output, and no signal has ended the wait. With
+    /// [`FollowEnd::Finished`], a stop was requested for this reason.
     pub(super) is_disconnected: bool,
-    /// Whether the person has interrupted the command (SIGINT).
+    /// Whether the last signal that the wait handled was SIGINT.
     pub(super) is_interrupted: bool,
     /// Whether output was lost because its reader was too slow.
     pub(super) lost_output: bool,
@@ -112,7 +113,7 @@ pub(super) fn follow(
     if let (CallEnd::Returned(..), Some(matches)) = (&end, caller.matches) {
         matches.finish()?;
     }
-    // After an interrupt, the signal and not the reader determines the result.
+    // After a signal, the signal and not the reader determines the result.
     let is_disconnected = caller.last_signal.is_none()
         && caller.output.as_ref().is_some_and(CommandOutput::is_disconnected);
     let is_interrupted = caller.last_signal == Some(Signal::INT);
@@ -137,7 +138,7 @@ struct RunCaller<'f, 'r> {
     keyboard: Option<Keyboard>,
     output: Option<CommandOutput>,
     matches: Option<MatchPrinter>,
-    /// `None` if nobody sees a progress line.
+    /// `None` if no progress line is shown.
     progress: Option<RunProgress<'r>>,
     last_signal: Option<Signal>,
 }
@@ -160,10 +161,10 @@ impl ForegroundCaller for RunCaller<'_, '_> {
         std::iter::once(self.signals.as_fd()).chain(keys).collect()
     }
 
-    /// Returns an interrupt for each SIGINT: the first stops the command, and the second ends the
-    /// grace. The other signals that end the wait, such as SIGTERM and SIGHUP, only detach this
-    /// process: a host sends them when it ends, and the task's lease then decides whether the task
-    /// continues.
+    /// Returns a hand-over for its key, and an interrupt for each SIGINT: the first stops the
+    /// command, and the second ends the grace. The other signals that end the wait, such as SIGTERM
+    /// and SIGHUP, only detach this process: a host sends them when it ends, and the task's lease
+    /// then decides whether the task continues.
     fn take_requests(&mut self) -> Vec<CallEvent> {
         let mut requests = Vec::new();
         for signal in self.signals.read_pending() {

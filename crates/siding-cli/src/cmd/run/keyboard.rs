@@ -46,7 +46,7 @@ pub(super) const KEYBOARD_SIGNALS: [Signal; 5] =
 #[derive(Debug)]
 pub(super) struct Keyboard {
     terminal: OwnedFd,
-    /// `None` until this process was in the foreground for the first time.
+    /// `None` until this process starts to read keys for the first time.
     mode: Option<Arc<KeyMode>>,
     is_reading: bool,
     /// Whether other programs of this process's pipeline may read the keys.
@@ -57,14 +57,14 @@ pub(super) struct Keyboard {
     discard_note: Option<String>,
 }
 
-/// What is known about the other programs of a pipeline.
+/// The state of the other programs of a pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PipelineState {
     /// Standard output is a terminal, so there is no other program.
     Absent,
     /// The other programs may not have started yet.
     Starting,
-    /// All programs have started.
+    /// All programs have probably started, because [`HINT_AFTER`] has passed.
     Started,
 }
 
@@ -76,8 +76,8 @@ struct TypedInput {
     ends_line: bool,
 }
 
-/// Returns whether the call reads keys, in a pipeline perhaps later: a person waits for a command in
-/// the foreground, standard input is a terminal, and the command does not read it itself.
+/// Returns whether the call reads keys, in a pipeline perhaps later: a person waits for a command
+/// in the foreground, standard input is a terminal, and the command does not read it itself.
 pub(super) fn is_used(plan: &RunPlan) -> bool {
     let spec = plan.task.spec();
     plan.is_person
@@ -88,7 +88,7 @@ pub(super) fn is_used(plan: &RunPlan) -> bool {
 
 impl Keyboard {
     /// Starts to read keys if this process is in the foreground and not in a pipeline. Returns
-    /// `None` if the terminal cannot be used; the command then runs without it.
+    /// `None` if the descriptor of the terminal cannot be duplicated; the call then reads no keys.
     pub(super) fn open(plan: &RunPlan) -> Option<Self> {
         let spec = plan.task.spec();
         let advice = if spec.stdin == StdinMode::Pipe {
@@ -112,15 +112,15 @@ impl Keyboard {
         Some(keyboard)
     }
 
-    /// Returns the time after which [`Self::hand_over_hint`] must be called; `None` if the key has no
-    /// effect.
+    /// Returns the time after which [`Self::hand_over_hint`] must be called; `None` if the key has
+    /// no effect.
     pub(super) fn hint_after(&self) -> Option<Duration> {
         self.can_hand_over.then_some(HINT_AFTER)
     }
 
-    /// Returns the text that names the key which moves the command to the background. In a pipeline,
-    /// first starts to read the keys. Returns `None` if this process does not read them, for example
-    /// in the background, and if nobody would see the text.
+    /// Returns the text that names the key which moves the command to the background. In a
+    /// pipeline, first starts to read the keys. Returns `None` if this process does not read them,
+    /// for example in the background, and if standard error is no terminal.
     pub(super) fn hand_over_hint(&mut self) -> Option<String> {
         if self.pipeline == PipelineState::Starting {
             self.pipeline = PipelineState::Started;
@@ -132,7 +132,7 @@ impl Keyboard {
         is_shown.then(|| format!("Ctrl-B{twice} moves it to the background"))
     }
 
-    /// Returns whether this process reads the keys, because it is in the foreground.
+    /// Returns whether this process reads the keys now.
     pub(super) const fn is_reading(&self) -> bool {
         self.is_reading
     }
@@ -144,8 +144,8 @@ impl Keyboard {
     }
 
     /// Reads the typed keys, without waiting for any. Returns whether the person moves the command
-    /// to the background. `is_full_screen` is whether the command shows a screen of its own, for
-    /// which each key is meant.
+    /// to the background. The first discarded line causes a note; with `is_full_screen`, the first
+    /// key does, because each key is meant for the screen of the command.
     pub(super) fn read_hand_over_key(&mut self, is_full_screen: bool) -> bool {
         if !self.is_reading || !poll::is_readable(self.terminal.as_fd()) {
             return false;
@@ -198,8 +198,8 @@ impl Keyboard {
         self.resume();
     }
 
-    /// Starts to read keys if this process is in the foreground and no other program reads them, and
-    /// otherwise leaves the terminal to the shell or to that program.
+    /// Starts to read keys if this process is in the foreground and no other program reads them,
+    /// and otherwise leaves the terminal to the shell or to that program.
     fn resume(&mut self) {
         self.is_reading =
             tty::is_foreground(&self.terminal) && self.has_no_rival() && self.enter_mode();

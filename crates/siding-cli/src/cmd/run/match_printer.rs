@@ -41,8 +41,9 @@ impl MatchPrinter {
         Ok(Self { lines: LineMatcher::new(pattern, MatchedText::default()), next: 0 })
     }
 
-    /// Subscribes to the growth of the output if `event` is `None`, which is the case once, before
-    /// the wait. Otherwise prints new matching lines if the shim's message announces output.
+    /// Subscribes to the growth of the output before the wait (`event` is `None`), again if a new
+    /// shim may have taken over, and after each growth. Prints new matching lines when the shim's
+    /// message announces output.
     pub(super) fn follow(
         &mut self,
         watch: &mut TaskWatch<'_>,

@@ -10,7 +10,7 @@ use crate::context;
 use crate::exit;
 use crate::install::program::find_in_path;
 
-/// Returns the line that a person probably meant, if the task's program was not found.
+/// Returns advice for a person if the task's program was not found, and a shell could have run it.
 pub(super) fn advice_for_person(state: &TaskState) -> Option<String> {
     let command = &state.spec.command;
     let is_not_found = match command {

@@ -1,5 +1,5 @@
-//! Shows the output of a command as fast as the reader accepts it, without ever blocking: each step
-//! writes only what the reader accepts immediately.
+//! Shows the output of a command as fast as the reader accepts it, without waiting for the reader:
+//! each step writes only as many bytes as it accepts immediately.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, IsTerminal as _, Write};
@@ -33,8 +33,8 @@ pub(super) struct CommandOutput {
     shown: u64,
     /// Offset up to which the command is known to have written.
     written: u64,
-    /// The current chunk of the output, which belongs to one stream, and the number of its bytes that
-    /// were written.
+    /// The current chunk of the output, which belongs to one stream, and the number of its bytes
+    /// that were written.
     piece: Vec<u8>,
     piece_offset: usize,
     /// Whether a growth message must be requested from the shim once all known output is shown.
@@ -133,7 +133,8 @@ enum SinkState {
     Open,
     /// The reader has closed the pipe.
     Disconnected,
-    /// A write has failed for another reason. Nothing more is shown.
+    /// A write has failed: to standard output for another reason, to standard error for any reason.
+    /// Nothing more is written to the stream.
     Failed,
 }
 
@@ -200,7 +201,8 @@ impl CommandOutput {
         self.stderr.iter_mut().for_each(Sink::reset_terminal);
     }
 
-    /// Returns the descriptor to which the next bytes are written; `None` if there are none.
+    /// Returns the descriptor to which the next bytes are written; `None` if there are none, or if
+    /// standard output accepts nothing more.
     pub(super) fn writable_fd(&self) -> Option<BorrowedFd<'_>> {
         let sink = match (&self.stderr, self.stream) {
             (Some(stderr), OutputStream::Stderr) if stderr.is_open() => stderr,

@@ -61,7 +61,7 @@ pub(super) struct RunPlan {
 }
 
 impl RunPlan {
-    /// Returns the terms in which the caller is advised.
+    /// Returns the dialect of the advice for the caller.
     pub(super) const fn dialect(&self) -> Dialect {
         if self.is_person { Dialect::Terminal } else { Dialect::Commands }
     }
@@ -243,8 +243,8 @@ fn requested_wait(args: &Args) -> WaitRequest {
     }
 }
 
-/// Returns the variables to which those of `--env` are added. A person can answer a prompt, quit an
-/// editor and leave a pager.
+/// Returns the variables to which those of `--env` are added. For a person, prompts, editors and
+/// pagers are not turned off.
 const fn base_environment(args: &Args, is_person: bool) -> BaseEnvironment {
     match (args.env_clear, args.env_plain || is_person) {
         (true, _) => BaseEnvironment::Empty,
@@ -304,8 +304,8 @@ pub(super) fn start_task(
     })
 }
 
-/// Makes the command wait for its reader if the plan says so. The shim receives this request before
-/// the command runs, and thus before the command could be too far ahead.
+/// Makes the command wait for its reader if the plan says so. The request follows the task
+/// immediately, so that the shim receives it before the command can be too far ahead.
 fn limit_unshown_output(plan: &RunPlan, link: &ShimConnection) {
     if plan.report_step.is_some() {
         // If the shim has exited, the wait reports it.

@@ -57,7 +57,7 @@ impl<'r> RunProgress<'r> {
         self.schedule.on_output(clock::monotonic_now());
     }
 
-    /// Shows the line again after this process was continued in the foreground.
+    /// Lets the line appear again, after this process was continued in the foreground.
     pub(super) fn resume(&mut self) {
         self.schedule.resume(clock::monotonic_now());
     }

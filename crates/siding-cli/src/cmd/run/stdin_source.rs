@@ -26,7 +26,8 @@ pub(super) enum StdinSource {
     File(PathBuf),
 }
 
-/// Parses the value of `--stdin`. Every other value than a keyword is the path of a file.
+/// Parses the value of `--stdin`. A value that is neither a keyword nor empty is the path of a
+/// file.
 pub(super) fn parse(text: &str) -> Result<StdinSource, String> {
     Ok(match text {
         "auto" => StdinSource::Auto,

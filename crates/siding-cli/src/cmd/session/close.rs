@@ -62,7 +62,7 @@ impl Args {
         let root = context::open_state_dir()?;
         descriptor::raise_open_limit();
         // The session is closed first, so that no new task can start in it while its tasks are
-        // stopped.
+        // being stopped.
         session::close(&root, &self.id)?;
         // The tasks of the session's subagents are stopped too, because the session would inherit
         // them when a subagent ends.

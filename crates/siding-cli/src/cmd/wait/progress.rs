@@ -17,7 +17,7 @@ use crate::task_progress::{LastLine, PaintResult, TaskProgress};
 
 /// Duration of a wait after which the line appears, in milliseconds.
 const DELAY_MS: u64 = 1_000;
-/// The signals before whose effect the line is erased.
+/// Signals that end or suspend this process. The line is erased before they take effect.
 const SIGNALS: [Signal; 5] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::TSTP];
 
 /// A wait with a progress line.
@@ -31,7 +31,8 @@ pub(super) struct WaitProgress<'r> {
 }
 
 impl<'r> WaitProgress<'r> {
-    /// Returns the line if a person waits at a terminal; otherwise `None`.
+    /// Returns a wait with a progress line, or `None` if no person waits at a terminal or the
+    /// signals cannot be blocked.
     pub(super) fn for_person(
         root: &'r StateDir,
         mode: AssistantMode,
@@ -78,7 +79,7 @@ impl<'r> WaitProgress<'r> {
         for signal in self.signals.read_pending() {
             stderr::clear_progress();
             signals::raise_unblocked(signal);
-            // Only a process that was suspended gets here.
+            // This process was suspended and continues, or it ignores the signal.
             self.schedule.resume(clock::monotonic_now());
             self.schedule.on_output(clock::monotonic_now());
         }

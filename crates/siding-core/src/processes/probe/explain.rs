@@ -206,7 +206,8 @@ impl ProcessExplainer<'_> {
         })
     }
 
-    /// Returns a text that names the holders of a file's lock; `None` if the kernel lists no lock.
+    /// Returns a text that names the holders of a file's lock. `None` if the kernel lists no lock
+    /// of the file, or if the file cannot be identified.
     fn lock_holder_name(&self, fd: i32) -> Option<String> {
         let file = LockedFile::from_fd(self.process.process.pid, fd)?;
         let table = std::fs::read_to_string("/proc/locks").ok()?;
@@ -263,8 +264,8 @@ struct LockedFile {
 impl LockedFile {
     fn from_fd(pid: i32, fd: i32) -> Option<Self> {
         let inode = inspect_process::fd_target(pid, fd)?.inode;
-        // The list has the number of the mounted file system, and stat(2) that of a part of it, for
-        // example of a btrfs subvolume. mountinfo has the former.
+        // The list and mountinfo have the device number of the mounted file system. stat(2) may
+        // return the number of a part of that file system, for example of a btrfs subvolume.
         let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{fd}")).unwrap_or_default();
         let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:")).map(str::trim);
         let mounts = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();

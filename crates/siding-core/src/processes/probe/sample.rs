@@ -110,10 +110,10 @@ pub(super) fn thread_ids(pid: i32, status: &ProcessStatus) -> Vec<i32> {
 }
 
 /// Returns a new sample with the content of `before` if none of its processes has run since: each
-/// is then in the same state. The check takes one system call for each process, and a new sample
-/// takes a dozen.
+/// is then in the same state. No process was started, exited, was stopped or was continued in the
+/// meantime either, because each of these events makes the process or its parent run. The check
+/// takes one system call for each process, and a new sample takes a dozen.
 ///
-/// A process that was started, has exited, was stopped or was continued has run, or its parent has.
 /// Also returns `None` if `before` is empty or may be truncated, or if a thread was not known to be
 /// blocked. The same applies if a process has a terminal, because other processes can change the
 /// state of a terminal.

@@ -56,7 +56,8 @@ pub fn usage_of_processes(pids: &[i32], wanted: UsageFields) -> Vec<ProcessUsage
     living.collect()
 }
 
-/// Returns a check, which starts now, whether a measurement of so many processes may continue.
+/// Starts the clock of a measurement. The returned function receives the number of measured
+/// processes, and returns whether the measurement may continue.
 fn measurement_bound() -> impl Fn(usize) -> bool {
     let began = clock::monotonic_now();
     move |count| count < MIN_MEASURED || clock::monotonic_now().ms_since(began) < MAX_MEASUREMENT_MS

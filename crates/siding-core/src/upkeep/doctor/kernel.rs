@@ -65,7 +65,8 @@ fn exit_of_non_children() -> Check {
 }
 
 fn subreaper() -> Check {
-    // This changes only the checking process, which is about to exit.
+    // This process stays a subreaper after the check. `siding doctor` is about to exit, but the
+    // server of `siding web` is not.
     let result = process::become_subreaper();
     Check {
         name: "subreaper",

@@ -139,8 +139,8 @@ impl SessionCache<'_> {
     }
 }
 
-/// Returns the disk space that the files of a task take, in bytes; zero if the task was removed or
-/// its directory cannot be read.
+/// Returns the disk space of the entries in a task's directory, in bytes, without the content of
+/// subdirectories. Zero if the task was removed or its directory cannot be read.
 pub(crate) fn stored_bytes(root: &StateDir, id: TaskId) -> u64 {
     let Ok(dir) = root.task_dir(id) else { return 0 };
     let names = file::list_entries(&dir).unwrap_or_default();

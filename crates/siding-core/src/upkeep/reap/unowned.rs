@@ -100,8 +100,8 @@ type Ages = HashMap<ProcRef, Duration>;
 
 impl UnownedRules<'_> {
     /// Returns whether any process is old enough and may match a built-in rule. Reads only one file
-    /// of each process (5 µs), so that a session starts quickly on a machine without processes of
-    /// this kind.
+    /// of each process that does not match (5 µs), so that a session starts quickly on a machine
+    /// without processes of this kind.
     fn may_match(self) -> bool {
         let mut buffer = vec![0; MAX_COMMAND_BYTES];
         let mut may_fit = |pid| {

@@ -34,7 +34,8 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// Starts a collector that reacts to the first requests in this way, and accepts all others.
+    /// Starts a collector that has one of `reactions` to each of the first requests, in order, and
+    /// accepts all others.
     pub(super) fn start(reactions: &[Reaction]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
@@ -52,12 +53,12 @@ impl Collector {
         request.expect("a request within the deadline")
     }
 
-    /// Returns all requests that have arrived.
+    /// Returns the requests that have arrived and that no earlier call has returned.
     pub(super) fn received(&self) -> Vec<Request> {
         self.requests.try_iter().collect()
     }
 
-    /// Sets the reaction to the next request.
+    /// Appends the reaction to one later request.
     pub(super) fn react(&self, reaction: Reaction) {
         self.reactions.lock().expect("no panic").push_back(reaction);
     }

@@ -1,7 +1,7 @@
 //! The style sheet of the SVG.
 
-/// The rules for light and dark viewers. They are limited to the picture, so that a page can contain
-/// the picture. Text has at least the contrast that WCAG AA requires.
+/// The rules for light and dark viewers. They are limited to the picture, so that they do not
+/// change a page that contains the picture. Text has at least the contrast that WCAG AA requires.
 pub(super) const STYLE: &str = "
 .siding-timeline .page{fill:#ffffff}
 .siding-timeline .lane{fill:#f3f5f7}

@@ -74,7 +74,8 @@ fn memory_mib(meminfo: &str) -> u64 {
         .map_or(0, |kib| kib / 1024)
 }
 
-/// Returns the type of the file system of `dir`, with a note if it distorts figures.
+/// Returns the type of the file system of `dir`, with a note if this file system makes siding
+/// slower than others do.
 fn file_system(mountinfo: &str, dir: &Path) -> String {
     let Some((device, kind)) = find_mount(mountinfo, dir) else {
         return "an unknown file system".to_owned();

@@ -26,8 +26,7 @@ pub(super) const ROW: Row = Row {
     measure,
 };
 
-/// Number of turns of a long and of a short conversation; a cost that grows with the conversation
-/// differs between them.
+/// Number of turns of a long and of a short conversation, whose peak memory is compared.
 const LONG_CONVERSATION_TURNS: usize = 1_000;
 const SHORT_CONVERSATION_TURNS: usize = 100;
 /// Number of turns in the conversation in which each turn starts a task.

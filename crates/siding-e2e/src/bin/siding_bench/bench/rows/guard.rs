@@ -75,8 +75,8 @@ fn measure_verdicts(rules: &Rules, table: &mut ResultTable) {
     );
 }
 
-/// Returns everyday commands of the corpus, joined into a text as long as a long command of an
-/// agent.
+/// Returns everyday commands of the corpus, joined into one text of at least [`MIN_TEXT_BYTES`].
+/// Agents write commands of this length.
 fn long_command_text() -> String {
     let mut text = String::new();
     let plain = guard_corpus::harmless_commands()

@@ -20,7 +20,7 @@ pub(super) const ROW: Row =
 
 const ENDED_TASKS: usize = 1000;
 const RUNNING_TASKS: usize = 10;
-/// Maximum median run time of a hook that meets the target, in milliseconds.
+/// Target of each hook: the maximum of its median run time, in milliseconds.
 const MAX_HOOK_MS: f64 = 20.0;
 
 const HOOK_EVENT: &str = r#"{"session_id":"3b0e8c1a-6d0f-4a55-9a43-0d8f2f3b1c77","cwd":"/",

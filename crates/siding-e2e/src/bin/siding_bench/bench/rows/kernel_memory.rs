@@ -66,8 +66,8 @@ fn measure(bench: &Bench, table: &mut ResultTable) -> Result<()> {
 }
 
 /// Starts idle commands in a group: tasks of siding if `place` is `Some`, otherwise plain
-/// processes. Returns the plain processes, whose pids the helper prints; for tasks, it prints
-/// nothing.
+/// processes. Returns the plain processes, whose pids the helper prints; returns an empty list for
+/// tasks.
 fn populate_group(
     bench: &Bench,
     group: &MemoryCgroup,
