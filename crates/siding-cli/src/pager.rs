@@ -2,11 +2,10 @@
 
 use std::env;
 use std::io::{self, ErrorKind, Write as _};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use siding_core::sys::signals::SignalFd;
+use siding_core::sys::signals::ForegroundProgram;
 use siding_core::sys::tty;
-use siding_model::signal::Signal;
 use siding_model::text::{RenderOptions, display_width, render_output};
 
 use crate::render::out;
@@ -46,9 +45,6 @@ fn is_installed(program: &str) -> bool {
 #[derive(Debug)]
 pub(crate) struct PagedOutput {
     state: OutputState,
-    /// Blocks the signals of keys such as Ctrl-C while the pager runs. They must not end this
-    /// process before the pager: the shell would then read the keys as well.
-    signals: Option<SignalFd>,
 }
 
 #[derive(Debug)]
@@ -56,22 +52,21 @@ enum OutputState {
     /// Everything goes to standard output.
     Direct,
     /// The text so far fits the screen.
-    Held {
-        pager: String,
-        text: Vec<u8>,
-    },
-    Paged(Child),
+    Held { pager: String, text: Vec<u8> },
+    /// Ctrl-C reaches only the pager: if it ended this process, the shell would read the keys of the
+    /// pager as well.
+    Paged(ForegroundProgram),
 }
 
 impl PagedOutput {
     /// Returns an output that never starts a pager.
     pub(crate) const fn direct() -> Self {
-        Self { state: OutputState::Direct, signals: None }
+        Self { state: OutputState::Direct }
     }
 
     /// Returns an output that starts the pager once the text is longer than the screen.
     pub(crate) const fn with_pager(pager: String) -> Self {
-        Self { state: OutputState::Held { pager, text: Vec::new() }, signals: None }
+        Self { state: OutputState::Held { pager, text: Vec::new() } }
     }
 
     /// Writes bytes. A closed pager is reported as `BrokenPipe`.
@@ -86,7 +81,7 @@ impl PagedOutput {
             return self.start_pager();
         }
         match &mut self.state {
-            OutputState::Paged(child) => match &mut child.stdin {
+            OutputState::Paged(program) => match program.stdin() {
                 Some(stdin) => stdin.write_all(bytes),
                 None => Err(ErrorKind::BrokenPipe.into()),
             },
@@ -101,7 +96,8 @@ impl PagedOutput {
             return Ok(());
         };
         let mut command = Command::new("sh");
-        command.arg("-c").arg(&pager).stdin(Stdio::piped());
+        // Ctrl-C is for the pager. A shell without a trap would end before the pager.
+        command.arg("-c").arg(format!("trap : INT QUIT; {pager}")).stdin(Stdio::piped());
         if env::var_os("LESS").is_none() {
             command.env("LESS", LESS_OPTIONS);
         }
@@ -109,10 +105,8 @@ impl PagedOutput {
             // Makes lv(1) pass on colors.
             command.env("LV", "-c");
         }
-        // The child receives an empty signal mask from std.
-        self.signals = SignalFd::block(&[Signal::INT, Signal::QUIT]).ok();
-        let Ok(child) = command.spawn() else { return out::write(&text) };
-        self.state = OutputState::Paged(child);
+        let Ok(program) = ForegroundProgram::start(&mut command) else { return out::write(&text) };
+        self.state = OutputState::Paged(program);
         self.write(&text)
     }
 
@@ -121,10 +115,7 @@ impl PagedOutput {
         match std::mem::replace(&mut self.state, OutputState::Direct) {
             OutputState::Direct => Ok(()),
             OutputState::Held { text, .. } => out::write(&text),
-            OutputState::Paged(mut child) => {
-                drop(child.stdin.take());
-                child.wait().map(drop)
-            }
+            OutputState::Paged(program) => program.wait().map(drop),
         }
     }
 }

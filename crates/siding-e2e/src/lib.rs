@@ -13,6 +13,7 @@
 //! - [`output_schema()`]: the committed schema of a command's JSON output.
 //! - [`AgentServer`]: an A2A server with a scripted agent.
 //! - [`write_scripted_server()`]: an MCP server whose answers and failures a test sets.
+//! - [`forge_task_name`]: a task whose journal has a name that siding refuses.
 //! - [`Announcement`]: a line in which `puppet` announces a step.
 //! - [`prompt_corpus`]: ends of programs' output that are prompts, and others that only resemble
 //!   prompts.
@@ -43,6 +44,7 @@ mod cgroup_dir;
 mod child_stdio;
 mod eventually;
 pub mod fill_pattern;
+mod forged_name;
 pub mod guard_corpus;
 mod invocation;
 mod leftover_processes;
@@ -66,6 +68,7 @@ pub mod tree_plan;
 pub use agent_server::AgentServer;
 pub use announcement::Announcement;
 pub use eventually::{POLL_DEADLINE, eventually, eventually_some};
+pub use forged_name::{forge_task_name, stand_in_name};
 pub use invocation::{Invocation, RunningProgram};
 pub use leftover_processes::shutdown_marker;
 pub use output_schema::output_schema;

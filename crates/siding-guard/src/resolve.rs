@@ -23,6 +23,7 @@ mod observation;
 mod output;
 mod programs;
 mod shared_stdin;
+mod siding_commands;
 mod simple_command;
 mod subscripts;
 mod variables;

@@ -1,9 +1,12 @@
 //! The protocol between clients and shims.
 //!
 //! One message is one packet of a `SOCK_SEQPACKET` socket and holds one JSON object. A shim
-//! responds to every request after it has carried out or refused the request. It pushes every
-//! journal record to the subscribers of the task after it has tried to write the record; if the
-//! write fails, for example on a full disk, subscribers receive the record before it is stored.
+//! responds to every request after it has carried out or refused the request, with
+//! [`ShimMessage::Done`] or [`ShimMessage::Refused`]. These responses do not name their request:
+//! they arrive in the order of the requests, except those that [`ShimRequest::is_answered_later`]
+//! names. A shim pushes every journal record to the subscribers of the task after it has tried to
+//! write the record; if the write fails, for example on a full disk, subscribers receive the record
+//! before it is stored.
 
 use serde::{Deserialize, Serialize};
 
@@ -87,6 +90,25 @@ pub enum ShimRequest {
     Ping,
 }
 
+impl ShimRequest {
+    /// Returns whether the response may follow the responses to later requests, because the shim
+    /// cannot respond immediately.
+    #[must_use]
+    pub const fn is_answered_later(&self) -> bool {
+        match self {
+            Self::Stop { .. } | Self::Why => true,
+            Self::Subscribe { .. }
+            | Self::Place { .. }
+            | Self::Release { .. }
+            | Self::Extend { .. }
+            | Self::InputWritten { .. }
+            | Self::CloseStdin { .. }
+            | Self::Usage
+            | Self::Ping => false,
+        }
+    }
+}
+
 /// A response to a client, or a message that a shim pushes to its subscribers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
@@ -129,4 +151,19 @@ pub enum ShimMessage {
         /// `errno`; zero for an error without one.
         errno: i32,
     },
+}
+
+impl ShimMessage {
+    /// Returns whether the message says that a request was carried out or refused.
+    #[must_use]
+    pub const fn is_response(&self) -> bool {
+        match self {
+            Self::Done | Self::Refused { .. } => true,
+            Self::Record { .. }
+            | Self::Output { .. }
+            | Self::Why { .. }
+            | Self::Usage { .. }
+            | Self::CannotStart { .. } => false,
+        }
+    }
 }

@@ -223,9 +223,8 @@ pub(crate) fn evidence_lines(title: &str, view: &WhyView) -> Vec<PaneLine> {
     let mut lines = vec![
         PaneLine::new(Tone::Strong, title),
         PaneLine::normal(format!(
-            "{} ({}), silent for {}, {:.1} % of a core",
-            view.verdict.phrase(view.waiting_on),
-            view.certainty.as_str(),
+            "{}, silent for {}, {:.1} % of a core",
+            view.verdict.phrase_with_certainty(view.waiting_on, view.certainty),
             format_duration(Duration::from_millis(view.silent_ms)),
             view.cpu_percent
         )),

@@ -59,7 +59,11 @@ fn paths() -> Value {
             ("from", "integer", "offset of the first byte"),
             ("max", "integer", "maximum size of the text in bytes"),
         ]),
-        "/api/v1/tasks/{id}/why": read("why a task is quiet", "`why`", &[]),
+        "/api/v1/tasks/{id}/why": read(
+            "why a task is quiet, or how it ended",
+            "`why`",
+            &[],
+        ),
         "/api/v1/tasks/{id}/usage": read(
             "what a running task uses now",
             "an object with `elapsed_ms`, `cpu_percent`, `memory_bytes`, `processes`, `ports`, \

@@ -5,9 +5,10 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use siding_tools::{ToolAnswer, ToolContext, ToolError};
+use siding_model::id::{TaskId, TaskKind};
+use siding_tools::{CallContext, ToolAnswer, ToolContext, ToolError};
 
-use super::self_task::start_task;
+use super::self_task::{new_recorded_id, start_task};
 
 pub(super) const TOOL_NAME: &str = "monitor_mcp";
 pub(super) const TOOL_DESCRIPTION: &str = "\
@@ -45,11 +46,12 @@ pub(super) struct MonitorMcpArgs {
 }
 
 impl MonitorMcpArgs {
-    /// Returns the arguments of the `siding` command line.
-    fn command_args(&self) -> Vec<String> {
+    /// Returns the arguments of the `siding` command line, which starts the task `id`.
+    fn command_args(&self, id: TaskId) -> Vec<String> {
         let seconds = |given: Option<f64>| given.map(|seconds| format!("{seconds}s"));
         let arguments = self.arguments.clone().map(|given| Value::Object(given).to_string());
         let flags = [
+            ("new-task-id", Some(id.to_string())),
             ("url", self.url.clone()),
             ("resource", self.resource.clone()),
             ("tool", self.tool.clone()),
@@ -66,8 +68,14 @@ impl MonitorMcpArgs {
     }
 
     /// Starts the monitor as a task of the agent's session.
-    pub(super) fn start(&self, host: &ToolContext, cwd: &Path) -> Result<ToolAnswer, ToolError> {
-        let begun = start_task(host, cwd, &self.command_args())?;
+    pub(super) fn start(
+        &self,
+        host: &ToolContext,
+        call: &impl CallContext,
+        cwd: &Path,
+    ) -> Result<ToolAnswer, ToolError> {
+        let id = new_recorded_id(host, call, TaskKind::MonitorMcp)?;
+        let begun = start_task(host, cwd, &self.command_args(id))?;
         Ok(ToolAnswer::from_line(match begun.has_ended {
             false => format!("{} watches it; changes are reported to you", begun.id),
             true => format!("{} has already ended: task_output says why", begun.id),
@@ -88,9 +96,12 @@ mod tests {
             "match": "^a b$",
         });
         let args: MonitorMcpArgs = serde_json::from_value(given).expect("valid arguments");
+        let id = TaskId::from_random(TaskKind::MonitorMcp, 7, TaskId::MAX_BITS).expect("an id");
+        let new_task_id = format!("--new-task-id={id}");
         let wanted = [
             "monitor-mcp",
             "--json",
+            new_task_id.as_str(),
             "--tool=-x",
             "--arguments={\"a\":1}",
             "--every=1.5s",
@@ -98,6 +109,6 @@ mod tests {
             "--",
             "server --flag",
         ];
-        assert_eq!(args.command_args(), wanted);
+        assert_eq!(args.command_args(id), wanted);
     }
 }

@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use super::call_control::{AgentCallContext, CallControl};
 use super::event::AgentEvent;
 use super::tool_dispatch::{ToolDispatcher, into_tool_result};
-use super::{remote_agent, subagent, teammate_tools};
+use super::{monitor_mcp, remote_agent, subagent, teammate_tools};
 use crate::message::{ToolCall, ToolResult};
 
 /// Maximum bytes of a task's output that the result of a recovered call quotes.
@@ -33,6 +33,7 @@ impl ToolDispatcher {
                 "bash"
                 | subagent::TOOL_NAME
                 | teammate_tools::SPAWN_TEAMMATE
+                | monitor_mcp::TOOL_NAME
                 | remote_agent::TOOL_NAME,
                 Some(task),
             ) => recover_task_call(host, &call, task),
@@ -42,6 +43,7 @@ impl ToolDispatcher {
                 "bash"
                 | subagent::TOOL_NAME
                 | teammate_tools::SPAWN_TEAMMATE
+                | monitor_mcp::TOOL_NAME
                 | remote_agent::TOOL_NAME,
                 None,
             ) => None,
@@ -116,6 +118,7 @@ fn call_noun(call: &ToolCall) -> &'static str {
     match call.name.as_str() {
         subagent::TOOL_NAME => "subagent",
         teammate_tools::SPAWN_TEAMMATE => "teammate",
+        monitor_mcp::TOOL_NAME => "monitor",
         remote_agent::TOOL_NAME => "remote agent",
         _ => "command",
     }

@@ -8,7 +8,6 @@ use reqwest::Url;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, json};
-use siding_core::task::run::RunError;
 use siding_core::task::stop::{self, StopOptions};
 use siding_http::client::is_loopback_url;
 use siding_model::id::{TaskId, TaskKind};
@@ -19,7 +18,7 @@ use siding_tools::async_fd::run_blocking;
 use siding_tools::tools;
 use siding_tools::{CallContext, CancelReason, SHIM_PROGRAM, ToolAnswer, ToolContext, ToolError};
 
-use super::self_task::start_task;
+use super::self_task::{new_recorded_id, start_task};
 
 pub(super) const TOOL_NAME: &str = "remote_agent";
 pub(super) const TOOL_DESCRIPTION: &str = "\
@@ -134,12 +133,7 @@ impl RemoteAgentArgs {
         cwd: &Path,
     ) -> Result<ToolAnswer, ToolError> {
         let started = run_blocking(|| {
-            let id = host.root.new_id(TaskKind::RemoteAgent).map_err(RunError::Id)?;
-            // The id is in the transcript before the task exists, so that a restarted agent finds
-            // the task whenever this agent was killed.
-            if !call.accept_task(id) {
-                return Err(ToolError::Cancelled);
-            }
+            let id = new_recorded_id(host, call, TaskKind::RemoteAgent)?;
             start_task(host, cwd, &self.command_args(id))
         })?;
         let id = started.id;

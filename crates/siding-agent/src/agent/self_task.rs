@@ -4,9 +4,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use siding_model::id::TaskId;
+use siding_core::task::run::RunError;
+use siding_model::id::{TaskId, TaskKind};
 use siding_model::text::one_line;
-use siding_tools::{ToolContext, ToolError};
+use siding_tools::{CallContext, ToolContext, ToolError};
 
 /// Maximum quoted columns of the program's error message.
 const ERROR_COLUMNS: usize = 600;
@@ -17,6 +18,22 @@ pub(super) struct StartedTask {
     pub(super) id: TaskId,
     /// Whether the task had already ended when the program printed its state.
     pub(super) has_ended: bool,
+}
+
+/// Returns the id for a new task, which the caller of the tool has recorded: the id is in the
+/// transcript before the task exists, so that a restarted agent finds the task whenever this agent
+/// was killed.
+///
+/// # Errors
+///
+/// [`ToolError::Cancelled`] if the call was cancelled; [`ToolError::Run`] if no id can be created.
+pub(super) fn new_recorded_id(
+    host: &ToolContext,
+    call: &impl CallContext,
+    kind: TaskKind,
+) -> Result<TaskId, ToolError> {
+    let id = host.root.new_id(kind).map_err(RunError::Id)?;
+    if call.accept_task(id) { Ok(id) } else { Err(ToolError::Cancelled) }
 }
 
 /// Runs this program to start a background task of the agent's session. `args` is a command line

@@ -227,7 +227,7 @@ impl ToolDispatcher {
         if let Some(command) = &args.command {
             self.approver.approve(call, command, true).await?;
         }
-        run_blocking(|| args.start(host, &self.spawner.cwd))
+        run_blocking(|| args.start(host, call, &self.spawner.cwd))
     }
 
     async fn run_remote_agent(

@@ -121,7 +121,52 @@ fn shell_text(words: Vec<OsString>) -> Result<String, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+    use siding_guard::Rules;
+
     use super::*;
+    use crate::cmd::Cli;
+
+    /// Returns all forms of an option, with hidden aliases, and with the value `value`.
+    fn option_forms(option: &clap::Arg) -> Vec<String> {
+        let aliases = option.get_all_aliases().unwrap_or_default();
+        let short_aliases = option.get_all_short_aliases().unwrap_or_default();
+        let long = option.get_long().into_iter().chain(aliases).map(|name| format!("--{name}"));
+        let short = option.get_short().into_iter().chain(short_aliases);
+        let names = long.chain(short.map(|letter| format!("-{letter}")));
+        if !option.get_action().takes_values() {
+            return names.collect();
+        }
+        names.flat_map(|name| [format!("{name} value"), format!("{name}=value")]).collect()
+    }
+
+    /// If the guard does not know an option, it may take the value for the program, or the program
+    /// for the value, and does not judge the command line.
+    #[test]
+    fn the_guard_knows_every_option_of_the_commands_that_run_a_command_line() {
+        let mut cli = Cli::command();
+        cli.build();
+        let judged = |text: &str| {
+            let report = judge(text, &Rules::builtin(), ExecMode::Foreground);
+            let found = report.findings.into_iter().map(|finding| finding.rule);
+            (report.verdict, found.collect::<Vec<_>>())
+        };
+        let expected = judged("rm -rf /");
+        assert_eq!(expected.0, GuardVerdict::Deny);
+        let mut commands = 0;
+        for command in cli.get_subcommands() {
+            if !command.get_positionals().any(clap::Arg::is_trailing_var_arg_set) {
+                continue;
+            }
+            commands += 1;
+            let options = command.get_arguments().filter(|argument| !argument.is_positional());
+            for form in options.flat_map(option_forms) {
+                let text = format!("siding {} {form} rm -rf /", command.get_name());
+                assert_eq!(judged(&text), expected, "{text}");
+            }
+        }
+        assert_eq!(commands, 3, "run, monitor and monitor-mcp");
+    }
 
     #[test]
     fn arguments_are_joined_into_one_quoted_shell_text() {

@@ -14,7 +14,7 @@ use siding_core::task::run::request;
 use siding_mcp::watch::{
     BearerToken, McpTarget, NOTICE_LINE_PATTERN, WatchSpec, WatchedServer, watch,
 };
-use siding_model::id::TaskKind;
+use siding_model::id::{TaskId, TaskKind};
 use siding_model::monitor::Monitor;
 use siding_model::text::one_line;
 
@@ -76,6 +76,9 @@ pub(crate) struct Args {
     /// Print the task as JSON instead of its id
     #[arg(long)]
     json: bool,
+    /// Id for the new task, which the caller has recorded
+    #[arg(long, value_name = "ID", hide = true)]
+    new_task_id: Option<TaskId>,
 }
 
 /// Arguments that describe the watch. `siding monitor-mcp` passes them on to the program in the
@@ -147,7 +150,7 @@ fn parse_url(text: &str) -> Result<String, String> {
 impl Args {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let mut run = run::Args::default();
-        run.kind = TaskKind::MonitorMcp;
+        run.set_kind(TaskKind::MonitorMcp, self.new_task_id)?;
         run.timeout = Some(monitor::resolve_deadline(self.timeout.as_deref(), self.persistent)?);
         run.background = true;
         // Silence is normal for a watch, and the watch itself reports failures of its connection.

@@ -17,6 +17,7 @@ use siding_model::unowned::ReportAudience;
 
 use crate::context::{self, SHIM_PROGRAM};
 use crate::failure::Failure;
+use crate::render::local_time::TimeZone;
 use crate::{render, run_history, stdout};
 
 pub(super) use text::format_summary;
@@ -102,7 +103,8 @@ impl Args {
             let counts = reap::count_by_kind(&steps);
             render::json::print(&ReapReport { dry_run: self.dry_run, counts, steps: &steps })?;
         } else {
-            stdout::print_text(&text::format_steps(&steps, &settings, self.dry_run))?;
+            let zone = TimeZone::for_stdout();
+            stdout::print_text(&text::format_steps(&steps, &settings, self.dry_run, zone))?;
         }
         if !self.dry_run {
             log_reaped_processes(&settings, &steps);

@@ -254,6 +254,16 @@ impl Args {
         Ok(ExitCode::from(code))
     }
 
+    /// Sets the kind of the task and, if the caller has recorded one, the id of the task.
+    pub(super) fn set_kind(&mut self, kind: TaskKind, id: Option<TaskId>) -> Result<(), Failure> {
+        if let Some(id) = id.filter(|id| id.kind() != kind) {
+            return Err(Failure::new(format!("{id} is the id of another kind of task")));
+        }
+        self.kind = kind;
+        self.id = id;
+        Ok(())
+    }
+
     /// Returns the part of the output that is shown during the wait.
     const fn shown_output(&self) -> follow::ShownOutput<'_> {
         match &self.monitor {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use siding_model::duration::format_duration;
-use siding_model::evidence::{AttentionView, Certainty, ChainLink, WaitingOn, WhyVerdict, WhyView};
+use siding_model::evidence::{AttentionView, ChainLink, WhyView};
 use siding_model::task_view::TaskView;
 use siding_model::text::{one_line, wrap_message, wrap_words};
 
@@ -16,7 +16,7 @@ const LABEL_COLUMNS: usize = 13;
 /// Formats the evidence about a quiet task on one screen. `columns` is the width of the screen.
 pub(crate) fn why_screen(view: &WhyView, columns: usize) -> String {
     let room = columns.saturating_sub(LABEL_COLUMNS);
-    let verdict = format_verdict(view.verdict, view.waiting_on, view.certainty);
+    let verdict = view.verdict.phrase_with_certainty(view.waiting_on, view.certainty);
     let head = format!("{}  {verdict}\n", view.task_id);
     let mut text = wrap_message(&head, columns);
     let spent = |ms| format_duration(Duration::from_millis(ms));
@@ -62,18 +62,8 @@ pub(super) fn format_attention(view: &AttentionView) -> String {
     format!(
         "silent for {}, {}",
         format_duration(Duration::from_millis(view.silent_ms)),
-        format_verdict(view.verdict, view.waiting_on, view.certainty)
+        view.verdict.phrase_with_certainty(view.waiting_on, view.certainty)
     )
-}
-
-/// Returns a verdict as a phrase, with its certainty if it has one.
-fn format_verdict(verdict: WhyVerdict, on: Option<WaitingOn>, certainty: Certainty) -> String {
-    let phrase = verdict.phrase(on);
-    match certainty {
-        Certainty::Hard => format!("{phrase} (certain)"),
-        Certainty::Soft => format!("{phrase} (likely)"),
-        Certainty::None => phrase.to_owned(),
-    }
 }
 
 fn format_process(link: &ChainLink, room: usize) -> String {
@@ -116,6 +106,7 @@ fn push_line(text: &mut String, label: &str, value: &str) {
 
 #[cfg(test)]
 mod tests {
+    use siding_model::evidence::{Certainty, WaitingOn, WhyVerdict};
     use siding_model::outcome::Outcome;
 
     use super::super::LINE_COLUMNS;
@@ -188,7 +179,7 @@ mod tests {
     #[test]
     fn every_verdict_fits_a_line_of_the_screen_of_show() {
         for verdict in WhyVerdict::ALL_VERDICTS {
-            let phrase = format_verdict(verdict, Some(WaitingOn::Child), Certainty::Hard);
+            let phrase = verdict.phrase_with_certainty(Some(WaitingOn::Child), Certainty::Hard);
             let line = format!("silent for 23h 59m, {phrase}");
             let room = LINE_COLUMNS - LABEL_COLUMNS;
             assert!(line.len() <= room && !phrase.contains('_'), "{line}");

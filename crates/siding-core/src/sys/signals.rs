@@ -1,8 +1,10 @@
 //! Sends signals, and receives them through a descriptor.
 
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::process::{Command, ExitStatus};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStdin, Command, ExitStatus};
 
 use siding_model::signal::Signal;
 
@@ -117,25 +119,79 @@ impl SignalFd {
     }
 }
 
-/// Runs a program in the foreground of the terminal, and waits for its end. The program blocks no
-/// signal, whatever this thread blocks: otherwise Ctrl-C, Ctrl-Z and a change of the terminal's size
-/// would not reach it. Ctrl-Z stops this process as well, as the shell expects of a job. SIGINT and
-/// SIGQUIT are discarded if this thread blocks them, because the keys are meant for the program. The
-/// other blocked signals remain pending, for example for a [`SignalFd`].
+/// A program in the foreground of the terminal, for whose end this process waits.
+///
+/// The program blocks no signal, whatever this thread blocks: otherwise Ctrl-C, Ctrl-Z and a change
+/// of the terminal's size would not reach it. Ctrl-Z stops this process as well, as the shell
+/// expects of a job. SIGINT and SIGQUIT are discarded until the end, because the keys are meant for
+/// the program. The other blocked signals remain pending, for example for a [`SignalFd`].
+pub struct ForegroundProgram {
+    child: Child,
+    /// The signals that this thread blocked before the start.
+    blocked: libc::sigset_t,
+}
+
+impl fmt::Debug for ForegroundProgram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ForegroundProgram").field("child", &self.child).finish_non_exhaustive()
+    }
+}
+
+impl ForegroundProgram {
+    /// Starts the program.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error if the program could not be started.
+    pub fn start(program: &mut Command) -> io::Result<Self> {
+        let unblock_all = || -> io::Result<()> {
+            change_mask(libc::SIG_SETMASK, &signal_set(&[]));
+            Ok(())
+        };
+        // A child inherits the mask of the thread that starts it. The mask is changed in the child,
+        // because this thread would receive its pending signals otherwise.
+        // SAFETY: the closure only changes a set on its stack and calls pthread_sigmask, which is
+        // async-signal-safe.
+        unsafe { program.pre_exec(unblock_all) };
+        let blocked = change_mask(libc::SIG_BLOCK, &signal_set(&[Signal::INT, Signal::QUIT]));
+        match program.spawn() {
+            Ok(child) => {
+                change_mask(libc::SIG_UNBLOCK, &signal_set(&[Signal::TSTP]));
+                Ok(Self { child, blocked })
+            }
+            Err(error) => {
+                change_mask(libc::SIG_SETMASK, &blocked);
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the pipe to the program's standard input, if the command has one.
+    pub fn stdin(&mut self) -> Option<&mut ChildStdin> {
+        self.child.stdin.as_mut()
+    }
+
+    /// Closes the pipe to the program's standard input, and waits for the end of the program.
+    ///
+    /// # Errors
+    ///
+    /// The I/O error of the system call.
+    pub fn wait(mut self) -> io::Result<ExitStatus> {
+        let ended = self.child.wait();
+        discard_pending(&signal_set(&[Signal::INT, Signal::QUIT]));
+        change_mask(libc::SIG_SETMASK, &self.blocked);
+        ended
+    }
+}
+
+/// Runs a program in the foreground of the terminal, and waits for its end, as a
+/// [`ForegroundProgram`].
 ///
 /// # Errors
 ///
 /// The I/O error if the program could not be started.
 pub fn run_in_foreground(program: &mut Command) -> io::Result<ExitStatus> {
-    // A child inherits the mask of the thread that starts it.
-    let blocked = change_mask(libc::SIG_SETMASK, &signal_set(&[]));
-    let started = program.spawn();
-    change_mask(libc::SIG_SETMASK, &blocked);
-    change_mask(libc::SIG_UNBLOCK, &signal_set(&[Signal::TSTP]));
-    let ended = started.and_then(|mut child| child.wait());
-    discard_pending(&signal_set(&[Signal::INT, Signal::QUIT]));
-    change_mask(libc::SIG_SETMASK, &blocked);
-    ended
+    ForegroundProgram::start(program)?.wait()
 }
 
 /// Changes the signals that the calling thread blocks, and returns the previous ones. `how` is one

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use siding_model::protocol::{MAX_PACKET_BYTES, ShimMessage, ShimRequest};
 
@@ -15,11 +16,17 @@ const ACCEPT_TIMEOUT_MS: u64 = 10_000;
 
 /// A connection to the shim of a task.
 #[derive(Debug)]
-pub struct ShimConnection(OwnedFd);
+pub struct ShimConnection {
+    socket: OwnedFd,
+    /// Number of requests whose response has not been received, without those that are
+    /// [answered later](ShimRequest::is_answered_later). Responses do not name their request, so
+    /// this number tells the response to a request from those to the earlier ones.
+    unanswered: AtomicUsize,
+}
 
 impl AsFd for ShimConnection {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.socket.as_fd()
     }
 }
 
@@ -62,7 +69,7 @@ impl ShimConnection {
     /// Wraps one end of a connected socket pair.
     #[must_use]
     pub const fn from_socket(socket: OwnedFd) -> Self {
-        Self(socket)
+        Self { socket, unanswered: AtomicUsize::new(0) }
     }
 
     /// Connects to a task's shim. `None` if no shim listens.
@@ -84,7 +91,7 @@ impl ShimConnection {
     pub fn connect_within(dir: &TaskDir, timeout_ms: u64) -> io::Result<Option<Self>> {
         let place = dir.endpoint_dir();
         match place.and_then(|place| unix_socket::connect(place, SOCKET_NAME, timeout_ms)) {
-            Ok(socket) => Ok(Some(Self(socket))),
+            Ok(socket) => Ok(Some(Self::from_socket(socket))),
             Err(error)
                 if matches!(
                     error.kind(),
@@ -104,7 +111,11 @@ impl ShimConnection {
     /// The I/O error of the system call; `EPIPE` if the shim has closed the connection.
     pub fn send(&self, request: &ShimRequest) -> io::Result<()> {
         let packet = serde_json::to_vec(request).map_err(io::Error::other)?;
-        unix_socket::send(&self.0, &packet, true)
+        unix_socket::send(&self.socket, &packet, true)?;
+        if !request.is_answered_later() {
+            self.unanswered.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Waits for the next message, for at most `timeout_ms` milliseconds, or without a limit if
@@ -134,18 +145,30 @@ impl ShimConnection {
     ///
     /// The errors of [`Self::recv`].
     pub fn try_recv(&self) -> io::Result<RecvResult> {
-        match unix_socket::receive(&self.0, MAX_PACKET_BYTES, false) {
-            Ok(Some(packet)) => serde_json::from_slice(&packet)
-                .map(RecvResult::Message)
-                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error)),
+        match unix_socket::receive(&self.socket, MAX_PACKET_BYTES, false) {
+            Ok(Some(packet)) => {
+                let message: ShimMessage = serde_json::from_slice(&packet)
+                    .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+                if message.is_response() {
+                    self.count_response();
+                }
+                Ok(RecvResult::Message(message))
+            }
             Ok(None) => Ok(RecvResult::Disconnected),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(RecvResult::TimedOut),
             Err(error) => Err(error),
         }
     }
 
-    /// Sends a request and waits until the shim has carried it out. Other messages that arrive
-    /// meanwhile are passed to `seen`.
+    /// Counts a response. If the response to a stop arrives while other requests are unanswered, it
+    /// is counted as a response to these: the task has then ended.
+    fn count_response(&self) {
+        let count = self.unanswered.load(Ordering::Relaxed);
+        self.unanswered.store(count.saturating_sub(1), Ordering::Relaxed);
+    }
+
+    /// Sends a request and waits until the shim has carried it out. Messages other than responses
+    /// that arrive meanwhile are passed to `seen`; responses to earlier requests are discarded.
     ///
     /// # Errors
     ///
@@ -156,6 +179,7 @@ impl ShimConnection {
         timeout_ms: u64,
         mut seen: impl FnMut(ShimMessage),
     ) -> Result<(), ShimRequestError> {
+        let mut earlier = self.unanswered.load(Ordering::Relaxed);
         match self.send(request) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
                 return Err(ShimRequestError::Disconnected);
@@ -165,6 +189,9 @@ impl ShimConnection {
         let until = clock::monotonic_now().plus_ms(timeout_ms);
         loop {
             match self.recv(Some(until.ms_since(clock::monotonic_now())))? {
+                RecvResult::Message(message) if message.is_response() && earlier > 0 => {
+                    earlier -= 1;
+                }
                 RecvResult::Message(ShimMessage::Done) => return Ok(()),
                 RecvResult::Message(ShimMessage::Refused { why }) => {
                     return Err(ShimRequestError::Refused { why });
@@ -192,4 +219,65 @@ pub fn continue_stopped_shim(shim: siding_model::process::ProcRef) -> io::Result
         pidfd::PidFd::open(shim)?.send_signal(siding_model::signal::Signal::CONT)?;
     }
     Ok(stopped)
+}
+
+#[cfg(test)]
+mod tests {
+    use siding_model::outcome::BackgroundReason;
+
+    use super::*;
+
+    /// A request that the tests send without waiting for its response.
+    const SUBSCRIBE: ShimRequest = ShimRequest::Subscribe { follow: true, shown: None };
+    const PLACE: ShimRequest = ShimRequest::Place { why: BackgroundReason::User };
+    /// A time after which a response no longer arrives, in milliseconds.
+    const TIMEOUT_MS: u64 = 5;
+
+    /// Returns a connection, and the shim's end of it, which has sent these messages.
+    fn connect(sent: &[ShimMessage]) -> (ShimConnection, OwnedFd) {
+        let (client, shim) = unix_socket::pair().expect("two free descriptors");
+        for message in sent {
+            let packet = serde_json::to_vec(message).expect("a message is JSON");
+            unix_socket::send(&shim, &packet, false).expect("the client is connected");
+        }
+        (ShimConnection::from_socket(client), shim)
+    }
+
+    fn refusal() -> ShimMessage {
+        ShimMessage::Refused { why: "no".to_owned() }
+    }
+
+    #[test]
+    fn the_response_to_an_earlier_request_does_not_answer_a_later_one() {
+        let (client, _keeps_alive) = connect(&[ShimMessage::Done, refusal()]);
+        client.send(&SUBSCRIBE).expect("the shim is connected");
+        let result = client.request(&PLACE, TIMEOUT_MS, drop);
+        assert!(matches!(result, Err(ShimRequestError::Refused { .. })), "{result:?}");
+
+        let (client, _keeps_alive) = connect(&[ShimMessage::Done]);
+        client.send(&SUBSCRIBE).expect("the shim is connected");
+        let result = client.request(&PLACE, TIMEOUT_MS, drop);
+        assert!(matches!(result, Err(ShimRequestError::TimedOut { .. })), "{result:?}");
+    }
+
+    #[test]
+    fn a_response_that_was_received_before_is_not_awaited_again() {
+        let done = ShimMessage::Done;
+        let (client, _keeps_alive) = connect(&[done.clone(), done.clone(), refusal()]);
+        client.send(&SUBSCRIBE).expect("the shim is connected");
+        let received = client.try_recv().expect("a message");
+        assert_eq!(received, RecvResult::Message(done));
+        client.request(&PLACE, TIMEOUT_MS, drop).expect("it is answered");
+        let result = client.request(&ShimRequest::Ping, TIMEOUT_MS, drop);
+        assert!(matches!(result, Err(ShimRequestError::Refused { .. })), "{result:?}");
+    }
+
+    /// A stop is answered when the task has ended, so the next response is that to the next request.
+    #[test]
+    fn a_stop_does_not_delay_the_response_to_a_later_request() {
+        let (client, _keeps_alive) = connect(&[ShimMessage::Done]);
+        let stop = ShimRequest::Stop { by: "user".to_owned(), grace_ms: None, signal: None };
+        client.send(&stop).expect("the shim is connected");
+        client.request(&PLACE, TIMEOUT_MS, drop).expect("it is answered");
+    }
 }

@@ -7,6 +7,7 @@ use siding_model::id::TaskId;
 use siding_model::limits::PeakUsage;
 use siding_model::protocol::{ShimMessage, ShimRequest};
 
+use crate::output::{self, OutputSize};
 use crate::store::{StateDir, StoreError, TaskDir};
 use crate::task::shim_client::{ShimConnection, ShimRequestError};
 use crate::task::watch::{TaskWatch, WatchError};
@@ -80,6 +81,28 @@ pub fn why_view(root: &StateDir, program: &CStr, id: TaskId) -> Result<WhyView, 
         }
     }
     Err(WhyError::Ask { id, source: last })
+}
+
+/// Explains why a task is quiet or, if it has ended, how it ended (see [`WhyView::ended`]).
+///
+/// # Errors
+///
+/// [`WhyError`], without [`WhyError::Ended`].
+pub fn why_or_outcome(root: &StateDir, program: &CStr, id: TaskId) -> Result<WhyView, WhyError> {
+    match why_view(root, program, id) {
+        Err(WhyError::Ended(_)) => read_outcome(root, id).map_err(WhyError::from),
+        result => result,
+    }
+}
+
+fn read_outcome(root: &StateDir, id: TaskId) -> Result<WhyView, WatchError> {
+    let dir = root.task_dir(id)?;
+    let state = dir.read().map_err(|source| WatchError::Journal { id, source })?.state;
+    let keep_head = state.spec.keep_head;
+    let bytes = OutputSize::measure(&dir, keep_head).bytes;
+    // The outcome is the answer, even if the output cannot be read.
+    let tail = output::last_line(&dir, keep_head, bytes).unwrap_or_default();
+    Ok(WhyView::ended(id, state.lifecycle.outcome(), tail))
 }
 
 /// Returns the running steps of a workflow, or none for a task of another kind.

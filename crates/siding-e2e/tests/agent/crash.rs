@@ -1,6 +1,6 @@
 //! Tests of crash safety, which kill an agent and then resume it.
 
-use siding_e2e::{Sandbox, eventually, eventually_some};
+use siding_e2e::{Sandbox, eventually, eventually_some, write_scripted_server};
 
 use super::{
     agent_with_script, entries_of_kind, transcript, wait_for_session, wait_until_said_command,
@@ -56,6 +56,50 @@ fn resumed_agent_keeps_its_tasks_and_runs_nothing_twice() {
     let lines = transcript(&sandbox, &session);
     assert_eq!(entries_of_kind(&lines, "call_started").len(), 1, "{lines:#?}");
     assert_eq!(entries_of_kind(&lines, "call_finished").len(), 1, "{lines:#?}");
+}
+
+/// An agent that is killed after it has recorded the id of a monitor, and before it has recorded the
+/// result of the call, finds the monitor again.
+#[test]
+fn resumed_agent_finds_the_monitor_that_it_was_starting() {
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let server = write_scripted_server(&sandbox, "up");
+    let script = r#"
+        [[answer]]
+        [[answer.call]]
+        tool = "monitor_mcp"
+        input = { command = "SERVER", tool = "look", every = 1 }
+        [[answer]]
+        delay_ms = 600000
+        text = "never"
+    "#;
+    let first = agent_with_script(&sandbox, &script.replace("SERVER", &server), &["-p", "go"])
+        .env(SESSION_GRACE.0, SESSION_GRACE.1)
+        .spawn();
+    let session = wait_for_session(&sandbox);
+    let path = sandbox.state_dir().join("sessions").join(&session).join("transcript.jsonl");
+    let read = || std::fs::read_to_string(&path).expect("the transcript exists");
+    eventually("the monitor has started", || read().contains("\"call_finished\""));
+    drop(first);
+    let text = read();
+    let is_bound = |line: &str| line.contains("\"task_bound\"");
+    let end = text.lines().position(is_bound).expect("the id is recorded");
+    let lines: Vec<&str> = text.lines().take(end + 1).collect();
+    assert!(!lines.iter().any(|line| line.contains("\"call_finished\"")), "{lines:#?}");
+    std::fs::write(&path, lines.join("\n") + "\n").expect("test file");
+    let script = r#"
+        restart = true
+        [[answer]]
+        expect = '(?s)was killed while the monitor ran.*(?<task>m-[0-9a-z]{12})'
+        [[answer.call]]
+        tool = "task_stop"
+        input = { id = "${task}" }
+        [[answer]]
+        text = "It is stopped."
+    "#;
+    let done = agent_with_script(&sandbox, script, &["--resume", &session, "--json"]).run();
+    assert_eq!(done.expect_code(0).json()["text"], "It is stopped.");
 }
 
 /// Number of transcript lines that the agent in [`kill_after_lines`] writes if it is not killed.

@@ -1,9 +1,12 @@
 //! `siding config`, and the effect of invalid settings on other commands.
 
 use serde_json::Value;
-use siding_e2e::Sandbox;
+use siding_e2e::{Sandbox, Terminal};
 
-use crate::support::{read_docs_file, run_ok, run_refused, sandbox, write};
+use crate::support::{
+    PROGRAM_WITH_INTERRUPT, interrupt_and_end_program, read_docs_file, run_ok, run_refused,
+    sandbox, siding_on_controlling_terminal, write,
+};
 
 fn write_user_config(sandbox: &Sandbox, text: &str) {
     let dir = sandbox.home().join(".config/siding");
@@ -159,6 +162,19 @@ fn config_edit_keeps_an_invalid_text_for_the_next_edit() {
     assert!(!draft.exists());
     let _done = edit("sed -i 's/^# stall_after/stall_after/'", &["stall_after"]).expect_code(0);
     assert!(read().ends_with("\nstall_after = \"45s\"\n"), "{}", read());
+}
+
+/// Ctrl-C is a key of the editor, and does not end the call before the editor.
+#[test]
+fn config_edit_waits_for_an_editor_that_received_ctrl_c() {
+    let sandbox = sandbox();
+    write(&sandbox, "editor.sh", PROGRAM_WITH_INTERRUPT);
+    let mut terminal = Terminal::new(80, 10);
+    let call = siding_on_controlling_terminal(&sandbox, &terminal, &["config", "edit"]);
+    let call = call.env("EDITOR", "sh editor.sh").spawn();
+    interrupt_and_end_program(&mut terminal);
+    let _done = call.wait().expect_code(0);
+    terminal.wait_for_row("nothing was changed");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Text output about tasks fits 80 columns and cannot control the terminal, whatever the names of
 //! commands and processes contain.
 
-use siding_e2e::{Sandbox, words};
+use siding_e2e::{Sandbox, forge_task_name, stand_in_name, words};
 
 use crate::support::{HANG_COMMAND, run_ok, sandbox, start_task, task_id};
 
@@ -59,10 +59,9 @@ fn output_about_running_tasks_fits_80_columns() {
             // The task prints the name without line ends. A task's output may contain any line, and
             // a whole line could look like one that the check for forged lines rejects.
             let line = format!("printf %s '{name}' | tr -d '\\r\\n'; exec -a '{name}' {puppet}");
-            // A name of a task is one printable line.
-            let is_printable = |c: &char| !c.is_control() && *c != '\u{202e}';
-            let name: String = name.chars().filter(is_printable).take(200).collect();
-            start_task(&sandbox, &["--name", &name], &line)
+            let id = start_task(&sandbox, &["--name", &stand_in_name(name)], &line);
+            forge_task_name(&sandbox, &id, name);
+            id
         })
         .collect();
     let _all = sandbox.wait_for_announcements("mark", ids.len());

@@ -1,9 +1,9 @@
 //! The text of notices, in XML, in JSON and on the desktop.
 
-use siding_e2e::eventually_some;
+use siding_e2e::{eventually_some, forge_task_name, stand_in_name};
 
-use crate::notices::{list_notices, notified_tasks, run_in_background_to_end};
-use crate::support::{run_ok, run_refused, sandbox};
+use crate::notices::{list_notices, notified_tasks, run_in_background_to_end, wait_for_end};
+use crate::support::{make_file, run_ok, run_refused, sandbox, start_task, until_file_exists};
 
 /// Failure F26: whatever a task's output and name contain, all XML elements of a notice are
 /// siding's own.
@@ -16,9 +16,13 @@ fn task_text_cannot_forge_a_notice() {
     std::fs::create_dir_all(&directory).expect("test directory");
     let text = format!("printf '%s\\n\\0\\001\\377\\n' '{forged}' 'error: {forged}'; exit 3");
     let hidden = |c: char| c.is_control() && c != '\n' || "\u{202e}\u{200b}".contains(c);
-    let name = forged.replace(hidden, "");
+    let name = stand_in_name(forged);
     let flags = ["--name", &name, "--cwd", directory.to_str().expect("UTF-8")];
-    let _id = run_in_background_to_end(&sandbox, &flags, &text);
+    let gate = sandbox.path("gate").display().to_string();
+    let id = start_task(&sandbox, &flags, &format!("{}; {text}", until_file_exists(&gate)));
+    forge_task_name(&sandbox, &id, forged);
+    make_file(&sandbox, "gate");
+    wait_for_end(&sandbox, &id);
     let out = run_ok(&sandbox, &["notices", "--xml"]).stdout_text();
     let document =
         roxmltree::Document::parse(&out).unwrap_or_else(|error| panic!("{error}\n{out}"));

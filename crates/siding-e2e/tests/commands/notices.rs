@@ -45,7 +45,7 @@ fn start_with_open_gate(sandbox: &Sandbox, flags: &[&str], command: &str) -> Str
 }
 
 #[track_caller]
-fn wait_for_end(sandbox: &Sandbox, id: &str) {
+pub(crate) fn wait_for_end(sandbox: &Sandbox, id: &str) {
     let wait = ["wait", "--all", "--timeout", "30s", id];
     let _ended = sandbox.siding(&wait).env("SIDING_SESSION", "other").run().expect_code(0);
     eventually("the shim has exited", || processes::with_birthmark(id).is_empty());

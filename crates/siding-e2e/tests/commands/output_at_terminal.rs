@@ -2,7 +2,10 @@
 
 use siding_e2e::{Sandbox, Terminal};
 
-use crate::support::{run_to_end, sandbox};
+use crate::support::{
+    PROGRAM_WITH_INTERRUPT, interrupt_and_end_program, run_to_end, sandbox,
+    siding_on_controlling_terminal, write,
+};
 
 /// A pager that stores the text in a file.
 const PAGER: &str = "cat > paged";
@@ -79,6 +82,22 @@ fn a_pager_that_is_closed_early_is_no_failure() {
     let _done = call.env("SIDING_PAGER", "head -n 1 > paged").run().expect_code(0);
     let paged = std::fs::read_to_string(sandbox.path("paged")).expect("the pager has run");
     assert_eq!(paged, "1\n");
+}
+
+/// Ctrl-C reaches the pager, which decides what to do, and does not end the call, which waits for
+/// the end of the pager (`seq 20`) or for room in the pipe to it.
+#[test]
+fn ctrl_c_reaches_the_pager_and_does_not_end_the_call() {
+    let sandbox = sandbox();
+    write(&sandbox, "pager.sh", PROGRAM_WITH_INTERRUPT);
+    for text in ["seq 20", "seq 100000"] {
+        let id = run_to_end(&sandbox, text);
+        let mut terminal = Terminal::new(80, 10);
+        let call = siding_on_controlling_terminal(&sandbox, &terminal, &["output", &id]);
+        let call = call.env("SIDING_PAGER", "sh pager.sh").spawn();
+        interrupt_and_end_program(&mut terminal);
+        let _done = call.wait().expect_code(0);
+    }
 }
 
 /// Colors reach the terminal of a person, and no other escape sequence does.

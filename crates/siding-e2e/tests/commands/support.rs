@@ -4,7 +4,16 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use siding_e2e::{ProgramOutput, Sandbox, Terminal, eventually, processes};
+use siding_e2e::{Invocation, ProgramOutput, Sandbox, Terminal, eventually, processes};
+
+/// A shell script that prints `waiting`, and after Ctrl-C `interrupted`, and then ends with the next
+/// line that a person types.
+pub(crate) const PROGRAM_WITH_INTERRUPT: &str = "\
+trap 'kill $!; echo interrupted; read -r key </dev/tty; exit 0' INT
+sleep 60 &
+echo waiting
+wait $!
+";
 
 /// A command that runs longer than any test. SIGTERM ends the command.
 pub(crate) const HANG_COMMAND: &str = "sleep 300";
@@ -109,6 +118,27 @@ pub(crate) fn write(sandbox: &Sandbox, name: &str, text: impl AsRef<[u8]>) {
     let parent = path.parent().expect("the path has a parent directory");
     std::fs::create_dir_all(parent).expect("test directory");
     std::fs::write(path, text).expect("test directory");
+}
+
+/// Prepares a call of siding whose controlling terminal is `terminal`, so that Ctrl-C and Ctrl-Z
+/// send signals to it and to the programs that it runs in the foreground.
+pub(crate) fn siding_on_controlling_terminal(
+    sandbox: &Sandbox,
+    terminal: &Terminal,
+    args: &[&str],
+) -> Invocation {
+    let text = format!("exec {}", sandbox.siding_line(args));
+    let shell = ["--ctty", "--wait", "bash", "--norc", "--noprofile", "-c", &text];
+    sandbox.host("setsid", &shell).on_terminal(terminal)
+}
+
+/// Presses Ctrl-C while [`PROGRAM_WITH_INTERRUPT`] runs, and then ends the program.
+#[track_caller]
+pub(crate) fn interrupt_and_end_program(terminal: &mut Terminal) {
+    terminal.wait_for_row("waiting");
+    terminal.send_keys("\x03");
+    terminal.wait_for_row("interrupted");
+    terminal.send_keys("\n");
 }
 
 /// Returns the names of the subcommands that the help of a command lists, without `help` itself.

@@ -5,8 +5,9 @@ use siding_e2e::processes::{self, Process};
 use siding_e2e::{Invocation, Sandbox, Terminal, words};
 
 use crate::support::{
-    HANG_COMMAND, make_file, run_ok, run_to_end, sandbox, show_task, start_task, stop_all, task_id,
-    until_file_exists, wait_for_outcome, write,
+    HANG_COMMAND, PROGRAM_WITH_INTERRUPT, make_file, run_ok, run_to_end, sandbox, show_task,
+    siding_on_controlling_terminal, start_task, stop_all, task_id, until_file_exists,
+    wait_for_outcome, write,
 };
 
 const ENTER: &str = "\r";
@@ -14,10 +15,7 @@ const ESCAPE: &str = "\x1b";
 
 /// Prepares a call of `siding top` whose controlling terminal is `terminal`.
 fn top_on(sandbox: &Sandbox, terminal: &Terminal, args: &[&str]) -> Invocation {
-    let line = sandbox.siding_line(&[&["top"], args].concat());
-    let text = format!("exec {line}");
-    let shell = ["--ctty", "--wait", "bash", "--norc", "--noprofile", "-c", &text];
-    let call = sandbox.host("setsid", &shell).on_terminal(terminal);
+    let call = siding_on_controlling_terminal(sandbox, terminal, &[&["top"], args].concat());
     call.env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8")
 }
 
@@ -207,22 +205,13 @@ fn the_program_is_suspended_and_continued() {
     }
 }
 
-/// A pager that waits for a key after SIGINT, and then exits. It writes to the main screen.
-const INTERRUPTED_PAGER: &str = "\
-cat
-trap 'kill $!; echo interrupted; read -r key </dev/tty; exit 0' INT
-sleep 60 &
-echo waiting
-wait $!
-";
-
 /// The pager shows the output on the restored terminal and receives Ctrl-C, which ends neither the
 /// screen nor the pager's shell.
 #[test]
 fn a_pager_shows_the_output_and_receives_the_keys() {
     let sandbox = sandbox();
     let _ended = run_to_end(&sandbox, "a=x; echo ${a}paged; exit 3");
-    write(&sandbox, "pager.sh", INTERRUPTED_PAGER);
+    write(&sandbox, "pager.sh", format!("cat\n{PROGRAM_WITH_INTERRUPT}"));
     let mut terminal = Terminal::new(100, 12);
     let before = terminal.modes();
     let top = top_on(&sandbox, &terminal, &[]).env("PAGER", "sh pager.sh").spawn();

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::process::Signal;
 use siding_e2e::fill_pattern::FillPattern;
 use siding_e2e::{
-    RunningProgram, Sandbox, Terminal, eventually, eventually_some, processes, words,
+    Process, RunningProgram, Sandbox, Terminal, eventually, eventually_some, processes, words,
 };
 use siding_model::flow_control::max_unshown_bytes;
 use siding_model::size::size_in_words;
@@ -198,6 +198,46 @@ fn a_persons_command_waits_for_a_slow_reader() {
     let _ended = call.wait().expect_code(4);
     let expected = FillPattern::Blocks(65_536).bytes(0, TOTAL_BYTES);
     assert_same(&received, &expected, "the pipeline");
+}
+
+/// Returns the living shim of a task.
+fn find_shim(id: &str) -> Option<Process> {
+    let mut members = processes::with_birthmark(id).into_iter();
+    members.find(|process| processes::comm(process.pid) == "siding-shim")
+}
+
+/// If the shim is killed while the command waits for its reader, the call starts another one, which
+/// stores all output of the command. The reader misses only output that the new shim has read before
+/// the call has reported how much it has shown, and that is no longer kept: the call says how much.
+#[test]
+fn a_command_that_waits_for_its_reader_survives_the_death_of_its_shim() {
+    const TOTAL_BYTES: usize = 16 << 20;
+    let mut sandbox = Sandbox::new();
+    sandbox.expect_clean();
+    let mut terminal = Terminal::new(80, 24);
+    let command = sandbox.puppet_argv(&words("--quiet fill 16M --block 64k exit 4"));
+    let (call, id, mut reader) = start_with_slow_reader(&sandbox, &terminal, &command);
+    find_shim(&id).expect("the task has a shim").kill();
+    let mut received = Vec::new();
+    reader.read_to_end(&mut received).expect("the test's pipe");
+    let done = call.wait();
+    // The new shim is not the parent of the command, so it may not learn the exit code.
+    assert!(matches!(done.code, Some(4 | 125)), "{done}");
+    let shown = sandbox.siding(&["show", "--json", &id]).run().expect_code(0);
+    let task = Task::of(&shown);
+    assert_eq!(task.number("/rescues"), 1, "{shown}");
+    assert_eq!(task.number("/output/bytes"), TOTAL_BYTES as u64, "{shown}");
+    assert_eq!(task.number("/output/lost_bytes"), 0, "{shown}");
+    let expected = FillPattern::Blocks(65_536).bytes(0, TOTAL_BYTES);
+    let gone = TOTAL_BYTES - received.len();
+    if gone == 0 {
+        assert_same(&received, &expected, "the pipeline");
+        return;
+    }
+    let kept_tail = usize::try_from(KEEP_TAIL_BYTES / 4 * 3).expect("the number fits");
+    assert!(received.starts_with(&expected[..64 << 10]), "the reader misses the beginning");
+    assert!(received.ends_with(&expected[TOTAL_BYTES - kept_tail..]), "the reader misses the end");
+    terminal.wait_for_text(&format!("too slow: {} of output lost", size_in_words(gone as u64)));
 }
 
 /// A command that waits for the reader of its call continues in the background once the call has

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use siding_e2e::{ProgramOutput, Sandbox, eventually};
+use siding_e2e::{ProgramOutput, Sandbox, eventually, forge_task_name, stand_in_name};
 
 use crate::{Task, assert_same, perform, shell};
 
@@ -189,7 +189,7 @@ fn every_task_field_is_escaped_for_the_terminal() {
     let hostile_name = format!("name{HOSTILE_TEXT}\nb-000000000000  exited 0  forged");
     let refused = sandbox.siding(&["run", "--name", &hostile_name, "--", "true"]).run();
     assert_safe_output(&refused.expect_code(125));
-    let name = "name  b-000000000000  exited 0  forged".to_owned();
+    let name = stand_in_name(&hostile_name);
     let renamed = format!("{HOSTILE_TEXT}\nforged");
     let script =
         ["fork", "rename", &renamed, "hang", "--", "say", HOSTILE_TEXT, "mark", "up", "hang"];
@@ -198,6 +198,7 @@ fn every_task_field_is_escaped_for_the_terminal() {
     let started = sandbox.siding(&[&head[..], &argv].concat()).run().expect_code(0);
     assert_safe_output(&started);
     let id = started.stdout_text().trim().to_owned();
+    forge_task_name(&sandbox, &id, &hostile_name);
     let _up = sandbox.wait_for_mark("up");
     let read = |args: &[&str]| {
         let done = sandbox.siding(args).run();

@@ -107,3 +107,14 @@ fn a_failed_task_lists_its_errors_and_the_durations_of_its_command() {
         "{flaky}"
     );
 }
+
+#[test]
+fn why_of_an_ended_task_is_its_outcome() {
+    let sandbox = sandbox();
+    let id = run_task(&sandbox, "echo first; echo last; exit 3");
+    let server = WebServer::start(&sandbox, &[]);
+    let why = server.get(&format!("/api/v1/tasks/{id}/why")).json();
+    assert_eq!((&why["verdict"], &why["tail"]), (&"unknown".into(), &"last".into()), "{why}");
+    assert!(why["advice"].as_str().is_some_and(|text| text.contains("exited 3")), "{why}");
+    assert_eq!(why, sandbox.siding(&["why", "--json", &id]).run().expect_code(0).json());
+}

@@ -6,6 +6,7 @@ use super::embedded_shells;
 use super::expand::{Field, NONEMPTY_MARKER};
 use super::fan_out;
 use super::observation::Construct;
+use super::siding_commands;
 use super::walk::{CodeSource, ExecContext, Walker};
 use super::wrappers::skip_options;
 use crate::ast::Origin;
@@ -148,13 +149,14 @@ pub(super) fn resolve_code_arguments(
         "git" => resolve_git(walker, args, context),
         "tmux" | "screen" => embedded_shells::resolve_terminal(walker, program, args, context),
         "make" | "gmake" => embedded_shells::resolve_makefile(walker, args, context),
-        "siding" => resolve_siding(walker, args, context),
+        "siding" => siding_commands::resolve_siding(walker, args, context),
         _ => return false,
     }
     true
 }
 
-fn queue_option_values(
+/// Queues the shell texts that follow these options.
+pub(super) fn queue_option_values(
     walker: &mut Walker,
     args: &[Field],
     options: &[&str],
@@ -377,47 +379,5 @@ fn is_git_command_setting(key: &str) -> bool {
             )
         }
         _ => false,
-    }
-}
-
-/// Resolves `siding run 'text'`, `siding run -- program words`, and other subcommands that run a
-/// command.
-fn resolve_siding(walker: &mut Walker, args: &[Field], context: &ExecContext) {
-    const SIDING_VALUE_OPTIONS: &[&str] = &[
-        "--budget",
-        "--settle",
-        "--timeout",
-        "--on-timeout",
-        "--grace",
-        "--signal",
-        "--session",
-        "--cwd",
-        "--env",
-        "--stdin",
-        "--on-leader-exit",
-        "--name",
-        "--shell",
-        "--match",
-        "--resource",
-        "--tool",
-        "--arguments",
-        "--every",
-        "--restarts",
-        "--url",
-        "--bearer-env",
-    ];
-    let Some((first, rest)) = args.split_first() else { return };
-    if !matches!(first.text.as_str(), "run" | "monitor" | "monitor-mcp") {
-        return;
-    }
-    let words = skip_options(rest, SIDING_VALUE_OPTIONS, 0);
-    let options = &rest[..rest.len() - words.len()];
-    let has_limit = |field: &Field| field.text.starts_with("--timeout");
-    let is_bounded = context.has_timeout || options.iter().any(has_limit);
-    let context = &ExecContext { has_timeout: is_bounded, ..context.clone() };
-    match words {
-        [] => {}
-        [text] => walker.queue_field(text, context),
-        words => walker.resolve_call(words, words[0].span, context),
     }
 }

@@ -68,6 +68,9 @@ pub(crate) enum Construct {
     /// A shell or interpreter runs unknown content: from a pipe, a process substitution or a
     /// downloaded file.
     PipeToShell,
+    /// A command of siding that runs a command line has an option that the guard does not know, so
+    /// the command line may start at another word.
+    UnknownOption,
     /// A function that starts itself twice, so that its processes multiply.
     ForkBomb,
     /// `eval` with several lines, which `eval` joins with spaces into one line.

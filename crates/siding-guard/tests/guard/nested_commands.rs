@@ -61,6 +61,46 @@ fn nested_shell_texts_are_parsed() {
     }
 }
 
+#[test]
+fn command_lines_of_siding_are_found_behind_its_options() {
+    for text in [
+        "siding run --net none 'rm -rf ~'",
+        "siding run --net none -- rm -rf ~",
+        "siding run --net=none --max-memory 1GiB --on-limit stop -- rm -rf ~",
+        "siding run --wait-for port:80 --stall-after 1m --min-available 1GiB rm -rf ~",
+        "siding run -bd rm -rf ~",
+        "siding run 'X=1 rm -rf ~'",
+        "siding run -- 'X=1 rm -rf ~'",
+        "siding run --env X=1 'rm -rf ~'",
+        "siding monitor --stall-after 1m --match x 'rm -rf ~'",
+        "siding monitor-mcp --resource x:y -- 'rm -rf ~'",
+        "siding statusline --before 'rm -rf ~'",
+        "siding statusline --before='rm -rf ~'",
+    ] {
+        assert_finding(text, GuardVerdict::Deny, "rm-root");
+    }
+    for text in
+        ["siding run --net none -- ls", "siding run -- ls --no-such", "siding run ls -- --no-such"]
+    {
+        assert_eq!(matched_rules(text), [""; 0], "{text}");
+    }
+}
+
+#[test]
+fn an_unknown_option_before_a_command_line_of_siding_is_asked_about() {
+    for text in [
+        "siding run --no-such none -- ls",
+        "siding run --no-such none 'rm -rf ~'",
+        "siding run --ne none 'rm -rf ~'",
+        "siding run \"-$X\" -- ls",
+        "siding monitor --budget 1s ls",
+    ] {
+        assert_finding(text, GuardVerdict::Ask, "unknown-option");
+    }
+    let judgement = judge_foreground("siding run --no-such rm -rf ~");
+    assert_eq!(judgement.verdict, GuardVerdict::Deny);
+}
+
 /// Failure F62: a heredoc with data, or a commit message, was mistaken for a command.
 #[test]
 fn data_is_not_taken_for_a_command() {

@@ -133,6 +133,22 @@ impl WhyVerdict {
             Self::Unknown => "cannot be inspected",
         }
     }
+
+    /// Returns the phrase with a note about how certain the verdict is, such as "waits for a lock
+    /// (certain)".
+    #[must_use]
+    pub fn phrase_with_certainty(
+        self,
+        waiting_on: Option<WaitingOn>,
+        certainty: Certainty,
+    ) -> String {
+        let phrase = self.phrase(waiting_on);
+        match certainty {
+            Certainty::Hard => format!("{phrase} (certain)"),
+            Certainty::Soft => format!("{phrase} (likely)"),
+            Certainty::None => phrase.to_owned(),
+        }
+    }
 }
 
 /// The kind of object that a waiting task waits for.
@@ -184,18 +200,6 @@ pub enum Certainty {
     Soft,
     /// No fact supports the verdict; it is reported because no other verdict applies.
     None,
-}
-
-impl Certainty {
-    /// Returns the name in JSON and text.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Hard => "hard",
-            Self::Soft => "soft",
-            Self::None => "none",
-        }
-    }
 }
 
 /// One process on the path from the leader to the waiting process.

@@ -67,12 +67,10 @@ fn describe_end(context: &ToolContext, id: TaskId) -> Result<ToolAnswer, ToolErr
 }
 
 fn build_answer(view: &WhyView) -> ToolAnswer {
-    let on = view.waiting_on.map_or_else(String::new, |on| format!(" on {}", on.as_str()));
     let mut lines = vec![format!(
-        "{}  {}{on} ({}), silent for {} s, {:.1} % of a core",
+        "{}  {}, silent for {} s, {:.1} % of a core",
         view.task_id,
-        view.verdict.as_str(),
-        view.certainty.as_str(),
+        view.verdict.phrase_with_certainty(view.waiting_on, view.certainty),
         view.silent_ms / 1000,
         view.cpu_percent
     )];

@@ -48,7 +48,7 @@ pub(super) fn short_outcome(outcome: &Outcome) -> String {
     }
 }
 
-/// Returns the value of an enumeration as words: `input_wait` becomes `input wait`.
+/// Returns the value of an enumeration as words: `max_memory` becomes `max memory`.
 pub(super) fn words(value: &impl serde::Serialize) -> String {
     let text = serde_json::to_value(value).ok();
     let text = text.as_ref().and_then(|text| text.as_str()).unwrap_or_default();

@@ -97,11 +97,7 @@ impl Args {
         // process's arguments, and the journal records them.
         let variable = |(name, token): (String, String)| format!("{name}={token}");
         run.env = follow.bearer_env.clone().zip(bearer).map(variable).into_iter().collect();
-        run.kind = TaskKind::RemoteAgent;
-        if let Some(id) = self.new_task_id.filter(|id| id.kind() != run.kind) {
-            return Err(Failure::new(format!("{id} is not the id of a remote agent's task")));
-        }
-        run.id = self.new_task_id;
+        run.set_kind(TaskKind::RemoteAgent, self.new_task_id)?;
         run.monitor = Some(Monitor::new(Some(NOTICE_LINE_PATTERN.to_owned())));
         run.budget = self.budget;
         run.background = self.background;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use siding_core::settings::{self, Environment};
+use siding_core::sys::signals;
 use siding_model::settings::Key;
 
 use super::layer_file::{LayerArg, LayerFile};
@@ -131,10 +132,13 @@ fn run_editor(draft: &Path) -> Result<(), Failure> {
         .find_map(|name| std::env::var_os(name).filter(|value| !value.is_empty()));
     let editor = chosen.unwrap_or_else(|| DEFAULT_EDITOR.into());
     // The variable is a shell text that may have arguments, as for git and crontab(1).
-    let mut script = editor.clone();
+    // Ctrl-C is a key of the editor. A shell without a trap would end before the editor.
+    let mut script = OsString::from("trap : INT QUIT; ");
+    script.push(&editor);
     script.push(" \"$@\"");
-    let status = Command::new("sh").arg("-c").arg(&script).arg(&editor).arg(draft).status();
-    match status {
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(&script).arg(&editor).arg(draft);
+    match signals::run_in_foreground(&mut command) {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => {
             Err(Failure::new(format!("the editor `{}` failed: {status}", editor.display())))

@@ -10,6 +10,7 @@ use siding_model::settings::Settings;
 use siding_model::size::size_in_words;
 use siding_model::text::one_line;
 
+use crate::render::local_time::TimeZone;
 use crate::stdout;
 
 /// Column at which the text of a step starts.
@@ -18,9 +19,14 @@ const INDENT_COLUMNS: usize = 16;
 const COMMAND_COLUMNS: usize = 100;
 
 /// Formats all steps, one paragraph each, followed by what happens next to the unowned processes
-/// that were only reported, and a summary.
-pub(super) fn format_steps(steps: &[ReapStep], settings: &Settings, dry_run: bool) -> String {
-    let mut text: String = steps.iter().map(|step| format_step(step, dry_run)).collect();
+/// that were only reported, and a summary. Times are in this zone.
+pub(super) fn format_steps(
+    steps: &[ReapStep],
+    settings: &Settings,
+    dry_run: bool,
+    zone: TimeZone,
+) -> String {
+    let mut text: String = steps.iter().map(|step| format_step(step, dry_run, zone)).collect();
     if steps.iter().any(|step| matches!(step, ReapStep::ForeignFound { .. })) {
         text.push_str(&format!(
             "{}\n",
@@ -80,13 +86,13 @@ fn step_noun(kind: &str) -> &str {
     }
 }
 
-fn format_step(step: &ReapStep, dry_run: bool) -> String {
-    let (subject, clause) = step_text(step, dry_run);
+fn format_step(step: &ReapStep, dry_run: bool, zone: TimeZone) -> String {
+    let (subject, clause) = step_text(step, dry_run, zone);
     stdout::wrap_beside(&subject, &clause, INDENT_COLUMNS, stdout::text_columns()) + "\n"
 }
 
 /// Returns the subject of a step, usually a task's id, and the text that follows the subject.
-fn step_text(step: &ReapStep, dry_run: bool) -> (String, String) {
+fn step_text(step: &ReapStep, dry_run: bool, zone: TimeZone) -> (String, String) {
     // `("ended", "end")` becomes `ended` or `would end`.
     let verb = |done: &str, will: &str| {
         if dry_run { format!("would {will}") } else { done.to_owned() }
@@ -130,8 +136,8 @@ fn step_text(step: &ReapStep, dry_run: bool) -> (String, String) {
         }
         ReapStep::StraysUnseen { why } => return ("strays".to_owned(), format!("FAILED: {why}")),
         ReapStep::Expired { task_id, ended_at, bytes } => {
-            let size = size_in_words(*bytes);
-            (task_id, format!("{}: ended {ended_at}, {size}", verb("removed", "remove")))
+            let (ended, size) = (zone.format(ended_at), size_in_words(*bytes));
+            (task_id, format!("{}: ended {ended}, {size}", verb("removed", "remove")))
         }
         ReapStep::Unclaimed { task, .. } => {
             let clause = verb("removed", "remove") + " its claim on its command; it does not run";
@@ -150,7 +156,7 @@ fn step_text(step: &ReapStep, dry_run: bool) -> (String, String) {
         | ReapStep::ForeignFound { .. }
         | ReapStep::ForeignLeft { .. }
         | ReapStep::ForeignSpared { .. }
-        | ReapStep::ForeignFailed { .. } => return unowned::step_text(step, &verb),
+        | ReapStep::ForeignFailed { .. } => return unowned::step_text(step, &verb, zone),
     };
     (task.to_string(), clause)
 }
@@ -184,12 +190,28 @@ mod tests {
         };
         let closed = ReapStep::Closed { task_id: sample_id(), outcome: None };
         assert_eq!(
-            format_steps(&[closed, stray], &Settings::default(), false),
+            format_steps(&[closed, stray], &Settings::default(), false, TimeZone::Utc),
             "b-4k7q0n2m8x5t  recorded its end, which no shim saw\n\
              b-4k7q0n2m8x5t  ended stray 77 by SIGTERM: sleep 1000\n\
              done: ends recorded 1, strays ended 1\n"
         );
-        assert_eq!(format_steps(&[], &Settings::default(), true), "nothing to clear\n");
+        let nothing = format_steps(&[], &Settings::default(), true, TimeZone::Utc);
+        assert_eq!(nothing, "nothing to clear\n");
+    }
+
+    #[test]
+    fn times_are_printed_in_the_zone_of_the_reader() {
+        const UTC: &str = "2025-11-21T22:41:12.345Z";
+        let expired =
+            ReapStep::Expired { task_id: sample_id(), ended_at: UTC.to_owned(), bytes: 0 };
+        let session_id = "chat".parse().expect("a name");
+        let session = ReapStep::SessionExpired { session_id, last_at: UTC.to_owned() };
+        for zone in [TimeZone::Utc, TimeZone::Local] {
+            let (_, clause) = step_text(&expired, false, zone);
+            assert_eq!(clause, format!("removed: ended {}, 0 bytes", zone.format(UTC)));
+            let (_, clause) = step_text(&session, false, zone);
+            assert!(clause.ends_with(&format!("last seen {}", zone.format(UTC))), "{clause}");
+        }
     }
 
     #[test]
@@ -199,7 +221,7 @@ mod tests {
             path: None,
             why: "the journal is damaged at record 7 (byte 12345): the line is damaged".to_owned(),
         };
-        let text = format_steps(&[aside], &Settings::default(), true);
+        let text = format_steps(&[aside], &Settings::default(), true, TimeZone::Utc);
         assert!(text.starts_with("b-4k7q0n2m8x5t  would set aside: the journal"), "{text}");
         assert!(text.ends_with("would do: set aside 1\n"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");

@@ -9,6 +9,7 @@ use siding_model::settings::{Key, Origin, Settings};
 use siding_model::text::one_line;
 
 use super::{COMMAND_COLUMNS, INDENT_COLUMNS};
+use crate::render::local_time::TimeZone;
 
 /// Maximum width in columns of a socket's path.
 const PATH_COLUMNS: usize = 120;
@@ -19,7 +20,11 @@ const MAX_REPORTED_PROCESSES: usize = 5;
 
 /// Returns the subject of a step and the text that follows the subject. `verb` returns its first
 /// argument or, in a dry run, `would` and its second.
-pub(super) fn step_text(step: &ReapStep, verb: &dyn Fn(&str, &str) -> String) -> (String, String) {
+pub(super) fn step_text(
+    step: &ReapStep,
+    verb: &dyn Fn(&str, &str) -> String,
+    zone: TimeZone,
+) -> (String, String) {
     match step {
         ReapStep::SocketRemoved { path } => {
             let path = one_line(path, PATH_COLUMNS);
@@ -49,14 +54,14 @@ pub(super) fn step_text(step: &ReapStep, verb: &dyn Fn(&str, &str) -> String) ->
         }
         ReapStep::ForeignFailed { why } => ("foreign".to_owned(), format!("FAILED: {why}")),
         ReapStep::SessionExpired { session_id, last_at } => {
-            let removed = verb("removed", "remove");
-            let why = format!("it is over, no task of it is left, and it was last seen {last_at}");
+            let (removed, last) = (verb("removed", "remove"), zone.format(last_at));
+            let why = format!("it is over, no task of it is left, and it was last seen {last}");
             let line = format!("{removed} what was kept of session `{session_id}`: {why}");
             ("session".to_owned(), line)
         }
         ReapStep::QuarantineExpired { path, quarantined_at } => {
-            let path = one_line(path, COMMAND_COLUMNS);
-            let line = format!("{} {path}, set aside {quarantined_at}", verb("removed", "remove"));
+            let (path, at) = (one_line(path, COMMAND_COLUMNS), zone.format(quarantined_at));
+            let line = format!("{} {path}, set aside {at}", verb("removed", "remove"));
             ("quarantine".to_owned(), line)
         }
         ReapStep::HostProcessEnded { host, pid, command, signal } => {

@@ -1,0 +1,207 @@
+//! Resolves calls of siding itself, whose commands may run a command line.
+
+use super::code_arguments::queue_option_values;
+use super::expand::Field;
+use super::observation::Construct;
+use super::walk::{ExecContext, Walker};
+
+/// A command of siding whose last words are a command line. A test of siding-cli compares the
+/// options with those that siding's parser accepts.
+struct SidingCommand {
+    name: &'static str,
+    /// The options with a value, which is the next word or follows `=`.
+    value_options: &'static [&'static str],
+    /// The options without a value.
+    flags: &'static [&'static str],
+}
+
+const SIDING_COMMANDS: &[SidingCommand] = &[
+    SidingCommand {
+        name: "run",
+        value_options: &[
+            "--budget",
+            "--cwd",
+            "--env",
+            "--grace",
+            "--max-connection-age",
+            "--max-cpu-spin",
+            "--max-fds",
+            "--max-memory",
+            "--max-output-rate",
+            "--max-processes",
+            "--max-sent",
+            "--min-available",
+            "--name",
+            "--net",
+            "--on-leader-exit",
+            "--on-limit",
+            "--on-timeout",
+            "--session",
+            "--settle",
+            "--shell",
+            "--signal",
+            "--stall-after",
+            "--stdin",
+            "--timeout",
+            "--wait-for",
+        ],
+        flags: &[
+            "-b",
+            "-d",
+            "-h",
+            "--allow-duplicate",
+            "--auto-background",
+            "--background",
+            "--env-clear",
+            "--env-plain",
+            "--help",
+            "--json",
+            "--keep",
+        ],
+    },
+    SidingCommand {
+        name: "monitor",
+        value_options: &[
+            "--cwd",
+            "--env",
+            "--match",
+            "--name",
+            "--net",
+            "--session",
+            "--shell",
+            "--stall-after",
+            "--timeout",
+        ],
+        flags: &["-h", "--allow-duplicate", "--help", "--json", "--persistent"],
+    },
+    SidingCommand {
+        name: "monitor-mcp",
+        value_options: &[
+            "--arguments",
+            "--bearer-env",
+            "--cwd",
+            "--every",
+            "--match",
+            "--name",
+            "--new-task-id",
+            "--resource",
+            "--restarts",
+            "--session",
+            "--timeout",
+            "--tool",
+            "--url",
+        ],
+        flags: &["-h", "--allow-duplicate", "--help", "--json", "--persistent"],
+    },
+];
+
+/// Resolves `siding run 'text'`, `siding run -- program words`, and other commands of siding that
+/// run a command.
+pub(super) fn resolve_siding(walker: &mut Walker, args: &[Field], context: &ExecContext) {
+    let Some((first, rest)) = args.split_first() else { return };
+    if first.text == "statusline" {
+        return queue_option_values(walker, rest, &["--before"], context);
+    }
+    let Some(command) = SIDING_COMMANDS.iter().find(|command| command.name == first.text) else {
+        return;
+    };
+    let (options, words) = command.split_options(rest);
+    let unknown = options.iter().find(|(_, kind)| *kind == WordKind::UnknownOption);
+    if let Some((option, _)) = unknown
+        && context.unknown_wrapper.is_none()
+    {
+        walker.report_construct(Construct::UnknownOption, option.span);
+    }
+    let has_limit = |(field, _): &(&Field, WordKind)| field.text.starts_with("--timeout");
+    let is_bounded = context.has_timeout || options.iter().any(has_limit);
+    let context = &ExecContext { has_timeout: is_bounded, ..context.clone() };
+    match words {
+        [] => {}
+        [text] => walker.queue_field(text, context),
+        words => walker.resolve_call(words, words[0].span, context),
+    }
+}
+
+/// How siding's parser understands a word before the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WordKind {
+    /// An option without a value, or with its value in the same word.
+    Option,
+    /// An option whose value is the next word.
+    OptionWithValue,
+    UnknownOption,
+    /// `--`, which precedes the command line.
+    Separator,
+    /// The first word of the command line.
+    Command,
+}
+
+impl SidingCommand {
+    /// Splits the words after the command's name into the options and the command line, as siding's
+    /// parser does. An unknown option is assumed to have no value.
+    fn split_options<'f>(&self, args: &'f [Field]) -> (Vec<(&'f Field, WordKind)>, &'f [Field]) {
+        let mut options = vec![];
+        let mut rest = args;
+        while let Some((first, after)) = rest.split_first() {
+            let kind = self.word_kind(&first.text);
+            match kind {
+                WordKind::Command => break,
+                WordKind::Separator => return (options, after),
+                WordKind::Option | WordKind::UnknownOption => rest = after,
+                WordKind::OptionWithValue => rest = after.get(1..).unwrap_or_default(),
+            }
+            options.push((first, kind));
+        }
+        (options, rest)
+    }
+
+    fn word_kind(&self, word: &str) -> WordKind {
+        if word == "--" {
+            return WordKind::Separator;
+        }
+        let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
+            return WordKind::Command;
+        };
+        if self.value_options.contains(&word) {
+            return WordKind::OptionWithValue;
+        }
+        let is_complete =
+            word.split_once('=').is_some_and(|(name, _)| self.value_options.contains(&name));
+        let is_flag = |letter: char| {
+            self.flags
+                .iter()
+                .any(|flag| flag.strip_prefix('-').is_some_and(|short| short.chars().eq([letter])))
+        };
+        if is_complete || self.flags.contains(&word) || letters.chars().all(is_flag) {
+            WordKind::Option
+        } else {
+            WordKind::UnknownOption
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_before_the_command_line_are_understood_as_by_the_parser() {
+        let [run, ..] = SIDING_COMMANDS else { panic!("there are commands") };
+        for (word, kind) in [
+            ("--", WordKind::Separator),
+            ("-", WordKind::Command),
+            ("A=1", WordKind::Command),
+            ("make", WordKind::Command),
+            ("--net", WordKind::OptionWithValue),
+            ("--net=none", WordKind::Option),
+            ("--keep", WordKind::Option),
+            ("-bd", WordKind::Option),
+            ("-bx", WordKind::UnknownOption),
+            ("-5", WordKind::UnknownOption),
+            ("--ne", WordKind::UnknownOption),
+            ("--keep=1", WordKind::UnknownOption),
+        ] {
+            assert_eq!(run.word_kind(word), kind, "{word}");
+        }
+    }
+}
