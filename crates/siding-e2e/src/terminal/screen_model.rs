@@ -192,16 +192,16 @@ impl ScreenModel {
 }
 
 impl ScreenModel {
-    /// Moves the cursor to `ROW;COLUMN`, which count from 1.
+    /// Moves the cursor to `ROW;COLUMN`, which count from 1. As on a terminal, a position outside is
+    /// the last one inside: a program may draw for the old size until it learns of the new one.
     fn move_cursor(&mut self, position: &str) {
         let (row, column) = position.split_once(';').expect("two numbers");
         let number = |text: &str| text.parse::<usize>().expect("a number");
         while self.lines.len() < self.rows {
             self.lines.push(Vec::new());
         }
-        self.row = self.top_row() + number(row) - 1;
-        self.column = number(column) - 1;
-        assert!(self.row < self.lines.len() && self.column < self.columns, "{position}");
+        self.row = (self.top_row() + number(row) - 1).min(self.lines.len() - 1);
+        self.column = (number(column) - 1).min(self.columns - 1);
     }
 }
 
