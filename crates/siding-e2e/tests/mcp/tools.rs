@@ -210,7 +210,7 @@ fn why_reports_an_input_wait_and_input_reaches_the_task() {
     let id = client.call("run", args).task_id();
     let answer = eventually_some("the command asks", || {
         let answer = client.call("why", json!({ "id": id }));
-        answer.message.contains("input_wait").then_some(answer)
+        answer.message.contains("waits for input").then_some(answer)
     });
     assert!(answer.output.contains("Continue?"), "{answer:?}");
     let answer = client.call("input", json!({ "id": id, "text": "yes", "eof": true }));
