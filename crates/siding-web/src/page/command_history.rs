@@ -133,7 +133,7 @@ pub(super) fn of_task(context: &WebContext, view: &TaskView) -> Markup {
     html! {
         @if !runs.is_empty() {
             section aria-labelledby="h-history" {
-                h2 #h-history { "Earlier runs of this command " span.count { (runs.len()) } }
+                h2 #h-history { "Runs of this command " span.count { (runs.len()) } }
                 @if let Some(usual) = usual {
                     p { "Half of the runs take at most " (quantile(Some(usual.median)))
                         ", nine of ten at most " (quantile(Some(usual.p90))) "; this one "

@@ -1,7 +1,7 @@
 //! The page of the checks of this machine.
 
 use maud::{Markup, html};
-use siding_core::upkeep::doctor::{self, Check};
+use siding_core::upkeep::doctor::{self, Check, DoctorVerdict};
 use siding_model::text::one_line;
 
 use super::chrome::{self, NavItem};
@@ -19,10 +19,14 @@ const COLUMNS: [(&str, CellKind); 4] = [
 /// Returns the page.
 pub(super) fn doctor_page(context: &WebContext) -> Markup {
     let checks = doctor::run_checks(Some(context.root.path()), &context.settings.shell);
-    let verdict = doctor::verdict(&checks);
+    let summary = match doctor::verdict(&checks) {
+        DoctorVerdict::Whole => "Every guarantee holds on this machine.",
+        DoctorVerdict::Weaker => "siding works here, but a guarantee is weaker.",
+        DoctorVerdict::Broken => "siding cannot work here; a check that it needs has failed.",
+    };
     let content = html! {
         h1 { "Doctor" }
-        p { "Guarantees on this machine: " strong { (format::words(&verdict)) } }
+        p { strong { (summary) } }
         (table(&COLUMNS, checks.iter().map(cells)))
     };
     chrome::wrap(context, NavItem::Doctor, "Doctor", &content)

@@ -211,7 +211,7 @@ fn hits(id: TaskId, found: &SearchResult) -> Markup {
                 SearchResult::Invalid(why) => p.need { (one_line(why, 300)) },
                 SearchResult::Hits { hits, has_more } => {
                     p { (hits.len()) @if *has_more { " or more" }
-                        @if hits.len() == 1 { " line" } @else { " lines" } }
+                        @if hits.len() == 1 { " line found" } @else { " lines found" } }
                     ol {
                         @for hit in hits {
                             li {
