@@ -40,6 +40,13 @@ impl App {
             _ => {}
         }
         self.message = None;
+        let effects = self.on_bound_key(key);
+        self.open_waiting_report();
+        effects
+    }
+
+    /// Handles a key on the page, or in the box or input line over it.
+    fn on_bound_key(&mut self, key: Key) -> Vec<Effect> {
         match self.overlay.take() {
             None => self.on_page_key(key),
             Some(Overlay::Prompt { kind, text }) => self.on_prompt_key(kind, text, key),

@@ -152,13 +152,21 @@ fn why_opens_the_processes_of_a_task() {
 fn a_report_does_not_interrupt_typing() {
     let mut app = sample_app();
     press(&mut app, "i");
-    app.show_report("stopped", Vec::new());
-    assert!(matches!(app.overlay, Some(Overlay::Prompt { .. })));
+    for title in ["one", "two"] {
+        app.show_report(title, Vec::new());
+    }
+    press(&mut app, "yes");
+    let Some(Overlay::Prompt { text, .. }) = &app.overlay else { panic!("{:?}", app.overlay) };
+    assert_eq!(text, "yes");
     press(&mut app, "\x1b");
-    app.show_report("stopped", Vec::new());
-    assert!(matches!(app.overlay, Some(Overlay::Report { .. })));
-    press(&mut app, "q");
+    for expected in ["one", "two"] {
+        let Some(Overlay::Report { title, .. }) = &app.overlay else { panic!("{:?}", app.overlay) };
+        assert_eq!(title, expected);
+        press(&mut app, "q");
+    }
     assert_eq!(app.overlay, None);
+    app.show_report("three", Vec::new());
+    assert!(matches!(app.overlay, Some(Overlay::Report { .. })));
 }
 
 #[test]
