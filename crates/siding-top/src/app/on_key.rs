@@ -276,7 +276,7 @@ impl App {
         if !row.is_live() {
             return self.show_error(format!("{} has already ended: {}", row.id, row.state_text));
         }
-        let command = one_line(&row.title(), QUESTION_COMMAND_COLUMNS);
+        let command = one_line(&row.title_line(), QUESTION_COMMAND_COLUMNS);
         let processes = match row.processes {
             Some(count) if count > 1 => format!(" and its {count} processes"),
             Some(_) | None => String::new(),

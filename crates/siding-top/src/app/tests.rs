@@ -15,6 +15,7 @@ fn rows() -> Vec<TaskRow> {
     ended.state = RowState::Failed;
     ended.state_text = "exited 2".to_owned();
     ended.final_elapsed_ms = Some(10);
+    ended.title = "all of it".to_owned();
     vec![
         sample_row("b-a00000000000", "npm test"),
         sample_row("b-b00000000000", "cargo build"),
@@ -127,6 +128,16 @@ fn durations_and_input_are_asked_for() {
     );
     press(&mut app, "r");
     assert!(app.message.is_some_and(|message| message.text.contains("adopted")));
+}
+
+#[test]
+fn the_id_the_command_and_the_path_are_copied() {
+    let mut app = sample_app();
+    let copy = |text: &str| Effect::Copy(text.to_owned());
+    assert_eq!(
+        press(&mut app, "GyYp"),
+        [copy("b-c00000000000"), copy("make"), copy("/state/tasks/x/output")]
+    );
 }
 
 #[test]
