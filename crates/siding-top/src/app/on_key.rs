@@ -307,8 +307,8 @@ impl App {
                 }
                 return Vec::new();
             }
-            Key::Char(c) if text.len() < MAX_PROMPT_BYTES => text.push(c),
-            Key::Paste(pasted) if text.len() + pasted.len() < MAX_PROMPT_BYTES => {
+            Key::Char(c) if text.len() + c.len_utf8() <= MAX_PROMPT_BYTES => text.push(c),
+            Key::Paste(pasted) if text.len() + pasted.len() <= MAX_PROMPT_BYTES => {
                 text.extend(pasted.chars().filter(|c| !c.is_control()));
             }
             Key::Backspace => {

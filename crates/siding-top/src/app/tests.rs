@@ -160,6 +160,26 @@ fn why_opens_the_processes_of_a_task() {
 }
 
 #[test]
+fn an_input_line_has_a_maximum_length() {
+    let mut app = sample_app();
+    let length = |app: &App| {
+        let Some(Overlay::Prompt { text, .. }) = &app.overlay else { panic!("{:?}", app.overlay) };
+        text.len()
+    };
+    press(&mut app, "i");
+    app.on_key(Key::Paste("x".repeat(4095)));
+    press(&mut app, "你");
+    assert_eq!(length(&app), 4095, "a character of three bytes does not fit");
+    press(&mut app, "yz");
+    assert_eq!(length(&app), 4096);
+    app.on_key(Key::Ctrl('u'));
+    app.on_key(Key::Paste("x".repeat(4097)));
+    assert_eq!(length(&app), 0);
+    app.on_key(Key::Paste("x".repeat(4096)));
+    assert_eq!(length(&app), 4096);
+}
+
+#[test]
 fn a_report_does_not_interrupt_typing() {
     let mut app = sample_app();
     press(&mut app, "i");
